@@ -1,0 +1,142 @@
+"""Fixtures every app's tests share: private servers, a client on the real ASGI application, a signed-in person."""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from django.conf import settings
+from django.db import connections
+
+from ironauth import settings_test
+from ironauth.asgi import application
+from ironauth.infrastructure.cache import token_cache
+from ironauth.infrastructure.database import database
+from ironauth.tests.services import PrivatePostgres, PrivateRedis
+
+#: Meets the default policy (15 code points) and is in no list.
+PASSWORD = "violet otter rides 9 trams"
+#: Seconds a real server process may take to answer its first request.
+SERVER_START_S = 20.0
+
+_servers = ExitStack()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Start the private servers before the first connection, when the run is on Postgres and Redis."""
+    config.addinivalue_line("markers", "storage: depends on storage; also runs on Postgres and Redis")
+    settings_test.RUN_FOLDER.chmod(0o711)
+    if settings_test.STORAGE == "postgres":
+        _servers.enter_context(PrivatePostgres(settings_test.RUN_FOLDER / "postgres", settings_test.POSTGRES_PORT))
+        _servers.enter_context(PrivateRedis(settings_test.RUN_FOLDER / "redis", settings_test.REDIS_PORT))
+
+
+def pytest_unconfigure() -> None:
+    """End the private servers and remove everything the run left on disk."""
+    _servers.close()
+    shutil.rmtree(settings_test.RUN_FOLDER, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None) -> Iterator[None]:  # noqa: ARG001 - pytest-django's own, extended
+    """Close the pools' connections before pytest-django drops the test database."""
+    yield
+    database().close()
+
+
+@pytest.fixture(autouse=True)
+def _fresh_caches() -> Iterator[None]:
+    """Give every test empty caches, so that none depends on its neighbour."""
+    token_cache().clear()
+    yield
+    token_cache().clear()
+
+
+@pytest.fixture
+async def api() -> AsyncIterator[httpx.AsyncClient]:
+    """A client that speaks to the whole ASGI application in this process: guard, lanes, views."""
+    transport = httpx.ASGITransport(app=application, raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://testserver") as client:
+        yield client
+
+
+@pytest.fixture
+def new_email() -> Callable[[], str]:
+    """A source of addresses no other test has used."""
+    return lambda: f"person-{os.urandom(6).hex()}@example.com"
+
+
+@pytest.fixture
+async def member(api: httpx.AsyncClient, new_email: Callable[[], str], signing_key: None) -> dict[str, Any]:  # noqa: ARG001
+    """A person who has signed up: the User answer and, under ``password``, the password."""
+    email = new_email()
+    answer = await api.post("/api/v1/access/signup", json={"email": email, "password": PASSWORD, "name": "Mia"})
+    assert answer.status_code == 201, answer.text
+    return {**answer.json(), "password": PASSWORD}
+
+
+@pytest.fixture
+async def pair(api: httpx.AsyncClient, member: dict[str, Any]) -> dict[str, Any]:
+    """The TokenPair of ``member`` after a sign-in."""
+    answer = await api.post(
+        "/api/v1/access/signin", json={"email": member["email"], "password": member["password"]}
+    )
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json())
+
+
+def bearer(pair: dict[str, Any]) -> dict[str, str]:
+    """Return the request header that presents the pair's access token."""
+    return {"Authorization": f"Bearer {pair['access_token']}"}
+
+
+ServeProcess = Callable[..., str]
+
+
+@pytest.fixture
+def serve_process(transactional_db: None, tmp_path: Path) -> Iterator[ServeProcess]:  # noqa: ARG001
+    """A factory of real ``manage.py serve`` processes on the test storage; returns each one's base URL."""
+    running: list[subprocess.Popen[bytes]] = []
+
+    def start(*arguments: str, **environment: str) -> str:
+        port = settings_test._free_port()  # noqa: SLF001 - the suite's own module
+        name = settings.DATABASES["default"]["NAME"]  # pytest-django's test database
+        if settings_test.STORAGE == "postgres":
+            url = f"postgres://postgres@127.0.0.1:{settings_test.POSTGRES_PORT}/{name}"
+        else:
+            url = f"sqlite:///{name}"
+        env = {**os.environ, **settings_test.ENVIRONMENT, "DATABASE_URL": url, **environment}
+        env["DJANGO_SETTINGS_MODULE"] = "ironauth.settings"
+        log = (tmp_path / f"serve-{port}.log").open("wb")
+        command = [sys.executable, "manage.py", "serve", "--port", str(port), *arguments]
+        process = subprocess.Popen(command, cwd=settings.BASE_DIR, env=env, stdout=log, stderr=log)
+        running.append(process)
+        base = f"http://127.0.0.1:{port}"
+        deadline = time.monotonic() + SERVER_START_S
+        while time.monotonic() < deadline:
+            if process.poll() is not None:
+                break
+            try:
+                if httpx.get(f"{base}/ping", timeout=1).status_code == 200:
+                    return base
+            except httpx.TransportError:
+                time.sleep(0.1)
+        raise RuntimeError(f"no server on {base}: {(tmp_path / f'serve-{port}.log').read_text()[-3000:]}")
+
+    yield start
+    for process in running:
+        process.terminate()
+    for process in running:
+        try:
+            process.wait(timeout=15)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    connections.close_all()

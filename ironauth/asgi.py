@@ -1,0 +1,33 @@
+"""The ASGI application: guard, then lanes; start-up and shutdown belong to ``infrastructure.lifespan``."""
+
+import os
+
+import django
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "ironauth.settings")
+# Before the imports below: they read settings, and views need the app registry.
+django.setup(set_prefix=False)
+
+from django.core.handlers.asgi import ASGIHandler  # noqa: E402 - after django.setup()
+
+from ironauth.infrastructure import lifespan  # noqa: E402 - after django.setup()
+from ironauth.infrastructure.asgi_types import Receive, Scope, Send  # noqa: E402 - after django.setup()
+from ironauth.infrastructure.guard import Guard  # noqa: E402 - after django.setup()
+from ironauth.infrastructure.handler import LeanHandler  # noqa: E402 - after django.setup()
+from ironauth.infrastructure.lanes import AdminLane, LaneRouter, is_api_path  # noqa: E402 - after django.setup()
+from ironauth.infrastructure.request_threads import request_threads  # noqa: E402 - after django.setup()
+
+_http = Guard(
+    LaneRouter(api=LeanHandler(request_threads), admin=AdminLane(ASGIHandler(), request_threads)),
+    is_api=is_api_path,
+)
+
+
+async def application(scope: Scope, receive: Receive, send: Send) -> None:
+    """Serve HTTP and the lifespan protocol; a WebSocket handshake is refused (403)."""
+    if scope["type"] == "http":
+        await _http(scope, receive, send)
+    elif scope["type"] == "lifespan":
+        await lifespan.run(receive, send)
+    else:
+        await send({"type": "websocket.close"})

@@ -1,0 +1,84 @@
+"""Whose request this is: the peer's address, or what a *configured* proxy says about it."""
+
+import ipaddress
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+from django.http import HttpRequest
+from rest_framework.request import Request
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+#: Stands for a peer on a Unix socket in IRONAUTH_TRUSTED_PROXIES.
+UNIX_SOCKET = "unix"
+
+
+@lru_cache(maxsize=8)  # one entry per process; more only in tests that override the setting
+def _trusted(proxies: tuple[str, ...]) -> tuple[frozenset[str], tuple[Network, ...]]:
+    words = frozenset(word for word in proxies if word == UNIX_SOCKET)
+    try:
+        return words, tuple(ipaddress.ip_network(item, strict=False) for item in proxies if item not in words)
+    except ValueError as error:
+        raise ImproperlyConfigured(
+            f'IRONAUTH_TRUSTED_PROXIES: {error}; list addresses, CIDR networks, or the word "{UNIX_SOCKET}"'
+        ) from error
+
+
+def _address(text: str) -> Address | None:
+    """Parse one hop: an address, with an optional port; IPv4 in IPv6 clothing comes back as IPv4."""
+    text = text.strip().strip('"')
+    if text.startswith("["):
+        text = text[1:].partition("]")[0]
+    elif text.count(":") == 1:
+        text = text.partition(":")[0]
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        return None
+    return getattr(address, "ipv4_mapped", None) or address
+
+
+def _resolve(peer: str, forwarded: str, proxies: tuple[str, ...]) -> str:
+    """Walk X-Forwarded-For from the right while each hop is a trusted proxy."""
+    words, networks = _trusted(proxies)
+    hop = _address(peer) if peer else None
+    if not (any(hop in network for network in networks) if hop is not None else UNIX_SOCKET in words and not peer):
+        return peer
+    for entry in reversed(forwarded.split(",")):
+        previous = _address(entry)
+        if previous is None:
+            break  # the proxy wrote something that is not an address: the last hop known is the best answer
+        hop = previous
+        if not any(hop in network for network in networks):
+            break
+    return str(hop) if hop is not None else ""
+
+
+def _from_scope(scope: Mapping[str, Any]) -> tuple[str, str]:
+    client = scope.get("client")
+    forwarded = b",".join(value for name, value in scope.get("headers", ()) if name == b"x-forwarded-for")
+    return (client[0] if client else "") or "", forwarded.decode("latin1")
+
+
+def client_address(source: HttpRequest | Request | dict[str, Any]) -> str:
+    """Return the client's IP address, "" for an unknown one (a Unix socket without a trusted proxy).
+
+    ``X-Forwarded-For`` is believed only from a peer in IRONAUTH_TRUSTED_PROXIES: the right-most entry that is
+    not itself a trusted proxy is the client; everything left of it can be forged.
+
+    Errors: `ImproperlyConfigured` for a setting that is neither network nor "unix".
+    """
+    proxies = settings.IRONAUTH_TRUSTED_PROXIES
+    if isinstance(source, dict):
+        if not proxies:
+            client = source.get("client")
+            return (client[0] if client else "") or ""
+        return _resolve(*_from_scope(source), tuple(proxies))
+    meta = source.META
+    peer: str = meta.get("REMOTE_ADDR", "") or ""
+    if not proxies:
+        return peer
+    return _resolve(peer, meta.get("HTTP_X_FORWARDED_FOR", ""), tuple(proxies))

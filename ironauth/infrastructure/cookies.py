@@ -1,0 +1,83 @@
+"""The two cookies a browser holds, and the origin check that their use on unsafe methods needs."""
+
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from rest_framework.request import Request
+
+_DEFAULT_PORTS = {"http": "80", "https": "443"}
+
+
+def access_name() -> str:
+    """Return the access cookie's name; ``__Host-`` (RFC 6265bis §4.1.3.2) whenever cookies are Secure."""
+    return "__Host-access_token" if settings.IRONAUTH_COOKIE_SECURE else "access_token"
+
+
+def refresh_name() -> str:
+    """Return the refresh cookie's name; ``__Host-`` (RFC 6265bis §4.1.3.2) whenever cookies are Secure."""
+    return "__Host-refresh_token" if settings.IRONAUTH_COOKIE_SECURE else "refresh_token"
+
+
+def _set(response: HttpResponse, name: str, value: str, max_age_s: int, samesite: str) -> None:
+    response.set_cookie(
+        name,
+        value,
+        max_age=max_age_s,
+        path="/",  # __Host- demands it
+        secure=settings.IRONAUTH_COOKIE_SECURE,
+        httponly=True,
+        samesite=samesite,
+    )
+
+
+def set_access(response: HttpResponse, token: str, max_age_s: int) -> None:
+    """Give the browser an access token; Lax, so that following a link into the site arrives signed in."""
+    _set(response, access_name(), token, max_age_s, "Lax")
+
+
+def set_refresh(response: HttpResponse, token: str, max_age_s: int) -> None:
+    """Give the browser a refresh token; Strict, because only this site's own pages refresh."""
+    _set(response, refresh_name(), token, max_age_s, "Strict")
+
+
+def clear(response: HttpResponse) -> None:
+    """Make the browser forget both cookies."""
+    for name, samesite in ((access_name(), "Lax"), (refresh_name(), "Strict")):
+        _set(response, name, "", 0, samesite)
+
+
+def _origin(url: str) -> str | None:
+    """Return scheme://host:port of ``url`` in one spelling, or None if it is not an http(s) origin."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return None
+    if parts.scheme not in _DEFAULT_PORTS or not parts.hostname:
+        return None
+    return f"{parts.scheme}://{parts.hostname}:{port or _DEFAULT_PORTS[parts.scheme]}"
+
+
+def origin_allowed(request: HttpRequest | Request) -> bool:
+    """Tell whether a cookie-authenticated unsafe request comes from this site or from a trusted origin.
+
+    The browser's own word is believed: ``Sec-Fetch-Site: same-origin`` or, from browsers without it, an ``Origin``
+    equal to this host or to the issuer. Neither header, ``Origin: null`` and sibling sub-domains (``same-site``)
+    are refused. Behind a proxy that ends TLS unannounced the scheme is not known, so plain http is then judged by
+    its host alone.
+    """
+    meta = request.META
+    origin = _origin(meta.get("HTTP_ORIGIN", ""))
+    if origin is not None and any(origin == _origin(trusted) for trusted in settings.IRONAUTH_TRUSTED_ORIGINS):
+        return True
+    site = meta.get("HTTP_SEC_FETCH_SITE")
+    if site is not None:
+        return bool(site == "same-origin")
+    if origin is None:
+        return False
+    host = request.get_host()
+    own = {_origin(f"https://{host}"), _origin(settings.IRONAUTH_ISSUER)}
+    if not request.is_secure():
+        own.add(_origin(f"http://{host}"))
+    return origin in own

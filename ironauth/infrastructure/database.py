@@ -1,0 +1,191 @@
+"""Units of work: one synchronous function, one hop to a thread with its own connection, one transaction."""
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from django.conf import settings
+from django.core.signals import setting_changed
+from django.db import DEFAULT_DB_ALIAS, Error, connections, reset_queries, transaction
+
+from ironauth.infrastructure.database_faults import Fault, classify
+from ironauth.infrastructure.errors import Unavailable
+from ironauth.infrastructure.logs import get_logger
+from ironauth.infrastructure.pools import Pool
+
+#: Retry-After of a 503; seconds. The fault matrix asks for at most 2.
+RETRY_AFTER_S = 1
+
+
+class DatabasePool:
+    """Runs units of work, each within ``timeout_s`` seconds of being asked for, waiting included.
+
+    Every thread keeps one connection. SQLite: one writer thread and ``threads`` readers, whose connections cannot
+    write. Otherwise ``threads`` threads for both. A unit whose caller got Unavailable because of the time limit runs
+    to its end, may commit, and occupies its thread until then: the answer 503 means "not known".
+    """
+
+    def __init__(self, *, threads: int, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
+        self._sqlite = connections.settings[DEFAULT_DB_ALIAS]["ENGINE"] == "django.db.backends.sqlite3"
+        self._readers = Pool(name="database", threads=threads, leave=connections.close_all)
+        self._writers = self._readers
+        if self._sqlite:  # one transaction at a time may write; more threads would only wait for its lock
+            self._writers = Pool(name="database-writer", threads=1, leave=connections.close_all)
+
+    async def read[**P, T](self, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run ``fn`` in autocommit mode and return its result.
+
+        It must not write; on SQLite an attempt raises RuntimeError. ``fn`` may run twice: once more on a fresh
+        connection when the first turns out to be broken. Raises Unavailable (503, Retry-After) when the database
+        cannot be reached, is locked, full or failing, or when the time limit passes; any other error passes through.
+        """
+        return await self._run(self._readers, lambda: fn(*args, **kwargs), write=False)
+
+    async def write[**P, T](self, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run ``fn`` in one transaction (``BEGIN IMMEDIATE`` on SQLite), commit, and return its result.
+
+        Any exception rolls back. Raises Unavailable as ``read`` does. ``fn`` may run twice: when its connection
+        broke before COMMIT was sent, or the server chose it as the victim of a deadlock. A COMMIT that fails
+        because the connection broke may have taken effect and is never repeated: Unavailable.
+        """
+        return await self._run(self._writers, lambda: fn(*args, **kwargs), write=True)
+
+    def close(self) -> None:
+        """Close every thread's connection and end the threads; a later unit starts new ones. Blocks, for tests too."""
+        self._readers.close()
+        self._writers.close()
+
+    async def _run[T](self, pool: Pool, unit: Callable[[], T], *, write: bool) -> T:
+        deadline = time.monotonic() + self._timeout_s
+        return await pool.run(
+            lambda: self._perform(unit, write=write, deadline=deadline),
+            limit_s=self._timeout_s,
+            late=self._too_late,
+            leave_running=True,
+        )
+
+    def _too_late(self) -> Unavailable:
+        get_logger().warning("database_timeout", timeout_s=self._timeout_s, queued=self._readers.queued)
+        return Unavailable(retry_after_s=RETRY_AFTER_S)
+
+    def _perform[T](self, unit: Callable[[], T], *, write: bool, deadline: float) -> T:
+        """Run ``unit`` on this thread; once more when that is safe and there is time."""
+        reader = self._sqlite and not write
+        attempt = _Attempt(unit, write=write, reader=reader)
+        try:
+            try:
+                return attempt.run()
+            except Error as error:
+                fault = classify(error, reader=reader)
+                again = fault is Fault.CONFLICT or (fault is Fault.BROKEN and not attempt.committing)
+                if not again or time.monotonic() >= deadline:
+                    raise
+            _drop_connection()
+            return attempt.run()
+        except Error as error:
+            fault = classify(error, reader=reader)
+            if fault is Fault.OTHER:
+                raise
+            _drop_connection()
+            if fault is Fault.READ_WROTE:
+                raise RuntimeError("A unit of work run by read() wrote to the database: run it by write()") from error
+            get_logger().warning("database_unavailable", fault=fault.name.lower(), cause=_cause(error))
+            raise Unavailable(retry_after_s=RETRY_AFTER_S) from error
+        finally:
+            _tidy()
+
+
+class _Attempt[T]:
+    """One unit of work, and whether its last run has come as far as COMMIT."""
+
+    def __init__(self, unit: Callable[[], T], *, write: bool, reader: bool) -> None:
+        self._unit = unit
+        self._write = write
+        self._reader = reader
+        self.committing = False
+
+    def run(self) -> T:
+        self.committing = False
+        if settings.DEBUG:
+            reset_queries()  # Django keeps every query in memory; no request signal clears it on this thread
+        if not self._write:
+            if self._reader:
+                _open_reader()
+            return self._unit()
+        with transaction.atomic():
+            result = self._unit()
+            self.committing = True
+        return result
+
+
+def _open_reader() -> None:
+    """Make this thread's SQLite connection unable to write or to take the write lock.
+
+    Set on each new connection rather than in its settings: those belong to all threads, and tests rename the file.
+    """
+    connection = connections[DEFAULT_DB_ALIAS]
+    if connection.connection is None:
+        connection.ensure_connection()
+        connection.transaction_mode = "DEFERRED"  # type: ignore[attr-defined]  # SQLite's wrapper has it
+        connection.connection.execute("PRAGMA query_only = ON")
+
+
+def _drop_connection() -> None:
+    """Close this thread's connections, whatever state they are in; the next unit opens new ones."""
+    for connection in connections.all(initialized_only=True):
+        with suppress(Error):
+            connection.close()
+        connection.connection = None
+        connection.in_atomic_block = connection.closed_in_transaction = False
+
+
+def _tidy() -> None:
+    """Close connections that broke or were left inside a transaction, as Django does after each request."""
+    for connection in connections.all(initialized_only=True):
+        try:
+            connection.close_if_unusable_or_obsolete()
+        except Error:
+            _drop_connection()
+
+
+def _cause(error: Exception) -> str:
+    """Return the driver's first line, which names the fault and no data."""
+    lines = str(error.__cause__ or error).splitlines()
+    return lines[0][:200] if lines else type(error).__name__
+
+
+_shared: DatabasePool | None = None
+_shared_lock = threading.Lock()
+
+
+def database() -> DatabasePool:
+    """Return the process's pool, made on first use from ``IRONAUTH_DATABASE_THREADS`` and ``..._TIMEOUT_S``."""
+    global _shared  # noqa: PLW0603 - one bound per process is the point
+    pool = _shared
+    if pool is None:
+        with _shared_lock:
+            pool = _shared = _shared or DatabasePool(
+                threads=settings.IRONAUTH_DATABASE_THREADS, timeout_s=settings.IRONAUTH_DATABASE_TIMEOUT_S
+            )
+    return pool
+
+
+def _forget(*, setting: str, **_: object) -> None:
+    global _shared  # noqa: PLW0603 - see database()
+    if setting in ("IRONAUTH_DATABASE_THREADS", "IRONAUTH_DATABASE_TIMEOUT_S", "DATABASES"):
+        with _shared_lock:
+            pool, _shared = _shared, None
+        if pool is not None:
+            pool.close()
+
+
+def _after_fork() -> None:
+    global _shared, _shared_lock  # noqa: PLW0603 - threads do not survive a fork, and the lock may be held
+    _shared, _shared_lock = None, threading.Lock()
+
+
+setting_changed.connect(_forget, dispatch_uid="ironauth.database")
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,77 @@
+"""Which database errors mean "try again" or "not now", rather than a mistake in this program."""
+
+import sqlite3
+from enum import Enum, auto
+
+from django.db import DatabaseError, DataError, IntegrityError, InterfaceError, ProgrammingError
+
+
+class Fault(Enum):
+    """What a failed unit of work is worth."""
+
+    #: The connection is gone or unusable, and with it everything not committed: a fresh one may work.
+    BROKEN = auto()
+    #: The server rolled the transaction back to let another pass (deadlock, serialization): it may work now.
+    CONFLICT = auto()
+    #: The database is reachable but cannot do it now: locked, full, cancelled.
+    BUSY = auto()
+    #: A unit declared as read tried to write.
+    READ_WROTE = auto()
+    #: Anything else: constraint, data, programming.
+    OTHER = auto()
+
+
+#: PostgreSQL appendix A; whole classes first. 08: connection exception; 53: insufficient resources (disk full,
+#: out of memory); 58: system error (I/O).
+_CLASSES = {"08": Fault.BROKEN, "53": Fault.BUSY, "58": Fault.BUSY}
+_STATES = {
+    "53300": Fault.BROKEN,  # too_many_connections, met while connecting
+    "57P01": Fault.BROKEN,  # admin_shutdown
+    "57P02": Fault.BROKEN,  # crash_shutdown
+    "57P03": Fault.BROKEN,  # cannot_connect_now: starting up or shutting down
+    "57P05": Fault.BROKEN,  # idle_session_timeout
+    "25P03": Fault.BROKEN,  # idle_in_transaction_session_timeout
+    "25006": Fault.BROKEN,  # read_only_sql_transaction: the old primary after a failover
+    "40001": Fault.CONFLICT,  # serialization_failure
+    "40P01": Fault.CONFLICT,  # deadlock_detected
+    "55P03": Fault.BUSY,  # lock_not_available
+    "57014": Fault.BUSY,  # query_canceled, also by statement_timeout
+}
+#: Primary result codes, https://www.sqlite.org/rescode.html
+_SQLITE_BUSY = frozenset(
+    {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_INTERRUPT,
+        sqlite3.SQLITE_NOMEM,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_PROTOCOL,
+    }
+)
+
+
+def classify(error: Exception, *, reader: bool) -> Fault:
+    """Return what ``error``, raised by Django's database layer, means; ``reader``: on a query_only connection."""
+    if isinstance(error, InterfaceError):
+        # psycopg raises it for a closed connection, and also for misuse of a cursor, which is not a fault.
+        return Fault.BROKEN if "connection" in str(error).lower() else Fault.OTHER
+    if isinstance(error, IntegrityError | DataError | ProgrammingError) or not isinstance(error, DatabaseError):
+        return Fault.OTHER
+    cause = error.__cause__
+    if isinstance(cause, sqlite3.Error):
+        return _classify_sqlite(cause, reader=reader)
+    state: str | None = getattr(cause, "sqlstate", None)
+    if state is None:
+        # libpq's own errors carry none: refused, timed out, closed by the server.
+        return Fault.BROKEN if cause is not None and type(cause).__module__.startswith("psycopg") else Fault.OTHER
+    return _STATES.get(state) or _CLASSES.get(state[:2], Fault.OTHER)
+
+
+def _classify_sqlite(cause: sqlite3.Error, *, reader: bool) -> Fault:
+    code: int = getattr(cause, "sqlite_errorcode", 0)
+    if reader and code == sqlite3.SQLITE_READONLY:  # the plain code: the extended ones tell of the file system
+        return Fault.READ_WROTE
+    return Fault.BUSY if code & 0xFF in _SQLITE_BUSY else Fault.OTHER  # the low byte is the primary code

@@ -1,0 +1,227 @@
+"""The outermost ASGI layer: bounds what a request may cost before Django sees any of it.
+
+Uvicorn takes a 16 MB header and Django spools any body to disk before the first view (security-bar finding 7), so
+the limits are here, and they hold for both lanes. A reverse proxy still has to bound slow *headers* and the number
+of connections: ASGI only starts once the headers are complete.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from django.conf import settings
+
+from ironauth.infrastructure import logs
+from ironauth.infrastructure.asgi_types import Application, Message, Receive, Scope, Send
+from ironauth.infrastructure.client_address import client_address
+from ironauth.infrastructure.logs import get_logger
+from ironauth.infrastructure.middleware import CLIENT_CLOSED_REQUEST
+from ironauth.infrastructure.problem import MEDIA_TYPE, phrase, problem_body
+from ironauth.infrastructure.request_id import choose_request_id
+
+#: The contract's bounds (api.md "Common").
+MAX_HEADER_FIELDS = 100
+MAX_HEADER_BYTES = 16 * 1024
+API_BODY_BYTES = 64 * 1024
+BODY_TIMEOUT_S = 10.0
+#: The admin lane's: a staff form with a few thousand fields; no file is ever uploaded.
+PAGE_BODY_BYTES = 1024 * 1024
+#: RFC 9110 §4.1 asks for 8,000 octets at least; this is the next power of two.
+MAX_TARGET_BYTES = 8 * 1024
+#: On the wire a field is "name: value\r\n".
+_FIELD_OVERHEAD_BYTES = 4
+#: After a 413, what is still read so that closing does not reset the connection under the client's answer.
+LINGER_BYTES = 1024 * 1024
+LINGER_S = 1.0
+#: TRACE reflects headers (ASVS 4.1.4), CONNECT is for proxies; Django would answer both from a function view.
+REFUSED_METHODS = frozenset({"TRACE", "CONNECT"})
+ALLOWED_METHODS = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"
+
+log = get_logger()
+
+
+class Refusal(Exception):
+    """The request is answered here and now; ``drain`` reads a little of the rest first."""
+
+    def __init__(self, status: int, code: str, detail: str, *, allow: str = "", drain: bool = False) -> None:
+        """Keep the problem to send."""
+        super().__init__(detail)
+        self.status = status
+        self.code = code
+        self.detail = detail
+        self.allow = allow
+        self.drain = drain
+
+
+class Guard:
+    """Checks head and body, then calls ``application`` with a body already complete and in memory."""
+
+    def __init__(
+        self,
+        application: Application,
+        *,
+        is_api: Callable[[Scope], bool],
+        body_timeout_s: float = BODY_TIMEOUT_S,
+    ) -> None:
+        """Guard ``application``; paths for which ``is_api`` is true get the smaller body limit."""
+        self.application = application
+        self.is_api = is_api
+        self.body_timeout_s = body_timeout_s
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, or refuse it with a problem document and close the connection.
+
+        An error that escapes a lane becomes a generic 500, unless its answer has already begun.
+        """
+        try:
+            length = _check_head(scope)
+            if length is not None:
+                body = await self._read_body(scope, receive, length)
+                if body is None:
+                    _log(scope, CLIENT_CLOSED_REQUEST, 0.0, choose_request_id(None))
+                    return
+                receive = _Replay(body, receive)
+        except Refusal as refusal:
+            await _refuse(scope, receive, send, refusal)
+            return
+        try:
+            await self.application(scope, receive, send)
+        except Exception as error:
+            log.error("unhandled_error", method=scope["method"], path=scope["path"], exc_info=error)
+            detail = "The server could not answer this request; its log has the cause under this request_id."
+            with suppress(Exception):  # the answer had begun: the server reports that, and closes the connection
+                await _refuse(scope, receive, send, Refusal(500, "internal_error", detail))
+
+    async def _read_body(self, scope: Scope, receive: Receive, length: int) -> bytes | None:
+        """Return the whole body, or None when the client went away.
+
+        ``length`` is the declared one, -1 if undeclared. Errors: `Refusal` 413 and 408.
+        """
+        limit = API_BODY_BYTES if self.is_api(scope) else PAGE_BODY_BYTES
+        if length > limit:
+            raise _too_large(limit)
+        chunks: list[bytes] = []
+        size = 0
+        try:
+            async with asyncio.timeout(self.body_timeout_s):
+                while True:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        return None
+                    chunk = message.get("body", b"")
+                    size += len(chunk)
+                    if size > limit:
+                        raise _too_large(limit)
+                    chunks.append(chunk)
+                    if not message.get("more_body", False):
+                        return b"".join(chunks)
+        except TimeoutError:
+            detail = f"The body was not finished within {self.body_timeout_s:g} s."
+            raise Refusal(408, "request_timeout", detail) from None
+
+
+class _Replay:
+    """A ``receive`` that gives the body read above, then whatever the server says next (a disconnect)."""
+
+    __slots__ = ("body", "receive")
+
+    def __init__(self, body: bytes, receive: Receive) -> None:
+        self.body: bytes | None = body
+        self.receive = receive
+
+    async def __call__(self) -> Message:
+        body, self.body = self.body, None
+        if body is None:
+            return await self.receive()
+        return {"type": "http.request", "body": body, "more_body": False}
+
+
+def _check_head(scope: Scope) -> int | None:
+    """Return None when there is no body, its declared length in bytes, or -1 if that is not declared.
+
+    Errors: `Refusal` 431, 414, 405, 400.
+    """
+    headers = scope["headers"]
+    if len(headers) > MAX_HEADER_FIELDS:
+        raise Refusal(431, "headers_too_large", f"More than {MAX_HEADER_FIELDS} header fields.")
+    size = len(headers) * _FIELD_OVERHEAD_BYTES
+    lengths: list[bytes] = []
+    # HTTP/2 and 3 may carry a body without either field.
+    chunked = scope.get("http_version", "1.1") > "1.1"
+    for name, value in headers:
+        size += len(name) + len(value)
+        if name == b"content-length":
+            lengths.append(value)
+        elif name == b"transfer-encoding":
+            chunked = True
+    if size > MAX_HEADER_BYTES:
+        raise Refusal(431, "headers_too_large", f"More than {MAX_HEADER_BYTES} bytes of header fields.")
+    if len(scope.get("raw_path") or scope["path"]) + len(scope.get("query_string", b"")) > MAX_TARGET_BYTES:
+        raise Refusal(414, "target_too_long", f"The URL is longer than {MAX_TARGET_BYTES} bytes.")
+    if scope["method"] in REFUSED_METHODS:
+        raise Refusal(405, "method_not_allowed", f"{scope['method']} is not offered.", allow=ALLOWED_METHODS)
+    if lengths:
+        return _declared_length(lengths)
+    return -1 if chunked else None
+
+
+def _declared_length(values: list[bytes]) -> int:
+    """Return Content-Length; RFC 9110 §8.6: digits only, and repeated values must agree."""
+    value = values[0]
+    # 19 digits are more than any body; int() of a longer text is what must not happen.
+    if any(other != value for other in values) or not value.isdigit() or len(value) > 19:  # noqa: PLR2004
+        raise Refusal(400, "bad_content_length", "Content-Length must be one whole number of bytes.")
+    return int(value)
+
+
+def _too_large(limit: int) -> Refusal:
+    return Refusal(413, "body_too_large", f"The body is larger than {limit} bytes.", drain=True)
+
+
+async def _refuse(scope: Scope, receive: Receive, send: Send, refusal: Refusal) -> None:
+    """Send the problem and close the connection, as what follows on it cannot be trusted to be a request."""
+    started = time.perf_counter()
+    incoming = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"").decode("latin1")
+    request_id = choose_request_id(incoming)
+    body = problem_body(
+        status=refusal.status,
+        code=refusal.code,
+        title=phrase(refusal.status),
+        detail=refusal.detail,
+        request_id=request_id,
+    )
+    headers = [
+        (b"content-type", MEDIA_TYPE.encode()),
+        (b"content-length", str(len(body)).encode()),
+        (b"cache-control", b"no-store"),
+        (b"x-content-type-options", b"nosniff"),
+        (b"x-request-id", request_id.encode()),
+        (b"connection", b"close"),
+    ]
+    if refusal.allow:
+        headers.append((b"allow", refusal.allow.encode()))
+    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
+    if refusal.drain:
+        await send({"type": "http.response.body", "body": body, "more_body": True})
+        await _linger(receive)
+        body = b""
+    await send({"type": "http.response.body", "body": body})
+    _log(scope, refusal.status, time.perf_counter() - started, request_id)
+
+
+async def _linger(receive: Receive) -> None:
+    """Read and forget up to `LINGER_BYTES` for up to `LINGER_S`."""
+    left = LINGER_BYTES
+    with suppress(TimeoutError):
+        async with asyncio.timeout(LINGER_S):
+            while left > 0:
+                message = await receive()
+                if message["type"] == "http.disconnect" or not message.get("more_body", False):
+                    return
+                left -= len(message.get("body", b""))
+
+
+def _log(scope: Scope, status: int, duration_s: float, request_id: str) -> None:
+    if settings.IRONAUTH_ACCESS_LOG:
+        logs.access(scope["method"], scope["path"], status, duration_s * 1000, client_address(scope), request_id)

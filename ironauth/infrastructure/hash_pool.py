@@ -1,0 +1,162 @@
+"""Password hashing on few, low-priority threads, refusing what would wait too long (503) instead of slowing all."""
+
+import asyncio
+import math
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+import msgspec
+from django.conf import settings
+from django.core.signals import setting_changed
+
+from ironauth.infrastructure.errors import Overloaded
+from ironauth.infrastructure.logs import get_logger
+from ironauth.infrastructure.pools import Pool
+
+#: What one hash is taken to last before the first is measured; seconds. Argon2id, t=3, m=64 MiB: 0.07-0.14 measured.
+FIRST_GUESS_S = 0.1
+#: Weight of the newest run in the moving average: about the last ten runs count.
+EWMA_WEIGHT = 0.2
+#: The weakest claim to the CPU that Linux offers (setpriority(2)), so that the event loop always goes first.
+NICE = 19
+
+
+class HashPoolStats(msgspec.Struct, frozen=True):
+    """What the pool is doing now (``queued``, ``running``) and has done since it was made."""
+
+    threads: int
+    queued: int
+    running: int
+    mean_hash_s: float
+    rejected: int
+    completed: int
+
+
+class HashPool:
+    """Runs hash jobs on ``threads`` threads; no job waits longer than ``max_wait_s`` seconds to start.
+
+    Peak memory is ``threads`` times the memory cost of one hash. Thread-safe, and usable from several event loops.
+    """
+
+    def __init__(self, threads: int, max_wait_s: float) -> None:
+        self._pool = Pool(name="hash", threads=threads, enter=_give_way)
+        self._max_wait_s = max_wait_s
+        self._lock = threading.Lock()
+        self._mean_s = FIRST_GUESS_S
+        self._rejected = 0
+        self._completed = 0
+
+    async def run[T](self, fn: Callable[[], T]) -> T:
+        """Run ``fn`` on a pool thread and return its result, or raise what it raised.
+
+        A cancelled caller's job does not start. Raises Overloaded (503, Retry-After) at once when the expected
+        wait exceeds the limit, and later when the job could not start within the limit; such a job never runs.
+        """
+        self._admit()
+        return await self._pool.run(
+            lambda: self._measured(fn), limit_s=self._max_wait_s, late=self._refusal, leave_running=False
+        )
+
+    def run_blocking[T](self, fn: Callable[[], T]) -> T:
+        """Like ``run`` for synchronous callers: blocks. On a pool thread ``fn`` runs at once, in place.
+
+        Raises Overloaded as ``run`` does, and RuntimeError on a thread that runs an event loop.
+        """
+        if self._pool.is_own_thread():
+            return fn()
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            pass
+        else:
+            raise RuntimeError(
+                "A password hash would block this event loop: await hash_pool().run(...), or call from a thread"
+            )
+        self._admit()
+        return self._pool.run_blocking(lambda: self._measured(fn), limit_s=self._max_wait_s, late=self._refusal)
+
+    def expected_wait_s(self) -> float:
+        """Return how long a job handed in now would wait for a thread, by the recent mean run time; seconds."""
+        ahead = self._pool.queued + self._pool.running - self._pool.threads + 1
+        return max(ahead, 0) * self._mean_s / self._pool.threads
+
+    def stats(self) -> HashPoolStats:
+        """Return the pool's figures."""
+        return HashPoolStats(
+            threads=self._pool.threads,
+            queued=self._pool.queued,
+            running=self._pool.running,
+            mean_hash_s=self._mean_s,
+            rejected=self._rejected,
+            completed=self._completed,
+        )
+
+    def close(self, *, wait: bool = True) -> None:
+        """End the threads after what is queued; a later job starts new ones."""
+        self._pool.close(wait=wait)
+
+    def _admit(self) -> None:
+        if self.expected_wait_s() > self._max_wait_s:
+            raise self._refusal()
+
+    def _refusal(self) -> Overloaded:
+        with self._lock:
+            self._rejected += 1
+        return Overloaded(retry_after_s=max(1, math.ceil(self.expected_wait_s())))
+
+    def _measured[T](self, fn: Callable[[], T]) -> T:
+        started = time.perf_counter()
+        try:
+            return fn()
+        finally:
+            took = time.perf_counter() - started
+            with self._lock:
+                first = self._completed == 0
+                self._mean_s = took if first else self._mean_s + EWMA_WEIGHT * (took - self._mean_s)
+                self._completed += 1
+
+
+def _give_way() -> None:
+    """Lower the calling thread's claim to the CPU; where the system refuses, hashing works at normal priority."""
+    if sys.platform != "linux":
+        return  # elsewhere setpriority() takes a process, and would slow the event loop too
+    try:
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))  # 0: the calling thread
+    except OSError as error:
+        get_logger().warning("hash_thread_priority_refused", error=str(error))
+
+
+_shared: HashPool | None = None
+_shared_lock = threading.Lock()
+
+
+def hash_pool() -> HashPool:
+    """Return the process's pool, made from ``IRONAUTH_HASH_THREADS`` and ``IRONAUTH_HASH_MAX_WAIT_S`` on first use."""
+    global _shared  # noqa: PLW0603 - one bound per process is the point
+    pool = _shared
+    if pool is None:
+        with _shared_lock:
+            pool = _shared = _shared or HashPool(settings.IRONAUTH_HASH_THREADS, settings.IRONAUTH_HASH_MAX_WAIT_S)
+    return pool
+
+
+def _forget(*, setting: str, **_: object) -> None:
+    global _shared  # noqa: PLW0603 - see hash_pool()
+    if setting in ("IRONAUTH_HASH_THREADS", "IRONAUTH_HASH_MAX_WAIT_S"):
+        with _shared_lock:
+            pool, _shared = _shared, None
+        if pool is not None:
+            pool.close(wait=False)
+
+
+def _after_fork() -> None:
+    global _shared, _shared_lock  # noqa: PLW0603 - threads do not survive a fork, and the lock may be held
+    _shared, _shared_lock = None, threading.Lock()
+
+
+setting_changed.connect(_forget, dispatch_uid="ironauth.hash_pool")
+os.register_at_fork(after_in_child=_after_fork)

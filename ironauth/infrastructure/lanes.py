@@ -1,0 +1,44 @@
+"""Which handler answers a path: the lean one (API lane) or stock Django (admin lane)."""
+
+from ironauth.infrastructure.asgi_types import Application, Receive, Scope, Send
+from ironauth.infrastructure.request_threads import RequestThreads
+
+#: Everything else is a page for people: it needs sessions, CSRF and messages, hence Django's stock middleware.
+API_PREFIXES = ("/api/", "/oauth/", "/.well-known/", "/health/", "/perf/")
+API_PATHS = frozenset({"/ping", "/health", "/metrics"})
+
+
+def is_api_path(scope: Scope) -> bool:
+    """Tell whether the API lane answers ``scope``; a mount point (``root_path``) does not count."""
+    path: str = scope["path"]
+    root = scope.get("root_path")
+    if root and path.startswith(root):
+        path = path[len(root) :]
+    return path.startswith(API_PREFIXES) or path in API_PATHS
+
+
+class LaneRouter:
+    """Sends each request to its lane."""
+
+    def __init__(self, api: Application, admin: Application) -> None:
+        """Route between two ASGI applications."""
+        self.api = api
+        self.admin = admin
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hand the request over unchanged."""
+        await (self.api if is_api_path(scope) else self.admin)(scope, receive, send)
+
+
+class AdminLane:
+    """Stock Django on long-lived threads, instead of two new ones (and a new connection) per request."""
+
+    def __init__(self, application: Application, threads: RequestThreads) -> None:
+        """Run ``application``'s synchronous parts on ``threads``."""
+        self.application = application
+        self.threads = threads
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer with the stock handler; its own ThreadSensitiveContext joins this outer one."""
+        async with self.threads.context():
+            await self.application(scope, receive, send)

@@ -1,0 +1,116 @@
+"""Log lines leave the process from one thread of their own, so that no request ever waits for a write.
+
+The hot path appends to a deque, which needs neither lock nor wake-up; the thread looks every 50 ms and writes what
+it finds in one go.
+"""
+
+import atexit
+import os
+import signal
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from types import FrameType
+
+#: Longest delay of a line in seconds; a person reading along does not notice it.
+INTERVAL_S = 0.05
+#: Lines that may wait before those below WARNING are dropped (and counted): about 5 MiB at 500 bytes each.
+MAX_WAITING = 10_000
+
+#: Seconds the last flush may take when the process is told to end.
+LAST_FLUSH_S = 1.0
+
+Event = Mapping[str, object]
+
+
+class LogPipe:
+    """A bounded queue and the daemon thread that empties it into standard error.
+
+    Standard error, because management commands print their results on standard output.
+    """
+
+    def __init__(self, encode: Callable[[Event], str]) -> None:
+        """Write events as ``encode`` spells them, one text (with its line end) each."""
+        self.encode = encode
+        self.dropped = 0
+        self._waiting: deque[Event] = deque()
+        self._writing = threading.Lock()
+        self._wake = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def put(self, event: Event) -> None:
+        """Queue an event that may be dropped when `MAX_WAITING` others already wait."""
+        if len(self._waiting) >= MAX_WAITING:
+            self.dropped += 1
+            return
+        self._waiting.append(event)
+
+    def put_always(self, event: Event) -> None:
+        """Queue an event that is never dropped: warnings, errors, tracebacks."""
+        self._waiting.append(event)
+
+    def start(self) -> None:
+        """Start the writing thread, once."""
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = threading.Thread(target=self._run, name="log-writer", daemon=True)
+            self._thread.start()
+
+    def _run(self) -> None:
+        while not self._wake.wait(INTERVAL_S):
+            if self._waiting:
+                self.flush()
+
+    def flush(self) -> None:
+        """Write everything queued so far before returning; safe from any thread."""
+        with self._writing:
+            waiting = self._waiting
+            lines = [self.encode(waiting.popleft()) for _ in range(len(waiting))]
+            if self.dropped:
+                count, self.dropped = self.dropped, 0
+                lines.append(self.encode({"level": "warning", "event": "log_lines_dropped", "count": count}))
+            if lines:
+                _write("".join(lines))
+
+    def after_fork(self) -> None:
+        """Begin afresh in a forked child: its parent writes the parent's lines, and no thread survived."""
+        alive = self._thread is not None
+        self._waiting.clear()
+        self._writing = threading.Lock()
+        self._thread = None
+        if alive:
+            self.start()
+
+
+def _write(text: str) -> None:
+    """Write to standard error; a closed one must not end the process, and there is nowhere else to complain."""
+    for stream in (sys.stderr, sys.__stderr__):
+        if stream is None:
+            continue
+        try:
+            stream.write(text)
+            stream.flush()
+        except (OSError, ValueError):
+            continue
+        return
+
+
+def flush_at_exit(pipe: LogPipe) -> None:
+    """Write what is queued when the interpreter ends, and when SIGTERM ends it without that.
+
+    Uvicorn stops gracefully on SIGTERM and then raises the signal again for the handler that was there before it.
+    """
+    atexit.register(pipe.flush)
+    os.register_at_fork(after_in_child=pipe.after_fork)
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        return
+
+    def on_sigterm(number: int, _frame: FrameType | None) -> None:
+        # From a second thread with a time limit: this one may have been interrupted inside flush(), lock in hand.
+        last = threading.Thread(target=pipe.flush, daemon=True)
+        last.start()
+        last.join(LAST_FLUSH_S)
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+    signal.signal(signal.SIGTERM, on_sigterm)

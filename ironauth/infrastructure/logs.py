@@ -1,0 +1,189 @@
+"""Logging: constant event names plus fields, one line each, as JSON or for a terminal.
+
+Everything, Django's and Uvicorn's own loggers included, goes through one `LogPipe`. A line is pure ASCII, so no
+input can start a line of its own or send a terminal an escape sequence.
+"""
+
+import json
+import logging
+import traceback
+from collections.abc import Mapping, MutableMapping
+from datetime import UTC, datetime
+from typing import Any, NoReturn
+
+import msgspec
+import structlog
+
+from ironauth.infrastructure import clock
+from ironauth.infrastructure.log_pipe import Event, LogPipe, flush_at_exit
+from ironauth.infrastructure.request_id import current_request_id
+
+#: Fields whose value never belongs in a log, whoever passes them by mistake.
+_SECRET_FIELDS = frozenset(
+    {
+        "access_token", "authorization", "cookie", "email", "new_password", "password", "private_key",
+        "refresh_token", "secret", "token",
+    }
+)  # fmt: skip
+_encoder = msgspec.json.Encoder(enc_hook=repr)
+
+
+def _stamp(at_s: object) -> str:
+    """Return RFC 3339 UTC with milliseconds."""
+    return datetime.fromtimestamp(at_s if isinstance(at_s, float) else clock.unix(), UTC).isoformat(
+        timespec="milliseconds"
+    ).replace("+00:00", "Z")
+
+
+def json_line(event: Event) -> str:
+    """Return the event as one line of ASCII JSON."""
+    fields = {"timestamp": None, **event}
+    fields["timestamp"] = _stamp(event.get("timestamp"))
+    try:
+        text = _encoder.encode(fields).decode()
+    except (UnicodeEncodeError, TypeError, RecursionError, ValueError):
+        text = json.dumps(fields, default=repr, skipkeys=True)  # lone surrogates and the like
+    if not text.isascii():
+        text = json.dumps(json.loads(text))
+    return _without_delete(text) + "\n"
+
+
+def _without_delete(text: str) -> str:
+    """Escape DEL, the one ASCII control character that JSON leaves as it is."""
+    return text.replace("\x7f", "\\u007f")
+
+
+def console_line(event: Event) -> str:
+    """Return the event for a terminal: time, level, event, fields; a traceback on indented lines below it."""
+    rest = {k: v for k, v in event.items() if k not in ("timestamp", "level", "event", "exception")}
+    fields = "".join(f" {name}={_quoted(value)}" for name, value in rest.items() if value is not None)
+    head = f"{_stamp(event.get('timestamp'))} {event.get('level', 'info')!s:<8}{_quoted(event.get('event'))}{fields}\n"
+    lines = str(event.get("exception") or "").splitlines()
+    return head + "".join(f"    | {_escaped(line)}\n" for line in lines)
+
+
+def _escaped(text: str) -> str:
+    return _without_delete(json.dumps(text)[1:-1].replace('\\"', '"'))
+
+
+def _quoted(value: object) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, default=repr, skipkeys=True)
+    text = _escaped(text)
+    return f'"{text}"' if " " in text and not isinstance(value, (dict, list)) else text
+
+
+_FORMATS = {"json": json_line, "console": console_line}
+pipe = LogPipe(json_line)
+
+
+def access(  # noqa: PLR0913 - one argument per field of the line
+    method: str, path: str, status: int, duration_ms: float, client: str, request_id: str
+) -> None:
+    """Queue the line of one answered request; the caller passes a path without its query string."""
+    pipe.put(
+        {
+            "timestamp": clock.unix(),
+            "level": "info",
+            "event": "request",
+            "method": method,
+            "path": path[:MAX_PATH],
+            "status": status,
+            "duration_ms": round(duration_ms, 3),
+            "client": client,
+            "request_id": request_id,
+        }
+    )
+
+
+#: Characters of a path that reach the log; the guard lets 8 KiB through.
+MAX_PATH = 512
+
+
+def _finish(_logger: object, method: str, event: MutableMapping[str, Any]) -> NoReturn:
+    """Complete the event, queue it, and end structlog's chain."""
+    for name in event.keys() & _SECRET_FIELDS:
+        event[name] = "[redacted]"
+    if error := event.pop("exc_info", None):
+        event["exception"] = _traceback(error)
+    if request_id := current_request_id():
+        event.setdefault("request_id", request_id)
+    _queue({"timestamp": clock.unix(), "level": method, **event})
+    raise structlog.DropEvent
+
+
+def _queue(event: Mapping[str, object]) -> None:
+    (pipe.put if event["level"] in ("debug", "info") else pipe.put_always)(event)
+
+
+def _traceback(error: object) -> str | None:
+    """Return the traceback of an exception, an ``exc_info`` triple, or (True) the exception being handled."""
+    if isinstance(error, BaseException):
+        return "".join(traceback.format_exception(error))
+    if isinstance(error, tuple):
+        return "".join(traceback.format_exception(*error)) if error[0] is not None else None
+    return traceback.format_exc()
+
+
+class PipeHandler(logging.Handler):
+    """Brings standard library records into the pipe: Django's, Uvicorn's and every package's."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Queue ``record``; its arguments are merged now, because they may change."""
+        try:
+            event: dict[str, object] = {
+                "timestamp": record.created,
+                "level": record.levelname.lower(),
+                "event": record.getMessage(),
+                "logger": record.name,
+            }
+            if record.exc_info:
+                event["exception"] = _traceback(record.exc_info)
+            if request_id := current_request_id():
+                event["request_id"] = request_id
+            _queue(event)
+        except Exception:  # noqa: BLE001 - logging never raises into the code that logs
+            self.handleError(record)
+
+
+def configure(config: Mapping[str, str]) -> None:
+    """Set up logging for the process; Django calls it with ``settings.LOGGING``: ``level`` and ``format``.
+
+    Errors: ``KeyError``/``ValueError`` for a format or level that does not exist.
+    """
+    level = config.get("level", "INFO")
+    pipe.encode = _FORMATS[config.get("format", "json")]
+    structlog.configure(
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        processors=[_finish],
+        cache_logger_on_first_use=True,
+    )
+    root = logging.getLogger()
+    for handler in [h for h in root.handlers if isinstance(h, PipeHandler)]:
+        root.removeHandler(handler)
+    root.addHandler(PipeHandler())
+    # Packages' own chatter (httpx prints whole URLs) starts at WARNING; Django and Uvicorn follow the setting.
+    root.setLevel(level if level == "DEBUG" else max(logging.WARNING, logging.getLevelNamesMapping()[level]))
+    for name in ("django", "django.server", "uvicorn", "uvicorn.error", "uvicorn.access"):
+        logger = logging.getLogger(name)
+        logger.handlers.clear()
+        logger.setLevel(level if name in ("django", "uvicorn") else logging.NOTSET)
+        # Uvicorn looks for a handler to decide whether to build access lines; IronAuth writes its own.
+        logger.propagate = name != "uvicorn.access"
+    if not _started:
+        _started.append(True)
+        flush_at_exit(pipe)
+    pipe.start()
+
+
+_started: list[bool] = []
+
+
+def flush() -> None:
+    """Write everything logged so far; the end of the process and tests call it."""
+    pipe.flush()
+
+
+def get_logger() -> structlog.typing.FilteringBoundLogger:
+    """Return the logger: ``get_logger().info("constant_event", key=value)``; ``exc_info=`` adds a traceback."""
+    logger: structlog.typing.FilteringBoundLogger = structlog.get_logger()
+    return logger

@@ -1,0 +1,109 @@
+"""The one middleware both lanes share: request id, security headers, access log."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from inspect import iscoroutinefunction, markcoroutinefunction
+from typing import cast
+
+from django.conf import settings
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+
+from ironauth.infrastructure import logs
+from ironauth.infrastructure.client_address import client_address
+from ironauth.infrastructure.request_id import choose_request_id, current_request_id, enter, leave
+
+__all__ = ["RequestContextMiddleware", "current_request_id"]
+
+#: nginx's code for a client that went away before its answer; it only appears in the log.
+CLIENT_CLOSED_REQUEST = 499
+#: Sent unless a view or another middleware decided otherwise (OWASP REST Security, "Security headers").
+_HEADERS = (
+    ("x-content-type-options", "X-Content-Type-Options", "nosniff"),
+    ("x-frame-options", "X-Frame-Options", "DENY"),
+    ("referrer-policy", "Referrer-Policy", "no-referrer"),
+)
+#: For JSON, which loads nothing and is never framed; pages bring their own policy.
+_JSON_POLICY = "default-src 'none'; frame-ancestors 'none'"
+_JSON_TYPES = ("application/json", "application/problem+json")
+
+SyncNext = Callable[[HttpRequest], HttpResponseBase]
+AsyncNext = Callable[[HttpRequest], Awaitable[HttpResponseBase]]
+
+
+class RequestContextMiddleware:
+    """Names the request, and writes one access line without query string, header or body."""
+
+    sync_capable = True
+    async_capable = True
+
+    def __init__(self, get_response: SyncNext | AsyncNext) -> None:
+        """Follow ``get_response``: async when it is, so that no thread is involved."""
+        self.get_response = get_response
+        self.is_async = iscoroutinefunction(get_response)
+        if self.is_async:
+            markcoroutinefunction(self)
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
+        """Answer ``request``, or return the coroutine that will."""
+        if self.is_async:
+            return self._answer(request)
+        started = time.perf_counter()
+        token = enter(choose_request_id(request.META.get("HTTP_X_REQUEST_ID")))
+        try:
+            response = cast("SyncNext", self.get_response)(request)
+            self._finish(request, response, started)
+        finally:
+            leave(token)
+        return response
+
+    async def _answer(self, request: HttpRequest) -> HttpResponseBase:
+        started = time.perf_counter()
+        token = enter(choose_request_id(request.META.get("HTTP_X_REQUEST_ID")))
+        try:
+            response = await cast("AsyncNext", self.get_response)(request)
+            self._finish(request, response, started)
+        except asyncio.CancelledError:
+            self._log(request, CLIENT_CLOSED_REQUEST, started)
+            raise
+        finally:
+            leave(token)
+        return response
+
+    def _finish(self, request: HttpRequest, response: HttpResponseBase, started: float) -> None:
+        headers = response.headers
+        # Looked up in the mapping's own store: six case-folding method calls per request are 3 µs.
+        present = headers._store  # type: ignore[attr-defined] # noqa: SLF001
+        headers["X-Request-ID"] = current_request_id()
+        for key, name, value in _HEADERS:
+            if key not in present:
+                present[key] = (name, value)
+        if "content-security-policy" not in present:
+            if present.get("content-type", ("", ""))[1].startswith(_JSON_TYPES):
+                present["content-security-policy"] = ("Content-Security-Policy", _JSON_POLICY)
+        if settings.SECURE_HSTS_SECONDS and "strict-transport-security" not in present and request.is_secure():
+            headers["Strict-Transport-Security"] = _hsts()
+        self._log(request, response.status_code, started)
+
+    @staticmethod
+    def _log(request: HttpRequest, status: int, started: float) -> None:
+        if settings.IRONAUTH_ACCESS_LOG:
+            logs.access(
+                request.method or "",
+                request.path,
+                status,
+                (time.perf_counter() - started) * 1000,
+                client_address(request),
+                current_request_id(),
+            )
+
+
+def _hsts() -> str:
+    """Return the value Django's SecurityMiddleware would send (RFC 6797 §6.1)."""
+    value = f"max-age={settings.SECURE_HSTS_SECONDS}"
+    if settings.SECURE_HSTS_INCLUDE_SUBDOMAINS:
+        value += "; includeSubDomains"
+    if settings.SECURE_HSTS_PRELOAD:
+        value += "; preload"
+    return value

@@ -1,0 +1,73 @@
+"""Input: JSON and forms, parsed on the event loop from a body the guard has already bounded."""
+
+from collections.abc import Mapping
+from typing import IO, Any
+
+import msgspec
+from django.http import QueryDict
+from django.utils.http import parse_header_parameters
+from rest_framework import parsers
+from rest_framework.exceptions import ParseError, UnsupportedMediaType
+
+from ironauth.infrastructure.renderers import MsgspecRenderer
+
+#: ASCII is a subset of UTF-8; anything else is refused, because Python also "decodes" base64, rot13 and idna.
+_UTF8_NAMES = frozenset({"utf-8", "utf8", "us-ascii", "ascii"})
+
+
+def _require_utf8(media_type: str | None) -> None:
+    """Raise `UnsupportedMediaType` (415) when ``media_type`` names a charset that is not UTF-8."""
+    if media_type is None or "charset" not in media_type.lower():
+        return
+    charset = parse_header_parameters(media_type)[1].get("charset", "utf-8")
+    if charset.lower() not in _UTF8_NAMES:
+        raise UnsupportedMediaType(media_type, detail="The body must be UTF-8: leave the charset parameter out.")
+
+
+class JSONParser(parsers.JSONParser):
+    """RFC 8259 JSON objects, strictly.
+
+    A subclass of DRF's parser so that DRF keeps the body readable. Repeated names: the last one counts.
+    """
+
+    media_type = "application/json"
+    renderer_class = MsgspecRenderer
+
+    def parse(
+        self,
+        stream: IO[Any],
+        media_type: str | None = None,
+        parser_context: Mapping[str, Any] | None = None,  # noqa: ARG002 - DRF's signature
+    ) -> dict[str, Any]:
+        """Return the object in ``stream``.
+
+        Errors: `ParseError` (400) for anything that is not one JSON object in UTF-8: bad syntax, a byte order
+        mark, NaN, numbers out of range, lone surrogates, nesting deeper than the interpreter's recursion limit.
+        `UnsupportedMediaType` (415) for another charset.
+        """
+        _require_utf8(media_type)
+        try:
+            data = msgspec.json.decode(stream.read())
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise ParseError("The body is not valid JSON.") from error
+        if not isinstance(data, dict):
+            raise ParseError('The body must be a JSON object, for example {"name": "value"}.')
+        return data
+
+
+class FormParser(parsers.FormParser):
+    """``application/x-www-form-urlencoded`` in UTF-8, as an HTML form sends it."""
+
+    def parse(
+        self,
+        stream: IO[Any],
+        media_type: str | None = None,
+        parser_context: Mapping[str, Any] | None = None,  # noqa: ARG002 - DRF's signature
+    ) -> QueryDict:
+        """Return the fields; more than DATA_UPLOAD_MAX_NUMBER_FIELDS of them is Django's `TooManyFieldsSent`."""
+        _require_utf8(media_type)
+        try:
+            text = stream.read().decode()
+        except UnicodeDecodeError as error:
+            raise ParseError("The form is not UTF-8.") from error
+        return QueryDict(text)

@@ -1,0 +1,219 @@
+"""Threads that run one job at a time, in order of arrival, and never start a job nobody waits for any more."""
+
+import asyncio
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from contextlib import suppress
+from contextvars import Context, copy_context
+from typing import Any
+
+#: How long ``close`` waits for each thread's last job; seconds. A stuck thread is a daemon and ends with the process.
+CLOSE_WAIT_S = 5.0
+
+
+class Job:
+    """One call, where its outcome goes, and the instant (monotonic) after which it must not start."""
+
+    __slots__ = ("call", "context", "late", "settle", "start_by")
+
+    def __init__(
+        self,
+        call: Callable[[], Any],
+        *,
+        start_by: float,
+        late: Callable[[], Exception],
+        settle: Callable[[Any, BaseException | None], None],
+    ) -> None:
+        self.call = call
+        self.context: Context = copy_context()  # log lines written by the job carry the request's id
+        self.start_by = start_by
+        self.late = late
+        self.settle = settle
+
+
+class _Crew:
+    """The threads of a pool between its first job and ``close``."""
+
+    def __init__(self) -> None:
+        self.threads: list[threading.Thread] = []
+        self.stopping = False
+
+
+class Pool:
+    """A fixed number of threads before one queue; they start with the first job and again after ``close``.
+
+    ``enter`` and ``leave`` run on each thread when it starts and ends.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        threads: int,
+        enter: Callable[[], None] = lambda: None,
+        leave: Callable[[], None] = lambda: None,
+    ) -> None:
+        if threads < 1:
+            raise ValueError(f"The {name} pool needs at least one thread, not {threads}: raise its setting to 1 or more")
+        self.name = name
+        self.threads = threads
+        self._enter = enter
+        self._leave = leave
+        # An OrderedDict, because a job withdrawn from the middle must cost O(1) under a flood of cancellations.
+        self._queue: OrderedDict[Job, None] = OrderedDict()
+        self._ready = threading.Condition()
+        self._running = 0
+        self._crew: _Crew | None = None
+        self._here = threading.local()
+
+    @property
+    def queued(self) -> int:
+        """Return how many jobs wait for a thread."""
+        return len(self._queue)
+
+    @property
+    def running(self) -> int:
+        """Return how many threads are busy, also those whose caller has given up."""
+        return self._running
+
+    def is_own_thread(self) -> bool:
+        """Return whether the caller runs on one of this pool's threads."""
+        return getattr(self._here, "inside", False)
+
+    async def run[T](
+        self, call: Callable[[], T], *, limit_s: float, late: Callable[[], Exception], leave_running: bool
+    ) -> T:
+        """Run ``call`` on a thread and return its result; a cancelled caller's job does not start.
+
+        After ``limit_s`` seconds a job that has not started never will, and ``late()`` is raised; when
+        ``leave_running`` it is also raised for a job that is running, which goes on to its end without its caller.
+        """
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+
+        def settle(value: T, error: BaseException | None) -> None:
+            with suppress(RuntimeError):  # the loop was closed: nobody waits
+                loop.call_soon_threadsafe(_resolve, future, value, error)
+
+        job = Job(call, start_by=time.monotonic() + limit_s, late=late, settle=settle)
+
+        def give_up() -> None:
+            if not future.done() and (self.withdraw(job) or leave_running):
+                future.set_exception(late())
+
+        self.submit(job)
+        timer = loop.call_later(limit_s, give_up)
+        try:
+            return await future
+        except asyncio.CancelledError:
+            self.withdraw(job)
+            raise
+        finally:
+            timer.cancel()
+
+    def run_blocking[T](self, call: Callable[[], T], *, limit_s: float, late: Callable[[], Exception]) -> T:
+        """Run ``call`` on a thread and block until its result; raise ``late()`` when it has not started in time."""
+        finished = threading.Event()
+        outcome: list[Any] = [None, None]
+
+        def settle(value: T, error: BaseException | None) -> None:
+            outcome[:] = value, error
+            finished.set()
+
+        job = Job(call, start_by=time.monotonic() + limit_s, late=late, settle=settle)
+        self.submit(job)
+        try:
+            if not finished.wait(limit_s) and self.withdraw(job):
+                raise late()
+            finished.wait()
+        except BaseException:
+            self.withdraw(job)
+            raise
+        if outcome[1] is not None:
+            raise outcome[1]
+        return outcome[0]  # type: ignore[no-any-return]  # the list is untyped, settle() is not
+
+    def submit(self, job: Job) -> None:
+        """Queue ``job``; its ``settle`` is called exactly once on a pool thread unless it is withdrawn first."""
+        with self._ready:
+            if self._crew is None:
+                self._crew = self._start_crew()
+            self._queue[job] = None
+            self._ready.notify()
+
+    def withdraw(self, job: Job) -> bool:
+        """Take ``job`` out of the queue; return False when it has started (or was withdrawn) already."""
+        with self._ready:
+            return self._queue.pop(job, _ABSENT) is not _ABSENT
+
+    def close(self, *, wait: bool = True) -> None:
+        """Let the threads finish what is queued and end; with ``wait``, for at most ``CLOSE_WAIT_S`` each."""
+        with self._ready:
+            crew, self._crew = self._crew, None
+            if crew is None:
+                return
+            crew.stopping = True
+            self._ready.notify_all()
+        if wait:
+            for thread in crew.threads:
+                if thread is not threading.current_thread():
+                    thread.join(CLOSE_WAIT_S)
+
+    def _start_crew(self) -> _Crew:
+        crew = _Crew()
+        for number in range(self.threads):
+            thread = threading.Thread(target=self._work, args=(crew,), name=f"{self.name}-{number}", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # the system allows no more threads: an incomplete crew would stay for ever
+                crew.stopping = True
+                raise
+            crew.threads.append(thread)
+        return crew
+
+    def _work(self, crew: _Crew) -> None:
+        self._here.inside = True
+        self._enter()
+        try:
+            while (job := self._next(crew)) is not None:
+                value, error = None, None
+                try:
+                    if time.monotonic() > job.start_by:
+                        error = job.late()
+                    else:
+                        value = job.context.run(job.call)
+                except BaseException as raised:  # noqa: BLE001 - it belongs to the caller, and the thread must live on
+                    error = raised
+                with self._ready:  # before the caller hears of it, so that its next job sees this thread free
+                    self._running -= 1
+                job.settle(value, error)
+                del job, value, error  # an idle thread must not keep a password or a result alive
+        finally:
+            self._leave()
+
+    def _next(self, crew: _Crew) -> Job | None:
+        with self._ready:
+            while not self._queue:
+                if crew.stopping:
+                    return None
+                self._ready.wait()
+            self._running += 1
+            return self._queue.popitem(last=False)[0]
+
+
+_ABSENT = object()
+
+
+def _resolve[T](future: asyncio.Future[T], value: T, error: BaseException | None) -> None:
+    if future.done():
+        return
+    if error is None:
+        future.set_result(value)
+    elif isinstance(error, StopIteration):  # a future refuses it: it would end the awaiting generator silently
+        replacement = RuntimeError("The job raised StopIteration")
+        replacement.__cause__ = error
+        future.set_exception(replacement)
+    else:
+        future.set_exception(error)

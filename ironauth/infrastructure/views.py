@@ -1,0 +1,245 @@
+"""The async base of every API view: DRF's contract, awaited on the event loop.
+
+adrf runs authentication, permissions and throttles in a thread, async ones first whatever their order, and Django
+renders DRF's response in another (lessons 6.1). Here everything is awaited in declared order, and what leaves is an
+already rendered ``HttpResponse``.
+"""
+
+import inspect
+from collections.abc import Callable
+from functools import lru_cache
+from io import BytesIO
+from typing import Any, ClassVar
+
+from adrf.requests import AsyncRequest
+from adrf.views import APIView
+from django.core.exceptions import ImproperlyConfigured
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from rest_framework import exceptions
+from rest_framework.response import Response
+from rest_framework.serializers import BaseSerializer
+from rest_framework.settings import api_settings
+from rest_framework.throttling import BaseThrottle
+
+from ironauth.infrastructure.errors import BEARER_CHALLENGE
+from ironauth.infrastructure.permissions import holds, holds_for_object
+from ironauth.infrastructure.problem import report_unexpected
+from ironauth.infrastructure.request_threads import request_threads
+
+#: Accept values that every JSON view satisfies, without asking the negotiator.
+_ANYTHING = frozenset({None, "*/*", "application/json"})
+#: Different Accept headers remembered per process; a client that invents more pays for its own negotiation.
+_MAX_REMEMBERED_ACCEPTS = 256
+_remembered_accepts: dict[tuple[type, str], tuple[Any, str]] = {}
+
+
+@lru_cache(maxsize=256)  # one entry per policy class of the project
+def _is_async(method: Callable[..., Any]) -> bool:
+    return inspect.iscoroutinefunction(method)
+
+
+class ApiRequest(AsyncRequest):
+    """DRF's request, reading a body that came without Content-Length (chunked) too."""
+
+    def _load_stream(self) -> None:
+        body = self._request.body
+        self._stream = BytesIO(body) if body else None
+
+
+class AsyncAPIView(APIView):
+    """A view whose handlers are ``async def get/post…(self, request, **kwargs)``.
+
+    A handler returns a msgspec Struct, a list of them or a dict (200), None (204), DRF's ``Response`` (status and
+    headers; its data is rendered here) or any ``HttpResponse``. Raised errors become problem documents.
+    """
+
+    view_is_async = True
+    #: Forbid every cache to keep the answer; False where a view sets its own Cache-Control.
+    no_store: ClassVar[bool] = True
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Refuse a synchronous handler: it would block the event loop.
+
+        Errors: `ImproperlyConfigured`, naming the handler.
+        """
+        super().__init_subclass__(**kwargs)
+        for name in cls.http_method_names:
+            handler = getattr(cls, name, None)
+            if handler is not None and not inspect.iscoroutinefunction(handler):
+                raise ImproperlyConfigured(f"{cls.__name__}.{name} is not async: declare it with `async def`")
+
+    async def async_dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        """Admit the request, call its handler, and return a rendered response; never raises an ``Exception``."""
+        self.args = args
+        self.kwargs = kwargs
+        self.request = wrapped = self.initialize_request(request, *args, **kwargs)
+        try:
+            await self.initial(wrapped, *args, **kwargs)
+            handler = getattr(self, request.method.lower(), None) if request.method in _HANDLED else None
+            if handler is None:
+                self.http_method_not_allowed(wrapped, *args, **kwargs)
+            response = self._as_response(await handler(wrapped, *args, **kwargs))
+        except Exception as exc:  # noqa: BLE001 - the boundary where every error becomes an answer
+            await report_unexpected(exc, request)
+            response = self.handle_exception(exc)
+        if self.no_store and "cache-control" not in response.headers._store:
+            response.headers["Cache-Control"] = "no-store"
+        return response
+
+    def initialize_request(self, request: HttpRequest, *args: Any, **kwargs: Any) -> ApiRequest:  # noqa: ARG002
+        """Wrap Django's request with this view's parsers and authenticators."""
+        return ApiRequest(
+            request,
+            parsers=self.get_parsers(),
+            authenticators=self.get_authenticators(),
+            negotiator=self.get_content_negotiator(),
+            parser_context={"view": self, "args": args, "kwargs": kwargs},
+        )
+
+    async def initial(self, request: ApiRequest, *args: Any, **kwargs: Any) -> None:  # type: ignore[override] # async
+        """Negotiate, authenticate, check permissions, throttle: in this order, the first failure answers."""
+        self.format_kwarg = None
+        request.accepted_renderer, request.accepted_media_type = self.perform_content_negotiation(request)
+        if self.versioning_class is not None:
+            request.version, request.versioning_scheme = self.determine_version(request, *args, **kwargs)
+        await self.perform_authentication(request)
+        if self.permission_classes:
+            await self.check_permissions(request)
+        if self.throttle_classes:
+            await self.check_throttles(request)
+
+    def perform_content_negotiation(self, request: ApiRequest, force: bool = False) -> tuple[Any, str]:
+        """Choose a renderer; remembered per view and Accept header.
+
+        Errors: `NotAcceptable` (406), unless ``force``.
+        """
+        accept = request.META.get("HTTP_ACCEPT")
+        classes = self.renderer_classes
+        if accept in _ANYTHING and (len(classes) == 1 or accept is None):
+            return classes[0](), classes[0].media_type
+        remembered = _remembered_accepts.get((type(self), accept))
+        if remembered is None:
+            renderer, media_type = super().perform_content_negotiation(request, force)
+            remembered = (type(renderer), media_type)
+            if len(_remembered_accepts) < _MAX_REMEMBERED_ACCEPTS:
+                _remembered_accepts[type(self), accept] = remembered
+        return remembered[0](), remembered[1]
+
+    async def perform_authentication(self, request: ApiRequest) -> None:
+        """Try the authenticators in order; the first that recognises a credential decides.
+
+        Sets ``request.user`` and ``request.auth``. Errors: whatever an authenticator raises.
+        """
+        for authenticator in request.authenticators:
+            try:
+                if _is_async(type(authenticator).authenticate):
+                    found = await authenticator.authenticate(request)
+                else:
+                    found = await request_threads.run(authenticator.authenticate, request)
+            except Exception:
+                request._not_authenticated()
+                raise
+            if found is not None:
+                request._authenticator = authenticator
+                request.user, request.auth = found
+                return
+        request._not_authenticated()
+
+    async def check_permissions(self, request: ApiRequest) -> None:  # type: ignore[override] # awaited by initial()
+        """Check the permissions in declared order and stop at the first that does not hold.
+
+        Errors: `NotAuthenticated` without a credential, else `PermissionDenied`.
+        """
+        for permission in [permission() for permission in self.permission_classes]:
+            if not await holds(permission, request, self):
+                self._refuse(request, permission)
+
+    async def check_object_permissions(self, request: ApiRequest, obj: object) -> None:  # type: ignore[override]
+        """Check the permissions for ``obj``, as `check_permissions` does; a handler awaits it."""
+        for permission in [permission() for permission in self.permission_classes]:
+            if not await holds_for_object(permission, request, self, obj):
+                self._refuse(request, permission)
+
+    def _refuse(self, request: ApiRequest, permission: object) -> None:
+        self.permission_denied(
+            request, message=getattr(permission, "message", None), code=getattr(permission, "code", None)
+        )
+
+    async def check_throttles(self, request: ApiRequest) -> None:  # type: ignore[override] # awaited by initial()
+        """Ask every throttle, in declared order. Errors: `Throttled` with the longest wait."""
+        refused: list[BaseThrottle] = []
+        for throttle in self.get_throttles():
+            if _is_async(type(throttle).allow_request):
+                allowed = await throttle.allow_request(request, self)
+            else:
+                allowed = await request_threads.run(throttle.allow_request, request, self)
+            if not allowed:
+                refused.append(throttle)
+        if refused:
+            waits = [wait for wait in (throttle.wait() for throttle in refused) if wait is not None]
+            self.throttled(request, max(waits, default=None))
+
+    async def validated(
+        self, request: ApiRequest, serializer: type[BaseSerializer[Any]], *, partial: bool = False
+    ) -> dict[str, Any]:
+        """Return the body as validated by a plain DRF serializer; unknown fields are ignored.
+
+        Errors: 400 naming every bad field; 400/415 for a body that cannot be parsed.
+        """
+        checked = serializer(data=request.data, partial=partial, context={"request": request, "view": self})
+        checked.is_valid(raise_exception=True)
+        values: dict[str, Any] = checked.validated_data
+        return values
+
+    def _as_response(self, result: Any) -> HttpResponseBase:
+        """Turn what a handler returned into a rendered response."""
+        if isinstance(result, Response):
+            return self._rendered(result)
+        if isinstance(result, HttpResponseBase):
+            return result
+        if result is None:
+            return _empty(204)
+        renderer = self.request.accepted_renderer
+        return HttpResponse(
+            renderer.render(result, self.request.accepted_media_type, self.get_renderer_context()),
+            content_type=renderer.media_type,
+        )
+
+    def _rendered(self, lazy: Response) -> HttpResponse:
+        """Render DRF's response now: Django would do it in a thread."""
+        renderer = self.request.accepted_renderer
+        body = renderer.render(lazy.data, self.request.accepted_media_type, self.get_renderer_context())
+        if lazy.data is None:
+            response = _empty(lazy.status_code)
+        else:
+            response = HttpResponse(body, status=lazy.status_code, content_type=lazy.content_type or renderer.media_type)
+        for name, value in lazy.items():
+            if lazy.data is None or name.lower() != "content-type":
+                response.headers[name] = value
+        response.cookies = lazy.cookies
+        return response
+
+    def handle_exception(self, exc: Exception) -> HttpResponse:
+        """Answer ``exc`` through EXCEPTION_HANDLER; a 401 always carries a challenge (RFC 9110 §15.5.2)."""
+        if isinstance(exc, (exceptions.NotAuthenticated, exceptions.AuthenticationFailed)):
+            exc.auth_header = self.get_authenticate_header(self.request) or BEARER_CHALLENGE
+        handler: Callable[[Exception, dict[str, Any]], HttpResponse] = api_settings.EXCEPTION_HANDLER
+        return handler(exc, self.get_exception_handler_context())
+
+    async def options(self, request: ApiRequest, *args: Any, **kwargs: Any) -> HttpResponse:  # type: ignore[override] # noqa: ARG002
+        """Answer OPTIONS with 204 and Allow; the contract has its own document, /api/openapi.json."""
+        response = _empty(204)
+        response.headers["Allow"] = ", ".join(self.allowed_methods)
+        return response
+
+
+#: Spelled as they arrive; TRACE is Django's but no view's, so it ends as 405 like any other unknown method.
+_HANDLED = frozenset(name.upper() for name in APIView.http_method_names)
+
+
+def _empty(status: int) -> HttpResponse:
+    """Return a response without body, hence without Content-Type (RFC 9110 §8.3)."""
+    response = HttpResponse(status=status)
+    del response.headers["Content-Type"]
+    return response

@@ -1,0 +1,52 @@
+"""The client's address comes from configured proxies only."""
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+from django.test import RequestFactory, override_settings
+
+from ironauth.infrastructure.client_address import client_address
+
+PROXIES = ["10.0.0.0/8", "2001:db8::/32", "192.0.2.1"]
+
+
+@pytest.mark.parametrize(
+    ("proxies", "peer", "forwarded", "expected"),
+    [
+        ([], "203.0.113.9", "1.2.3.4", "203.0.113.9"),  # nobody is trusted
+        (PROXIES, "203.0.113.9", "1.2.3.4", "203.0.113.9"),  # the peer is not a proxy
+        (PROXIES, "10.1.1.1", "", "10.1.1.1"),  # a proxy that says nothing
+        (PROXIES, "10.1.1.1", "1.2.3.4", "1.2.3.4"),
+        (PROXIES, "10.1.1.1", "6.6.6.6, 1.2.3.4", "1.2.3.4"),  # the left one may be forged
+        (PROXIES, "10.1.1.1", "6.6.6.6, 1.2.3.4, 192.0.2.1, 10.2.2.2", "1.2.3.4"),
+        (PROXIES, "10.1.1.1", "10.3.3.3, 10.2.2.2", "10.3.3.3"),  # proxies all the way
+        (PROXIES, "10.1.1.1", "6.6.6.6, unknown", "10.1.1.1"),
+        (PROXIES, "10.1.1.1", "6.6.6.6, evil\r\n, 10.2.2.2", "10.2.2.2"),
+        (PROXIES, "10.1.1.1", "1.2.3.4:5678", "1.2.3.4"),
+        (PROXIES, "2001:db8::1", "[2a00::1]:443", "2a00::1"),
+        (PROXIES, "::ffff:10.1.1.1", "1.2.3.4", "1.2.3.4"),
+        (PROXIES, "10.1.1.1", "::ffff:1.2.3.4", "1.2.3.4"),
+        (["unix"], "", "1.2.3.4", "1.2.3.4"),
+        (["unix"], "", "", ""),
+        (["unix"], "10.1.1.1", "1.2.3.4", "10.1.1.1"),
+        (PROXIES, "", "1.2.3.4", ""),  # a socket peer that is not trusted
+    ],
+)
+def test_the_right_most_untrusted_hop_is_the_client(
+    proxies: list[str], peer: str, forwarded: str, expected: str
+) -> None:
+    """The same answer from a Django request and from an ASGI scope."""
+    request = RequestFactory().get("/", REMOTE_ADDR=peer, HTTP_X_FORWARDED_FOR=forwarded)
+    scope = {
+        "client": (peer, 1) if peer else None,
+        "headers": [(b"x-forwarded-for", part.encode()) for part in forwarded.split(",") if forwarded],
+    }
+    with override_settings(IRONAUTH_TRUSTED_PROXIES=proxies):
+        assert client_address(request) == expected
+        assert client_address(scope) == expected
+
+
+def test_a_bad_setting_names_itself() -> None:
+    """A word that is no network is refused."""
+    with override_settings(IRONAUTH_TRUSTED_PROXIES=["localhost"]):
+        with pytest.raises(ImproperlyConfigured, match="IRONAUTH_TRUSTED_PROXIES"):
+            client_address(RequestFactory().get("/"))

@@ -1,0 +1,212 @@
+"""The guard: both sides of every limit, before Django sees anything."""
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+from django.test import override_settings
+
+from ironauth.infrastructure import guard, logs
+from ironauth.infrastructure.asgi_types import Receive, Scope, Send
+from ironauth.infrastructure.guard import API_BODY_BYTES, PAGE_BODY_BYTES, Guard
+from ironauth.infrastructure.lanes import is_api_path
+from ironauth.tests.asgi_conversation import Conversation
+
+
+class Recorder:
+    """An application that reads the whole body and says how long it was."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.calls += 1
+        size, more = 0, True
+        while more:
+            message = await receive()
+            size += len(message.get("body", b""))
+            more = message.get("more_body", False)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": str(size).encode()})
+
+
+@pytest.fixture
+def application() -> Recorder:
+    return Recorder()
+
+
+@pytest.fixture
+def guarded(application: Recorder) -> Guard:
+    return Guard(application, is_api=is_api_path, body_timeout_s=0.1)
+
+
+def assert_refused(talk: Conversation, status: int, code: str) -> None:
+    """Check the whole of a refusal."""
+    assert (talk.status, talk.json["status"], talk.json["code"]) == (status, status, code)
+    assert talk.headers["content-type"] == "application/problem+json"
+    assert talk.headers["cache-control"] == "no-store"
+    assert talk.headers["connection"] == "close"
+    assert talk.headers["content-length"] == str(len(talk.content))
+    assert talk.headers["x-request-id"] == talk.json["request_id"]
+
+
+def fields(count: int) -> dict[str, str]:
+    """Return ``count`` - 1 fields; the conversation's Host is one more."""
+    return {f"x-{number}": "1" for number in range(count - 1)}
+
+
+async def test_a_request_without_body_passes_untouched(application: Recorder, guarded: Guard) -> None:
+    """The very ``receive`` of the server reaches the application."""
+    given: list[Any] = []
+
+    async def application_(scope: Scope, receive: Receive, send: Send) -> None:
+        given.append(receive)
+
+    talk = Conversation()
+    await Guard(application_, is_api=is_api_path)(talk.scope, receive := talk.receive, talk.send)
+    assert given == [receive]
+
+
+@pytest.mark.parametrize(("count", "refused"), [(100, False), (101, True)])
+async def test_100_header_fields_are_enough(guarded: Guard, count: int, refused: bool) -> None:
+    """The 101st field is 431."""
+    talk = await Conversation(headers=fields(count)).body().run(guarded)
+    assert_refused(talk, 431, "headers_too_large") if refused else None
+    assert talk.status == (431 if refused else 200)
+
+
+@pytest.mark.parametrize(("extra", "refused"), [(0, False), (1, True)])
+async def test_16_kib_of_headers_are_enough(guarded: Guard, extra: int, refused: bool) -> None:
+    """One byte more than 16 KiB, separators counted, is 431."""
+    host = len("host") + len("testserver") + 4
+    value = "v" * (16 * 1024 - host - len("x-long") - 4 + extra)
+    talk = await Conversation(headers={"x-long": value}).body().run(guarded)
+    assert talk.status == (431 if refused else 200)
+
+
+@pytest.mark.parametrize(("length", "status"), [(8_191, 200), (8_192, 414)])
+async def test_urls_have_a_limit(guarded: Guard, length: int, status: int) -> None:
+    """Path and query string together: 8 KiB."""
+    talk = await Conversation("/", query_string=b"q" * length).body().run(guarded)
+    assert talk.status == (status if length + 1 > guard.MAX_TARGET_BYTES else 200)
+
+
+@pytest.mark.parametrize(("target", "limit"), [("/api/x", API_BODY_BYTES), ("/admin/", PAGE_BODY_BYTES)])
+@pytest.mark.parametrize("declared", [True, False])
+async def test_bodies_have_a_limit_per_lane(
+    application: Recorder, guarded: Guard, target: str, limit: int, declared: bool
+) -> None:
+    """The limit itself passes; one byte more is 413, declared or counted, and never reaches the application."""
+    for size, status in ((limit, 200), (limit + 1, 413)):
+        headers = {"content-length": str(size)} if declared else {"transfer-encoding": "chunked"}
+        talk = await Conversation(target, "POST", headers).body(b"a" * (size - 1), b"a").run(guarded)
+        assert talk.status == status
+        if status == 413:
+            assert_refused(talk, 413, "body_too_large")
+    assert application.calls == 1
+
+
+async def test_an_oversized_upload_is_not_read_to_its_end(guarded: Guard) -> None:
+    """After the answer at most 1 MiB more is read, then the connection is closed."""
+    headers = {"transfer-encoding": "chunked"}
+    talk = Conversation("/api/x", "POST", headers).body(*[b"x" * 65_536] * 1_000, finished=False)
+    await talk.run(guarded)
+    assert talk.status == 413
+    assert talk.received <= 2 + 17
+
+
+@pytest.mark.parametrize("value", ["-1", "+5", "1.0", "0x10", "", "1 2", "५", "9" * 5_000])
+async def test_bad_content_lengths_are_400(guarded: Guard, value: str) -> None:
+    """Anything but ASCII digits is refused; so are two lengths that disagree."""
+    talk = Conversation("/api/x", "POST")
+    talk.scope["headers"].append((b"content-length", value.encode()))
+    await talk.run(guarded)
+    assert_refused(talk, 400, "bad_content_length")
+
+
+async def test_contradicting_content_lengths_are_400(guarded: Guard) -> None:
+    """Equal repetitions pass, others do not (RFC 9110 §8.6)."""
+    for second, status in ((b"1", 200), (b"2", 400)):
+        talk = Conversation("/api/x", "POST").body(b"a")
+        talk.scope["headers"] += [(b"content-length", b"1"), (b"content-length", second)]
+        assert (await talk.run(guarded)).status == status
+
+
+async def test_a_body_that_is_not_finished_in_time_is_408(application: Recorder, guarded: Guard) -> None:
+    """The limit is for the whole body: a client that keeps sending a byte does not extend it."""
+    talk = Conversation("/api/x", "POST", {"content-length": "1000"})
+
+    async def trickle() -> None:
+        while True:
+            talk.body(b"a", finished=False)
+            await asyncio.sleep(0.02)
+
+    trickling = asyncio.create_task(trickle())
+    started = time.monotonic()
+    await talk.run(guarded)
+    trickling.cancel()
+    assert_refused(talk, 408, "request_timeout")
+    assert time.monotonic() - started < 1
+    assert application.calls == 0
+
+
+async def test_a_body_in_parts_arrives_whole(application: Recorder, guarded: Guard) -> None:
+    """The application gets it in one piece, then whatever the server says next."""
+    seen: list[Any] = []
+
+    async def reading(scope: Scope, receive: Receive, send: Send) -> None:
+        seen.extend([await receive(), await receive()])
+
+    talk = Conversation("/api/x", "POST", {"content-length": "6"}).body(b"ab", b"cd", b"ef").leave()
+    await talk.run(Guard(reading, is_api=is_api_path))
+    assert seen == [
+        {"type": "http.request", "body": b"abcdef", "more_body": False},
+        {"type": "http.disconnect"},
+    ]
+
+
+async def test_a_client_that_leaves_is_forgotten(application: Recorder, guarded: Guard) -> None:
+    """Nothing is sent and nothing is called."""
+    headers = {"content-length": "6"}
+    talk = await Conversation("/api/x", "POST", headers).body(b"a", finished=False).leave().run(guarded)
+    assert (talk.sent, application.calls) == ([], 0)
+
+
+@pytest.mark.parametrize("method", ["TRACE", "CONNECT"])
+@pytest.mark.parametrize("target", ["/api/x", "/admin/"])
+async def test_trace_is_405_everywhere(guarded: Guard, method: str, target: str) -> None:
+    """Nothing is ever reflected; Allow names the others."""
+    talk = await Conversation(target, method).body().run(guarded)
+    assert_refused(talk, 405, "method_not_allowed")
+    assert "GET" in talk.headers["allow"]
+    assert "TRACE" not in talk.headers["allow"]
+
+
+async def test_what_escapes_a_lane_is_a_generic_500(capsys: pytest.CaptureFixture[str]) -> None:
+    """The traceback is in the log under the event "unhandled_error", never in the answer."""
+
+    async def broken(scope: Scope, receive: Receive, send: Send) -> None:
+        raise RuntimeError("secret cause")
+
+    talk = await Conversation("/admin/").body().run(Guard(broken, is_api=is_api_path))
+    assert_refused(talk, 500, "internal_error")
+    assert b"secret cause" not in talk.content
+    logs.flush()
+    logged = capsys.readouterr().err
+    assert "unhandled_error" in logged
+    assert "secret cause" in logged
+
+
+async def test_refusals_are_in_the_access_log(guarded: Guard, capsys: pytest.CaptureFixture[str]) -> None:
+    """With status and request id, without the query string; not when the log is off."""
+    headers = {**fields(101), "x-request-id": "given-1"}
+    await Conversation("/api/logged", headers=headers, query_string=b"token=secret").body().run(guarded)
+    with override_settings(IRONAUTH_ACCESS_LOG=False):
+        await Conversation("/api/silent", headers=headers).body().run(guarded)
+    logs.flush()
+    logged = capsys.readouterr().err
+    assert '"path":"/api/logged","status":431' in logged
+    assert "given-1" in logged
+    assert "secret" not in logged
+    assert "/api/silent" not in logged

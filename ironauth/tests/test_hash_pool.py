@@ -1,0 +1,201 @@
+"""The hash pool: bounded waiting, low priority, and no cost compared with bare threads."""
+
+import asyncio
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from pytest_django import Settings
+
+from ironauth.infrastructure.errors import Overloaded
+from ironauth.infrastructure.hash_pool import NICE, HashPool, hash_pool
+
+
+@pytest.fixture
+def make() -> Iterator[Callable[..., HashPool]]:
+    """A maker of pools that are closed after the test."""
+    made: list[HashPool] = []
+
+    def maker(threads: int = 1, max_wait_s: float = 1.0) -> HashPool:
+        made.append(HashPool(threads, max_wait_s))
+        return made[-1]
+
+    yield maker
+    for pool in made:
+        pool.close()
+
+
+async def measured(pool: HashPool, seconds: float) -> None:
+    """Let the pool learn that a job takes ``seconds``."""
+    for _ in range(15):
+        await pool.run(lambda: time.sleep(seconds))
+
+
+async def test_what_would_wait_too_long_is_refused_at_once(make: Callable[..., HashPool]) -> None:
+    """With 20 ms jobs, one thread and a limit of 100 ms, about six of fifty are taken; the rest fail immediately."""
+    pool = make(1, 0.1)
+    await measured(pool, 0.02)
+    began = time.monotonic()
+    refused_after: list[float] = []
+
+    async def one() -> bool:
+        try:
+            await pool.run(lambda: time.sleep(0.02))
+        except Overloaded as error:
+            refused_after.append(time.monotonic() - began)
+            assert (error.retry_after_s or 0) >= 1
+            return False
+        return True
+
+    taken = sum(await asyncio.gather(*(one() for _ in range(50))))
+    assert 3 <= taken <= 8
+    assert sorted(refused_after)[30] < 0.05
+    assert pool.stats().rejected == 50 - taken
+    assert (pool.stats().queued, pool.stats().running) == (0, 0)
+
+
+async def test_a_job_that_could_not_start_in_time_never_runs(make: Callable[..., HashPool]) -> None:
+    """A job that was let in but is still queued at the limit is refused then, async and blocking, and never runs."""
+    pool = make(1, 0.1)
+    ran: list[int] = []
+    gate = threading.Event()
+    await measured(pool, 0.001)
+    blocker = asyncio.ensure_future(pool.run(gate.wait))
+    await asyncio.sleep(0.02)
+    with pytest.raises(Overloaded):
+        await pool.run(lambda: ran.append(1))
+    with pytest.raises(Overloaded):
+        await asyncio.to_thread(pool.run_blocking, lambda: ran.append(2))
+    gate.set()
+    await blocker
+    await pool.run(lambda: None)
+    assert ran == []
+
+
+async def test_a_cancelled_callers_queued_hash_never_runs(make: Callable[..., HashPool]) -> None:
+    """A client that goes away while its hash waits costs nothing."""
+    pool = make(1, 5)
+    gate = threading.Event()
+    ran: list[int] = []
+    blocker = asyncio.ensure_future(pool.run(gate.wait))
+    await asyncio.sleep(0.02)
+    waiting = [asyncio.ensure_future(pool.run(lambda n=n: ran.append(n))) for n in range(10)]
+    await asyncio.sleep(0.01)
+    for task in waiting:
+        task.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+    assert pool.stats().queued == 0
+    gate.set()
+    await blocker
+    await pool.run(lambda: None)
+    assert ran == []
+
+
+async def test_at_most_the_stated_number_run_at_once(make: Callable[..., HashPool]) -> None:
+    """Of forty concurrent jobs on two threads never more than two run, which bounds the memory."""
+    pool = make(2, 10)
+    lock = threading.Lock()
+    now = most = 0
+
+    def call() -> None:
+        nonlocal now, most
+        with lock:
+            now += 1
+            most = max(most, now)
+        time.sleep(0.002)
+        with lock:
+            now -= 1
+
+    await asyncio.gather(*(pool.run(call) for _ in range(40)))
+    assert most == 2
+    assert pool.stats().completed == 40
+
+
+@pytest.mark.skipif(not hasattr(os, "SCHED_BATCH"), reason="Linux only")
+async def test_the_threads_give_way_and_the_loop_does_not(make: Callable[..., HashPool]) -> None:
+    """Pool threads have niceness 19 and SCHED_BATCH; the event loop's thread keeps its own."""
+    before = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+    pool = make()
+
+    def look() -> tuple[int, int]:
+        return os.getpriority(os.PRIO_PROCESS, threading.get_native_id()), os.sched_getscheduler(0)
+
+    assert await pool.run(look) == (NICE, os.SCHED_BATCH)
+    assert os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) == before
+
+
+async def test_blocking_on_the_event_loop_is_refused_with_the_remedy(make: Callable[..., HashPool]) -> None:
+    """run_blocking on a loop's thread raises, and the message ends with what to do."""
+    with pytest.raises(RuntimeError, match=r"await hash_pool\(\)\.run\(\.\.\.\), or call from a thread$"):
+        make().run_blocking(lambda: None)
+
+
+async def test_a_nested_blocking_call_runs_in_place(make: Callable[..., HashPool]) -> None:
+    """On a pool thread run_blocking runs at once, so that one thread cannot wait for itself."""
+    pool = make(1)
+    assert await asyncio.wait_for(pool.run(lambda: pool.run_blocking(threading.get_ident) == threading.get_ident()), 2)
+
+
+def test_blocking_callers_get_results_and_errors(make: Callable[..., HashPool]) -> None:
+    """run_blocking returns what the job returned, and raises what it raised."""
+    pool = make(2)
+    assert pool.run_blocking(lambda: 7) == 7
+    with pytest.raises(ZeroDivisionError):
+        pool.run_blocking(lambda: 1 // 0)
+    assert pool.stats().completed == 2
+
+
+async def test_one_slow_run_does_not_shut_the_pool(make: Callable[..., HashPool]) -> None:
+    """After one run far above the limit (a paused machine) an idle pool takes jobs again and its mean recovers."""
+    pool = make(1, 0.1)
+    await pool.run(lambda: time.sleep(0.3))
+    assert pool.stats().mean_hash_s > 0.1
+    for _ in range(20):
+        await pool.run(lambda: None)
+    assert pool.stats().mean_hash_s < 0.1
+
+
+async def test_throughput_is_that_of_bare_threads(make: Callable[..., HashPool]) -> None:
+    """Two hundred 5 ms jobs on two threads take at most 1/0.95 of what two bare threads need (best of three)."""
+
+    def job() -> None:
+        time.sleep(0.005)
+
+    def bare() -> float:
+        work: queue.SimpleQueue[None] = queue.SimpleQueue()
+        for _ in range(200):
+            work.put(None)
+
+        def loop() -> None:
+            while not work.empty():
+                work.get()
+                job()
+
+        threads = [threading.Thread(target=loop) for _ in range(2)]
+        began = time.perf_counter()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return time.perf_counter() - began
+
+    async def pooled(pool: HashPool) -> float:
+        began = time.perf_counter()
+        await asyncio.gather(*(pool.run(job) for _ in range(200)))
+        return time.perf_counter() - began
+
+    pool = make(2, 30)
+    await pool.run(job)
+    pairs = [(await asyncio.to_thread(bare), await pooled(pool)) for _ in range(3)]
+    assert min(pooled / bare for bare, pooled in pairs) <= 1 / 0.95
+
+
+def test_the_shared_pool_follows_the_settings(settings: Settings) -> None:
+    """hash_pool() is one object until its settings change."""
+    first = hash_pool()
+    assert hash_pool() is first
+    settings.IRONAUTH_HASH_THREADS = 3
+    assert hash_pool().stats().threads == 3

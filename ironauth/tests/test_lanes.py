@@ -1,0 +1,105 @@
+"""Lanes: which handler answers a path, and how many threads the admin lane may use."""
+
+import asyncio
+import threading
+import time
+
+import httpx
+import pytest
+from django.core.handlers.asgi import ASGIHandler
+from django.http import HttpRequest, HttpResponse
+from django.test import override_settings
+from django.urls import path
+
+from ironauth.infrastructure.asgi_types import Receive, Scope, Send
+from ironauth.infrastructure.lanes import AdminLane, LaneRouter, is_api_path
+from ironauth.infrastructure.request_threads import RequestThreads
+from ironauth.tests.asgi_conversation import Conversation
+
+pytestmark = pytest.mark.urls(__name__)
+seen: list[threading.Thread] = []
+
+
+def page(request: HttpRequest) -> HttpResponse:
+    seen.append(threading.current_thread())
+    return HttpResponse(b"page")
+
+
+def slow_page(request: HttpRequest) -> HttpResponse:
+    time.sleep(0.05)
+    return page(request)
+
+
+urlpatterns = [path("page", page), path("slow", slow_page)]
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        ("/api/v1/access/me", True),
+        ("/oauth/token", True),
+        ("/.well-known/jwks.json", True),
+        ("/ping", True),
+        ("/health", True),
+        ("/health/live", True),
+        ("/metrics", True),
+        ("/perf/serialization/drf", True),
+        ("/", False),
+        ("/admin/", False),
+        ("/static/admin/css/base.css", False),
+        ("/apian", False),
+        ("/pingu", False),
+    ],
+)
+def test_the_path_decides_the_lane(target: str, expected: bool) -> None:
+    """The contract's machine paths are the API lane's; everything else is for people."""
+    assert is_api_path({"path": target}) is expected
+    assert is_api_path({"path": f"/mounted{target}", "root_path": "/mounted"}) is expected
+
+
+async def test_the_router_hands_over_unchanged() -> None:
+    """Each lane gets the very scope, receive and send."""
+    calls: list[tuple[str, Scope]] = []
+
+    async def api(scope: Scope, receive: Receive, send: Send) -> None:
+        calls.append(("api", scope))
+
+    async def admin(scope: Scope, receive: Receive, send: Send) -> None:
+        calls.append(("admin", scope))
+
+    router = LaneRouter(api, admin)
+    first, second = Conversation("/api/x"), Conversation("/admin/")
+    await first.run(router)
+    await second.run(router)
+    assert calls == [("api", first.scope), ("admin", second.scope)]
+
+
+async def test_200_admin_requests_use_at_most_four_threads() -> None:
+    """Threads (hence database connections) are reused, one after the other and side by side."""
+    seen.clear()
+    threads = RequestThreads(4)
+    with override_settings(MIDDLEWARE=["django.middleware.common.CommonMiddleware"]):
+        lane = AdminLane(ASGIHandler(), threads)
+    before = threading.active_count()
+    transport = httpx.ASGITransport(app=lane)
+    async with httpx.AsyncClient(transport=transport, base_url="http://testserver") as client:
+        for _ in range(100):
+            assert (await client.get("/page")).content == b"page"
+        answers = await asyncio.gather(*(client.get("/page") for _ in range(100)))
+    assert all(answer.status_code == 200 for answer in answers)
+    assert threading.active_count() <= before + 4
+    assert len(seen) == 200
+    assert len(set(seen)) <= 4
+    threads.close()
+
+
+async def test_slow_pages_run_side_by_side() -> None:
+    """Four requests of 50 ms take the four threads, not one after the other."""
+    seen.clear()
+    threads = RequestThreads(4)
+    lane = AdminLane(ASGIHandler(), threads)
+    transport = httpx.ASGITransport(app=lane)
+    async with httpx.AsyncClient(transport=transport, base_url="http://testserver") as client:
+        await asyncio.gather(*(client.get("/slow") for _ in range(4)))
+    assert len(set(seen)) == 4
+    threads.close()

@@ -1,0 +1,167 @@
+"""Threads, queue, cancellation and time limits shared by the hash pool and the database pool."""
+
+import asyncio
+import contextvars
+import gc
+import threading
+import time
+import weakref
+from collections.abc import Iterator
+
+import pytest
+
+from ironauth.infrastructure.pools import Pool
+
+
+class Late(Exception):
+    """Raised for a job that was too late."""
+
+
+@pytest.fixture
+def pool() -> Iterator[Pool]:
+    """Two threads."""
+    made = Pool(name="test", threads=2)
+    yield made
+    made.close()
+
+
+def run(pool: Pool, call: object, limit_s: float = 5.0, *, leave_running: bool = False) -> asyncio.Task[object]:
+    """Hand ``call`` in as a task of its own."""
+    return asyncio.ensure_future(pool.run(call, limit_s=limit_s, late=Late, leave_running=leave_running))  # type: ignore[arg-type]
+
+
+async def until(condition: object, limit_s: float = 5.0) -> None:
+    """Wait until ``condition()`` holds."""
+    deadline = time.monotonic() + limit_s
+    while not condition():  # type: ignore[operator]
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.005)
+
+
+async def test_results_and_errors_reach_their_caller(pool: Pool) -> None:
+    """Each of 500 concurrent calls gets its own result or error."""
+
+    def call(number: int) -> int:
+        if number % 7 == 0:
+            raise KeyError(number)
+        return number * 2
+
+    results = await asyncio.gather(*(run(pool, lambda n=n: call(n)) for n in range(500)), return_exceptions=True)
+    for number, result in enumerate(results):
+        assert (isinstance(result, KeyError) and result.args == (number,)) if number % 7 == 0 else result == number * 2
+    assert (pool.queued, pool.running) == (0, 0)
+
+
+async def test_a_stop_iteration_is_not_lost(pool: Pool) -> None:
+    """StopIteration, which a future refuses, arrives as RuntimeError instead of hanging its caller."""
+
+    def call() -> None:
+        raise StopIteration
+
+    with pytest.raises(RuntimeError):
+        await asyncio.wait_for(run(pool, call), 2)
+
+
+async def test_a_cancelled_queued_job_never_runs(pool: Pool) -> None:
+    """Jobs whose callers are cancelled while they wait are not run, and the jobs after them are."""
+    gate = threading.Event()
+    ran: list[int] = []
+    blockers = [run(pool, gate.wait) for _ in range(2)]
+    await until(lambda: pool.running == 2)
+    doomed = [run(pool, lambda n=n: ran.append(n)) for n in range(100)]
+    last = run(pool, lambda: ran.append(-1))
+    await until(lambda: pool.queued == 101)
+    for task in doomed:
+        task.cancel()
+    await asyncio.gather(*doomed, return_exceptions=True)
+    assert pool.queued == 1
+    gate.set()
+    await asyncio.gather(last, *blockers)
+    assert ran == [-1]
+
+
+async def test_a_job_that_starts_too_late_is_refused_in_time(pool: Pool) -> None:
+    """With both threads stuck, a waiting caller gets its error at the limit, and the job never runs."""
+    gate = threading.Event()
+    ran: list[int] = []
+    blockers = [run(pool, gate.wait) for _ in range(2)]
+    await until(lambda: pool.running == 2)
+    began = time.monotonic()
+    with pytest.raises(Late):
+        await run(pool, lambda: ran.append(1), limit_s=0.1)
+    assert 0.09 < time.monotonic() - began < 0.5
+    with pytest.raises(Late):
+        await asyncio.to_thread(pool.run_blocking, lambda: ran.append(2), limit_s=0.1, late=Late)
+    gate.set()
+    await asyncio.gather(*blockers)
+    await run(pool, lambda: None)
+    assert ran == []
+
+
+async def test_a_running_job_is_left_only_when_asked(pool: Pool) -> None:
+    """Past the limit a running job's caller waits on, unless it asked to be let go; the thread stays counted."""
+    assert await run(pool, lambda: time.sleep(0.15) or "done", limit_s=0.05) == "done"
+    gate = threading.Event()
+    with pytest.raises(Late):
+        await run(pool, gate.wait, limit_s=0.05, leave_running=True)
+    assert pool.running == 1
+    gate.set()
+    await until(lambda: pool.running == 0)
+
+
+async def test_no_wake_up_is_lost(pool: Pool) -> None:
+    """Under random cancellations and idle pauses every job that is waited for ends."""
+    for round_number in range(60):
+        tasks = [run(pool, lambda: None) for _ in range(20)]
+        if round_number % 2:
+            await asyncio.sleep(0)
+        for task in tasks[round_number % 3 :: 3]:
+            task.cancel()
+        await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 5)
+    assert pool.queued == 0
+
+
+async def test_context_variables_travel_with_the_job(pool: Pool) -> None:
+    """A job sees the context variables of its caller, and its changes stay its own."""
+    variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="-")
+    variable.set("request-1")
+
+    def call() -> str:
+        seen = variable.get()
+        variable.set("changed")
+        return seen
+
+    assert [await run(pool, call) for _ in range(4)] == ["request-1"] * 4
+    assert variable.get() == "request-1"
+
+
+async def test_an_idle_thread_keeps_nothing_alive(pool: Pool) -> None:
+    """After a job its arguments (a password) and its result are freed."""
+
+    class Secret:
+        pass
+
+    secret = Secret()
+    gone = weakref.ref(secret)
+    await run(pool, lambda held=secret: held)
+    del secret
+    gc.collect()
+    await until(lambda: gone() is None, 1)
+
+
+async def test_a_closed_pool_ends_its_threads_and_works_again() -> None:
+    """close() runs what is queued, ends the threads and calls ``leave`` on each; the next job starts new ones."""
+    left: list[str] = []
+    pool = Pool(name="closing", threads=3, leave=lambda: left.append(threading.current_thread().name))
+    assert await run(pool, lambda: 1) == 1
+    pool.close()
+    assert sorted(left) == ["closing-0", "closing-1", "closing-2"]
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("closing-")]
+    assert await run(pool, lambda: 2) == 2
+    pool.close()
+
+
+def test_a_pool_needs_a_thread() -> None:
+    """A size of zero is refused with the remedy."""
+    with pytest.raises(ValueError, match="1 or more"):
+        Pool(name="empty", threads=0)

@@ -1,0 +1,220 @@
+"""``manage.py serve`` as a real process: what it refuses, what it prints, how it ends."""
+
+import os
+import re
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import httpx
+import pytest
+from django.conf import settings
+
+from ironauth import settings_test
+
+START_S = 30.0
+type Serve = Callable[..., "Running"]
+
+
+class Running:
+    """A server process and what it has printed."""
+
+    def __init__(self, arguments: tuple[str, ...], environment: dict[str, str], log: Path) -> None:
+        self.log = log
+        with log.open("wb") as file:
+            self.process = subprocess.Popen(
+                [sys.executable, "manage.py", "serve", *arguments],
+                cwd=settings.BASE_DIR,
+                env={**os.environ, **settings_test.ENVIRONMENT, **environment},
+                stdout=file,
+                stderr=file,
+            )
+
+    def printed(self) -> str:
+        """Return everything printed so far."""
+        return self.log.read_text()
+
+    def ready(self) -> str:
+        """Wait until it says that it serves; return the address of its API."""
+        deadline = time.monotonic() + START_S
+        while time.monotonic() < deadline and self.process.poll() is None:
+            if match := re.search(r"API +(\S+)/api/v1/", self.printed()):
+                return match[1]
+            time.sleep(0.05)
+        pytest.fail(f"not serving: {self.printed()}")
+
+    def children(self) -> list[int]:
+        """Return the process ids of its workers (Python's spawned resource tracker is not one)."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            with suppress(OSError, ValueError):
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+                if parent == self.process.pid and b"spawn_main" in (entry / "cmdline").read_bytes():
+                    found.append(int(entry.name))
+        return found
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Serve]:
+    """Start servers with a database of their own; they are ended after the test."""
+    running: list[Running] = []
+
+    def start(*arguments: str, **environment: str) -> Running:
+        variables = {"DATABASE_URL": f"sqlite:///{tmp_path / 'data' / 'serve.sqlite3'}", "REDIS_URL": ""}
+        log = tmp_path / f"log-{len(running)}"
+        running.append(Running(arguments, {**variables, **environment}, log))
+        return running[-1]
+
+    yield start
+    for one in running:
+        if one.process.poll() is None:
+            one.process.terminate()
+            one.process.wait(timeout=20)
+
+
+def _refused(running: Running) -> str:
+    """Wait for its end with status 1 and return the only line."""
+    assert running.process.wait(timeout=START_S) == 1, running.printed()
+    lines = running.printed().splitlines()
+    assert len(lines) == 1, lines
+    return lines[0]
+
+
+def test_a_first_run_prepares_and_serves(serve: Serve, tmp_path: Path) -> None:
+    """--migrate makes the database and a key, says so, serves, and ends with status 0 on SIGTERM."""
+    running = serve("--migrate", "--port", "0")
+    base = running.ready()
+    assert httpx.get(f"{base}/ping").text == "OK"
+    assert httpx.get(f"{base}/.well-known/jwks.json").json()["keys"]
+    assert re.search(r"Database: applying \d+ migrations", running.printed())
+    assert "Signing key: " in running.printed()
+    for path in ("/api/docs", "/admin/", "/health"):
+        assert f"{base}{path}" in running.printed()
+    running.process.terminate()
+    assert running.process.wait(timeout=20) == 0
+    assert "Traceback" not in running.printed()
+
+
+def test_database_files_are_private(serve: Serve, tmp_path: Path) -> None:
+    """The SQLite files are readable by their owner only, in a folder of the same kind."""
+    running = serve("--migrate", "--port", "0")
+    base = running.ready()
+    assert httpx.get(f"{base}/health").status_code == 200
+    folder = tmp_path / "data"
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir()} == {0o600}
+
+
+def test_ctrl_c_ends_it_cleanly(serve: Serve) -> None:
+    """SIGINT is a clean end: status 0 and no traceback."""
+    running = serve("--migrate", "--port", "0")
+    running.ready()
+    running.process.send_signal(signal.SIGINT)
+    assert running.process.wait(timeout=20) == 0
+    assert "Traceback" not in running.printed()
+
+
+def test_a_taken_port_is_one_line(serve: Serve, tmp_path: Path) -> None:
+    """A taken port is one line with the remedy and status 1, before the database is touched."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        line = _refused(serve("--migrate", "--port", str(port)))
+    assert re.fullmatch(rf".*Port {port} on 127\.0\.0\.1 is taken: .*make PORT={port + 1} run", line)
+    assert not (tmp_path / "data").exists()
+
+
+def test_debug_on_a_public_address_is_refused(serve: Serve) -> None:
+    """DEBUG never faces other machines (security bar 10)."""
+    line = _refused(serve("--host", "0.0.0.0", "--port", "0", DEBUG="1"))  # noqa: S104 - the case
+    assert "DEBUG=1 must not be reachable" in line
+    assert line.endswith("--host 127.0.0.1")
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("SECRET_KEY", ""),
+        ("SECRET_KEY", "change-me"),
+        ("SECRET_KEY", "django-insecure-" + "0123456789" * 5),
+        ("IRONAUTH_MASTER_KEYS", ""),
+        ("IRONAUTH_MASTER_KEYS", "k1:short"),
+        ("ALLOWED_HOSTS", ""),
+        ("ALLOWED_HOSTS", "*"),
+        ("IRONAUTH_ISSUER", ""),
+        ("IRONAUTH_ISSUER", "http://id.example.com"),
+        ("IRONAUTH_PASSWORD_MIN_LENGTH", "7"),
+        ("IRONAUTH_JWT_ALG", "none"),
+    ],
+)
+def test_bad_configurations_do_not_start(serve: Serve, variable: str, value: str) -> None:
+    """A missing or insecure setting stops the start with one line that names it (security bar 10)."""
+    assert variable in _refused(serve("--port", "0", **{variable: value}))
+
+
+def test_an_unwritable_folder_is_one_line(serve: Serve, tmp_path: Path) -> None:
+    """A database folder that cannot be made is one line with the remedy."""
+    blocker = tmp_path / "file"
+    blocker.write_text("")
+    line = _refused(serve("--migrate", "--port", "0", DATABASE_URL=f"sqlite:///{blocker / 'db.sqlite3'}"))
+    assert re.search(r"Cannot write .*: make .* writable for this user", line)
+
+
+def test_no_worker_is_refused(serve: Serve) -> None:
+    """Less than one worker is one line with the remedy."""
+    assert "--workers must be 1 or more" in _refused(serve("--workers", "0"))
+
+
+def test_an_unreachable_database_is_one_line(serve: Serve) -> None:
+    """A database that does not answer is one line with the remedy, without its password."""
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        url = f"postgres://someone:hush-hush@127.0.0.1:{unused.getsockname()[1]}/ironauth"
+        line = _refused(serve("--migrate", "--port", "0", DATABASE_URL=url))
+    assert "check DATABASE_URL" in line
+    assert "hush-hush" not in line
+
+
+def test_unix_socket(serve: Serve, tmp_path: Path) -> None:
+    """--uds serves on a socket of mode 0660 and removes it at the end."""
+    path = tmp_path / "web.sock"
+    running = serve("--migrate", "--uds", str(path))
+    assert running.ready() == f"unix:{path}"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o660
+    with httpx.Client(transport=httpx.HTTPTransport(uds=str(path)), base_url="http://localhost") as client:
+        assert client.get("/ping").text == "OK"
+        assert client.get("/health").status_code == 200
+    running.process.terminate()
+    assert running.process.wait(timeout=20) == 0
+    assert not path.exists()
+
+
+def test_dead_workers_are_replaced(serve: Serve) -> None:
+    """With two workers, one that is killed is replaced while the other serves, and SIGTERM ends all with status 0."""
+    running = serve("--migrate", "--workers", "2", "--port", "0", IRONAUTH_HASH_THREADS="2")
+    base = running.ready()
+    first = running.children()
+    assert len(first) == 2
+    os.kill(first[0], signal.SIGKILL)
+    deadline = time.monotonic() + START_S
+    while len(set(running.children()) - {first[0]}) < 2:
+        assert time.monotonic() < deadline, running.printed()
+        assert httpx.get(f"{base}/ping", timeout=START_S).text == "OK"
+        time.sleep(0.1)
+    assert httpx.get(f"{base}/ping", timeout=START_S).text == "OK"
+    running.process.terminate()
+    assert running.process.wait(timeout=30) == 0
+    assert running.children() == []
+    assert "worker_restarted" in running.printed()
+
+
+def test_hash_threads_are_divided(serve: Serve) -> None:
+    """Two workers share the machine's hash threads: each has its part, and at least one."""
+    running = serve("--migrate", "--workers", "2", "--port", "0", IRONAUTH_HASH_THREADS="5")
+    running.ready()
+    assert re.findall(r'"event":"hash_pool_ready".*?"threads":(\d+)', running.printed()) == ["2", "2"]

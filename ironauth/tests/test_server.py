@@ -1,0 +1,166 @@
+"""Sockets and process preparation of the server, on real sockets and processes."""
+
+import os
+import re
+import resource
+import socket
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ironauth import server
+
+ROOT = Path(server.__file__).parents[1]
+SHOW_TUNABLES = "import os; from ironauth import server; server.use_huge_pages(); print(os.environ['GLIBC_TUNABLES'])"
+
+
+def _tunables(**environment: str) -> str:
+    env = {name: value for name, value in os.environ.items() if name != "GLIBC_TUNABLES"} | environment
+    command = [sys.executable, "-c", SHOW_TUNABLES]
+    return subprocess.run(command, env=env, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_starts_itself_again_with_huge_pages() -> None:
+    """Without the tunable the process replaces itself by one that has it, once."""
+    assert _tunables() == "glibc.malloc.hugetlb=1"
+
+
+def test_other_tunables_are_kept() -> None:
+    """Tunables that the operator set stay, before ours."""
+    assert _tunables(GLIBC_TUNABLES="glibc.malloc.arena_max=2") == "glibc.malloc.arena_max=2:glibc.malloc.hugetlb=1"
+
+
+def test_an_operators_choice_is_respected() -> None:
+    """Who switched huge pages off keeps them off."""
+    assert _tunables(GLIBC_TUNABLES="glibc.malloc.hugetlb=0") == "glibc.malloc.hugetlb=0"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.3.2.1", "::1", "localhost"])
+def test_loopback(host: str) -> None:
+    """Loopback addresses and their name are only reachable from this machine."""
+    assert server.is_loopback(host)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.com", ""])  # noqa: S104 - nothing is bound
+def test_not_loopback(host: str) -> None:
+    """Everything else may be reachable by others, unknown names included."""
+    assert not server.is_loopback(host)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_a_free_port_is_bound(host: str) -> None:
+    """Port 0 binds a free port, not listening yet, and listen() makes it answer."""
+    bound = server.bind_tcp(host, 0)
+    try:
+        address = bound.getsockname()[:2]
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(address, timeout=1)
+        server.listen(bound)
+        socket.create_connection(address, timeout=1).close()
+    finally:
+        bound.close()
+
+
+def test_a_taken_port_names_the_remedy() -> None:
+    """A port that another server listens on is refused in one line that offers another one."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(server.ServerError, match=rf"^Port {port} .* is taken: .*make PORT={port + 1} run$"):
+            server.bind_tcp("127.0.0.1", port)
+
+
+def test_a_port_taken_meanwhile_names_the_remedy() -> None:
+    """Two servers may bind the same port before either listens: the second to listen is refused."""
+    first = server.bind_tcp("127.0.0.1", 0)
+    second = server.bind_tcp("127.0.0.1", first.getsockname()[1])
+    try:
+        server.listen(first)
+        with pytest.raises(server.ServerError, match="is taken"):
+            server.listen(second)
+    finally:
+        first.close()
+        second.close()
+
+
+@pytest.mark.parametrize(("host", "port"), [("203.0.113.77", 0), ("no-such-host.invalid", 0)])
+def test_a_foreign_address_names_the_remedy(host: str, port: int) -> None:
+    """An address that is not this machine's is refused in one line that ends with the remedy."""
+    with pytest.raises(server.ServerError) as refused:
+        server.bind_tcp(host, port)
+    assert re.fullmatch(rf".*{re.escape(host)}.*--host.*", str(refused.value))
+
+
+def test_unix_socket_mode(tmp_path: Path) -> None:
+    """The socket can be used by its owner and group only, whatever the umask."""
+    path = tmp_path / "web.sock"
+    before = os.umask(0)
+    try:
+        bound = server.bind_unix(path)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o660
+    bound.close()
+
+
+def test_a_dead_servers_socket_is_replaced(tmp_path: Path) -> None:
+    """A socket file that nobody listens on any more does not stop the start."""
+    path = tmp_path / "web.sock"
+    server.bind_unix(path).close()
+    second = server.bind_unix(path)
+    server.listen(second)
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(path))
+    second.close()
+
+
+def test_a_living_servers_socket_is_left_alone(tmp_path: Path) -> None:
+    """A socket that somebody listens on is refused with the remedy, and stays usable."""
+    path = tmp_path / "web.sock"
+    first = server.bind_unix(path)
+    server.listen(first)
+    with pytest.raises(server.ServerError, match="Another server listens on .*: stop it"):
+        server.bind_unix(path)
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(path))
+    first.close()
+
+
+def test_something_else_is_never_removed(tmp_path: Path) -> None:
+    """A file that is not a socket is not deleted to make room."""
+    path = tmp_path / "precious.txt"
+    path.write_text("kept")
+    with pytest.raises(server.ServerError, match="is not a socket: move it away"):
+        server.bind_unix(path)
+    assert path.read_text() == "kept"
+
+
+def test_a_socket_in_a_missing_folder_names_the_remedy(tmp_path: Path) -> None:
+    """A folder that is not there is one line with the remedy."""
+    with pytest.raises(server.ServerError, match="choose another --uds path"):
+        server.bind_unix(tmp_path / "missing" / "web.sock")
+
+
+def test_connections_fit_into_the_open_files() -> None:
+    """The limit of connections leaves room for the other files, and the process's own limit is raised for it."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1_024, before[1]))
+    try:
+        limit = server.connection_limit()
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        assert limit == min(server.MAX_CONNECTIONS, soft - server.RESERVED_FILES)
+        assert soft == min(server.MAX_CONNECTIONS + server.RESERVED_FILES, hard)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_configuration_is_ours() -> None:
+    """Uvicorn's own logs, access log, server header and proxy headers are off; the numbers are the stated ones."""
+    config = server.configuration(workers=1)
+    assert (config.log_config, config.access_log, config.server_header, config.proxy_headers) == (None,) + (False,) * 3
+    assert (config.backlog, config.timeout_keep_alive, config.timeout_graceful_shutdown) == (2_048, 65, 10)
+    config.load()
+    assert config.http_protocol_class.__module__ == "uvicorn.protocols.http.httptools_impl"
+    assert config.lifespan_class.__module__ == "uvicorn.lifespan.on"
