@@ -1,0 +1,104 @@
+"""The e-mail address as an identity: what is accepted, what is stored, and when two addresses are one account.
+
+Rule
+    * An address is *normalised* to NFC with surrounding spaces removed, and stored as the person wrote it.
+    * Two addresses are one account when their *folded* forms are equal. Folding replaces a character by its lower
+      case only where lower and upper case are one character each and lead back to each other, so it unites ``Á``
+      with ``á`` and never ``ß`` with ``ss``, ``ı`` with ``i``, or the Kelvin sign with ``k`` (CVE-2019-19844).
+    * Addresses with compatibility characters (NFKC differs from NFC), invisible characters, control characters, or
+      anything but letters, marks and digits outside ASCII are refused. What is left looks like what it is;
+      look-alikes of other scripts (Cyrillic ``а``) make accounts of their own.
+
+The local part is folded too, although RFC 5321 §2.4 lets a host tell case apart: no large provider does, and people
+do not. ``+tag`` and dots are kept: what they mean is the provider's business.
+"""
+
+import re
+import unicodedata
+from typing import Final
+
+from django.core.exceptions import ValidationError
+from django.core.validators import EmailValidator
+
+MAX_LENGTH: Final = 254  # characters; RFC 5321 §4.5.3.1.3 (path of 256 octets less its brackets)
+# Longest folded form: folding is one to one, and recomposition afterwards lengthens no known character by more.
+MAX_KEY_LENGTH: Final = 320
+
+# The three characters whose NFC is a *different, ASCII* character: GREEK QUESTION MARK, GREEK VARIA, KELVIN SIGN.
+# Normalisation leaves them as they are, so that no step before validation can turn one address into another.
+_ASCII_BY_NFC: Final = "\u037e\u1fef\u212a"
+_SPLIT: Final = re.compile(f"([{_ASCII_BY_NFC}])")
+# Default_Ignorable_Code_Point among letters and marks (Unicode 16, DerivedCoreProperties.txt): drawn as nothing.
+_INVISIBLE: Final = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
+_NON_ASCII: Final = re.compile(r"[^\x00-\x7f]")
+_ASCII_VALIDATOR: Final = EmailValidator()
+
+
+def normalise(email: str) -> str:
+    """Return ``email`` in NFC without surrounding spaces; other white space is kept, and refused by ``validate``."""
+    parts = _SPLIT.split(email.strip(" "))
+    return "".join(part if part in _ASCII_BY_NFC else unicodedata.normalize("NFC", part) for part in parts)
+
+
+def _lower(char: str) -> str:
+    """Return the lower case of ``char`` where that is one character whose upper case is ``char`` again."""
+    low = char.lower()
+    return low if len(low) == 1 and low.upper() == char else char
+
+
+def fold(email: str) -> str:
+    """Return the key under which an address is unique; total and idempotent."""
+    return normalise("".join(map(_lower, normalise(email))))
+
+
+def lookup_key(email: str) -> str:
+    """Return the key to look an account up by; empty, which matches none, for what can never have been registered."""
+    try:
+        validate(normalise(email))
+    except ValidationError:
+        return ""
+    return fold(email)
+
+
+def validate(email: str) -> None:
+    """Refuse what cannot be an account's address.
+
+    Raises ``django.core.exceptions.ValidationError`` with code ``email_too_long``, ``email_character`` or
+    ``email_invalid``. Expects the output of ``normalise``.
+    """
+    if len(email) > MAX_LENGTH:
+        raise ValidationError(f"An e-mail address has at most {MAX_LENGTH} characters.", code="email_too_long")
+    if bad := next((char for char in email if not _acceptable(char)), None):
+        raise ValidationError(
+            f"The character U+{ord(bad):04X} is not accepted in an e-mail address: type it without.",
+            code="email_character",
+        )
+    if unicodedata.normalize("NFKC", email) != unicodedata.normalize("NFC", email):
+        raise ValidationError(
+            "The e-mail address contains a character that imitates another one: type it with plain letters.",
+            code="email_character",
+        )
+    local, at, domain = email.rpartition("@")
+    # Django's validator knows ASCII local parts only; letters beyond were judged above (RFC 6531 §3.3).
+    if not at or not _matches(f"{_NON_ASCII.sub('a', local)}@{domain}"):
+        raise ValidationError("Enter an e-mail address such as name@example.com.", code="email_invalid")
+
+
+def _acceptable(char: str) -> bool:
+    """Tell whether ``char`` may stand in an address: printable ASCII, or a visible letter, mark or digit beyond."""
+    if char < "\x80":
+        return "\x20" <= char < "\x7f"
+    if char in _ASCII_BY_NFC or _INVISIBLE.match(char):
+        return False
+    return unicodedata.category(char)[0] in "LMN"
+
+
+def _matches(email: str) -> bool:
+    """Tell whether Django's validator accepts ``email``."""
+    try:
+        _ASCII_VALIDATOR(email)
+    except ValidationError:
+        return False
+    return True

@@ -1,0 +1,43 @@
+"""What can go wrong with an account; codes are part of the HTTP contract."""
+
+from ironauth.infrastructure import errors
+
+
+class EmailTaken(errors.Conflict):
+    """409: another account has this address (compared folded)."""
+
+    code = "email_taken"
+    title = "E-mail address taken"
+    detail = "An account with this e-mail address exists already: sign in, or use another address."
+
+
+class InvalidCredentials(errors.NotAuthenticated):
+    """401: unknown address, wrong password or inactive account; deliberately the same for all three."""
+
+    code = "invalid_credentials"
+    title = "Invalid credentials"
+    detail = "The e-mail address or the password is wrong: check both and try again."
+
+
+class LastSuperuser(errors.Conflict):
+    """409: the change would leave no active superuser."""
+
+    code = "last_superuser"
+    title = "Last superuser"
+    detail = "This is the last active superuser: make another one first (manage.py createsuperuser)."
+
+
+class RoleExists(errors.Conflict):
+    """409: a role of this name exists."""
+
+    code = "role_taken"
+    title = "Role exists"
+    detail = "A role with this name exists already: use it, or choose another name."
+
+
+class PasswordChanged(errors.Conflict):
+    """409: the password was changed by someone else while this request was hashing."""
+
+    code = "password_changed"
+    title = "Password changed meanwhile"
+    detail = "The password was changed by another request at the same time: sign in with the new one."

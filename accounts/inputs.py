@@ -1,0 +1,123 @@
+"""What the API accepts about people and roles: plain serializers, no database; every bad field is reported at once."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from django.core.exceptions import ValidationError
+from rest_framework import serializers
+from rest_framework.settings import api_settings
+
+from accounts.fields import EmailField, NameField, PasswordField, TextField
+from accounts.password_policy import policy_errors
+
+MAX_ROLES: Final = 100  # per request; far beyond what a person is given
+MAX_ROLE_NAME: Final = 150  # characters; auth.Group.name
+# A role name travels in a path and in the comma-separated X-Auth-Roles header: nothing that means something there.
+_ROLE_NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 ._:-]*[A-Za-z0-9])?")
+_PERMISSION: Final = re.compile(r"[a-z0-9_]{1,100}\.[a-z0-9_]{1,100}")  # app_label.codename
+
+
+def validate_role_name(name: str) -> None:
+    """Refuse a role name that could not stand in a path or a header. Raises Django's ``ValidationError``."""
+    if len(name) > MAX_ROLE_NAME or not _ROLE_NAME.fullmatch(name):
+        raise ValidationError(
+            f"A role name has at most {MAX_ROLE_NAME} letters, digits, spaces and . _ : - inside, from A to Z.",
+            code="role_name",
+        )
+
+
+class _ChoosesPassword(serializers.Serializer[Any]):
+    """A body with an optional or required new ``password``: the policy is judged even when other fields are bad."""
+
+    def to_internal_value(self, data: Any) -> dict[str, Any]:
+        """Return the values; raises DRF's ``ValidationError`` with the errors of the fields *and* of the policy."""
+        errors: dict[str, Any] = {}
+        values: dict[str, Any] = {}
+        try:
+            values = super().to_internal_value(data)
+        except serializers.ValidationError as error:
+            if not isinstance(error.detail, dict) or api_settings.NON_FIELD_ERRORS_KEY in error.detail:
+                raise
+            errors = dict(error.detail)
+        password = data.get("password") if isinstance(data, Mapping) else None
+        if isinstance(password, str) and "password" not in errors:
+            person = {name: data[name] for name in ("email", "name") if isinstance(data.get(name), str)}
+            if reasons := policy_errors(password, **person):
+                errors["password"] = [serializers.ErrorDetail(reason.message, reason.code) for reason in reasons]
+        if errors:
+            raise serializers.ValidationError(errors)
+        return values
+
+
+class SignupInput(_ChoosesPassword):
+    """Body of ``POST /signup``."""
+
+    email = EmailField()
+    password = PasswordField()
+    name = NameField(required=False, default="")
+
+
+class ProfileInput(serializers.Serializer[Any]):
+    """Body of ``PATCH /me``."""
+
+    name = NameField(required=False)
+
+
+class DeleteAccountInput(serializers.Serializer[Any]):
+    """Body of ``DELETE /me``."""
+
+    password = PasswordField()
+
+
+class RolesField(serializers.ListField):
+    """The names of roles."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(child=TextField(), max_length=MAX_ROLES, **options)
+
+
+class UserCreateInput(_ChoosesPassword):
+    """Body of ``POST /users``; without a password the person cannot sign in until one is set."""
+
+    email = EmailField()
+    password = PasswordField(required=False, allow_null=True, default=None)
+    name = NameField(required=False, default="")
+    is_active = serializers.BooleanField(required=False, default=True)
+    is_staff = serializers.BooleanField(required=False, default=False)
+    is_superuser = serializers.BooleanField(required=False, default=False)
+    email_verified = serializers.BooleanField(required=False, default=False)
+    roles = RolesField(required=False, default=tuple)
+
+
+class UserPatchInput(serializers.Serializer[Any]):
+    """Body of ``PATCH /users/{id}``: what is absent stays; ``roles`` replaces all of them."""
+
+    email = EmailField(required=False)
+    name = NameField(required=False)
+    is_active = serializers.BooleanField(required=False)
+    is_staff = serializers.BooleanField(required=False)
+    is_superuser = serializers.BooleanField(required=False)
+    email_verified = serializers.BooleanField(required=False)
+    roles = RolesField(required=False)
+
+
+class PermissionField(TextField):
+    """A Django permission, ``app_label.codename``."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(validate=self._check, **options)
+
+    @staticmethod
+    def _check(name: str) -> None:
+        if not _PERMISSION.fullmatch(name):
+            raise ValidationError(
+                "Write a permission as app_label.codename, e.g. accounts.view_user.", code="permission"
+            )
+
+
+class RoleCreateInput(serializers.Serializer[Any]):
+    """Body of ``POST /roles``."""
+
+    name = TextField(normalise=str.strip, validate=validate_role_name)
+    permissions = serializers.ListField(child=PermissionField(), required=False, default=tuple, max_length=1000)

@@ -1,0 +1,107 @@
+"""Finding and making users; bulk writes that keep the promises of ``User.save``."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from django.contrib.auth.base_user import BaseUserManager
+from django.contrib.auth.hashers import make_password
+from django.db import models, transaction
+from django.db.models import F, Q
+
+from accounts import emails, guarded, names
+from ironauth.infrastructure import clock
+from ironauth.infrastructure.invalidation import invalidate, sub_tag
+
+if TYPE_CHECKING:
+    from accounts.models import User
+
+
+class UserQuerySet(models.QuerySet["User"]):
+    """Users; ``update`` and ``bulk_update`` end sessions and tell every worker, as ``save`` does."""
+
+    def update(self, **changes: Any) -> int:
+        """Update all rows in one statement; one more query finds them when a visible field changes.
+
+        A changed password or ``is_active`` other than ``True`` raises the session epoch of every row.
+        """
+        if not changes.keys() & guarded.VISIBLE:
+            return super().update(**changes)
+        if isinstance(changes.get("email"), str):
+            changes["email"] = emails.normalise(changes["email"])
+            changes["email_key"] = emails.fold(changes["email"])
+        if "password" in changes or changes.get("is_active", True) is not True:
+            changes.setdefault("session_epoch", F("session_epoch") + 1)
+        changes.setdefault("updated_at", clock.now())
+        self._for_write = True
+        with transaction.atomic(using=self.db):
+            ids = list(self.order_by().values_list("pk", flat=True))
+            if not ids:
+                return 0
+            # Only the rows found: one that starts to match meanwhile would be changed without being invalidated.
+            count = super(UserQuerySet, self.order_by().filter(pk__in=ids)).update(**changes)
+            invalidate(*map(sub_tag, ids))
+        return count
+
+    update.alters_data = True  # type: ignore[attr-defined] - Django's mark that templates must not call it
+
+    def bulk_create(self, objs: Iterable["User"], *args: Any, **kwargs: Any) -> list["User"]:
+        """Insert many users, with their folded addresses; ``save`` is not called, as with any model."""
+        users = list(objs)
+        for user in users:
+            user.clean()
+        return super().bulk_create(users, *args, **kwargs)
+
+    def search(self, text: str) -> "UserQuerySet":
+        """Return the users whose address or name contains every word of ``text``, without regard to case."""
+        found = self
+        for word in text.split():
+            found = found.filter(Q(email_key__contains=emails.fold(word)) | Q(name__icontains=word))
+        return found
+
+    def upgrade_hash(self, user_id: object, old: str, new: str) -> bool:
+        """Store a costlier hash of the *same* password: no session ends; nothing happens if ``old`` has changed."""
+        return bool(super(UserQuerySet, self.filter(pk=user_id, password=old)).update(password=new))
+
+    upgrade_hash.alters_data = True  # type: ignore[attr-defined] - as above
+
+
+class UserManager(BaseUserManager.from_queryset(UserQuerySet)):  # type: ignore[misc] - a class made at run time
+    """Users by e-mail address."""
+
+    def get_by_natural_key(self, username: str | None) -> "User":
+        """Return the user of this address, folded; raises ``DoesNotExist``."""
+        return self.get(email_key=emails.lookup_key(username or "") or None)
+
+    async def aget_by_natural_key(self, username: str | None) -> "User":
+        """Return the user of this address, folded; raises ``DoesNotExist``."""
+        return await self.aget(email_key=emails.lookup_key(username or "") or None)
+
+    def create_user(self, email: str, password: str | None = None, **fields: Any) -> "User":
+        """Create a user; without a password the account cannot sign in with one.
+
+        Blocks on the hash pool. Raises ``ValidationError`` for an address or name the rules refuse and
+        ``IntegrityError`` when the address is taken.
+        """
+        user = self._prepared(email, fields)
+        user.password = make_password(password)
+        user.save(using=self._db)
+        return user
+
+    def create_superuser(self, email: str, password: str | None = None, **fields: Any) -> "User":
+        """Create a user with every right; errors as ``create_user``."""
+        return self.create_user(email, password, **(fields | {"is_staff": True, "is_superuser": True}))
+
+    def create_hashed(self, *, email: str, encoded: str, **fields: Any) -> "User":
+        """Create a user from a password hashed before; for units of work, which must not hash. Errors as above."""
+        user = self._prepared(email, fields)
+        user.password = encoded
+        user.save(using=self._db)
+        return user
+
+    def _prepared(self, email: str, fields: dict[str, Any]) -> "User":
+        """Return an unsaved user with a valid address and name."""
+        user: User = self.model(email=email, **fields)
+        user.clean()
+        emails.validate(user.email)
+        names.validate(user.name)
+        return user

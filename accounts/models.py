@@ -1,0 +1,118 @@
+"""The user: one row per person, found by a folded e-mail address, with Django's groups as roles."""
+
+from typing import Any, ClassVar
+
+from django.contrib.auth.base_user import AbstractBaseUser
+from django.contrib.auth.models import PermissionsMixin
+from django.db import models, router, transaction
+from django.utils.crypto import salted_hmac
+from django.utils.translation import gettext_lazy as _
+
+from accounts import emails, guarded, names, passwords
+from accounts.managers import UserManager
+from ironauth.infrastructure import clock
+from ironauth.infrastructure.ids import new_id
+
+
+class User(AbstractBaseUser, PermissionsMixin):
+    """A person who can sign in.
+
+    ``save()`` keeps four promises whatever route a change takes (API, admin, shell): the folded address follows the
+    address; a changed password and a deactivation raise ``session_epoch``, which ends every session; the epoch never
+    goes down, even from a stale instance; and every worker hears of it in the same transaction (``signals``).
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    # Unique twice: Django asks it of the login field; the folded form below is the rule that matters.
+    email = models.CharField(
+        _("e-mail address"),
+        max_length=emails.MAX_LENGTH,
+        unique=True,
+        validators=[emails.validate],
+        error_messages={"unique": _("An account with this e-mail address exists already.")},
+    )
+    email_key = models.CharField(
+        _("folded e-mail address"), max_length=emails.MAX_KEY_LENGTH, unique=True, editable=False
+    )
+    name = models.CharField(_("name"), max_length=names.MAX_LENGTH, blank=True, validators=[names.validate])
+    password = models.CharField(_("password"), max_length=passwords.MAX_ENCODED_LENGTH)
+    is_active = models.BooleanField(
+        _("active"),
+        default=True,
+        help_text=_("Without it the person cannot sign in, and every session has ended. Prefer this to deleting."),
+    )
+    is_staff = models.BooleanField(_("staff"), default=False, help_text=_("May open this admin site."))
+    email_verified_at = models.DateTimeField(_("e-mail verified at"), null=True, blank=True)
+    session_epoch = models.PositiveIntegerField(
+        _("session epoch"), default=0, editable=False, help_text=_("Raised to end every session of the person at once.")
+    )
+    created_at = models.DateTimeField(_("created at"), default=clock.now, editable=False)
+    updated_at = models.DateTimeField(_("updated at"), default=clock.now, editable=False)
+
+    objects: ClassVar[UserManager] = UserManager()
+
+    USERNAME_FIELD = "email"
+    EMAIL_FIELD = "email"
+    REQUIRED_FIELDS: ClassVar[list[str]] = []
+
+    class Meta:
+        verbose_name = _("user")
+        verbose_name_plural = _("users")
+        ordering = ("-created_at", "-id")
+        indexes = (
+            # The staff list's default order, and its order by name; e-mail has its unique index.
+            models.Index(fields=("-created_at", "-id"), name="accounts_user_created"),
+            models.Index(fields=("name", "id"), name="accounts_user_name"),
+        )
+
+    def __str__(self) -> str:
+        return self.email
+
+    def get_full_name(self) -> str:
+        """Return the name, or the address where there is none; Django's admin shows it."""
+        return self.name or self.email
+
+    def get_short_name(self) -> str:
+        """Return the name, or the address where there is none; Django's admin greets with it."""
+        return self.get_full_name()
+
+    def clean(self) -> None:
+        """Normalise what a form wrote, before Django checks uniqueness."""
+        self.email = emails.normalise(self.email)
+        self.email_key = emails.fold(self.email)
+        self.name = names.normalise(self.name)
+
+    def save(self, **kwargs: Any) -> None:
+        """Write the row; see the class for what is kept true. One more query when a guarded field may change."""
+        using = kwargs["using"] = kwargs.get("using") or router.db_for_write(type(self), instance=self)
+        with transaction.atomic(using=using):
+            if kwargs.get("update_fields") is not None:
+                kwargs["update_fields"] = guarded.prepare(self, using, frozenset(kwargs["update_fields"]))
+            else:
+                guarded.prepare(self, using, frozenset(self.__dict__))
+            super().save(**kwargs)
+
+    def check_password(self, raw_password: str) -> bool:
+        """Tell whether the password is right, on the hash pool, upgrading an outdated hash.
+
+        Blocks the calling thread; raises ``Overloaded`` when the pool is full and ``RuntimeError`` on an event loop.
+        """
+        verdict = passwords.verify_blocking(raw_password, self.password)
+        if verdict.ok and verdict.needs_rehash:
+            passwords.upgrade_blocking(self, raw_password)
+        return verdict.ok
+
+    async def acheck_password(self, raw_password: str) -> bool:
+        """Tell whether the password is right, on the hash pool; the hash is upgraded at the next sign-in."""
+        return (await passwords.verify_password(raw_password, self.password)).ok
+
+    def _get_session_auth_hash(self, secret: str | None = None) -> str:
+        """Return what ties an admin session to this password *and* epoch: "end all sessions" ends it too."""
+        return salted_hmac(
+            "accounts.models.User.session", f"{self.password}:{self.session_epoch}", secret=secret, algorithm="sha256"
+        ).hexdigest()
+
+    @classmethod
+    def normalize_username(cls, username: str) -> str:
+        """Normalise the login as an e-mail address; Django's NFKC would merge addresses this rule keeps apart."""
+        return emails.normalise(username)

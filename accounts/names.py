@@ -1,0 +1,30 @@
+"""A person's display name: what is accepted and how it is stored."""
+
+import re
+import unicodedata
+from typing import Final
+
+from django.core.exceptions import ValidationError
+
+MAX_LENGTH: Final = 150  # characters; as Django's own name fields
+# Controls, line separators, lone surrogates, and the bidirectional overrides that make a name read as another one
+# in a log or an admin list (Unicode TR 36 §2.3). Joiners stay: Persian and Indic names need them.
+_REFUSED: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def normalise(name: str) -> str:
+    """Return ``name`` in NFC without surrounding white space."""
+    return unicodedata.normalize("NFC", name).strip()
+
+
+def validate(name: str) -> None:
+    """Refuse control characters and more than 150 characters.
+
+    Raises ``django.core.exceptions.ValidationError`` with code ``name_too_long`` or ``name_character``.
+    """
+    if len(name) > MAX_LENGTH:
+        raise ValidationError(f"A name has at most {MAX_LENGTH} characters.", code="name_too_long")
+    if bad := _REFUSED.search(name):
+        raise ValidationError(
+            f"The character U+{ord(bad[0]):04X} is not accepted in a name: type it without.", code="name_character"
+        )

@@ -1,0 +1,68 @@
+"""What the API says about people and roles; the field order is the contract's."""
+
+import uuid
+from collections.abc import Iterable
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from accounts.models import User
+
+
+class UserOut(msgspec.Struct, frozen=True):
+    """A person, as the person and staff see it."""
+
+    id: uuid.UUID
+    email: str
+    name: str
+    is_active: bool
+    is_staff: bool
+    is_superuser: bool
+    email_verified: bool
+    roles: tuple[str, ...]
+    created_at: datetime
+
+
+class Account(msgspec.Struct, frozen=True):
+    """A user with the epoch tokens are bound to; never leaves the server."""
+
+    id: uuid.UUID
+    session_epoch: int
+    user: UserOut
+
+
+class UserPage(msgspec.Struct, frozen=True):
+    """One page of users; ``next`` and ``previous`` are addresses, null at the ends."""
+
+    results: tuple[UserOut, ...]
+    next: str | None
+    previous: str | None
+
+
+class RoleOut(msgspec.Struct, frozen=True):
+    """A role (Django group) and the permissions it grants, as ``app_label.codename``."""
+
+    name: str
+    permissions: tuple[str, ...]
+
+
+def user_out(user: "User", roles: Iterable[str]) -> UserOut:
+    """Return what the API says about ``user``; the caller brings the role names, so nothing is queried here."""
+    return UserOut(
+        id=user.id,
+        email=user.email,
+        name=user.name,
+        is_active=user.is_active,
+        is_staff=user.is_staff,
+        is_superuser=user.is_superuser,
+        email_verified=user.email_verified_at is not None,
+        roles=tuple(sorted(roles)),
+        created_at=user.created_at,
+    )
+
+
+def account(user: "User", roles: Iterable[str]) -> Account:
+    """Return ``user`` with its session epoch."""
+    return Account(id=user.id, session_epoch=user.session_epoch, user=user_out(user, roles))

@@ -1,0 +1,138 @@
+"""What people do with their own account; async, keyword-only, never sees a request."""
+
+import uuid
+
+from django.db import IntegrityError
+
+from accounts import emails, passwords, units
+from accounts.errors import EmailTaken, InvalidCredentials
+from accounts.outputs import Account, UserOut
+from accounts.password_policy import policy_errors
+from accounts.units import Credentials, account_snapshot
+from ironauth.infrastructure.database import database
+from ironauth.infrastructure.errors import NotAuthenticated, ValidationFailed
+from ironauth.infrastructure.logs import get_logger
+
+__all__ = [
+    "account_snapshot",
+    "authenticate",
+    "change_password",
+    "delete_account",
+    "end_all_sessions",
+    "get_profile",
+    "sign_up",
+    "update_profile",
+]
+
+
+async def sign_up(*, email: str, password: str, name: str = "") -> UserOut:
+    """Create an account. The address has been validated by the caller.
+
+    A taken address is found before the hash is paid for, and once more by the unique index: ``EmailTaken`` both times.
+    Raises ``ValidationFailed`` for a password the policy refuses, ``Overloaded`` when the hash pool is full.
+    """
+    _require_policy(password, email=email, name=name, field="password")
+    if await database().read(units.email_is_taken, emails.fold(email)):
+        raise EmailTaken
+    encoded = await passwords.hash_password(password)
+    try:
+        user = await database().write(units.create, email=email, encoded=encoded, name=name)
+    except IntegrityError as error:
+        raise EmailTaken from error
+    get_logger().info("user_signed_up", user_id=str(user.id))
+    return user
+
+
+async def authenticate(*, email: str, password: str) -> Account:
+    """Return the account of this address if the password is right and the account active.
+
+    Unknown, wrong, inactive, unusable and overlong all cost one query and one Argon2 run and raise the same
+    ``InvalidCredentials``. Upgrades an outdated hash on the way; that upgrade never fails the sign-in.
+    """
+    found = await database().read(units.credentials_of_email, emails.lookup_key(email))
+    verdict = await passwords.verify_password(password, found.encoded if found else None)
+    if found is None or not verdict.ok or not found.is_active:
+        get_logger().info("sign_in_refused", user_id=str(found.id) if found else None)
+        raise InvalidCredentials
+    if verdict.needs_rehash:
+        await _upgrade(found, password)
+    account = await database().read(account_snapshot, found.id)
+    if account is None or not account.user.is_active:  # deleted or deactivated while the hash ran
+        raise InvalidCredentials
+    return account
+
+
+async def get_profile(*, user_id: uuid.UUID) -> UserOut:
+    """Return the user's present state. Raises ``NotAuthenticated`` when the account is gone."""
+    account = await database().read(account_snapshot, user_id)
+    if account is None:
+        raise NotAuthenticated
+    return account.user
+
+
+async def update_profile(*, user_id: uuid.UUID, name: str) -> UserOut:
+    """Set the display name. Raises ``NotAuthenticated`` when the account is gone or inactive."""
+    return await database().write(units.rename, user_id=user_id, name=name)
+
+
+async def change_password(*, user_id: uuid.UUID, current_password: str, new_password: str) -> Account:
+    """Replace the password; every session of the user has ended when this returns, the caller's too.
+
+    Raises ``ValidationFailed`` (field ``new_password``) by the policy, ``InvalidCredentials`` for a wrong current
+    password, ``PasswordChanged`` when another change was faster, ``Overloaded`` when the hash pool is full.
+    """
+    found = await _present(user_id)
+    _require_policy(new_password, email=found.email, name=found.name, field="new_password")
+    await _require_password(found, current_password)
+    encoded = await passwords.hash_password(new_password)
+    account = await database().write(units.set_password, user_id=user_id, old=found.encoded, new=encoded)
+    get_logger().info("password_changed", user_id=str(user_id))
+    return account
+
+
+async def delete_account(*, user_id: uuid.UUID, password: str) -> None:
+    """Delete the account and everything that belongs to it.
+
+    Raises ``InvalidCredentials`` for a wrong password, ``LastSuperuser``, ``PasswordChanged``, ``Overloaded``.
+    """
+    found = await _present(user_id)
+    await _require_password(found, password)
+    await database().write(units.delete, user_id=user_id, old=found.encoded)
+    get_logger().info("user_deleted", user_id=str(user_id), by=str(user_id))
+
+
+async def end_all_sessions(*, user_id: uuid.UUID) -> None:
+    """End every session of the user everywhere. Raises ``NotAuthenticated`` when the account is gone or inactive."""
+    await database().write(units.end_all_sessions, user_id=user_id)
+    get_logger().info("all_sessions_ended", user_id=str(user_id))
+
+
+async def _present(user_id: uuid.UUID) -> Credentials:
+    """Return the credentials of an active user; raises ``NotAuthenticated`` for any other."""
+    found = await database().read(units.credentials_of_id, user_id)
+    if found is None or not found.is_active:
+        raise NotAuthenticated
+    return found
+
+
+async def _require_password(found: Credentials, password: str) -> None:
+    """Raise ``InvalidCredentials`` unless ``password`` is right."""
+    if not (await passwords.verify_password(password, found.encoded)).ok:
+        raise InvalidCredentials("The current password is wrong: check it and try again.")
+
+
+def _require_policy(password: str, *, email: str, name: str, field: str) -> None:
+    """Raise ``ValidationFailed`` with the reasons if the policy refuses ``password``."""
+    if reasons := policy_errors(password, email=email, name=name, field=field):
+        raise ValidationFailed(errors=reasons)
+
+
+async def _upgrade(found: Credentials, password: str) -> None:
+    """Store the password under today's costs and pepper; whatever goes wrong is logged and has no effect."""
+    try:
+        encoded = await passwords.hash_password(password)
+        await database().write(units.upgrade_hash, user_id=found.id, old=found.encoded, new=encoded)
+    except Exception:  # noqa: BLE001 - the password was right: the person must get in
+        get_logger().exception("password_upgrade_failed", user_id=str(found.id))
+    else:
+        get_logger().info("password_hash_upgraded", user_id=str(found.id))

@@ -1,0 +1,75 @@
+"""Tells every worker, in the transaction of the change, when what it may hold about a person is no longer true.
+
+Covers writes outside the services as well: the admin, the shell, fixtures, ``groups.add``, a renamed or deleted role.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from django.contrib.auth.models import Group
+from django.db.models.signals import m2m_changed, post_save, pre_delete, pre_save
+
+from accounts import guarded
+from accounts.models import User
+from ironauth.infrastructure.invalidation import invalidate, sub_tag
+
+
+def connect() -> None:
+    """Connect the receivers; connecting twice is harmless."""
+    post_save.connect(_user_saved, sender=User, dispatch_uid="accounts.user_saved")
+    pre_delete.connect(_user_deleted, sender=User, dispatch_uid="accounts.user_deleted")
+    m2m_changed.connect(_roles_changed, sender=User.groups.through, dispatch_uid="accounts.roles_changed")
+    pre_save.connect(_role_renamed, sender=Group, dispatch_uid="accounts.role_renamed")
+    pre_delete.connect(_role_deleted, sender=Group, dispatch_uid="accounts.role_deleted")
+
+
+def _user_saved(instance: User, created: bool, update_fields: frozenset[str] | None, **_: Any) -> None:  # noqa: FBT001 - Django's signature
+    """Invalidate a changed user; of a new one nobody holds anything."""
+    if not created and (update_fields is None or update_fields & guarded.VISIBLE):
+        invalidate(sub_tag(instance.pk))
+
+
+def _user_deleted(instance: User, **_: Any) -> None:
+    """Invalidate a user that is about to go: ``delete()`` runs in one transaction with this."""
+    invalidate(sub_tag(instance.pk))
+
+
+def _roles_changed(
+    instance: User | Group,
+    action: str,
+    reverse: bool,  # noqa: FBT001 - Django's signature
+    pk_set: Iterable[Any] | None,
+    **_: Any,
+) -> None:
+    """Invalidate everyone whose roles change, from either side of the relation."""
+    if action not in ("post_add", "post_remove", "pre_clear"):
+        return
+    if not reverse:
+        _invalidate_users([instance.pk])
+    elif action == "pre_clear":  # afterwards nobody could say who the members were
+        _invalidate_members(instance)
+    else:
+        _invalidate_users(pk_set or ())
+
+
+def _role_renamed(instance: Group, **_: Any) -> None:
+    """Invalidate every member of a role that gets another name: the name is part of what ``/me`` and tokens say."""
+    if instance.pk and not Group.objects.filter(pk=instance.pk, name=instance.name).exists():
+        _invalidate_members(instance)
+
+
+def _role_deleted(instance: Group, **_: Any) -> None:
+    """Invalidate every member of a role that is about to go."""
+    _invalidate_members(instance)
+
+
+def _invalidate_members(group: Any) -> None:
+    """Invalidate every member of ``group``."""
+    _invalidate_users(User.groups.through.objects.filter(group_id=group.pk).values_list("user_id", flat=True))
+
+
+def _invalidate_users(user_ids: Iterable[Any]) -> None:
+    """Invalidate these users; nothing is written for none."""
+    tags = [sub_tag(user_id) for user_id in user_ids]
+    if tags:
+        invalidate(*tags)

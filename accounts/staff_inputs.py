@@ -1,0 +1,54 @@
+"""What the staff lists accept in the query string."""
+
+from typing import Any, Final
+
+from django.core.exceptions import ValidationError
+from rest_framework import serializers
+
+from accounts import names
+from accounts.fields import TextField
+from accounts.paging import DEFAULT_ORDERING, ORDERINGS
+
+DEFAULT_PAGE_SIZE: Final = 50  # users; a screenful or two
+MAX_PAGE_SIZE: Final = 200  # users; about 60 kB of JSON
+MAX_CURSOR: Final = 2048  # characters; ours stay below 600
+_ORDERING_CHOICES: Final = tuple(f"{sign}{name}" for name in ORDERINGS for sign in ("", "-"))
+
+
+def _no_controls(text: str) -> None:
+    """Refuse control characters, which no name has and Postgres may not even be asked for."""
+    if any(char < " " for char in text):
+        raise ValidationError("Control characters cannot be searched for: leave them out.", code="search_character")
+
+
+class UserListInput(serializers.Serializer[Any]):
+    """Query of ``GET /users``."""
+
+    search = TextField(
+        required=False,
+        allow_blank=True,
+        validate=_no_controls,
+        help_text="Words of the e-mail address or the name; all must occur.",
+    )
+    is_active = serializers.BooleanField(required=False, allow_null=True, default=None)
+    is_staff = serializers.BooleanField(required=False, allow_null=True, default=None)
+    role = TextField(required=False, allow_blank=True, validate=_no_controls, help_text="The exact name of a role.")
+    ordering = serializers.ChoiceField(required=False, choices=_ORDERING_CHOICES, default=DEFAULT_ORDERING)
+    cursor = TextField(required=False, allow_blank=True, help_text="From `next` or `previous` of another page.")
+    page_size = serializers.IntegerField(
+        required=False, min_value=1, max_value=MAX_PAGE_SIZE, default=DEFAULT_PAGE_SIZE
+    )
+
+    def validate_search(self, text: str) -> str:
+        """Cut nothing off, but refuse more than a name is long."""
+        if len(text) > names.MAX_LENGTH:
+            raise serializers.ValidationError(
+                f"Search for at most {names.MAX_LENGTH} characters.", code="search_too_long"
+            )
+        return text
+
+    def validate_cursor(self, text: str) -> str:
+        """Refuse what is far longer than any cursor of ours."""
+        if len(text) > MAX_CURSOR:
+            raise serializers.ValidationError("This is no cursor of ours: start without one.", code="invalid_cursor")
+        return text

@@ -1,0 +1,88 @@
+"""What staff do with other people's accounts and with roles; async, keyword-only."""
+
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from django.contrib.auth.hashers import make_password
+from django.db import IntegrityError
+
+from accounts import emails, passwords, staff_units, units
+from accounts.errors import EmailTaken, RoleExists
+from accounts.outputs import RoleOut, UserOut
+from accounts.paging import Page
+from ironauth.infrastructure.database import database
+from ironauth.infrastructure.logs import get_logger
+
+
+async def list_users(*, filters: Mapping[str, Any]) -> Page[UserOut]:
+    """Return one page of users. Raises ``ValidationFailed`` for a cursor that is not one of ours."""
+    return await database().read(staff_units.users_page, filters)
+
+
+async def get_user(*, user_id: uuid.UUID) -> UserOut:
+    """Return one user. Raises ``NotFound``."""
+    return await database().read(staff_units.user_by_id, user_id)
+
+
+async def create_user(*, actor_id: uuid.UUID, values: Mapping[str, Any]) -> UserOut:
+    """Create a user; without a password nobody can sign in to it until one is set.
+
+    The policy has been asked by the input. Raises ``EmailTaken``, ``PermissionDenied``, ``ValidationFailed`` (unknown
+    roles), ``Overloaded``.
+    """
+    if await database().read(units.email_is_taken, emails.fold(values["email"])):
+        raise EmailTaken
+    password = values["password"]
+    encoded = make_password(None) if password is None else await passwords.hash_password(password)
+    try:
+        user = await database().write(staff_units.create_user, actor_id=actor_id, encoded=encoded, values=values)
+    except IntegrityError as error:
+        raise EmailTaken from error
+    _log("user_created_by_staff", user.id, actor_id, fields=[])
+    return user
+
+
+async def update_user(*, actor_id: uuid.UUID, user_id: uuid.UUID, values: Mapping[str, Any]) -> UserOut:
+    """Change a user; a deactivation ends every session at once.
+
+    Raises ``NotFound``, ``PermissionDenied``, ``EmailTaken``, ``LastSuperuser``, ``ValidationFailed`` (unknown roles).
+    """
+    try:
+        user = await database().write(staff_units.update_user, actor_id=actor_id, user_id=user_id, values=values)
+    except IntegrityError as error:
+        raise EmailTaken from error
+    _log("user_changed_by_staff", user_id, actor_id, fields=sorted(values))
+    return user
+
+
+async def delete_user(*, actor_id: uuid.UUID, user_id: uuid.UUID) -> None:
+    """Delete a user. Raises ``NotFound``, ``PermissionDenied``, ``LastSuperuser``."""
+    await database().write(staff_units.delete_user, actor_id=actor_id, user_id=user_id)
+    _log("user_deleted", user_id, actor_id, fields=[])
+
+
+async def set_role(*, actor_id: uuid.UUID, user_id: uuid.UUID, role: str, member: bool) -> None:
+    """Give or take a role. Raises ``NotFound``, ``PermissionDenied``."""
+    await database().write(staff_units.set_role, actor_id=actor_id, user_id=user_id, role=role, member=member)
+    _log("role_given" if member else "role_taken", user_id, actor_id, fields=[role])
+
+
+async def list_roles() -> list[RoleOut]:
+    """Return every role."""
+    return await database().read(staff_units.roles)
+
+
+async def create_role(*, actor_id: uuid.UUID, name: str, permissions: list[str]) -> RoleOut:
+    """Create a role. Raises ``RoleExists``, ``PermissionDenied``, ``ValidationFailed`` (unknown permissions)."""
+    try:
+        role = await database().write(staff_units.create_role, actor_id=actor_id, name=name, permissions=permissions)
+    except IntegrityError as error:
+        raise RoleExists from error
+    get_logger().info("role_created", role=name, by=str(actor_id))
+    return role
+
+
+def _log(event: str, user_id: uuid.UUID, actor_id: uuid.UUID, *, fields: list[str]) -> None:
+    """Record who did what to whom; names of fields only, never their values."""
+    get_logger().info(event, user_id=str(user_id), by=str(actor_id), fields=fields)

@@ -1,0 +1,179 @@
+"""Units of work of staff on other people's accounts. Each checks the caller's rights inside its own transaction."""
+
+import uuid
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from django.contrib.auth.models import Group, Permission
+from django.db.models import Prefetch, QuerySet
+
+from accounts import paging, units
+from accounts.models import User
+from accounts.outputs import RoleOut, UserOut, user_out
+from accounts.rights import Rights, permissions_of, rights_of
+from ironauth.infrastructure import clock
+from ironauth.infrastructure.errors import FieldError, NotFound, ValidationFailed
+
+_PLAIN: Final = ("email", "name", "is_active", "is_staff", "is_superuser")
+_NO_USER: Final = "There is no user with this id."
+
+
+def users_page(filters: Mapping[str, Any]) -> paging.Page[UserOut]:
+    """Return one page of users; ``filters`` are those of ``staff_inputs.UserListInput``. Two queries."""
+    users = User.objects.prefetch_related(Prefetch("groups", Group.objects.only("name").order_by("name")))
+    if text := filters.get("search"):
+        users = users.search(text)
+    for name in ("is_active", "is_staff"):
+        if filters.get(name) is not None:
+            users = users.filter(**{name: filters[name]})
+    if role := filters.get("role"):
+        users = users.filter(groups__name=role)
+    ordering = filters["ordering"]
+    cursor = paging.decode(filters["cursor"], ordering) if filters.get("cursor") else None
+    found = paging.page(users, ordering=ordering, cursor=cursor, size=filters["page_size"])
+    rows = [user_out(user, [role.name for role in user.groups.all()]) for user in found.rows]
+    return paging.Page(rows=rows, next=found.next, previous=found.previous)
+
+
+def user_by_id(user_id: uuid.UUID) -> UserOut:
+    """Return one user. Two queries. Raises ``NotFound``."""
+    account = units.account_snapshot(user_id)
+    if account is None:
+        raise NotFound(_NO_USER)
+    return account.user
+
+
+def create_user(*, actor_id: uuid.UUID, encoded: str, values: Mapping[str, Any]) -> UserOut:
+    """Create a user with a password hashed before. Raises ``PermissionDenied``, ``IntegrityError`` (address taken)."""
+    rights = rights_of(actor_id)
+    rights.require("accounts.add_user")
+    if values["is_staff"] or values["is_superuser"]:
+        rights.require_superuser("make somebody staff")
+    roles = _roles(values["roles"])
+    rights.require_grantable(roles)
+    verified_at = clock.now() if values["email_verified"] else None
+    fields = {name: values[name] for name in _PLAIN}
+    user = User.objects.create_hashed(encoded=encoded, email_verified_at=verified_at, **fields)
+    if roles:
+        user.groups.set(roles)
+    return user_out(user, [role.name for role in roles])
+
+
+def update_user(*, actor_id: uuid.UUID, user_id: uuid.UUID, values: Mapping[str, Any]) -> UserOut:
+    """Change what is named. Raises ``NotFound``, ``PermissionDenied``, ``LastSuperuser``, ``IntegrityError``."""
+    rights = rights_of(actor_id)
+    user = _target(rights, user_id, "accounts.change_user")
+    changes = {name: values[name] for name in _PLAIN if name in values and values[name] != getattr(user, name)}
+    if "is_staff" in changes or "is_superuser" in changes:
+        rights.require_superuser("change who is staff")
+    if "email" in changes:
+        rights.require_all_of(user)
+    if changes.get("is_active") is False or changes.get("is_superuser") is False:
+        units.keep_a_superuser(without=[user])
+    for name, value in changes.items():
+        setattr(user, name, value)
+    touched = set(changes)
+    if "email_verified" in values and values["email_verified"] != (user.email_verified_at is not None):
+        user.email_verified_at = clock.now() if values["email_verified"] else None
+        touched.add("email_verified_at")
+    if touched:
+        user.save(update_fields=touched)
+    if "roles" in values:
+        _replace_roles(rights, user, values["roles"])
+    return user_out(user, units.role_names(user))
+
+
+def delete_user(*, actor_id: uuid.UUID, user_id: uuid.UUID) -> None:
+    """Delete a user. Raises ``NotFound``, ``PermissionDenied``, ``LastSuperuser``."""
+    user = _target(rights_of(actor_id), user_id, "accounts.delete_user")
+    units.keep_a_superuser(without=[user])
+    user.delete()
+
+
+def set_role(*, actor_id: uuid.UUID, user_id: uuid.UUID, role: str, member: bool) -> None:
+    """Give a role, or take it; doing so twice is no error. Raises ``NotFound``, ``PermissionDenied``."""
+    rights = rights_of(actor_id)
+    user = _target(rights, user_id, "accounts.change_user")
+    group = None if "\x00" in role else _with_permissions(Group.objects.filter(name=role)).first()
+    if group is None:
+        raise NotFound("There is no such role: GET /api/v1/roles lists them.")
+    if member:
+        rights.require_grantable([group])
+        user.groups.add(group)
+    else:
+        user.groups.remove(group)
+
+
+def roles() -> list[RoleOut]:
+    """Return every role with what it grants. Two queries."""
+    return [_role_out(group) for group in _with_permissions(Group.objects.order_by("name"))]
+
+
+def create_role(*, actor_id: uuid.UUID, name: str, permissions: Iterable[str]) -> RoleOut:
+    """Create a role of permissions the caller holds. Raises ``PermissionDenied``, ``IntegrityError`` (name taken)."""
+    rights = rights_of(actor_id)
+    rights.require("auth.add_group")
+    granted = _permissions(set(permissions))
+    rights.require(*granted)
+    group = Group.objects.create(name=name)
+    group.permissions.set(granted.values())
+    return RoleOut(name=group.name, permissions=tuple(sorted(granted)))
+
+
+def _target(rights: Rights, user_id: uuid.UUID, permission: str) -> User:
+    """Return the user to be changed, locked, after the checks common to all changes."""
+    rights.require(permission)
+    user = User.objects.select_for_update().filter(pk=user_id).first()
+    if user is None:
+        raise NotFound(_NO_USER)
+    rights.require_above(user)
+    return user
+
+
+def _replace_roles(rights: Rights, user: User, names: Iterable[str]) -> None:
+    """Make ``names`` the user's roles; only those that are new to the user need to be grantable."""
+    wanted = _roles(names)
+    held = set(units.role_names(user))
+    rights.require_grantable(role for role in wanted if role.name not in held)
+    user.groups.set(wanted)
+
+
+def _roles(names: Iterable[str]) -> list[Group]:
+    """Return the roles of these names; raises ``ValidationFailed`` (field ``roles``) naming every unknown one."""
+    wanted = sorted(set(names))
+    found = {group.name: group for group in _with_permissions(Group.objects.filter(name__in=_storable(wanted)))}
+    unknown = [name for name in wanted if name not in found]
+    if unknown:
+        raise ValidationFailed(
+            errors=[FieldError("roles", "unknown_role", f"There is no role {name!r}.") for name in unknown]
+        )
+    return [found[name] for name in wanted]
+
+
+def _permissions(names: set[str]) -> dict[str, Permission]:
+    """Return the permissions of these names; raises ``ValidationFailed`` naming every unknown one. One query."""
+    codenames = {name.partition(".")[2] for name in names}
+    rows = Permission.objects.filter(codename__in=codenames).select_related("content_type") if names else ()
+    found = {row.user_perm_str: row for row in rows}
+    if unknown := sorted(names - found.keys()):
+        raise ValidationFailed(
+            errors=[
+                FieldError("permissions", "unknown_permission", f"There is no permission {name}.") for name in unknown
+            ]
+        )
+    return {name: found[name] for name in names}
+
+
+def _storable(names: Iterable[str]) -> list[str]:
+    """Return ``names`` without those Postgres cannot even be asked for (NUL)."""
+    return [name for name in names if "\x00" not in name]
+
+
+def _with_permissions(groups: "QuerySet[Group]") -> "QuerySet[Group]":
+    """Return ``groups`` with their permissions fetched in one more query."""
+    return groups.prefetch_related(Prefetch("permissions", Permission.objects.select_related("content_type")))
+
+
+def _role_out(group: Group) -> RoleOut:
+    """Return what the API says about a role."""
+    return RoleOut(name=group.name, permissions=tuple(sorted(permissions_of(group))))

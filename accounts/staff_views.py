@@ -1,0 +1,165 @@
+"""Staff over HTTP: users and roles. Rights are Django model permissions (``permissions``)."""
+
+import uuid
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework.permissions import IsAuthenticated
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.utils.urls import replace_query_param
+
+from accounts import staff_services
+from accounts.errors import EmailTaken, LastSuperuser, RoleExists
+from accounts.inputs import RoleCreateInput, UserCreateInput, UserPatchInput
+from accounts.outputs import RoleOut, UserOut, UserPage
+from accounts.permissions import MembershipPermission, RolePermission, UserPermission
+from accounts.staff_inputs import UserListInput
+from ironauth.infrastructure.errors import NotFound, PermissionDenied, ValidationFailed
+from ironauth.infrastructure.views import AsyncAPIView
+
+
+class UsersView(AsyncAPIView):
+    """All users."""
+
+    permission_classes = (IsAuthenticated, UserPermission)
+
+    @extend_schema(
+        operation_id="users_list",
+        summary="List users",
+        tags=["staff"],
+        parameters=[UserListInput],
+        request=None,
+        responses={200: UserPage, 400: ValidationFailed, 403: PermissionDenied},
+    )
+    async def get(self, request: Request) -> UserPage:
+        """Return one page of users, the newest first unless ``ordering`` says otherwise."""
+        query = UserListInput(data=request.query_params.dict())
+        query.is_valid(raise_exception=True)
+        page = await staff_services.list_users(filters=query.validated_data)
+        here = request.build_absolute_uri()
+        return UserPage(
+            results=tuple(page.rows), next=_page_url(here, page.next), previous=_page_url(here, page.previous)
+        )
+
+    @extend_schema(
+        operation_id="users_create",
+        summary="Create a user",
+        tags=["staff"],
+        request=UserCreateInput,
+        responses={201: UserOut, 400: ValidationFailed, 403: PermissionDenied, 409: EmailTaken},
+    )
+    async def post(self, request: Request) -> Response:
+        """Create a user, with or without a password; only superusers make staff."""
+        values = await self.validated(request, UserCreateInput)
+        user = await staff_services.create_user(actor_id=_caller(request), values=values)
+        return Response(user, status=201, headers={"Location": f"{request.path}/{user.id}"})
+
+
+class UserView(AsyncAPIView):
+    """One user."""
+
+    permission_classes = (IsAuthenticated, UserPermission)
+
+    @extend_schema(
+        operation_id="users_read",
+        summary="Read a user",
+        tags=["staff"],
+        request=None,
+        responses={200: UserOut, 403: PermissionDenied, 404: NotFound},
+    )
+    async def get(self, request: Request, user_id: uuid.UUID) -> UserOut:  # noqa: ARG002 - DRF's signature
+        """Return the user as the database has it now."""
+        return await staff_services.get_user(user_id=user_id)
+
+    @extend_schema(
+        operation_id="users_update",
+        summary="Change a user",
+        tags=["staff"],
+        request=UserPatchInput,
+        responses={200: UserOut, 400: ValidationFailed, 403: PermissionDenied, 404: NotFound, 409: EmailTaken},
+    )
+    async def patch(self, request: Request, user_id: uuid.UUID) -> UserOut:
+        """Change the fields that are sent; ``is_active: false`` ends every session of the person at once."""
+        values = await self.validated(request, UserPatchInput)
+        return await staff_services.update_user(actor_id=_caller(request), user_id=user_id, values=values)
+
+    @extend_schema(
+        operation_id="users_delete",
+        summary="Delete a user",
+        tags=["staff"],
+        request=None,
+        responses={204: None, 403: PermissionDenied, 404: NotFound, 409: LastSuperuser},
+    )
+    async def delete(self, request: Request, user_id: uuid.UUID) -> None:
+        """Delete the user for good; deactivating is the gentler way."""
+        await staff_services.delete_user(actor_id=_caller(request), user_id=user_id)
+
+
+class MembershipView(AsyncAPIView):
+    """One role of one user."""
+
+    permission_classes = (IsAuthenticated, MembershipPermission)
+
+    @extend_schema(
+        operation_id="users_role_give",
+        summary="Give a role",
+        tags=["staff"],
+        request=None,
+        responses={204: None, 403: PermissionDenied, 404: NotFound},
+    )
+    async def put(self, request: Request, user_id: uuid.UUID, role: str) -> None:
+        """Give the role; only one whose permissions the caller holds. Giving it twice is no error."""
+        await staff_services.set_role(actor_id=_caller(request), user_id=user_id, role=role, member=True)
+
+    @extend_schema(
+        operation_id="users_role_take",
+        summary="Take a role",
+        tags=["staff"],
+        request=None,
+        responses={204: None, 403: PermissionDenied, 404: NotFound},
+    )
+    async def delete(self, request: Request, user_id: uuid.UUID, role: str) -> None:
+        """Take the role; taking one the user does not have is no error."""
+        await staff_services.set_role(actor_id=_caller(request), user_id=user_id, role=role, member=False)
+
+
+class RolesView(AsyncAPIView):
+    """All roles."""
+
+    permission_classes = (IsAuthenticated, RolePermission)
+
+    @extend_schema(
+        operation_id="roles_list",
+        summary="List roles",
+        tags=["staff"],
+        request=None,
+        responses={200: list[RoleOut], 403: PermissionDenied},
+    )
+    async def get(self, request: Request) -> list[RoleOut]:  # noqa: ARG002 - DRF's signature
+        """Return every role with the permissions it grants, by name."""
+        return await staff_services.list_roles()
+
+    @extend_schema(
+        operation_id="roles_create",
+        summary="Create a role",
+        tags=["staff"],
+        request=RoleCreateInput,
+        responses={201: RoleOut, 400: ValidationFailed, 403: PermissionDenied, 409: RoleExists},
+    )
+    async def post(self, request: Request) -> Response:
+        """Create a role from permissions the caller holds."""
+        values = await self.validated(request, RoleCreateInput)
+        return Response(await staff_services.create_role(actor_id=_caller(request), **values), status=201)
+
+
+def _caller(request: Request) -> uuid.UUID:
+    """Return the id of the person behind the request."""
+    who: Any = request.user
+    user_id: uuid.UUID = who.id
+    return user_id
+
+
+def _page_url(here: str, cursor: str | None) -> str | None:
+    """Return this page's address with another cursor."""
+    return None if cursor is None else replace_query_param(here, "cursor", cursor)

@@ -1,0 +1,130 @@
+"""Units of work on one person's own account: synchronous, one transaction each, run by the database pool.
+
+None of them hashes: hashing has its own pool, and a transaction must not wait for it.
+"""
+
+import uuid
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from accounts.errors import LastSuperuser, PasswordChanged
+from accounts.models import User
+from accounts.outputs import Account, UserOut, account, user_out
+from ironauth.infrastructure.errors import NotAuthenticated
+
+_GONE: Final = "This account does not exist any more: sign in again."
+
+
+class Credentials(NamedTuple):
+    """What a password check needs to know of a user."""
+
+    id: uuid.UUID
+    encoded: str
+    is_active: bool
+    email: str
+    name: str
+
+
+def email_is_taken(key: str) -> bool:
+    """Tell whether an account with this folded address exists. One query."""
+    return User.objects.filter(email_key=key).exists()
+
+
+def credentials_of_email(key: str) -> Credentials | None:
+    """Return the credentials of this folded address. One query, found or not."""
+    return _credentials(email_key=key)
+
+
+def credentials_of_id(user_id: uuid.UUID) -> Credentials | None:
+    """Return the credentials of this user. One query."""
+    return _credentials(pk=user_id)
+
+
+def _credentials(**lookup: object) -> Credentials | None:
+    """Return the credentials of the row ``lookup`` names."""
+    row = User.objects.filter(**lookup).values_list("id", "password", "is_active", "email", "name").first()
+    return Credentials(*row) if row else None
+
+
+def account_snapshot(user_id: uuid.UUID) -> Account | None:
+    """Return the user as tokens see it, or nothing where there is none. Two queries: the row, the role names.
+
+    Says nothing about whether the account may be used: look at ``user.is_active`` and ``session_epoch``.
+    """
+    user = User.objects.filter(pk=user_id).first()
+    return account(user, role_names(user)) if user else None
+
+
+def role_names(user: User) -> tuple[str, ...]:
+    """Return the names of a user's roles. One query."""
+    return tuple(user.groups.order_by().values_list("name", flat=True))
+
+
+def create(*, email: str, encoded: str, name: str) -> UserOut:
+    """Create a person without roles. One query. Raises ``IntegrityError`` when the address is taken."""
+    return user_out(User.objects.create_hashed(email=email, encoded=encoded, name=name), ())
+
+
+def rename(*, user_id: uuid.UUID, name: str) -> UserOut:
+    """Set the display name. Raises ``NotAuthenticated`` when the user is gone."""
+    user = locked(user_id)
+    user.name = name
+    user.save(update_fields=["name"])
+    return user_out(user, role_names(user))
+
+
+def set_password(*, user_id: uuid.UUID, old: str, new: str) -> Account:
+    """Store the hash ``new`` in place of ``old`` and end every session.
+
+    Raises ``NotAuthenticated`` when the user is gone or inactive, ``PasswordChanged`` when another request was faster.
+    """
+    user = locked(user_id)
+    if user.password != old:
+        raise PasswordChanged
+    user.password = new
+    user.save(update_fields=["password"])
+    return account(user, role_names(user))
+
+
+def upgrade_hash(*, user_id: uuid.UUID, old: str, new: str) -> bool:
+    """Store a costlier hash of the same password, unless it was changed meanwhile. One query."""
+    return User.objects.upgrade_hash(user_id, old, new)
+
+
+def delete(*, user_id: uuid.UUID, old: str) -> None:
+    """Delete the account and all that hangs on it.
+
+    Raises ``NotAuthenticated``, ``PasswordChanged`` as above, ``LastSuperuser`` when nobody could run the system.
+    """
+    user = locked(user_id)
+    if user.password != old:
+        raise PasswordChanged
+    keep_a_superuser(without=[user])
+    user.delete()
+
+
+def end_all_sessions(*, user_id: uuid.UUID) -> None:
+    """Raise the session epoch: every token made before is dead. Raises ``NotAuthenticated`` when the user is gone."""
+    user = locked(user_id)
+    user.session_epoch += 1
+    user.save(update_fields=["session_epoch"])
+
+
+def locked(user_id: uuid.UUID) -> User:
+    """Return an active user's row, locked until the transaction ends. Raises ``NotAuthenticated`` without one."""
+    user = User.objects.select_for_update().filter(pk=user_id, is_active=True).first()
+    if user is None:
+        raise NotAuthenticated(_GONE)
+    return user
+
+
+def keep_a_superuser(*, without: Iterable[User]) -> None:
+    """Raise ``LastSuperuser`` if nobody but ``without`` is an active superuser; free for people who are none.
+
+    Locks them all, in one order, so that two superusers removing each other at once cannot both succeed.
+    """
+    leaving = {user.pk for user in without if user.is_superuser and user.is_active}
+    if leaving:
+        active = User.objects.select_for_update().filter(is_superuser=True, is_active=True).order_by("pk")
+        if set(active.values_list("pk", flat=True)) <= leaving:
+            raise LastSuperuser

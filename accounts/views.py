@@ -1,0 +1,92 @@
+"""A person's own account over HTTP: input, one service call, output."""
+
+import uuid
+from typing import Protocol
+
+from django.http import HttpResponse
+from drf_spectacular.utils import extend_schema
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from accounts import services
+from accounts.errors import EmailTaken, InvalidCredentials, LastSuperuser
+from accounts.inputs import DeleteAccountInput, ProfileInput, SignupInput
+from accounts.outputs import UserOut
+from ironauth.infrastructure import cookies
+from ironauth.infrastructure.errors import ValidationFailed
+from ironauth.infrastructure.views import AsyncAPIView
+
+
+class SignedIn(Protocol):
+    """What this application reads of whoever is behind a request; tokens provide it."""
+
+    @property
+    def id(self) -> uuid.UUID:
+        """The user's id."""
+
+    @property
+    def user(self) -> UserOut:
+        """The user as of the last time the session was confirmed."""
+
+
+class SignupView(AsyncAPIView):
+    """Open to everyone; a credential sent along is ignored."""
+
+    authentication_classes = ()
+    permission_classes = ()
+
+    @extend_schema(
+        operation_id="access_signup",
+        summary="Create an account",
+        tags=["access"],
+        request=SignupInput,
+        responses={201: UserOut, 400: ValidationFailed, 409: EmailTaken},
+    )
+    async def post(self, request: Request) -> Response:
+        """Create an account; unknown fields are ignored, so nobody signs up as staff."""
+        data = await self.validated(request, SignupInput)
+        return Response(await services.sign_up(**data), status=201)
+
+
+class MeView(AsyncAPIView):
+    """The person behind the request."""
+
+    @extend_schema(
+        operation_id="access_me", summary="Who am I", tags=["access"], request=None, responses={200: UserOut}
+    )
+    async def get(self, request: Request) -> UserOut:
+        """Return the person as the access token's session was last confirmed; no query while that is fresh."""
+        who: SignedIn = request.auth
+        return who.user
+
+    @extend_schema(
+        operation_id="access_me_update",
+        summary="Change my name",
+        tags=["access"],
+        request=ProfileInput,
+        responses={200: UserOut, 400: ValidationFailed},
+    )
+    async def patch(self, request: Request) -> UserOut:
+        """Change the display name; nothing else can be changed here, and an empty body changes nothing."""
+        who: SignedIn = request.auth
+        data = await self.validated(request, ProfileInput)
+        if not data:
+            return await services.get_profile(user_id=who.id)
+        return await services.update_profile(user_id=who.id, **data)
+
+    @extend_schema(
+        operation_id="access_me_delete",
+        summary="Delete my account",
+        tags=["access"],
+        request=DeleteAccountInput,
+        responses={204: None, 400: ValidationFailed, 401: InvalidCredentials, 409: LastSuperuser},
+    )
+    async def delete(self, request: Request) -> HttpResponse:
+        """Delete the account for good after the password was given once more."""
+        who: SignedIn = request.auth
+        data = await self.validated(request, DeleteAccountInput)
+        await services.delete_account(user_id=who.id, password=data["password"])
+        response = HttpResponse(status=204)
+        del response.headers["Content-Type"]
+        cookies.clear(response)
+        return response
