@@ -1,0 +1,19 @@
+"""The Django application of sessions, access tokens and signing keys."""
+
+from django.apps import AppConfig
+
+
+class TokensConfig(AppConfig):
+    """What proves who a person is; joins the server's start-up so that the first request finds the keys loaded."""
+
+    name = "tokens"
+    verbose_name = "Sessions and keys"
+
+    def ready(self) -> None:
+        """Have the key set loaded when a server starts and reloaded whenever a key changes."""
+        from ironauth.infrastructure.invalidation import KEYS_TAG, invalidation_feed  # noqa: PLC0415 - as below
+        from ironauth.infrastructure.lifespan import on_startup  # noqa: PLC0415 - as below
+        from tokens.key_store import key_store, load_at_startup  # noqa: PLC0415 - models load before this runs
+
+        invalidation_feed().subscribe(KEYS_TAG, key_store().outdated)
+        on_startup(load_at_startup)

@@ -1,0 +1,134 @@
+"""DRF authentication by access token.
+
+Warm: the token's jti finds the principal in the process's own cache; the *whole* token must be the one that was
+verified (a jti is no secret), and ``exp`` is checked again. No SQL, no Redis, no thread. Cold: the signature and every
+claim are verified, then the session is confirmed through the cache, whose staleness bound is the revocation delay.
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+
+import msgspec
+from rest_framework.authentication import BaseAuthentication
+from rest_framework.request import Request
+
+from ironauth.infrastructure import clock
+from ironauth.infrastructure.cache import Loaded, token_cache
+from ironauth.infrastructure.database import database
+from ironauth.infrastructure.errors import BEARER_CHALLENGE
+from ironauth.infrastructure.invalidation import sid_tag, sub_tag
+from tokens import codec, sessions
+from tokens.codec import VerifiedToken
+from tokens.credentials import access_credential
+from tokens.errors import InvalidToken, UnknownKey
+from tokens.key_rotation import kid_tag
+from tokens.key_store import key_store
+from tokens.principal import Principal
+
+CACHE_PREFIX = "at:"
+_COMPACT_SEGMENTS = 3
+
+
+class _TokenId(msgspec.Struct):
+    """The one claim that finds a token in the cache; read before anything is verified, and never trusted."""
+
+    jti: str
+
+
+_token_id = msgspec.json.Decoder(_TokenId)
+
+
+class AccessTokenAuthentication(BaseAuthentication):
+    """``request.user`` and ``request.auth`` become a ``Principal``."""
+
+    async def authenticate(self, request: Request) -> tuple[Principal, Principal] | None:  # type: ignore[override] # async
+        """Return the principal twice, None without a credential.
+
+        Raises ``InvalidToken`` (401) and whatever ``credentials.access_credential`` raises; ``Unavailable`` (503)
+        when a token not seen before cannot be checked against its session.
+        """
+        credential = access_credential(request._request)  # noqa: SLF001 - DRF's request only delegates, slowly
+        if credential is None:
+            return None
+        principal = peek(credential.token) or await verify(credential.token)
+        return principal, principal
+
+    def authenticate_header(self, request: Request) -> str:  # noqa: ARG002 - DRF's signature
+        """Return the challenge of a request without credential (RFC 6750 §3)."""
+        return BEARER_CHALLENGE
+
+
+def peek(token: str) -> Principal | None:
+    """Return the principal of a token this process verified before and may still trust; synchronous, no I/O."""
+    segments = token.split(".")
+    if len(segments) != _COMPACT_SEGMENTS:
+        return None
+    try:
+        jti = _token_id.decode(base64.urlsafe_b64decode(segments[1] + "==")).jti
+    except (binascii.Error, ValueError, msgspec.DecodeError):
+        return None
+    principal = token_cache().peek(CACHE_PREFIX + jti)
+    if (
+        isinstance(principal, Principal)
+        and hmac.compare_digest(principal.digest, hashlib.sha256(token.encode()).digest())
+        and clock.unix() < principal.exp
+    ):
+        return principal
+    return None
+
+
+async def verify(token: str) -> Principal:
+    """Verify everything about a token, confirm its session, and remember the result.
+
+    Raises ``InvalidToken`` (401); ``Unavailable`` (503) when the session cannot be looked up.
+    """
+    verified = await _decoded(token)
+    digest = hashlib.sha256(token.encode()).digest()
+
+    async def load() -> Loaded[Principal]:
+        return await _confirmed(verified, digest)
+
+    principal = await token_cache().fetch(CACHE_PREFIX + verified.claims.jti, load, Principal)
+    if not hmac.compare_digest(principal.digest, digest):
+        principal = (await load()).value  # another genuine token of the same jti: not ours to make, but not this one
+    # The key may have been dropped while the session was looked up, after the drop had emptied the cache.
+    if not key_store().holds(verified.kid):
+        token_cache().drop(kid_tag(verified.kid))
+        raise InvalidToken("kid")
+    return principal
+
+
+async def _decoded(token: str) -> VerifiedToken:
+    """Verify the token against the key set, once more against a newer one when its key is not known yet."""
+    store = key_store()
+    try:
+        return codec.decode(token, await store.for_verifying(), now=clock.unix())
+    except UnknownKey:
+        newer = await store.for_unknown_kid()
+        if newer is None:
+            raise
+        return codec.decode(token, newer, now=clock.unix())
+
+
+async def _confirmed(verified: VerifiedToken, digest: bytes) -> Loaded[Principal]:
+    """Return the principal of a verified token whose session lives; raise ``InvalidToken`` otherwise. 3 queries."""
+    claims = verified.claims
+    account = await database().read(
+        sessions.live_account, session_id=claims.sid, user_id=claims.sub, epoch=claims.epoch
+    )
+    if account is None:
+        raise InvalidToken("session")
+    principal = Principal(
+        user=account.user,
+        session_id=claims.sid,
+        client_id=claims.client_id,
+        scope=claims.scope,
+        jti=claims.jti,
+        exp=claims.exp,
+        epoch=claims.epoch,
+        digest=digest,
+    )
+    tags = (sid_tag(claims.sid), sub_tag(claims.sub), kid_tag(verified.kid))
+    return Loaded(value=principal, tags=tags, expires_at=float(claims.exp))

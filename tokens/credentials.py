@@ -1,0 +1,83 @@
+"""Where a request carries its access token: the Authorization header or the cookie, never both, never the URL."""
+
+import re
+from typing import NamedTuple
+
+from django.http import HttpRequest
+
+from ironauth.infrastructure import cookies
+from tokens.codec import MAX_TOKEN_BYTES
+from tokens.errors import CrossOrigin, InvalidToken, MalformedCredential, TwoCredentials
+
+#: Methods that change nothing (RFC 9110 §9.2.1); another site may cause them without harm.
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+_BEARER = re.compile(r"bearer +([A-Za-z0-9._~+/-]+=*) *", re.IGNORECASE)  # RFC 6750 §2.1
+
+
+class Credential(NamedTuple):
+    """The text of an access token, unverified, and whether the browser sent it on its own."""
+
+    token: str
+    from_cookie: bool
+
+
+def access_credential(request: HttpRequest) -> Credential | None:
+    """Return the request's access token, None when it has none.
+
+    Raises ``TwoCredentials`` (400) for the header and the cookie together or the cookie twice,
+    ``MalformedCredential`` (400) for a header that is not RFC 6750's or several of them, ``InvalidToken`` (401) for a
+    token over 4 KiB, ``CrossOrigin`` (403) for a cookie on an unsafe request that another site may have caused.
+    """
+    meta = request.META
+    header = meta.get("HTTP_AUTHORIZATION")
+    bearer = _bearer_token(header) if header else None
+    cookie = _cookie_token(request) if "HTTP_COOKIE" in meta else None
+    if cookie is not None:
+        if bearer is not None:
+            raise TwoCredentials
+        require_same_origin(request)
+    token = bearer or cookie
+    if token is None:
+        return None
+    if len(token) > MAX_TOKEN_BYTES:
+        raise InvalidToken("text")
+    return Credential(token, from_cookie=bearer is None)
+
+
+def require_same_origin(request: HttpRequest) -> None:
+    """Raise ``CrossOrigin`` for an unsafe request that this site's own pages did not send; for cookie users."""
+    if request.method not in SAFE_METHODS and not cookies.origin_allowed(request):
+        raise CrossOrigin
+
+
+def _bearer_token(header: str) -> str | None:
+    """Return the bearer token of an Authorization header, None for another scheme.
+
+    Two headers arrive joined by a comma, which is in no token.
+    """
+    if header[:7] == "Bearer ":
+        match = _BEARER.fullmatch(header)
+        if match is None:
+            raise MalformedCredential
+        return match.group(1)
+    lowered = header.lower()
+    if "," in header and "bearer" in lowered:
+        raise MalformedCredential("Several Authorization headers: send exactly one.")
+    if lowered.split(" ", 1)[0] != "bearer":
+        return None
+    match = _BEARER.fullmatch(header)
+    if match is None:
+        raise MalformedCredential
+    return match.group(1)
+
+
+def _cookie_token(request: HttpRequest) -> str | None:
+    """Return the access cookie's value, None when there is none or an empty one."""
+    name = cookies.access_name()
+    value = request.COOKIES.get(name)
+    if not value:
+        return None
+    # A second cookie of the name can only have been planted, by a sibling domain or for another path.
+    if sum(part.strip().startswith(f"{name}=") for part in request.META["HTTP_COOKIE"].split(";")) > 1:
+        raise TwoCredentials("The access cookie was sent twice: clear this site's cookies and sign in again.")
+    return value

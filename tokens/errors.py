@@ -1,0 +1,86 @@
+"""What can go wrong with a credential, as domain errors with a stable code (RFC 6750 §3 challenges included)."""
+
+from ironauth.infrastructure.errors import (
+    BEARER_CHALLENGE,
+    BadRequest,
+    NotAuthenticated,
+    PermissionDenied,
+    Unavailable,
+)
+
+#: Seconds a client should wait before it asks a server without signing key again.
+RETRY_AFTER_S = 5
+
+
+class InvalidToken(NotAuthenticated):
+    """The presented access token is not one of ours, not for us, expired, or its session is over.
+
+    ``reason`` is for logs and tests: the answer is the same for all of them, so that it tells an attacker nothing.
+    """
+
+    code = "invalid_token"
+    title = "Invalid access token"
+    detail = "The access token is invalid, has expired or was revoked: refresh it or sign in again."
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(headers={"WWW-Authenticate": f'{BEARER_CHALLENGE}, error="invalid_token"'})
+        self.reason = reason
+
+
+class UnknownKey(InvalidToken):
+    """The token names a key this process does not hold: forged, or signed by a key made a moment ago."""
+
+
+class MalformedCredential(BadRequest):
+    """The Authorization header does not follow RFC 6750 §2.1, or there are several (RFC 6750 §3.1)."""
+
+    code = "invalid_request"
+    title = "Malformed credential"
+    detail = "Send exactly one header of the form `Authorization: Bearer <access token>`."
+
+    def __init__(self, detail: str | None = None) -> None:
+        super().__init__(detail, headers={"WWW-Authenticate": f'{BEARER_CHALLENGE}, error="invalid_request"'})
+
+
+class TwoCredentials(MalformedCredential):
+    """More than one access credential in one request: which one counts would be a guess (RFC 6750 §2)."""
+
+    code = "two_credentials"
+    title = "More than one credential"
+    detail = "The request carries more than one access credential: send either the Authorization header or the cookie."
+
+
+class CrossOrigin(PermissionDenied):
+    """A cookie came along with an unsafe request that another site may have caused (CSRF)."""
+
+    code = "cross_origin"
+    title = "Cross-origin request refused"
+    detail = (
+        "A request that changes something and is authenticated by cookie must come from this origin or from one "
+        "listed in IRONAUTH_TRUSTED_ORIGINS."
+    )
+
+
+class InvalidRefreshToken(NotAuthenticated):
+    """The refresh token cannot be used; one body for every reason.
+
+    ``session_over``: whether the session it names has really ended, so that its cookies are worth clearing.
+    """
+
+    code = "invalid_refresh_token"
+    title = "Invalid refresh token"
+    detail = "The refresh token is invalid, has expired, was used before or was revoked: sign in again."
+
+    def __init__(self, *, session_over: bool = False) -> None:
+        super().__init__()
+        self.session_over = session_over
+
+
+class SigningKeyMissing(Unavailable):
+    """No key can sign a token now; the log names the remedy, the answer does not tell an outsider more."""
+
+    title = "Sign-in is not available"
+    detail = "The server cannot issue tokens at the moment: try again later."
+
+    def __init__(self) -> None:
+        super().__init__(retry_after_s=RETRY_AFTER_S)

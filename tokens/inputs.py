@@ -1,0 +1,38 @@
+"""What the API accepts about tokens: plain DRF serializers, no ORM inside."""
+
+from typing import Any
+
+from rest_framework import serializers
+
+from accounts.fields import PasswordField, TextField
+
+TRANSPORTS = ["body", "cookie"]
+
+
+class SignInInput(serializers.Serializer[Any]):
+    """JSON body of ``POST /signin``; ``transport`` says how the tokens are handed over."""
+
+    email = TextField()
+    password = PasswordField()
+    transport = serializers.ChoiceField(choices=TRANSPORTS, default="body")
+
+
+class SignInForm(serializers.Serializer[Any]):
+    """The same from an HTML form, under the names of OAuth 2.0's and every browser's password form."""
+
+    username = TextField()
+    password = PasswordField()
+    transport = serializers.ChoiceField(choices=TRANSPORTS, default="cookie")
+
+
+class RefreshTokenInput(serializers.Serializer[Any]):
+    """Body of ``POST /refresh`` and ``/logout``: a refresh token, left out when a cookie brings it."""
+
+    refresh_token = TextField(required=False)
+
+
+class ChangePasswordInput(serializers.Serializer[Any]):
+    """Body of ``POST /password``: the present password and the one that replaces it, exactly as typed."""
+
+    current_password = PasswordField()
+    new_password = PasswordField()

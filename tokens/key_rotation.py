@@ -1,0 +1,152 @@
+"""The life of signing keys, as units of work: create the first, rotate, drop a compromised one, forget finished ones.
+
+A rotation never interrupts anyone: the next key was published for at least the JWKS's max-age before it signs, and
+the old one is accepted until the last token it signed has expired (security-bar 33).
+"""
+
+from datetime import datetime, timedelta
+
+import msgspec
+from django.conf import settings
+from django.db import transaction
+
+from ironauth.infrastructure import clock
+from ironauth.infrastructure.invalidation import KEYS_TAG, invalidate
+from tokens.key_wrapping import seal, unseal
+from tokens.keys import new_key_pair
+from tokens.master_keys import newest_master_key_id
+from tokens.models import SigningKey
+
+#: Seconds a retiring key outlives its last token: other workers may sign with it for up to 5 s more, and clocks
+#: may differ by up to a minute.
+RETIRING_LEEWAY_S = 65
+
+State = SigningKey.State
+
+
+class RotationRefusedError(Exception):
+    """The rotation would break verification somewhere, or there is nothing to rotate; the message ends with the remedy."""
+
+
+def kid_tag(kid: str) -> str:
+    """Return the invalidation tag of everything that was verified with this key."""
+    return f"kid:{kid}"
+
+
+@transaction.atomic
+def create_first_keys() -> str:
+    """Make sure there is an active and a next key; return the active one's kid.
+
+    Idempotent: existing keys stay. Also brings every private part under the newest master key.
+    Raises ``IntegrityError`` when another process does the same at this moment: call it again.
+    """
+    states = dict(SigningKey.objects.filter(state__in=[State.ACTIVE, State.NEXT]).values_list("state", "kid"))
+    changed = _reseal()
+    if State.ACTIVE not in states:
+        if State.NEXT in states:
+            _activate(states.pop(State.NEXT))
+        else:
+            _activate(_create_next())
+        changed = True
+    if State.NEXT not in states:
+        _create_next()
+        changed = True
+    if changed:
+        invalidate(KEYS_TAG)
+    return SigningKey.objects.get(state=State.ACTIVE).kid
+
+
+@transaction.atomic
+def rotate(*, at_once: bool = False) -> str:
+    """Retire the active key, activate the next one, publish a new next; return the kid that signs from now on.
+
+    ``at_once``: do not wait until every client can know the next key.
+    Raises ``RotationRefusedError`` when there are no keys yet, or the next one has been published for less than
+    IRONAUTH_JWKS_MAX_AGE_S seconds and ``at_once`` is not set.
+    """
+    keys = {key.state: key for key in SigningKey.objects.select_for_update().filter(state__in=[State.ACTIVE, State.NEXT])}
+    if State.NEXT not in keys:
+        raise RotationRefusedError("There is no next key: run `manage.py create_signing_key` first.")
+    published_s = (clock.now() - keys[State.NEXT].created_at).total_seconds()
+    missing_s = settings.IRONAUTH_JWKS_MAX_AGE_S - published_s
+    if missing_s > 0 and not at_once:
+        raise RotationRefusedError(
+            f"The next key was published {published_s:.0f} s ago, and clients may keep the key set for "
+            f"{settings.IRONAUTH_JWKS_MAX_AGE_S} s: run this again in {missing_s:.0f} s, or with --now."
+        )
+    if State.ACTIVE in keys:
+        _retire(keys[State.ACTIVE].kid)
+    _activate(keys[State.NEXT].kid)
+    _create_next()
+    _reseal()
+    SigningKey.objects.finished(clock.now()).delete()
+    invalidate(KEYS_TAG)
+    return keys[State.NEXT].kid
+
+
+@transaction.atomic
+def drop(kid: str) -> str:
+    """Stop accepting a compromised key at once and destroy its private part; return the kid that signs from now on.
+
+    If it was the active one, the next key takes over immediately. Every worker refuses the key's tokens within
+    IRONAUTH_L1_MAX_STALE_S; other applications, once their copy of the JWKS is older than its max-age.
+    Raises ``RotationRefusedError`` for a kid that is unknown or already dropped.
+    """
+    key = SigningKey.objects.select_for_update().filter(kid=kid).exclude(state=State.DROPPED).first()
+    if key is None:
+        raise RotationRefusedError(f"No key in use has the kid {kid}: see /.well-known/jwks.json for those that are.")
+    SigningKey.objects.filter(kid=kid).update(state=State.DROPPED, not_after=clock.now(), private_encrypted=b"")
+    if key.state == State.ACTIVE:
+        successor = SigningKey.objects.filter(state=State.NEXT).values_list("kid", flat=True).first()
+        _activate(successor or _create_next())
+    if not SigningKey.objects.filter(state=State.NEXT).exists():
+        _create_next()
+    invalidate(KEYS_TAG, kid_tag(kid))
+    return SigningKey.objects.get(state=State.ACTIVE).kid
+
+
+def forget_finished() -> int:
+    """Delete retiring keys whose last token has expired; return how many."""
+    with transaction.atomic():
+        deleted, _ = SigningKey.objects.finished(clock.now()).delete()
+        if deleted:
+            invalidate(KEYS_TAG)
+    return deleted
+
+
+def _create_next() -> str:
+    """Store a new key in the state next; return its kid."""
+    jwk, seed = new_key_pair(settings.IRONAUTH_JWT_ALG)
+    master_key_id, sealed = seal(seed, jwk.kid)
+    SigningKey.objects.create(
+        kid=jwk.kid,
+        alg=jwk.alg,
+        public_jwk=msgspec.to_builtins(jwk),
+        private_encrypted=sealed,
+        master_key_id=master_key_id,
+        state=State.NEXT,
+        created_at=clock.now(),
+    )
+    return jwk.kid
+
+
+def _activate(kid: str) -> None:
+    """Make the key sign from now on."""
+    SigningKey.objects.filter(kid=kid).update(state=State.ACTIVE, activated_at=clock.now())
+
+
+def _retire(kid: str) -> None:
+    """Let the key sign no more; its tokens stay valid until the last one has expired."""
+    now: datetime = clock.now()
+    end = now + timedelta(seconds=settings.IRONAUTH_ACCESS_TOKEN_S + RETIRING_LEEWAY_S)
+    SigningKey.objects.filter(kid=kid).update(state=State.RETIRING, retired_at=now, not_after=end)
+
+
+def _reseal() -> bool:
+    """Encrypt private parts still under an older master key under the newest one; return whether there were any."""
+    old = SigningKey.objects.filter(state__in=[State.ACTIVE, State.NEXT]).exclude(master_key_id=newest_master_key_id())
+    for key in old:
+        seed = unseal(key.master_key_id, bytes(key.private_encrypted), key.kid)
+        key.master_key_id, key.private_encrypted = seal(seed, key.kid)
+        key.save(update_fields=["master_key_id", "private_encrypted"])
+    return bool(old)

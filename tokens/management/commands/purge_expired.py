@@ -1,0 +1,29 @@
+"""``manage.py purge_expired``: for cron or a systemd timer, once a day."""
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from tokens.purge import DEFAULT_BATCH, SESSION_KEEP_S, purge_expired
+
+
+class Command(BaseCommand):
+    """Delete ended sessions, old invalidations and finished signing keys; print how many."""
+
+    help = "Delete ended sessions, old invalidations and finished signing keys, in short transactions."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Add --batch and --keep-seconds."""
+        parser.add_argument("--batch", type=int, default=DEFAULT_BATCH, help="rows per transaction (default: 1000)")
+        parser.add_argument(
+            "--keep-seconds", type=int, default=SESSION_KEEP_S, help="how long an ended session stays (default: a day)"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Purge and print the counts."""
+        if options["batch"] < 1 or options["keep_seconds"] < 0:
+            raise CommandError("--batch must be at least 1 and --keep-seconds at least 0.")
+        purged = purge_expired(batch=options["batch"], keep_s=options["keep_seconds"])
+        self.stdout.write(
+            f"deleted sessions={purged.sessions} invalidations={purged.invalidations} signing_keys={purged.signing_keys}"
+        )

@@ -1,0 +1,168 @@
+"""Stored sessions and signing keys.
+
+No token is stored: a session row holds what is needed to recognise one (a generation number and a secret that is
+useless without the server's key), a signing key row holds its private part encrypted.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime
+from typing import Any
+
+from django.conf import settings
+from django.db import models, transaction
+from django.db.models import Q
+from django.db.models.signals import pre_delete
+from django.dispatch import receiver
+
+from ironauth.infrastructure import clock
+from ironauth.infrastructure.ids import new_id
+from ironauth.infrastructure.invalidation import invalidate, sid_tag
+from tokens.refresh_token import SECRET_BYTES
+
+#: The client of sessions that a person opened here, not through another application.
+FIRST_PARTY_CLIENT = "ironauth"
+#: What a first-party token may do: everything the person may do with their own account here.
+FIRST_PARTY_SCOPE = "account"
+
+
+def new_secret() -> bytes:
+    """Return 256 random bits for one session."""
+    return os.urandom(SECRET_BYTES)
+
+
+class SigningKeyQuerySet(models.QuerySet["SigningKey"]):
+    """Signing keys, many at a time."""
+
+    def published(self, now: datetime) -> SigningKeyQuerySet:
+        """Return the keys that tokens may name at ``now``: next, active, and retiring ones until their end."""
+        return self.exclude(state=SigningKey.State.DROPPED).filter(Q(not_after=None) | Q(not_after__gt=now))
+
+    def finished(self, now: datetime) -> SigningKeyQuerySet:
+        """Return the retiring keys whose last token has expired by ``now``."""
+        return self.filter(state=SigningKey.State.RETIRING, not_after__lte=now)
+
+
+class SigningKey(models.Model):
+    """An Ed25519 key pair and where it is in its life: next → active → retiring → deleted, or dropped."""
+
+    class State(models.TextChoices):
+        """``next``: published, not used yet. ``retiring``: signs no more, its tokens are still accepted."""
+
+        NEXT = "next"
+        ACTIVE = "active"
+        RETIRING = "retiring"
+        DROPPED = "dropped"
+
+    kid = models.CharField(primary_key=True, max_length=43)  # RFC 7638 thumbprint: base64url of a SHA-256
+    alg = models.CharField(max_length=16)
+    public_jwk = models.JSONField()
+    private_encrypted = models.BinaryField()
+    master_key_id = models.CharField(max_length=16)
+    state = models.CharField(max_length=8, choices=State)
+    created_at = models.DateTimeField(default=clock.now)
+    activated_at = models.DateTimeField(null=True, blank=True)
+    retired_at = models.DateTimeField(null=True, blank=True)
+    not_after = models.DateTimeField(null=True, blank=True)
+
+    objects = SigningKeyQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-created_at"]
+        constraints = [
+            # What makes two rotations (or two first starts) at once harmless: one of them fails here.
+            models.UniqueConstraint(fields=["state"], condition=Q(state="active"), name="tokens_one_active_key"),
+            models.UniqueConstraint(fields=["state"], condition=Q(state="next"), name="tokens_one_next_key"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kid} ({self.state})"
+
+
+class SessionQuerySet(models.QuerySet["Session"]):
+    """Sessions, many at a time."""
+
+    def live(self, now: datetime) -> SessionQuerySet:
+        """Return the sessions that are neither revoked, nor expired at ``now``, nor ended by their user's epoch."""
+        return self.filter(revoked_at=None, idle_expires_at__gt=now, epoch=models.F("user__session_epoch"))
+
+    def over(self, before: datetime) -> SessionQuerySet:
+        """Return the sessions that were revoked or expired before ``before``."""
+        return self.filter(Q(revoked_at__lt=before) | Q(idle_expires_at__lt=before))
+
+    def revoke(self, reason: str, now: datetime) -> int:
+        """Mark the sessions not yet revoked as ended at ``now``; return how many there were.
+
+        One statement. Publishes nothing: the unit of work around it does, in the same transaction.
+        """
+        return self.filter(revoked_at=None).update(revoked_at=now, revoke_reason=reason)
+
+
+class Session(models.Model):
+    """One signed-in device. ``idle_expires_at`` never lies after ``absolute_expires_at``.
+
+    The database itself deletes a person's sessions with the person, whoever deletes the row. Whatever else ends a
+    session must publish it: ``save()``, ``delete()`` and a queryset's ``delete()`` do; ``update()`` is for units of
+    work that publish themselves.
+
+    No time column is indexed, so that Postgres can refresh a session without touching an index (heap-only
+    updates); the purge walks the primary key instead.
+    """
+
+    class RevokeReason(models.TextChoices):
+        """Why a session ended before its time."""
+
+        SIGNED_OUT = "signed_out"
+        ENDED_BY_USER = "ended_by_user"
+        ENDED_BY_STAFF = "ended_by_staff"
+        REUSE = "reuse"
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.DB_CASCADE, related_name="sessions")
+    generation = models.PositiveIntegerField(default=0)
+    secret = models.BinaryField(default=new_secret)
+    master_key_id = models.CharField(max_length=16)
+    client_id = models.CharField(max_length=64, default=FIRST_PARTY_CLIENT)
+    scope = models.CharField(max_length=255, default=FIRST_PARTY_SCOPE, blank=True)
+    epoch = models.PositiveIntegerField()
+    created_at = models.DateTimeField(default=clock.now)
+    last_used_at = models.DateTimeField(default=clock.now)
+    rotated_at = models.DateTimeField(null=True, blank=True)
+    idle_expires_at = models.DateTimeField()
+    absolute_expires_at = models.DateTimeField()
+    revoked_at = models.DateTimeField(null=True, blank=True)
+    revoke_reason = models.CharField(max_length=16, choices=RevokeReason, blank=True, default="")
+    ip = models.GenericIPAddressField(null=True, blank=True)
+    user_agent = models.CharField(max_length=255, blank=True, default="")
+
+    objects = SessionQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-last_used_at"]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(idle_expires_at__lte=models.F("absolute_expires_at")),
+                name="tokens_session_idle_within_absolute",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+    def save(self, **kwargs: Any) -> None:
+        """Write the row; a change to an existing one is published in the same transaction."""
+        with transaction.atomic():
+            if not self._state.adding:
+                invalidate(sid_tag(self.pk))
+            super().save(**kwargs)
+
+    def is_over(self, now: datetime) -> bool:
+        """Return whether the session was revoked or has expired at ``now``; says nothing about its user."""
+        return self.revoked_at is not None or now >= self.idle_expires_at
+
+
+@receiver(pre_delete, sender=Session)
+def _publish_deletion(instance: Session, **_: Any) -> None:
+    """Publish the end of a session that is about to be deleted."""
+    invalidate(sid_tag(instance.pk))

@@ -1,0 +1,63 @@
+"""Deleting what has no use any more, in short transactions, while the server runs."""
+
+import uuid
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.db import transaction
+
+from ironauth.infrastructure import clock
+from ironauth.infrastructure import models as infrastructure
+from tokens import key_rotation
+from tokens.models import Session
+
+DEFAULT_BATCH = 1_000  # rows; about 10 ms of one transaction, which is what a refresh waits at most
+#: Seconds a session stays after its end, so that staff can still see it; its tokens are long dead.
+SESSION_KEEP_S = 86_400
+INVALIDATION_KEEP_S = 3_600  # seconds; every running worker has read a row within 5
+
+
+@dataclass(frozen=True, slots=True)
+class Purged:
+    """How many rows of each kind were deleted."""
+
+    sessions: int
+    invalidations: int
+    signing_keys: int
+
+
+def purge_expired(*, batch: int = DEFAULT_BATCH, keep_s: int = SESSION_KEEP_S) -> Purged:
+    """Delete sessions that ended more than ``keep_s`` seconds ago, old invalidations and finished signing keys.
+
+    ``batch``: rows per transaction. Safe to run at any time and more than once at a time.
+    """
+    return Purged(
+        sessions=_purge_sessions(clock.now() - timedelta(seconds=keep_s), batch),
+        invalidations=_purge_invalidations(batch),
+        signing_keys=key_rotation.forget_finished(),
+    )
+
+
+def _purge_sessions(before: datetime, batch: int) -> int:
+    """Walk the table once by primary key and delete what ended before ``before``; return how many."""
+    deleted, last = 0, uuid.UUID(int=0)
+    while ids := list(
+        Session.objects.over(before).filter(pk__gt=last).order_by("pk").values_list("pk", flat=True)[:batch]
+    ):
+        with transaction.atomic():
+            # Asked again inside the transaction. _raw_delete: nothing refers to a session, and the end of each
+            # was published when it came; delete() would publish it once more.
+            deleted += Session.objects.over(before).filter(pk__in=ids)._raw_delete("default")  # noqa: SLF001
+        last = ids[-1]
+    return deleted
+
+
+def _purge_invalidations(batch: int) -> int:
+    """Delete old invalidation rows batch by batch; return how many."""
+    total = 0
+    while True:
+        with transaction.atomic():
+            deleted = infrastructure.purge(older_than_s=INVALIDATION_KEEP_S, batch=batch)
+        total += deleted
+        if deleted < batch:
+            return total

@@ -1,0 +1,72 @@
+"""The refresh token's form: pure functions, no storage.
+
+``base64url(session id ‖ generation ‖ HMAC-SHA-256(server key ‖ session secret, session id ‖ generation))``: 52 bytes,
+70 characters. The server key is not in the database and the session secret is not in the settings, so neither alone
+makes a token. It is deterministic: the same session and generation always give the same token, which is how every
+concurrent refresh can be given the *same* successor.
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+from typing import NamedTuple
+from uuid import UUID
+
+from tokens.master_keys import derived_key
+
+ID_BYTES = 16
+GENERATION_BYTES = 4  # 2**32 refreshes; one each second for a 30-day session is 2.6 million
+MAC_BYTES = 32  # HMAC-SHA-256: 256 bits, ASVS 7.2.3 asks 128
+TOKEN_BYTES = ID_BYTES + GENERATION_BYTES + MAC_BYTES
+TOKEN_CHARACTERS = 70  # ceil(52 * 4 / 3), unpadded
+SECRET_BYTES = 32  # the per-session secret
+
+
+class ParsedRefreshToken(NamedTuple):
+    """A refresh token taken apart; nothing is verified yet."""
+
+    session_id: UUID
+    generation: int
+    mac: bytes
+
+
+def mint(*, session_id: UUID, generation: int, secret: bytes, master_key_id: str) -> str:
+    """Return the token of one generation of a session.
+
+    Raises ``MasterKeyMissingError`` when the session's master key has left the settings.
+    """
+    body = session_id.bytes + generation.to_bytes(GENERATION_BYTES, "big")
+    mac = _mac(body, secret, master_key_id)
+    return base64.urlsafe_b64encode(body + mac).decode().rstrip("=")
+
+
+def parse(token: str) -> ParsedRefreshToken | None:
+    """Return the parts of ``token``, or None when it does not have the form of a refresh token.
+
+    Only the canonical spelling is accepted: one token, one text.
+    """
+    if len(token) != TOKEN_CHARACTERS or not token.isascii():
+        return None
+    try:
+        raw = base64.b64decode(token + "==", altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    if base64.urlsafe_b64encode(raw).decode().rstrip("=") != token:
+        return None
+    generation = int.from_bytes(raw[ID_BYTES : ID_BYTES + GENERATION_BYTES], "big")
+    return ParsedRefreshToken(UUID(bytes=raw[:ID_BYTES]), generation, raw[ID_BYTES + GENERATION_BYTES :])
+
+
+def is_genuine(parsed: ParsedRefreshToken, *, secret: bytes, master_key_id: str) -> bool:
+    """Return whether this server made the token for the session with this ``secret``; in constant time.
+
+    Raises ``MasterKeyMissingError`` when the session's master key has left the settings.
+    """
+    body = parsed.session_id.bytes + parsed.generation.to_bytes(GENERATION_BYTES, "big")
+    return hmac.compare_digest(parsed.mac, _mac(body, secret, master_key_id))
+
+
+def _mac(body: bytes, secret: bytes, master_key_id: str) -> bytes:
+    """Return the 32-byte authentication code of ``session id ‖ generation``."""
+    return hmac.digest(derived_key(master_key_id, "ironauth refresh token") + secret, body, hashlib.sha256)

@@ -1,0 +1,149 @@
+"""Signing in and out, refreshing, changing the password, and a person's own sessions."""
+
+import secrets
+from uuid import UUID
+
+from django.conf import settings
+from django.db import IntegrityError
+
+from accounts import services as accounts
+from accounts.errors import InvalidCredentials
+from ironauth.infrastructure import clock
+from ironauth.infrastructure.database import database
+from ironauth.infrastructure.errors import NotFound
+from ironauth.infrastructure.logs import get_logger
+from tokens import codec, refresh_token, sessions
+from tokens.claims import AccessClaims
+from tokens.errors import InvalidRefreshToken
+from tokens.key_store import key_store
+from tokens.keys import ActiveKey
+from tokens.models import Session
+from tokens.outputs import SessionOut, TokenPair, session_out
+from tokens.principal import Principal
+from tokens.sessions import SESSION_OVER, ClientInfo, Grant, Outcome
+
+JTI_BYTES = 16  # 128 random bits: no two tokens share one
+
+log = get_logger()
+
+
+async def sign_in(*, email: str, password: str, client: ClientInfo) -> TokenPair:
+    """Open a session for the person whose address and password these are.
+
+    Raises ``InvalidCredentials`` (401; unknown, wrong and inactive alike), ``Overloaded`` (503) when the hash pool is
+    full, ``SigningKeyMissing`` (503) before any hashing when no token could be signed.
+    """
+    key = await key_store().signing()
+    account = await accounts.authenticate(email=email, password=password)
+    try:
+        grant = await database().write(sessions.open_session, account=account, client=client)
+    except IntegrityError as error:  # deleted between the password check and now
+        raise InvalidCredentials from error
+    log.info("signed_in", user_id=str(account.id), session_id=str(grant.session_id))
+    return _pair(grant, key)
+
+
+async def refresh(*, token: str) -> TokenPair:
+    """Exchange a refresh token for the next pair; a reused one ends its session, committed, before this raises.
+
+    Raises ``InvalidRefreshToken`` (401), saying whether the session is over; ``SigningKeyMissing`` (503) before
+    anything is changed.
+    """
+    parsed = refresh_token.parse(token)
+    if parsed is None:
+        raise InvalidRefreshToken
+    key = await key_store().signing()
+    rotation = await database().write(sessions.rotate, parsed=parsed)
+    event = log.warning if rotation.outcome is Outcome.REUSE else log.info
+    event("refresh", outcome=rotation.outcome.value, session_id=str(parsed.session_id))
+    if rotation.grant is None:
+        raise InvalidRefreshToken(session_over=rotation.outcome in SESSION_OVER)
+    return _pair(rotation.grant, key)
+
+
+async def sign_out(*, session_id: UUID) -> None:
+    """End one session; ending one that is over already is no error."""
+    await database().write(sessions.end_session, session_id=session_id, reason=Session.RevokeReason.SIGNED_OUT)
+    log.info("signed_out", session_id=str(session_id))
+
+
+async def sign_out_by_refresh_token(*, token: str) -> None:
+    """End the session a refresh token of ours names, whatever its generation.
+
+    Raises ``InvalidRefreshToken`` (401) when this server did not make the token or has forgotten its session.
+    """
+    parsed = refresh_token.parse(token)
+    session_id = await database().read(sessions.session_of, parsed=parsed) if parsed is not None else None
+    if session_id is None:
+        raise InvalidRefreshToken
+    await sign_out(session_id=session_id)
+
+
+async def sign_out_everywhere(*, user_id: UUID) -> None:
+    """End every session of the user, in one statement on the user's row."""
+    await accounts.end_all_sessions(user_id=user_id)
+
+
+async def change_password(
+    *, principal: Principal, current_password: str, new_password: str, client: ClientInfo
+) -> TokenPair:
+    """Set a new password, which ends every session, and open a new one for the caller.
+
+    Raises what ``accounts.change_password`` raises; ``SigningKeyMissing`` (503) before anything is changed.
+    """
+    key = await key_store().signing()
+    account = await accounts.change_password(
+        user_id=principal.id, current_password=current_password, new_password=new_password
+    )
+    try:
+        grant = await database().write(sessions.open_session, account=account, client=client, scope=principal.scope)
+    except IntegrityError as error:  # deleted meanwhile
+        raise InvalidCredentials from error
+    return _pair(grant, key)
+
+
+async def list_sessions(*, principal: Principal) -> list[SessionOut]:
+    """Return the caller's live sessions, the most recently used first."""
+    found = await database().read(sessions.live_sessions, user_id=principal.id)
+    return [session_out(session, current_id=principal.session_id) for session in found]
+
+
+async def end_own_session(*, principal: Principal, session_id: UUID) -> None:
+    """End one of the caller's sessions.
+
+    Raises ``NotFound`` (404) when the caller has no such live session: another person's is not told apart.
+    """
+    ended = await database().write(
+        sessions.end_session, session_id=session_id, reason=Session.RevokeReason.ENDED_BY_USER, user_id=principal.id
+    )
+    if not ended:
+        raise NotFound("You have no such session: see /api/v1/access/sessions for those you have.")
+    log.info("session_ended", user_id=str(principal.id), session_id=str(session_id))
+
+
+def _pair(grant: Grant, key: ActiveKey) -> TokenPair:
+    """Return the tokens of a grant; the access token never outlives the session."""
+    now = int(clock.unix())
+    session_end = int(grant.expires_at.timestamp())
+    exp = min(now + settings.IRONAUTH_ACCESS_TOKEN_S, session_end)
+    claims = AccessClaims(
+        iss=settings.IRONAUTH_ISSUER,
+        sub=grant.account.id,
+        aud=settings.IRONAUTH_AUDIENCE,
+        client_id=grant.client_id,
+        iat=now,
+        exp=exp,
+        jti=secrets.token_urlsafe(JTI_BYTES),
+        sid=grant.session_id,
+        scope=grant.scope,
+        epoch=grant.account.session_epoch,
+        roles=grant.account.user.roles,
+    )
+    return TokenPair(
+        access_token=codec.encode(claims, key),
+        token_type="Bearer",  # noqa: S106 - RFC 6749 §7.1, not a password
+        expires_in=exp - now,
+        refresh_token=grant.refresh_token,
+        refresh_expires_in=session_end - now,
+        session_id=grant.session_id,
+    )

@@ -1,0 +1,52 @@
+"""What staff do with other people's sessions."""
+
+from uuid import UUID
+
+from accounts.models import User
+from accounts.rights import rights_of
+from ironauth.infrastructure.database import database
+from ironauth.infrastructure.errors import NotFound
+from ironauth.infrastructure.logs import get_logger
+from tokens import sessions
+from tokens.outputs import SessionOut, session_out
+from tokens.principal import Principal
+
+log = get_logger()
+
+
+async def list_sessions(*, caller: Principal, user_id: UUID) -> list[SessionOut]:
+    """Return a user's live sessions, the most recently used first.
+
+    Raises ``NotFound`` (404) for an unknown user. The view's permission has checked ``accounts.view_user``.
+    """
+    return await database().read(_list, caller=caller, user_id=user_id)
+
+
+async def end_sessions(*, caller: Principal, user_id: UUID) -> None:
+    """End every session of a user.
+
+    Raises ``PermissionDenied`` (403) without ``accounts.change_user``, or for a superuser's sessions when the caller
+    is none; ``NotFound`` (404) for an unknown user.
+    """
+    await database().write(_end_all, caller_id=caller.id, user_id=user_id)
+    log.info("all_sessions_ended", user_id=str(user_id), by=str(caller.id))
+
+
+def _list(*, caller: Principal, user_id: UUID) -> list[SessionOut]:
+    """Unit of work: 1 query, one more to tell an unknown user from one without sessions."""
+    found = sessions.live_sessions(user_id=user_id)
+    if not found and not User.objects.filter(pk=user_id).exists():
+        raise NotFound("There is no such user.")
+    return [session_out(session, current_id=caller.session_id) for session in found]
+
+
+def _end_all(*, caller_id: UUID, user_id: UUID) -> None:
+    """Unit of work: raise the user's session epoch, which ends every session with one row."""
+    rights = rights_of(caller_id)
+    rights.require("accounts.change_user")
+    user = User.objects.select_for_update().filter(pk=user_id).first()
+    if user is None:
+        raise NotFound("There is no such user.")
+    rights.require_above(user)
+    user.session_epoch += 1
+    user.save(update_fields=["session_epoch"])  # publishes the end of every session

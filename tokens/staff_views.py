@@ -1,0 +1,49 @@
+"""Users' sessions, for staff."""
+
+from uuid import UUID
+
+from django.http import HttpResponse
+from drf_spectacular.utils import OpenApiResponse, extend_schema
+from rest_framework.permissions import IsAuthenticated
+
+from accounts.permissions import MembershipPermission
+from ironauth.infrastructure.errors import NotFound, PermissionDenied
+from ironauth.infrastructure.views import ApiRequest, AsyncAPIView
+from tokens import staff_services
+from tokens.errors import InvalidToken, TwoCredentials
+from tokens.outputs import SessionOut
+from tokens.transport import no_content
+
+
+class UserSessionsView(AsyncAPIView):
+    """GET and DELETE /api/v1/users/{id}/sessions."""
+
+    permission_classes = [IsAuthenticated, MembershipPermission]
+
+    @extend_schema(
+        operation_id="users_sessions_list",
+        summary="List a user's sessions",
+        tags=["users"],
+        responses={200: list[SessionOut], 400: TwoCredentials, 401: InvalidToken, 403: PermissionDenied, 404: NotFound},
+    )
+    async def get(self, request: ApiRequest, user_id: UUID) -> list[SessionOut]:
+        """Return the user's live sessions, the most recently used first."""
+        return await staff_services.list_sessions(caller=request.auth, user_id=user_id)
+
+    @extend_schema(
+        operation_id="users_sessions_end",
+        summary="End every session of a user",
+        tags=["users"],
+        request=None,
+        responses={
+            204: OpenApiResponse(None, "Every session of the user is over."),
+            400: TwoCredentials,
+            401: InvalidToken,
+            403: PermissionDenied,
+            404: NotFound,
+        },
+    )
+    async def delete(self, request: ApiRequest, user_id: UUID) -> HttpResponse:
+        """End every session of the user at once."""
+        await staff_services.end_sessions(caller=request.auth, user_id=user_id)
+        return no_content()

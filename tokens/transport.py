@@ -1,0 +1,44 @@
+"""How tokens travel: in the body as a TokenPair, or in cookies that scripts cannot read."""
+
+import ipaddress
+
+from django.http import HttpRequest, HttpResponse
+
+from ironauth.infrastructure import cookies
+from ironauth.infrastructure.client_address import client_address
+from tokens.outputs import TokenPair
+from tokens.sessions import ClientInfo
+
+USER_AGENT_CHARACTERS = 255  # what a person needs to recognise a device; the column's size
+
+
+def cookie_response(pair: TokenPair) -> HttpResponse:
+    """Return 204 with both cookies, each living as long as the token in it."""
+    response = no_content()
+    cookies.set_access(response, pair.access_token, pair.expires_in)
+    cookies.set_refresh(response, pair.refresh_token, pair.refresh_expires_in)
+    return response
+
+
+def cleared_response() -> HttpResponse:
+    """Return 204 that makes the browser forget both cookies."""
+    response = no_content()
+    cookies.clear(response)
+    return response
+
+
+def no_content() -> HttpResponse:
+    """Return 204, without the Content-Type a response without content must not have (RFC 9110 §8.3)."""
+    response = HttpResponse(status=204)
+    del response.headers["Content-Type"]
+    return response
+
+
+def client_info(request: HttpRequest) -> ClientInfo:
+    """Return where the request comes from, fit to be stored and shown."""
+    try:
+        ip = str(ipaddress.ip_address(client_address(request).partition("%")[0]))
+    except ValueError:  # a Unix socket, or a proxy that names nobody
+        ip = ""
+    user_agent = request.META.get("HTTP_USER_AGENT", "")[:USER_AGENT_CHARACTERS]
+    return ClientInfo(ip=ip, user_agent="".join(filter(str.isprintable, user_agent)))

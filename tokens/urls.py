@@ -1,0 +1,25 @@
+"""Routes of this application, by the prefix they live under."""
+
+from django.urls import URLPattern, path
+
+from tokens import session_views, staff_views, views, wellknown_views
+
+#: Under /api/v1/access/.
+access_urlpatterns: list[URLPattern] = [
+    path("signin", views.SignInView.as_view(), name="signin"),
+    path("refresh", views.RefreshView.as_view(), name="refresh"),
+    path("logout", views.LogoutView.as_view(), name="logout"),
+    path("logout-all", views.LogoutAllView.as_view(), name="logout-all"),
+    path("verify", views.VerifyView.as_view(), name="verify"),
+    path("password", views.PasswordView.as_view(), name="password"),
+    path("sessions", session_views.SessionsView.as_view(), name="sessions"),
+    path("sessions/<uuid:session_id>", session_views.SessionView.as_view(), name="session"),
+]
+#: Under /api/v1/.
+staff_urlpatterns: list[URLPattern] = [
+    path("users/<uuid:user_id>/sessions", staff_views.UserSessionsView.as_view(), name="user-sessions"),
+]
+#: Under /.well-known/.
+wellknown_urlpatterns: list[URLPattern] = [
+    path("jwks.json", wellknown_views.JwksView.as_view(), name="jwks"),
+]

@@ -1,0 +1,238 @@
+"""Signing in and out, refreshing, verifying, and changing the password."""
+
+from typing import Any, ClassVar
+from urllib.parse import quote
+
+from django.http import HttpResponse
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from rest_framework.permissions import AllowAny, IsAuthenticated
+
+from accounts.errors import InvalidCredentials
+from ironauth.infrastructure import cookies
+from ironauth.infrastructure.errors import FieldError, NotAuthenticated, ValidationFailed
+from ironauth.infrastructure.parsers import FormParser, JSONParser
+from ironauth.infrastructure.views import ApiRequest, AsyncAPIView
+from tokens import services
+from tokens.authentication import AccessTokenAuthentication
+from tokens.credentials import access_credential, require_same_origin
+from tokens.errors import CrossOrigin, InvalidRefreshToken, InvalidToken, SigningKeyMissing, TwoCredentials
+from tokens.inputs import ChangePasswordInput, RefreshTokenInput, SignInForm, SignInInput
+from tokens.outputs import TokenPair
+from tokens.transport import cleared_response, client_info, cookie_response, no_content
+
+NO_CONTENT = OpenApiResponse(None, "The same with the cookie transport: both cookies are set.")
+CLEARED = OpenApiResponse(None, "The session is over; both cookies are cleared.")
+MISSING_REFRESH_TOKEN = FieldError(
+    field="refresh_token", code="required", message="Send the refresh token here or in its cookie."
+)
+#: Besides its letters and digits, what a role name keeps in X-Auth-Roles; the comma and the percent sign are not here.
+ROLE_CHARACTERS = " !#$&'()*+-./:;<=>?@[]^_`{|}~"
+
+
+class SignInView(AsyncAPIView):
+    """POST /api/v1/access/signin."""
+
+    authentication_classes: ClassVar[list[Any]] = []
+    permission_classes = [AllowAny]
+    parser_classes = [JSONParser, FormParser]
+
+    @extend_schema(
+        operation_id="access_signin",
+        summary="Sign in with e-mail address and password",
+        tags=["access"],
+        request={"application/json": SignInInput, "application/x-www-form-urlencoded": SignInForm},
+        responses={
+            200: TokenPair,
+            204: NO_CONTENT,
+            401: InvalidCredentials,
+            403: CrossOrigin,
+            415: OpenApiResponse(None, "Neither JSON nor a form"),
+            503: SigningKeyMissing,
+        },
+    )
+    async def post(self, request: ApiRequest) -> TokenPair | HttpResponse:
+        """Open a session. JSON is answered with a TokenPair unless ``transport`` is "cookie", a form the other way."""
+        is_form = request.content_type.startswith(FormParser.media_type)
+        data = await self.validated(request, SignInForm if is_form else SignInInput)
+        by_cookie = data["transport"] == "cookie"
+        if by_cookie:
+            _refuse_login_csrf(request)
+        pair = await services.sign_in(
+            email=data["username" if is_form else "email"],
+            password=data["password"],
+            client=client_info(request._request),  # noqa: SLF001 - Django's request
+        )
+        return cookie_response(pair) if by_cookie else pair
+
+
+class RefreshView(AsyncAPIView):
+    """POST /api/v1/access/refresh."""
+
+    authentication_classes: ClassVar[list[Any]] = []
+    permission_classes = [AllowAny]
+
+    @extend_schema(
+        operation_id="access_refresh",
+        summary="Exchange a refresh token for the next token pair",
+        tags=["access"],
+        request=RefreshTokenInput,
+        responses={
+            200: TokenPair,
+            204: NO_CONTENT,
+            401: InvalidRefreshToken,
+            403: CrossOrigin,
+            503: SigningKeyMissing,
+        },
+    )
+    async def post(self, request: ApiRequest) -> TokenPair | HttpResponse:
+        """Refresh by the token in the body (answered in the body) or, without one, by the cookie (by cookies)."""
+        token = (await self.validated(request, RefreshTokenInput)).get("refresh_token")
+        if token is not None:
+            return await services.refresh(token=token)
+        token = _refresh_cookie(request)
+        if token is None:
+            raise ValidationFailed(errors=[MISSING_REFRESH_TOKEN])
+        require_same_origin(request._request)  # noqa: SLF001 - Django's request
+        try:
+            return cookie_response(await services.refresh(token=token))
+        except InvalidRefreshToken as error:
+            response = self.handle_exception(error)
+            if error.session_over:  # else another tab of this browser may hold the right cookie already
+                cookies.clear(response)
+            return response
+
+
+class LogoutView(AsyncAPIView):
+    """POST /api/v1/access/logout."""
+
+    authentication_classes: ClassVar[list[Any]] = []
+    permission_classes = [AllowAny]
+
+    @extend_schema(
+        operation_id="access_logout",
+        summary="End this session",
+        tags=["access"],
+        request=RefreshTokenInput,
+        responses={204: CLEARED, 400: TwoCredentials, 401: NotAuthenticated, 403: CrossOrigin},
+    )
+    async def post(self, request: ApiRequest) -> HttpResponse:
+        """End the session of the first credential that names one: refresh token in the body, access token, cookie.
+
+        Only ever this session; always 204 with the cookies cleared once a credential was genuine, also for a session
+        that is over already.
+        """
+        body_token = (await self.validated(request, RefreshTokenInput)).get("refresh_token")
+        if body_token is not None:
+            await services.sign_out_by_refresh_token(token=body_token)
+            return cleared_response()
+        cookie_token = _refresh_cookie(request)
+        try:
+            found = await AccessTokenAuthentication().authenticate(request)
+            if found is not None:
+                await services.sign_out(session_id=found[0].session_id)
+                return cleared_response()
+            if cookie_token is None:
+                raise NotAuthenticated
+        except NotAuthenticated:  # expired, for instance: the refresh cookie lives longer and names the same session
+            if cookie_token is None:
+                raise
+        require_same_origin(request._request)  # noqa: SLF001 - Django's request
+        await services.sign_out_by_refresh_token(token=cookie_token)
+        return cleared_response()
+
+
+class LogoutAllView(AsyncAPIView):
+    """POST /api/v1/access/logout-all."""
+
+    permission_classes = [IsAuthenticated]
+
+    @extend_schema(
+        operation_id="access_logout_all",
+        summary="End every session of the caller",
+        tags=["access"],
+        request=None,
+        responses={204: CLEARED, 400: TwoCredentials, 401: InvalidToken, 403: CrossOrigin},
+    )
+    async def post(self, request: ApiRequest) -> HttpResponse:
+        """End every session of the caller, this one included."""
+        await services.sign_out_everywhere(user_id=request.auth.id)
+        return cleared_response()
+
+
+class VerifyView(AsyncAPIView):
+    """GET /api/v1/access/verify: the question a reverse proxy asks before it lets a request through."""
+
+    permission_classes = [IsAuthenticated]
+
+    @extend_schema(
+        operation_id="access_verify",
+        summary="Check a credential, for forward-auth",
+        tags=["access"],
+        parameters=[
+            OpenApiParameter(name, str, OpenApiParameter.HEADER, response=[204], description=text)
+            for name, text in (
+                ("X-Auth-Subject", "The user's id."),
+                ("X-Auth-Session", "The session's id."),
+                ("X-Auth-Roles", "Role names joined by commas; other than ASCII, commas and % percent-encoded."),
+                ("X-Auth-Scope", "What the token may do, separated by spaces."),
+            )
+        ],
+        responses={204: OpenApiResponse(None, "The credential is good."), 400: TwoCredentials, 401: InvalidToken},
+    )
+    async def get(self, request: ApiRequest) -> HttpResponse:
+        """Say who the caller is, in headers alone."""
+        principal = request.auth
+        response = no_content()
+        response.headers["X-Auth-Subject"] = str(principal.id)
+        response.headers["X-Auth-Session"] = str(principal.session_id)
+        response.headers["X-Auth-Roles"] = ",".join(quote(role, safe=ROLE_CHARACTERS) for role in principal.user.roles)
+        response.headers["X-Auth-Scope"] = principal.scope
+        return response
+
+
+class PasswordView(AsyncAPIView):
+    """POST /api/v1/access/password."""
+
+    permission_classes = [IsAuthenticated]
+
+    @extend_schema(
+        operation_id="access_password_change",
+        summary="Change the password and end all other sessions",
+        tags=["access"],
+        request=ChangePasswordInput,
+        responses={
+            200: TokenPair,
+            204: NO_CONTENT,
+            401: InvalidCredentials,
+            403: CrossOrigin,
+            503: SigningKeyMissing,
+        },
+    )
+    async def post(self, request: ApiRequest) -> TokenPair | HttpResponse:
+        """Set the new password; the caller gets a new session, by cookies if the request came with the cookie."""
+        data = await self.validated(request, ChangePasswordInput)
+        pair = await services.change_password(
+            principal=request.auth,
+            current_password=data["current_password"],
+            new_password=data["new_password"],
+            client=client_info(request._request),  # noqa: SLF001 - Django's request
+        )
+        credential = access_credential(request._request)  # noqa: SLF001 - Django's request
+        return cookie_response(pair) if credential is not None and credential.from_cookie else pair
+
+
+def _refresh_cookie(request: ApiRequest) -> str | None:
+    """Return the refresh cookie's value, None when there is none or an empty one."""
+    value: str | None = request.COOKIES.get(cookies.refresh_name())
+    return value or None
+
+
+def _refuse_login_csrf(request: ApiRequest) -> None:
+    """Raise ``CrossOrigin`` when another site signs this browser in, under an account of its choice (login CSRF).
+
+    A client that is no browser sends neither header and passes: it has no cookies to be tricked with.
+    """
+    meta = request.META
+    from_browser = "HTTP_ORIGIN" in meta or meta.get("HTTP_SEC_FETCH_SITE") not in (None, "none")
+    if from_browser and not cookies.origin_allowed(request):
+        raise CrossOrigin("Sign in from this site's own pages, or from an origin in IRONAUTH_TRUSTED_ORIGINS.")
