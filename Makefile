@@ -1,0 +1,78 @@
+# IronAuth: `make help` lists what there is. Nothing is needed but make, a shell and Python 3.12 or newer.
+MAKEFLAGS += --no-print-directory
+.DEFAULT_GOAL := help
+.SILENT:
+export PYTHON
+
+PORT ?= 8000
+URL ?= http://127.0.0.1:$(PORT)
+BIN := .venv/bin
+INSTALL := umask 077 && sh requirements/install.sh
+ENV_FILE := $(or $(IRONAUTH_ENV_FILE),var/env)
+# Secrets of the first run only; later ones find the file and start no Python for it.
+SECRETS := test -f "$(ENV_FILE)" || $(BIN)/python -m ironauth.environment_file "$(ENV_FILE)"
+# Huge pages for Argon2id (ironauth/server.py), set here so that `serve` need not start itself a second time.
+SERVE_ENV := GLIBC_TUNABLES=$${GLIBC_TUNABLES:-glibc.malloc.hugetlb=1}
+ifneq ($(PORT),8000)
+SERVE_ENV += IRONAUTH_ISSUER=$${IRONAUTH_ISSUER:-http://127.0.0.1:$(PORT)}
+endif
+
+.PHONY: help
+help: ## list the targets
+	awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: ## serve http://127.0.0.1:8000, preparing whatever is missing (PORT=9000, ARGS="--workers 2")
+	$(INSTALL) base
+	$(SECRETS)
+	exec env $(SERVE_ENV) $(BIN)/python manage.py serve --migrate --port $(PORT) $(ARGS)
+
+.PHONY: superuser
+superuser: ## make an account that may use the admin
+	$(INSTALL) base
+	$(SECRETS)
+	umask 077 && $(BIN)/python manage.py migrate --verbosity 0 && $(BIN)/python manage.py createsuperuser $(ARGS)
+
+.PHONY: demo
+demo: ## walk through the API of a running server and print every request (URL=http://127.0.0.1:8000)
+	$(INSTALL) base
+	$(SECRETS)
+	$(BIN)/python manage.py demo --url $(URL) $(ARGS)
+
+.PHONY: test
+test: ## run the whole suite on SQLite, then on private Postgres and Redis servers where they are installed
+	$(INSTALL) dev
+	echo "== suite on SQLite, without Redis"
+	$(BIN)/python -m pytest $(ARGS)
+	sh .ci/find-servers; case $$? in \
+		0) echo "== storage tests on Postgres and Redis" && \
+			IRONAUTH_TEST_STORAGE=postgres $(BIN)/python -m pytest -m storage $(ARGS) ;; \
+		1) ;; \
+		*) exit 1 ;; \
+	esac
+
+.PHONY: check
+check: ## format, lint, import contracts, types, Django's deployment check, migrations, requirements, OpenAPI
+	$(INSTALL) dev
+	BIN=$(BIN) sh .ci/check
+
+.PHONY: bench
+bench: ## measure requests per second and p99 beside a bare ASGI callable, as a table
+	$(INSTALL) dev
+	$(BIN)/python -m perf.bench $(ARGS)
+
+.PHONY: openapi
+openapi: ## write ironauth/openapi.json anew after a change of the API
+	$(INSTALL) dev
+	$(SECRETS)
+	$(BIN)/python manage.py build_openapi
+
+.PHONY: requirements
+requirements: ## resolve requirements/*.txt anew from pyproject.toml, keeping present pins (ARGS=--upgrade)
+	$(INSTALL) dev
+	BIN=$(BIN) sh requirements/compile.sh requirements $(ARGS)
+
+.PHONY: clean
+clean: ## remove .venv and caches; var/ (database and keys) stays
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis staticfiles
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,162 @@
+"""Whether this process answers, and whether what it depends on does.
+
+``/ping`` and ``/health/live`` are about the process alone: restart it when they fail. ``/health`` is about what it
+needs: take it out of the load balancer on 503. Only the database is needed for right answers. Without Redis, or with
+password hashing at its limit, the server works on and says ``degraded`` with 200: taking every instance out of
+service because of a cache would turn a slow hour into an outage.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Literal
+
+import msgspec
+from django.conf import settings
+from django.db import connection
+from django.http import HttpRequest, HttpResponse
+from drf_spectacular.utils import OpenApiResponse, extend_schema
+from rest_framework.permissions import AllowAny
+from rest_framework.response import Response
+
+from ironauth.infrastructure.cache import token_cache
+from ironauth.infrastructure.database import database
+from ironauth.infrastructure.errors import Unavailable
+from ironauth.infrastructure.hash_pool import hash_pool
+from ironauth.infrastructure.logs import get_logger
+from ironauth.infrastructure.views import ApiRequest, AsyncAPIView
+from ironauth.read_only import read_only
+from ironauth.version import VERSION
+
+type CheckStatus = Literal["ok", "degraded", "unavailable"]
+
+DATABASE_LIMIT_S = 1.5  # the whole answer has to be there within 2 s when the database is gone
+REPORT_SHARED_S = 0.1  # a report this young answers everybody: nobody can load the database through this address
+
+
+class Check(msgspec.Struct, frozen=True):
+    """One dependency: whether it answers, and after how many milliseconds."""
+
+    status: CheckStatus
+    latency_ms: float
+
+
+class Health(msgspec.Struct, frozen=True):
+    """``unavailable`` when the database is; ``degraded`` when anything else is not ok."""
+
+    status: CheckStatus
+    version: str
+    checks: dict[str, Check]
+
+
+class Live(msgspec.Struct, frozen=True):
+    """The process answers."""
+
+    status: Literal["ok"]
+    version: str
+
+
+@read_only
+async def ping(_request: HttpRequest) -> HttpResponse:
+    """Answer ``OK`` without touching anything."""
+    return HttpResponse(b"OK", content_type="text/plain", headers={"Cache-Control": "no-store"})
+
+
+class LiveView(AsyncAPIView):
+    """Whether this process answers at all."""
+
+    authentication_classes = ()
+    permission_classes = (AllowAny,)
+
+    async def get(self, _request: ApiRequest) -> Live:
+        """Say that this process answers; nothing else is looked at."""
+        return Live(status="ok", version=VERSION)
+
+
+class HealthView(AsyncAPIView):
+    """Whether everything this server needs answers."""
+
+    authentication_classes = ()
+    permission_classes = (AllowAny,)
+
+    @extend_schema(
+        responses={
+            200: OpenApiResponse(Health, description="`ok`, or `degraded`: works without its cache or is very busy"),
+            (503, "application/json"): OpenApiResponse(Health, description="The database does not answer"),
+        }
+    )
+    async def get(self, _request: ApiRequest) -> Response:
+        """Look at the database, the cache and the hash pool; a report is at most 0.1 s old."""
+        report = await _shared.report()
+        return Response(report, status=503 if report.status == "unavailable" else 200)
+
+
+class _SharedReport:
+    """The newest report, made by one task at a time however many requests ask."""
+
+    def __init__(self) -> None:
+        self._task: asyncio.Task[Health] | None = None
+        self._made_at = 0.0
+
+    async def report(self) -> Health:
+        """Return a report that is at most 0.1 s old or is being made."""
+        task = self._task
+        stale = time.monotonic() - self._made_at > REPORT_SHARED_S
+        if task is None or (task.done() and stale) or task.get_loop() is not asyncio.get_running_loop():
+            task = self._task = asyncio.create_task(self._make())
+        # One caller that hangs up must not take the report away from the others.
+        return await asyncio.shield(task)
+
+    async def _make(self) -> Health:
+        names = ("database", "cache", "hash_pool")
+        results = await asyncio.gather(
+            _timed(_database, "unavailable"), _timed(_cache, "degraded"), _timed(_hash_pool, "degraded")
+        )
+        statuses = [check.status for check in results]
+        worst: CheckStatus = "ok"
+        if "unavailable" in statuses:
+            worst = "unavailable"
+        elif "degraded" in statuses:
+            worst = "degraded"
+        self._made_at = time.monotonic()
+        return Health(status=worst, version=VERSION, checks=dict(zip(names, results, strict=True)))
+
+
+_shared = _SharedReport()
+
+
+async def _timed(look: Callable[[], Awaitable[bool]], failed: CheckStatus) -> Check:
+    """Return how ``look`` went: ``failed`` when it says so or raises, which never reaches the client."""
+    started = time.perf_counter()
+    try:
+        well = await look()
+    except (Unavailable, TimeoutError):
+        well = False
+    except Exception:  # noqa: BLE001 - a report about failures must not fail itself; the log has the traceback
+        get_logger().exception("health_check_failed", check=look.__name__.strip("_"))
+        well = False
+    took_ms = round((time.perf_counter() - started) * 1000, 1)
+    return Check(status="ok" if well else failed, latency_ms=took_ms)
+
+
+async def _database() -> bool:
+    """Ask the database for one row, on the connection and threads that requests use."""
+    async with asyncio.timeout(DATABASE_LIMIT_S):
+        return await database().read(_select_one)
+
+
+def _select_one() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+        return cursor.fetchone() == (1,)
+
+
+async def _cache() -> bool:
+    """Ask Redis for a sign of life; without REDIS_URL the cache is this process's memory, which is well."""
+    remote = token_cache().remote
+    return remote is None or await remote.aattempt(lambda redis: redis.ping(), False)
+
+
+async def _hash_pool() -> bool:
+    """Tell whether a sign-in that came now would be taken rather than refused."""
+    return hash_pool().expected_wait_s() <= settings.IRONAUTH_HASH_MAX_WAIT_S

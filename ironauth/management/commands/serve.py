@@ -1,0 +1,158 @@
+"""``manage.py serve``: the one way Uvicorn is started, by make, Docker and systemd alike."""
+
+import io
+import os
+import sys
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError
+from django.db import DEFAULT_DB_ALIAS, connections
+from django.db.migrations.executor import MigrationExecutor
+from django.db.utils import DatabaseError, OperationalError
+
+from ironauth import server
+from ironauth.infrastructure.configuration import usable_cpus
+
+UMASK = 0o077  # the SQLite files and everything else made in var/ are for this user only
+INTERRUPTED = 130  # what a shell reports for a command ended by SIGINT
+
+
+class Command(BaseCommand):
+    """Serve the API, the admin and the documentation until SIGTERM or Ctrl-C."""
+
+    help = "Serve IronAuth with Uvicorn."
+    # A worker imports and so checks everything it serves; `make check` runs Django's checks, start-ups stay quick.
+    requires_system_checks = ()
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Declare the options; the defaults suit a development machine."""
+        parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")
+        parser.add_argument("--port", type=int, default=8000, help="TCP port (default: 8000; 0: any free one)")
+        parser.add_argument("--uds", type=Path, help="listen on this Unix socket (mode 0660) instead of TCP")
+        parser.add_argument(
+            "--workers",
+            type=int,
+            help="processes (default: 1 with DEBUG or SQLite, whose writers exclude each other; else usable CPUs)",
+        )
+        parser.add_argument(
+            "--migrate", action="store_true", help="first bring the database up to date and make a signing key"
+        )
+
+    def handle(self, *_args: Any, **options: Any) -> None:
+        """Bind, prepare, serve. Every refusal is one line with its remedy and exit status 1; a clean end is 0."""
+        server.use_huge_pages()
+        os.umask(UMASK)
+        host: str = options["host"]
+        port: int = options["port"]
+        path: Path | None = options["uds"]
+        workers = _workers(options["workers"])
+        _refuse_public_debug(host, path)
+        try:
+            # Bound first: a taken port is found before the database is touched.
+            bound = server.bind_unix(path) if path else server.bind_tcp(host, port)
+            try:
+                if options["migrate"]:
+                    self._prepare()
+                _divide_hash_threads(workers)
+                base = f"unix:{path}" if path else _url(host, bound.getsockname()[1])
+                server.serve(bound=bound, workers=workers, on_ready=lambda: self._announce(base, workers))
+            finally:
+                bound.close()
+                if path:
+                    path.unlink(missing_ok=True)
+        except server.ServerError as error:
+            raise CommandError(str(error)) from error
+        except KeyboardInterrupt:
+            sys.exit(INTERRUPTED)
+
+    def _prepare(self) -> None:
+        """Apply missing migrations and make the first signing key; say so only when something was done.
+
+        In this process and before Uvicorn: a Python start-up for each would take a second of every `make run`.
+        """
+        _require_writable_folder()
+        try:
+            connection = connections[DEFAULT_DB_ALIAS]
+            executor = MigrationExecutor(connection)
+            if plan := executor.migration_plan(executor.loader.graph.leaf_nodes()):
+                self.stdout.write(f"Database: applying {len(plan)} migrations to {_database()}")
+                call_command("migrate", verbosity=0, interactive=False)
+            said = io.StringIO()
+            call_command("create_signing_key", stdout=said)
+            self.stdout.write(f"Signing key: {said.getvalue().strip()}")
+        except (OperationalError, DatabaseError) as error:
+            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            raise CommandError(
+                f"The database {_database()} cannot be prepared ({reason}): check DATABASE_URL, that its server runs, "
+                "and that this user may write there"
+            ) from error
+        finally:
+            connections.close_all()
+
+    def _announce(self, base: str, workers: int) -> None:
+        """Print where everything is; called when requests are really answered."""
+        many = f"{workers} workers" if workers > 1 else "1 worker"
+        self.stdout.write(f"IronAuth is serving ({many}, {_database()}). Stop it with Ctrl-C.")
+        for name, address in (("API", "/api/v1/"), ("Docs", "/api/docs"), ("Admin", "/admin/"), ("Health", "/health")):
+            self.stdout.write(f"  {name:<7} {base}{address}")
+        self.stdout.flush()
+
+
+def _workers(given: int | None) -> int:
+    """Return the number of worker processes asked for, or the default that the command's help states."""
+    if given is not None:
+        if given < 1:
+            raise CommandError("--workers must be 1 or more: leave it out for the default")
+        return given
+    if settings.DEBUG or connections[DEFAULT_DB_ALIAS].vendor == "sqlite":
+        return 1
+    return usable_cpus()
+
+
+def _divide_hash_threads(workers: int) -> None:
+    """Give every worker its share of ``IRONAUTH_HASH_THREADS``, which is the machine's total; at least one each."""
+    if workers > 1:
+        os.environ["IRONAUTH_HASH_THREADS"] = str(max(1, settings.IRONAUTH_HASH_THREADS // workers))
+
+
+def _refuse_public_debug(host: str, uds: Path | None) -> None:
+    """Raise ``CommandError`` when DEBUG's relaxations would face more than this machine (ASVS 13.4.2)."""
+    if settings.DEBUG and uds is None and not server.is_loopback(host):
+        raise CommandError(
+            f"DEBUG=1 must not be reachable from other machines ({host}): "
+            "set DEBUG=0 and the variables of deploy/env.example, or use --host 127.0.0.1"
+        )
+
+
+def _require_writable_folder() -> None:
+    """Make the SQLite file's folder (mode 0700); raise ``CommandError`` when it or the file cannot be written."""
+    connection = connections[DEFAULT_DB_ALIAS]
+    if connection.vendor != "sqlite":
+        return
+    file = Path(str(connection.settings_dict["NAME"]))
+    try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # SQLite makes its file, -wal and -shm with the mode of the first; made here, whatever umask made the folder.
+        file.touch(mode=0o600)
+    except OSError as error:
+        raise CommandError(
+            f"Cannot write {file} ({error.strerror}): make {file.parent}/ writable for this user, "
+            "or set DATABASE_URL to a place that is"
+        ) from error
+
+
+def _database() -> str:
+    """Return what is safe to show of the database's address: never its user or password."""
+    options = connections[DEFAULT_DB_ALIAS].settings_dict
+    if connections[DEFAULT_DB_ALIAS].vendor == "sqlite":
+        return f"SQLite {options['NAME']}"
+    return f"{connections[DEFAULT_DB_ALIAS].display_name} {options['HOST'] or 'local socket'}/{options['NAME']}"
+
+
+def _url(host: str, port: int) -> str:
+    """Return the address a person can open; an IPv6 host gets its brackets."""
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

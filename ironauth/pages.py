@@ -1,0 +1,60 @@
+"""The pages people open: what this is, and the API's documentation. Nothing on them comes from another host."""
+
+from functools import cache
+from pathlib import Path
+
+from django.http import HttpRequest, HttpResponse
+from django.template.loader import render_to_string
+
+from ironauth.read_only import read_only
+from ironauth.version import VERSION
+
+OPENAPI_FILE = Path(__file__).with_name("openapi.json")
+PUBLIC_FOR_S = 300  # seconds a browser may keep a page; after an upgrade it is old for five minutes at most
+# Scripts and styles come from /static/ only. Swagger UI sets style attributes and shows its icons as data: images;
+# it talks to this host's API and to nothing else.
+DOCS_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self'; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HOME_POLICY = (
+    "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+
+
+@cache
+def _page(template: str) -> bytes:
+    """Return the page, rendered once: it depends on nothing but the code."""
+    return render_to_string(template, {"version": VERSION}).encode()
+
+
+@cache
+def _document() -> bytes:
+    """Return the committed OpenAPI document; reading it once keeps the disk out of the event loop."""
+    return OPENAPI_FILE.read_bytes()
+
+
+def _public(content: bytes, content_type: str, policy: str | None = None) -> HttpResponse:
+    """Return a response that is the same for everybody."""
+    headers = {"Cache-Control": f"public, max-age={PUBLIC_FOR_S}"}
+    if policy is not None:
+        headers["Content-Security-Policy"] = policy
+    return HttpResponse(content, content_type=content_type, headers=headers)
+
+
+@read_only
+async def home(_request: HttpRequest) -> HttpResponse:
+    """Say what this is, with links to the documentation, the admin and the health report."""
+    return _public(_page("ironauth/home.html"), "text/html; charset=utf-8", HOME_POLICY)
+
+
+@read_only
+async def docs(_request: HttpRequest) -> HttpResponse:
+    """Show the OpenAPI document with Swagger UI."""
+    return _public(_page("ironauth/docs.html"), "text/html; charset=utf-8", DOCS_POLICY)
+
+
+@read_only
+async def openapi(_request: HttpRequest) -> HttpResponse:
+    """Return the OpenAPI document that was built from this code."""
+    return _public(_document(), "application/json")

@@ -1,0 +1,269 @@
+"""Uvicorn as IronAuth runs it: one configuration, sockets bound before anything is started, workers watched over.
+
+``manage.py serve`` is the only caller. Every refusal is a ``ServerError`` whose one line ends with the remedy.
+"""
+
+import errno
+import ipaddress
+import logging
+import os
+import resource
+import signal
+import socket
+import stat
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import uvicorn
+from uvicorn.config import STARTUP_FAILURE
+from uvicorn.supervisors.multiprocess import Multiprocess
+
+APPLICATION = "ironauth.asgi:application"
+BACKLOG = 2_048  # connections waiting in the kernel; a burst of sign-ins arrives faster than one loop accepts
+KEEP_ALIVE_S = 65  # longer than the 60 s of nginx' upstream keepalive_timeout, so that the proxy closes first
+GRACEFUL_S = 10  # what runs at SIGTERM has this long: four times the slowest stated wait (hash queue 2 s + hash)
+# Above any load one loop answers in time. Uvicorn answers the rest with a bare 503; idle connections count too.
+MAX_CONNECTIONS = 10_000
+RESERVED_FILES = 256  # file descriptors left for the database, Redis, logs and modules
+WORKER_HEALTH_S = 30  # a starting worker shares its CPU with the others; Uvicorn's 5 s kills it while importing
+SOCKET_MODE = 0o660  # the reverse proxy is in the socket's group; nobody else speaks to it
+HUGE_PAGES = "glibc.malloc.hugetlb"
+logger = logging.getLogger(__name__)
+
+
+class ServerError(Exception):
+    """The server cannot start; the message is one line and ends with the remedy."""
+
+
+def use_huge_pages() -> None:
+    """Start this process again with transparent huge pages for malloc, once, where glibc offers them.
+
+    Argon2id walks 64 MiB at random and spends a quarter of its time on TLB misses with 4 KiB pages: 138 ms became
+    100 ms a hash (design §2). glibc reads its tunables before ``main``, so nothing short of a new ``exec`` sets them.
+    Other tunables are kept, and one that sets ``hugetlb`` itself, even to 0, is respected. Where there is no glibc
+    (musl, macOS) nothing happens; before glibc 2.35 the tunable is unknown and ignored.
+    """
+    tunables = os.environ.get("GLIBC_TUNABLES", "")
+    if HUGE_PAGES in tunables or not _is_glibc():
+        return
+    os.environ["GLIBC_TUNABLES"] = ":".join(filter(None, [tunables, f"{HUGE_PAGES}=1"]))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 - this very command, no shell
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether ``host`` is a name or address that only this machine reaches."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def bind_tcp(host: str, port: int) -> socket.socket:
+    """Return a TCP socket bound to ``host`` (name, IPv4 or IPv6) and ``port`` (0: any free one), not yet listening.
+
+    Raises ``ServerError`` when the port is taken, privileged, or the host is not one of this machine's.
+    """
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+    except socket.gaierror as error:
+        raise ServerError(f"{host} is not an address of this machine: choose another --host") from error
+    bound = socket.socket(family, kind, protocol)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+    except OSError as error:
+        bound.close()
+        raise ServerError(_bind_failure(host, port, error)) from error
+    bound.set_inheritable(True)
+    return bound
+
+
+def bind_unix(path: Path) -> socket.socket:
+    """Return a socket bound to ``path`` with mode 0660, replacing one that nobody listens on any more.
+
+    Raises ``ServerError`` when another server listens there, when something else than a socket is in the way, or
+    when the folder cannot be written.
+    """
+    bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        _remove_stale(path)
+        bound.bind(str(path))
+        path.chmod(SOCKET_MODE)
+    except OSError as error:
+        bound.close()
+        raise ServerError(
+            f"Cannot create the socket {path} ({error.strerror or error}): "
+            "choose another --uds path in a folder this user can write"
+        ) from error
+    except ServerError:
+        bound.close()
+        raise
+    bound.set_inheritable(True)
+    return bound
+
+
+def listen(bound: socket.socket) -> None:
+    """Let the kernel accept connections: they wait in the backlog until the workers are ready.
+
+    Raises ``ServerError`` when another server began to listen on the same port since it was bound.
+    """
+    try:
+        bound.listen(BACKLOG)
+    except OSError as error:
+        name = bound.getsockname()
+        raise ServerError(
+            _bind_failure(name[0], name[1], error) if isinstance(name, tuple) else f"{name}: {error}"
+        ) from error
+
+
+def configuration(*, workers: int) -> uvicorn.Config:
+    """Return Uvicorn's configuration; see the constants above for every number's reason."""
+    return _Configuration(
+        APPLICATION,
+        interface="asgi3",
+        loop="uvloop",
+        http="httptools",
+        ws="none",
+        lifespan="on",
+        workers=workers,
+        # Our structlog pipe takes the records of "uvicorn.error"; our middleware writes the access log.
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        # X-Forwarded-For is read by infrastructure.client_address, from IRONAUTH_TRUSTED_PROXIES only: Uvicorn's own
+        # reading would overwrite the peer's address before we can judge it.
+        proxy_headers=False,
+        backlog=BACKLOG,
+        limit_concurrency=connection_limit(),
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=GRACEFUL_S,
+        timeout_worker_healthcheck=WORKER_HEALTH_S,
+    )
+
+
+def connection_limit() -> int:
+    """Raise this process's limit of open files as far as it may go, and return how many connections fit into it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MAX_CONNECTIONS + RESERVED_FILES
+    highest = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft != resource.RLIM_INFINITY and soft < highest:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (highest, hard))
+        soft = highest
+    return MAX_CONNECTIONS if soft == resource.RLIM_INFINITY else max(min(MAX_CONNECTIONS, soft - RESERVED_FILES), 1)
+
+
+def serve(*, bound: socket.socket, workers: int, on_ready: Callable[[], None]) -> None:
+    """Serve on ``bound`` until SIGTERM or SIGINT, let running requests finish (10 s), and return.
+
+    ``on_ready`` is called once, when every worker has completed its lifespan start-up.
+    Raises ``ServerError`` when the start-up failed; its cause has been logged.
+    """
+    listen(bound)
+    # Uvicorn raises the signal that stopped it again once it has drained: answered here, so that the exit is clean
+    # (status 0, buffered logs written) instead of a death by signal. Until it serves, the default action applies.
+    handlers = {number: signal.signal(number, _already_handled) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        if workers == 1:
+            _Server(configuration(workers=1), on_ready).run([bound])
+        else:
+            supervisor = _Supervisor(configuration(workers=workers), [bound], on_ready)
+            supervisor.run()
+            if supervisor.failed:
+                sys.exit(STARTUP_FAILURE)
+    except SystemExit as stopped:
+        raise ServerError("Start-up failed: correct what the log lines above name, and start again") from stopped
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        bound.close()
+
+
+class _Configuration(uvicorn.Config):
+    """Uvicorn's configuration that keeps its own small talk out of the log: warnings and errors only."""
+
+    def load(self) -> None:
+        super().load()
+        # Importing the application ran Django's logging configuration, which reset the level.
+        self.configure_logging()
+
+
+class _Server(uvicorn.Server):
+    """A single worker in this process that tells when it is ready."""
+
+    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_ready = on_ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=sockets)
+        self._on_ready()
+
+
+class _Supervisor(Multiprocess):
+    """Uvicorn's supervisor (restarts dead workers, SIGHUP renews them one by one) that tells when all are ready."""
+
+    def __init__(self, config: uvicorn.Config, sockets: list[socket.socket], on_ready: Callable[[], None]) -> None:
+        super().__init__(config, sockets)
+        self._on_ready = on_ready
+        self._announced = False
+
+    @property
+    def failed(self) -> bool:
+        """Whether a worker ended because its start-up failed (its supervisor then stops them all)."""
+        return any(process.exitcode == STARTUP_FAILURE for process in self.processes)
+
+    def keep_subprocess_alive(self) -> None:
+        """Uvicorn's look after the workers, every 0.5 s; restarts are logged, readiness is announced once."""
+        before = [process.pid for process in self.processes]
+        super().keep_subprocess_alive()
+        for old, process in zip(before, self.processes, strict=False):
+            if process.pid != old:
+                logger.warning("worker_restarted", extra={"dead_pid": old, "pid": process.pid})
+        if not self._announced and not self.should_exit.is_set() and all(one.is_ready() for one in self.processes):
+            self._announced = True
+            self._on_ready()
+
+
+def _already_handled(_number: int, _frame: object) -> None:
+    """Do nothing: Uvicorn's own handler has stopped the server, this is the echo."""
+
+
+def _is_glibc() -> bool:
+    """Return whether the C library is the GNU one (``confstr`` knows the name nowhere else)."""
+    try:
+        return (os.confstr("CS_GNU_LIBC_VERSION") or "").startswith("glibc")
+    except (ValueError, OSError):
+        return False
+
+
+def _bind_failure(host: str, port: int, error: OSError) -> str:
+    """Return the sentence for a TCP address that cannot be bound."""
+    if error.errno == errno.EADDRINUSE:
+        return f"Port {port} on {host} is taken: stop what uses it, or choose another, e.g. make PORT={port + 1} run"
+    if error.errno == errno.EACCES:
+        return f"Port {port} needs root: choose one above 1023, e.g. --port 8000"
+    return f"Cannot listen on {host} port {port} ({error.strerror or error}): choose another --host or --port"
+
+
+def _remove_stale(path: Path) -> None:
+    """Remove the socket a dead server left at ``path``; refuse to when it is alive or not a socket."""
+    try:
+        if not stat.S_ISSOCK(path.lstat().st_mode):
+            raise ServerError(f"{path} exists and is not a socket: move it away, or choose another --uds path")
+    except FileNotFoundError:
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:
+            path.unlink()
+            return
+    raise ServerError(f"Another server listens on {path}: stop it, or choose another --uds path")

@@ -1,0 +1,21 @@
+"""Every path IronAuth answers; which lane serves it is decided in ``infrastructure.lanes``."""
+
+from django.contrib import admin
+from django.urls import URLPattern, URLResolver, include, path
+
+from accounts import urls as accounts_urls
+from ironauth import health, pages
+from tokens import urls as tokens_urls
+
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("", pages.home, name="home"),
+    path("ping", health.ping, name="ping"),
+    path("health", health.HealthView.as_view(), name="health"),
+    path("health/live", health.LiveView.as_view(), name="health-live"),
+    path("api/openapi.json", pages.openapi, name="openapi"),
+    path("api/docs", pages.docs, name="docs"),
+    path("api/v1/access/", include((accounts_urls.access_urlpatterns + tokens_urls.access_urlpatterns, "access"))),
+    path("api/v1/", include((accounts_urls.staff_urlpatterns + tokens_urls.staff_urlpatterns, "staff"))),
+    path(".well-known/", include((tokens_urls.wellknown_urlpatterns, "well-known"))),
+    path("admin/", admin.site.urls),
+]

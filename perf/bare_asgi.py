@@ -1,0 +1,52 @@
+"""The ceiling: an ASGI callable with a constant JSON body, under the Uvicorn settings IronAuth itself runs with."""
+
+import argparse
+import sys
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+import uvicorn
+
+from ironauth import server
+
+_BODY = b'{"id":"01890a5d-ac96-774b-bcce-b302099a8057","email":"ada@bench.example","name":"Ada"}'
+_START = {
+    "type": "http.response.start",
+    "status": 200,
+    "headers": [(b"content-type", b"application/json"), (b"content-length", str(len(_BODY)).encode())],
+}
+_END = {"type": "http.response.body", "body": _BODY}
+
+type Message = MutableMapping[str, Any]
+
+
+async def application(
+    scope: Message, receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]
+) -> None:
+    """Answer every HTTP request alike; take part in the lifespan protocol."""
+    if scope["type"] == "lifespan":
+        await receive()
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await send({"type": "lifespan.shutdown.complete"})
+        return
+    await send(_START)
+    await send(_END)
+
+
+def main() -> int:
+    """Serve on a loopback port as ``manage.py serve --workers 1`` does: same configuration, same malloc tunables."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--port", type=int, required=True)
+    options = parser.parse_args()
+    server.use_huge_pages()
+    bound = server.bind_tcp("127.0.0.1", options.port)
+    server.listen(bound)
+    config = server.configuration(workers=1)
+    config.app = "perf.bare_asgi:application"
+    uvicorn.Server(config).run([bound])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

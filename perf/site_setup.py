@@ -1,0 +1,95 @@
+"""The two servers of a benchmark run: the bare callable, and IronAuth on a database of its own."""
+
+import os
+import secrets
+import subprocess
+import sys
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from perf.processes import Server, StartError, free_port
+from perf.workloads import SEEDED_PEOPLE, Site
+
+ROOT = Path(__file__).resolve().parent.parent
+SET_UP_S = 120  # longest that migrating, making a key or seeding may take
+# Production parameters (RFC 9106 §4, second recommendation with one lane), whatever the defaults become.
+ARGON2 = {"time-cost": 3, "memory-kib": 65_536, "parallelism": 1}
+
+
+@dataclass(frozen=True)
+class Servers:
+    """Both servers, running."""
+
+    bare: Server
+    site: Site
+
+
+def start_servers(folder: Path, *, hash_threads: int, stack: ExitStack) -> Servers:
+    """Prepare the database in ``folder`` and start both servers; ``stack`` ends them.
+
+    Raises:
+        StartError: a preparing command or a server failed; the message has its output.
+    """
+    port = free_port()
+    environment = _environment(folder, port=port, hash_threads=hash_threads)
+    for arguments in (
+        ["manage.py", "migrate", "--verbosity", "0"],
+        ["manage.py", "create_signing_key"],
+        ["-m", "perf.seed", "--users", str(SEEDED_PEOPLE)],
+    ):
+        _prepare(arguments, environment)
+    serve = [sys.executable, "manage.py", "serve", "--workers", "1", "--port", str(port)]
+    server = Server(serve, folder=ROOT, port=port, environment=environment, log=folder / "ironauth.log")
+    stack.enter_context(server)
+    bare_port = free_port()
+    bare = Server(
+        [sys.executable, "-m", "perf.bare_asgi", "--port", str(bare_port)],
+        folder=ROOT,
+        port=bare_port,
+        environment=environment,
+        log=folder / "bare.log",
+    )
+    stack.enter_context(bare)
+    return Servers(bare, Site(server))
+
+
+def _environment(folder: Path, *, port: int, hash_threads: int) -> dict[str, str]:
+    """Return a production environment: nothing of the developer's own settings is inherited."""
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("IRONAUTH_") and name not in ("DEBUG", "SECRET_KEY", "REDIS_URL", "DATABASE_URL")
+    }
+    return inherited | {
+        "DJANGO_SETTINGS_MODULE": "ironauth.settings",
+        "IRONAUTH_ENV_FILE": str(folder / "no-such-file"),
+        "DEBUG": "0",
+        "SECRET_KEY": secrets.token_urlsafe(48),
+        "ALLOWED_HOSTS": "127.0.0.1",
+        "IRONAUTH_ISSUER": f"http://127.0.0.1:{port}",
+        "IRONAUTH_MASTER_KEYS": f"k1:{secrets.token_urlsafe(32)}",
+        "DATABASE_URL": f"sqlite:///{folder / 'bench.sqlite3'}",
+        "IRONAUTH_ARGON2_TIME_COST": str(ARGON2["time-cost"]),
+        "IRONAUTH_ARGON2_MEMORY_KIB": str(ARGON2["memory-kib"]),
+        "IRONAUTH_ARGON2_PARALLELISM": str(ARGON2["parallelism"]),
+        "IRONAUTH_HASH_THREADS": str(hash_threads),
+        "IRONAUTH_LOG_FORMAT": "json",
+        "IRONAUTH_LOG_LEVEL": "INFO",
+        "IRONAUTH_ACCESS_LOG": "1",
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+def _prepare(arguments: list[str], environment: dict[str, str]) -> None:
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=SET_UP_S,
+        check=False,
+    )
+    if done.returncode:
+        raise StartError(f"{' '.join(arguments)} ended with {done.returncode}:\n{done.stdout}{done.stderr}")

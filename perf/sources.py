@@ -1,0 +1,129 @@
+"""What each connection of the load generator sends, and which answers it accepts."""
+
+from collections.abc import Iterator
+from typing import Protocol
+
+import msgspec
+
+OK, CREATED = 200, 201  # RFC 9110 §15.3
+
+
+class Source(Protocol):
+    """The requests of one connection, one after the other."""
+
+    def next_request(self) -> bytes | None:
+        """Return the bytes of the next request, or None to end this connection."""
+
+    def accept(self, status: int, body: bytes) -> bool:
+        """Look at the answer to the last request; False counts it as a failure."""
+
+
+class TokenPair(msgspec.Struct):
+    """The members of the contract's TokenPair that a client sends back."""
+
+    access_token: str
+    refresh_token: str
+
+
+_pair = msgspec.json.Decoder(TokenPair)
+
+
+def get(path: str, host: str, bearer: str = "") -> bytes:
+    """Build a GET request; ``bearer`` is an access token."""
+    credential = f"Authorization: Bearer {bearer}\r\n" if bearer else ""
+    return f"GET {path} HTTP/1.1\r\nHost: {host}\r\n{credential}\r\n".encode()
+
+
+def post(path: str, host: str, members: dict[str, str]) -> bytes:
+    """Build a POST request with a JSON body."""
+    body = msgspec.json.encode(members)
+    head = (
+        f"POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    return head.encode() + body
+
+
+class Constant:
+    """The same request for ever; the first body seen is the only one accepted after it, unless ``varying``."""
+
+    def __init__(self, request: bytes, *, varying: bool = False) -> None:
+        self._request = request
+        self._varying = varying
+        self._body: bytes | None = None
+
+    def next_request(self) -> bytes:
+        return self._request
+
+    def accept(self, status: int, body: bytes) -> bool:
+        if status != OK:
+            return False
+        if self._body is None:
+            self._body = body
+        return self._varying or body == self._body
+
+
+class SignIn:
+    """Signs in the next of ``emails`` (shared by the connections) each time; ``pairs`` keeps what came back."""
+
+    def __init__(self, host: str, emails: Iterator[str], password: str, pairs: list[TokenPair] | None = None) -> None:
+        self._host = host
+        self._emails = emails
+        self._password = password
+        self._pairs = pairs
+
+    def next_request(self) -> bytes | None:
+        email = next(self._emails, None)
+        if email is None:
+            return None
+        return post("/api/v1/access/signin", self._host, {"email": email, "password": self._password})
+
+    def accept(self, status: int, body: bytes) -> bool:
+        if status != OK:
+            return False
+        pair = _decode(body)
+        if pair is not None and self._pairs is not None:
+            self._pairs.append(pair)
+        return pair is not None
+
+
+class SignUp:
+    """Signs up a new person each time, named by ``serials`` (shared by the connections)."""
+
+    def __init__(self, host: str, serials: Iterator[int], prefix: str, password: str) -> None:
+        self._host = host
+        self._serials = serials
+        self._prefix = prefix
+        self._password = password
+        self._email = ""
+
+    def next_request(self) -> bytes:
+        self._email = f"{self._prefix}{next(self._serials)}@bench.example"
+        return post("/api/v1/access/signup", self._host, {"email": self._email, "password": self._password})
+
+    def accept(self, status: int, body: bytes) -> bool:
+        return status == CREATED and self._email.encode() in body
+
+
+class Refresh:
+    """Keeps one session alive: every answer's refresh token is the next request's."""
+
+    def __init__(self, host: str, refresh_token: str) -> None:
+        self._host = host
+        self._token = refresh_token
+
+    def next_request(self) -> bytes:
+        return post("/api/v1/access/refresh", self._host, {"refresh_token": self._token})
+
+    def accept(self, status: int, body: bytes) -> bool:
+        pair = _decode(body) if status == OK else None
+        if pair is None or pair.refresh_token == self._token:
+            return False
+        self._token = pair.refresh_token
+        return True
+
+
+def _decode(body: bytes) -> TokenPair | None:
+    try:
+        return _pair.decode(body)
+    except msgspec.DecodeError:
+        return None

@@ -1,0 +1,93 @@
+"""The workloads of the benchmark: which requests, to which server, with how many connections."""
+
+import itertools
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from perf.load import run_load
+from perf.processes import Server
+from perf.seed import PASSWORD, email_of
+from perf.sources import Constant, Refresh, SignIn, SignUp, Source, TokenPair, get
+
+SEEDED_PEOPLE = 4_000  # distinct sign-ins in one run; more than 3 rounds of 60 s at 20 hashes/s
+
+
+@dataclass
+class Site:
+    """The server under test and the supplies of one benchmark run, shared by its rounds."""
+
+    server: Server
+    emails: "itertools.cycle[str]" = field(
+        default_factory=lambda: itertools.cycle([email_of(serial) for serial in range(SEEDED_PEOPLE)])
+    )
+    serials: "itertools.count[int]" = field(default_factory=itertools.count)
+    prefix: str = field(default_factory=lambda: f"new-{secrets.token_hex(4)}-")
+
+    def sign_in(self, count: int) -> list[TokenPair]:
+        """Sign in ``count`` people, two at a time so that nothing is shed; the token pairs are fresh.
+
+        Raises:
+            RuntimeError: fewer than ``count`` sign-ins succeeded.
+        """
+        pairs: list[TokenPair] = []
+        people = itertools.islice(self.emails, count)
+        sources = [SignIn(self.server.host, people, PASSWORD, pairs) for _ in range(2)]
+        result = run_load(self.server.address, sources, seconds=60)
+        if len(pairs) < count:
+            raise RuntimeError(
+                f"{len(pairs)} of {count} sign-ins succeeded: {dict(result.failures)}, {result.shed} shed"
+            )
+        return pairs
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One line of the table. ``hashing`` workloads get every core and a longer window."""
+
+    name: str
+    title: str
+    hashing: bool
+    sources: Callable[[Site, Server, int], Sequence[Source]]  # site, bare server, connections
+
+
+def _bare(_site: Site, bare: Server, connections: int) -> Sequence[Source]:
+    return [Constant(get("/", bare.host)) for _ in range(connections)]
+
+
+def _ping(site: Site, _bare: Server, connections: int) -> Sequence[Source]:
+    return [Constant(get("/ping", site.server.host)) for _ in range(connections)]
+
+
+def _me(site: Site, _bare: Server, connections: int) -> Sequence[Source]:
+    """Give each connection a person of its own, as real clients have."""
+    host = site.server.host
+    return [Constant(get("/api/v1/access/me", host, pair.access_token)) for pair in site.sign_in(connections)]
+
+
+def _health(site: Site, _bare: Server, connections: int) -> Sequence[Source]:
+    return [Constant(get("/health", site.server.host), varying=True) for _ in range(connections)]
+
+
+def _refresh(site: Site, _bare: Server, connections: int) -> Sequence[Source]:
+    return [Refresh(site.server.host, pair.refresh_token) for pair in site.sign_in(connections)]
+
+
+def _sign_in(site: Site, _bare: Server, connections: int) -> Sequence[Source]:
+    return [SignIn(site.server.host, site.emails, PASSWORD) for _ in range(connections)]
+
+
+def _sign_up(site: Site, _bare: Server, connections: int) -> Sequence[Source]:
+    return [SignUp(site.server.host, site.serials, site.prefix, PASSWORD) for _ in range(connections)]
+
+
+BARE, HASH = "bare", "hash"  # the two yardsticks; HASH is measured without a server, see hash_rate
+WORKLOADS = (
+    Workload(BARE, "bare ASGI callable", False, _bare),
+    Workload("ping", "`GET /ping`", False, _ping),
+    Workload("me", "`GET /api/v1/access/me`, warm, bearer", False, _me),
+    Workload("health", "`GET /health`", False, _health),
+    Workload("refresh", "`POST /api/v1/access/refresh`", False, _refresh),
+    Workload("signin", "`POST /api/v1/access/signin`", True, _sign_in),
+    Workload("signup", "`POST /api/v1/access/signup`", True, _sign_up),
+)
