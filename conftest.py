@@ -7,19 +7,23 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+import pytest_django
 from django.conf import settings
-from django.db import connections
+from django.core.management import call_command
+from django.db import connection, connections
 
 from ironauth import settings_test
 from ironauth.asgi import application
 from ironauth.infrastructure.cache import token_cache
 from ironauth.infrastructure.database import database
 from ironauth.tests.services import PrivatePostgres, PrivateRedis
+from tokens.key_store import key_store
 
 #: Meets the default policy (15 code points) and is in no list.
 PASSWORD = "violet otter rides 9 trams"
@@ -45,18 +49,37 @@ def pytest_unconfigure() -> None:
 
 
 @pytest.fixture(scope="session")
-def django_db_setup(django_db_setup: None) -> Iterator[None]:  # noqa: ARG001 - pytest-django's own, extended
-    """Close the pools' connections before pytest-django drops the test database."""
+def django_db_setup(
+    django_db_setup: None,  # noqa: ARG001 - pytest-django's own, extended
+    django_db_blocker: pytest_django.DjangoDbBlocker,
+) -> Iterator[None]:
+    """End every other connection before pytest-django drops the test database: pools', and async tests' own."""
     yield
     database().close()
+    with django_db_blocker.unblock(), connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            cursor.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
 
 
 @pytest.fixture(autouse=True)
 def _fresh_caches() -> Iterator[None]:
-    """Give every test empty caches, so that none depends on its neighbour."""
+    """Give every test empty caches and no keys in memory, so that none depends on its neighbour."""
     token_cache().clear()
+    key_store().forget()
     yield
     token_cache().clear()
+    key_store().forget()
+
+
+@pytest.fixture
+def signing_key(transactional_db: None) -> str:
+    """Make the key access tokens are signed with, as an operator does; its kid."""
+    printed = StringIO()
+    call_command("create_signing_key", stdout=printed)
+    return printed.getvalue().strip()
 
 
 @pytest.fixture
@@ -74,7 +97,7 @@ def new_email() -> Callable[[], str]:
 
 
 @pytest.fixture
-async def member(api: httpx.AsyncClient, new_email: Callable[[], str], signing_key: None) -> dict[str, Any]:  # noqa: ARG001
+async def member(api: httpx.AsyncClient, new_email: Callable[[], str], signing_key: str) -> dict[str, Any]:  # noqa: ARG001
     """A person who has signed up: the User answer and, under ``password``, the password."""
     email = new_email()
     answer = await api.post("/api/v1/access/signup", json={"email": email, "password": PASSWORD, "name": "Mia"})
@@ -114,9 +137,9 @@ def serve_process(transactional_db: None, tmp_path: Path) -> Iterator[ServeProce
             url = f"sqlite:///{name}"
         env = {**os.environ, **settings_test.ENVIRONMENT, "DATABASE_URL": url, **environment}
         env["DJANGO_SETTINGS_MODULE"] = "ironauth.settings"
-        log = (tmp_path / f"serve-{port}.log").open("wb")
         command = [sys.executable, "manage.py", "serve", "--port", str(port), *arguments]
-        process = subprocess.Popen(command, cwd=settings.BASE_DIR, env=env, stdout=log, stderr=log)
+        with (tmp_path / f"serve-{port}.log").open("wb") as log:
+            process = subprocess.Popen(command, cwd=settings.BASE_DIR, env=env, stdout=log, stderr=log)
         running.append(process)
         base = f"http://127.0.0.1:{port}"
         deadline = time.monotonic() + SERVER_START_S

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.contrib import admin, messages
@@ -121,12 +121,12 @@ class UserAdmin(DjangoUserAdmin):
         allowed = super().has_delete_permission(request, obj)
         return allowed and (obj is None or not obj.is_superuser or _rights(request).is_superuser)
 
-    def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> Sequence[str]:
+    def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> tuple[str, ...]:
         """Leave staff status and single permissions to superusers."""
         fixed = tuple(super().get_readonly_fields(request, obj))
         return fixed if _rights(request).is_superuser else (*fixed, "is_staff", "is_superuser", "user_permissions")
 
-    def formfield_for_manytomany(self, db_field: ManyToManyField[Any, Any], request: HttpRequest, **kwargs: Any) -> Any:  # noqa: ANN401 - Django's signature
+    def formfield_for_manytomany(self, db_field: ManyToManyField[Any, Any], request: HttpRequest, **kwargs: Any) -> Any:
         """Offer only the roles whose every permission the caller holds."""
         rights = _rights(request)
         if db_field.name == "groups" and not rights.is_superuser:
@@ -151,7 +151,7 @@ class UserAdmin(DjangoUserAdmin):
         except Overloaded as busy:
             return self._busy(request, busy)
 
-    def get_deleted_objects(self, objs: Iterable[Any], request: HttpRequest) -> Any:  # noqa: ANN401 - Django's four lists
+    def get_deleted_objects(self, objs: Iterable[Any], request: HttpRequest) -> Any:
         """Protect the last superuser; what hangs on a user (sessions, log entries) goes with the user."""
         users = list(objs)
         deleted, counts, perms_needed, protected = super().get_deleted_objects(users, request)
@@ -162,7 +162,7 @@ class UserAdmin(DjangoUserAdmin):
             protected = [*protected, refused.detail]
         return deleted, counts, {self.opts.verbose_name} & perms_needed, protected
 
-    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[User]) -> None:  # noqa: ARG002 - Django's signature
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[User]) -> None:
         """Delete the selected users together, or none when that would leave no superuser."""
         with transaction.atomic():
             units.keep_a_superuser(without=list(queryset))
@@ -202,13 +202,13 @@ class RoleAdmin(auth_admin.GroupAdmin):
         return super().get_queryset(request).annotate(**counts)
 
     @admin.display(description="members", ordering="member_count")
-    def members(self, role: Any) -> int:  # noqa: ANN401 - a Group with the count above
+    def members(self, role: Any) -> int:
         """Return how many people have the role."""
         count: int = role.member_count
         return count
 
     @admin.display(description="permissions", ordering="permission_count")
-    def granted(self, role: Any) -> int:  # noqa: ANN401 - a Group with the count above
+    def granted(self, role: Any) -> int:
         """Return how many permissions the role grants."""
         count: int = role.permission_count
         return count
@@ -222,8 +222,11 @@ class RoleAdmin(auth_admin.GroupAdmin):
         return super().has_delete_permission(request, obj) and (obj is None or _covers(request, obj))
 
     def formfield_for_manytomany(
-        self, db_field: ManyToManyField[Any, Any], request: HttpRequest | None = None, **kwargs: Any
-    ) -> Any:  # noqa: ANN401 - Django's signature
+        self,
+        db_field: ManyToManyField[Any, Any],
+        request: HttpRequest | None = None,
+        **kwargs: Any,
+    ) -> Any:
         """Offer only the permissions the caller holds."""
         if db_field.name == "permissions" and request is not None and not (rights := _rights(request)).is_superuser:
             known = Permission.objects.select_related("content_type")

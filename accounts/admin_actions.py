@@ -106,7 +106,7 @@ def _ask(
         "confirmed": CONFIRMED,
         "media": model_admin.media,
     }
-    request.current_app = model_admin.admin_site.name  # type: ignore[attr-defined] - Django's own convention
+    request.current_app = model_admin.admin_site.name  # Django's own convention
     return TemplateResponse(request, "admin/accounts/user/confirm_action.html", context)
 
 

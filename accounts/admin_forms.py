@@ -77,7 +77,7 @@ class UserEditForm(_UniqueAddress, ChangeForm):
         """Which fields."""
 
         model = User
-        fields = "__all__"  # noqa: DJ007 - the admin's fieldsets say which; the rest is not editable
+        fields = "__all__"  # the admin's fieldsets say which
 
     def clean(self) -> dict[str, Any]:
         """Refuse a change that would leave nobody to run the system."""

@@ -10,7 +10,10 @@ class AccountsConfig(AppConfig):
     verbose_name = "People and roles"
 
     def ready(self) -> None:
-        """Connect the receivers; they need the models, hence not at import time."""
+        """Connect the receivers, and have servers read the blocklist before the first sign-up needs it."""
         from accounts import signals  # noqa: PLC0415 - models exist only once the registry is ready
+        from accounts.weak_patterns import load_common_passwords  # noqa: PLC0415 - as above
+        from ironauth.infrastructure.lifespan import on_startup  # noqa: PLC0415 - as above
 
         signals.connect()
+        on_startup(load_common_passwords)

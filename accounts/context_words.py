@@ -5,7 +5,7 @@ import unicodedata
 from typing import Final
 
 _SERVICE: Final = ("ironauth", "iron", "auth")
-# Words that mean "a password" and are put beside a name; none is refused unless the whole password is made of them.
+# Words that mean "a password" and are put beside a name; nothing is refused unless it is made of them alone.
 _FILLERS: Final = ("password", "passwort", "passwd", "pass", "admin", "login", "welcome", "secret", "user", "the", "my")
 _SHORTEST: Final = 3  # letters; shorter pieces of a name would be found everywhere
 _MOST_WORDS: Final = 24  # a bound on the work: a name may have 150 characters
@@ -23,10 +23,10 @@ def of(*, email: str, name: str) -> frozenset[str]:
     return frozenset(kept) | {bare for word in kept if len(bare := word.strip("0123456789")) >= _SHORTEST}
 
 
-def made_of(form: str, personal: frozenset[str]) -> bool:
-    """Tell whether ``form`` is nothing but these words, the service's and fillers, with one of the first two in it."""
+def spelled_with(form: str, personal: frozenset[str]) -> str | None:
+    """Return what ``form`` is made of, if it is nothing but known words: ``"context"``, or ``"fillers"`` alone."""
     if len(form) > _LONGEST_FORM:
-        return False
+        return None
     named = personal.union(_SERVICE)
     words = named.union(_FILLERS)
     # ends[i]: the first i characters can be spelled; True when a word of the first two kinds is among them.
@@ -37,4 +37,6 @@ def made_of(form: str, personal: frozenset[str]) -> bool:
                 if form.startswith(word, start):
                     end = start + len(word)
                     ends[end] = ends.get(end, False) or ends[start] or word in named
-    return ends.get(len(form), False)
+    if len(form) not in ends:
+        return None
+    return "context" if ends[len(form)] else "fillers"

@@ -4,10 +4,10 @@ Rule
     * An address is *normalised* to NFC with surrounding spaces removed, and stored as the person wrote it.
     * Two addresses are one account when their *folded* forms are equal. Folding replaces a character by its lower
       case only where lower and upper case are one character each and lead back to each other, so it unites ``Á``
-      with ``á`` and never ``ß`` with ``ss``, ``ı`` with ``i``, or the Kelvin sign with ``k`` (CVE-2019-19844).
+      with ``á`` and never ``ß`` with ``ss``, a dotless i with ``i``, or the Kelvin sign with ``k`` (CVE-2019-19844).
     * Addresses with compatibility characters (NFKC differs from NFC), invisible characters, control characters, or
       anything but letters, marks and digits outside ASCII are refused. What is left looks like what it is;
-      look-alikes of other scripts (Cyrillic ``а``) make accounts of their own.
+      look-alikes of other scripts (a Cyrillic a) make accounts of their own.
 
 The local part is folded too, although RFC 5321 §2.4 lets a host tell case apart: no large provider does, and people
 do not. ``+tag`` and dots are kept: what they mean is the provider's business.

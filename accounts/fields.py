@@ -16,7 +16,7 @@ _PASSWORD_EXAMPLE: Final = "violet otter rides nine trams"  # noqa: S105 - an ex
 class TextField(serializers.Field[Any, Any, Any, Any]):
     """A JSON string; anything else, ``true`` and ``12`` too, is an error (DRF's ``CharField`` would convert them)."""
 
-    default_error_messages: ClassVar[dict[str, str]] = {
+    default_error_messages: ClassVar[dict[str, Any]] = {
         "not_text": "Send a string.",
         "blank": "This field may not be blank.",
     }

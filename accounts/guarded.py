@@ -38,7 +38,7 @@ def prepare(user: "User", using: str, fields: frozenset[str]) -> frozenset[str]:
         fields |= {"email_key"}
     if "name" in fields:
         user.name = names.normalise(user.name)
-    if not user._state.adding and fields & _COMPARED:
+    if not user._state.adding and fields & _COMPARED:  # noqa: SLF001 - documented by Django
         fields |= _compare(user, using, fields)
     if fields & VISIBLE:
         user.updated_at = clock.now()
@@ -48,7 +48,7 @@ def prepare(user: "User", using: str, fields: frozenset[str]) -> frozenset[str]:
 
 def _compare(user: "User", using: str, fields: frozenset[str]) -> frozenset[str]:
     """Raise the epoch and clear the verification as the change from the stored row asks; return fields touched."""
-    rows = type(user)._base_manager.using(using).select_for_update().filter(pk=user.pk)
+    rows = type(user)._base_manager.using(using).select_for_update().filter(pk=user.pk)  # noqa: SLF001 - documented by Django
     before = rows.values("email_key", "password", "is_active", "session_epoch", "email_verified_at").first()
     if before is None:
         return frozenset()

@@ -87,7 +87,7 @@ class UserCreateInput(_ChoosesPassword):
     is_staff = serializers.BooleanField(required=False, default=False)
     is_superuser = serializers.BooleanField(required=False, default=False)
     email_verified = serializers.BooleanField(required=False, default=False)
-    roles = RolesField(required=False, default=tuple)
+    roles = RolesField(required=False, default=list)
 
 
 class UserPatchInput(serializers.Serializer[Any]):
@@ -120,4 +120,4 @@ class RoleCreateInput(serializers.Serializer[Any]):
     """Body of ``POST /roles``."""
 
     name = TextField(normalise=str.strip, validate=validate_role_name)
-    permissions = serializers.ListField(child=PermissionField(), required=False, default=tuple, max_length=1000)
+    permissions = serializers.ListField(child=PermissionField(), required=False, default=list, max_length=1000)

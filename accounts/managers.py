@@ -1,5 +1,6 @@
 """Finding and making users; bulk writes that keep the promises of ``User.save``."""
 
+import uuid
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +43,7 @@ class UserQuerySet(models.QuerySet["User"]):
             invalidate(*map(sub_tag, ids))
         return count
 
-    update.alters_data = True  # type: ignore[attr-defined] - Django's mark that templates must not call it
+    update.alters_data = True  # type: ignore[attr-defined]  # Django's mark that templates must not call it
 
     def bulk_create(self, objs: Iterable["User"], *args: Any, **kwargs: Any) -> list["User"]:
         """Insert many users, with their folded addresses; ``save`` is not called, as with any model."""
@@ -58,15 +59,19 @@ class UserQuerySet(models.QuerySet["User"]):
             found = found.filter(Q(email_key__contains=emails.fold(word)) | Q(name__icontains=word))
         return found
 
-    def upgrade_hash(self, user_id: object, old: str, new: str) -> bool:
+    def upgrade_hash(self, user_id: uuid.UUID, old: str, new: str) -> bool:
         """Store a costlier hash of the *same* password: no session ends; nothing happens if ``old`` has changed."""
         return bool(super(UserQuerySet, self.filter(pk=user_id, password=old)).update(password=new))
 
-    upgrade_hash.alters_data = True  # type: ignore[attr-defined] - as above
+    upgrade_hash.alters_data = True  # type: ignore[attr-defined]  # as above
 
 
-class UserManager(BaseUserManager.from_queryset(UserQuerySet)):  # type: ignore[misc] - a class made at run time
+class UserManager(BaseUserManager["User"]):
     """Users by e-mail address."""
+
+    def get_queryset(self) -> UserQuerySet:
+        """Return all users, as the queryset above."""
+        return UserQuerySet(self.model, using=self._db, hints=self._hints)  # type: ignore[attr-defined]  # Django's own
 
     def get_by_natural_key(self, username: str | None) -> "User":
         """Return the user of this address, folded; raises ``DoesNotExist``."""

@@ -56,6 +56,8 @@ class User(AbstractBaseUser, PermissionsMixin):
     REQUIRED_FIELDS: ClassVar[list[str]] = []
 
     class Meta:
+        """Names, order and indexes."""
+
         verbose_name = _("user")
         verbose_name_plural = _("users")
         ordering = ("-created_at", "-id")
@@ -92,19 +94,19 @@ class User(AbstractBaseUser, PermissionsMixin):
                 guarded.prepare(self, using, frozenset(self.__dict__))
             super().save(**kwargs)
 
-    def check_password(self, raw_password: str) -> bool:
+    def check_password(self, raw_password: str | None) -> bool:
         """Tell whether the password is right, on the hash pool, upgrading an outdated hash.
 
         Blocks the calling thread; raises ``Overloaded`` when the pool is full and ``RuntimeError`` on an event loop.
         """
-        verdict = passwords.verify_blocking(raw_password, self.password)
-        if verdict.ok and verdict.needs_rehash:
+        verdict = passwords.verify_blocking(raw_password or "", self.password)
+        if raw_password and verdict.needs_rehash:
             passwords.upgrade_blocking(self, raw_password)
         return verdict.ok
 
-    async def acheck_password(self, raw_password: str) -> bool:
+    async def acheck_password(self, raw_password: str | None) -> bool:
         """Tell whether the password is right, on the hash pool; the hash is upgraded at the next sign-in."""
-        return (await passwords.verify_password(raw_password, self.password)).ok
+        return (await passwords.verify_password(raw_password or "", self.password)).ok
 
     def _get_session_auth_hash(self, secret: str | None = None) -> str:
         """Return what ties an admin session to this password *and* epoch: "end all sessions" ends it too."""

@@ -47,12 +47,13 @@ def _weakness(text: str, *, email: str, name: str) -> tuple[str, str] | None:
             "The password follows the keyboard or an alphabet: choose several different words.",
         )
     words = context_words.of(email=email, name=name)
-    if any(context_words.made_of(form, words) for form in forms):
+    spellings = {context_words.spelled_with(form, words) for form in forms}
+    if "context" in spellings:
         return (
             "password_contextual",
             "The password is made of your name, your address or this service's name: choose others.",
         )
-    if any(weak_patterns.is_common(form) for form in forms):
+    if "fillers" in spellings or any(weak_patterns.is_common(form) for form in forms):
         return (
             "password_too_common",
             "The password is among the first an attacker tries: choose several different words.",
@@ -84,6 +85,6 @@ class PasswordPolicyValidator:
     def get_help_text(self) -> str:
         """Return what a form says beside the field."""
         return (
-            f"At least {settings.IRONAUTH_PASSWORD_MIN_LENGTH} characters; any characters, spaces too. No common password, "
-            "keyboard row, repetition, or your own name or address with digits around it. Several words are easiest."
+            f"At least {settings.IRONAUTH_PASSWORD_MIN_LENGTH} characters, spaces too. No common password, "
+            "keyboard row or repetition, not your own name or address with digits around it. Several words are easiest."
         )

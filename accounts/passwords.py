@@ -34,6 +34,7 @@ from django.contrib.auth.hashers import (
 from django.db import transaction
 from django.utils.translation import gettext_noop as _
 
+from accounts import stored_hash
 from ironauth.infrastructure.errors import Overloaded
 from ironauth.infrastructure.hash_pool import hash_pool
 from ironauth.infrastructure.logs import get_logger
@@ -45,14 +46,7 @@ MAX_LENGTH: Final = 1024  # code points after NFC; SP 800-63B-4 §3.1.1.2 asks f
 MAX_ENCODED_LENGTH: Final = 256  # characters; the longest form with a 64-byte hash and a 16-character key id is 209
 SALT_BYTES: Final = 16  # RFC 9106 §3.1: recommended for password hashing
 HASH_BYTES: Final = 32  # RFC 9106 §4
-# Bounds on what a stored hash may ask for, so that a planted row cannot exhaust the server (alexedwards/argon2id#35).
-_MAX_MEMORY_KIB: Final = 1_048_576  # 1 GiB
-_MAX_TIME: Final = 20  # passes
-_MAX_LANES: Final = 16
-_HASH_LENGTHS: Final = range(16, 65)  # bytes; below 128 bits a hash would be guessable
-_SALT_LENGTHS: Final = range(8, 65)  # bytes; RFC 9106 §3.1 allows no less than 8
-_PEPPER_MARK: Final = "pepper="
-# argon2.h: ARGON2_MEMORY_ALLOCATION_ERROR
+# The text of error -22 of argon2.h, "memory allocation error".
 _NO_MEMORY: Final = argon2.low_level.error_to_str(-22)
 
 
@@ -61,14 +55,6 @@ class Verdict(NamedTuple):
 
     ok: bool
     needs_rehash: bool
-
-
-class Stored(NamedTuple):
-    """The readable parts of a stored hash."""
-
-    pepper_id: str | None
-    phc: str
-    params: argon2.Parameters
 
 
 def normalised(password: str) -> str:
@@ -82,29 +68,6 @@ def too_long(password: str) -> bool:
     return len(password) > 4 * MAX_LENGTH or len(normalised(password)) > MAX_LENGTH
 
 
-def read(encoded: str) -> Stored | None:
-    """Return the parts of an Argon2 ``encoded``, or nothing where it is malformed or beyond the bounds above."""
-    prefix, _sep, rest = encoded.partition("$")
-    pepper_id = None
-    if rest.startswith(_PEPPER_MARK):
-        pepper_id, _sep, rest = rest.removeprefix(_PEPPER_MARK).partition("$")
-    phc = "$" + rest
-    try:
-        params = argon2.extract_parameters(phc)
-    except argon2.exceptions.InvalidHashError:
-        return None
-    sane = (
-        prefix == IronArgon2Hasher.algorithm
-        and encoded.isascii()
-        and 1 <= params.time_cost <= _MAX_TIME
-        and 1 <= params.parallelism <= _MAX_LANES
-        and 8 * params.parallelism <= params.memory_cost <= _MAX_MEMORY_KIB  # RFC 9106 §3.1
-        and params.hash_len in _HASH_LENGTHS
-        and params.salt_len in _SALT_LENGTHS
-    )
-    return Stored(pepper_id, phc, params) if sane else None
-
-
 class IronArgon2Hasher(Argon2PasswordHasher):
     """Django's Argon2 hasher with costs from settings, NFC, a pepper, bounds, and the hash pool as its only place.
 
@@ -112,7 +75,7 @@ class IronArgon2Hasher(Argon2PasswordHasher):
     ``RuntimeError`` on a thread that runs an event loop (use ``hash_password`` and ``verify_password`` there).
     """
 
-    algorithm = "argon2"
+    algorithm = stored_hash.ALGORITHM
 
     def salt(self) -> str:
         """Return 16 random bytes, in the Latin-1 form Django's ``decode`` uses."""
@@ -130,13 +93,13 @@ class IronArgon2Hasher(Argon2PasswordHasher):
 
     def decode(self, encoded: str) -> dict[str, Any]:
         """Return Django's dictionary, and ``pepper``: the key id or None. Raises ``ValueError`` when malformed."""
-        stored = read(encoded)
+        stored = stored_hash.read(encoded)
         if stored is None:
             raise ValueError("not a readable Argon2 hash: reset the password of this account")
         decoded: dict[str, Any] = super().decode(self.algorithm + stored.phc)
         return decoded | {"pepper": stored.pepper_id}
 
-    def safe_summary(self, encoded: str) -> dict[str, Any]:
+    def safe_summary(self, encoded: str) -> dict[Any, Any]:
         """Return what the admin shows of a hash."""
         try:
             decoded = self.decode(encoded)
@@ -153,7 +116,7 @@ class IronArgon2Hasher(Argon2PasswordHasher):
 
     def must_update(self, encoded: str) -> bool:
         """Tell whether costs, variety, salt length or pepper differ from what a new hash would have."""
-        stored = read(encoded)
+        stored = stored_hash.read(encoded)
         if stored is None:
             return True
         wanted = self.params()
@@ -192,12 +155,12 @@ class IronArgon2Hasher(Argon2PasswordHasher):
         except argon2.exceptions.HashingError as error:
             _refuse_when_out_of_memory(error)
             raise
-        mark = f"${_PEPPER_MARK}{pepper_id}" if pepper_id else ""
+        mark = f"${stored_hash.PEPPER_MARK}{pepper_id}" if pepper_id else ""
         return f"{self.algorithm}{mark}{phc}"
 
     def _verify(self, password: str | bytes, encoded: str) -> bool:
         """Verify here and now, with exactly one Argon2 run; on a pool thread."""
-        stored = read(encoded)
+        stored = stored_hash.read(encoded)
         known = stored is not None and (
             stored.pepper_id is None or stored.pepper_id in settings.IRONAUTH_PASSWORD_PEPPERS
         )
@@ -269,9 +232,9 @@ def upgrade_blocking(user: "User", password: str) -> None:
     try:
         encoded = make_password(password)
         with transaction.atomic():
-            if type(user).objects.upgrade_hash(user.pk, user.password, encoded):
+            if type(user).objects.get_queryset().upgrade_hash(user.pk, user.password, encoded):
                 user.password = encoded
-    except Exception:  # noqa: BLE001 - whatever it was, the password was right: the person must get in
+    except Exception:  # noqa: BLE001 - whatever it was, it is logged, and the docstring says what follows
         get_logger().exception("password_upgrade_failed", user_id=str(user.pk))
 
 
@@ -287,7 +250,7 @@ def _judge(password: str, encoded: str | None) -> tuple[Verdict, float]:
         ok = hasher.verify(password, encoded)
     except Overloaded:
         raise
-    except Exception:  # noqa: BLE001 - a migrated hash may be malformed in any way its old hasher did not foresee
+    except Exception:  # noqa: BLE001 - whatever it was, it is logged, and the docstring says what follows
         get_logger().exception("password_hash_refused", reason="unreadable", algorithm=hasher.algorithm)
         preferred.encode("", preferred.salt())
         return Verdict(ok=False, needs_rehash=False), 0.0

@@ -55,12 +55,12 @@ class Rights(msgspec.Struct, frozen=True):
     def require_grantable(self, roles: Iterable[Group]) -> None:
         """Raise ``PermissionDenied`` if a role grants what is not held here. Expects prefetched permissions."""
         for role in roles:
-            if missing := permissions_of(role) - self.permissions:
-                if not self.is_superuser:
-                    raise PermissionDenied(
-                        f"The role {role.name} grants rights you do not hold ({', '.join(sorted(missing))}): "
-                        "ask a superuser to give it."
-                    )
+            missing = permissions_of(role) - self.permissions
+            if missing and not self.is_superuser:
+                raise PermissionDenied(
+                    f"The role {role.name} grants rights you do not hold ({', '.join(sorted(missing))}): "
+                    "ask a superuser to give it."
+                )
 
 
 def rights_of(user_id: uuid.UUID) -> Rights:

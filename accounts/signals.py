@@ -23,13 +23,13 @@ def connect() -> None:
     pre_delete.connect(_role_deleted, sender=Group, dispatch_uid="accounts.role_deleted")
 
 
-def _user_saved(instance: User, created: bool, update_fields: frozenset[str] | None, **_: Any) -> None:  # noqa: FBT001 - Django's signature
+def _user_saved(instance: User, created: bool, update_fields: frozenset[str] | None, **_: object) -> None:
     """Invalidate a changed user; of a new one nobody holds anything."""
     if not created and (update_fields is None or update_fields & guarded.VISIBLE):
         invalidate(sub_tag(instance.pk))
 
 
-def _user_deleted(instance: User, **_: Any) -> None:
+def _user_deleted(instance: User, **_: object) -> None:
     """Invalidate a user that is about to go: ``delete()`` runs in one transaction with this."""
     invalidate(sub_tag(instance.pk))
 
@@ -37,9 +37,9 @@ def _user_deleted(instance: User, **_: Any) -> None:
 def _roles_changed(
     instance: User | Group,
     action: str,
-    reverse: bool,  # noqa: FBT001 - Django's signature
+    reverse: bool,
     pk_set: Iterable[Any] | None,
-    **_: Any,
+    **_: object,
 ) -> None:
     """Invalidate everyone whose roles change, from either side of the relation."""
     if action not in ("post_add", "post_remove", "pre_clear"):
@@ -52,20 +52,20 @@ def _roles_changed(
         _invalidate_users(pk_set or ())
 
 
-def _role_renamed(instance: Group, **_: Any) -> None:
+def _role_renamed(instance: Group, **_: object) -> None:
     """Invalidate every member of a role that gets another name: the name is part of what ``/me`` and tokens say."""
     if instance.pk and not Group.objects.filter(pk=instance.pk, name=instance.name).exists():
         _invalidate_members(instance)
 
 
-def _role_deleted(instance: Group, **_: Any) -> None:
+def _role_deleted(instance: Group, **_: object) -> None:
     """Invalidate every member of a role that is about to go."""
     _invalidate_members(instance)
 
 
 def _invalidate_members(group: Any) -> None:
     """Invalidate every member of ``group``."""
-    _invalidate_users(User.groups.through.objects.filter(group_id=group.pk).values_list("user_id", flat=True))
+    _invalidate_users(User.objects.filter(groups__pk=group.pk).values_list("pk", flat=True))
 
 
 def _invalidate_users(user_ids: Iterable[Any]) -> None:

@@ -20,7 +20,9 @@ _NO_USER: Final = "There is no user with this id."
 
 def users_page(filters: Mapping[str, Any]) -> paging.Page[UserOut]:
     """Return one page of users; ``filters`` are those of ``staff_inputs.UserListInput``. Two queries."""
-    users = User.objects.prefetch_related(Prefetch("groups", Group.objects.only("name").order_by("name")))
+    users = User.objects.get_queryset().prefetch_related(
+        Prefetch("groups", Group.objects.only("name").order_by("name"))
+    )
     if text := filters.get("search"):
         users = users.search(text)
     for name in ("is_active", "is_staff"):

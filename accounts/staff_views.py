@@ -5,7 +5,6 @@ from typing import Any
 
 from drf_spectacular.utils import extend_schema
 from rest_framework.permissions import IsAuthenticated
-from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.utils.urls import replace_query_param
 
@@ -16,7 +15,7 @@ from accounts.outputs import RoleOut, UserOut, UserPage
 from accounts.permissions import MembershipPermission, RolePermission, UserPermission
 from accounts.staff_inputs import UserListInput
 from ironauth.infrastructure.errors import NotFound, PermissionDenied, ValidationFailed
-from ironauth.infrastructure.views import AsyncAPIView
+from ironauth.infrastructure.views import ApiRequest, AsyncAPIView
 
 
 class UsersView(AsyncAPIView):
@@ -32,7 +31,7 @@ class UsersView(AsyncAPIView):
         request=None,
         responses={200: UserPage, 400: ValidationFailed, 403: PermissionDenied},
     )
-    async def get(self, request: Request) -> UserPage:
+    async def get(self, request: ApiRequest) -> UserPage:
         """Return one page of users, the newest first unless ``ordering`` says otherwise."""
         query = UserListInput(data=request.query_params.dict())
         query.is_valid(raise_exception=True)
@@ -49,7 +48,7 @@ class UsersView(AsyncAPIView):
         request=UserCreateInput,
         responses={201: UserOut, 400: ValidationFailed, 403: PermissionDenied, 409: EmailTaken},
     )
-    async def post(self, request: Request) -> Response:
+    async def post(self, request: ApiRequest) -> Response:
         """Create a user, with or without a password; only superusers make staff."""
         values = await self.validated(request, UserCreateInput)
         user = await staff_services.create_user(actor_id=_caller(request), values=values)
@@ -68,7 +67,7 @@ class UserView(AsyncAPIView):
         request=None,
         responses={200: UserOut, 403: PermissionDenied, 404: NotFound},
     )
-    async def get(self, request: Request, user_id: uuid.UUID) -> UserOut:  # noqa: ARG002 - DRF's signature
+    async def get(self, request: ApiRequest, user_id: uuid.UUID) -> UserOut:
         """Return the user as the database has it now."""
         return await staff_services.get_user(user_id=user_id)
 
@@ -79,7 +78,7 @@ class UserView(AsyncAPIView):
         request=UserPatchInput,
         responses={200: UserOut, 400: ValidationFailed, 403: PermissionDenied, 404: NotFound, 409: EmailTaken},
     )
-    async def patch(self, request: Request, user_id: uuid.UUID) -> UserOut:
+    async def patch(self, request: ApiRequest, user_id: uuid.UUID) -> UserOut:
         """Change the fields that are sent; ``is_active: false`` ends every session of the person at once."""
         values = await self.validated(request, UserPatchInput)
         return await staff_services.update_user(actor_id=_caller(request), user_id=user_id, values=values)
@@ -91,7 +90,7 @@ class UserView(AsyncAPIView):
         request=None,
         responses={204: None, 403: PermissionDenied, 404: NotFound, 409: LastSuperuser},
     )
-    async def delete(self, request: Request, user_id: uuid.UUID) -> None:
+    async def delete(self, request: ApiRequest, user_id: uuid.UUID) -> None:
         """Delete the user for good; deactivating is the gentler way."""
         await staff_services.delete_user(actor_id=_caller(request), user_id=user_id)
 
@@ -108,7 +107,7 @@ class MembershipView(AsyncAPIView):
         request=None,
         responses={204: None, 403: PermissionDenied, 404: NotFound},
     )
-    async def put(self, request: Request, user_id: uuid.UUID, role: str) -> None:
+    async def put(self, request: ApiRequest, user_id: uuid.UUID, role: str) -> None:
         """Give the role; only one whose permissions the caller holds. Giving it twice is no error."""
         await staff_services.set_role(actor_id=_caller(request), user_id=user_id, role=role, member=True)
 
@@ -119,7 +118,7 @@ class MembershipView(AsyncAPIView):
         request=None,
         responses={204: None, 403: PermissionDenied, 404: NotFound},
     )
-    async def delete(self, request: Request, user_id: uuid.UUID, role: str) -> None:
+    async def delete(self, request: ApiRequest, user_id: uuid.UUID, role: str) -> None:
         """Take the role; taking one the user does not have is no error."""
         await staff_services.set_role(actor_id=_caller(request), user_id=user_id, role=role, member=False)
 
@@ -136,7 +135,7 @@ class RolesView(AsyncAPIView):
         request=None,
         responses={200: list[RoleOut], 403: PermissionDenied},
     )
-    async def get(self, request: Request) -> list[RoleOut]:  # noqa: ARG002 - DRF's signature
+    async def get(self, request: ApiRequest) -> list[RoleOut]:
         """Return every role with the permissions it grants, by name."""
         return await staff_services.list_roles()
 
@@ -147,13 +146,13 @@ class RolesView(AsyncAPIView):
         request=RoleCreateInput,
         responses={201: RoleOut, 400: ValidationFailed, 403: PermissionDenied, 409: RoleExists},
     )
-    async def post(self, request: Request) -> Response:
+    async def post(self, request: ApiRequest) -> Response:
         """Create a role from permissions the caller holds."""
         values = await self.validated(request, RoleCreateInput)
         return Response(await staff_services.create_role(actor_id=_caller(request), **values), status=201)
 
 
-def _caller(request: Request) -> uuid.UUID:
+def _caller(request: ApiRequest) -> uuid.UUID:
     """Return the id of the person behind the request."""
     who: Any = request.user
     user_id: uuid.UUID = who.id

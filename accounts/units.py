@@ -88,7 +88,7 @@ def set_password(*, user_id: uuid.UUID, old: str, new: str) -> Account:
 
 def upgrade_hash(*, user_id: uuid.UUID, old: str, new: str) -> bool:
     """Store a costlier hash of the same password, unless it was changed meanwhile. One query."""
-    return User.objects.upgrade_hash(user_id, old, new)
+    return User.objects.get_queryset().upgrade_hash(user_id, old, new)
 
 
 def delete(*, user_id: uuid.UUID, old: str) -> None:

@@ -5,7 +5,6 @@ from typing import Protocol
 
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
-from rest_framework.request import Request
 from rest_framework.response import Response
 
 from accounts import services
@@ -14,7 +13,7 @@ from accounts.inputs import DeleteAccountInput, ProfileInput, SignupInput
 from accounts.outputs import UserOut
 from ironauth.infrastructure import cookies
 from ironauth.infrastructure.errors import ValidationFailed
-from ironauth.infrastructure.views import AsyncAPIView
+from ironauth.infrastructure.views import ApiRequest, AsyncAPIView
 
 
 class SignedIn(Protocol):
@@ -42,7 +41,7 @@ class SignupView(AsyncAPIView):
         request=SignupInput,
         responses={201: UserOut, 400: ValidationFailed, 409: EmailTaken},
     )
-    async def post(self, request: Request) -> Response:
+    async def post(self, request: ApiRequest) -> Response:
         """Create an account; unknown fields are ignored, so nobody signs up as staff."""
         data = await self.validated(request, SignupInput)
         return Response(await services.sign_up(**data), status=201)
@@ -54,10 +53,9 @@ class MeView(AsyncAPIView):
     @extend_schema(
         operation_id="access_me", summary="Who am I", tags=["access"], request=None, responses={200: UserOut}
     )
-    async def get(self, request: Request) -> UserOut:
+    async def get(self, request: ApiRequest) -> UserOut:
         """Return the person as the access token's session was last confirmed; no query while that is fresh."""
-        who: SignedIn = request.auth
-        return who.user
+        return _signed_in(request).user
 
     @extend_schema(
         operation_id="access_me_update",
@@ -66,9 +64,9 @@ class MeView(AsyncAPIView):
         request=ProfileInput,
         responses={200: UserOut, 400: ValidationFailed},
     )
-    async def patch(self, request: Request) -> UserOut:
+    async def patch(self, request: ApiRequest) -> UserOut:
         """Change the display name; nothing else can be changed here, and an empty body changes nothing."""
-        who: SignedIn = request.auth
+        who = _signed_in(request)
         data = await self.validated(request, ProfileInput)
         if not data:
             return await services.get_profile(user_id=who.id)
@@ -81,12 +79,18 @@ class MeView(AsyncAPIView):
         request=DeleteAccountInput,
         responses={204: None, 400: ValidationFailed, 401: InvalidCredentials, 409: LastSuperuser},
     )
-    async def delete(self, request: Request) -> HttpResponse:
+    async def delete(self, request: ApiRequest) -> HttpResponse:
         """Delete the account for good after the password was given once more."""
-        who: SignedIn = request.auth
+        who = _signed_in(request)
         data = await self.validated(request, DeleteAccountInput)
         await services.delete_account(user_id=who.id, password=data["password"])
         response = HttpResponse(status=204)
         del response.headers["Content-Type"]
         cookies.clear(response)
         return response
+
+
+def _signed_in(request: ApiRequest) -> SignedIn:
+    """Return whoever is behind the request."""
+    who: SignedIn = request.auth
+    return who

@@ -10,44 +10,20 @@ from django.contrib.auth.password_validation import CommonPasswordValidator
 _SHORTEST_RUN: Final = 3  # keys; a password is a walk if it is made of nothing but runs of this length
 _SHORTEST_WALK: Final = 5  # characters; what is left after decoration is only then called a walk
 _LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
-_CYRILLIC: Final = "абвгдеёжзийклмнопрстуфхцчшщъыьэюя"
-_GREEK: Final = "αβγδεζηθικλμνξοπρστυφχψω"
-#: Orders people walk along, in both directions; the layouts are US, German, French, Dvorak, Russian and Greek.
-_LINES: Final = (
-    "01234567890123456789",
-    _LETTERS + _LETTERS,
-    _LETTERS[::2],
-    _LETTERS[1::2],
-    "02468024680",
-    "13579135791",
-    _CYRILLIC,
-    _GREEK,
-    *(
-        "`1234567890-=",
-        "~!@#$%^&*()_+",
-        "qwertyuiop[]\\",
-        "qwertyuiop{}|",
-        "asdfghjkl;'",
-        'asdfghjkl:"',
-        "zxcvbnm,./",
-        "zxcvbnm<>?",
-    ),
-    *("qwertzuiopü+", "asdfghjklöä#", "yxcvbnm,.-", "azertyuiop^$", "qsdfghjklmù*", "wxcvbn,;:!", "²&é\"'(-è_çà)="),
-    *(
-        "',.pyfgcrl/=",
-        "aoeuidhtns-",
-        ";qjkxbmwvz",
-        "йцукенгшщзхъ",
-        "фывапролджэ",
-        "ячсмитьбю.",
-        ";ςερτυθιοπ",
-        "ασδφγηξκλ",
-    ),
-    # Columns and zigzags over the US rows, and over the number pad.
-    *("1qaz2wsx3edc4rfv5tgb6yhn7ujm8ik,9ol.0p;/", "qazwsxedcrfvtgbyhnujmik,ol.p;/", "qazxswedcvfrtgbnhyujmki,.lo"),
-    *("1q2w3e4r5t6y7u8i9o0p", "q1w2e3r4t5y6u7i8o9p0", "qawsedrftgyhujikolp", "zaxscdvfbgnhmj", "zaqxswcdevfrbgtnhymju"),
-    *("741852963", "147258369", "789456123", "159357", "951753"),
+# Rows of US, German, French, Dvorak, Russian and Greek keyboards; columns and zigzags over the US rows; the number pad.
+_KEYBOARDS: Final = """
+`1234567890-= ~!@#$%^&*()_+ qwertyuiop[]\\ qwertyuiop{}| asdfghjkl;' asdfghjkl:" zxcvbnm,./ zxcvbnm<>?
+qwertzuiopü+ asdfghjklöä# yxcvbnm,.- azertyuiop^$ qsdfghjklmù* wxcvbn,;:! &é"'(-è_çà)=
+',.pyfgcrl/= aoeuidhtns- ;qjkxbmwvz йцукенгшщзхъ фывапролджэ ячсмитьбю. ;ςερτυθιοπ ασδφγηξκλ
+1qaz2wsx3edc4rfv5tgb6yhn7ujm8ik,9ol.0p;/ qazwsxedcrfvtgbyhnujmik,ol.p;/ qazxswedcvfrtgbnhyujmki,.lo
+1q2w3e4r5t6y7u8i9o0p q1w2e3r4t5y6u7i8o9p0 qawsedrftgyhujikolp zaxscdvfbgnhmj zaqxswcdevfrbgtnhymju
+741852963 147258369 789456123 159357 951753
+"""
+_ALPHABETS: Final = (
+    "абвгдеёжзийклмнопрстуфхцчшщъыьэюя αβγδεζηθικλμνξοπρστυφχψω 01234567890123456789 02468024680 13579135791"
 )
+#: Orders people walk along, in both directions.
+_LINES: Final = (_LETTERS * 2, _LETTERS[::2], _LETTERS[1::2], *_ALPHABETS.split(), *_KEYBOARDS.split())
 _STEPS: Final = frozenset(
     line[i : i + 3] for whole in _LINES for line in (whole, whole[::-1]) for i in range(len(whole) - 2)
 )
@@ -62,8 +38,13 @@ _SYMBOLS: Final = re.compile(r"^[\W_]+|[\W_]+$")
 
 @cache
 def common_passwords() -> frozenset[str]:
-    """Return Django's list of about 20,000 common passwords, folded; read once, about 10 ms."""
+    """Return Django's list of about 20,000 common passwords, folded; read once, about 20 ms."""
     return frozenset(word.casefold() for word in CommonPasswordValidator().passwords)
+
+
+async def load_common_passwords() -> None:
+    """Read the list while the server starts, so that no request waits for the disk."""
+    common_passwords()
 
 
 def is_common(form: str) -> bool:

@@ -1,5 +1,6 @@
 """The ASGI application: guard, then lanes; start-up and shutdown belong to ``infrastructure.lifespan``."""
 
+import asyncio
 import os
 
 import django
@@ -8,19 +9,28 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "ironauth.settings")
 # Before the imports below: they read settings, and views need the app registry.
 django.setup(set_prefix=False)
 
-from django.core.handlers.asgi import ASGIHandler  # noqa: E402 - after django.setup()
-
 from ironauth.infrastructure import lifespan  # noqa: E402 - after django.setup()
 from ironauth.infrastructure.asgi_types import Receive, Scope, Send  # noqa: E402 - after django.setup()
 from ironauth.infrastructure.guard import Guard  # noqa: E402 - after django.setup()
 from ironauth.infrastructure.handler import LeanHandler  # noqa: E402 - after django.setup()
-from ironauth.infrastructure.lanes import AdminLane, LaneRouter, is_api_path  # noqa: E402 - after django.setup()
+from ironauth.infrastructure.lanes import (  # noqa: E402 - after django.setup()
+    AdminLane,
+    LaneRouter,
+    PageHandler,
+    is_api_path,
+)
 from ironauth.infrastructure.request_threads import request_threads  # noqa: E402 - after django.setup()
 
 _http = Guard(
-    LaneRouter(api=LeanHandler(request_threads), admin=AdminLane(ASGIHandler(), request_threads)),
+    LaneRouter(api=LeanHandler(request_threads), admin=AdminLane(PageHandler(), request_threads)),
     is_api=is_api_path,
 )
+
+
+@lifespan.on_shutdown
+async def _end_request_threads() -> None:
+    """Close the admin lane's database connections; closing waits for its threads, so not on the loop."""
+    await asyncio.to_thread(request_threads.close)
 
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:

@@ -148,7 +148,7 @@ async def _database() -> bool:
 def _select_one() -> bool:
     with connection.cursor() as cursor:
         cursor.execute("SELECT 1")
-        return cursor.fetchone() == (1,)
+        return bool(cursor.fetchone() == (1,))
 
 
 async def _cache() -> bool:
@@ -159,4 +159,4 @@ async def _cache() -> bool:
 
 async def _hash_pool() -> bool:
     """Tell whether a sign-in that came now would be taken rather than refused."""
-    return hash_pool().expected_wait_s() <= settings.IRONAUTH_HASH_MAX_WAIT_S
+    return bool(hash_pool().expected_wait_s() <= settings.IRONAUTH_HASH_MAX_WAIT_S)

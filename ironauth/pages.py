@@ -11,10 +11,10 @@ from ironauth.version import VERSION
 
 OPENAPI_FILE = Path(__file__).with_name("openapi.json")
 PUBLIC_FOR_S = 300  # seconds a browser may keep a page; after an upgrade it is old for five minutes at most
-# Scripts and styles come from /static/ only. Swagger UI sets style attributes and shows its icons as data: images;
-# it talks to this host's API and to nothing else.
+# Scripts and styles come from /static/ only, nothing inline. Swagger UI shows its icons as data: images, and talks to
+# this host's API and to nothing else.
 DOCS_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; font-src 'self'; "
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 HOME_POLICY = (

@@ -179,7 +179,9 @@ def serve(*, bound: socket.socket, workers: int, on_ready: Callable[[], None]) -
             if supervisor.failed:
                 sys.exit(STARTUP_FAILURE)
     except SystemExit as stopped:
-        raise ServerError("Start-up failed: correct what the log lines above name, and start again") from stopped
+        raise ServerError(
+            "Start-up failed: correct what the log lines above name (missing tables: add --migrate)"
+        ) from stopped
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)

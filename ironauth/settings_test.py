@@ -42,6 +42,7 @@ ENVIRONMENT = {
     "IRONAUTH_ARGON2_MEMORY_KIB": "19456",
     "IRONAUTH_LOG_FORMAT": "json",
     "DATABASE_URL": f"sqlite:///{RUN_FOLDER / 'ironauth.sqlite3'}",
+    "IRONAUTH_ACCESS_LOG": "0",  # one line a request would bury what a failing test prints
     "REDIS_URL": "",
 }
 if STORAGE == "postgres":

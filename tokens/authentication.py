@@ -55,7 +55,7 @@ class AccessTokenAuthentication(BaseAuthentication):
         principal = peek(credential.token) or await verify(credential.token)
         return principal, principal
 
-    def authenticate_header(self, request: Request) -> str:  # noqa: ARG002 - DRF's signature
+    def authenticate_header(self, request: Request) -> str:
         """Return the challenge of a request without credential (RFC 6750 §3)."""
         return BEARER_CHALLENGE
 

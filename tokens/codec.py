@@ -31,7 +31,7 @@ class _EdDSA(EdDSAAlgorithm):
     Silenced here instead of in the warning filters, which are process-wide and not safe between threads.
     """
 
-    security_warning = None
+    security_warning = None  # type: ignore[assignment] # JWSAlgModel allows it
 
 
 class _Registry(jws.JWSRegistry):
@@ -84,8 +84,10 @@ def decode(token: str, keys: KeySet, *, now: float) -> VerifiedToken:
 
 
 def _check_header(header: dict[str, Any]) -> None:
-    """Refuse what RFC 7515 §4.1.11 (crit), RFC 7797 (b64) and RFC 9068 §4 (typ) forbid; ``jwk``, ``jku``, ``x5u`` and
-    ``x5c`` are never looked at: a key comes from the key set or not at all (ASVS 9.1.3)."""
+    """Refuse what RFC 7515 §4.1.11 (crit), RFC 7797 (b64) and RFC 9068 §4 (typ) forbid.
+
+    ``jwk``, ``jku``, ``x5u`` and ``x5c`` are never looked at: a key comes from the key set or not at all (ASVS 9.1.3).
+    """
     if "crit" in header or "b64" in header:
         raise InvalidToken("crit")
     typ = header.get("typ")

@@ -25,7 +25,7 @@ State = SigningKey.State
 
 
 class RotationRefusedError(Exception):
-    """The rotation would break verification somewhere, or there is nothing to rotate; the message ends with the remedy."""
+    """The rotation would break verification somewhere, or there is nothing to rotate; the message has the remedy."""
 
 
 def kid_tag(kid: str) -> str:
@@ -64,7 +64,9 @@ def rotate(*, at_once: bool = False) -> str:
     Raises ``RotationRefusedError`` when there are no keys yet, or the next one has been published for less than
     IRONAUTH_JWKS_MAX_AGE_S seconds and ``at_once`` is not set.
     """
-    keys = {key.state: key for key in SigningKey.objects.select_for_update().filter(state__in=[State.ACTIVE, State.NEXT])}
+    keys = {
+        key.state: key for key in SigningKey.objects.select_for_update().filter(state__in=[State.ACTIVE, State.NEXT])
+    }
     if State.NEXT not in keys:
         raise RotationRefusedError("There is no next key: run `manage.py create_signing_key` first.")
     published_s = (clock.now() - keys[State.NEXT].created_at).total_seconds()

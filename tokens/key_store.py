@@ -102,6 +102,8 @@ class KeyStore:
     async def _reloaded(self) -> KeySet:
         """Wait for the reload that runs, or run one; raise ``Unavailable`` when it fails and there is no copy."""
         await asyncio.shield(self._reload_in_background())
+        if self._seen != self._changes and not self._failing:  # that one had begun before a change became known
+            await asyncio.shield(self._reload_in_background())
         if self._keys is None:
             raise Unavailable
         return self._keys

@@ -4,6 +4,7 @@ The kid is the associated data, so a sealed key moved to another row does not op
 """
 
 import os
+from typing import Final
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -11,7 +12,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from tokens.master_keys import derived_key, newest_master_key_id
 
 NONCE_BYTES = 12  # 96 bits, SP 800-38D §8.2.2; random is safe for far more keys than anyone rotates
-PURPOSE = "ironauth signing key"
+PURPOSE: Final = "ironauth signing key"
 
 
 class SealBrokenError(ValueError):

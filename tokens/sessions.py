@@ -226,4 +226,6 @@ def end_sessions(*, session_ids: Sequence[UUID], reason: Session.RevokeReason) -
 
 def live_sessions(*, user_id: UUID) -> list[Session]:
     """Return the user's live sessions, the most recently used first. 1 query."""
-    return list(Session.objects.filter(user_id=user_id).live(clock.now()).order_by("-last_used_at", "-id").defer("secret"))
+    return list(
+        Session.objects.filter(user_id=user_id).live(clock.now()).order_by("-last_used_at", "-id").defer("secret")
+    )

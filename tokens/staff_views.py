@@ -23,7 +23,7 @@ class UserSessionsView(AsyncAPIView):
     @extend_schema(
         operation_id="users_sessions_list",
         summary="List a user's sessions",
-        tags=["users"],
+        tags=["staff"],
         responses={200: list[SessionOut], 400: TwoCredentials, 401: InvalidToken, 403: PermissionDenied, 404: NotFound},
     )
     async def get(self, request: ApiRequest, user_id: UUID) -> list[SessionOut]:
@@ -33,7 +33,7 @@ class UserSessionsView(AsyncAPIView):
     @extend_schema(
         operation_id="users_sessions_end",
         summary="End every session of a user",
-        tags=["users"],
+        tags=["staff"],
         request=None,
         responses={
             204: OpenApiResponse(None, "Every session of the user is over."),

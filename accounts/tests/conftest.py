@@ -25,7 +25,7 @@ def signing_key(transactional_db: None) -> None:
 
 @pytest.fixture
 def permission() -> Callable[[str], Permission]:
-    """A look-up of Django permissions by ``app_label.codename``."""
+    """Give a look-up of Django permissions by ``app_label.codename``."""
 
     def find(name: str) -> Permission:
         label, _, codename = name.partition(".")
@@ -36,7 +36,7 @@ def permission() -> Callable[[str], Permission]:
 
 @pytest.fixture
 def make_role(permission: Callable[[str], Permission]) -> Callable[..., Group]:
-    """A maker of roles with permissions."""
+    """Give a maker of roles with permissions."""
 
     def make(name: str, *permissions: str) -> Group:
         group = Group.objects.create(name=name)
@@ -48,7 +48,7 @@ def make_role(permission: Callable[[str], Permission]) -> Callable[..., Group]:
 
 @pytest.fixture
 def make_user(permission: Callable[[str], Permission]) -> MakeUser:
-    """A maker of users with the standard password and the given permissions; needs the database."""
+    """Give a maker of users with the standard password and the given permissions; needs the database."""
 
     def make(*permissions: str, **fields: Any) -> User:
         fields.setdefault("email", f"user-{os.urandom(6).hex()}@example.com")
@@ -61,7 +61,7 @@ def make_user(permission: Callable[[str], Permission]) -> MakeUser:
 
 @pytest.fixture
 def sign_in(api: httpx.AsyncClient, signing_key: None) -> SignIn:
-    """A way in: returns the request header that presents a user's access token."""
+    """Give a way in: it returns the request header that presents a user's access token."""
 
     async def enter(user: User) -> dict[str, str]:
         answer = await api.post("/api/v1/access/signin", json={"email": user.email, "password": PASSWORD})

@@ -147,11 +147,14 @@ class TwoLevelCache(BaseCache):
         freshness.clear()
         await self._plain.aclear()
 
-    async def aclose(self) -> None:
+    async def aclose(self, **_: Any) -> None:
+        """Keep the connections, as close() does: Django calls these after a request."""
+
+    async def disconnect(self) -> None:
         """Close the running loop's connections to Redis, after what is being shared has been sent."""
         await asyncio.gather(*(task for task in _background if task.get_loop() is asyncio.get_running_loop()))
         if self.remote is not None:
-            await self.remote.aclose()
+            await self.remote.disconnect()
 
 
 _flights: dict[str, SingleFlight] = {}

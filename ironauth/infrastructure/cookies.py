@@ -1,5 +1,6 @@
 """The two cookies a browser holds, and the origin check that their use on unsafe methods needs."""
 
+from typing import Literal
 from urllib.parse import urlsplit
 
 from django.conf import settings
@@ -19,7 +20,7 @@ def refresh_name() -> str:
     return "__Host-refresh_token" if settings.IRONAUTH_COOKIE_SECURE else "refresh_token"
 
 
-def _set(response: HttpResponse, name: str, value: str, max_age_s: int, samesite: str) -> None:
+def _set(response: HttpResponse, name: str, value: str, max_age_s: int, samesite: Literal["Lax", "Strict"]) -> None:
     response.set_cookie(
         name,
         value,
@@ -43,8 +44,8 @@ def set_refresh(response: HttpResponse, token: str, max_age_s: int) -> None:
 
 def clear(response: HttpResponse) -> None:
     """Make the browser forget both cookies."""
-    for name, samesite in ((access_name(), "Lax"), (refresh_name(), "Strict")):
-        _set(response, name, "", 0, samesite)
+    set_access(response, "", 0)
+    set_refresh(response, "", 0)
 
 
 def _origin(url: str) -> str | None:

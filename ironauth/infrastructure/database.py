@@ -130,7 +130,8 @@ def _open_reader() -> None:
     if connection.connection is None:
         connection.ensure_connection()
         connection.transaction_mode = "DEFERRED"  # type: ignore[attr-defined]  # SQLite's wrapper has it
-        connection.connection.execute("PRAGMA query_only = ON")
+        with connection.cursor() as cursor:
+            cursor.execute("PRAGMA query_only = ON")
 
 
 def _drop_connection() -> None:
@@ -174,7 +175,7 @@ def database() -> DatabasePool:
 
 
 def _forget(*, setting: str, **_: object) -> None:
-    global _shared  # noqa: PLW0603 - see database()
+    global _shared
     if setting in ("IRONAUTH_DATABASE_THREADS", "IRONAUTH_DATABASE_TIMEOUT_S", "DATABASES"):
         with _shared_lock:
             pool, _shared = _shared, None
@@ -183,7 +184,7 @@ def _forget(*, setting: str, **_: object) -> None:
 
 
 def _after_fork() -> None:
-    global _shared, _shared_lock  # noqa: PLW0603 - threads do not survive a fork, and the lock may be held
+    global _shared, _shared_lock
     _shared, _shared_lock = None, threading.Lock()
 
 

@@ -1,5 +1,7 @@
 """The root of domain errors: what a service raises, with the status and stable code a client sees."""
 
+# Named for what happened to the request, as Django and DRF name theirs.
+
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import ClassVar

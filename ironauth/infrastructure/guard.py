@@ -87,8 +87,8 @@ class Guard:
             return
         try:
             await self.application(scope, receive, send)
-        except Exception as error:
-            log.error("unhandled_error", method=scope["method"], path=scope["path"], exc_info=error)
+        except Exception:
+            log.exception("unhandled_error", method=scope["method"], path=scope["path"])
             detail = "The server could not answer this request; its log has the cause under this request_id."
             with suppress(Exception):  # the answer had begun: the server reports that, and closes the connection
                 await _refuse(scope, receive, send, Refusal(500, "internal_error", detail))

@@ -6,33 +6,36 @@ Left out (measured, design §2): a thread-sensitive context per request, Django'
 a disconnect while the answer is computed without ever waiting.
 """
 
+# Overrides of Django methods keep its signatures; what a response must be closed with has no public form.
+# ruff: noqa: SLF001
+
 import asyncio
-from collections.abc import Awaitable, Callable
-from contextlib import aclosing, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing, nullcontext, suppress
 from functools import lru_cache
 from inspect import iscoroutinefunction
 from io import BytesIO
 from typing import Any, cast
 
-from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.core.exceptions import BadRequest, ImproperlyConfigured, MiddlewareNotUsed, RequestAborted
 from django.core.handlers.asgi import ASGIHandler
 from django.core.signals import request_finished, request_started
 from django.http import FileResponse, HttpRequest
 from django.http.response import HttpResponseBase, StreamingHttpResponse
-from django.urls import ResolverMatch, URLResolver, get_resolver, set_script_prefix, set_urlconf
+from django.urls import ResolverMatch, get_resolver, set_script_prefix, set_urlconf
 from django.utils.module_loading import import_string
 
 from ironauth.infrastructure.asgi_types import Receive, Scope, Send
+from ironauth.infrastructure.disconnect import finish_unless_gone
 from ironauth.infrastructure.host_check import check_host
 from ironauth.infrastructure.problem import exception_handler, report_unexpected
 from ironauth.infrastructure.request_signals import custom_receivers, send_to
 from ironauth.infrastructure.request_threads import RequestThreads
+from ironauth.infrastructure.route_memory import RouteMemory
+from ironauth.infrastructure.streaming import make_async
 
-#: Paths without parameters whose resolved view is remembered; a project has fewer.
-_MAX_REMEMBERED_PATHS = 512
-_END = object()
+Hook = Callable[..., Awaitable[Any]]
 GetResponse = Callable[[HttpRequest], Awaitable[HttpResponseBase]]
 
 
@@ -45,19 +48,18 @@ class LeanHandler(ASGIHandler):
         Errors: `ImproperlyConfigured` for a middleware that is not async, and for ATOMIC_REQUESTS.
         """
         self.threads = threads
-        self._remembered: dict[str, ResolverMatch] = {}
-        self._resolver: URLResolver | None = None
+        self._routes = RouteMemory()
         super().__init__()
 
     # ------------------------------------------------------------ start-up
 
-    def load_middleware(self, is_async: bool = True) -> None:  # noqa: ARG002 - Django's signature
+    def load_middleware(self, is_async: bool = True) -> None:
         """Chain settings.API_MIDDLEWARE around the view; a synchronous link would put all below it in a thread."""
         if any(options["ATOMIC_REQUESTS"] for options in settings.DATABASES.values() if "ATOMIC_REQUESTS" in options):
             raise ImproperlyConfigured("ATOMIC_REQUESTS cannot wrap async views: set it to False")
-        self._view_middleware = []
-        self._template_response_middleware = []
-        self._exception_middleware = []
+        self._view_middleware: list[Hook] = []
+        self._template_response_middleware: list[Hook] = []
+        self._exception_middleware: list[Hook] = []
         chain = self._answering_errors(self._get_response_async)
         for path in reversed(settings.API_MIDDLEWARE):
             factory = import_string(path)
@@ -120,7 +122,7 @@ class LeanHandler(ASGIHandler):
             if task.done():
                 task.result()
             else:
-                await self._finish_unless_gone(task, receive)
+                await finish_unless_gone(task, receive)
         finally:
             # Outside the task: once the answer is sent, servers report a disconnect, which must not stop the closing.
             await self._close(answered[0] if answered else None)
@@ -141,30 +143,7 @@ class LeanHandler(ASGIHandler):
             body_file.seek(0)
         return body_file
 
-    async def _finish_unless_gone(self, task: asyncio.Task[None], receive: Receive) -> None:
-        """Wait for ``task``; cancel it, so the view sees ``CancelledError``, when the client disconnects first."""
-        gone = False
-
-        async def listen() -> None:
-            nonlocal gone
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                gone = True
-                task.cancel()
-
-        listener = asyncio.create_task(listen())
-        try:
-            await task
-        except asyncio.CancelledError:
-            # The server's own cancellation must reach the server; only the one made above ends here.
-            if not gone or _being_cancelled():
-                raise
-        finally:
-            listener.cancel()
-
-    async def _respond(
-        self, scope: Scope, body_file: BytesIO, send: Send, answered: list[HttpResponseBase]
-    ) -> None:
+    async def _respond(self, scope: Scope, body_file: BytesIO, send: Send, answered: list[HttpResponseBase]) -> None:
         """Make the response, note it in ``answered`` for whoever closes it, and send it."""
         if root_path := scope.get("root_path"):
             set_script_prefix(root_path)
@@ -179,12 +158,12 @@ class LeanHandler(ASGIHandler):
 
     async def run_get_response(self, request: HttpRequest) -> HttpResponseBase:
         """Answer ``request`` through the middleware chain."""
-        response = await cast("GetResponse", self._middleware_chain)(request)
+        response: Any = await self._middleware_chain(request)
         response._resource_closers.append(request.close)
         response._handler_class = self.__class__
         if isinstance(response, FileResponse):
             response.block_size = self.chunk_size
-        return response
+        return cast("HttpResponseBase", response)
 
     async def _get_response_async(self, request: HttpRequest) -> HttpResponseBase:
         """Resolve the URL and call the view with its hooks."""
@@ -216,24 +195,14 @@ class LeanHandler(ASGIHandler):
         return cast("HttpResponseBase", await self.threads.run(response.render))
 
     def resolve_request(self, request: HttpRequest) -> ResolverMatch:
-        """Find the view; matches without parameters are remembered while the URLconf stays the same."""
-        urlconf = getattr(request, "urlconf", None)
-        if urlconf is not None:
-            set_urlconf(urlconf)
-            match = get_resolver(urlconf).resolve(request.path_info)
-            request.resolver_match = match
-            return match
-        resolver = get_resolver()
-        if resolver is not self._resolver:
-            self._resolver = resolver
-            self._remembered = {}
-        found = self._remembered.get(request.path_info)
-        if found is None:
-            found = resolver.resolve(request.path_info)
-            if not found.args and not found.kwargs and len(self._remembered) < _MAX_REMEMBERED_PATHS:
-                self._remembered[request.path_info] = found
-        request.resolver_match = found
-        return found
+        """Find the view. Errors: `Resolver404`."""
+        if hasattr(request, "urlconf"):  # a middleware chose another one
+            set_urlconf(request.urlconf)
+            match = get_resolver(request.urlconf).resolve(request.path_info)
+        else:
+            match = self._routes.match(request.path_info)
+        request.resolver_match = match
+        return match
 
     # ------------------------------------------------------------ the answer
 
@@ -242,8 +211,7 @@ class LeanHandler(ASGIHandler):
         # The mapping's own store: items() goes through its __getitem__ once more per header (5 µs a response).
         stored = response.headers._store.values()
         headers = [(name.encode("ascii"), value.encode("latin1")) for name, value in stored]
-        for cookie in response.cookies.values():
-            headers.append((b"Set-Cookie", cookie.OutputString().encode("ascii")))
+        headers.extend((b"Set-Cookie", cookie.OutputString().encode("ascii")) for cookie in response.cookies.values())
         status = response.status_code
         body = b""
         if not response.streaming:
@@ -260,22 +228,15 @@ class LeanHandler(ASGIHandler):
                 await send({"type": "http.response.body", "body": chunk, "more_body": not last})
 
     async def _stream(self, response: StreamingHttpResponse, send: Send) -> None:
-        """Send the parts as they come; a synchronous iterator is advanced in a thread, one part at a time."""
-        if response.is_async:
-            async with aclosing(aiter(response)) as parts:
+        """Send the parts as they come; a synchronous iterator is advanced in a thread."""
+        async with nullcontext() if response.is_async else self.threads.context():
+            make_async(response)
+            parts = cast("AsyncGenerator[bytes]", aiter(response))
+            async with aclosing(parts):
                 async for part in parts:
-                    await self._send_part(part, send)
-        else:
-            async with self.threads.context():
-                advance = sync_to_async(next)
-                iterator = await sync_to_async(iter)(response)
-                while (part := await advance(iterator, _END)) is not _END:
-                    await self._send_part(part, send)
+                    for chunk, _ in self.chunk_bytes(part):
+                        await send({"type": "http.response.body", "body": chunk, "more_body": True})
         await send({"type": "http.response.body"})
-
-    async def _send_part(self, part: bytes, send: Send) -> None:
-        for chunk, _ in self.chunk_bytes(part):
-            await send({"type": "http.response.body", "body": chunk, "more_body": True})
 
     async def _close(self, response: Any) -> None:
         """Run the resource closers, in a thread only where they may block, and send ``request_finished``."""
@@ -283,7 +244,7 @@ class LeanHandler(ASGIHandler):
             if type(response).close is not HttpResponseBase.close:
                 await self.threads.run(response.close)  # an override; the base method in it sends the signal
                 return
-            if response.streaming and not response.is_async:
+            if len(response._resource_closers) > 1:  # more than the request's own: a file, a generator
                 await self.threads.run(_run_closers, response)
             else:
                 _run_closers(response)
@@ -307,9 +268,3 @@ def _run_closers(response: Any) -> None:
             closer()
     response._resource_closers.clear()
     response.closed = True
-
-
-def _being_cancelled() -> bool:
-    """Tell whether somebody else cancelled the task that runs this."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0

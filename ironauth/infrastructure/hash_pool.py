@@ -145,7 +145,7 @@ def hash_pool() -> HashPool:
 
 
 def _forget(*, setting: str, **_: object) -> None:
-    global _shared  # noqa: PLW0603 - see hash_pool()
+    global _shared
     if setting in ("IRONAUTH_HASH_THREADS", "IRONAUTH_HASH_MAX_WAIT_S"):
         with _shared_lock:
             pool, _shared = _shared, None
@@ -154,7 +154,7 @@ def _forget(*, setting: str, **_: object) -> None:
 
 
 def _after_fork() -> None:
-    global _shared, _shared_lock  # noqa: PLW0603 - threads do not survive a fork, and the lock may be held
+    global _shared, _shared_lock
     _shared, _shared_lock = None, threading.Lock()
 
 

@@ -58,7 +58,7 @@ def read_page(newest: int | None, gaps: Collection[int]) -> Page:
     return Page(rows, max(last, newest or 0), not continues, ended, fence)
 
 
-def _skips(newest: int | None, rows: tuple[tuple[int, str], ...], continues: bool) -> bool:  # noqa: FBT001 - private
+def _skips(newest: int | None, rows: tuple[tuple[int, str], ...], continues: bool) -> bool:
     """Return whether ids are missing among the rows that are new."""
     if not rows:
         return False

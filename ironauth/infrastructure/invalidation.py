@@ -140,7 +140,8 @@ class InvalidationFeed:
         with self._own_lock:
             theirs = {tag: row_id for row_id, tag in fresh if row_id not in self._own}
             position = self._history.position
-            self._own = {row_id for row_id in self._own if row_id > position}
+            self._own.difference_update(row_id for row_id, _ in fresh)
+            self._own = {row_id for row_id in self._own if row_id > position}  # one read before it was noted as ours
         if theirs:
             freshness.apply(theirs)
         freshness.confirm(started, self._history.position)

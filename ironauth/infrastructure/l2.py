@@ -54,7 +54,8 @@ class L2:
                 result: list[Any] = await pipe.get(name).pttl(name).execute()
             return result
 
-        data, life_ms = await self._remote.aattempt(ask, (None, None))
+        nothing: list[Any] = [None, None]
+        data, life_ms = await self._remote.aattempt(ask, nothing)
         if data is None:
             return None
         try:

@@ -1,7 +1,11 @@
 """Which handler answers a path: the lean one (API lane) or stock Django (admin lane)."""
 
+from django.core.handlers.asgi import ASGIHandler
+from django.http.response import HttpResponseBase, StreamingHttpResponse
+
 from ironauth.infrastructure.asgi_types import Application, Receive, Scope, Send
 from ironauth.infrastructure.request_threads import RequestThreads
+from ironauth.infrastructure.streaming import make_async
 
 #: Everything else is a page for people: it needs sessions, CSRF and messages, hence Django's stock middleware.
 API_PREFIXES = ("/api/", "/oauth/", "/.well-known/", "/health/", "/perf/")
@@ -28,6 +32,16 @@ class LaneRouter:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Hand the request over unchanged."""
         await (self.api if is_api_path(scope) else self.admin)(scope, receive, send)
+
+
+class PageHandler(ASGIHandler):
+    """Django's handler, sending files part by part instead of collecting them first."""
+
+    async def send_response(self, response: HttpResponseBase, send: Send) -> None:
+        """Send ``response`` as Django does."""
+        if isinstance(response, StreamingHttpResponse):
+            make_async(response)
+        await super().send_response(response, send)
 
 
 class AdminLane:

@@ -4,20 +4,18 @@ import asyncio
 import gc
 import os
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
+from collections.abc import Awaitable, Callable
 
 from argon2.low_level import Type, hash_secret_raw
 from django.conf import settings
 
 from ironauth.infrastructure import logs
+from ironauth.infrastructure.asgi_types import Receive, Send
 from ironauth.infrastructure.cache import token_cache
 from ironauth.infrastructure.database import database
 from ironauth.infrastructure.hash_pool import hash_pool
 from ironauth.infrastructure.invalidation import invalidation_feed
 
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Hook = Callable[[], Awaitable[None]]
 
 #: Bytes of salt and of result, as the password hasher uses them (RFC 9106 §3.1, §4).
@@ -78,7 +76,7 @@ async def stop() -> None:
     for hook in reversed(_shutdown):
         await _tried(hook)
     await _tried(invalidation_feed().stop)
-    await _tried(token_cache().aclose)
+    await _tried(token_cache().disconnect)
     await _tried(lambda: asyncio.to_thread(hash_pool().close))
     await _tried(lambda: asyncio.to_thread(database().close))
     logs.flush()

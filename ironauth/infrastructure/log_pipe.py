@@ -15,7 +15,7 @@ from types import FrameType
 
 #: Longest delay of a line in seconds; a person reading along does not notice it.
 INTERVAL_S = 0.05
-#: Lines that may wait before those below WARNING are dropped (and counted): about 5 MiB at 500 bytes each.
+#: Lines that may wait before those below ERROR are dropped (and counted): about 5 MiB at 500 bytes each.
 MAX_WAITING = 10_000
 
 #: Seconds the last flush may take when the process is told to end.
@@ -47,7 +47,7 @@ class LogPipe:
         self._waiting.append(event)
 
     def put_always(self, event: Event) -> None:
-        """Queue an event that is never dropped: warnings, errors, tracebacks."""
+        """Queue an event that is never dropped: errors and their tracebacks."""
         self._waiting.append(event)
 
     def start(self) -> None:

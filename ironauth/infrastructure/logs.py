@@ -25,14 +25,17 @@ _SECRET_FIELDS = frozenset(
         "refresh_token", "secret", "token",
     }
 )  # fmt: skip
+_COMPACT = (",", ":")
 _encoder = msgspec.json.Encoder(enc_hook=repr)
 
 
 def _stamp(at_s: object) -> str:
     """Return RFC 3339 UTC with milliseconds."""
-    return datetime.fromtimestamp(at_s if isinstance(at_s, float) else clock.unix(), UTC).isoformat(
-        timespec="milliseconds"
-    ).replace("+00:00", "Z")
+    return (
+        datetime.fromtimestamp(at_s if isinstance(at_s, float) else clock.unix(), UTC)
+        .isoformat(timespec="milliseconds")
+        .replace("+00:00", "Z")
+    )
 
 
 def json_line(event: Event) -> str:
@@ -42,9 +45,10 @@ def json_line(event: Event) -> str:
     try:
         text = _encoder.encode(fields).decode()
     except (UnicodeEncodeError, TypeError, RecursionError, ValueError):
-        text = json.dumps(fields, default=repr, skipkeys=True)  # lone surrogates and the like
+        # Lone surrogates and the like.
+        text = json.dumps(fields, default=repr, skipkeys=True, separators=_COMPACT)
     if not text.isascii():
-        text = json.dumps(json.loads(text))
+        text = json.dumps(json.loads(text), separators=_COMPACT)
     return _without_delete(text) + "\n"
 
 
@@ -76,9 +80,7 @@ _FORMATS = {"json": json_line, "console": console_line}
 pipe = LogPipe(json_line)
 
 
-def access(  # noqa: PLR0913 - one argument per field of the line
-    method: str, path: str, status: int, duration_ms: float, client: str, request_id: str
-) -> None:
+def access(method: str, path: str, status: int, duration_ms: float, client: str, request_id: str) -> None:
     """Queue the line of one answered request; the caller passes a path without its query string."""
     pipe.put(
         {
@@ -112,7 +114,7 @@ def _finish(_logger: object, method: str, event: MutableMapping[str, Any]) -> No
 
 
 def _queue(event: Mapping[str, object]) -> None:
-    (pipe.put if event["level"] in ("debug", "info") else pipe.put_always)(event)
+    (pipe.put_always if event["level"] in ("error", "critical") else pipe.put)(event)
 
 
 def _traceback(error: object) -> str | None:

@@ -73,15 +73,15 @@ class RequestContextMiddleware:
 
     def _finish(self, request: HttpRequest, response: HttpResponseBase, started: float) -> None:
         headers = response.headers
-        # Looked up in the mapping's own store: six case-folding method calls per request are 3 µs.
-        present = headers._store  # type: ignore[attr-defined] # noqa: SLF001
+        # Read and written without the mapping's methods: six case-folding calls per request are 3 µs.
+        present = headers._store  # noqa: SLF001 - the mapping's own store
         headers["X-Request-ID"] = current_request_id()
         for key, name, value in _HEADERS:
             if key not in present:
                 present[key] = (name, value)
-        if "content-security-policy" not in present:
-            if present.get("content-type", ("", ""))[1].startswith(_JSON_TYPES):
-                present["content-security-policy"] = ("Content-Security-Policy", _JSON_POLICY)
+        is_json = present.get("content-type", ("", ""))[1].startswith(_JSON_TYPES)
+        if is_json and "content-security-policy" not in present:
+            present["content-security-policy"] = ("Content-Security-Policy", _JSON_POLICY)
         if settings.SECURE_HSTS_SECONDS and "strict-transport-security" not in present and request.is_secure():
             headers["Strict-Transport-Security"] = _hsts()
         self._log(request, response.status_code, started)

@@ -51,14 +51,16 @@ class Schema(AutoSchema):
         return "_".join([self.method.lower(), *words]).replace("-", "_").replace(".", "")
 
     def get_tags(self) -> list[str]:
-        """Return the first word after ``/api/v1/``; everything elsewhere is the system's."""
-        return [self.path.split("/")[3]] if self.path.startswith("/api/v1/") else ["system"]
+        """Return the chapter of the document: one's own account, other people's, or the system."""
+        if self.path.startswith("/api/v1/access/"):
+            return ["access"]
+        return ["staff" if self.path.startswith("/api/v1/") else "system"]
 
-    def get_request_serializer(self) -> Any:  # noqa: ANN401 - drf-spectacular's signature
+    def get_request_serializer(self) -> Any:
         """Return nothing: a view without ``@extend_schema(request=…)`` reads no body."""
         return None
 
-    def get_response_serializers(self) -> Any:  # noqa: ANN401 - drf-spectacular's signature
+    def get_response_serializers(self) -> Any:
         """Return the handler's return annotation as the 200 answer; ``-> None`` is 204."""
         handler = getattr(self.view, self.method.lower())
         answer = get_type_hints(handler).get("return")
@@ -79,7 +81,7 @@ class Schema(AutoSchema):
         # drf-spectacular gives DELETE no body at all, whatever is declared; OpenAPI 3.1 allows one.
         self.method = "POST" if method == "DELETE" else method
         try:
-            body: JsonSchema | None = super()._get_request_body(direction)
+            body: JsonSchema | None = super()._get_request_body(direction)  # type: ignore[no-untyped-call]  # drf-spectacular is half annotated
         finally:
             self.method = method
         return body
@@ -102,14 +104,14 @@ class Schema(AutoSchema):
         """Return one answer: a Struct becomes a component, an error becomes problem+json."""
         answer, description, examples = serializer, "", None
         if isinstance(serializer, OpenApiResponse):
-            answer, description, examples = serializer.response, serializer.description, serializer.examples
+            answer, description, examples = serializer.response, str(serializer.description), serializer.examples
         if isinstance(answer, type) and issubclass(answer, DomainError):
             return self._problem(description or f"`{answer.code}`: {answer.detail}")
         if int(status_code) >= HTTPStatus.BAD_REQUEST and answer is None:
-            return self._problem(str(description))
+            return self._problem(description)
         if _is_wire_type(answer):
             answer = self._register(answer)
-        body: JsonSchema = super()._get_response_for_code(
+        body: JsonSchema = super()._get_response_for_code(  # type: ignore[no-untyped-call]  # drf-spectacular is half annotated
             OpenApiResponse(
                 response=answer, description=description or HTTPStatus(int(status_code)).phrase, examples=examples or []
             ),
@@ -148,12 +150,11 @@ class Schema(AutoSchema):
 
     def _add(self, name: str, schema: JsonSchema) -> None:
         """Add one component; the same name always means the same schema."""
-        self.registry.register_on_missing(
-            ResolvedComponent(name=name, type=ResolvedComponent.SCHEMA, schema=schema, object=name)
-        )
+        component = ResolvedComponent(name, ResolvedComponent.SCHEMA, schema, name)  # type: ignore[no-untyped-call]  # same
+        self.registry.register_on_missing(component)
 
 
-class AccessTokenScheme(OpenApiAuthenticationExtension):
+class AccessTokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # drf-spectacular is half annotated
     """The two ways to present an access token, of which a request uses one."""
 
     target_class = "tokens.authentication.AccessTokenAuthentication"

@@ -9,8 +9,6 @@ from django.utils.http import parse_header_parameters
 from rest_framework import parsers
 from rest_framework.exceptions import ParseError, UnsupportedMediaType
 
-from ironauth.infrastructure.renderers import MsgspecRenderer
-
 #: ASCII is a subset of UTF-8; anything else is refused, because Python also "decodes" base64, rot13 and idna.
 _UTF8_NAMES = frozenset({"utf-8", "utf8", "us-ascii", "ascii"})
 
@@ -31,13 +29,12 @@ class JSONParser(parsers.JSONParser):
     """
 
     media_type = "application/json"
-    renderer_class = MsgspecRenderer
 
     def parse(
         self,
         stream: IO[Any],
         media_type: str | None = None,
-        parser_context: Mapping[str, Any] | None = None,  # noqa: ARG002 - DRF's signature
+        parser_context: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
         """Return the object in ``stream``.
 
@@ -55,14 +52,16 @@ class JSONParser(parsers.JSONParser):
         return data
 
 
-class FormParser(parsers.FormParser):
+class FormParser(parsers.BaseParser):
     """``application/x-www-form-urlencoded`` in UTF-8, as an HTML form sends it."""
+
+    media_type = "application/x-www-form-urlencoded"
 
     def parse(
         self,
         stream: IO[Any],
         media_type: str | None = None,
-        parser_context: Mapping[str, Any] | None = None,  # noqa: ARG002 - DRF's signature
+        parser_context: Mapping[str, Any] | None = None,
     ) -> QueryDict:
         """Return the fields; more than DATA_UPLOAD_MAX_NUMBER_FIELDS of them is Django's `TooManyFieldsSent`."""
         _require_utf8(media_type)

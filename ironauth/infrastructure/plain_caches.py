@@ -5,8 +5,7 @@ They have no second level in the process: nothing could tell it that another pro
 
 import asyncio
 import threading
-import weakref
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any
 
 from django.core.cache.backends.base import DEFAULT_TIMEOUT
@@ -40,9 +39,7 @@ class LocalCache(LocMemCache):
         """See get()."""
         return self.get(key, default, version)
 
-    async def aset(
-        self, key: Any, value: Any, timeout: Any = DEFAULT_TIMEOUT, version: int | None = None
-    ) -> None:
+    async def aset(self, key: Any, value: Any, timeout: Any = DEFAULT_TIMEOUT, version: int | None = None) -> None:
         """See set()."""
         self.set(key, value, timeout, version)
 
@@ -88,7 +85,7 @@ class RemoteCache(RedisCache):  # type: ignore[misc]  # django-redis ships no ty
         super().__init__(server, {**params, "OPTIONS": options})
         self.url = server
         self.breaker = Breaker("redis")
-        self._loops: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Redis] = weakref.WeakKeyDictionary()
+        self._loops: dict[asyncio.AbstractEventLoop, tuple[Redis, AsyncGenerator[Redis]]] = {}
         self._loops_lock = threading.Lock()
 
     # ------------------------------------------------------------ sync
@@ -107,7 +104,7 @@ class RemoteCache(RedisCache):  # type: ignore[misc]  # django-redis ships no ty
         self.breaker.succeeded()
         return result
 
-    def get(self, key: Any, default: Any = None, version: int | None = None, client: Any = None) -> Any:  # noqa: ARG002
+    def get(self, key: Any, default: Any = None, version: int | None = None, client: Any = None) -> Any:
         """Return the value, or ``default``."""
         name = self.client.make_key(key, version=version)
         return self._decoded(self.attempt(lambda: self.raw().get(name), None), default)
@@ -126,7 +123,17 @@ class RemoteCache(RedisCache):  # type: ignore[misc]  # django-redis ships no ty
 
     def touch(self, key: Any, timeout: Any = DEFAULT_TIMEOUT, version: int | None = None) -> bool:
         """Give the value a new time-out; return whether there was one."""
-        return self.attempt(lambda: bool(self.client.touch(key, timeout, version=version)), False)
+        life = self._life_ms(timeout)
+        name = self.client.make_key(key, version=version)
+
+        def touch() -> bool:
+            client = self.raw()
+            if life is None:  # PERSIST says 0 also for a key that never expires, and django-redis believes it
+                client.persist(name)
+                return bool(client.exists(name))
+            return bool(client.pexpire(name, max(life, 0)))
+
+        return self.attempt(touch, False)
 
     def incr(self, key: Any, delta: int = 1, version: int | None = None) -> int:
         """Add ``delta`` in one step; raise ValueError when there is no number."""
@@ -200,7 +207,6 @@ class RemoteCache(RedisCache):  # type: ignore[misc]  # django-redis ships no ty
         life = self._life_ms(timeout)
         name = self.client.make_key(key, version=version)
         if life is None:
-            # PERSIST says 0 also for a key that never expires, so that it cannot tell whether there is one.
             await self.aattempt(lambda redis: redis.persist(name), None)
             return bool(await self.aattempt(lambda redis: redis.exists(name), 0))
         return bool(await self.aattempt(lambda redis: redis.pexpire(name, max(life, 0)), 0))
@@ -221,27 +227,45 @@ class RemoteCache(RedisCache):  # type: ignore[misc]  # django-redis ships no ty
         await self.aattempt(clear, None, CLEAR_LIMIT_S)
 
     def aclient(self) -> Redis:
-        """Return the running loop's client: its connections cannot serve another."""
+        """Return the running loop's client: its connections cannot serve another. It is closed with the loop."""
         loop = asyncio.get_running_loop()
         with self._loops_lock:
-            client = self._loops.get(loop)
-            if client is None:
-                pool = BlockingConnectionPool.from_url(
-                    self.url,
-                    max_connections=ASYNC_CONNECTIONS,
-                    timeout=LIMIT_S,
-                    socket_timeout=LIMIT_S,
-                    socket_connect_timeout=LIMIT_S,
-                    retry=AsyncRetry(NoBackoff(), 1, supported_errors=(RedisConnectionError,)),
-                )
-                client = self._loops[loop] = Redis.from_pool(pool)
-        return client
+            found = self._loops.get(loop)
+        if found is None:
+            life = self._client_of(loop)
+            try:
+                life.__anext__().send(None)  # it awaits nothing before it yields
+            except StopIteration as opened:
+                client: Redis = opened.value
+                with self._loops_lock:
+                    self._loops[loop] = client, life
+                return client
+            raise RuntimeError("An async generator that awaits nothing did not yield")
+        return found[0]
 
-    async def aclose(self) -> None:
+    async def disconnect(self) -> None:
         """Close the running loop's connections; the next command opens new ones."""
         with self._loops_lock:
-            client = self._loops.pop(asyncio.get_running_loop(), None)
-        if client is not None:
+            found = self._loops.get(asyncio.get_running_loop())
+        if found is not None:
+            await found[1].aclose()
+
+    async def _client_of(self, loop: asyncio.AbstractEventLoop) -> AsyncGenerator[Redis]:
+        # A generator, because a loop that ends closes those that were begun in it, and nothing else.
+        pool = BlockingConnectionPool.from_url(
+            self.url,
+            max_connections=ASYNC_CONNECTIONS,
+            timeout=LIMIT_S,
+            socket_timeout=LIMIT_S,
+            socket_connect_timeout=LIMIT_S,
+            retry=AsyncRetry(NoBackoff(), 1, supported_errors=(RedisConnectionError,)),
+        )
+        client = Redis.from_pool(pool)
+        try:
+            yield client
+        finally:
+            with self._loops_lock:
+                self._loops.pop(loop, None)
             await client.aclose()
 
     # ------------------------------------------------------------ both
@@ -250,7 +274,7 @@ class RemoteCache(RedisCache):  # type: ignore[misc]  # django-redis ships no ty
             timeout = self.default_timeout
         return None if timeout is None else int(timeout * 1000)
 
-    def _decoded(self, data: bytes | None, default: Any) -> Any:
+    def _decoded(self, data: bytes | str | None, default: Any) -> Any:
         if data is None:
             return default
         try:

@@ -56,7 +56,7 @@ class Pool:
         leave: Callable[[], None] = lambda: None,
     ) -> None:
         if threads < 1:
-            raise ValueError(f"The {name} pool needs at least one thread, not {threads}: raise its setting to 1 or more")
+            raise ValueError(f"The {name} pool cannot have {threads} threads: raise its setting to 1 or more")
         self.name = name
         self.threads = threads
         self._enter = enter
@@ -178,7 +178,8 @@ class Pool:
         self._enter()
         try:
             while (job := self._next(crew)) is not None:
-                value, error = None, None
+                value: Any = None
+                error: BaseException | None = None
                 try:
                     if time.monotonic() > job.start_by:
                         error = job.late()

@@ -126,6 +126,8 @@ def exception_handler(exc: Exception, context: Mapping[str, Any]) -> HttpRespons
         return _drf_problem(exc, context)
     for kind, status, code, detail in _DJANGO_ERRORS:
         if isinstance(exc, kind):
+            if isinstance(exc, SuspiciousOperation):  # ASVS 16.3.3; Django's own handler reports these as well
+                log.warning("suspicious_request", kind=type(exc).__name__)
             return problem_response(status=status, code=code, title=phrase(status), detail=detail)
     return _unexpected(exc, context)
 
@@ -159,8 +161,8 @@ def _drf_problem(exc: drf.APIException, context: Mapping[str, Any]) -> HttpRespo
     headers: dict[str, str] = {}
     if challenge := getattr(exc, "auth_header", None):
         headers["WWW-Authenticate"] = challenge
-    if isinstance(exc, drf.Throttled) and exc.wait is not None:
-        headers["Retry-After"] = str(max(1, math.ceil(exc.wait)))
+    if (wait_s := getattr(exc, "wait", None)) is not None:  # Throttled
+        headers["Retry-After"] = str(max(1, math.ceil(wait_s)))
     if isinstance(exc, drf.MethodNotAllowed) and (view := context.get("view")) is not None:
         headers["Allow"] = ", ".join(view.allowed_methods)  # RFC 9110 §15.5.6
     if isinstance(exc, drf.ValidationError):
@@ -177,7 +179,7 @@ def _drf_problem(exc: drf.APIException, context: Mapping[str, Any]) -> HttpRespo
     status = exc.status_code
     return problem_response(
         status=status,
-        code=detail.code if isinstance(detail, drf.ErrorDetail) else exc.default_code,
+        code=(detail.code if isinstance(detail, drf.ErrorDetail) else None) or exc.default_code,
         title=phrase(status),
         detail=str(detail) if isinstance(detail, str) else phrase(status),
         headers=headers,

@@ -1,7 +1,6 @@
 """Output: msgspec writes the JSON of every API answer."""
 
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 from django.utils.functional import Promise
@@ -37,9 +36,9 @@ class MsgspecRenderer(BaseRenderer):
 
     def render(
         self,
-        data: Any,
-        accepted_media_type: str | None = None,  # noqa: ARG002 - DRF's signature
-        renderer_context: Mapping[str, Any] | None = None,  # noqa: ARG002 - DRF's signature
+        data: object,
+        accepted_media_type: str | None = None,
+        renderer_context: Mapping[str, object] | None = None,
     ) -> bytes:
         """Return the JSON of ``data``; nothing for None."""
         return b"" if data is None else encode(data)

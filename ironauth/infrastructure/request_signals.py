@@ -1,7 +1,8 @@
 """``request_started`` and ``request_finished`` for whoever listens, without Django's own thread-bound receivers.
 
 Those (`reset_queries`, `close_old_connections`, `close_caches`, `reset_urlconf`) act on the thread they run in; on the
-event loop there is nothing for them to do. `request_threads` and the database pool do their work where connections live.
+event loop there is nothing for them to do. `request_threads` and the database pool do their work where connections
+live.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,12 +30,12 @@ def custom_receivers(signal: Signal, sender: type) -> tuple[Sequence[Receiver], 
             break
     else:
         return None
-    sync, asynchronous = signal._live_receivers(sender)  # type: ignore[attr-defined] # noqa: SLF001 - no public form
+    sync, asynchronous = signal._live_receivers(sender)  # noqa: SLF001 - no public form
     return [receiver for receiver in sync if receiver not in _STOCK], asynchronous
 
 
 async def send_to(
-    receivers: tuple[Sequence[Receiver], Sequence[Receiver]], signal: Signal, threads: RequestThreads, **named: Any
+    receivers: tuple[Sequence[Receiver], Sequence[Receiver]], signal: Signal, threads: RequestThreads, **named: object
 ) -> None:
     """Call sync receivers together in a thread (they may block), then the async ones in order.
 
@@ -47,6 +48,6 @@ async def send_to(
         await receiver(signal=signal, **named)
 
 
-def _call_all(receivers: Sequence[Receiver], named: dict[str, Any]) -> None:
+def _call_all(receivers: Sequence[Receiver], named: dict[str, object]) -> None:
     for receiver in receivers:
         receiver(**named)

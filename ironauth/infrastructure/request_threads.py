@@ -8,16 +8,12 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from typing import ParamSpec, TypeVar
 
 from asgiref.sync import SyncToAsync, ThreadSensitiveContext, sync_to_async
 from django.db import close_old_connections, connections, reset_queries
 
 #: Threads, hence database connections, of the admin lane per process: staff are few, and a page is short.
 THREADS = 4
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 
 class RequestThreads:
@@ -30,7 +26,7 @@ class RequestThreads:
     def __init__(self, threads: int = THREADS) -> None:
         """Prepare ``threads`` executors; each starts its thread with its first work."""
         self._lock = threading.Lock()
-        self._executors = [ThreadPoolExecutor(1, thread_name_prefix=f"request-{n}") for n in range(threads)]
+        self._executors = _executors(threads)
         self._requests = [0] * threads
 
     @asynccontextmanager
@@ -46,7 +42,7 @@ class RequestThreads:
             with self._lock:
                 self._requests[chosen] -= 1
 
-    async def run(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    async def run[**P, R](self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Run a synchronous ``function`` that may use the ORM, and return its result.
 
         Inside stock Django's per-request context it joins that one, so that it sees the same connection.
@@ -57,13 +53,21 @@ class RequestThreads:
             return await sync_to_async(_with_fresh_connections)(function, *args, **kwargs)
 
     def close(self) -> None:
-        """End the threads and their database connections; work already queued is finished first."""
-        for executor in self._executors:
+        """End the threads and their database connections; work already queued is finished first.
+
+        Later work starts new ones.
+        """
+        ending, self._executors = self._executors, _executors(len(self._executors))
+        for executor in ending:
             executor.submit(connections.close_all)
             executor.shutdown()
 
 
-def _with_fresh_connections(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+def _executors(count: int) -> list[ThreadPoolExecutor]:
+    return [ThreadPoolExecutor(1, thread_name_prefix=f"request-{number}") for number in range(count)]
+
+
+def _with_fresh_connections[**P, R](function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Do on this thread what Django's request signals do around a request: drop broken and outdated connections."""
     reset_queries()
     close_old_connections()

@@ -5,11 +5,14 @@ renders DRF's response in another (lessons 6.1). Here everything is awaited in d
 already rendered ``HttpResponse``.
 """
 
+# Overrides of DRF methods keep its untyped signatures, and its private hooks have no public form.
+# ruff: noqa: SLF001
+
 import inspect
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import lru_cache
 from io import BytesIO
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from adrf.requests import AsyncRequest
 from adrf.views import APIView
@@ -27,6 +30,8 @@ from ironauth.infrastructure.permissions import holds, holds_for_object
 from ironauth.infrastructure.problem import report_unexpected
 from ironauth.infrastructure.request_threads import request_threads
 
+Handler = Callable[..., Awaitable[Any]]
+ExceptionHandler = Callable[[Exception, dict[str, Any]], HttpResponse]
 #: Accept values that every JSON view satisfies, without asking the negotiator.
 _ANYTHING = frozenset({None, "*/*", "application/json"})
 #: Different Accept headers remembered per process; a client that invents more pays for its own negotiation.
@@ -39,7 +44,7 @@ def _is_async(method: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(method)
 
 
-class ApiRequest(AsyncRequest):
+class ApiRequest(AsyncRequest):  # type: ignore[misc] # adrf publishes no types
     """DRF's request, reading a body that came without Content-Length (chunked) too."""
 
     def _load_stream(self) -> None:
@@ -47,7 +52,7 @@ class ApiRequest(AsyncRequest):
         self._stream = BytesIO(body) if body else None
 
 
-class AsyncAPIView(APIView):
+class AsyncAPIView(APIView):  # type: ignore[misc] # adrf publishes no types
     """A view whose handlers are ``async def get/post…(self, request, **kwargs)``.
 
     A handler returns a msgspec Struct, a list of them or a dict (200), None (204), DRF's ``Response`` (status and
@@ -76,9 +81,7 @@ class AsyncAPIView(APIView):
         self.request = wrapped = self.initialize_request(request, *args, **kwargs)
         try:
             await self.initial(wrapped, *args, **kwargs)
-            handler = getattr(self, request.method.lower(), None) if request.method in _HANDLED else None
-            if handler is None:
-                self.http_method_not_allowed(wrapped, *args, **kwargs)
+            handler = self._handler(request)
             response = self._as_response(await handler(wrapped, *args, **kwargs))
         except Exception as exc:  # noqa: BLE001 - the boundary where every error becomes an answer
             await report_unexpected(exc, request)
@@ -87,7 +90,14 @@ class AsyncAPIView(APIView):
             response.headers["Cache-Control"] = "no-store"
         return response
 
-    def initialize_request(self, request: HttpRequest, *args: Any, **kwargs: Any) -> ApiRequest:  # noqa: ARG002
+    def _handler(self, request: HttpRequest) -> Handler:
+        """Return the handler of the method. Errors: `MethodNotAllowed` (405)."""
+        handler: Handler | None = getattr(self, _HANDLERS.get(request.method or "", ""), None)
+        if handler is None:
+            raise exceptions.MethodNotAllowed(request.method or "")
+        return handler
+
+    def initialize_request(self, request: HttpRequest, *args: Any, **kwargs: Any) -> ApiRequest:
         """Wrap Django's request with this view's parsers and authenticators."""
         return ApiRequest(
             request,
@@ -97,7 +107,7 @@ class AsyncAPIView(APIView):
             parser_context={"view": self, "args": args, "kwargs": kwargs},
         )
 
-    async def initial(self, request: ApiRequest, *args: Any, **kwargs: Any) -> None:  # type: ignore[override] # async
+    async def initial(self, request: ApiRequest, *args: Any, **kwargs: Any) -> None:
         """Negotiate, authenticate, check permissions, throttle: in this order, the first failure answers."""
         self.format_kwarg = None
         request.accepted_renderer, request.accepted_media_type = self.perform_content_negotiation(request)
@@ -146,7 +156,7 @@ class AsyncAPIView(APIView):
                 return
         request._not_authenticated()
 
-    async def check_permissions(self, request: ApiRequest) -> None:  # type: ignore[override] # awaited by initial()
+    async def check_permissions(self, request: ApiRequest) -> None:
         """Check the permissions in declared order and stop at the first that does not hold.
 
         Errors: `NotAuthenticated` without a credential, else `PermissionDenied`.
@@ -155,7 +165,7 @@ class AsyncAPIView(APIView):
             if not await holds(permission, request, self):
                 self._refuse(request, permission)
 
-    async def check_object_permissions(self, request: ApiRequest, obj: object) -> None:  # type: ignore[override]
+    async def check_object_permissions(self, request: ApiRequest, obj: object) -> None:
         """Check the permissions for ``obj``, as `check_permissions` does; a handler awaits it."""
         for permission in [permission() for permission in self.permission_classes]:
             if not await holds_for_object(permission, request, self, obj):
@@ -166,7 +176,7 @@ class AsyncAPIView(APIView):
             request, message=getattr(permission, "message", None), code=getattr(permission, "code", None)
         )
 
-    async def check_throttles(self, request: ApiRequest) -> None:  # type: ignore[override] # awaited by initial()
+    async def check_throttles(self, request: ApiRequest) -> None:
         """Ask every throttle, in declared order. Errors: `Throttled` with the longest wait."""
         refused: list[BaseThrottle] = []
         for throttle in self.get_throttles():
@@ -213,7 +223,9 @@ class AsyncAPIView(APIView):
         if lazy.data is None:
             response = _empty(lazy.status_code)
         else:
-            response = HttpResponse(body, status=lazy.status_code, content_type=lazy.content_type or renderer.media_type)
+            response = HttpResponse(
+                body, status=lazy.status_code, content_type=lazy.content_type or renderer.media_type
+            )
         for name, value in lazy.items():
             if lazy.data is None or name.lower() != "content-type":
                 response.headers[name] = value
@@ -223,11 +235,12 @@ class AsyncAPIView(APIView):
     def handle_exception(self, exc: Exception) -> HttpResponse:
         """Answer ``exc`` through EXCEPTION_HANDLER; a 401 always carries a challenge (RFC 9110 §15.5.2)."""
         if isinstance(exc, (exceptions.NotAuthenticated, exceptions.AuthenticationFailed)):
-            exc.auth_header = self.get_authenticate_header(self.request) or BEARER_CHALLENGE
-        handler: Callable[[Exception, dict[str, Any]], HttpResponse] = api_settings.EXCEPTION_HANDLER
+            challenge = self.get_authenticate_header(self.request) or BEARER_CHALLENGE
+            exc.auth_header = challenge  # type: ignore[union-attr] # DRF's own way to hand it on
+        handler = cast("ExceptionHandler", api_settings.EXCEPTION_HANDLER)
         return handler(exc, self.get_exception_handler_context())
 
-    async def options(self, request: ApiRequest, *args: Any, **kwargs: Any) -> HttpResponse:  # type: ignore[override] # noqa: ARG002
+    async def options(self, request: ApiRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         """Answer OPTIONS with 204 and Allow; the contract has its own document, /api/openapi.json."""
         response = _empty(204)
         response.headers["Allow"] = ", ".join(self.allowed_methods)
@@ -235,7 +248,7 @@ class AsyncAPIView(APIView):
 
 
 #: Spelled as they arrive; TRACE is Django's but no view's, so it ends as 405 like any other unknown method.
-_HANDLED = frozenset(name.upper() for name in APIView.http_method_names)
+_HANDLERS = {name.upper(): name for name in APIView.http_method_names}
 
 
 def _empty(status: int) -> HttpResponse:

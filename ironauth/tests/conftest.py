@@ -5,8 +5,10 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from pytest_django import Settings
 
 from ironauth import settings_test
+from ironauth.infrastructure.cache import TwoLevelCache, token_cache
 from ironauth.infrastructure.invalidation import InvalidationFeed, invalidation_feed
 from ironauth.tests.services import BinaryMissing, PrivateRedis, find_binary
 
@@ -22,6 +24,14 @@ def private_redis(tmp_path: Path) -> Iterator[PrivateRedis]:
         pytest.skip(str(missing))
     with PrivateRedis(tmp_path / "redis", settings_test._free_port()) as server:
         yield server
+
+
+@pytest.fixture
+async def redis_cache(private_redis: PrivateRedis, settings: Settings) -> AsyncIterator[TwoLevelCache]:
+    """The process's cache, on a Redis of this test alone."""
+    settings.CACHES = {**settings.CACHES, "default": {**settings.CACHES["default"], "LOCATION": private_redis.url}}
+    yield token_cache()
+    await token_cache().disconnect()
 
 
 @pytest.fixture

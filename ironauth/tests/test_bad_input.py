@@ -9,7 +9,7 @@ import pytest
 
 from conftest import PASSWORD, bearer
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("signing_key")]
 
 JSON_ENDPOINTS = [
     "/api/v1/access/signup",

@@ -47,6 +47,6 @@ def test_the_right_most_untrusted_hop_is_the_client(
 
 def test_a_bad_setting_names_itself() -> None:
     """A word that is no network is refused."""
-    with override_settings(IRONAUTH_TRUSTED_PROXIES=["localhost"]):
-        with pytest.raises(ImproperlyConfigured, match="IRONAUTH_TRUSTED_PROXIES"):
-            client_address(RequestFactory().get("/"))
+    bad = override_settings(IRONAUTH_TRUSTED_PROXIES=["localhost"])
+    with bad, pytest.raises(ImproperlyConfigured, match="IRONAUTH_TRUSTED_PROXIES"):
+        client_address(RequestFactory().get("/"))

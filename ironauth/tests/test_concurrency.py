@@ -34,7 +34,7 @@ async def refresh(client: httpx.AsyncClient, base: str, token: str) -> httpx.Res
 
 
 @pytest.fixture
-def two_workers(serve_process: ServeProcess, signing_key: None) -> list[str]:
+def two_workers(serve_process: ServeProcess, signing_key: str) -> list[str]:
     """Two server processes on one storage, each on its own port so that a test can choose."""
     return [serve_process(), serve_process()]
 
@@ -62,7 +62,7 @@ async def test_parallel_uses_of_one_refresh_token_have_one_successor(two_workers
 
 
 async def test_replay_after_the_grace_window_kills_the_session_for_good(
-    serve_process: ServeProcess, signing_key: None
+    serve_process: ServeProcess, signing_key: str
 ) -> None:
     """A token replayed outside the grace window fails, and so do its newest descendant and its access tokens."""
     base = serve_process(IRONAUTH_REFRESH_GRACE_S="1")

@@ -47,7 +47,7 @@ async def me(http: httpx.AsyncClient, base: str, pair: dict[str, Any]) -> int:
 
 @pytest.mark.parametrize("fault", ["kill", "freeze", "empty"])
 async def test_redis_lost_is_never_an_error(
-    serve_process: ServeProcess, own_redis: PrivateRedis, signing_key: None, fault: str
+    serve_process: ServeProcess, own_redis: PrivateRedis, signing_key: str, fault: str
 ) -> None:
     """With Redis killed, frozen or restarted empty, every request works and a sign-out holds on both workers."""
     workers = [serve_process(REDIS_URL=own_redis.url), serve_process(REDIS_URL=own_redis.url)]
@@ -75,7 +75,7 @@ async def test_redis_lost_is_never_an_error(
 
 
 async def test_postgres_lost_is_503_and_recovers(
-    serve_process: ServeProcess, signing_key: None, tmp_path: Path
+    serve_process: ServeProcess, signing_key: str, tmp_path: Path
 ) -> None:
     """Without Postgres sign-in and refresh are 503 with Retry-After in 2 s; JWKS and ping serve; it recovers alone."""
     own = PrivatePostgres(tmp_path / "pg", settings_test._free_port())

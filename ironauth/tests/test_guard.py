@@ -201,7 +201,8 @@ async def test_what_escapes_a_lane_is_a_generic_500(capsys: pytest.CaptureFixtur
 async def test_refusals_are_in_the_access_log(guarded: Guard, capsys: pytest.CaptureFixture[str]) -> None:
     """With status and request id, without the query string; not when the log is off."""
     headers = {**fields(101), "x-request-id": "given-1"}
-    await Conversation("/api/logged", headers=headers, query_string=b"token=secret").body().run(guarded)
+    with override_settings(IRONAUTH_ACCESS_LOG=True):
+        await Conversation("/api/logged", headers=headers, query_string=b"token=secret").body().run(guarded)
     with override_settings(IRONAUTH_ACCESS_LOG=False):
         await Conversation("/api/silent", headers=headers).body().run(guarded)
     logs.flush()

@@ -5,7 +5,7 @@ import logging
 import threading
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import msgspec
@@ -23,6 +23,8 @@ from ironauth.infrastructure.views import AsyncAPIView
 from ironauth.tests.asgi_conversation import Conversation
 
 pytestmark = pytest.mark.urls(__name__)
+THIS_FILE = Path(__file__)
+CONTENT = THIS_FILE.read_bytes()
 seen: list[Any] = []
 
 
@@ -31,8 +33,8 @@ class Answer(msgspec.Struct):
 
 
 class HelloView(AsyncAPIView):
-    authentication_classes = []
-    permission_classes = []
+    authentication_classes: list[Any] = []
+    permission_classes: list[Any] = []
 
     async def get(self, request: HttpRequest) -> Answer:
         seen.append(threading.current_thread())
@@ -100,7 +102,7 @@ async def sync_stream(request: HttpRequest) -> StreamingHttpResponse:
 
 
 async def file_view(request: HttpRequest) -> FileResponse:
-    opened = Path(__file__).open("rb")
+    opened = await asyncio.to_thread(THIS_FILE.open, "rb")
     seen.append(opened)
     return FileResponse(opened)
 
@@ -124,7 +126,7 @@ async def suspicious(request: HttpRequest) -> HttpResponse:
     raise SuspiciousOperation("the secret")
 
 
-async def nothing(request: HttpRequest) -> None:
+async def nothing(request: HttpRequest) -> Any:
     return None
 
 
@@ -172,7 +174,7 @@ def handler(threads: RequestThreads) -> LeanHandler:
 
 @pytest.fixture
 async def client(handler: LeanHandler) -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(app=handler)
+    transport = httpx.ASGITransport(app=cast("Any", handler))
     async with httpx.AsyncClient(transport=transport, base_url="http://testserver") as own:
         yield own
 
@@ -256,7 +258,7 @@ async def test_sync_streams_are_read_in_a_thread(client: httpx.AsyncClient) -> N
 async def test_files_are_sent_whole_and_closed(client: httpx.AsyncClient) -> None:
     """FileResponse works, with its length, and the file is closed afterwards."""
     answer = await client.get("/api/file")
-    assert answer.content == Path(__file__).read_bytes()
+    assert answer.content == CONTENT
     assert answer.headers["content-length"] == str(len(answer.content))
     assert seen[0].closed
 

@@ -6,6 +6,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 from pytest_django import Settings
@@ -40,19 +41,21 @@ async def test_what_would_wait_too_long_is_refused_at_once(make: Callable[..., H
     await measured(pool, 0.02)
     began = time.monotonic()
     refused_after: list[float] = []
+    retries: list[int] = []
 
     async def one() -> bool:
         try:
             await pool.run(lambda: time.sleep(0.02))
         except Overloaded as error:
             refused_after.append(time.monotonic() - began)
-            assert (error.retry_after_s or 0) >= 1
+            retries.append(error.retry_after_s or 0)
             return False
         return True
 
     taken = sum(await asyncio.gather(*(one() for _ in range(50))))
     assert 3 <= taken <= 8
     assert sorted(refused_after)[30] < 0.05
+    assert min(retries) >= 1
     assert pool.stats().rejected == 50 - taken
     assert (pool.stats().queued, pool.stats().running) == (0, 0)
 
@@ -82,7 +85,7 @@ async def test_a_cancelled_callers_queued_hash_never_runs(make: Callable[..., Ha
     ran: list[int] = []
     blocker = asyncio.ensure_future(pool.run(gate.wait))
     await asyncio.sleep(0.02)
-    waiting = [asyncio.ensure_future(pool.run(lambda n=n: ran.append(n))) for n in range(10)]
+    waiting = [asyncio.ensure_future(pool.run(partial(ran.append, n))) for n in range(10)]
     await asyncio.sleep(0.01)
     for task in waiting:
         task.cancel()
@@ -136,7 +139,11 @@ async def test_blocking_on_the_event_loop_is_refused_with_the_remedy(make: Calla
 async def test_a_nested_blocking_call_runs_in_place(make: Callable[..., HashPool]) -> None:
     """On a pool thread run_blocking runs at once, so that one thread cannot wait for itself."""
     pool = make(1)
-    assert await asyncio.wait_for(pool.run(lambda: pool.run_blocking(threading.get_ident) == threading.get_ident()), 2)
+
+    def nested() -> bool:
+        return pool.run_blocking(threading.get_ident) == threading.get_ident()
+
+    assert await asyncio.wait_for(pool.run(nested), 2)
 
 
 def test_blocking_callers_get_results_and_errors(make: Callable[..., HashPool]) -> None:

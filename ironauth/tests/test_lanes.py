@@ -3,21 +3,24 @@
 import asyncio
 import threading
 import time
+from pathlib import Path
+from typing import Any, cast
 
 import httpx
 import pytest
-from django.core.handlers.asgi import ASGIHandler
-from django.http import HttpRequest, HttpResponse
+from django.http import FileResponse, HttpRequest, HttpResponse
 from django.test import override_settings
 from django.urls import path
 
 from ironauth.infrastructure.asgi_types import Receive, Scope, Send
-from ironauth.infrastructure.lanes import AdminLane, LaneRouter, is_api_path
+from ironauth.infrastructure.lanes import AdminLane, LaneRouter, PageHandler, is_api_path
 from ironauth.infrastructure.request_threads import RequestThreads
 from ironauth.tests.asgi_conversation import Conversation
 
 pytestmark = pytest.mark.urls(__name__)
+THIS_FILE = Path(__file__)
 seen: list[threading.Thread] = []
+opened: list[Any] = []
 
 
 def page(request: HttpRequest) -> HttpResponse:
@@ -30,7 +33,12 @@ def slow_page(request: HttpRequest) -> HttpResponse:
     return page(request)
 
 
-urlpatterns = [path("page", page), path("slow", slow_page)]
+def file_page(request: HttpRequest) -> FileResponse:
+    opened.append(THIS_FILE.open("rb"))
+    return FileResponse(opened[-1])
+
+
+urlpatterns = [path("page", page), path("slow", slow_page), path("file", file_page)]
 
 
 @pytest.mark.parametrize(
@@ -79,9 +87,9 @@ async def test_200_admin_requests_use_at_most_four_threads() -> None:
     seen.clear()
     threads = RequestThreads(4)
     with override_settings(MIDDLEWARE=["django.middleware.common.CommonMiddleware"]):
-        lane = AdminLane(ASGIHandler(), threads)
+        lane = AdminLane(PageHandler(), threads)
     before = threading.active_count()
-    transport = httpx.ASGITransport(app=lane)
+    transport = httpx.ASGITransport(app=cast("Any", lane))
     async with httpx.AsyncClient(transport=transport, base_url="http://testserver") as client:
         for _ in range(100):
             assert (await client.get("/page")).content == b"page"
@@ -97,9 +105,19 @@ async def test_slow_pages_run_side_by_side() -> None:
     """Four requests of 50 ms take the four threads, not one after the other."""
     seen.clear()
     threads = RequestThreads(4)
-    lane = AdminLane(ASGIHandler(), threads)
-    transport = httpx.ASGITransport(app=lane)
+    lane = AdminLane(PageHandler(), threads)
+    transport = httpx.ASGITransport(app=cast("Any", lane))
     async with httpx.AsyncClient(transport=transport, base_url="http://testserver") as client:
         await asyncio.gather(*(client.get("/slow") for _ in range(4)))
     assert len(set(seen)) == 4
+    threads.close()
+
+
+async def test_files_of_the_admin_lane_are_sent_in_parts_and_closed() -> None:
+    """WhiteNoise serves files from synchronous iterators: no warning, no copy in memory, no file left open."""
+    threads = RequestThreads(1)
+    lane = AdminLane(PageHandler(), threads)
+    talk = await Conversation("/file").body().run(lane)
+    assert talk.content == await asyncio.to_thread(THIS_FILE.read_bytes)
+    assert opened[-1].closed
     threads.close()

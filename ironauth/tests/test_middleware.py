@@ -25,8 +25,8 @@ MIDDLEWARE = ["ironauth.infrastructure.middleware.RequestContextMiddleware"]
 
 
 class IdView(AsyncAPIView):
-    authentication_classes = []
-    permission_classes = []
+    authentication_classes: list[Any] = []
+    permission_classes: list[Any] = []
 
     async def get(self, request: HttpRequest) -> dict[str, str]:
         return {"id": current_request_id()}
@@ -46,6 +46,14 @@ async def framed(request: HttpRequest) -> HttpResponse:
 
 
 urlpatterns = [path("api/id", IdView.as_view()), path("page", page), path("api/slow", slow), path("api/framed", framed)]
+
+
+@pytest.fixture(autouse=True)
+def _start_with_an_empty_log(capsys: pytest.CaptureFixture[str]) -> Iterator[None]:
+    logs.flush()
+    capsys.readouterr()
+    with override_settings(IRONAUTH_ACCESS_LOG=True):
+        yield
 
 
 @pytest.fixture
@@ -153,7 +161,7 @@ async def test_a_path_cannot_forge_a_line(lean: LeanHandler, capsys: pytest.Capt
 
 
 async def test_a_client_that_left_is_logged_as_499(lean: LeanHandler, capsys: pytest.CaptureFixture[str]) -> None:
-    """nginx's code; the cancellation goes on."""
+    """The code nginx uses for it; the cancellation goes on."""
     talk = Conversation("/api/slow").body()
     running = asyncio.create_task(talk.run(lean))
     await asyncio.sleep(0.01)

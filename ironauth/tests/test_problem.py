@@ -3,7 +3,13 @@
 import json
 
 import pytest
-from django.core.exceptions import DisallowedHost, PermissionDenied, RequestDataTooBig, SuspiciousOperation, TooManyFieldsSent
+from django.core.exceptions import (
+    DisallowedHost,
+    PermissionDenied,
+    RequestDataTooBig,
+    SuspiciousOperation,
+    TooManyFieldsSent,
+)
 from django.http import Http404
 from django.test import override_settings
 from django.utils.translation import gettext_lazy

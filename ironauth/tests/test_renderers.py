@@ -1,8 +1,8 @@
 """Output JSON."""
 
-import datetime
 import json
 import uuid
+from datetime import UTC, datetime
 
 import pytest
 from django.utils.safestring import mark_safe
@@ -13,7 +13,7 @@ from ironauth.infrastructure.renderers import MsgspecRenderer, encode
 
 def test_values_have_the_contracts_spelling() -> None:
     """Times in UTC with Z, UUIDs canonical, subclasses of str and lazy texts as texts."""
-    moment = datetime.datetime(2026, 1, 2, 3, 4, 5, 678_000, tzinfo=datetime.UTC)
+    moment = datetime(2026, 1, 2, 3, 4, 5, 678_000, tzinfo=UTC)
     value = {"at": moment, "id": uuid.UUID(int=1), "safe": mark_safe("<b>"), "lazy": gettext_lazy("lazy"), "n": None}
     assert json.loads(encode(value)) == {
         "at": "2026-01-02T03:04:05.678000Z", "id": "00000000-0000-0000-0000-000000000001", "safe": "<b>",

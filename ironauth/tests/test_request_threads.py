@@ -20,6 +20,16 @@ async def test_work_is_spread_and_bounded() -> None:
     threads.close()
 
 
+async def test_closed_threads_can_be_used_again() -> None:
+    """A lifespan that ended and began again in one process (tests, reloads) finds working threads."""
+    threads = RequestThreads(1)
+    first = await threads.run(threading.current_thread)
+    threads.close()
+    assert not first.is_alive()
+    assert await threads.run(lambda: 1) == 1
+    threads.close()
+
+
 async def test_one_context_is_one_thread() -> None:
     """Everything thread-sensitive in a block runs on the same thread, whatever else goes on."""
     threads = RequestThreads(2)

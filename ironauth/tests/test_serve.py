@@ -1,5 +1,6 @@
 """``manage.py serve`` as a real process: what it refuses, what it prints, how it ends."""
 
+import json
 import os
 import re
 import signal
@@ -31,7 +32,12 @@ class Running:
             self.process = subprocess.Popen(
                 [sys.executable, "manage.py", "serve", *arguments],
                 cwd=settings.BASE_DIR,
-                env={**os.environ, **settings_test.ENVIRONMENT, **environment},
+                env={
+                    **os.environ,
+                    **settings_test.ENVIRONMENT,
+                    "DJANGO_SETTINGS_MODULE": "ironauth.settings",
+                    **environment,
+                },
                 stdout=file,
                 stderr=file,
             )
@@ -86,7 +92,7 @@ def _refused(running: Running) -> str:
     return lines[0]
 
 
-def test_a_first_run_prepares_and_serves(serve: Serve, tmp_path: Path) -> None:
+def test_a_first_run_prepares_and_serves(serve: Serve) -> None:
     """--migrate makes the database and a key, says so, serves, and ends with status 0 on SIGTERM."""
     running = serve("--migrate", "--port", "0")
     base = running.ready()
@@ -217,4 +223,5 @@ def test_hash_threads_are_divided(serve: Serve) -> None:
     """Two workers share the machine's hash threads: each has its part, and at least one."""
     running = serve("--migrate", "--workers", "2", "--port", "0", IRONAUTH_HASH_THREADS="5")
     running.ready()
-    assert re.findall(r'"event":"hash_pool_ready".*?"threads":(\d+)', running.printed()) == ["2", "2"]
+    lines = [json.loads(line) for line in running.printed().splitlines() if "hash_pool_ready" in line]
+    assert [line["threads"] for line in lines] == [2, 2]

@@ -121,7 +121,7 @@ def test_a_living_servers_socket_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "web.sock"
     first = server.bind_unix(path)
     server.listen(first)
-    with pytest.raises(server.ServerError, match="Another server listens on .*: stop it"):
+    with pytest.raises(server.ServerError, match=r"Another server listens on .*: stop it"):
         server.bind_unix(path)
     with socket.socket(socket.AF_UNIX) as client:
         client.connect(str(path))

@@ -1,9 +1,9 @@
 """The async view base: order of the checks, bodies, negotiation, answers."""
 
-import datetime
 import uuid
 from collections.abc import AsyncIterator
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, cast
 
 import httpx
 import msgspec
@@ -15,8 +15,10 @@ from rest_framework import serializers
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.permissions import AllowAny, BasePermission, IsAuthenticated
+from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.throttling import BaseThrottle
+from rest_framework.views import APIView
 
 from ironauth.infrastructure.errors import Conflict, FieldError, NotAuthenticated, Overloaded, ValidationFailed
 from ironauth.infrastructure.handler import LeanHandler
@@ -34,24 +36,24 @@ class Person(msgspec.Struct):
 
 
 class HeaderAuthentication(BaseAuthentication):
-    async def authenticate(self, request: ApiRequest) -> tuple[Person, Person] | None:
+    async def authenticate(self, request: Request) -> tuple[Person, Person] | None:  # type: ignore[override] # async
         order.append("async authenticator")
         name = request.META.get("HTTP_X_NAME")
         if name == "bad":
             raise AuthenticationFailed("Bad name.")
         return (Person(name), Person(name)) if name else None
 
-    def authenticate_header(self, request: ApiRequest) -> str:
+    def authenticate_header(self, request: Request) -> str:
         return 'Bearer realm="test"'
 
 
 class SyncAuthentication(BaseAuthentication):
-    def authenticate(self, request: ApiRequest) -> None:
+    def authenticate(self, request: Request) -> None:
         order.append("sync authenticator")
 
 
 class First(BasePermission):
-    def has_permission(self, request: ApiRequest, view: AsyncAPIView) -> bool:
+    def has_permission(self, request: Request, view: APIView) -> bool:
         order.append("sync permission")
         return True
 
@@ -60,24 +62,24 @@ class Second(BasePermission):
     message = "Second says no."
     code = "second"
 
-    async def has_permission(self, request: ApiRequest, view: AsyncAPIView) -> bool:
+    async def has_permission(self, request: Request, view: APIView) -> bool:  # type: ignore[override] # async
         order.append("async permission")
         return "HTTP_X_REFUSE" not in request.META
 
-    async def has_object_permission(self, request: ApiRequest, view: AsyncAPIView, obj: object) -> bool:
+    async def has_object_permission(self, request: Request, view: APIView, obj: object) -> bool:  # type: ignore[override] # async
         return obj == "mine"
 
 
 class Third(BasePermission):
     on_loop = True
 
-    def has_permission(self, request: ApiRequest, view: AsyncAPIView) -> bool:
+    def has_permission(self, request: Request, view: APIView) -> bool:
         order.append("last permission")
         return True
 
 
 class SyncThrottle(BaseThrottle):
-    def allow_request(self, request: ApiRequest, view: AsyncAPIView) -> bool:
+    def allow_request(self, request: Request, view: APIView) -> bool:
         order.append("sync throttle")
         return "HTTP_X_FAST" not in request.META
 
@@ -86,7 +88,7 @@ class SyncThrottle(BaseThrottle):
 
 
 class AsyncThrottle(BaseThrottle):
-    async def allow_request(self, request: ApiRequest, view: AsyncAPIView) -> bool:
+    async def allow_request(self, request: Request, view: APIView) -> bool:  # type: ignore[override] # async
         order.append("async throttle")
         return "HTTP_X_FAST" not in request.META
 
@@ -105,8 +107,8 @@ class OrderedView(AsyncAPIView):
 
 
 class Open(AsyncAPIView):
-    authentication_classes = []
-    permission_classes = []
+    authentication_classes: list[Any] = []
+    permission_classes: list[Any] = []
 
 
 class Inner(serializers.Serializer[Any]):
@@ -137,7 +139,7 @@ class JSONView(Open):
 
 class AnswersView(Open):
     async def get(self, request: ApiRequest, kind: str) -> Any:
-        moment = datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
+        moment = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
         return {
             "struct": Person("a"),
             "list": [Person("a")],
@@ -194,7 +196,7 @@ def _forget() -> None:
 
 @pytest.fixture
 async def client() -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(app=LeanHandler(request_threads))
+    transport = httpx.ASGITransport(app=cast("Any", LeanHandler(request_threads)))
     async with httpx.AsyncClient(transport=transport, base_url="http://testserver") as own:
         yield own
 
@@ -363,7 +365,10 @@ async def test_handlers_may_return_any_kind_of_answer(client: httpx.AsyncClient)
     """Struct, list, None, DRF response, plain response: status, type, headers and body are as meant."""
     get = client.get
     struct = await get("/api/answers/struct")
-    assert (struct.json(), struct.headers["content-type"]) == ({"name": "a", "is_authenticated": True}, "application/json")
+    assert (struct.json(), struct.headers["content-type"]) == (
+        {"name": "a", "is_authenticated": True},
+        "application/json",
+    )
     assert (await get("/api/answers/list")).json() == [{"name": "a", "is_authenticated": True}]
     none = await get("/api/answers/none")
     assert (none.status_code, none.content) == (204, b"")
@@ -385,7 +390,7 @@ async def test_cookies_of_a_drf_response_survive(client: httpx.AsyncClient) -> N
 
 
 async def test_domain_errors_become_problems(client: httpx.AsyncClient) -> None:
-    """Status, code, detail, members, challenge, Retry-After and every field; members never override the standard ones."""
+    """Status, code, detail, challenge, Retry-After, every field; extra members never override the standard ones."""
     conflict = await client.get("/api/errors/conflict")
     problem = conflict.json()
     assert (conflict.status_code, problem["status"], problem["taken"], problem["detail"]) == (409, 409, "x", "Taken.")

@@ -16,6 +16,7 @@ from django.db.backends.signals import connection_created
 from redis.asyncio.connection import AbstractConnection
 
 from conftest import bearer
+from ironauth.infrastructure.pools import Pool
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
 
@@ -38,6 +39,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, int]]:
     watch("redis", AbstractConnection, "send_command")
     watch("redis", AbstractConnection, "send_packed_command")
     watch("hops", asgiref.sync.SyncToAsync, "__call__")
+    watch("hops", Pool, "submit")
     watch("hops", Executor, "submit")
     for executor in Executor.__subclasses__():
         watch("hops", executor, "submit")

@@ -19,7 +19,13 @@ def test_published_members() -> None:
     keys = build_key_set([record(active=True), record()], now=NOW)
     for jwk in json.loads(keys.jwks)["keys"]:
         assert set(jwk) == {"kty", "crv", "x", "kid", "use", "alg"}
-        assert (jwk["kty"], jwk["crv"], jwk["use"], jwk["alg"], len(jwk["kid"])) == ("OKP", "Ed25519", "sig", "EdDSA", 43)
+        assert (jwk["kty"], jwk["crv"], jwk["use"], jwk["alg"], len(jwk["kid"])) == (
+            "OKP",
+            "Ed25519",
+            "sig",
+            "EdDSA",
+            43,
+        )
 
 
 def test_active_key_is_in_the_set() -> None:

@@ -1,5 +1,6 @@
 """Published test vectors: RFC 8032, RFC 8037 and RFC 7638, and every case of Project Wycheproof."""
 
+import base64
 import hashlib
 import json
 from pathlib import Path
@@ -18,7 +19,7 @@ VECTORS = Path(__file__).parent / "vectors"
 RFC: dict[str, dict[str, Any]] = {
     vector["id"]: vector for vector in json.loads((VECTORS / "rfc.json").read_text())["vectors"]
 }
-SEED = codec.urlsafe_b64decode(RFC["rfc8037-a1-private-jwk"]["jwk"]["d"].encode())
+SEED = base64.urlsafe_b64decode(RFC["rfc8037-a1-private-jwk"]["jwk"]["d"] + "=")
 
 
 def wycheproof(name: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:

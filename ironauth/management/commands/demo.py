@@ -77,7 +77,12 @@ class Command(BaseCommand):
         self.stdout.write(f"-> {status}")
         for name, value in shown:
             self.stdout.write(f"   {name}: {value}")
-        answer = json.loads(content) if content else {}
+        try:
+            answer = json.loads(content) if content else {}
+        except ValueError as error:
+            raise CommandError(
+                f"{method} {path} answered {status} without JSON: is {self._url} an IronAuth? Name it with URL=http://…"
+            ) from error
         if content:
             self.stdout.write("   " + json.dumps(_safe(answer), indent=2, ensure_ascii=False).replace("\n", "\n   "))
         if status != expected:

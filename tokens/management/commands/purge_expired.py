@@ -25,5 +25,6 @@ class Command(BaseCommand):
             raise CommandError("--batch must be at least 1 and --keep-seconds at least 0.")
         purged = purge_expired(batch=options["batch"], keep_s=options["keep_seconds"])
         self.stdout.write(
-            f"deleted sessions={purged.sessions} invalidations={purged.invalidations} signing_keys={purged.signing_keys}"
+            f"deleted sessions={purged.sessions} invalidations={purged.invalidations} "
+            f"signing_keys={purged.signing_keys}"
         )

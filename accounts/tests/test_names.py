@@ -1,0 +1,26 @@
+"""Display names."""
+
+import pytest
+from django.core.exceptions import ValidationError
+
+from accounts import names
+
+
+@pytest.mark.parametrize("name", ["", "Mia", "O'Brien-Smith, Jr.", "李小龍", "می\u200cن", "😀 Zoë", "a" * 150])
+def test_names_of_people_are_accepted(name: str) -> None:
+    """Any script, punctuation, joiners and emoji are names; so is none."""
+    names.validate(names.normalise(name))
+
+
+@pytest.mark.parametrize(
+    "name", ["a\x00b", "a\r\nb", "tab\there", "\x1b[31mred", "\u202eecila", "a\u2028b", "\ud800", "a" * 151]
+)
+def test_names_that_forge_lines_or_are_too_long_are_refused(name: str) -> None:
+    """Controls, line separators and direction overrides are refused, and more than 150 characters."""
+    with pytest.raises(ValidationError):
+        names.validate(names.normalise(name))
+
+
+def test_names_are_stored_composed_and_trimmed() -> None:
+    """One name has one spelling in the database."""
+    assert names.normalise("  Jose\u0301 ") == "José"

@@ -1,0 +1,136 @@
+"""Health reports, on real storage, well and broken."""
+
+import asyncio
+import socket
+import threading
+import time
+import tomllib
+from pathlib import Path
+
+import httpx
+import pytest
+from django.conf import LazySettings, settings
+from django.db import connection
+
+from ironauth import settings_test
+from ironauth.infrastructure.database import database
+from ironauth.infrastructure.hash_pool import hash_pool
+from ironauth.version import VERSION
+
+
+def test_version_is_the_projects() -> None:
+    """The reported version is the one in pyproject.toml."""
+    project = tomllib.loads((Path(settings.BASE_DIR) / "pyproject.toml").read_text(encoding="utf-8"))
+    assert project["project"]["version"] == VERSION
+
+
+async def test_ping_is_plain(api: httpx.AsyncClient) -> None:
+    """/ping is the two letters OK as text, and nobody keeps it."""
+    answer = await api.get("/ping")
+    assert (answer.status_code, answer.text) == (200, "OK")
+    assert answer.headers["Content-Type"].startswith("text/plain")
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert answer.headers["X-Request-ID"]
+
+
+async def test_live_looks_at_nothing(api: httpx.AsyncClient) -> None:
+    """/health/live answers from the process alone: this test may not use the database."""
+    answer = await api.get("/health/live")
+    assert (answer.status_code, answer.json()) == (200, {"status": "ok", "version": VERSION})
+
+
+@pytest.mark.storage
+@pytest.mark.django_db(transaction=True)
+async def test_everything_is_well(api: httpx.AsyncClient) -> None:
+    """With everything there, each check is ok and has a time."""
+    answer = await api.get("/health")
+    assert answer.status_code == 200
+    report = answer.json()
+    assert (report["status"], report["version"]) == ("ok", VERSION)
+    assert list(report["checks"]) == ["database", "cache", "hash_pool"]
+    for check in report["checks"].values():
+        assert check["status"] == "ok"
+        assert 0 <= check["latency_ms"] < 2_000
+    assert answer.headers["Cache-Control"] == "no-store"
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_many_requests_share_one_look(api: httpx.AsyncClient) -> None:
+    """Fifty reports asked for at once cost the database one query, so that nobody can load it through here."""
+    await asyncio.sleep(0.15)  # older reports have expired
+    queries = 0
+
+    # On every reader thread's connection: each waits for the others, so that no thread takes two.
+    barrier = threading.Barrier(settings.IRONAUTH_DATABASE_THREADS, timeout=2)
+
+    def count() -> None:
+        barrier.wait()
+
+        def wrapper(execute, sql, params, many, context):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202 - Django's hook
+            nonlocal queries
+            queries += 1
+            return execute(sql, params, many, context)
+
+        connection.execute_wrappers.append(wrapper)
+
+    readers = [database().read(count) for _ in range(settings.IRONAUTH_DATABASE_THREADS)]
+    await asyncio.gather(*readers)
+    try:
+        answers = await asyncio.gather(*(api.get("/health") for _ in range(50)))
+    finally:
+        database().close()
+    assert {answer.status_code for answer in answers} == {200}
+    assert queries == 1
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_a_busy_hash_pool_is_degraded(api: httpx.AsyncClient, settings: LazySettings) -> None:
+    """When a sign-in would be refused the report says degraded, with 200: the server still answers everything else."""
+    settings.IRONAUTH_HASH_THREADS = 1
+    settings.IRONAUTH_HASH_MAX_WAIT_S = 0.05
+    release = threading.Event()
+    jobs = [asyncio.create_task(hash_pool().run(release.wait))]
+    await asyncio.sleep(0.15)
+    try:
+        report = (await api.get("/health")).json()
+    finally:
+        release.set()
+        await asyncio.gather(*jobs)
+    assert report["status"] == "degraded"
+    assert report["checks"]["hash_pool"]["status"] == "degraded"
+    assert report["checks"]["database"]["status"] == "ok"
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_a_lost_redis_is_degraded(api: httpx.AsyncClient, settings: LazySettings) -> None:
+    """Without its Redis the server works on: 200 and degraded."""
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        location = f"redis://127.0.0.1:{unused.getsockname()[1]}/0"
+        caches = {**settings.CACHES, "default": {**settings.CACHES["default"], "LOCATION": location}}
+        settings.CACHES = caches
+        await asyncio.sleep(0.15)
+        answer = await api.get("/health")
+    assert answer.status_code == 200
+    assert answer.json()["status"] == "degraded"
+    assert answer.json()["checks"]["cache"]["status"] == "degraded"
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.skipif(settings_test.STORAGE == "postgres", reason="holds SQLite's readers busy; see the fault tests")
+async def test_a_hanging_database_is_unavailable_in_time(api: httpx.AsyncClient) -> None:
+    """When no database thread comes free the report is 503 within 2 s, and well again afterwards."""
+    release = threading.Event()
+    held = [asyncio.create_task(database().read(release.wait)) for _ in range(settings.IRONAUTH_DATABASE_THREADS)]
+    await asyncio.sleep(0.15)
+    started = time.monotonic()
+    answer = await api.get("/health")
+    took_s = time.monotonic() - started
+    release.set()
+    await asyncio.gather(*held, return_exceptions=True)
+    assert answer.status_code == 503
+    assert answer.json()["status"] == "unavailable"
+    assert answer.json()["checks"]["database"]["status"] == "unavailable"
+    assert took_s < 2
+    await asyncio.sleep(0.15)
+    assert (await api.get("/health")).json()["checks"]["database"]["status"] == "ok"

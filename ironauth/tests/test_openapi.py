@@ -1,0 +1,176 @@
+"""The OpenAPI document: complete, valid, in step with the code, and true."""
+
+import json
+import re
+from collections.abc import Iterator
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import httpx
+import jsonschema  # type: ignore[import-untyped]  # no stubs among the requirements
+import msgspec
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+from django.urls import URLPattern, URLResolver, get_resolver
+from openapi_spec_validator import validate
+
+from ironauth import openapi_settings, pages
+from ironauth.infrastructure.openapi import PROBLEM_MEDIA_TYPE, Schema, _is_wire_type
+from ironauth.version import VERSION
+
+METHODS = ("get", "post", "put", "patch", "delete")
+type Json = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def document() -> Json:
+    """Return the document as it is served."""
+    return dict(json.loads(pages.OPENAPI_FILE.read_bytes()))
+
+
+def _operations(document: Json) -> Iterator[tuple[str, Json]]:
+    for path, item in document["paths"].items():
+        for method in METHODS:
+            if method in item:
+                yield f"{method.upper()} {path}", item[method]
+
+
+def _routes(patterns: list[URLPattern | URLResolver], prefix: str = "/") -> Iterator[tuple[str, Any]]:
+    """Yield every path of the URLconf as OpenAPI writes it, with its view."""
+    for pattern in patterns:
+        path = prefix + str(pattern.pattern)
+        if isinstance(pattern, URLResolver):
+            yield from _routes(pattern.url_patterns, path)
+        else:
+            yield re.sub(r"<(?:\w+:)?(\w+)>", r"{\1}", path), pattern.callback
+
+
+def test_the_document_is_in_step_with_the_code() -> None:
+    """The committed file is what the code gives; otherwise: make openapi."""
+    call_command("build_openapi", "--check")
+
+
+def test_check_notices_a_change(tmp_path: Path) -> None:
+    """A file that differs, or is missing, fails the check and names the remedy; building writes a good one."""
+    file = tmp_path / "openapi.json"
+    with pytest.raises(CommandError, match="run make openapi"):
+        call_command("build_openapi", "--check", file=file)
+    call_command("build_openapi", file=file, stdout=StringIO())
+    call_command("build_openapi", "--check", file=file)
+    file.write_text("{}")
+    with pytest.raises(CommandError, match="run make openapi"):
+        call_command("build_openapi", "--check", file=file)
+
+
+def test_the_document_is_valid(document: Json) -> None:
+    """It follows the OpenAPI 3.1 specification."""
+    assert document["openapi"] == "3.1.0"
+    validate(document)
+
+
+def test_every_route_is_in_the_document(document: Json) -> None:
+    """Every path outside the admin and the front page, with every method its view handles, is described."""
+    missing = []
+    for path, view in _routes(get_resolver().url_patterns):
+        if path == "/" or path.startswith("/admin/"):
+            continue
+        view_class = getattr(view, "cls", None)
+        methods = [name for name in METHODS if hasattr(view_class, name)] if view_class else ["get"]
+        missing += [f"{method} {path}" for method in methods if method not in document["paths"].get(path, {})]
+    assert not missing
+
+
+def test_every_operation_says_what_it_answers(document: Json) -> None:
+    """Each has a success with a schema, or one that has no body, and every error is a problem document."""
+    for name, operation in _operations(document):
+        codes = operation["responses"]
+        assert any(code.startswith("2") for code in codes), name
+        for code, answer in codes.items():
+            assert answer["description"], f"{name} {code}"
+            if code in ("204", "304"):
+                assert "content" not in answer, f"{name} {code}"
+            elif code.startswith("2"):
+                assert all(media["schema"] for media in answer["content"].values()), f"{name} {code}"
+            elif (name, code) != ("GET /health", "503"):
+                assert list(answer["content"]) == [PROBLEM_MEDIA_TYPE], f"{name} {code}"
+
+
+def test_every_chapter_is_introduced(document: Json) -> None:
+    """Each operation stands in exactly one chapter, and each chapter has a sentence."""
+    used = {tuple(operation["tags"]) for _, operation in _operations(document)}
+    assert used == {(tag["name"],) for tag in document["tags"]}
+    assert all(tag["description"] for tag in document["tags"])
+
+
+def test_operation_ids_are_unique(document: Json) -> None:
+    """Client generators name functions after them."""
+    ids = [operation["operationId"] for _, operation in _operations(document)]
+    assert len(ids) == len(set(ids))
+
+
+def test_writes_say_what_they_read(document: Json) -> None:
+    """Every POST and PATCH that reads a body has a schema for it."""
+    without = {
+        name
+        for name, operation in _operations(document)
+        if name.startswith(("POST", "PATCH")) and "requestBody" not in operation
+    }
+    assert without == {"POST /api/v1/access/logout-all"}
+
+
+def test_protected_operations_name_both_credentials(document: Json) -> None:
+    """What needs a person offers the header and the cookie, and can answer 401; what does not says so."""
+    me = document["paths"]["/api/v1/access/me"]["get"]
+    assert me["security"] == [{"bearer": []}, {"cookie": []}]
+    assert "401" in me["responses"]
+    assert set(document["components"]["securitySchemes"]) == {"bearer", "cookie"}
+    assert document["paths"]["/ping"]["get"]["security"] == [{}]
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_a_real_error_fits_its_schema(document: Json, api: httpx.AsyncClient) -> None:
+    """What a client gets for a missing credential, and for bad fields, is what the document promises."""
+    schema = {"$ref": "#/components/schemas/Problem", "components": document["components"]}
+    unauthenticated = await api.get("/api/v1/access/me")
+    assert unauthenticated.status_code == 401
+    jsonschema.validate(unauthenticated.json(), schema)
+    invalid = await api.post("/api/v1/access/signup", json={"email": "no", "password": "no"})
+    assert invalid.status_code == 400
+    assert {error["field"] for error in invalid.json()["errors"]} == {"email", "password"}
+    jsonschema.validate(invalid.json(), schema)
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_a_real_answer_fits_its_schema(document: Json, api: httpx.AsyncClient, member: Json) -> None:
+    """A Struct's component describes the bytes that msgspec writes."""
+    del member["password"]
+    schema = {"$ref": "#/components/schemas/UserOut", "components": document["components"]}
+    jsonschema.validate(member, schema, format_checker=jsonschema.FormatChecker())
+    assert set(member) == set(document["components"]["schemas"]["UserOut"]["properties"])
+
+
+async def test_the_document_is_served_as_it_is(api: httpx.AsyncClient) -> None:
+    """GET /api/openapi.json is the committed file, for everybody, from any number of requests at once."""
+    answer = await api.get("/api/openapi.json")
+    assert answer.status_code == 200
+    assert answer.headers["Content-Type"] == "application/json"
+    assert answer.content == pages.OPENAPI_FILE.read_bytes()
+
+
+def test_the_settings_name_the_version() -> None:
+    """The document carries the version of the code."""
+    assert openapi_settings.SPECTACULAR_SETTINGS["VERSION"] == VERSION
+
+
+def test_what_msgspec_writes_is_recognised() -> None:
+    """Structs, and generics of them, are msgspec's; serializers and plain types are not."""
+
+    class Thing(msgspec.Struct):
+        name: str
+
+    ours: tuple[object, ...] = (Thing, list[Thing], dict[str, Thing], list[Thing] | None)
+    others: tuple[object, ...] = (str, list[str], None, Schema, "Thing")
+    assert all(_is_wire_type(candidate) for candidate in ours)
+    assert not any(_is_wire_type(candidate) for candidate in others)

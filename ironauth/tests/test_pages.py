@@ -1,0 +1,114 @@
+"""The pages people open: complete by themselves, strict about scripts, and usable."""
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import httpx
+import pytest
+from django.contrib.staticfiles import finders
+
+from ironauth import pages
+
+
+class _Page(HTMLParser):
+    """What a page loads, and the script and style written into it."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.assets: list[str] = []
+        self.links: list[str] = []
+        self.inline: list[str] = []
+        self._inside = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        self._inside = tag
+        source = values.get("src") or (values.get("href") if tag == "link" else None)
+        if source:
+            self.assets.append(source)
+        if tag == "a":
+            self.links.append(values["href"] or "")
+        self.inline += [f"{name}={value}" for name, value in attrs if name.startswith("on") or name == "style"]
+
+    def handle_data(self, data: str) -> None:
+        if self._inside in ("script", "style") and data.strip():
+            self.inline.append(data)
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = ""
+
+
+@pytest.mark.parametrize("path", ["/", "/api/docs"])
+async def test_nothing_comes_from_outside(api: httpx.AsyncClient, path: str) -> None:
+    """Every asset is a file of this server that exists, no script or style is inline, and the policy says the same."""
+    answer = await api.get(path)
+    assert answer.status_code == 200
+    assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
+    page = _Page(answer.text)
+    assert page.inline == []
+    assert page.assets
+    for asset in page.assets:
+        assert asset.startswith("/static/")
+        assert finders.find(asset.removeprefix("/static/")), asset
+    policy = answer.headers["Content-Security-Policy"]
+    assert policy.startswith("default-src 'none'")
+    assert "frame-ancestors 'none'" in policy
+    assert not re.search(r"script-src[^;]*unsafe", policy)
+    assert "http" not in policy
+
+
+async def test_home_leads_everywhere(api: httpx.AsyncClient) -> None:
+    """The front page names the product and links to the documentation, the admin and the health report."""
+    answer = await api.get("/")
+    assert "IronAuth" in answer.text
+    assert {"/api/docs", "/admin/", "/health", "/.well-known/jwks.json"} <= set(_Page(answer.text).links)
+
+
+async def test_home_is_accessible(api: httpx.AsyncClient) -> None:
+    """It names its language, fits a phone, has one heading and a labelled navigation."""
+    text = (await api.get("/")).text
+    assert '<html lang="en">' in text
+    assert 'name="viewport"' in text
+    assert text.count("<h1>") == 1
+    assert "<nav aria-label=" in text
+    assert 'alt=""' in text
+
+
+def test_documentation_asks_no_other_host() -> None:
+    """The script of the documentation page reads this server's document and no outside validator."""
+    script = finders.find("ironauth/docs.js")
+    assert isinstance(script, str)
+    text = Path(script).read_text(encoding="utf-8")
+    assert 'url: "/api/openapi.json"' in text
+    assert "validatorUrl: null" in text
+    assert "https://" not in text
+
+
+@pytest.mark.parametrize("path", ["/api/docs", "/api/openapi.json", "/ping"])
+async def test_pages_are_read_only(api: httpx.AsyncClient, path: str) -> None:
+    """HEAD follows GET, OPTIONS names the methods, and anything else is a 405 problem."""
+    assert (await api.head(path)).status_code == 200
+    options = await api.options(path)
+    assert (options.status_code, options.headers["Allow"]) == (204, "GET, HEAD, OPTIONS")
+    refused = await api.delete(path)
+    assert refused.status_code == 405
+    assert refused.headers["Allow"] == "GET, HEAD, OPTIONS"
+    assert refused.json()["code"] == "method_not_allowed"
+
+
+async def test_pages_may_be_kept(api: httpx.AsyncClient) -> None:
+    """What is the same for everybody may be cached for the stated time."""
+    for path in ("/", "/api/docs", "/api/openapi.json"):
+        assert (await api.get(path)).headers["Cache-Control"] == f"public, max-age={pages.PUBLIC_FOR_S}"
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_the_admin_carries_the_name(api: httpx.AsyncClient) -> None:
+    """The admin's sign-in page is branded and still has Django's form."""
+    answer = await api.get("/admin/login/")
+    assert answer.status_code == 200
+    assert "IronAuth" in answer.text
+    assert "Django administration" not in answer.text
+    assert 'name="csrfmiddlewaretoken"' in answer.text

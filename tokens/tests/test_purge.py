@@ -1,0 +1,105 @@
+"""Purging what has no use any more."""
+
+from collections.abc import Callable
+from io import StringIO
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from accounts.outputs import Account
+from ironauth.infrastructure import clock
+from ironauth.infrastructure.invalidation import invalidate
+from ironauth.infrastructure.models import Invalidation
+from tokens import sessions
+from tokens.key_rotation import create_first_keys, rotate
+from tokens.models import Session, SigningKey
+from tokens.purge import Purged, purge_expired
+from tokens.sessions import ClientInfo, Grant
+
+pytestmark = [pytest.mark.django_db, pytest.mark.storage]
+
+DAY = 86_400
+
+
+@pytest.fixture
+def opened(new_account: Callable[[], Account]) -> list[Grant]:
+    """Seven sessions of one person."""
+    account = new_account()
+    return [sessions.open_session(account=account, client=ClientInfo()) for _ in range(7)]
+
+
+def test_live_sessions_stay(opened: list[Grant]) -> None:
+    """A session that lives is never deleted, however often the purge runs."""
+    with clock.shifted(13 * DAY):
+        assert purge_expired(keep_s=0).sessions == 0
+    assert Session.objects.count() == 7
+
+
+@pytest.mark.parametrize(("after_s", "left"), [(14 * DAY + DAY - 1, 7), (14 * DAY + DAY + 1, 0)])
+def test_expired_sessions_go(opened: list[Grant], after_s: int, left: int) -> None:
+    """A session idle for too long is deleted one day after its end, not a second earlier."""
+    with clock.shifted(after_s):
+        assert purge_expired().sessions == 7 - left
+    assert Session.objects.count() == left
+
+
+def test_revoked_sessions_go(opened: list[Grant]) -> None:
+    """A revoked session is deleted a day after it was revoked; the others stay."""
+    sessions.end_session(session_id=opened[3].session_id, reason=Session.RevokeReason.SIGNED_OUT)
+    with clock.shifted(DAY - 5):
+        assert purge_expired().sessions == 0
+    with clock.shifted(DAY + 5):
+        assert purge_expired().sessions == 1
+    assert not Session.objects.filter(pk=opened[3].session_id).exists()
+
+
+@pytest.mark.parametrize("batch", [1, 2, 3, 7, 1_000])
+def test_batches(opened: list[Grant], batch: int) -> None:
+    """Whatever the batch, everything due is deleted and nothing else."""
+    for grant in opened[::2]:
+        sessions.end_session(session_id=grant.session_id, reason=Session.RevokeReason.SIGNED_OUT)
+    with clock.shifted(2 * DAY):
+        assert purge_expired(batch=batch).sessions == 4
+    assert set(Session.objects.values_list("pk", flat=True)) == {grant.session_id for grant in opened[1::2]}
+
+
+def test_invalidations_and_keys(opened: list[Grant]) -> None:
+    """Invalidations older than an hour and keys whose last token has expired go too."""
+    create_first_keys()
+    old = rotate(at_once=True)
+    rotate(at_once=True)
+    for number in range(5):
+        invalidate(f"sid:{number}")
+    before = Invalidation.objects.count()
+    with clock.shifted(3_599):
+        assert purge_expired(batch=2).invalidations == 0
+    invalidate("newest")
+    with clock.shifted(3_601):
+        purged = purge_expired(batch=2)
+    assert purged.invalidations >= before
+    assert Invalidation.objects.count() <= 3
+    assert not SigningKey.objects.filter(pk=old).exists()
+
+
+def test_deleting_publishes_nothing(opened: list[Grant]) -> None:
+    """The end of these sessions was published when it came: the purge does not flood the workers."""
+    before = Invalidation.objects.count()
+    with clock.shifted(20 * DAY):
+        sessions_purged = purge_expired().sessions
+    assert sessions_purged == 7
+    assert Invalidation.objects.count() <= before
+
+
+def test_command(opened: list[Grant]) -> None:
+    """The command prints what it deleted, and refuses a senseless batch."""
+    out = StringIO()
+    with clock.shifted(20 * DAY):
+        call_command("purge_expired", stdout=out)
+    assert out.getvalue().strip() == "deleted sessions=7 invalidations=0 signing_keys=0"
+    with pytest.raises(CommandError, match="--batch"):
+        call_command("purge_expired", batch=0)
+
+
+def test_nothing_to_do(db: None) -> None:
+    """On an empty database the purge does nothing."""
+    assert purge_expired() == Purged(sessions=0, invalidations=0, signing_keys=0)
