@@ -15,7 +15,8 @@ from django.core.exceptions import ValidationError
 from accounts import context_words, passwords, weak_patterns
 from ironauth.infrastructure.errors import FieldError
 
-_SHORTEST_WORD: Final = 4  # letters; what is left of a password after its decoration must be at least a word
+_SHORTEST_FORM: Final = 3  # characters; the shortest name that is looked for
+_SHORTEST_WORD: Final = 4  # characters; shorter entries of the common list say nothing about a long password
 _LONGEST_UNIT: Final = 6  # characters; a longer unit repeated is refused only if it is itself bad
 _MAX_FORMS: Final = 40  # a bound on the search; no password of people needs more than a dozen
 
@@ -53,7 +54,7 @@ def _weakness(text: str, *, email: str, name: str) -> tuple[str, str] | None:
             "password_contextual",
             "The password is made of your name, your address or this service's name: choose others.",
         )
-    if "fillers" in spellings or any(weak_patterns.is_common(form) for form in forms):
+    if "fillers" in spellings or any(weak_patterns.is_common(form) for form in forms if len(form) >= _SHORTEST_WORD):
         return (
             "password_too_common",
             "The password is among the first an attacker tries: choose several different words.",
@@ -68,7 +69,7 @@ def _forms(plain: str) -> tuple[str, ...]:
         if len(forms) > _MAX_FORMS:
             break
         for simpler in weak_patterns.simplified(form):
-            if len(simpler) >= _SHORTEST_WORD and simpler not in forms:
+            if len(simpler) >= _SHORTEST_FORM and simpler not in forms:
                 forms.append(simpler)
     return tuple(forms)
 

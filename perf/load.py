@@ -69,8 +69,8 @@ class _Run:
 
     def reconnect(self, source: Source) -> None:
         """Replace a connection the server closed, until the run is over or it happened too often."""
-        self.result.reconnects += 1
-        if perf_counter_ns() < self.stop_ns and self.result.reconnects <= MAX_RECONNECTS:
+        if perf_counter_ns() < self.stop_ns and self.result.reconnects < MAX_RECONNECTS:
+            self.result.reconnects += 1
             self.loop.create_task(self.connect(source))
         else:
             self.leave()

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
+from typing import Self
 
 READY_S = 30.0  # start-up deadline: migrations are done before, so only imports and one hash are in it
 STOP_S = 10.0  # a server that has not ended this long after SIGTERM is killed
@@ -100,6 +101,7 @@ class Server:
 
     @property
     def address(self) -> tuple[str, int]:
+        """Where it listens."""
         return "127.0.0.1", self.port
 
     @property
@@ -109,11 +111,12 @@ class Server:
 
     @property
     def pid(self) -> int:
+        """The process id. Raises ``StartError`` before the start."""
         if self._process is None:
             raise StartError("the server has not been started")
         return self._process.pid
 
-    def __enter__(self) -> "Server":
+    def __enter__(self) -> Self:
         with self.log.open("wb") as log:
             self._process = subprocess.Popen(  # its own session: Ctrl-C reaches only the benchmark, which ends it
                 self._arguments,

@@ -34,7 +34,7 @@ def main() -> int:
     encoded = make_password(PASSWORD)
     addresses = (email_of(serial) for serial in range(options.users))
     people = [user_model(email=address, email_key=fold(address), password=encoded) for address in addresses]
-    user_model._default_manager.bulk_create(people, batch_size=500)
+    user_model.objects.bulk_create(people, batch_size=500)
     return 0
 
 

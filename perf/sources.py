@@ -52,9 +52,11 @@ class Constant:
         self._body: bytes | None = None
 
     def next_request(self) -> bytes:
+        """Return the next request; see ``Source``."""
         return self._request
 
     def accept(self, status: int, body: bytes) -> bool:
+        """Check the answer; see ``Source``."""
         if status != OK:
             return False
         if self._body is None:
@@ -72,12 +74,14 @@ class SignIn:
         self._pairs = pairs
 
     def next_request(self) -> bytes | None:
+        """Return the next request; see ``Source``."""
         email = next(self._emails, None)
         if email is None:
             return None
         return post("/api/v1/access/signin", self._host, {"email": email, "password": self._password})
 
     def accept(self, status: int, body: bytes) -> bool:
+        """Check the answer; see ``Source``."""
         if status != OK:
             return False
         pair = _decode(body)
@@ -97,10 +101,12 @@ class SignUp:
         self._email = ""
 
     def next_request(self) -> bytes:
+        """Return the next request; see ``Source``."""
         self._email = f"{self._prefix}{next(self._serials)}@bench.example"
         return post("/api/v1/access/signup", self._host, {"email": self._email, "password": self._password})
 
     def accept(self, status: int, body: bytes) -> bool:
+        """Check the answer; see ``Source``."""
         return status == CREATED and self._email.encode() in body
 
 
@@ -112,9 +118,11 @@ class Refresh:
         self._token = refresh_token
 
     def next_request(self) -> bytes:
+        """Return the next request; see ``Source``."""
         return post("/api/v1/access/refresh", self._host, {"refresh_token": self._token})
 
     def accept(self, status: int, body: bytes) -> bool:
+        """Check the answer; see ``Source``."""
         pair = _decode(body) if status == OK else None
         if pair is None or pair.refresh_token == self._token:
             return False

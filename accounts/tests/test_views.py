@@ -15,11 +15,25 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
 SIGNUP, SIGNIN, ME = "/api/v1/access/signup", "/api/v1/access/signin", "/api/v1/access/me"
 USER_FIELDS = ["id", "email", "name", "is_active", "is_staff", "is_superuser", "email_verified", "roles", "created_at"]
 MASS_ASSIGNMENT = {
-    "is_staff": True, "is_superuser": True, "is_active": False, "id": "00000000-0000-7000-8000-000000000000", "pk": 1,
-    "roles": ["admin"], "groups": [1], "user_permissions": [1], "email_verified": True, "email_verified_at": "2020-01-01T00:00:00Z",
-    "session_epoch": 99, "created_at": "2020-01-01T00:00:00Z", "last_login": "2020-01-01T00:00:00Z", "email_key": "root@example.com",
-    "password_hash": "x", "_state": {}, "__class__": "x", "scope": "admin",
-}  # fmt: skip
+    "is_staff": True,
+    "is_superuser": True,
+    "is_active": False,
+    "id": "00000000-0000-7000-8000-000000000000",
+    "pk": 1,
+    "roles": ["admin"],
+    "groups": [1],
+    "user_permissions": [1],
+    "email_verified": True,
+    "email_verified_at": "2020-01-01T00:00:00Z",
+    "session_epoch": 99,
+    "created_at": "2020-01-01T00:00:00Z",
+    "last_login": "2020-01-01T00:00:00Z",
+    "email_key": "root@example.com",
+    "password_hash": "x",
+    "_state": {},
+    "__class__": "x",
+    "scope": "admin",
+}
 
 
 def _bad_fields(answer: httpx.Response) -> set[str]:
@@ -89,9 +103,7 @@ async def test_own_name_in_the_password_is_found(api: httpx.AsyncClient) -> None
     body = {"email": "liddell@example.com", "password": "liddell18521862", "name": "Alice"}
     answer = await api.post(SIGNUP, json=body)
     assert answer.json()["errors"][0]["code"] == "password_contextual"
-    assert (await api.post(SIGNUP, json=body | {"email": "other@example.com"})).json()["errors"][0]["code"] != (
-        "password_contextual"
-    )
+    assert (await api.post(SIGNUP, json=body | {"email": "other@example.com"})).status_code == 201
 
 
 @pytest.mark.parametrize("email", ["mia@example.com", "MIA@EXAMPLE.COM", " mia@example.com"])
@@ -223,12 +235,7 @@ async def test_deactivation_in_the_database_ends_access(
 ) -> None:
     """A deactivated person's token is refused at once in this process (ASVS 7.4.2)."""
     user = await User.objects.aget(pk=member["id"])
-    header = {
-        "Authorization": (await api.post(SIGNIN, json={"email": user.email, "password": PASSWORD})).json()[
-            "access_token"
-        ]
-    }
-    header = {"Authorization": f"Bearer {header['Authorization']}"}
+    header = await sign_in(user)
     assert (await api.get(ME, headers=header)).status_code == 200
     await User.objects.filter(pk=user.pk).aupdate(is_active=False)
     assert (await api.get(ME, headers=header)).status_code == 401

@@ -41,12 +41,19 @@ def _address(text: str) -> Address | None:
     return getattr(address, "ipv4_mapped", None) or address
 
 
-def _resolve(peer: str, forwarded: str, proxies: tuple[str, ...]) -> str:
-    """Walk X-Forwarded-For from the right while each hop is a trusted proxy."""
+def _is_trusted(peer: str, proxies: tuple[str, ...]) -> bool:
+    """Return whether the peer (empty: on a Unix socket) is a configured proxy."""
     words, networks = _trusted(proxies)
     hop = _address(peer) if peer else None
-    if not (any(hop in network for network in networks) if hop is not None else UNIX_SOCKET in words and not peer):
+    return any(hop in network for network in networks) if hop is not None else UNIX_SOCKET in words and not peer
+
+
+def _resolve(peer: str, forwarded: str, proxies: tuple[str, ...]) -> str:
+    """Walk X-Forwarded-For from the right while each hop is a trusted proxy."""
+    if not _is_trusted(peer, proxies):
         return peer
+    _, networks = _trusted(proxies)
+    hop = _address(peer) if peer else None
     for entry in reversed(forwarded.split(",")):
         previous = _address(entry)
         if previous is None:
@@ -82,3 +89,15 @@ def client_address(source: HttpRequest | Request | dict[str, Any]) -> str:
     if not proxies:
         return peer
     return _resolve(peer, meta.get("HTTP_X_FORWARDED_FOR", ""), tuple(proxies))
+
+
+def with_forwarded_scheme(scope: dict[str, Any]) -> dict[str, Any]:
+    """Return ``scope`` with the scheme the client used, where a configured proxy ended TLS and says so.
+
+    Django's SECURE_PROXY_SSL_HEADER would believe the header from any peer.
+    """
+    client = scope.get("client")
+    if not _is_trusted((client[0] if client else "") or "", tuple(settings.IRONAUTH_TRUSTED_PROXIES)):
+        return scope
+    said = [value for name, value in scope["headers"] if name == b"x-forwarded-proto"]
+    return {**scope, "scheme": "https"} if said == [b"https"] else scope

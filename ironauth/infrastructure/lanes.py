@@ -1,9 +1,11 @@
 """Which handler answers a path: the lean one (API lane) or stock Django (admin lane)."""
 
+from django.conf import settings
 from django.core.handlers.asgi import ASGIHandler
 from django.http.response import HttpResponseBase, StreamingHttpResponse
 
 from ironauth.infrastructure.asgi_types import Application, Receive, Scope, Send
+from ironauth.infrastructure.client_address import with_forwarded_scheme
 from ironauth.infrastructure.request_threads import RequestThreads
 from ironauth.infrastructure.streaming import make_async
 
@@ -30,7 +32,9 @@ class LaneRouter:
         self.admin = admin
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hand the request over unchanged."""
+        """Hand the request over, with the scheme a trusted proxy names."""
+        if settings.IRONAUTH_TRUSTED_PROXIES:
+            scope = with_forwarded_scheme(scope)
         await (self.api if is_api_path(scope) else self.admin)(scope, receive, send)
 
 

@@ -4,7 +4,7 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 from django.test import RequestFactory, override_settings
 
-from ironauth.infrastructure.client_address import client_address
+from ironauth.infrastructure.client_address import client_address, with_forwarded_scheme
 
 PROXIES = ["10.0.0.0/8", "2001:db8::/32", "192.0.2.1"]
 
@@ -50,3 +50,24 @@ def test_a_bad_setting_names_itself() -> None:
     bad = override_settings(IRONAUTH_TRUSTED_PROXIES=["localhost"])
     with bad, pytest.raises(ImproperlyConfigured, match="IRONAUTH_TRUSTED_PROXIES"):
         client_address(RequestFactory().get("/"))
+
+
+@pytest.mark.parametrize(
+    ("peer", "said", "expected"),
+    [
+        ("10.1.1.1", [b"https"], "https"),
+        ("10.1.1.1", [b"http"], "http"),
+        ("10.1.1.1", [b"https", b"http"], "http"),  # two proxies that disagree: believe neither
+        ("10.1.1.1", [], "http"),
+        ("203.0.113.9", [b"https"], "http"),  # not a configured proxy
+    ],
+)
+def test_only_a_configured_proxy_says_that_the_client_used_https(peer: str, said: list[bytes], expected: str) -> None:
+    """X-Forwarded-Proto is believed from a trusted peer only."""
+    scope = {
+        "scheme": "http",
+        "client": (peer, 1),
+        "headers": [(b"x-forwarded-proto", value) for value in said],
+    }
+    with override_settings(IRONAUTH_TRUSTED_PROXIES=PROXIES):
+        assert with_forwarded_scheme(scope)["scheme"] == expected

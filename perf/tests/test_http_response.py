@@ -32,7 +32,7 @@ def test_statuses_without_a_body_end_with_the_head(status: bytes) -> None:
 
 
 def test_a_closing_server_is_noticed() -> None:
-    """ "Connection: close" in any case says that the connection must not be reused."""
+    """Connection: close, in any case, says that the connection must not be reused."""
     response = parse_response(b"HTTP/1.1 503 Busy\r\nConnection: Close\r\nContent-Length: 0\r\n\r\n")
     assert response == Response(503, b"", keep_alive=False)
 

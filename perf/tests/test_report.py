@@ -53,6 +53,14 @@ def test_failed_and_shed_answers_fail_the_run() -> None:
     assert report(bare=rounds(100)).failed == 0
 
 
+def test_a_noisy_machine_is_reported() -> None:
+    """What other processes used is named as soon as it may have changed a rate."""
+    quiet = Round(100.0, 1.0, 2.0, 100, 0, 0, other_cores=0.15)
+    noisy = Round(100.0, 1.0, 2.0, 100, 0, 0, other_cores=0.16)
+    assert "NOT QUIET" not in markdown(report(bare=[quiet]))
+    assert "NOT QUIET" in markdown(report(bare=[quiet, noisy]))
+
+
 def test_results_are_written_by_date(tmp_path: Path) -> None:
     """A run leaves JSON and Markdown named by its date; quick runs stay in the ignored folder."""
     full = save(report(bare=rounds(100)), "table", folder=tmp_path, quick=False)

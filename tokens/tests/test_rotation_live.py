@@ -67,9 +67,7 @@ def test_rotation_needs_no_restart(server: str, signing_key: str, new_email: Cal
     assert statuses == {200}
 
 
-def test_dropped_key_is_refused_within_the_bound(
-    server: str, signing_key: str, new_email: Callable[[], str]
-) -> None:
+def test_dropped_key_is_refused_within_the_bound(server: str, signing_key: str, new_email: Callable[[], str]) -> None:
     """A key dropped elsewhere stops verifying here within the bound, warm tokens too, and sign-in goes on."""
     email = new_email()
     pair = signed_in(server, email)
