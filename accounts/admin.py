@@ -126,6 +126,10 @@ class UserAdmin(DjangoUserAdmin):
         fixed = tuple(super().get_readonly_fields(request, obj))
         return fixed if _rights(request).is_superuser else (*fixed, "is_staff", "is_superuser", "user_permissions")
 
+    def get_inlines(self, request: HttpRequest, obj: User | None) -> list[Any]:
+        """Show what other applications append only once there is a user it can belong to."""
+        return [] if obj is None else list(super().get_inlines(request, obj))
+
     def formfield_for_manytomany(self, db_field: ManyToManyField[Any, Any], request: HttpRequest, **kwargs: Any) -> Any:
         """Offer only the roles whose every permission the caller holds."""
         rights = _rights(request)

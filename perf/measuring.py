@@ -98,7 +98,8 @@ class Bench:
             check=True,
         )
         rate = msgspec.json.decode(done.stdout, type=HashRate)
-        return Round(rate.rate, rate.mean_ms, rate.slowest_ms, round(rate.rate * self.hash_seconds), 0, 0)
+        completed = round(rate.rate * self.hash_seconds)
+        return Round(rate.rate, rate.mean_ms, rate.slowest_ms, completed, 0, 0, server_cpu_us=1_000 * rate.cpu_ms)
 
 
 def _round(result: LoadResult, meters: list[Meter]) -> Round:

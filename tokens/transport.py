@@ -15,9 +15,14 @@ USER_AGENT_CHARACTERS = 255  # what a person needs to recognise a device; the co
 def cookie_response(pair: TokenPair) -> HttpResponse:
     """Return 204 with both cookies, each living as long as the token in it."""
     response = no_content()
+    set_cookies(response, pair)
+    return response
+
+
+def set_cookies(response: HttpResponse, pair: TokenPair) -> None:
+    """Give the browser both cookies along with ``response``."""
     cookies.set_access(response, pair.access_token, pair.expires_in)
     cookies.set_refresh(response, pair.refresh_token, pair.refresh_expires_in)
-    return response
 
 
 def cleared_response() -> HttpResponse:

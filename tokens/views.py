@@ -6,6 +6,7 @@ from urllib.parse import quote
 from django.http import HttpResponse
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
 from rest_framework.permissions import AllowAny, IsAuthenticated
+from rest_framework.response import Response
 
 from accounts.errors import InvalidCredentials
 from ironauth.infrastructure import cookies
@@ -18,7 +19,7 @@ from tokens.credentials import access_credential, require_same_origin
 from tokens.errors import CrossOrigin, InvalidRefreshToken, InvalidToken, SigningKeyMissing, TwoCredentials
 from tokens.inputs import ChangePasswordInput, RefreshTokenInput, SignInForm, SignInInput
 from tokens.outputs import TokenPair
-from tokens.transport import cleared_response, client_info, cookie_response, no_content
+from tokens.transport import cleared_response, client_info, cookie_response, no_content, set_cookies
 
 NO_CONTENT = OpenApiResponse(None, "The same with the cookie transport: both cookies are set.")
 CLEARED = OpenApiResponse(None, "The session is over; both cookies are cleared.")
@@ -202,14 +203,13 @@ class PasswordView(AsyncAPIView):
         request=ChangePasswordInput,
         responses={
             200: TokenPair,
-            204: NO_CONTENT,
             401: InvalidCredentials,
             403: CrossOrigin,
             503: SigningKeyMissing,
         },
     )
-    async def post(self, request: ApiRequest) -> TokenPair | HttpResponse:
-        """Set the new password; the caller gets a new session, by cookies if the request came with the cookie."""
+    async def post(self, request: ApiRequest) -> Response:
+        """Set the new password; the caller gets a new session, in cookies too if the request came with the cookie."""
         data = await self.validated(request, ChangePasswordInput)
         pair = await services.change_password(
             principal=request.auth,
@@ -217,8 +217,11 @@ class PasswordView(AsyncAPIView):
             new_password=data["new_password"],
             client=client_info(request._request),  # noqa: SLF001 - Django's request
         )
+        response = Response(pair)
         credential = access_credential(request._request)  # noqa: SLF001 - Django's request
-        return cookie_response(pair) if credential is not None and credential.from_cookie else pair
+        if credential is not None and credential.from_cookie:
+            set_cookies(response, pair)
+        return response
 
 
 def _refresh_cookie(request: ApiRequest) -> str | None:

@@ -7,7 +7,6 @@ from typing import Any
 import httpx
 import pytest
 from django.contrib.auth.models import Group, Permission
-from django.core.management import call_command
 
 from accounts.models import User
 
@@ -15,12 +14,6 @@ PASSWORD = "violet otter rides 9 trams"
 
 MakeUser = Callable[..., User]
 SignIn = Callable[[User], Awaitable[dict[str, str]]]
-
-
-@pytest.fixture
-def signing_key(transactional_db: None) -> None:
-    """Make the key access tokens are signed with, as an operator does."""
-    call_command("create_signing_key", verbosity=0)
 
 
 @pytest.fixture
@@ -60,7 +53,7 @@ def make_user(permission: Callable[[str], Permission]) -> MakeUser:
 
 
 @pytest.fixture
-def sign_in(api: httpx.AsyncClient, signing_key: None) -> SignIn:
+def sign_in(api: httpx.AsyncClient, signing_key: str) -> SignIn:
     """Give a way in: it returns the request header that presents a user's access token."""
 
     async def enter(user: User) -> dict[str, str]:

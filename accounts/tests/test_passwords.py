@@ -227,6 +227,16 @@ def test_1024_code_points_are_hashed_and_1025_are_not(argon2_runs: list[str]) ->
     assert time.monotonic() - began < 1
 
 
+@given(
+    st.from_regex(
+        r"argon2\$(pepper=[a-z0-9]{0,20}\$)?argon2(id|i|d|x)\$[v=169]{0,5}\$[mtp=,0-9]{0,24}\$[A-Za-z0-9+/=$]{0,60}"
+    )
+)
+def test_any_stored_text_is_an_answer(encoded: str) -> None:
+    """Whatever a row holds in place of a hash, the password is wrong and nothing fails."""
+    assert passwords.verify_blocking(PASSWORD, encoded) == WRONG
+
+
 @pytest.mark.parametrize("kind", ["unknown", "wrong", "unusable", "garbage", "empty", "other algorithm", "too long"])
 async def test_every_refusal_costs_exactly_one_run(kind: str, argon2_runs: list[str]) -> None:
     """Whatever the reason of a refusal, Argon2 runs once, on the pool, in one job."""

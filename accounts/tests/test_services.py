@@ -1,6 +1,7 @@
 """What people do with their own account, below HTTP."""
 
 import asyncio
+import random
 import statistics
 import time
 import uuid
@@ -94,19 +95,20 @@ async def test_every_refused_sign_in_is_the_same(kind: str, user: User) -> None:
 
 
 async def test_refusals_take_the_same_time(user: User, make_user: MakeUser, settings: Settings) -> None:
-    """Interleaved unknown, wrong and inactive sign-ins have medians within a tenth of each other."""
+    """In shuffled order, unknown, wrong and inactive sign-ins take the same time: no class skips or repeats a hash."""
     settings.IRONAUTH_ARGON2_MEMORY_KIB = 8_192
     await sync_to_async(make_user)(email="known@example.com")
     await sync_to_async(make_user)(email="inactive@example.com", is_active=False)
     times: dict[str, list[float]] = {"unknown": [], "known": [], "inactive": []}
     for _ in range(60):
-        for who, taken in times.items():
+        for who in random.sample(list(times), k=3):
             began = time.perf_counter()
             with pytest.raises(InvalidCredentials):
                 await services.authenticate(email=f"{who}@example.com", password="wrong password, all of them")
-            taken.append(time.perf_counter() - began)
+            times[who].append(time.perf_counter() - began)
     medians = [statistics.median(taken) for taken in times.values()]
-    assert max(medians) < 1.1 * min(medians), medians
+    # A run more or less would be a factor of two; a machine that does other things moves a median by a tenth.
+    assert max(medians) < 1.4 * min(medians), medians
 
 
 async def test_outdated_hash_is_upgraded_at_sign_in(user: User, settings: Settings) -> None:

@@ -39,6 +39,11 @@ def _load_fixture(user: User, _: Group) -> None:
         loaded.save()
 
 
+def _rename_through_role(user: User, role: Group) -> None:
+    user.groups.add(role)
+    role.user_set.update(name="New")
+
+
 ROUTES: dict[str, Callable[[User, Group], Any]] = {
     "name": _save(name="New"),
     "email": _save(email="new@example.com"),
@@ -49,7 +54,7 @@ ROUTES: dict[str, Callable[[User, Group], Any]] = {
     "verified": _save(email_verified_at=clock.now()),
     "one field": lambda user, _: user.save(update_fields=["is_staff"]),
     "queryset": lambda user, _: User.objects.filter(pk=user.pk).update(is_staff=True),
-    "related queryset": lambda user, role: (user.groups.add(role), role.user_set.update(name="New")),
+    "related queryset": _rename_through_role,
     "groups.add": lambda user, role: user.groups.add(role),
     "groups.set": lambda user, role: user.groups.set([role]),
     "user_set.add": lambda user, role: role.user_set.add(user),

@@ -12,7 +12,7 @@ import pytest
 from pytest_django import Settings
 
 from ironauth.infrastructure.errors import Overloaded
-from ironauth.infrastructure.hash_pool import NICE, HashPool, hash_pool
+from ironauth.infrastructure.hash_pool import NICE, HashPool, _give_way, hash_pool
 
 
 @pytest.fixture
@@ -166,17 +166,22 @@ async def test_one_slow_run_does_not_shut_the_pool(make: Callable[..., HashPool]
 
 
 async def test_throughput_is_that_of_bare_threads(make: Callable[..., HashPool]) -> None:
-    """Two hundred 5 ms jobs on two threads take at most 1/0.95 of what two bare threads need (best of three)."""
+    """Jobs as long as a real hash take on two threads at most 1/0.95 of what two bare threads need (best of three).
+
+    67 ms is the fastest real hash measured (design §2). The bare threads have the pool's low priority too: what is
+    measured is the pool's cost, not other programs' load.
+    """
 
     def job() -> None:
-        time.sleep(0.005)
+        time.sleep(0.067)
 
     def bare() -> float:
         work: queue.SimpleQueue[None] = queue.SimpleQueue()
-        for _ in range(200):
+        for _ in range(20):
             work.put(None)
 
         def loop() -> None:
+            _give_way()
             while not work.empty():
                 work.get()
                 job()
@@ -191,13 +196,13 @@ async def test_throughput_is_that_of_bare_threads(make: Callable[..., HashPool])
 
     async def pooled(pool: HashPool) -> float:
         began = time.perf_counter()
-        await asyncio.gather(*(pool.run(job) for _ in range(200)))
+        await asyncio.gather(*(pool.run(job) for _ in range(20)))
         return time.perf_counter() - began
 
     pool = make(2, 30)
     await pool.run(job)
     pairs = [(await asyncio.to_thread(bare), await pooled(pool)) for _ in range(3)]
-    assert min(pooled / bare for bare, pooled in pairs) <= 1 / 0.95
+    assert min(pooled for _, pooled in pairs) <= min(bare for bare, _ in pairs) / 0.95
 
 
 def test_the_shared_pool_follows_the_settings(settings: Settings) -> None:

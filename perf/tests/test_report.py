@@ -61,6 +61,14 @@ def test_a_noisy_machine_is_reported() -> None:
     assert "NOT QUIET" in markdown(report(bare=[quiet, noisy]))
 
 
+def test_shares_of_cpu_time_stand_beside_the_rates() -> None:
+    """The ratio by CPU time is given where both sides were measured, and left out where one was not."""
+    bare = Round(100.0, 1.0, 2.0, 100, 0, 0, server_cpu_us=25.0)
+    me = Round(20.0, 1.0, 2.0, 20, 0, 0, server_cpu_us=100.0)
+    assert "the bare callable of warm /me: 25.0%" in markdown(report(bare=[bare], me=[me]))
+    assert "CPU time:" not in markdown(report(bare=[bare], ping=[me]))
+
+
 def test_results_are_written_by_date(tmp_path: Path) -> None:
     """A run leaves JSON and Markdown named by its date; quick runs stay in the ignored folder."""
     full = save(report(bare=rounds(100)), "table", folder=tmp_path, quick=False)
