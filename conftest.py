@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -36,10 +36,20 @@ _servers = ExitStack()
 def pytest_configure(config: pytest.Config) -> None:
     """Start the private servers before the first connection, when the run is on Postgres and Redis."""
     config.addinivalue_line("markers", "storage: depends on storage; also runs on Postgres and Redis")
+    config.addinivalue_line("markers", "only_sqlite: about SQLite; not part of the run on Postgres and Redis")
+    config.addinivalue_line("markers", "only_postgres: about Postgres or Redis; part of that run alone")
     settings_test.RUN_FOLDER.chmod(0o711)
     if settings_test.STORAGE == "postgres":
         _servers.enter_context(PrivatePostgres(settings_test.RUN_FOLDER / "postgres", settings_test.POSTGRES_PORT))
         _servers.enter_context(PrivateRedis(settings_test.RUN_FOLDER / "redis", settings_test.REDIS_PORT))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the tests about the other storage: they belong to the other run, where nothing is skipped."""
+    other = "only_sqlite" if settings_test.STORAGE == "postgres" else "only_postgres"
+    left_out = [item for item in items if item.get_closest_marker(other)]
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = [item for item in items if item not in left_out]
 
 
 def pytest_unconfigure() -> None:
@@ -50,7 +60,7 @@ def pytest_unconfigure() -> None:
 
 @pytest.fixture(scope="session")
 def django_db_setup(
-    django_db_setup: None,  # noqa: ARG001 - pytest-django's own, extended
+    django_db_setup: None,
     django_db_blocker: pytest_django.DjangoDbBlocker,
 ) -> Iterator[None]:
     """End every other connection before pytest-django drops the test database: pools', and async tests' own."""
@@ -85,7 +95,7 @@ def signing_key(transactional_db: None) -> str:
 @pytest.fixture
 async def api() -> AsyncIterator[httpx.AsyncClient]:
     """A client that speaks to the whole ASGI application in this process: guard, lanes, views."""
-    transport = httpx.ASGITransport(app=application, raise_app_exceptions=False)
+    transport = httpx.ASGITransport(app=cast("Any", application), raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://testserver") as client:
         yield client
 
@@ -97,7 +107,7 @@ def new_email() -> Callable[[], str]:
 
 
 @pytest.fixture
-async def member(api: httpx.AsyncClient, new_email: Callable[[], str], signing_key: str) -> dict[str, Any]:  # noqa: ARG001
+async def member(api: httpx.AsyncClient, new_email: Callable[[], str], signing_key: str) -> dict[str, Any]:
     """A person who has signed up: the User answer and, under ``password``, the password."""
     email = new_email()
     answer = await api.post("/api/v1/access/signup", json={"email": email, "password": PASSWORD, "name": "Mia"})
@@ -108,9 +118,7 @@ async def member(api: httpx.AsyncClient, new_email: Callable[[], str], signing_k
 @pytest.fixture
 async def pair(api: httpx.AsyncClient, member: dict[str, Any]) -> dict[str, Any]:
     """The TokenPair of ``member`` after a sign-in."""
-    answer = await api.post(
-        "/api/v1/access/signin", json={"email": member["email"], "password": member["password"]}
-    )
+    answer = await api.post("/api/v1/access/signin", json={"email": member["email"], "password": member["password"]})
     assert answer.status_code == 200, answer.text
     return dict(answer.json())
 
@@ -124,7 +132,7 @@ ServeProcess = Callable[..., str]
 
 
 @pytest.fixture
-def serve_process(transactional_db: None, tmp_path: Path) -> Iterator[ServeProcess]:  # noqa: ARG001
+def serve_process(transactional_db: None, tmp_path: Path) -> Iterator[ServeProcess]:
     """A factory of real ``manage.py serve`` processes on the test storage; returns each one's base URL."""
     running: list[subprocess.Popen[bytes]] = []
 

@@ -18,7 +18,7 @@ class StaffPermission(BasePermission):
 
     needed: ClassVar[dict[str, str]]
 
-    async def has_permission(self, request: Request, view: APIView) -> bool:  # type: ignore[override]
+    async def has_permission(self, request: Request, view: APIView) -> bool:  # type: ignore[override] # awaited by AsyncAPIView
         """Tell whether the caller may use this method; one read on the database pool.
 
         Raises ``PermissionDenied`` naming the missing right, ``NotAuthenticated`` when the account is gone.

@@ -1,7 +1,8 @@
 """Plain async views that only answer GET and HEAD: where DRF's request would cost more than the answer."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from functools import wraps
+from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 
@@ -11,8 +12,8 @@ ALLOWED = "GET, HEAD, OPTIONS"
 
 
 def read_only(
-    view: Callable[[HttpRequest], Awaitable[HttpResponse]],
-) -> Callable[[HttpRequest], Awaitable[HttpResponse]]:
+    view: Callable[[HttpRequest], Coroutine[Any, Any, HttpResponse]],
+) -> Callable[[HttpRequest], Coroutine[Any, Any, HttpResponse]]:
     """Answer GET and HEAD with ``view``, OPTIONS with 204, and the rest with 405; each of these names what is allowed.
 
     Django's ``require_safe`` would answer 405 without the problem document that the contract asks for.

@@ -20,7 +20,7 @@ from ironauth.infrastructure.configuration import (
     required_secret,
     sqlite_options,
 )
-from ironauth.openapi_settings import SPECTACULAR_SETTINGS as SPECTACULAR_SETTINGS  # a setting, read by drf-spectacular
+from ironauth.openapi_settings import SPECTACULAR_SETTINGS  # noqa: F401 - a setting, read by drf-spectacular
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 env = environ.Env()
@@ -108,8 +108,16 @@ DATABASES["default"].update(CONN_MAX_AGE=None, CONN_HEALTH_CHECKS=False, ATOMIC_
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     DATABASES["default"]["OPTIONS"] = sqlite_options(IRONAUTH_DATABASE_TIMEOUT_S)
 else:
-    # libpq's own floor for connect_timeout is 2 s; the pool's own time limit is what a request sees.
-    DATABASES["default"].setdefault("OPTIONS", {}).setdefault("connect_timeout", 2)
+    # libpq's own floor for connect_timeout is 2 s; the pool's own time limit is what a request sees. A server that
+    # vanished without a word is noticed by the kernel after 5 s, so that its pool threads come back.
+    DATABASES["default"]["OPTIONS"] = {
+        "connect_timeout": 2,
+        "tcp_user_timeout": 5_000,  # milliseconds
+        "keepalives_idle": 5,
+        "keepalives_interval": 1,
+        "keepalives_count": 3,
+        **DATABASES["default"].get("OPTIONS", {}),
+    }
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 REDIS_URL = env.str("REDIS_URL", default="")
@@ -122,8 +130,12 @@ CACHES = {
         "KEY_PREFIX": "ironauth",
     },
     "cachalot": (
-        {"BACKEND": "django_redis.cache.RedisCache", "LOCATION": REDIS_URL, "KEY_PREFIX": "ironauth-cachalot",
-         "OPTIONS": {"IGNORE_EXCEPTIONS": True, "SOCKET_CONNECT_TIMEOUT": 0.25, "SOCKET_TIMEOUT": 0.25}}
+        {
+            "BACKEND": "django_redis.cache.RedisCache",
+            "LOCATION": REDIS_URL,
+            "KEY_PREFIX": "ironauth-cachalot",
+            "OPTIONS": {"IGNORE_EXCEPTIONS": True, "SOCKET_CONNECT_TIMEOUT": 0.25, "SOCKET_TIMEOUT": 0.25},
+        }
         if REDIS_URL
         else {"BACKEND": "django.core.cache.backends.dummy.DummyCache"}
     ),

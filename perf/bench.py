@@ -167,8 +167,12 @@ def _say(line: str) -> None:
 
 
 def _terminated(_number: int, _frame: object) -> None:
-    """Leave by the same way as Ctrl-C, so that the servers are ended."""
-    raise KeyboardInterrupt
+    """Leave by the same way as Ctrl-C, so that the servers are ended.
+
+    Raised as a signal: an exception from here would be swallowed by a callback of a running event loop, while
+    asyncio.Runner has its own handler for SIGINT, which cancels what runs.
+    """
+    signal.raise_signal(signal.SIGINT)
 
 
 if __name__ == "__main__":

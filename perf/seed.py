@@ -25,10 +25,10 @@ def main() -> int:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "ironauth.settings")
     django.setup()
     # Django's models can only be imported after django.setup().
-    from django.contrib.auth import get_user_model  # noqa: PLC0415
-    from django.contrib.auth.hashers import make_password  # noqa: PLC0415
+    from django.contrib.auth import get_user_model  # noqa: PLC0415 - needs django.setup()
+    from django.contrib.auth.hashers import make_password  # noqa: PLC0415 - needs django.setup()
 
-    from accounts.emails import fold  # noqa: PLC0415
+    from accounts.emails import fold  # noqa: PLC0415 - needs django.setup()
 
     user_model = get_user_model()
     encoded = make_password(PASSWORD)

@@ -170,7 +170,7 @@ def _declared_length(values: list[bytes]) -> int:
     """Return Content-Length; RFC 9110 §8.6: digits only, and repeated values must agree."""
     value = values[0]
     # 19 digits are more than any body; int() of a longer text is what must not happen.
-    if any(other != value for other in values) or not value.isdigit() or len(value) > 19:  # noqa: PLR2004
+    if any(other != value for other in values) or not value.isdigit() or len(value) > 19:  # noqa: PLR2004 - digits of 2**63
         raise Refusal(400, "bad_content_length", "Content-Length must be one whole number of bytes.")
     return int(value)
 

@@ -156,8 +156,10 @@ class InvalidationFeed:
             return
         with self._own_lock:
             self._own.update(row_id for row_id, _ in ids)
-        with suppress(RuntimeError):  # the loop was closed: nobody is left to tell
+        try:
             loop.call_soon_threadsafe(self._call, tags)
+        except RuntimeError:  # the loop was closed before the feed was stopped
+            self._call(tags)
 
     async def _poll_forever(self) -> None:
         while True:

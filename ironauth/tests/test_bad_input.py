@@ -59,15 +59,15 @@ async def test_malformed_bodies_are_refused(api: httpx.AsyncClient, path: str, n
 
 async def test_every_bad_field_is_named_at_once(api: httpx.AsyncClient) -> None:
     """A sign-up with a bad e-mail, password and name names all three."""
-    answer = await api.post(
-        "/api/v1/access/signup", json={"email": "nobody", "password": "short", "name": "x" * 1_000}
-    )
+    answer = await api.post("/api/v1/access/signup", json={"email": "nobody", "password": "short", "name": "x" * 1_000})
     problem = assert_problem(answer, 400)
     assert {error["field"] for error in problem["errors"]} == {"email", "password", "name"}
     assert all(error["code"] and error["message"] for error in problem["errors"])
 
 
-@pytest.mark.parametrize("kind", ["text/plain", "application/xml", "multipart/form-data", "application/x-www-form-urlencoded"])
+@pytest.mark.parametrize(
+    "kind", ["text/plain", "application/xml", "multipart/form-data", "application/x-www-form-urlencoded"]
+)
 async def test_unsupported_media_types_are_415(api: httpx.AsyncClient, kind: str) -> None:
     """Sign-up takes JSON only."""
     answer = await api.post("/api/v1/access/signup", content=b"email=a", headers={"Content-Type": kind})
@@ -121,7 +121,7 @@ async def test_passwords_over_the_limit_are_refused_before_hashing(api: httpx.As
 )
 async def test_malformed_authorization_headers_never_pass(api: httpx.AsyncClient, header: str) -> None:
     """A malformed Authorization header is 400 or 401 with a Bearer challenge."""
-    answer = await api.get("/api/v1/access/me", headers={"Authorization": header.encode("latin-1")})
+    answer = await api.get("/api/v1/access/me", headers={b"Authorization": header.encode("latin-1")})
     assert_problem(answer, 400, 401)
     assert answer.headers["www-authenticate"].startswith("Bearer")
 

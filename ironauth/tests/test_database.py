@@ -22,8 +22,8 @@ from ironauth.infrastructure.errors import Unavailable
 from ironauth.infrastructure.models import Invalidation
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
-only_postgres = pytest.mark.skipif(settings_test.STORAGE != "postgres", reason="about PostgreSQL")
-only_sqlite = pytest.mark.skipif(settings_test.STORAGE != "sqlite", reason="about SQLite")
+only_postgres = pytest.mark.only_postgres
+only_sqlite = pytest.mark.only_sqlite
 
 
 @pytest.fixture

@@ -16,9 +16,7 @@ from ironauth import settings_test
 from ironauth.infrastructure.database import database
 from ironauth.tests.services import PrivatePostgres, PrivateRedis, storage_binaries_missing
 
-if settings_test.STORAGE != "postgres":
-    pytest.skip("faults of Postgres and Redis are tested in the run on Postgres and Redis", allow_module_level=True)
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage, pytest.mark.only_postgres]
 
 #: Seconds within which a lost database is reported (issue: 503 within 2 s), plus the client's own slack.
 REPORTED_S = 2.5
@@ -74,9 +72,7 @@ async def test_redis_lost_is_never_an_error(
         assert await me(http, workers[0], other) == 200
 
 
-async def test_postgres_lost_is_503_and_recovers(
-    serve_process: ServeProcess, signing_key: str, tmp_path: Path
-) -> None:
+async def test_postgres_lost_is_503_and_recovers(serve_process: ServeProcess, signing_key: str, tmp_path: Path) -> None:
     """Without Postgres sign-in and refresh are 503 with Retry-After in 2 s; JWKS and ping serve; it recovers alone."""
     own = PrivatePostgres(tmp_path / "pg", settings_test._free_port())
     with own:

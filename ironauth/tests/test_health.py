@@ -12,7 +12,6 @@ import pytest
 from django.conf import LazySettings, settings
 from django.db import connection
 
-from ironauth import settings_test
 from ironauth.infrastructure.database import database
 from ironauth.infrastructure.hash_pool import hash_pool
 from ironauth.version import VERSION
@@ -117,7 +116,7 @@ async def test_a_lost_redis_is_degraded(api: httpx.AsyncClient, settings: LazySe
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.skipif(settings_test.STORAGE == "postgres", reason="holds SQLite's readers busy; see the fault tests")
+@pytest.mark.only_sqlite
 async def test_a_hanging_database_is_unavailable_in_time(api: httpx.AsyncClient) -> None:
     """When no database thread comes free the report is 503 within 2 s, and well again afterwards."""
     release = threading.Event()

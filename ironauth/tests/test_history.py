@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterator
 import pytest
 from django.db import connection, transaction
 
-from ironauth import settings_test
 from ironauth.infrastructure import history as module
 from ironauth.infrastructure.history import GAP_MIN_S, History, Page, read_page
 from ironauth.infrastructure.models import Invalidation
 
 storage = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
-only_postgres = pytest.mark.skipif(settings_test.STORAGE != "postgres", reason="about PostgreSQL")
+only_postgres = pytest.mark.only_postgres
 
 
 def page(*ids: int, newest: int = 0, restarted: bool = False, ended: int = 0, fence: int = 0) -> Page:

@@ -230,11 +230,11 @@ async def test_subscribers_hear_of_their_tag(feed: InvalidationFeed) -> None:
     assert heard == [asyncio.get_running_loop()] * 2
     await feed.stop()
     await database().write(lambda: invalidate("other"))
-    feed._callbacks.clear()
+    del feed._callbacks["test-keys"]
     feed.subscribe("test-keys", lambda: heard.append("thread"))
     await database().write(invalidate, "test-keys")
     assert heard[2:] == ["thread"]
-    feed._callbacks.clear()
+    del feed._callbacks["test-keys"]
 
 
 # ---------------------------------------------------------------- with Redis

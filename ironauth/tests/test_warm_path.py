@@ -71,9 +71,7 @@ async def test_the_count_is_able_to_see_a_cold_request(
     assert counts["hops"] > 0
 
 
-async def test_threads_and_connections_do_not_grow_with_requests(
-    api: httpx.AsyncClient, pair: dict[str, Any]
-) -> None:
+async def test_threads_and_connections_do_not_grow_with_requests(api: httpx.AsyncClient, pair: dict[str, Any]) -> None:
     """Three hundred mixed requests start no more threads than the pools' own, and open no more connections."""
     opened: list[object] = []
 

@@ -134,7 +134,8 @@ async def test_the_ramp_is_not_measured() -> None:
             observe=lambda: seen.append(loop.time() - began),
         )
     assert result.failures == {"unexpected answer, status 500": 1}
-    assert [round(moment, 1) for moment in seen] == [0.1, 0.2]
+    assert 0.1 <= seen[0] < seen[1]
+    assert seen[1] >= 0.2
     assert 0 < len(result.latencies_ns) < 100  # one answer takes at least 1 ms
 
 

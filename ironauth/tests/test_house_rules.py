@@ -1,0 +1,64 @@
+"""Rules of the house that no linter knows: sentences for tests, small modules, reasons for suppressions."""
+
+import ast
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+
+ROOT = Path(settings.BASE_DIR)
+#: Lines; a module that outgrew it holds more than one idea (design, rule 2).
+MODULE_LIMIT = 300
+SUPPRESSION = re.compile(r"#\s*(noqa\b|type:\s*ignore)(?P<rest>.*)")
+
+
+def python_files() -> list[Path]:
+    """Return every Python file of the project except migrations."""
+    listed = subprocess.run(
+        ["git", "ls-files", "*.py"], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout.splitlines()
+    return [ROOT / name for name in listed if "/migrations/" not in name and (ROOT / name).exists()]
+
+
+def test_every_test_says_in_a_sentence_what_must_hold() -> None:
+    """Each test function has a docstring that ends like a sentence."""
+    missing = [
+        f"{file.relative_to(ROOT)}: {node.name}"
+        for file in python_files()
+        if file.name.startswith("test_")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_")
+        if not (ast.get_docstring(node) or "").split("\n\n")[0].rstrip().endswith(".")
+    ]
+    assert not missing
+
+
+def test_modules_hold_one_idea() -> None:
+    """No module of the product is longer than 300 lines."""
+    lengths = {
+        str(file.relative_to(ROOT)): len(file.read_text().splitlines())
+        for file in python_files()
+        if "tests" not in file.parts
+    }
+    assert not {name: lines for name, lines in lengths.items() if lines > MODULE_LIMIT}
+
+
+def test_every_suppression_has_its_code_and_its_reason() -> None:
+    """A suppression in the product names its code and says why, on its own line."""
+    bare = []
+    for file in python_files():
+        if "tests" in file.parts:
+            continue
+        for number, line in enumerate(file.read_text().splitlines(), start=1):
+            match = SUPPRESSION.search(line)
+            if match and not re.search(r"([A-Z]+[0-9]+|\[[a-z-]+(, [a-z-]+)*\]).*( - | # )\S+", match["rest"]):
+                bare.append(f"{file.relative_to(ROOT)}:{number}")
+    assert not bare
+
+
+@pytest.mark.parametrize("name", ["helpers", "utils", "common", "misc"])
+def test_no_module_is_named_after_nothing(name: str) -> None:
+    """A file's name says its role."""
+    assert not [file for file in python_files() if name in file.stem.split("_")]
