@@ -142,7 +142,8 @@ CACHES = {
 }
 # Never users, sessions, keys or anything an authentication decision depends on: invalidation can stop silently
 # (django-cachalot#269). Without Redis it is off: in-process copies do not see other processes' writes (#46).
-CACHALOT_ENABLED = bool(REDIS_URL)
+# Nothing here writes these tables by raw SQL; looking for it costs a regular expression for every statement.
+CACHALOT_INVALIDATE_RAW = False
 CACHALOT_CACHE = "cachalot"
 CACHALOT_ONLY_CACHABLE_TABLES = ("auth_group", "auth_permission", "auth_group_permissions", "django_content_type")
 
@@ -162,8 +163,9 @@ INSTALLED_APPS = [
     "adrf",
     "drf_spectacular",
     "drf_spectacular_sidecar",
-    "cachalot",
 ]
+if REDIS_URL:  # merely installed, it costs every query a few microseconds
+    INSTALLED_APPS.append("cachalot")
 ROOT_URLCONF = "ironauth.urls"
 ASGI_APPLICATION = "ironauth.asgi.application"
 # The admin lane; the API lane has its own short, natively async list.
