@@ -1,5 +1,6 @@
 """Fixtures every app's tests share: private servers, a client on the real ASGI application, a signed-in person."""
 
+import inspect
 import os
 import shutil
 import subprocess
@@ -14,6 +15,7 @@ from typing import Any, cast
 import httpx
 import pytest
 import pytest_django
+from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.core.management import call_command
 from django.db import connection, connections
@@ -50,6 +52,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out = [item for item in items if item.get_closest_marker(other)]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if item not in left_out]
+    for item in items:
+        if isinstance(item, pytest.Function) and inspect.iscoroutinefunction(item.function):
+            item.fixturenames.insert(0, "own_connection_closed")
 
 
 def pytest_unconfigure() -> None:
@@ -72,6 +77,13 @@ def django_db_setup(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
                 " WHERE datname = current_database() AND pid <> pg_backend_pid()"
             )
+
+
+@pytest.fixture
+async def own_connection_closed() -> AsyncIterator[None]:
+    """Close what an async test opened by itself: each event loop has a thread, hence a connection, of its own."""
+    yield
+    await sync_to_async(connections.close_all)()
 
 
 @pytest.fixture(autouse=True)
