@@ -33,6 +33,13 @@ class Account(msgspec.Struct, frozen=True):
     user: UserOut
 
 
+class Authenticated(msgspec.Struct, frozen=True):
+    """Whose password was right, and the epoch it was right under; an account can change while a password is hashed."""
+
+    id: uuid.UUID
+    session_epoch: int
+
+
 class UserPage(msgspec.Struct, frozen=True):
     """One page of users; ``next`` and ``previous`` are addresses, null at the ends."""
 

@@ -6,7 +6,7 @@ from django.db import IntegrityError
 
 from accounts import emails, passwords, units
 from accounts.errors import EmailTaken, InvalidCredentials
-from accounts.outputs import Account, UserOut
+from accounts.outputs import Account, Authenticated, UserOut
 from accounts.password_policy import policy_errors
 from accounts.units import Credentials, account_snapshot
 from ironauth.infrastructure.database import database
@@ -43,8 +43,8 @@ async def sign_up(*, email: str, password: str, name: str = "") -> UserOut:
     return user
 
 
-async def authenticate(*, email: str, password: str) -> Account:
-    """Return the account of this address if the password is right and the account active.
+async def authenticate(*, email: str, password: str) -> Authenticated:
+    """Return whose address and password these are, if the account is active.
 
     Unknown, wrong, inactive, unusable and overlong all cost one query and one Argon2 run and raise the same
     ``InvalidCredentials``. Upgrades an outdated hash on the way; that upgrade never fails the sign-in.
@@ -56,10 +56,7 @@ async def authenticate(*, email: str, password: str) -> Account:
         raise InvalidCredentials
     if verdict.needs_rehash:
         await _upgrade(found, password)
-    account = await database().read(account_snapshot, found.id)
-    if account is None or not account.user.is_active:  # deleted or deactivated while the hash ran
-        raise InvalidCredentials
-    return account
+    return Authenticated(found.id, found.session_epoch)
 
 
 async def get_profile(*, user_id: uuid.UUID) -> UserOut:

@@ -23,6 +23,7 @@ class Credentials(NamedTuple):
     is_active: bool
     email: str
     name: str
+    session_epoch: int
 
 
 def email_is_taken(key: str) -> bool:
@@ -42,8 +43,10 @@ def credentials_of_id(user_id: uuid.UUID) -> Credentials | None:
 
 def _credentials(**lookup: object) -> Credentials | None:
     """Return the credentials of the row ``lookup`` names."""
-    row = User.objects.filter(**lookup).values_list("id", "password", "is_active", "email", "name").first()
-    return Credentials(*row) if row else None
+    rows = User.objects.filter(**lookup).values_list("id", "password", "is_active", "email", "name", "session_epoch")
+    for row in rows:  # one at most, by a unique column: first() would compile an ORDER BY for nothing
+        return Credentials(*row)
+    return None
 
 
 def account_snapshot(user_id: uuid.UUID) -> Account | None:
@@ -51,8 +54,11 @@ def account_snapshot(user_id: uuid.UUID) -> Account | None:
 
     Says nothing about whether the account may be used: look at ``user.is_active`` and ``session_epoch``.
     """
-    user = User.objects.filter(pk=user_id).first()
-    return account(user, role_names(user)) if user else None
+    try:
+        user = User.objects.get(pk=user_id)
+    except User.DoesNotExist:
+        return None
+    return account(user, role_names(user))
 
 
 def role_names(user: User) -> tuple[str, ...]:

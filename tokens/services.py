@@ -34,12 +34,11 @@ async def sign_in(*, email: str, password: str, client: ClientInfo) -> TokenPair
     full, ``SigningKeyMissing`` (503) before any hashing when no token could be signed.
     """
     key = await key_store().signing()
-    account = await accounts.authenticate(email=email, password=password)
-    try:
-        grant = await database().write(sessions.open_session, account=account, client=client)
-    except IntegrityError as error:  # deleted between the password check and now
-        raise InvalidCredentials from error
-    log.info("signed_in", user_id=str(account.id), session_id=str(grant.session_id))
+    who = await accounts.authenticate(email=email, password=password)
+    grant = await database().write(sessions.open_authenticated, who=who, client=client)
+    if grant is None:
+        raise InvalidCredentials
+    log.info("signed_in", user_id=str(who.id), session_id=str(grant.session_id))
     return _pair(grant, key)
 
 

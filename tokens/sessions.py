@@ -12,7 +12,7 @@ from uuid import UUID
 
 from django.conf import settings
 
-from accounts.outputs import Account
+from accounts.outputs import Account, Authenticated
 from accounts.services import account_snapshot
 from ironauth.infrastructure import clock
 from ironauth.infrastructure.invalidation import invalidate, sid_tag
@@ -95,17 +95,36 @@ def open_session(*, account: Account, client: ClientInfo, scope: str = FIRST_PAR
     return _grant(session, account, generation=0)
 
 
+def open_authenticated(*, who: Authenticated, client: ClientInfo) -> Grant | None:
+    """Store a new session for a person whose password was just right. 3 queries.
+
+    None when the person was deleted or deactivated, or the password changed, while it was being hashed.
+    """
+    account = account_snapshot(who.id)
+    if account is None or not account.user.is_active or account.session_epoch != who.session_epoch:
+        return None
+    return open_session(account=account, client=client)
+
+
 def rotate(*, parsed: ParsedRefreshToken, client_id: str = FIRST_PARTY_CLIENT) -> Rotation:
     """Exchange a refresh token: advance the session by one generation, or say why not.
 
     4 queries (session, user, roles, update); one more when another refresh of the same token won the race.
     """
-    session = Session.objects.filter(pk=parsed.session_id).first()
+    session = _found(parsed.session_id)
     rotation = _rotate(session, parsed, client_id)
     if rotation is None:  # lost the race between SELECT and UPDATE: what the winner wrote decides
-        session = Session.objects.filter(pk=parsed.session_id).first()
+        session = _found(parsed.session_id)
         rotation = _rotate(session, parsed, client_id) or Rotation(Outcome.REVOKED)
     return rotation
+
+
+def _found(session_id: UUID) -> Session | None:
+    """Return the session, if there is one. 1 query; first() would compile an ORDER BY for nothing."""
+    try:
+        return Session.objects.get(pk=session_id)
+    except Session.DoesNotExist:
+        return None
 
 
 def _rotate(session: Session | None, parsed: ParsedRefreshToken, client_id: str) -> Rotation | None:
@@ -198,7 +217,7 @@ def live_account(*, session_id: UUID, user_id: UUID, epoch: int) -> Account | No
 
 def session_of(*, parsed: ParsedRefreshToken) -> UUID | None:
     """Return the session a genuine refresh token names, of whatever generation and state; else None. 1 query."""
-    session = Session.objects.filter(pk=parsed.session_id).first()
+    session = _found(parsed.session_id)
     return session.pk if session is not None and _is_genuine(session, parsed) else None
 
 

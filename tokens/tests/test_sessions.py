@@ -10,7 +10,7 @@ from django.test import override_settings
 from django.test.utils import CaptureQueriesContext
 
 from accounts.models import User
-from accounts.outputs import Account
+from accounts.outputs import Account, Authenticated
 from ironauth.infrastructure import clock
 from ironauth.infrastructure.invalidation import sid_tag
 from ironauth.infrastructure.models import Invalidation
@@ -33,6 +33,26 @@ def account(new_account: Callable[[], Account]) -> Account:
 def grant(account: Account) -> Grant:
     """A session just opened."""
     return sessions.open_session(account=account, client=ClientInfo("192.0.2.7", "curl"))
+
+
+@pytest.mark.parametrize("change", ["none", "deactivated", "password changed", "deleted"])
+def test_an_account_that_changed_while_the_password_was_hashed_gets_no_session(account: Account, change: str) -> None:
+    """Deactivation, a new password or deletion between the check and the session refuses it; else 3 queries open it."""
+    who = Authenticated(account.id, account.session_epoch)
+    user = User.objects.get(pk=account.id)
+    match change:
+        case "deactivated":
+            user.is_active = False
+            user.save()
+        case "password changed":
+            user.set_password("another violet otter 9")
+            user.save()
+        case "deleted":
+            user.delete()
+    with CaptureQueriesContext(connection) as queries:
+        opened = sessions.open_authenticated(who=who, client=ClientInfo())
+    assert (opened is not None) == (change == "none")
+    assert len(queries) <= 3
 
 
 def use(token: str, **arguments: Any) -> Rotation:
