@@ -6,7 +6,22 @@ from typing import Final
 
 _SERVICE: Final = ("ironauth", "iron", "auth")
 # Words that mean "a password" and are put beside a name; nothing is refused unless it is made of them alone.
-_FILLERS: Final = ("password", "passwort", "passwd", "pass", "admin", "login", "welcome", "secret", "user", "the", "my")
+_FILLERS: Final = (
+    "password",
+    "passwort",
+    "passwd",
+    "pass",
+    "admin",
+    "login",
+    "welcome",
+    "secret",
+    "user",
+    "the",
+    "my",
+    "this",
+    "is",
+    "a",
+)
 _SHORTEST: Final = 3  # letters; shorter pieces of a name would be found everywhere
 _MOST_WORDS: Final = 24  # a bound on the work: a name may have 150 characters
 _LONGEST_FORM: Final = 128  # characters; a longer password made of a name only is covered by the repetition rule

@@ -53,6 +53,23 @@ class TextField(serializers.Field[Any, Any, Any, Any]):
         return value
 
 
+@extend_schema_field({"type": "boolean"})
+class FlagField(serializers.Field[Any, Any, Any, Any]):
+    """JSON's true or false, nothing else (DRF's ``BooleanField`` takes ``"yes"``, ``"off"`` and 1 for one too)."""
+
+    default_error_messages: ClassVar[dict[str, Any]] = {"not_flag": "Send true or false."}
+
+    def to_internal_value(self, data: object) -> bool:
+        """Return the flag; raises DRF's ``ValidationError`` for anything else."""
+        if not isinstance(data, bool):
+            self.fail("not_flag")
+        return data
+
+    def to_representation(self, value: bool) -> bool:
+        """Return the flag itself."""
+        return value
+
+
 @extend_schema_field({"type": "string", "format": "email", "maxLength": emails.MAX_LENGTH})
 class EmailField(TextField):
     """An address this system accepts (``emails``), in NFC."""

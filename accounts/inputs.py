@@ -8,7 +8,8 @@ from django.core.exceptions import ValidationError
 from rest_framework import serializers
 from rest_framework.settings import api_settings
 
-from accounts.fields import EmailField, NameField, PasswordField, TextField
+from accounts import emails, names
+from accounts.fields import EmailField, FlagField, NameField, PasswordField, TextField
 from accounts.password_policy import policy_errors
 
 MAX_ROLES: Final = 100  # per request; far beyond what a person is given
@@ -42,7 +43,12 @@ class _ChoosesPassword(serializers.Serializer[Any]):
             errors = dict(error.detail)
         password = data.get("password") if isinstance(data, Mapping) else None
         if isinstance(password, str) and "password" not in errors:
-            person = {name: data[name] for name in ("email", "name") if isinstance(data.get(name), str)}
+            # Fields that are wrong themselves still count, unless they are too long to be looked at (names, emails).
+            person = {
+                name: data[name]
+                for name, longest in (("email", emails.MAX_RAW_LENGTH), ("name", names.MAX_RAW_LENGTH))
+                if isinstance(data.get(name), str) and len(data[name]) <= longest
+            }
             if reasons := policy_errors(password, **person):
                 errors["password"] = [serializers.ErrorDetail(reason.message, reason.code) for reason in reasons]
         if errors:
@@ -83,10 +89,10 @@ class UserCreateInput(_ChoosesPassword):
     email = EmailField()
     password = PasswordField(required=False, allow_null=True, default=None)
     name = NameField(required=False, default="")
-    is_active = serializers.BooleanField(required=False, default=True)
-    is_staff = serializers.BooleanField(required=False, default=False)
-    is_superuser = serializers.BooleanField(required=False, default=False)
-    email_verified = serializers.BooleanField(required=False, default=False)
+    is_active = FlagField(required=False, default=True)
+    is_staff = FlagField(required=False, default=False)
+    is_superuser = FlagField(required=False, default=False)
+    email_verified = FlagField(required=False, default=False)
     roles = RolesField(required=False, default=list)
 
 
@@ -95,10 +101,10 @@ class UserPatchInput(serializers.Serializer[Any]):
 
     email = EmailField(required=False)
     name = NameField(required=False)
-    is_active = serializers.BooleanField(required=False)
-    is_staff = serializers.BooleanField(required=False)
-    is_superuser = serializers.BooleanField(required=False)
-    email_verified = serializers.BooleanField(required=False)
+    is_active = FlagField(required=False)
+    is_staff = FlagField(required=False)
+    is_superuser = FlagField(required=False)
+    email_verified = FlagField(required=False)
     roles = RolesField(required=False)
 
 

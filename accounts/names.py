@@ -7,13 +7,17 @@ from typing import Final
 from django.core.exceptions import ValidationError
 
 MAX_LENGTH: Final = 150  # characters; as Django's own name fields
+# Characters before NFC: no character of a name has a longer decomposition than four.
+MAX_RAW_LENGTH: Final = 4 * MAX_LENGTH
 # Controls, line separators, lone surrogates, and the bidirectional overrides that make a name read as another one
 # in a log or an admin list (Unicode TR 36 §2.3). Joiners stay: Persian and Indic names need them.
 _REFUSED: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def normalise(name: str) -> str:
-    """Return ``name`` in NFC without surrounding white space."""
+    """Return ``name`` in NFC without surrounding white space; far too long ones as they are (see ``emails.normalise``)."""
+    if len(name) > MAX_RAW_LENGTH:
+        return name
     return unicodedata.normalize("NFC", name).strip()
 
 

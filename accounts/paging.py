@@ -4,7 +4,7 @@ import base64
 import binascii
 import uuid
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -50,8 +50,8 @@ def decode(text: str, ordering: str) -> Cursor:
     try:
         cursor = msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=Cursor)
         if ordering.lstrip("-") == "created_at":
-            datetime.fromisoformat(cursor.value)
-    except (msgspec.DecodeError, binascii.Error, ValueError) as error:
+            _moment(cursor)
+    except (msgspec.DecodeError, binascii.Error, ValueError, OverflowError) as error:
         raise _refused() from error
     if cursor.ordering != ordering or "\x00" in cursor.value:
         raise _refused()
@@ -64,7 +64,7 @@ def page(rows: "UserQuerySet", *, ordering: str, cursor: Cursor | None, size: in
     backwards = cursor is not None and cursor.backwards
     descending = ordering.startswith("-") != backwards
     if cursor is not None:
-        value = datetime.fromisoformat(cursor.value) if column == "created_at" else cursor.value
+        value = _moment(cursor) if column == "created_at" else cursor.value
         beyond = "lt" if descending else "gt"
         # The first condition alone is what the index is searched by.
         rows = rows.filter(**{f"{column}__{beyond}e": value}).filter(
@@ -81,6 +81,14 @@ def page(rows: "UserQuerySet", *, ordering: str, cursor: Cursor | None, size: in
         next=_cursor(found[-1], ordering, column, backwards=False) if has_next and found else None,
         previous=_cursor(found[0], ordering, column, backwards=True) if has_previous and found else None,
     )
+
+
+def _moment(cursor: Cursor) -> datetime:
+    """Return the time a cursor stands at, in UTC; raises ``ValueError`` or ``OverflowError`` for one not of ours."""
+    moment = datetime.fromisoformat(cursor.value)
+    if moment.tzinfo is None:
+        raise ValueError
+    return moment.astimezone(UTC)
 
 
 def _cursor(user: "User", ordering: str, column: str, *, backwards: bool) -> str:

@@ -18,6 +18,9 @@ from ironauth.infrastructure.errors import FieldError
 _SHORTEST_FORM: Final = 3  # characters; the shortest name that is looked for
 _SHORTEST_WORD: Final = 4  # characters; shorter entries of the common list say nothing about a long password
 _LONGEST_UNIT: Final = 6  # characters; a longer unit repeated is refused only if it is itself bad
+# Characters after NFKC, which can make eighteen of one: nobody decorates a longer password, and undoing what nobody did
+# took 150 ms of the event loop.
+_LONGEST_JUDGED: Final = 256
 _MAX_FORMS: Final = 40  # a bound on the search; no password of people needs more than a dozen
 
 
@@ -37,8 +40,10 @@ def policy_errors(password: str, *, email: str = "", name: str = "", field: str 
 
 def _weakness(text: str, *, email: str, name: str) -> tuple[str, str] | None:
     """Return the code and message of the first weakness of the whole password."""
+    if len(set(text)) == 1 and unicodedata.category(text[0]) == "So":
+        return None  # fifteen times one emoji is fifteen code points (ASVS 6.2.1), and in no attacker's first lists
     plain = unicodedata.normalize("NFKC", text).casefold()
-    forms = _forms(plain)
+    forms = _forms(plain) if len(plain) <= _LONGEST_JUDGED else (plain,)
     substantial = [form for form in forms if 2 * len(form) >= len(plain)]
     if any(weak_patterns.is_repetition(form, _LONGEST_UNIT) for form in substantial):
         return "password_repetitive", "The password repeats a few characters: choose several different words."

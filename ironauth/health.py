@@ -31,6 +31,7 @@ from ironauth.version import VERSION
 type CheckStatus = Literal["ok", "degraded", "unavailable"]
 
 DATABASE_LIMIT_S = 1.5  # the whole answer has to be there within 2 s when the database is gone
+RETRY_AFTER_S = 2  # seconds; what the database pool says too
 REPORT_SHARED_S = 0.1  # a report this young answers everybody: nobody can load the database through this address
 
 
@@ -88,7 +89,9 @@ class HealthView(AsyncAPIView):
     async def get(self, _request: ApiRequest) -> Response:
         """Look at the database, the cache and the hash pool; a report is at most 0.1 s old."""
         report = await _shared.report()
-        return Response(report, status=503 if report.status == "unavailable" else 200)
+        if report.status == "unavailable":
+            return Response(report, status=503, headers={"Retry-After": str(RETRY_AFTER_S)})
+        return Response(report)
 
 
 class _SharedReport:

@@ -28,7 +28,7 @@ class SignInForm(serializers.Serializer[Any]):
 class RefreshTokenInput(serializers.Serializer[Any]):
     """Body of ``POST /refresh`` and ``/logout``: a refresh token, left out when a cookie brings it."""
 
-    refresh_token = TextField(required=False)
+    refresh_token = TextField(required=False, allow_null=True)
 
 
 class ChangePasswordInput(serializers.Serializer[Any]):

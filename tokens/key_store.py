@@ -27,6 +27,9 @@ from tokens.models import SigningKey
 
 MAX_AGE_S = 5.0  # seconds; the same bound as IRONAUTH_L1_MAX_STALE_S's default
 REFRESH_AFTER_S = 2.5  # seconds; a copy in use is replaced in the background long before anyone has to wait for it
+# Seconds a request waits for a newer copy while it has one; a healthy database answers in a hundredth of that. What an
+# older copy verifies is not the end: the session needs the database too, and the key is looked at again after that.
+MAX_WAIT_S = 0.25
 MIN_RELOAD_GAP_S = 1.0  # seconds; what a flood of tokens with unknown kids can cost: one query each second
 
 log = get_logger()
@@ -74,10 +77,13 @@ class KeyStore:
         """Return the copy if it is younger than ``max_age_s`` and no key is known to have changed, else a new one."""
         age = time.monotonic() - self._loaded_at
         stale = age >= max_age_s or self._seen != self._changes
-        if self._keys is None or (stale and not self._failing):
+        if self._keys is None:
             return await self._reloaded()
         if stale or age >= REFRESH_AFTER_S:
-            self._reload_in_background()
+            reload = self._reload_in_background()
+            if stale and not self._failing:
+                # No longer: what follows needs the database too, and its time limit is the request's.
+                await asyncio.wait([reload], timeout=MAX_WAIT_S)
         return self._keys
 
     async def for_unknown_kid(self) -> KeySet | None:

@@ -53,7 +53,7 @@ class SignInView(AsyncAPIView):
     )
     async def post(self, request: ApiRequest) -> TokenPair | HttpResponse:
         """Open a session. JSON is answered with a TokenPair unless ``transport`` is "cookie", a form the other way."""
-        is_form = request.content_type.startswith(FormParser.media_type)
+        is_form = request.content_type.lower().startswith(FormParser.media_type)  # RFC 9110 §8.3.1
         data = await self.validated(request, SignInForm if is_form else SignInInput)
         by_cookie = data["transport"] == "cookie"
         if by_cookie:
@@ -119,19 +119,29 @@ class LogoutView(AsyncAPIView):
     async def post(self, request: ApiRequest) -> HttpResponse:
         """End the session of the first credential that names one: refresh token in the body, access token, cookie.
 
-        Only ever this session; always 204 with the cookies cleared once a credential was genuine, also for a session
-        that is over already.
+        Only ever this session. A browser on this site always gets 204 and its cookies cleared, also for a session that
+        is over already.
         """
+        try:
+            await self._end_session(request)
+        except NotAuthenticated:
+            # A browser cannot drop HttpOnly cookies itself: signing out of what is over already must do it.
+            if not _has_our_cookies(request) or not cookies.origin_allowed(request):
+                raise
+        return cleared_response()
+
+    async def _end_session(self, request: ApiRequest) -> None:
+        """End the session of the first genuine credential; raise ``NotAuthenticated`` when there is none."""
         body_token = (await self.validated(request, RefreshTokenInput)).get("refresh_token")
         if body_token is not None:
             await services.sign_out_by_refresh_token(token=body_token)
-            return cleared_response()
+            return
         cookie_token = _refresh_cookie(request)
         try:
             found = await AccessTokenAuthentication().authenticate(request)
             if found is not None:
                 await services.sign_out(session_id=found[0].session_id)
-                return cleared_response()
+                return
             if cookie_token is None:
                 raise NotAuthenticated
         except NotAuthenticated:  # expired, for instance: the refresh cookie lives longer and names the same session
@@ -139,7 +149,6 @@ class LogoutView(AsyncAPIView):
                 raise
         require_same_origin(request._request)  # noqa: SLF001 - Django's request
         await services.sign_out_by_refresh_token(token=cookie_token)
-        return cleared_response()
 
 
 class LogoutAllView(AsyncAPIView):
@@ -228,6 +237,11 @@ def _refresh_cookie(request: ApiRequest) -> str | None:
     """Return the refresh cookie's value, None when there is none or an empty one."""
     value: str | None = request.COOKIES.get(cookies.refresh_name())
     return value or None
+
+
+def _has_our_cookies(request: ApiRequest) -> bool:
+    """Return whether the browser sent any of the two cookies."""
+    return bool(request.COOKIES.get(cookies.access_name()) or request.COOKIES.get(cookies.refresh_name()))
 
 
 def _refuse_login_csrf(request: ApiRequest) -> None:

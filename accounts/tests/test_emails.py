@@ -148,3 +148,13 @@ def test_equal_keys_mean_equal_addresses_but_for_case(one: str, other: str) -> N
 def test_ascii_addresses_fold_to_lower_case(email: str) -> None:
     """For plain addresses the key is what everybody expects: lower case, whatever case came in."""
     assert emails.fold(email) == email.lower() == emails.fold(email.swapcase())
+
+
+def test_far_too_long_addresses_are_not_normalised() -> None:
+    """Thousands of combining marks come back untouched, since ordering them takes quadratic time, and are refused."""
+    address = "a" + "\u0301\u0316" * 15_000
+    assert emails.normalise(address) is address
+    assert emails.lookup_key(address) == ""
+    with pytest.raises(ValidationError):
+        emails.validate(emails.normalise(address))
+    assert emails.normalise("e\u0301" * 400 + "@b.co") == "\u00e9" * 400 + "@b.co"

@@ -24,3 +24,11 @@ def test_names_that_forge_lines_or_are_too_long_are_refused(name: str) -> None:
 def test_names_are_stored_composed_and_trimmed() -> None:
     """One name has one spelling in the database."""
     assert names.normalise("  Jose\u0301 ") == "José"
+
+
+def test_far_too_long_names_are_not_normalised() -> None:
+    """Thousands of combining marks come back untouched, since ordering them takes quadratic time, and are refused."""
+    name = "a" + "\u0301\u0316" * 15_000
+    assert names.normalise(name) is name
+    with pytest.raises(ValidationError):
+        names.validate(names.normalise(name))

@@ -2,6 +2,7 @@
 
 import base64
 import itertools
+import uuid
 
 import pytest
 from hypothesis import given
@@ -81,3 +82,10 @@ def test_pages_partition_the_list_in_both_directions(ordering: str, size: int) -
         found = page(users, ordering=ordering, cursor=decode(found.previous, ordering), size=size)
         backwards = [*found.rows, *backwards]
     assert backwards == everyone
+
+
+@pytest.mark.parametrize("moment", ["0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59", "2026-W01", "2026-01-01"])
+def test_times_no_row_can_hold_are_refused(moment: str) -> None:
+    """A time beyond the calendar once in UTC, or without a zone, is not one of our cursors."""
+    with pytest.raises(ValidationFailed):
+        decode(Cursor("-created_at", moment, uuid.uuid4(), False).encode(), "-created_at")

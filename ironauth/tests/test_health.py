@@ -128,6 +128,7 @@ async def test_a_hanging_database_is_unavailable_in_time(api: httpx.AsyncClient)
     release.set()
     await asyncio.gather(*held, return_exceptions=True)
     assert answer.status_code == 503
+    assert int(answer.headers["Retry-After"]) >= 1
     assert answer.json()["status"] == "unavailable"
     assert answer.json()["checks"]["database"]["status"] == "unavailable"
     assert took_s < 2

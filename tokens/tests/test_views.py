@@ -178,6 +178,27 @@ async def test_logout_by_refresh_cookie_alone(api: httpx.AsyncClient, member: Me
     assert (await Session.objects.aget()).revoked_at is not None
 
 
+async def test_logout_clears_the_cookies_of_a_session_that_is_over(api: httpx.AsyncClient, member: Member) -> None:
+    """A browser cannot drop HttpOnly cookies: signing out again, or with worthless ones, clears them."""
+    await by_cookie(api, member)
+    dead = {"Cookie": "; ".join(f"{name}={value}" for name, value in api.cookies.items())}
+    assert (await api.post(LOGOUT, headers=SAME_ORIGIN)).status_code == 204
+    api.cookies.clear()
+    worthless = ({"Cookie": "access_token=a.b.c"}, {"Cookie": "refresh_token=x"})
+    for cookie in (dead, *worthless):
+        answer = await api.post(LOGOUT, headers={**cookie, **SAME_ORIGIN})
+        assert answer.status_code == 204
+        assert len(answer.headers.get_list("set-cookie")) == 2
+        assert (await api.post(LOGOUT, headers={**cookie, **CROSS_SITE})).status_code in {401, 403}
+
+
+async def test_the_form_is_known_by_its_type_in_any_case(api: httpx.AsyncClient, member: Member) -> None:
+    """Media types are compared without regard to case (RFC 9110 §8.3.1)."""
+    form = {"username": member["email"], "password": PASSWORD}
+    answer = await api.post(SIGNIN, data=form, headers={"Content-Type": "Application/X-WWW-Form-Urlencoded"})
+    assert answer.status_code == 204
+
+
 async def test_logout_without_credential(api: httpx.AsyncClient, signing_key: str) -> None:
     """Nothing to sign out: 401 with a challenge; a forged token: 401 as well."""
     answer = await api.post(LOGOUT)
