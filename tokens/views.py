@@ -8,9 +8,9 @@ from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_sche
 from rest_framework.permissions import AllowAny, IsAuthenticated
 from rest_framework.response import Response
 
-from accounts.errors import InvalidCredentials
+from accounts.errors import InvalidCredentials, PasswordChanged
 from ironauth.infrastructure import cookies
-from ironauth.infrastructure.errors import FieldError, NotAuthenticated, ValidationFailed
+from ironauth.infrastructure.errors import FieldError, NotAuthenticated, Overloaded, ValidationFailed
 from ironauth.infrastructure.parsers import FormParser, JSONParser
 from ironauth.infrastructure.views import ApiRequest, AsyncAPIView
 from tokens import services
@@ -48,7 +48,7 @@ class SignInView(AsyncAPIView):
             401: InvalidCredentials,
             403: CrossOrigin,
             415: OpenApiResponse(None, "Neither JSON nor a form"),
-            503: SigningKeyMissing,
+            503: (Overloaded, SigningKeyMissing),
         },
     )
     async def post(self, request: ApiRequest) -> TokenPair | HttpResponse:
@@ -113,6 +113,7 @@ class LogoutView(AsyncAPIView):
         operation_id="access_logout",
         summary="End this session",
         tags=["access"],
+        auth=[{"bearer": []}, {"cookie": []}, {}],  # type: ignore[list-item] # requirements, as OpenAPI writes them
         request=RefreshTokenInput,
         responses={204: CLEARED, 400: TwoCredentials, 401: NotAuthenticated, 403: CrossOrigin},
     )
@@ -212,9 +213,10 @@ class PasswordView(AsyncAPIView):
         request=ChangePasswordInput,
         responses={
             200: TokenPair,
-            401: InvalidCredentials,
+            401: (InvalidToken, InvalidCredentials),
             403: CrossOrigin,
-            503: SigningKeyMissing,
+            409: PasswordChanged,
+            503: (Overloaded, SigningKeyMissing),
         },
     )
     async def post(self, request: ApiRequest) -> Response:

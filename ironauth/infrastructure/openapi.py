@@ -2,7 +2,7 @@
 
 Views say ``@extend_schema(request=SomeSerializer, responses={201: SomeStruct, 409: SomeDomainError})``; without
 ``responses`` the handler's return annotation is the ``200`` answer. Errors every operation of its kind can give
-are added here, so that a view names only its own.
+are added here, so that a view names only its own; several of one status as a tuple.
 """
 
 from collections.abc import Iterator, Mapping
@@ -105,8 +105,9 @@ class Schema(AutoSchema):
         answer, description, examples = serializer, "", None
         if isinstance(serializer, OpenApiResponse):
             answer, description, examples = serializer.response, str(serializer.description), serializer.examples
-        if isinstance(answer, type) and issubclass(answer, DomainError):
-            return self._problem(description or f"`{answer.code}`: {answer.detail}")
+        errors = answer if isinstance(answer, tuple) else (answer,)
+        if all(isinstance(error, type) and issubclass(error, DomainError) for error in errors):
+            return self._problem(description or " ".join(f"`{error.code}`: {error.detail}" for error in errors))
         if int(status_code) >= HTTPStatus.BAD_REQUEST and answer is None:
             return self._problem(description)
         if _is_wire_type(answer):
@@ -123,9 +124,11 @@ class Schema(AutoSchema):
 
     def _usual_errors(self) -> Iterator[tuple[str, str]]:
         """Yield status and meaning of the errors that follow from the kind of operation."""
+        security = self.get_auth()
         if self.get_request_serializer() is not None:
             yield "400", "The body is malformed, or a field is bad: `errors` names every bad one"
-        security = self.get_auth()
+        elif security and {} not in security:
+            yield "400", "More than one credential, or a malformed one"
         if security and {} not in security:
             yield "401", "No credential, or one that is not accepted"
             yield "403", "Not allowed to this caller, or a cross-site request with the cookie"
