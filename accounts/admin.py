@@ -117,9 +117,8 @@ class UserAdmin(DjangoUserAdmin):
         return super().has_change_permission(request, obj) and (obj is None or _may_take_over(request, obj))
 
     def has_delete_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
-        """Only superusers delete superusers."""
-        allowed = super().has_delete_permission(request, obj)
-        return allowed and (obj is None or not obj.is_superuser or _rights(request).is_superuser)
+        """Nobody deletes a person with rights the caller lacks."""
+        return super().has_delete_permission(request, obj) and (obj is None or _may_take_over(request, obj))
 
     def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> tuple[str, ...]:
         """Leave staff status and single permissions to superusers."""
@@ -159,6 +158,10 @@ class UserAdmin(DjangoUserAdmin):
         """Protect the last superuser; what hangs on a user (sessions, log entries) goes with the user."""
         users = list(objs)
         deleted, counts, perms_needed, protected = super().get_deleted_objects(users, request)
+        protected = [
+            *protected,
+            *(f"{user}: holds rights you do not" for user in users if not _may_take_over(request, user)),
+        ]
         try:
             with transaction.atomic():
                 units.keep_a_superuser(without=users)

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 from django.contrib import admin, messages
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.models import CHANGE, LogEntry
+from django.contrib.auth.models import Permission
 from django.db import transaction
 from django.db.models import F
 from django.http import HttpRequest
@@ -15,7 +16,7 @@ from django.template.response import TemplateResponse
 
 from accounts.managers import UserQuerySet
 from accounts.models import User
-from accounts.rights import rights_of_user
+from accounts.rights import held_by, rights_of_user
 from ironauth.infrastructure.logs import get_logger
 
 CONFIRMED: Final = "confirmed"
@@ -30,6 +31,7 @@ class Change(NamedTuple):
     warning: str
     changes: Callable[[], dict[str, Any]]
     spares_oneself: bool
+    lets_in: bool = False
 
 
 END_SESSIONS: Final = Change(
@@ -55,6 +57,7 @@ ACTIVATE: Final = Change(
     warning="",
     changes=lambda: {"is_active": True},
     spares_oneself=False,
+    lets_in=True,
 )
 
 
@@ -66,7 +69,12 @@ def perform(
     Oneself is spared where the action would lock the caller out, which also keeps the last superuser.
     """
     caller: Any = request.user
-    targets = chosen if rights_of_user(caller).is_superuser else chosen.filter(is_superuser=False)
+    rights = rights_of_user(caller)
+    targets = chosen if rights.is_superuser else chosen.filter(is_superuser=False)
+    if change.lets_in and not rights.is_superuser:
+        # Waking up somebody with rights the caller lacks would hand these rights to whoever knows the new password.
+        beyond = Permission.objects.exclude(pk__in=held_by(caller))
+        targets = targets.exclude(user_permissions__in=beyond).exclude(groups__permissions__in=beyond)
     if change.spares_oneself:
         targets = targets.exclude(pk=caller.pk)
     if change.warning and CONFIRMED not in request.POST:
@@ -86,7 +94,7 @@ def perform(
     )
     if spared:
         model_admin.message_user(
-            request, f"Left as they were: {_count(spared)} (you, or superusers).", messages.WARNING
+            request, f"Left as they were: {_count(spared)} (you, or people with more rights).", messages.WARNING
         )
     return None
 

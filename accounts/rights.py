@@ -8,7 +8,8 @@ import uuid
 from collections.abc import Iterable
 
 import msgspec
-from django.contrib.auth.models import Group
+from django.contrib.auth.models import Group, Permission
+from django.db.models import Q, QuerySet
 
 from accounts.models import User
 from ironauth.infrastructure.errors import NotAuthenticated, PermissionDenied
@@ -46,20 +47,21 @@ class Rights(msgspec.Struct, frozen=True):
     def require_all_of(self, target: User) -> None:
         """Raise ``PermissionDenied`` if ``target`` holds rights not held here: taking the account over would gain them.
 
-        For changes of what an account is entered with (its address, its password).
+        For changes of what an account is entered with (its address, its password), for letting it in again, and for
+        deleting it. Deactivating needs less: stopping somebody in a hurry gains nothing.
         """
         self.require_above(target)
-        if not self.is_superuser and not self.permissions.issuperset(target.get_all_permissions()):
-            raise PermissionDenied("This person holds rights you do not: ask a superuser to change the address.")
+        if not self.is_superuser and not self.permissions.issuperset(potential_permissions(target)):
+            raise PermissionDenied("This person holds rights you do not: ask a superuser to do this.")
 
     def require_grantable(self, roles: Iterable[Group]) -> None:
-        """Raise ``PermissionDenied`` if a role grants what is not held here. Expects prefetched permissions."""
+        """Raise ``PermissionDenied`` if a role, given or taken, grants what is not held here. Prefetch permissions."""
         for role in roles:
             missing = permissions_of(role) - self.permissions
             if missing and not self.is_superuser:
                 raise PermissionDenied(
                     f"The role {role.name} grants rights you do not hold ({', '.join(sorted(missing))}): "
-                    "ask a superuser to give it."
+                    "ask a superuser to give or take it."
                 )
 
 
@@ -78,6 +80,21 @@ def rights_of_user(user: User) -> Rights:
     """Return the rights of a loaded user, through Django's authentication backends."""
     held = frozenset() if user.is_superuser else frozenset(user.get_all_permissions())
     return Rights(user_id=user.pk, is_superuser=user.is_superuser and user.is_active, permissions=held)
+
+
+def potential_permissions(user: User) -> Permissions:
+    """Return what ``user`` may do, or could once active again. One query.
+
+    Django's ``get_all_permissions`` says nothing for an inactive user: whoever may deactivate people could then take a
+    more powerful account over and wake it up again.
+    """
+    held = held_by(user).values_list("content_type__app_label", "codename")
+    return frozenset(f"{label}.{codename}" for label, codename in held)
+
+
+def held_by(user: User) -> QuerySet[Permission]:
+    """Return the permissions given to ``user`` directly and by roles, active or not."""
+    return Permission.objects.filter(Q(user=user) | Q(group__user=user)).order_by()
 
 
 def permissions_of(role: Group) -> Permissions:

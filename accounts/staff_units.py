@@ -68,7 +68,7 @@ def update_user(*, actor_id: uuid.UUID, user_id: uuid.UUID, values: Mapping[str,
     changes = {name: values[name] for name in _PLAIN if name in values and values[name] != getattr(user, name)}
     if "is_staff" in changes or "is_superuser" in changes:
         rights.require_superuser("change who is staff")
-    if "email" in changes:
+    if "email" in changes or changes.get("is_active"):
         rights.require_all_of(user)
     if changes.get("is_active") is False or changes.get("is_superuser") is False:
         units.keep_a_superuser(without=[user])
@@ -87,7 +87,9 @@ def update_user(*, actor_id: uuid.UUID, user_id: uuid.UUID, values: Mapping[str,
 
 def delete_user(*, actor_id: uuid.UUID, user_id: uuid.UUID) -> None:
     """Delete a user. Raises ``NotFound``, ``PermissionDenied``, ``LastSuperuser``."""
-    user = _target(rights_of(actor_id), user_id, "accounts.delete_user")
+    rights = rights_of(actor_id)
+    user = _target(rights, user_id, "accounts.delete_user")
+    rights.require_all_of(user)
     units.keep_a_superuser(without=[user])
     user.delete()
 
@@ -99,8 +101,8 @@ def set_role(*, actor_id: uuid.UUID, user_id: uuid.UUID, role: str, member: bool
     group = None if "\x00" in role else _with_permissions(Group.objects.filter(name=role)).first()
     if group is None:
         raise NotFound("There is no such role: GET /api/v1/roles lists them.")
+    rights.require_grantable([group])
     if member:
-        rights.require_grantable([group])
         user.groups.add(group)
     else:
         user.groups.remove(group)
@@ -133,11 +135,11 @@ def _target(rights: Rights, user_id: uuid.UUID, permission: str) -> User:
 
 
 def _replace_roles(rights: Rights, user: User, names: Iterable[str]) -> None:
-    """Make ``names`` the user's roles; only those that are new to the user need to be grantable."""
-    wanted = _roles(names)
-    held = set(units.role_names(user))
-    rights.require_grantable(role for role in wanted if role.name not in held)
-    user.groups.set(wanted)
+    """Make ``names`` the user's roles; those that are given or taken have to be grantable."""
+    wanted = {role.name: role for role in _roles(names)}
+    held = {role.name: role for role in _with_permissions(user.groups.all())}
+    rights.require_grantable((wanted | held)[name] for name in wanted.keys() ^ held.keys())
+    user.groups.set(wanted.values())
 
 
 def _roles(names: Iterable[str]) -> list[Group]:

@@ -316,6 +316,27 @@ def test_managers_cannot_take_over_mightier_accounts(client: Client, manager: Us
     assert not User.objects.get(pk=keeper.pk).is_active, "stopping somebody is no escalation"
 
 
+def test_a_deactivated_mightier_account_cannot_be_taken_over(
+    client: Client, manager: User, make_user: MakeUser
+) -> None:
+    """Deactivating gains nothing: address, password, activation, roles and deletion stay out of the manager's reach."""
+    keeper = make_user("tokens.view_signingkey", email="keeper@example.com")
+    role = Group.objects.create(name="keys")
+    role.permissions.add(Permission.objects.get(codename="view_signingkey"))
+    keeper.groups.add(role)
+    _act(client, "deactivate", keeper)
+    data = {"password1": NEW_PASSWORD, "password2": NEW_PASSWORD, "usable_password": "true", "set-password": ""}
+    assert client.post(f"{LIST}{keeper.pk}/password/", data).status_code == 403
+    assert client.post(_page(keeper), _form(keeper, is_active="on")).status_code == 403
+    assert client.post(f"{LIST}{keeper.pk}/delete/", {"post": "yes"}).status_code == 403
+    client.post(LIST, {"action": "delete_selected", "_selected_action": [str(keeper.pk)], "post": "yes"})
+    assert b"Left as they were: 1 user" in _act(client, "activate", keeper).content
+    after = User.objects.get(pk=keeper.pk)
+    assert not after.is_active
+    assert after.check_password(PASSWORD)
+    assert list(after.groups.all()) == [role]
+
+
 def test_roles_cannot_be_made_mightier_than_their_maker(client: Client, manager: User) -> None:
     """Permissions the manager lacks are not offered, and a role that has them is read-only."""
     mighty = Group.objects.create(name="mighty")

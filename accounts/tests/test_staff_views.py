@@ -259,6 +259,23 @@ async def test_nobody_gains_rights_they_do_not_hold(
     assert (await call("POST", ROLES, {"name": "fewer", "permissions": [VIEW]})).status_code == 201
 
 
+async def test_a_deactivated_mightier_account_cannot_be_taken_over(
+    make: Callable[..., Any], enter: Callable[..., Any], role: Callable[..., Any]
+) -> None:
+    """Staff may stop anybody but superusers; letting in, address, roles and deletion need the person's own rights."""
+    call = await enter(await make("accounts.view_user", "accounts.change_user", "accounts.delete_user"))
+    await role("keys", "tokens.view_signingkey")
+    keeper = await make("tokens.view_signingkey")
+    path = f"{USERS}/{keeper.pk}"
+    assert (await call("PATCH", path, {"is_active": False})).status_code == 200
+    for body in ({"email": "thief@example.com"}, {"is_active": True}, {"email": "t@example.com", "is_active": True}):
+        assert (await call("PATCH", path, body)).status_code == 403
+    assert (await call("DELETE", path)).status_code == 403
+    assert (await call("PUT", f"{path}/roles/keys")).status_code == 403
+    assert (await call("DELETE", f"{path}/roles/keys")).status_code == 403
+    assert not (await User.objects.aget(pk=keeper.pk)).is_active
+
+
 async def test_last_superuser_stays(make: Callable[..., Any], enter: Callable[..., Any]) -> None:
     """Nobody, not even oneself, can deactivate, demote or delete the last active superuser."""
     root = await make(is_superuser=True)
