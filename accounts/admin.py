@@ -1,24 +1,29 @@
-"""Users and roles in Django's admin. Nobody can give away, through any page, rights they do not hold."""
+"""Users in Django's admin (roles: ``admin_roles``). Nobody can give away, through any page, rights they do not hold."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from django.contrib import admin, messages
+from django.contrib import admin
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.auth import admin as auth_admin
-from django.contrib.auth.models import Group, Permission
+from django.contrib.auth.models import Group
 from django.db import transaction
-from django.db.models import Count, ManyToManyField, QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.db.models import ManyToManyField, Q, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.utils.formats import date_format
 
-from accounts import admin_actions, emails, units
-from accounts.admin_forms import RoleForm, StaffSignInForm, UserAddForm, UserEditForm
+from accounts import admin_actions, admin_roles, emails, names, units
+from accounts.admin_filters import VerifiedFilter
+from accounts.admin_forms import OwnPasswordForm, SetPasswordForm, StaffSignInForm, UserAddForm, UserEditForm
 from accounts.errors import LastSuperuser
 from accounts.managers import UserQuerySet
 from accounts.models import User
-from accounts.rights import Rights, permissions_of, rights_of_user
-from ironauth.infrastructure.errors import Overloaded, PermissionDenied
+from accounts.rights import permissions_of, rights_of_request
+from ironauth.infrastructure.errors import PermissionDenied
+
+__all__ = ["UserAdmin", "admin_roles"]  # Django looks for registrations in this module only
 
 if TYPE_CHECKING:  # Django's class takes its model in brackets for type checkers only
     DjangoUserAdmin = auth_admin.UserAdmin[User]
@@ -26,12 +31,7 @@ else:
     DjangoUserAdmin = auth_admin.UserAdmin
 
 admin.site.login_form = StaffSignInForm
-
-
-def _rights(request: HttpRequest) -> Rights:
-    """Return the rights of whoever uses the admin; Django keeps them on the user for the request."""
-    user: Any = request.user
-    return rights_of_user(user)
+admin.site.password_change_form = OwnPasswordForm
 
 
 @admin.register(User)
@@ -40,6 +40,7 @@ class UserAdmin(DjangoUserAdmin):
 
     form = UserEditForm
     add_form = UserAddForm
+    change_password_form = SetPasswordForm
     inlines: ClassVar[list[type[admin.options.InlineModelAdmin[Any, Any]]]] = []
     fieldsets = (
         (None, {"fields": ("email", "name", "password")}),
@@ -58,22 +59,22 @@ class UserAdmin(DjangoUserAdmin):
         "is_staff",
         "is_superuser",
         "verified",
-        "last_login",
-        "created_at",
+        "admin_sign_in",
     )
     list_filter = (
         "is_active",
         "is_staff",
         "is_superuser",
-        ("email_verified_at", admin.EmptyFieldListFilter),
+        ("email_verified_at", VerifiedFilter),
         ("groups", admin.RelatedOnlyFieldListFilter),
         "created_at",
     )
-    search_fields = ("email_key__startswith", "name")
+    search_fields = ("email_key__startswith", "name")  # what get_search_results does; without it there is no field
     search_help_text = "Beginning of the e-mail address, or part of the name"
     ordering = ("-created_at",)
     list_per_page = 50
     show_full_result_count = False  # counting every user is what makes a long list slow
+    show_facets = admin.ShowFacets.NEVER  # so does counting them for every filter
     filter_horizontal = ("groups", "user_permissions")
     actions = ("end_all_sessions", "deactivate", "activate")
 
@@ -87,6 +88,11 @@ class UserAdmin(DjangoUserAdmin):
         """Tell whether the address was verified."""
         return user.email_verified_at is not None
 
+    @admin.display(description="admin sign-in", ordering="last_login")
+    def admin_sign_in(self, user: User) -> str:
+        """Return the day of the last sign-in to this admin; the API's are in the sessions."""
+        return date_format(user.last_login, "Y-m-d") if user.last_login else "-"
+
     def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
         """Return the users with their roles: one more query for the page, not one for each row."""
         return super().get_queryset(request).prefetch_related("groups")
@@ -94,8 +100,10 @@ class UserAdmin(DjangoUserAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[User], search_term: str
     ) -> tuple[QuerySet[User], bool]:
-        """Search by the folded address, so that case does not matter and the index can be used."""
-        return super().get_search_results(request, queryset, emails.fold(search_term))
+        """Find the beginning of the folded address, or part of the name as typed, for every word."""
+        for word in names.normalise(search_term).split():
+            queryset = queryset.filter(Q(email_key__startswith=emails.fold(word)) | Q(name__icontains=word))
+        return queryset, False
 
     @admin.action(description="End all sessions of selected users", permissions=["change"])
     def end_all_sessions(self, request: HttpRequest, queryset: UserQuerySet) -> HttpResponse | None:
@@ -123,7 +131,25 @@ class UserAdmin(DjangoUserAdmin):
     def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> tuple[str, ...]:
         """Leave staff status and single permissions to superusers."""
         fixed = tuple(super().get_readonly_fields(request, obj))
-        return fixed if _rights(request).is_superuser else (*fixed, "is_staff", "is_superuser", "user_permissions")
+        return (
+            fixed
+            if rights_of_request(request).is_superuser
+            else (*fixed, "is_staff", "is_superuser", "user_permissions")
+        )
+
+    def get_form(self, request: HttpRequest, obj: User | None = None, change: bool = False, **kwargs: Any) -> type[Any]:
+        """Tell the form who fills it in: nobody may lock themselves out."""
+        form: type[Any] = super().get_form(request, obj, change=change, **kwargs)
+        form.caller_id = request.user.pk  # made for this request by Django
+        return form
+
+    def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        """Offer to end the sessions of whoever is shown, also where the rest of the page is read-only."""
+        user: User | None = kwargs.get("obj")
+        if user is not None and self.has_change_permission(request):
+            context["may_end_sessions"] = not user.is_superuser or rights_of_request(request).is_superuser
+            context["action_checkbox_name"] = ACTION_CHECKBOX_NAME
+        return super().render_change_form(request, context, *args, **kwargs)
 
     def get_inlines(self, request: HttpRequest, obj: User | None) -> list[Any]:
         """Show what other applications append only once there is a user it can belong to."""
@@ -131,28 +157,12 @@ class UserAdmin(DjangoUserAdmin):
 
     def formfield_for_manytomany(self, db_field: ManyToManyField[Any, Any], request: HttpRequest, **kwargs: Any) -> Any:
         """Offer only the roles whose every permission the caller holds."""
-        rights = _rights(request)
+        rights = rights_of_request(request)
         if db_field.name == "groups" and not rights.is_superuser:
             groups = Group.objects.prefetch_related("permissions__content_type")
             grantable = [group.pk for group in groups if permissions_of(group) <= rights.permissions]
             kwargs["queryset"] = Group.objects.filter(pk__in=grantable)
         return super().formfield_for_manytomany(db_field, request, **kwargs)
-
-    def add_view(
-        self, request: HttpRequest, form_url: str = "", extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
-        """Add a user; say so when the hash pool is too busy."""
-        try:
-            return super().add_view(request, form_url, extra_context)
-        except Overloaded as busy:
-            return self._busy(request, busy)
-
-    def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> HttpResponse:  # noqa: A002 - Django's signature
-        """Set a password; say so when the hash pool is too busy."""
-        try:
-            return super().user_change_password(request, id, form_url)
-        except Overloaded as busy:
-            return self._busy(request, busy)
 
     def get_deleted_objects(self, objs: Iterable[Any], request: HttpRequest) -> Any:
         """Protect the last superuser; what hangs on a user (sessions, log entries) goes with the user."""
@@ -175,74 +185,11 @@ class UserAdmin(DjangoUserAdmin):
             units.keep_a_superuser(without=list(queryset))
             queryset.delete()
 
-    def _busy(self, request: HttpRequest, busy: Overloaded) -> HttpResponse:
-        """Return to the form with the reason; nothing was changed."""
-        self.message_user(request, f"The server is busy. Try again in {busy.retry_after_s} s.", messages.ERROR)
-        return HttpResponseRedirect(request.get_full_path())
-
 
 def _may_take_over(request: HttpRequest, user: User) -> bool:
     """Tell whether the caller holds every right of ``user``."""
     try:
-        _rights(request).require_all_of(user)
+        rights_of_request(request).require_all_of(user)
     except PermissionDenied:
         return False
     return True
-
-
-admin.site.unregister(Group)
-
-
-@admin.register(Group)
-class RoleAdmin(auth_admin.GroupAdmin):
-    """Roles: Django's groups."""
-
-    form = RoleForm
-    list_display = ("name", "members", "granted")
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Group]:
-        """Return the roles with their counts, in the one query of the list."""
-        counts = {
-            "member_count": Count("user", distinct=True),
-            "permission_count": Count("permissions", distinct=True),
-        }
-        return super().get_queryset(request).annotate(**counts)
-
-    @admin.display(description="members", ordering="member_count")
-    def members(self, role: Any) -> int:
-        """Return how many people have the role."""
-        count: int = role.member_count
-        return count
-
-    @admin.display(description="permissions", ordering="permission_count")
-    def granted(self, role: Any) -> int:
-        """Return how many permissions the role grants."""
-        count: int = role.permission_count
-        return count
-
-    def has_change_permission(self, request: HttpRequest, obj: Group | None = None) -> bool:
-        """Show a role that grants more than the caller holds read-only."""
-        return super().has_change_permission(request, obj) and (obj is None or _covers(request, obj))
-
-    def has_delete_permission(self, request: HttpRequest, obj: Group | None = None) -> bool:
-        """Let nobody delete a role that grants more than they hold."""
-        return super().has_delete_permission(request, obj) and (obj is None or _covers(request, obj))
-
-    def formfield_for_manytomany(
-        self,
-        db_field: ManyToManyField[Any, Any],
-        request: HttpRequest | None = None,
-        **kwargs: Any,
-    ) -> Any:
-        """Offer only the permissions the caller holds."""
-        if db_field.name == "permissions" and request is not None and not (rights := _rights(request)).is_superuser:
-            known = Permission.objects.select_related("content_type")
-            held = [permission.pk for permission in known if permission.user_perm_str in rights.permissions]
-            kwargs["queryset"] = Permission.objects.filter(pk__in=held)
-        return super().formfield_for_manytomany(db_field, request, **kwargs)
-
-
-def _covers(request: HttpRequest, role: Group) -> bool:
-    """Tell whether the caller holds everything ``role`` grants."""
-    rights = _rights(request)
-    return rights.is_superuser or permissions_of(role) <= rights.permissions

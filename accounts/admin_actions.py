@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import batched
 from typing import Any, Final, NamedTuple
 
 from django.contrib import admin, messages
@@ -20,15 +21,18 @@ from accounts.rights import held_by, rights_of_user
 from ironauth.infrastructure.logs import get_logger
 
 CONFIRMED: Final = "confirmed"
+BATCH: Final = 500  # users in one statement; SQLite as first shipped takes 999 variables
+SHOWN: Final = 50  # users named in the question
 
 
 class Change(NamedTuple):
-    """What an action does to each user, and the words for it."""
+    """What an action does to each user, and the words for it, good for one and for many."""
 
     name: str
     title: str
     done: str
     warning: str
+    spares: str
     changes: Callable[[], dict[str, Any]]
     spares_oneself: bool
     lets_in: bool = False
@@ -38,7 +42,8 @@ END_SESSIONS: Final = Change(
     name="end_all_sessions",
     title="End all sessions",
     done="All sessions ended",
-    warning="They are signed out everywhere, from this site too, and have to sign in again.",
+    warning="Every session ends, on this site too. Signing in again is possible.",
+    spares="superusers",
     changes=lambda: {"session_epoch": F("session_epoch") + 1},
     spares_oneself=False,
 )
@@ -46,7 +51,8 @@ DEACTIVATE: Final = Change(
     name="deactivate",
     title="Deactivate",
     done="Deactivated",
-    warning="They are signed out everywhere at once and cannot sign in until they are activated again.",
+    warning="Every session ends at once. Signing in is impossible until the account is activated again.",
+    spares="you, or superusers",
     changes=lambda: {"is_active": False},
     spares_oneself=True,
 )
@@ -55,6 +61,7 @@ ACTIVATE: Final = Change(
     title="Activate",
     done="Activated",
     warning="",
+    spares="people with rights you do not hold",
     changes=lambda: {"is_active": True},
     spares_oneself=False,
     lets_in=True,
@@ -69,47 +76,54 @@ def perform(
     Oneself is spared where the action would lock the caller out, which also keeps the last superuser.
     """
     caller: Any = request.user
-    rights = rights_of_user(caller)
-    targets = chosen if rights.is_superuser else chosen.filter(is_superuser=False)
-    if change.lets_in and not rights.is_superuser:
-        # Waking up somebody with rights the caller lacks would hand these rights to whoever knows the new password.
-        beyond = Permission.objects.exclude(pk__in=held_by(caller))
-        targets = targets.exclude(user_permissions__in=beyond).exclude(groups__permissions__in=beyond)
-    if change.spares_oneself:
-        targets = targets.exclude(pk=caller.pk)
-    if change.warning and CONFIRMED not in request.POST:
-        return _ask(change, model_admin, request, chosen, spared=chosen.count() - targets.count())
+    targets = _targets(change, caller, chosen)
     spared = chosen.count() - targets.count()
+    if change.warning and CONFIRMED not in request.POST:
+        return _ask(change, model_admin, request, chosen, spared=spared)
     with transaction.atomic():
         ids = list(targets.values_list("pk", flat=True))
-        # By id: the list may be filtered by the very field that changes.
-        User.objects.filter(pk__in=ids).update(**change.changes())
-        LogEntry.objects.log_actions(
-            caller.pk, User.objects.filter(pk__in=ids), CHANGE, change_message=f"{change.done}."
-        )
+        for batch in batched(ids, BATCH):
+            # By id: the list may be filtered by the very field that changes.
+            users = User.objects.filter(pk__in=batch)
+            users.update(**change.changes())
+            LogEntry.objects.log_actions(caller.pk, users.all(), CHANGE, change_message=f"{change.done}.")
     for user_id in ids:
         get_logger().info("admin_action", action=change.name, user_id=str(user_id), by=str(caller.pk))
     model_admin.message_user(
         request, f"{change.done}: {_count(len(ids))}.", messages.SUCCESS if ids else messages.WARNING
     )
     if spared:
-        model_admin.message_user(
-            request, f"Left as they were: {_count(spared)} (you, or people with more rights).", messages.WARNING
-        )
+        model_admin.message_user(request, f"Left as they were: {_count(spared)} ({change.spares}).", messages.WARNING)
     return None
+
+
+def _targets(change: Change, caller: User, chosen: UserQuerySet) -> UserQuerySet:
+    """Return those of ``chosen`` whom the caller may do this to."""
+    targets = chosen.exclude(pk=caller.pk) if change.spares_oneself else chosen
+    if rights_of_user(caller).is_superuser:
+        return targets
+    targets = targets.filter(is_superuser=False)
+    if change.lets_in:
+        # Waking up somebody with rights the caller lacks would hand these rights to whoever knows the new password.
+        beyond = Permission.objects.exclude(pk__in=held_by(caller))
+        targets = targets.exclude(user_permissions__in=beyond).exclude(groups__permissions__in=beyond)
+    return targets
 
 
 def _ask(
     change: Change, model_admin: admin.ModelAdmin[User], request: HttpRequest, chosen: UserQuerySet, spared: int
 ) -> TemplateResponse:
     """Return the page that asks before a destructive action."""
+    total = chosen.count()
     context = {
         **model_admin.admin_site.each_context(request),
-        "title": f"{change.title}?",
+        "title": f"{change.title}: {_count(total)}?",
         "opts": model_admin.opts,
         "change": change,
-        "users": chosen,
-        "spared": spared,
+        "shown": chosen.only("email", "name").prefetch_related(None)[:SHOWN],
+        "unshown": max(0, total - SHOWN),
+        "spared": _count(spared) if spared else "",
+        "selected": request.POST.getlist(ACTION_CHECKBOX_NAME),
         "action_checkbox_name": ACTION_CHECKBOX_NAME,
         "confirmed": CONFIRMED,
         "media": model_admin.media,

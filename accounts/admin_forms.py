@@ -1,33 +1,57 @@
 """Forms of the admin: the same address, name, role and password rules as the API's, and a friendly "busy"."""
 
+import uuid
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from django import forms
 from django.contrib.admin.forms import AdminAuthenticationForm
-from django.contrib.auth.forms import AdminUserCreationForm, UserChangeForm
-from django.contrib.auth.models import Group
+from django.contrib.admin.forms import AdminPasswordChangeForm as DjangoOwnPasswordForm
+from django.contrib.auth.forms import (
+    AdminPasswordChangeForm,
+    AdminUserCreationForm,
+    SetUnusablePasswordMixin,
+    UserChangeForm,
+)
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
 from accounts import emails, passwords, units
 from accounts.errors import LastSuperuser
 from accounts.inputs import validate_role_name
-from accounts.models import User
+from accounts.models import Role, User
 from ironauth.infrastructure.errors import Overloaded
 
 if TYPE_CHECKING:  # Django's classes take their model in brackets for type checkers only
+    ModelForm = forms.ModelForm[Any]
     UserModelForm = forms.ModelForm[User]
     AddForm = AdminUserCreationForm[User]
     ChangeForm = UserChangeForm[User]
-    GroupModelForm = forms.ModelForm[Group]
+    SetUserPasswordForm = AdminPasswordChangeForm[User]
+    MaybePassword = SetUnusablePasswordMixin[User]
 else:
-    UserModelForm = GroupModelForm = forms.ModelForm
+    ModelForm = UserModelForm = forms.ModelForm
     AddForm, ChangeForm = AdminUserCreationForm, UserChangeForm
+    SetUserPasswordForm, MaybePassword = AdminPasswordChangeForm, SetUnusablePasswordMixin
+
+_NO_PASSWORD = "If disabled, nobody can sign in to this account with a password until one is set."  # noqa: S105 - a help text
+_WARNING = (
+    '<ul id="id_unusable_warning" class="messagelist"><li class="warning">The present password will be lost.</li></ul>'
+)
+
+
+def _busy(refused: Overloaded) -> ValidationError:
+    """Return the full hash pool as an error of a form."""
+    return ValidationError(f"The server is busy. Try again in {refused.retry_after_s} s.", code=refused.code)
 
 
 class StaffSignInForm(AdminAuthenticationForm):
     """Sign-in by e-mail address. Unlike Django's, it does not put the login through NFKC (``emails``)."""
 
+    error_messages = {
+        **AdminAuthenticationForm.error_messages,
+        "invalid_login": "Please enter the correct e-mail address and password for a staff account. "
+        "Upper and lower case matter in the password only.",
+    }
     username = forms.CharField(
         label="E-mail address",
         max_length=emails.MAX_LENGTH,
@@ -46,7 +70,53 @@ class StaffSignInForm(AdminAuthenticationForm):
         try:
             return super().clean()
         except Overloaded as busy:
-            raise ValidationError(f"The server is busy. Try again in {busy.retry_after_s} s.", code=busy.code) from busy
+            raise _busy(busy) from busy
+
+
+class _ChoosesPassword(MaybePassword):
+    """Hashes while the form is judged, so that a full pool is one more error and what was typed stays.
+
+    Reasons stand beside the password, not beside its repetition as in Django's forms.
+    """
+
+    def validate_password_for_user(self, user: User, *names: str, **named: str) -> None:
+        """Judge the password and, when everything is right, put its hash on ``user``."""
+        (repetition,) = names or named.values() or ("password2",)
+        field = repetition.replace("2", "1")
+        super().validate_password_for_user(user, password_field_name=field)
+        form: Any = self
+        if form.errors or not form.cleaned_data.get("set_usable_password", True):
+            return
+        try:
+            user.set_password(form.cleaned_data[field])
+        except Overloaded as busy:
+            form.add_error(field, _busy(busy))
+
+    def set_password_and_save(self, user: User, *_field: Any, commit: bool = True, **kwargs: Any) -> User:
+        """Save ``user``, whose password was set by the validation."""
+        form: Any = self
+        if not form.cleaned_data.get("set_usable_password", True):
+            return super().set_password_and_save(user, commit=commit, **kwargs)
+        if commit:
+            user.save()
+        return user
+
+
+class SetPasswordForm(_ChoosesPassword, SetUserPasswordForm):
+    """Staff set, or take away, another person's password."""
+
+    usable_password_help_text = _NO_PASSWORD + _WARNING
+
+
+class OwnPasswordForm(_ChoosesPassword, DjangoOwnPasswordForm):
+    """Staff change their own password."""
+
+    def clean_old_password(self) -> str:
+        """Check the old password on the hash pool; a full pool is said, not shown as a server error."""
+        try:
+            return super().clean_old_password()
+        except Overloaded as busy:
+            raise _busy(busy) from busy
 
 
 class _UniqueAddress(UserModelForm):
@@ -60,8 +130,10 @@ class _UniqueAddress(UserModelForm):
         return email
 
 
-class UserAddForm(_UniqueAddress, AddForm):
+class UserAddForm(_UniqueAddress, _ChoosesPassword, AddForm):
     """A new user: address, name, and a password or none. Rights and roles are given on the next page."""
+
+    usable_password = SetUnusablePasswordMixin.create_usable_password_field(help_text=_NO_PASSWORD)
 
     class Meta:
         """Which fields."""
@@ -70,8 +142,24 @@ class UserAddForm(_UniqueAddress, AddForm):
         fields = ("email", "name")
 
 
-class UserEditForm(_UniqueAddress, ChangeForm):
-    """Everything about a user; refuses to disable the last superuser."""
+class _KeepsUnseen(ModelForm):
+    """Saving takes nothing away that a field does not offer: the caller cannot have meant what was not shown."""
+
+    def clean(self) -> dict[str, Any]:
+        """Add to each choice what the row has outside the choices."""
+        data = super().clean() or self.cleaned_data
+        for name, field in self.fields.items():
+            saved = not self.instance._state.adding  # noqa: SLF001 - documented by Django
+            if isinstance(field, forms.ModelMultipleChoiceField) and name in data and saved:
+                offered: Any = field.queryset
+                data[name] = [*data[name], *getattr(self.instance, name).exclude(pk__in=offered.values("pk"))]
+        return data
+
+
+class UserEditForm(_KeepsUnseen, _UniqueAddress, ChangeForm):
+    """Everything about a user; refuses to disable the last superuser or oneself."""
+
+    caller_id: ClassVar[uuid.UUID | None] = None  # set by the admin on the class it makes for a request
 
     class Meta:
         """Which fields."""
@@ -80,27 +168,36 @@ class UserEditForm(_UniqueAddress, ChangeForm):
         fields = "__all__"  # the admin's fieldsets say which
 
     def clean(self) -> dict[str, Any]:
-        """Refuse a change that would leave nobody to run the system."""
-        data = super().clean() or self.cleaned_data
-        stays = data.get("is_active", True) and data.get("is_superuser", self.instance.is_superuser)
-        if not stays:
+        """Refuse a change that would leave nobody to run the system, or lock its author out."""
+        data = super().clean()
+        active = data.get("is_active", True)
+        if not (active and data.get("is_superuser", self.instance.is_superuser)):
             try:
                 with transaction.atomic():
                     units.keep_a_superuser(without=[self.instance])
             except LastSuperuser as refused:
                 raise ValidationError(refused.detail, code=refused.code) from refused
+        if not active and self.instance.pk == self.caller_id:
+            raise ValidationError(
+                {"is_active": ValidationError("You would lock yourself out: ask a colleague to do it.", code="oneself")}
+            )
         return data
 
 
-class RoleForm(GroupModelForm):
+class RoleForm(_KeepsUnseen, ModelForm):
     """A role; its name must fit a path and a header."""
 
     class Meta:
         """Which fields."""
 
-        model = Group
+        model = Role
         fields = ("name", "permissions")
-        labels: ClassVar[dict[str, str]] = {"name": "Role"}
+        help_texts: ClassVar[dict[str, str]] = {
+            "name": "Travels in the tokens of everybody who has the role: applications may grant rights by it. Whoever "
+            "may change users can give a role whose permissions they hold, so a role without permissions is given "
+            "by all of them. To have it given by few, add a permission that only they hold.",
+            "permissions": "What the role allows here.",
+        }
 
     def clean_name(self) -> str:
         """Return the name; one that was accepted before is left alone."""

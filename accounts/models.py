@@ -3,7 +3,7 @@
 from typing import Any, ClassVar
 
 from django.contrib.auth.base_user import AbstractBaseUser
-from django.contrib.auth.models import PermissionsMixin
+from django.contrib.auth.models import Group, Permission, PermissionsMixin
 from django.db import models, router, transaction
 from django.utils.crypto import salted_hmac
 from django.utils.translation import gettext_lazy as _
@@ -42,6 +42,32 @@ class User(AbstractBaseUser, PermissionsMixin):
         help_text=_("Without it the person cannot sign in, and every session has ended. Prefer this to deleting."),
     )
     is_staff = models.BooleanField(_("staff"), default=False, help_text=_("May open this admin site."))
+    # The next four are Django's, in this product's words.
+    is_superuser = models.BooleanField(
+        _("superuser"), default=False, help_text=_("Holds every permission, without being given any.")
+    )
+    groups = models.ManyToManyField(  # type: ignore[assignment] # the stubs name the manager after the class
+        Group,
+        verbose_name=_("roles"),
+        blank=True,
+        help_text=_("The person holds every permission of these roles. Their names travel in the person's tokens."),
+        related_name="user_set",
+        related_query_name="user",
+    )
+    user_permissions = models.ManyToManyField(  # type: ignore[assignment] # as above
+        Permission,
+        verbose_name=_("single permissions"),
+        blank=True,
+        help_text=_("Held besides those of the roles; a role is easier to keep track of."),
+        related_name="user_set",
+        related_query_name="user",
+    )
+    last_login = models.DateTimeField(
+        _("last sign-in to this admin"),
+        blank=True,
+        null=True,
+        help_text=_("Sign-ins to applications are not counted here; live sessions say when they were last used."),
+    )
     email_verified_at = models.DateTimeField(_("e-mail verified at"), null=True, blank=True)
     session_epoch = models.PositiveIntegerField(
         _("session epoch"), default=0, editable=False, help_text=_("Raised to end every session of the person at once.")
@@ -118,3 +144,15 @@ class User(AbstractBaseUser, PermissionsMixin):
     def normalize_username(cls, username: str) -> str:
         """Normalise the login as an e-mail address; Django's NFKC would merge addresses this rule keeps apart."""
         return emails.normalise(username)
+
+
+class Role(Group):
+    """Django's group under the name this product uses; its permissions stay ``auth.*_group``."""
+
+    class Meta:
+        """A name; the rows, and the rights over them, are Django's."""
+
+        proxy = True
+        default_permissions = ()
+        verbose_name = _("role")
+        verbose_name_plural = _("roles")

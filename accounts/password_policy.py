@@ -57,7 +57,7 @@ def _weakness(text: str, *, email: str, name: str) -> tuple[str, str] | None:
     if "context" in spellings:
         return (
             "password_contextual",
-            "The password is made of your name, your address or this service's name: choose others.",
+            "The password is made of the name, the address or this service's name: choose other words.",
         )
     if "fillers" in spellings or any(weak_patterns.is_common(form) for form in forms if len(form) >= _SHORTEST_WORD):
         return (
@@ -92,5 +92,6 @@ class PasswordPolicyValidator:
         """Return what a form says beside the field."""
         return (
             f"At least {settings.IRONAUTH_PASSWORD_MIN_LENGTH} characters, spaces too. No common password, "
-            "keyboard row or repetition, not your own name or address with digits around it. Several words are easiest."
+            "keyboard row or repetition, nor the name or address of the account with digits around it. "
+            "Several words are easiest."
         )

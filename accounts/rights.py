@@ -6,10 +6,12 @@ the next request, whatever a token or a cache still says.
 
 import uuid
 from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 from django.contrib.auth.models import Group, Permission
 from django.db.models import Q, QuerySet
+from django.http import HttpRequest
 
 from accounts.models import User
 from ironauth.infrastructure.errors import NotAuthenticated, PermissionDenied
@@ -55,7 +57,12 @@ class Rights(msgspec.Struct, frozen=True):
             raise PermissionDenied("This person holds rights you do not: ask a superuser to do this.")
 
     def require_grantable(self, roles: Iterable[Group]) -> None:
-        """Raise ``PermissionDenied`` if a role, given or taken, grants what is not held here. Prefetch permissions."""
+        """Raise ``PermissionDenied`` if a role, given or taken, grants what is not held here. Prefetch permissions.
+
+        A role is worth what it grants *here*: one without permissions may be given by whoever may change users, as the
+        contract says (``PUT /users/{id}/roles/{role}``), although its name travels in tokens and applications may read
+        more into it. Whoever wants such a role to be given by few adds a permission to it that only they hold.
+        """
         for role in roles:
             missing = permissions_of(role) - self.permissions
             if missing and not self.is_superuser:
@@ -95,6 +102,12 @@ def potential_permissions(user: User) -> Permissions:
 def held_by(user: User) -> QuerySet[Permission]:
     """Return the permissions given to ``user`` directly and by roles, active or not."""
     return Permission.objects.filter(Q(user=user) | Q(group__user=user)).order_by()
+
+
+def rights_of_request(request: HttpRequest) -> Rights:
+    """Return the rights of whoever uses the admin; Django keeps them on the user for the request."""
+    user: Any = request.user
+    return rights_of_user(user)
 
 
 def permissions_of(role: Group) -> Permissions:

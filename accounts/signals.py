@@ -10,7 +10,7 @@ from django.contrib.auth.models import Group
 from django.db.models.signals import m2m_changed, post_save, pre_delete, pre_save
 
 from accounts import guarded
-from accounts.models import User
+from accounts.models import Role, User
 from ironauth.infrastructure.invalidation import invalidate, sub_tag
 
 
@@ -19,8 +19,9 @@ def connect() -> None:
     post_save.connect(_user_saved, sender=User, dispatch_uid="accounts.user_saved")
     pre_delete.connect(_user_deleted, sender=User, dispatch_uid="accounts.user_deleted")
     m2m_changed.connect(_roles_changed, sender=User.groups.through, dispatch_uid="accounts.roles_changed")
-    pre_save.connect(_role_renamed, sender=Group, dispatch_uid="accounts.role_renamed")
-    pre_delete.connect(_role_deleted, sender=Group, dispatch_uid="accounts.role_deleted")
+    for model in (Group, Role):  # a proxy is a sender of its own
+        pre_save.connect(_role_renamed, sender=model, dispatch_uid="accounts.role_renamed")
+        pre_delete.connect(_role_deleted, sender=model, dispatch_uid="accounts.role_deleted")
 
 
 def _user_saved(instance: User, created: bool, update_fields: frozenset[str] | None, **_: object) -> None:

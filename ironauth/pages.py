@@ -34,11 +34,18 @@ def _document() -> bytes:
     return OPENAPI_FILE.read_bytes()
 
 
+@cache
+def _icon() -> bytes:
+    """Return the icon, read once."""
+    return Path(__file__).with_name("static").joinpath("ironauth", "icon.svg").read_bytes()
+
+
 def _public(content: bytes, content_type: str, policy: str | None = None) -> HttpResponse:
     """Return a response that is the same for everybody."""
     headers = {"Cache-Control": f"public, max-age={PUBLIC_FOR_S}"}
     if policy is not None:
         headers["Content-Security-Policy"] = policy
+        headers["Cross-Origin-Opener-Policy"] = "same-origin"  # as Django's SecurityMiddleware does for the admin
     return HttpResponse(content, content_type=content_type, headers=headers)
 
 
@@ -58,3 +65,9 @@ async def docs(_request: HttpRequest) -> HttpResponse:
 async def openapi(_request: HttpRequest) -> HttpResponse:
     """Return the OpenAPI document that was built from this code."""
     return _public(_document(), "application/json")
+
+
+@read_only
+async def favicon(_request: HttpRequest) -> HttpResponse:
+    """Return the icon browsers ask for where a page names none, for instance a JSON answer opened in a tab."""
+    return _public(_icon(), "image/svg+xml")

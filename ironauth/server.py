@@ -20,12 +20,12 @@ from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors.multiprocess import Multiprocess
 
 APPLICATION = "ironauth.asgi:application"
+HIGHEST_PORT = 65_535  # 16 bits (RFC 9293 §3.1)
 BACKLOG = 2_048  # connections waiting in the kernel; a burst of sign-ins arrives faster than one loop accepts
 KEEP_ALIVE_S = 65  # longer than the 60 s of nginx' upstream keepalive_timeout, so that the proxy closes first
 GRACEFUL_S = 10  # what runs at SIGTERM has this long: four times the slowest stated wait (hash queue 2 s + hash)
-# Above any load one loop answers in time. Uvicorn answers the rest with a bare 503; idle connections count too.
-MAX_CONNECTIONS = 10_000
-RESERVED_FILES = 256  # file descriptors left for the database, Redis, logs and modules
+MAX_REQUESTS = 10_000  # running at once, above any load one loop answers in time; the rest get 503 with Retry-After
+RESERVED_FILES = 256  # file descriptors left: 128 for connections in excess, the rest for database, Redis and logs
 WORKER_HEALTH_S = 30  # a starting worker shares its CPU with the others; Uvicorn's 5 s kills it while importing
 SOCKET_MODE = 0o660  # the reverse proxy is in the socket's group; nobody else speaks to it
 HUGE_PAGES = "glibc.malloc.hugetlb"
@@ -66,8 +66,10 @@ def is_loopback(host: str) -> bool:
 def bind_tcp(host: str, port: int) -> socket.socket:
     """Return a TCP socket bound to ``host`` (name, IPv4 or IPv6) and ``port`` (0: any free one), not yet listening.
 
-    Raises ``ServerError`` when the port is taken, privileged, or the host is not one of this machine's.
+    Raises ``ServerError`` when the port does not exist, is taken or privileged, or the host is not this machine's.
     """
+    if not 0 <= port <= HIGHEST_PORT:  # getaddrinfo would take it modulo 65,536
+        raise ServerError(f"There is no port {port}: choose --port 0 (any free one) to {HIGHEST_PORT}")
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -129,7 +131,7 @@ def configuration(*, workers: int) -> uvicorn.Config:
         APPLICATION,
         interface="asgi3",
         loop="uvloop",
-        http="httptools",
+        http="ironauth.http_protocol:BoundedHttpProtocol",
         ws="none",
         lifespan="on",
         workers=workers,
@@ -142,22 +144,25 @@ def configuration(*, workers: int) -> uvicorn.Config:
         # reading would overwrite the peer's address before we can judge it.
         proxy_headers=False,
         backlog=BACKLOG,
-        limit_concurrency=connection_limit(),
+        limit_concurrency=request_limit(),
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=GRACEFUL_S,
         timeout_worker_healthcheck=WORKER_HEALTH_S,
     )
 
 
-def connection_limit() -> int:
-    """Raise this process's limit of open files as far as it may go, and return how many connections fit into it."""
+def request_limit() -> int:
+    """Raise this process's limit of open files as far as it may go; return how many running requests fit into it.
+
+    Each has a connection; those that wait for a request are closed when they are needed (``http_protocol``).
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = MAX_CONNECTIONS + RESERVED_FILES
+    wanted = MAX_REQUESTS + RESERVED_FILES
     highest = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
     if soft != resource.RLIM_INFINITY and soft < highest:
         resource.setrlimit(resource.RLIMIT_NOFILE, (highest, hard))
         soft = highest
-    return MAX_CONNECTIONS if soft == resource.RLIM_INFINITY else max(min(MAX_CONNECTIONS, soft - RESERVED_FILES), 1)
+    return MAX_REQUESTS if soft == resource.RLIM_INFINITY else max(min(MAX_REQUESTS, soft - RESERVED_FILES), 1)
 
 
 def serve(*, bound: socket.socket, workers: int, on_ready: Callable[[], None]) -> None:

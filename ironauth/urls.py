@@ -9,6 +9,7 @@ from tokens import urls as tokens_urls
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", pages.home, name="home"),
+    path("favicon.ico", pages.favicon, name="favicon"),
     path("ping", health.ping, name="ping"),
     path("health", health.HealthView.as_view(), name="health"),
     path("health/live", health.LiveView.as_view(), name="health-live"),

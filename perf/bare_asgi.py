@@ -1,6 +1,7 @@
 """The ceiling: an ASGI callable with a constant JSON body, under the Uvicorn settings IronAuth itself runs with."""
 
 import argparse
+import os
 import sys
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
@@ -39,6 +40,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--port", type=int, required=True)
     options = parser.parse_args()
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "ironauth.settings")  # the HTTP protocol's own answers need them
     server.use_huge_pages()
     bound = server.bind_tcp("127.0.0.1", options.port)
     server.listen(bound)

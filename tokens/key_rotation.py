@@ -74,7 +74,7 @@ def rotate(*, at_once: bool = False) -> str:
     if missing_s > 0 and not at_once:
         raise RotationRefusedError(
             f"The next key was published {published_s:.0f} s ago, and clients may keep the key set for "
-            f"{settings.IRONAUTH_JWKS_MAX_AGE_S} s: run this again in {missing_s:.0f} s, or with --now."
+            f"{settings.IRONAUTH_JWKS_MAX_AGE_S} s: try again in {missing_s:.0f} s."
         )
     if State.ACTIVE in keys:
         _retire(keys[State.ACTIVE].kid)

@@ -1,14 +1,18 @@
 """Fixtures of the accounts tests: people made straight in the database, and a way in for them over HTTP."""
 
 import os
-from collections.abc import Awaitable, Callable
+import threading
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import httpx
 import pytest
 from django.contrib.auth.models import Group, Permission
+from django.test import Client
+from pytest_django import Settings
 
 from accounts.models import User
+from ironauth.infrastructure.hash_pool import hash_pool
 
 PASSWORD = "violet otter rides 9 trams"
 
@@ -62,3 +66,39 @@ def sign_in(api: httpx.AsyncClient, signing_key: str) -> SignIn:
         return {"Authorization": f"Bearer {answer.json()['access_token']}"}
 
     return enter
+
+
+@pytest.fixture
+def root(make_user: MakeUser, client: Client) -> User:
+    """Make a superuser and sign in."""
+    user = make_user(email="root@example.com", is_superuser=True, is_staff=True)
+    client.force_login(user)
+    return user
+
+
+@pytest.fixture
+def manager(make_user: MakeUser, client: Client) -> User:
+    """Make a member of staff who manages users without being a superuser, and sign in."""
+    users = tuple(f"accounts.{verb}_user" for verb in ("view", "add", "change", "delete"))
+    groups = ("auth.view_group", "auth.change_group", "auth.add_group", "auth.delete_group")
+    user = make_user(*users, *groups, email="manager@example.com", is_staff=True)
+    client.force_login(user)
+    return user
+
+
+@pytest.fixture
+def full_pool(settings: Settings) -> Iterator[None]:
+    """Occupy the only hash thread for the time of a test."""
+    settings.IRONAUTH_HASH_MAX_WAIT_S, settings.IRONAUTH_HASH_THREADS = 0.1, 1
+    release, taken = threading.Event(), threading.Event()
+
+    def occupy() -> None:
+        taken.set()
+        release.wait()
+
+    busy = threading.Thread(target=hash_pool().run_blocking, args=(occupy,))
+    busy.start()
+    taken.wait()
+    yield
+    release.set()
+    busy.join()

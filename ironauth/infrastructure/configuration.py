@@ -1,6 +1,7 @@
-"""What ``ironauth.settings`` needs to judge the environment: defaults taken from the machine, and refusals.
+"""What ``ironauth.settings`` needs beside single values: defaults taken from the machine, secrets, contradictions.
 
-Imported while the settings themselves are being read, so nothing here may touch ``django.conf.settings``.
+Single values are read by ``environment`` (words and numbers) and ``setting_addresses``. Imported while the settings
+themselves are being read, so nothing here may touch ``django.conf.settings``.
 No message repeats the value it refuses: it may be a secret, and start-up errors end up in logs.
 """
 
@@ -9,8 +10,11 @@ import binascii
 import os
 import re
 from collections.abc import Sequence
+from urllib.parse import urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
+
+from ironauth.infrastructure.setting_addresses import is_local
 
 # 32 random bytes are 43 base64url characters: the least that carries 256 bits (RFC 7518 §3.2 asks 256 for HS256).
 MIN_SECRET_CHARACTERS = 43
@@ -21,6 +25,7 @@ KEY_BYTES = 32  # 256 bits: AES-256-GCM and HMAC-SHA-256 keys are derived from i
 # 32 random bytes with fewer than 8 different values have a probability below 2**-100: it was typed, not drawn.
 MIN_DIFFERENT_KEY_BYTES = 8
 KEY_ID = re.compile(r"[a-z0-9]{1,16}")
+PRINTABLE = re.compile(r"[!-~]{1,255}")
 MAX_HASH_THREADS = 4  # of 64 MiB each: the default keeps password hashing under 256 MiB (design §3)
 MAX_DATABASE_THREADS = 8  # times the workers, this must stay below Postgres' own default of 100 connections
 SQLITE_CACHE_KIB = 8_192  # per connection; SQLite's own default of 2,000 KiB is for phones
@@ -94,6 +99,47 @@ def key_ring(items: Sequence[str], name: str, *, required: bool) -> dict[str, by
     if required and not ring:
         raise ImproperlyConfigured(f"{name} is missing: {remedy}")
     return ring
+
+
+def audience(value: str, name: str) -> str:
+    """Return the ``aud`` of access tokens: 1 to 255 visible ASCII characters, compared byte for byte (RFC 7519 §2)."""
+    if PRINTABLE.fullmatch(value) is None:
+        raise ImproperlyConfigured(
+            f"{name} must have 1 to 255 visible ASCII characters without spaces: "
+            f"correct it, e.g. {name}=https://id.example.com"
+        )
+    return value
+
+
+def refuse_exposed_shortcuts(*, debug: bool, cookie_secure: bool, issuer: str, allowed_hosts: Sequence[str]) -> None:
+    """Raise ``ImproperlyConfigured`` when DEBUG or cookies without Secure would face more than this machine.
+
+    ASVS 13.4.2 and 3.3.1: both are for development, which is when the issuer and every allowed host are loopback.
+    """
+    shortcuts = [
+        (debug, "DEBUG=1", "DEBUG=0"),
+        (not cookie_secure, "IRONAUTH_COOKIE_SECURE=0", "IRONAUTH_COOKIE_SECURE=1"),
+    ]
+    exposed = [
+        (not is_local(urlsplit(issuer).hostname or ""), "IRONAUTH_ISSUER"),
+        (not all(is_local(host) for host in allowed_hosts), "ALLOWED_HOSTS"),
+    ]
+    for taken, shortcut, remedy in shortcuts:
+        for public, where in exposed:
+            if taken and public:
+                raise ImproperlyConfigured(
+                    f"{shortcut} is for this machine alone, but {where} names another: set {remedy}, "
+                    "or name only localhost and loopback addresses there"
+                )
+
+
+def refuse_idle_beyond_absolute(*, idle_s: int, absolute_s: int) -> None:
+    """Raise ``ImproperlyConfigured`` when a session would end before it could be idle for too long."""
+    if idle_s > absolute_s:
+        raise ImproperlyConfigured(
+            f"IRONAUTH_SESSION_IDLE_S={idle_s} is longer than IRONAUTH_SESSION_ABSOLUTE_S={absolute_s}, so that no "
+            "idle session would end early: set it to at most that"
+        )
 
 
 def refuse_weak_argon2(*, time_cost: int, memory_kib: int, parallelism: int) -> None:

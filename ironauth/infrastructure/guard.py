@@ -1,8 +1,8 @@
 """The outermost ASGI layer: bounds what a request may cost before Django sees any of it.
 
-Uvicorn takes a 16 MB header and Django spools any body to disk before the first view (security-bar finding 7), so
-the limits are here, and they hold for both lanes. A reverse proxy still has to bound slow *headers* and the number
-of connections: ASGI only starts once the headers are complete.
+Django spools any body to disk before the first view (security-bar finding 7), so the limits are here, for both lanes
+and whatever server speaks ASGI to them. ASGI starts once the head is complete: what it may cost until then is bounded
+by ``ironauth.http_protocol``.
 """
 
 import asyncio
@@ -10,14 +10,10 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from django.conf import settings
-
-from ironauth.infrastructure import logs
 from ironauth.infrastructure.asgi_types import Application, Message, Receive, Scope, Send
-from ironauth.infrastructure.client_address import client_address
 from ironauth.infrastructure.logs import get_logger
 from ironauth.infrastructure.middleware import CLIENT_CLOSED_REQUEST
-from ironauth.infrastructure.problem import MEDIA_TYPE, phrase, problem_body
+from ironauth.infrastructure.refusal import Refusal, answer_for, log_access
 from ironauth.infrastructure.request_id import choose_request_id
 
 #: The contract's bounds (api.md "Common").
@@ -39,19 +35,6 @@ REFUSED_METHODS = frozenset({"TRACE", "CONNECT"})
 ALLOWED_METHODS = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"
 
 log = get_logger()
-
-
-class Refusal(Exception):
-    """The request is answered here and now; ``drain`` reads a little of the rest first."""
-
-    def __init__(self, status: int, code: str, detail: str, *, allow: str = "", drain: bool = False) -> None:
-        """Keep the problem to send."""
-        super().__init__(detail)
-        self.status = status
-        self.code = code
-        self.detail = detail
-        self.allow = allow
-        self.drain = drain
 
 
 class Guard:
@@ -79,7 +62,7 @@ class Guard:
             if length is not None:
                 body = await self._read_body(scope, receive, length)
                 if body is None:
-                    _log(scope, CLIENT_CLOSED_REQUEST, 0.0, choose_request_id(None))
+                    log_access(scope, CLIENT_CLOSED_REQUEST, 0.0, choose_request_id(None))
                     return
                 receive = _Replay(body, receive)
         except Refusal as refusal:
@@ -140,30 +123,52 @@ class _Replay:
 def _check_head(scope: Scope) -> int | None:
     """Return None when there is no body, its declared length in bytes, or -1 if that is not declared.
 
-    Errors: `Refusal` 431, 414, 405, 400.
+    Errors: `Refusal` 431, 414, 405, 415, 400.
     """
     headers = scope["headers"]
     if len(headers) > MAX_HEADER_FIELDS:
         raise Refusal(431, "headers_too_large", f"More than {MAX_HEADER_FIELDS} header fields.")
     size = len(headers) * _FIELD_OVERHEAD_BYTES
     lengths: list[bytes] = []
+    hosts = 0
+    encoded = False
     # HTTP/2 and 3 may carry a body without either field.
     chunked = scope.get("http_version", "1.1") > "1.1"
     for name, value in headers:
         size += len(name) + len(value)
-        if name == b"content-length":
+        if name == b"host":
+            hosts += 1
+        elif name == b"content-length":
             lengths.append(value)
         elif name == b"transfer-encoding":
             chunked = True
+        elif name == b"content-encoding":
+            encoded = encoded or value.lower() not in (b"", b"identity")
     if size > MAX_HEADER_BYTES:
         raise Refusal(431, "headers_too_large", f"More than {MAX_HEADER_BYTES} bytes of header fields.")
+    _check_request_line(scope)
+    if hosts != 1:
+        _check_hosts(scope, hosts)
+    length = _declared_length(lengths) if lengths else (-1 if chunked else None)
+    if encoded and length:
+        detail = "The body must be sent as it is, without Content-Encoding."
+        raise Refusal(415, "unsupported_media_type", detail, headers={"Accept-Encoding": "identity"}, drain=True)
+    return length
+
+
+def _check_request_line(scope: Scope) -> None:
+    """Errors: `Refusal` 414 and 405."""
     if len(scope.get("raw_path") or scope["path"]) + len(scope.get("query_string", b"")) > MAX_TARGET_BYTES:
         raise Refusal(414, "target_too_long", f"The URL is longer than {MAX_TARGET_BYTES} bytes.")
     if scope["method"] in REFUSED_METHODS:
-        raise Refusal(405, "method_not_allowed", f"{scope['method']} is not offered.", allow=ALLOWED_METHODS)
-    if lengths:
-        return _declared_length(lengths)
-    return -1 if chunked else None
+        allow = {"Allow": ALLOWED_METHODS}
+        raise Refusal(405, "method_not_allowed", f"{scope['method']} is not offered.", headers=allow)
+
+
+def _check_hosts(scope: Scope, hosts: int) -> None:
+    """Errors: `Refusal` 400 for several Host fields, and for none in HTTP/1.1."""
+    if hosts or scope.get("http_version") == "1.1":
+        raise Refusal(400, "bad_host", "Exactly one Host header field must be sent (RFC 9112 §3.2).")
 
 
 def _declared_length(values: list[bytes]) -> int:
@@ -182,32 +187,14 @@ def _too_large(limit: int) -> Refusal:
 async def _refuse(scope: Scope, receive: Receive, send: Send, refusal: Refusal) -> None:
     """Send the problem and close the connection, as what follows on it cannot be trusted to be a request."""
     started = time.perf_counter()
-    incoming = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"").decode("latin1")
-    request_id = choose_request_id(incoming)
-    body = problem_body(
-        status=refusal.status,
-        code=refusal.code,
-        title=phrase(refusal.status),
-        detail=refusal.detail,
-        request_id=request_id,
-    )
-    headers = [
-        (b"content-type", MEDIA_TYPE.encode()),
-        (b"content-length", str(len(body)).encode()),
-        (b"cache-control", b"no-store"),
-        (b"x-content-type-options", b"nosniff"),
-        (b"x-request-id", request_id.encode()),
-        (b"connection", b"close"),
-    ]
-    if refusal.allow:
-        headers.append((b"allow", refusal.allow.encode()))
-    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
+    status, headers, body, request_id = answer_for(refusal, scope)
+    await send({"type": "http.response.start", "status": status, "headers": headers})
     if refusal.drain:
         await send({"type": "http.response.body", "body": body, "more_body": True})
         await _linger(receive)
         body = b""
     await send({"type": "http.response.body", "body": body})
-    _log(scope, refusal.status, time.perf_counter() - started, request_id)
+    log_access(scope, status, time.perf_counter() - started, request_id)
 
 
 async def _linger(receive: Receive) -> None:
@@ -220,8 +207,3 @@ async def _linger(receive: Receive) -> None:
                 if message["type"] == "http.disconnect" or not message.get("more_body", False):
                     return
                 left -= len(message.get("body", b""))
-
-
-def _log(scope: Scope, status: int, duration_s: float, request_id: str) -> None:
-    if settings.IRONAUTH_ACCESS_LOG:
-        logs.access(scope["method"], scope["path"], status, duration_s * 1000, client_address(scope), request_id)

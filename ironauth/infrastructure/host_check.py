@@ -1,7 +1,10 @@
-"""ALLOWED_HOSTS for the API lane, which has no CommonMiddleware to ask for the host."""
+"""ALLOWED_HOSTS, asked before either lane does any work; stock Django asks in CommonMiddleware, or never."""
 
 from django.conf import settings
+from django.core.exceptions import DisallowedHost
 from django.http import HttpRequest
+
+from ironauth.infrastructure.asgi_types import Scope
 
 #: Host spellings remembered per process; more is a client trying names.
 _MAX_REMEMBERED = 64
@@ -24,3 +27,18 @@ def check_host(request: HttpRequest) -> None:
     request.get_host()
     if host is not None and len(_remembered) < _MAX_REMEMBERED:
         _remembered.add(host)
+
+
+def is_our_host(scope: Scope) -> bool:
+    """Tell whether `check_host` would let a request with this ASGI scope pass."""
+    request = HttpRequest()
+    server = scope.get("server") or ("", None)
+    request.META = {"SERVER_NAME": server[0], "SERVER_PORT": str(server[1] or 80)}
+    for name, value in scope["headers"]:
+        if name in (b"host", b"x-forwarded-host"):
+            request.META["HTTP_" + name.decode().upper().replace("-", "_")] = value.decode("latin1")
+    try:
+        check_host(request)
+    except DisallowedHost:
+        return False
+    return True

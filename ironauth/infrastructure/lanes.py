@@ -6,21 +6,25 @@ from django.http.response import HttpResponseBase, StreamingHttpResponse
 
 from ironauth.infrastructure.asgi_types import Application, Receive, Scope, Send
 from ironauth.infrastructure.client_address import with_forwarded_scheme
+from ironauth.infrastructure.host_check import is_our_host
 from ironauth.infrastructure.request_threads import RequestThreads
 from ironauth.infrastructure.streaming import make_async
 
-#: Everything else is a page for people: it needs sessions, CSRF and messages, hence Django's stock middleware.
-API_PREFIXES = ("/api/", "/oauth/", "/.well-known/", "/health/", "/perf/")
-API_PATHS = frozenset({"/ping", "/health", "/metrics"})
+#: Pages for staff and their files: they need sessions, CSRF and messages, hence Django's stock middleware.
+ADMIN_PATH = "/admin"  # without its slash Django redirects
+ADMIN_PREFIXES = ("/admin/", "/static/")
 
 
 def is_api_path(scope: Scope) -> bool:
-    """Tell whether the API lane answers ``scope``; a mount point (``root_path``) does not count."""
+    """Tell whether the API lane answers ``scope``; a mount point (``root_path``) does not count.
+
+    It answers whatever is not the admin's, so that a path nobody serves is a problem document too.
+    """
     path: str = scope["path"]
     root = scope.get("root_path")
     if root and path.startswith(root):
         path = path[len(root) :]
-    return path.startswith(API_PREFIXES) or path in API_PATHS
+    return not path.startswith(ADMIN_PREFIXES) and path != ADMIN_PATH
 
 
 class LaneRouter:
@@ -32,10 +36,13 @@ class LaneRouter:
         self.admin = admin
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hand the request over, with the scheme a trusted proxy names."""
+        """Hand the request over, with the scheme a trusted proxy names.
+
+        A Host that is not ours stays out of the admin lane, where Django logs a traceback and answers with a page.
+        """
         if settings.IRONAUTH_TRUSTED_PROXIES:
             scope = with_forwarded_scheme(scope)
-        await (self.api if is_api_path(scope) else self.admin)(scope, receive, send)
+        await (self.api if is_api_path(scope) or not is_our_host(scope) else self.admin)(scope, receive, send)
 
 
 class PageHandler(ASGIHandler):

@@ -14,18 +14,18 @@ from ironauth.infrastructure import logs
 from ironauth.infrastructure.client_address import client_address
 from ironauth.infrastructure.request_id import choose_request_id, current_request_id, enter, leave
 
-__all__ = ["RequestContextMiddleware", "current_request_id"]
+__all__ = ["JSON_POLICY", "SECURITY_HEADERS", "RequestContextMiddleware", "current_request_id", "hsts"]
 
 #: nginx's code for a client that went away before its answer; it only appears in the log.
 CLIENT_CLOSED_REQUEST = 499
 #: Sent unless a view or another middleware decided otherwise (OWASP REST Security, "Security headers").
-_HEADERS = (
+SECURITY_HEADERS = (
     ("x-content-type-options", "X-Content-Type-Options", "nosniff"),
     ("x-frame-options", "X-Frame-Options", "DENY"),
     ("referrer-policy", "Referrer-Policy", "no-referrer"),
 )
 #: For JSON, which loads nothing and is never framed; pages bring their own policy.
-_JSON_POLICY = "default-src 'none'; frame-ancestors 'none'"
+JSON_POLICY = "default-src 'none'; frame-ancestors 'none'"
 _JSON_TYPES = ("application/json", "application/problem+json")
 
 SyncNext = Callable[[HttpRequest], HttpResponseBase]
@@ -76,14 +76,14 @@ class RequestContextMiddleware:
         # Read and written without the mapping's methods: six case-folding calls per request are 3 µs.
         present = headers._store  # noqa: SLF001 - the mapping's own store
         headers["X-Request-ID"] = current_request_id()
-        for key, name, value in _HEADERS:
+        for key, name, value in SECURITY_HEADERS:
             if key not in present:
                 present[key] = (name, value)
         is_json = present.get("content-type", ("", ""))[1].startswith(_JSON_TYPES)
         if is_json and "content-security-policy" not in present:
-            present["content-security-policy"] = ("Content-Security-Policy", _JSON_POLICY)
+            present["content-security-policy"] = ("Content-Security-Policy", JSON_POLICY)
         if settings.SECURE_HSTS_SECONDS and "strict-transport-security" not in present and request.is_secure():
-            headers["Strict-Transport-Security"] = _hsts()
+            headers["Strict-Transport-Security"] = hsts()
         self._log(request, response.status_code, started)
 
     @staticmethod
@@ -99,7 +99,7 @@ class RequestContextMiddleware:
             )
 
 
-def _hsts() -> str:
+def hsts() -> str:
     """Return the value Django's SecurityMiddleware would send (RFC 6797 §6.1)."""
     value = f"max-age={settings.SECURE_HSTS_SECONDS}"
     if settings.SECURE_HSTS_INCLUDE_SUBDOMAINS:

@@ -10,7 +10,15 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 
 from ironauth.infrastructure import configuration
-from ironauth.infrastructure.configuration import key_ring, required_secret, sqlite_options
+from ironauth.infrastructure.configuration import (
+    audience,
+    key_ring,
+    refuse_exposed_shortcuts,
+    refuse_idle_beyond_absolute,
+    refuse_weak_argon2,
+    required_secret,
+    sqlite_options,
+)
 
 GOOD = secrets.token_urlsafe(32)  # 43 characters
 KEY = base64.urlsafe_b64encode(bytes(range(32))).decode()
@@ -109,3 +117,73 @@ def test_sqlite_options_take_effect(tmp_path: Path) -> None:
     assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
     connection.close()
+
+
+@pytest.mark.parametrize("value", ["https://id.example.com", "a", "x" * 255, "!~"])
+def test_audiences(value: str) -> None:
+    """1 to 255 visible ASCII characters are accepted unchanged."""
+    assert audience(value, "AUDIENCE") == value
+
+
+@pytest.mark.parametrize("value", ["", "x" * 256, "a b", "a\n", "a\x7f", "\N{LATIN SMALL LETTER E WITH ACUTE}"])
+def test_no_audience(value: str) -> None:
+    """Nothing, too much, spaces, control characters and other scripts are refused in one line."""
+    with pytest.raises(ImproperlyConfigured, match=r"\AAUDIENCE must have 1 to 255 visible ASCII characters [^\n]*\Z"):
+        audience(value, "AUDIENCE")
+
+
+LOCAL_HOSTS = ["localhost", "127.0.0.1", "[::1]", "testserver", "app.localhost"]
+
+
+@pytest.mark.parametrize("debug", [True, False])
+@pytest.mark.parametrize("cookie_secure", [True, False])
+@pytest.mark.parametrize("issuer", ["http://127.0.0.1:8000", "http://localhost", "https://localhost", "http://[::1]:1"])
+def test_shortcuts_on_this_machine(*, debug: bool, cookie_secure: bool, issuer: str) -> None:
+    """DEBUG and cookies without Secure are fine where issuer and hosts are loopback."""
+    refuse_exposed_shortcuts(debug=debug, cookie_secure=cookie_secure, issuer=issuer, allowed_hosts=LOCAL_HOSTS)
+
+
+@pytest.mark.parametrize(
+    ("debug", "cookie_secure", "named"),
+    [(True, True, "DEBUG=1"), (True, False, "DEBUG=1"), (False, False, "IRONAUTH_COOKIE_SECURE=0")],
+)
+@pytest.mark.parametrize(
+    ("issuer", "hosts", "where"),
+    [
+        ("https://id.example.com", LOCAL_HOSTS, "IRONAUTH_ISSUER"),
+        ("https://localhost.example.com", LOCAL_HOSTS, "IRONAUTH_ISSUER"),
+        ("https://192.0.2.1", LOCAL_HOSTS, "IRONAUTH_ISSUER"),
+        ("http://localhost:8000", [*LOCAL_HOSTS, "id.example.com"], "ALLOWED_HOSTS"),
+        ("http://localhost:8000", [".example.com"], "ALLOWED_HOSTS"),
+        ("https://id.example.com", ["id.example.com"], "IRONAUTH_ISSUER"),
+    ],
+)
+def test_shortcuts_that_others_could_reach(
+    *, debug: bool, cookie_secure: bool, named: str, issuer: str, hosts: list[str], where: str
+) -> None:
+    """Either is refused as soon as the issuer or one host is not this machine, naming both settings."""
+    with pytest.raises(ImproperlyConfigured) as refused:
+        refuse_exposed_shortcuts(debug=debug, cookie_secure=cookie_secure, issuer=issuer, allowed_hosts=hosts)
+    assert str(refused.value).startswith(f"{named} is for this machine alone, but {where} names another: set ")
+
+
+def test_production_takes_no_shortcut() -> None:
+    """Without DEBUG and with Secure cookies any issuer and host are fine."""
+    refuse_exposed_shortcuts(
+        debug=False, cookie_secure=True, issuer="https://id.example.com", allowed_hosts=["id.example.com"]
+    )
+
+
+def test_idle_is_at_most_absolute() -> None:
+    """Equal is allowed, a second more is not."""
+    refuse_idle_beyond_absolute(idle_s=3_600, absolute_s=3_600)
+    with pytest.raises(ImproperlyConfigured, match=r"\AIRONAUTH_SESSION_IDLE_S=3601 is longer than .*=3600"):
+        refuse_idle_beyond_absolute(idle_s=3_601, absolute_s=3_600)
+
+
+@pytest.mark.parametrize(("passes", "kib"), configuration.ARGON2_FLOORS)
+def test_argon2_floors(passes: int, kib: int) -> None:
+    """Each pair of the OWASP table is accepted, a KiB less is not."""
+    refuse_weak_argon2(time_cost=passes, memory_kib=kib, parallelism=1)
+    with pytest.raises(ImproperlyConfigured, match="IRONAUTH_ARGON2_MEMORY_KIB"):
+        refuse_weak_argon2(time_cost=passes, memory_kib=kib - 1, parallelism=1)

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import ironauth.settings
+from ironauth.infrastructure.setting_limits import LIMITS
 
 SETTINGS = Path(ironauth.settings.__file__)
 EXAMPLE = SETTINGS.parents[1] / "deploy" / "env.example"
@@ -40,6 +41,25 @@ def test_every_variable_is_explained() -> None:
     for above, line in zip(_lines(), _lines()[1:], strict=False):
         if LINE.match(line):
             assert above.startswith("#"), line
+
+
+def _comment_above(name: str) -> str:
+    """Return the comment above a variable, or above the group of lines it stands in."""
+    lines = _lines()
+    at = next(number for number, line in enumerate(lines) if (match := LINE.match(line)) and match[1] == name)
+    while LINE.match(lines[at]):
+        at -= 1
+    comment: list[str] = []
+    while lines[at].startswith("# ") and not lines[at].startswith("# ---"):
+        comment.insert(0, lines[at].removeprefix("# "))
+        at -= 1
+    return " ".join(comment)
+
+
+def test_bounds_are_those_that_are_checked() -> None:
+    """Every number's comment states the least and the most that the settings accept."""
+    for name, limit in LIMITS.items():
+        assert re.search(rf"\b{limit.least} to {limit.most}\b", _comment_above(name)), name
 
 
 def test_no_secret_is_given() -> None:

@@ -49,6 +49,9 @@ def assert_refused(talk: Conversation, status: int, code: str) -> None:
     assert talk.headers["connection"] == "close"
     assert talk.headers["content-length"] == str(len(talk.content))
     assert talk.headers["x-request-id"] == talk.json["request_id"]
+    assert (talk.headers["x-content-type-options"], talk.headers["x-frame-options"]) == ("nosniff", "DENY")
+    assert talk.headers["referrer-policy"] == "no-referrer"
+    assert talk.headers["content-security-policy"] == "default-src 'none'; frame-ancestors 'none'"
 
 
 def fields(count: int) -> dict[str, str]:
@@ -181,6 +184,57 @@ async def test_trace_is_405_everywhere(guarded: Guard, method: str, target: str)
     assert_refused(talk, 405, "method_not_allowed")
     assert "GET" in talk.headers["allow"]
     assert "TRACE" not in talk.headers["allow"]
+
+
+@pytest.mark.parametrize(("count", "version", "status"), [(0, "1.1", 400), (2, "1.1", 400), (2, "1.0", 400)])
+async def test_http_11_names_exactly_one_host(guarded: Guard, count: int, version: str, status: int) -> None:
+    """No Host, or two, is 400 (RFC 9112 §3.2)."""
+    talk = Conversation(http_version=version).body()
+    talk.scope["headers"] = [(b"host", b"testserver")] * count
+    assert_refused(await talk.run(guarded), status, "bad_host")
+
+
+@pytest.mark.parametrize(("version", "fields_"), [("1.0", []), ("2", []), ("1.0", [(b"host", b"a")])])
+async def test_other_versions_need_no_host(guarded: Guard, version: str, fields_: list[tuple[bytes, bytes]]) -> None:
+    """HTTP/1.0 has none, and HTTP/2 has :authority instead."""
+    talk = Conversation(http_version=version).body()
+    talk.scope["headers"] = fields_
+    assert (await talk.run(guarded)).status == 200
+
+
+@pytest.mark.parametrize("target", ["/api/x", "/admin/"])
+@pytest.mark.parametrize("coding", ["gzip", "deflate", "br", "x-gzip", "identity, gzip", "nonsense"])
+async def test_encoded_bodies_are_415(application: Recorder, guarded: Guard, target: str, coding: str) -> None:
+    """A body that would have to be unpacked is refused, whatever its size; the answer says what is accepted."""
+    headers = {"content-encoding": coding, "content-length": "2"}
+    talk = await Conversation(target, "POST", headers).body(b"{}").run(guarded)
+    assert_refused(talk, 415, "unsupported_media_type")
+    assert talk.headers["accept-encoding"] == "identity"
+    assert application.calls == 0
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"content-encoding": "identity", "content-length": "2"},
+        {"content-encoding": "Identity", "transfer-encoding": "chunked"},
+        {"content-encoding": "", "content-length": "2"},
+        {"content-encoding": "gzip", "content-length": "0"},
+        {"content-encoding": "gzip"},
+    ],
+)
+async def test_bodies_as_they_are_pass(guarded: Guard, headers: dict[str, str]) -> None:
+    """Identity is no coding, and a coding of no body is nothing to unpack."""
+    body = b"" if headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers else b"{}"
+    assert (await Conversation("/api/x", "POST", headers).body(body).run(guarded)).status == 200
+
+
+@pytest.mark.parametrize(("scheme", "sent"), [("https", True), ("http", False)])
+async def test_refusals_carry_hsts_over_https(guarded: Guard, scheme: str, sent: bool) -> None:
+    """As every other answer does (RFC 6797 §7.2: never over plain http)."""
+    with override_settings(SECURE_HSTS_SECONDS=3_600):
+        talk = await Conversation(headers=fields(101), scheme=scheme).body().run(guarded)
+    assert ("strict-transport-security" in talk.headers) is sent
 
 
 async def test_what_escapes_a_lane_is_a_generic_500(capsys: pytest.CaptureFixture[str]) -> None:

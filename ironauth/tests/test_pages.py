@@ -9,6 +9,7 @@ import pytest
 from django.contrib.staticfiles import finders
 
 from ironauth import pages
+from ironauth.infrastructure import logs
 
 
 class _Page(HTMLParser):
@@ -86,16 +87,48 @@ def test_documentation_asks_no_other_host() -> None:
     assert "https://" not in text
 
 
-@pytest.mark.parametrize("path", ["/api/docs", "/api/openapi.json", "/ping"])
+@pytest.mark.parametrize("path", ["/", "/api/docs", "/api/openapi.json", "/ping"])
 async def test_pages_are_read_only(api: httpx.AsyncClient, path: str) -> None:
     """HEAD follows GET, OPTIONS names the methods, and anything else is a 405 problem."""
     assert (await api.head(path)).status_code == 200
     options = await api.options(path)
     assert (options.status_code, options.headers["Allow"]) == (204, "GET, HEAD, OPTIONS")
-    refused = await api.delete(path)
-    assert refused.status_code == 405
-    assert refused.headers["Allow"] == "GET, HEAD, OPTIONS"
-    assert refused.json()["code"] == "method_not_allowed"
+    for method in ("POST", "DELETE"):
+        refused = await api.request(method, path)
+        assert refused.status_code == 405
+        assert refused.headers["Allow"] == "GET, HEAD, OPTIONS"
+        assert refused.json()["code"] == "method_not_allowed"
+
+
+@pytest.mark.parametrize("path", ["/", "/api/docs"])
+async def test_pages_carry_the_security_headers(api: httpx.AsyncClient, path: str) -> None:
+    """A page is never framed, sniffed, named to other sites or reached by a window of theirs."""
+    headers = (await api.get(path)).headers
+    assert (headers["X-Frame-Options"], headers["X-Content-Type-Options"]) == ("DENY", "nosniff")
+    assert (headers["Referrer-Policy"], headers["Cross-Origin-Opener-Policy"]) == ("no-referrer", "same-origin")
+
+
+@pytest.mark.parametrize("path", ["/nope", "/api", "//api/v1/access/me", "/administrator", "/static", "/favicon.png"])
+@pytest.mark.parametrize("method", ["GET", "POST", "OPTIONS"])
+async def test_paths_nobody_serves_are_problems(api: httpx.AsyncClient, method: str, path: str) -> None:
+    """A path outside the admin that nobody serves is a 404 problem document, whatever the method."""
+    answer = await api.request(method, f"http://testserver{path}")
+    assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+    assert answer.headers["Content-Type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize("path", ["/", "/admin/", "/static/ironauth/home.css", "/api/docs"])
+async def test_a_foreign_host_gets_a_problem(
+    api: httpx.AsyncClient, path: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever the lane, a Host that is not ours is a 400 problem and one line of the log, without a traceback."""
+    answer = await api.get(path, headers={"Host": "evil.example"})
+    assert (answer.status_code, answer.json()["code"]) == (400, "bad_host")
+    logs.flush()
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1
+    assert "suspicious_request" in lines[0]
+    assert "Traceback" not in lines[0]
 
 
 async def test_pages_may_be_kept(api: httpx.AsyncClient) -> None:

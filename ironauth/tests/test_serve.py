@@ -142,6 +142,21 @@ def test_debug_on_a_public_address_is_refused(serve: Serve) -> None:
     assert line.endswith("--host 127.0.0.1")
 
 
+def test_debug_on_a_socket_is_refused(serve: Serve, tmp_path: Path) -> None:
+    """A Unix socket is there for a proxy, so DEBUG does not serve on one; no socket is left behind."""
+    path = tmp_path / "web.sock"
+    line = _refused(serve("--uds", str(path), DEBUG="1"))
+    assert f"DEBUG=1 must not be reachable from other machines ({path})" in line
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("port", ["-1", "65536", "99999"])
+def test_a_port_that_does_not_exist_is_one_line(serve: Serve, tmp_path: Path, port: str) -> None:
+    """A port that does not exist is one line with the remedy, before the database is touched."""
+    assert f"There is no port {port}: choose --port" in _refused(serve("--migrate", f"--port={port}"))
+    assert not (tmp_path / "data").exists()
+
+
 @pytest.mark.parametrize(
     ("variable", "value"),
     [

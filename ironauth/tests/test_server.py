@@ -85,6 +85,13 @@ def test_a_port_taken_meanwhile_names_the_remedy() -> None:
         second.close()
 
 
+@pytest.mark.parametrize("port", [-1, 65_536, 99_999])
+def test_a_port_that_does_not_exist_names_the_remedy(port: int) -> None:
+    """A port outside 0 to 65,535 is refused in one line, not taken modulo 65,536."""
+    with pytest.raises(server.ServerError, match=rf"^There is no port {port}: choose --port 0 .* to 65535$"):
+        server.bind_tcp("127.0.0.1", port)
+
+
 @pytest.mark.parametrize(("host", "port"), [("203.0.113.77", 0), ("no-such-host.invalid", 0)])
 def test_a_foreign_address_names_the_remedy(host: str, port: int) -> None:
     """An address that is not this machine's is refused in one line that ends with the remedy."""
@@ -143,15 +150,15 @@ def test_a_socket_in_a_missing_folder_names_the_remedy(tmp_path: Path) -> None:
         server.bind_unix(tmp_path / "missing" / "web.sock")
 
 
-def test_connections_fit_into_the_open_files() -> None:
-    """The limit of connections leaves room for the other files, and the process's own limit is raised for it."""
+def test_running_requests_fit_into_the_open_files() -> None:
+    """The limit of running requests leaves room for the other files, and the process's own limit is raised for it."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (1_024, before[1]))
     try:
-        limit = server.connection_limit()
+        limit = server.request_limit()
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        assert limit == min(server.MAX_CONNECTIONS, soft - server.RESERVED_FILES)
-        assert soft == min(server.MAX_CONNECTIONS + server.RESERVED_FILES, hard)
+        assert limit == min(server.MAX_REQUESTS, soft - server.RESERVED_FILES)
+        assert soft == min(server.MAX_REQUESTS + server.RESERVED_FILES, hard)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
@@ -162,5 +169,5 @@ def test_configuration_is_ours() -> None:
     assert (config.log_config, config.access_log, config.server_header, config.proxy_headers) == (None,) + (False,) * 3
     assert (config.backlog, config.timeout_keep_alive, config.timeout_graceful_shutdown) == (2_048, 65, 10)
     config.load()
-    assert config.http_protocol_class.__module__ == "uvicorn.protocols.http.httptools_impl"
+    assert config.http_protocol_class.__module__ == "ironauth.http_protocol"
     assert config.lifespan_class.__module__ == "uvicorn.lifespan.on"

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Permission
 from django.test import Client
 from django.urls import reverse
@@ -43,14 +44,23 @@ def browser(new_email: Callable[[], str]) -> Client:
 
 
 @pytest.fixture
-def clerk(new_email: Callable[[], str]) -> Client:
+def make_clerk(new_email: Callable[[], str]) -> Callable[..., Client]:
+    """A maker of browsers of staff with these permissions."""
+
+    def make(*codenames: str) -> Client:
+        user = User.objects.create_hashed(email=new_email(), encoded="!", is_staff=True)
+        user.user_permissions.set(Permission.objects.filter(codename__in=codenames))
+        client = Client()
+        client.force_login(user)
+        return client
+
+    return make
+
+
+@pytest.fixture
+def clerk(make_clerk: Callable[..., Client]) -> Client:
     """The browser of staff who may only look."""
-    user = User.objects.create_hashed(email=new_email(), encoded="!", is_staff=True)
-    codenames = ["view_session", "view_signingkey", "view_user"]
-    user.user_permissions.set(Permission.objects.filter(codename__in=codenames))
-    client = Client()
-    client.force_login(user)
-    return client
+    return make_clerk("view_session", "view_signingkey", "view_user")
 
 
 def secrets_of(grant: Grant) -> list[str]:
@@ -96,6 +106,31 @@ def test_end_sessions(browser: Client, clerk: Client, grant: Grant) -> None:
     assert Invalidation.objects.filter(tag=sid_tag(grant.session_id)).count() == 1
     page = browser.get(f"{reverse(SESSIONS)}?state=ended").content.decode()
     assert "Ended by staff" in page or "Ended By Staff" in page
+
+
+def test_ending_sessions_leaves_a_trace_and_spares_superusers(
+    browser: Client, grant: Grant, make_clerk: Callable[..., Client]
+) -> None:
+    """Each ended session is in the log; staff who are no superusers leave superusers' sessions alone."""
+    data = {"action": "end_sessions", "_selected_action": [str(grant.session_id)]}
+    ender = make_clerk("view_session", "delete_session")
+    User.objects.filter(pk=grant.account.id).update(is_superuser=True)
+    assert "left as they were" in ender.post(reverse(SESSIONS), data, follow=True).content.decode()
+    assert Session.objects.get().revoked_at is None
+    User.objects.filter(pk=grant.account.id).update(is_superuser=False)
+    assert "1 session ended." in ender.post(reverse(SESSIONS), data, follow=True).content.decode()
+    (entry,) = LogEntry.objects.all()
+    assert (entry.object_id, entry.change_message) == (str(grant.session_id), "Ended.")
+
+
+@pytest.mark.parametrize(
+    "lookup", ["secret__regex=^a", "secret__gte=0", "user__password__startswith=a", "generation=0"]
+)
+def test_columns_cannot_be_read_by_filtering(browser: Client, grant: Grant, lookup: str) -> None:
+    """Filtering by a column the page does not offer is refused, so that nobody reads a secret bit by bit."""
+    assert browser.get(f"{reverse(SESSIONS)}?{lookup}").status_code == 400
+    key_lookup = lookup.replace("secret", "private_encrypted").replace("generation", "master_key_id")
+    assert browser.get(f"{reverse(KEYS)}?{key_lookup}").status_code == 400
 
 
 def test_states(browser: Client, grant: Grant) -> None:
@@ -150,12 +185,14 @@ def test_rotate_button(browser: Client, clerk: Client) -> None:
     kid = create_first_keys()
     address = reverse("admin:tokens_signingkey_rotate")
     assert clerk.post(address).status_code == 403
-    assert browser.get(address).status_code == 403
+    assert browser.get(address).status_code == 302  # back from signing in again: nothing has changed
+    assert SigningKey.objects.get(pk=kid).state == "active"
     refused = browser.post(address, follow=True)
-    assert "run this again" in refused.content.decode()
+    assert "try again in" in refused.content.decode()
     assert SigningKey.objects.get(state="active").kid == kid
     with clock.shifted(301):
         browser.post(address)
+    assert [entry.change_message for entry in LogEntry.objects.all()] == ["Activated by rotation."]
     assert SigningKey.objects.get(pk=kid).state == "retiring"
 
 
@@ -178,4 +215,5 @@ def test_drop_as_compromised(browser: Client, clerk: Client) -> None:
     browser.post(reverse(KEYS), data | {"confirmed": "yes"})
     assert SigningKey.objects.get(pk=kid).state == "dropped"
     again = browser.post(reverse(KEYS), data | {"confirmed": "yes"}, follow=True)
-    assert "No key in use" in again.content.decode()
+    assert "have been dropped before" in again.content.decode()
+    assert [entry.change_message for entry in LogEntry.objects.all()] == ["Dropped as compromised."]

@@ -120,10 +120,13 @@ def _divide_hash_threads(workers: int) -> None:
 
 
 def _refuse_public_debug(host: str, uds: Path | None) -> None:
-    """Raise ``CommandError`` when DEBUG's relaxations would face more than this machine (ASVS 13.4.2)."""
-    if settings.DEBUG and uds is None and not server.is_loopback(host):
+    """Raise ``CommandError`` when DEBUG's relaxations would face more than this machine (ASVS 13.4.2).
+
+    A Unix socket is there for a proxy, which other machines reach.
+    """
+    if settings.DEBUG and (uds is not None or not server.is_loopback(host)):
         raise CommandError(
-            f"DEBUG=1 must not be reachable from other machines ({host}): "
+            f"DEBUG=1 must not be reachable from other machines ({uds or host}): "
             "set DEBUG=0 and the variables of deploy/env.example, or use --host 127.0.0.1"
         )
 

@@ -27,5 +27,5 @@ class Command(BaseCommand):
         try:
             kid = drop(options["drop"]) if options["drop"] else rotate(at_once=options["now"])
         except RotationRefusedError as error:
-            raise CommandError(str(error)) from error
+            raise CommandError(f"{error} --now does not wait for clients.") from error
         self.stdout.write(kid)

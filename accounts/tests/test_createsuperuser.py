@@ -1,0 +1,37 @@
+"""``manage.py createsuperuser --noinput``: the policy holds for the most powerful account too."""
+
+from io import StringIO
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from accounts.models import User
+from accounts.tests.conftest import PASSWORD
+
+pytestmark = [pytest.mark.django_db, pytest.mark.storage]
+
+
+def _create() -> None:
+    call_command("createsuperuser", email="root.admin@example.com", interactive=False, verbosity=0, stderr=StringIO())
+
+
+@pytest.mark.parametrize(
+    ("password", "reason"),
+    [("admin", "5 characters, at least 15"), ("rootadmin18521862!", "made of the name"), ("", "0 characters")],
+)
+def test_a_weak_password_is_refused(monkeypatch: pytest.MonkeyPatch, password: str, reason: str) -> None:
+    """One line names the variable and the reason, and nobody is made."""
+    monkeypatch.setenv("DJANGO_SUPERUSER_PASSWORD", password)
+    with pytest.raises(CommandError) as refused:
+        _create()
+    assert str(refused.value).startswith("DJANGO_SUPERUSER_PASSWORD: The password ")
+    assert reason in str(refused.value)
+    assert "\n" not in str(refused.value)
+    assert not User.objects.exists()
+
+
+def test_a_good_password_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the policy accepts signs in."""
+    monkeypatch.setenv("DJANGO_SUPERUSER_PASSWORD", PASSWORD)
+    _create()
+    assert User.objects.get().check_password(PASSWORD)

@@ -1,0 +1,50 @@
+"""What every number among the settings may be, with its unit and the reason for both ends.
+
+``deploy/env.example`` states the same figures; a test compares them.
+"""
+
+from ironauth.infrastructure.environment import Limit
+
+# Browsers forget a cookie after 400 days whatever it says (RFC 6265bis §5.5): no session outlasts its refresh cookie.
+COOKIE_LIFE_S = 400 * 86_400
+# SP 800-63B-4 §3.1.1.2: passwords of 64 characters are accepted, so none may be too short.
+PASSWORD_MUST_FIT = 64
+SESSION = "less ends it while a form is filled in, and browsers keep no cookie beyond 400 days"
+STORED_HASH = "the most that a stored hash may ask for"  # accounts.stored_hash: beyond it nothing could be verified
+
+LIMITS = {
+    "IRONAUTH_ACCESS_TOKEN_S": Limit(
+        1, 3_600, "seconds", "other applications believe a token until it ends, also after a sign-out"
+    ),
+    "IRONAUTH_REFRESH_GRACE_S": Limit(
+        0, 60, "seconds", "a stolen refresh token is not noticed for that long; 60 covers a client's retries"
+    ),
+    "IRONAUTH_SESSION_IDLE_S": Limit(60, COOKIE_LIFE_S, "seconds", SESSION),
+    "IRONAUTH_SESSION_ABSOLUTE_S": Limit(60, COOKIE_LIFE_S, "seconds", SESSION),
+    "IRONAUTH_JWKS_MAX_AGE_S": Limit(
+        0, 86_400, "seconds", "other applications believe a compromised key for that long"
+    ),
+    "IRONAUTH_PASSWORD_MIN_LENGTH": Limit(
+        8, PASSWORD_MUST_FIT, "code points", "at least 8: ASVS 6.2.1; passwords of 64 are accepted: SP 800-63B-4"
+    ),
+    "IRONAUTH_ARGON2_TIME_COST": Limit(1, 20, "passes", STORED_HASH),
+    "IRONAUTH_ARGON2_MEMORY_KIB": Limit(7_168, 1_048_576, "KiB", f"less is below the OWASP floor; {STORED_HASH}"),
+    "IRONAUTH_ARGON2_PARALLELISM": Limit(1, 16, "lanes", STORED_HASH),
+    "IRONAUTH_HASH_THREADS": Limit(1, 64, "threads", "each takes IRONAUTH_ARGON2_MEMORY_KIB"),
+    "IRONAUTH_HASH_MAX_WAIT_S": Limit(
+        0.1, 30, "seconds", "less refuses sign-ins on an idle server, and proxies give up after 60"
+    ),
+    "IRONAUTH_DATABASE_THREADS": Limit(
+        1, 100, "threads", "each holds a connection, and Postgres has 100 unless told otherwise"
+    ),
+    "IRONAUTH_DATABASE_TIMEOUT_S": Limit(
+        0.1, 30, "seconds", "less refuses ordinary work, and proxies give up after 60"
+    ),
+    # The feed reads the table 2.5 times in this time, so 0 would never rest; invalidations are remembered for 60 s.
+    "IRONAUTH_L1_MAX_STALE_S": Limit(
+        0.5, 30, "seconds", "less reads the database without rest, more lets a revoked token live"
+    ),
+    "IRONAUTH_L1_MAX_ENTRIES": Limit(
+        100, 1_000_000, "entries", "fewer push each other out while requests run; each takes about 2 KiB of memory"
+    ),
+}

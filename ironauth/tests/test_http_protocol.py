@@ -1,0 +1,431 @@
+"""The bounds below ASGI, on real sockets and a real Uvicorn; limits of time are short, the others the product's own."""
+
+import asyncio
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any, ClassVar
+
+import httpx
+import pytest
+import uvicorn
+from django.conf import settings
+from django.test import override_settings
+
+from conftest import ServeProcess
+from ironauth import http_protocol, settings_test
+from ironauth.http_protocol import BoundedHttpProtocol
+from ironauth.infrastructure import logs
+from ironauth.infrastructure.asgi_types import Receive, Scope, Send
+from ironauth.infrastructure.guard import Guard
+from ironauth.infrastructure.lanes import is_api_path
+
+HEAD = b"GET /ping HTTP/1.1\r\nHost: testserver\r\n"
+PING = HEAD + b"\r\n"
+POST = b"POST /echo HTTP/1.1\r\nHost: testserver\r\n"
+HEAD_TIMEOUT_S = 0.4
+SLOW_S = 0.3
+type StartServer = Callable[..., int]
+
+
+class Quick(BoundedHttpProtocol):
+    """The product's protocol with less patience and little room."""
+
+    head_timeout_s = HEAD_TIMEOUT_S
+    spare_connections = 2
+    closed_at_once = 1
+
+
+async def application(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer the body and the names of the header fields, /slow after a while."""
+    message = await receive()
+    if scope["path"] == "/slow":
+        await asyncio.sleep(SLOW_S)
+    names = ",".join(name.decode() for name, _ in scope["headers"]).encode()
+    body = message.get("body", b"") or names
+    headers = [(b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+@pytest.fixture
+def start() -> Iterator[StartServer]:
+    """Start a Uvicorn of this process with the protocol; returns its port."""
+    with ExitStack() as stack:
+
+        def run(**options: Any) -> int:
+            bound = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+            guarded: Any = Guard(application, is_api=is_api_path)
+            given: dict[str, Any] = {"http": Quick, "ws": "none", "lifespan": "off", "log_config": None, **options}
+            server = uvicorn.Server(uvicorn.Config(guarded, loop="uvloop", **given))
+            thread = threading.Thread(target=server.run, args=([bound],))
+            thread.start()
+
+            def stop() -> None:
+                server.should_exit = True
+                thread.join(timeout=10)
+
+            stack.callback(stop)
+            while not server.started:
+                time.sleep(0.01)
+            return int(bound.getsockname()[1])
+
+        yield run
+
+
+class Client:
+    """One raw connection."""
+
+    opened: ClassVar[list["Client"]] = []
+
+    def __init__(self, port: int) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=5)
+        self.opened.append(self)
+
+    def send(self, *parts: bytes, every_s: float = 0.0) -> "Client":
+        """Send the parts, a pause before each; a server that hangs up ends it."""
+        with suppress(ConnectionError):
+            for part in parts:
+                time.sleep(every_s)
+                self.socket.sendall(part)
+        return self
+
+    def rest(self) -> bytes:
+        """Return everything until the server closes."""
+        received = b""
+        with suppress(ConnectionError):
+            while part := self.socket.recv(65_536):
+                received += part
+        return received
+
+    def answer(self) -> "Answer":
+        """Return the only answer of a connection that the server then closes."""
+        return Answer(self.rest())
+
+    def next(self) -> bytes:
+        """Return the next bytes."""
+        return self.socket.recv(65_536)
+
+
+@pytest.fixture(autouse=True)
+def clients_closed() -> Iterator[None]:
+    """Close what a test opened."""
+    yield
+    while Client.opened:
+        Client.opened.pop().socket.close()
+
+
+class Answer:
+    """One HTTP answer."""
+
+    def __init__(self, received: bytes) -> None:
+        head, _, self.body = received.partition(b"\r\n\r\n")
+        lines = head.decode().split("\r\n")
+        self.status = int(lines[0].split()[1])
+        self.headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines[1:])}
+
+    def is_refusal(self, status: int, code: str) -> bool:
+        """Check the whole of a refusal."""
+        problem = json.loads(self.body)
+        assert (self.status, problem["status"], problem["code"]) == (status, status, code)
+        assert self.headers["content-type"] == "application/problem+json"
+        assert self.headers["x-request-id"] == problem["request_id"]
+        assert (self.headers["cache-control"], self.headers["connection"]) == ("no-store", "close")
+        assert self.headers["content-security-policy"] == "default-src 'none'; frame-ancestors 'none'"
+        assert (self.headers["x-content-type-options"], self.headers["x-frame-options"]) == ("nosniff", "DENY")
+        assert self.headers["referrer-policy"] == "no-referrer"
+        assert len(self.body) == int(self.headers["content-length"])
+        return True
+
+
+def fields(count: int) -> bytes:
+    """Return ``count`` - 2 header fields; Host and Connection are two more."""
+    return b"Connection: close\r\n" + b"".join(b"x-%d: 1\r\n" % number for number in range(count - 2))
+
+
+# ---------------------------------------------------------------- size
+
+
+@pytest.mark.parametrize(("count", "status"), [(100, 200), (101, 431)])
+def test_the_101st_field_is_refused(start: StartServer, count: int, status: int) -> None:
+    """A hundred fields pass, one more is 431 as soon as it is there."""
+    answer = Client(start()).send(HEAD + fields(count) + b"\r\n").answer()
+    assert answer.status == status
+    assert status == 200 or answer.is_refusal(431, "headers_too_large")
+
+
+@pytest.mark.parametrize(("extra", "status"), [(0, 200), (1, 431)])
+def test_16_kib_of_fields_are_enough(start: StartServer, extra: int, status: int) -> None:
+    """Exactly 16 KiB of fields pass, one byte more is 431."""
+    others = b"Host: testserver\r\nConnection: close\r\n"
+    value = b"v" * (16 * 1024 - len(others) - len(b"x-long: \r\n") + extra)
+    answer = Client(start()).send(b"GET / HTTP/1.1\r\n" + others + b"x-long: " + value + b"\r\n\r\n").answer()
+    assert answer.status == status
+    assert status == 200 or answer.is_refusal(431, "headers_too_large")
+
+
+@pytest.mark.parametrize(
+    ("begun", "endless", "status", "code"),
+    [
+        (HEAD + b"x-long: ", b"v" * 8_192, 431, "headers_too_large"),
+        (HEAD, b"n" * 8_192, 431, "headers_too_large"),
+        (HEAD, b"x: y\r\n" * 50, 431, "headers_too_large"),
+        (HEAD + b"x:", b" " * 8_192, 431, "headers_too_large"),
+        (b"GET /", b"p" * 8_192, 414, "target_too_long"),
+        (b"", b"\r\n" * 4_096, 431, "headers_too_large"),
+        (POST + b"Transfer-Encoding: chunked\r\n\r\n0\r\n", b"x: y\r\n" * 1_000, 431, "headers_too_large"),
+        (POST + b"Transfer-Encoding: chunked\r\n\r\n1;", b"e" * 8_192, 431, "headers_too_large"),
+    ],
+    ids=["value", "name", "fields", "blanks", "target", "line breaks", "trailers", "chunk extension"],
+)
+def test_what_never_ends_is_refused(start: StartServer, begun: bytes, endless: bytes, status: int, code: str) -> None:
+    """The answer comes while the client is still sending, and sending on for a while does not lose it."""
+    answer = Client(start(http=BoundedHttpProtocol)).send(begun, *[endless] * 12).answer()
+    assert answer.is_refusal(status, code)
+
+
+@pytest.mark.parametrize(("length", "status"), [(8_192, 200), (8_193, 414), (20_000, 414), (70_000, 414)])
+def test_targets_have_a_limit(start: StartServer, length: int, status: int) -> None:
+    """A URL of 8 KiB passes, one byte more is 414."""
+    target = b"/" + b"p" * (length - 1)
+    answer = Client(start()).send(b"GET " + target + b" HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").answer()
+    assert answer.status == status
+    assert status == 200 or answer.is_refusal(414, "target_too_long")
+
+
+def test_trailers_do_not_become_header_fields(start: StartServer) -> None:
+    """Fields after a chunked body are dropped (RFC 9110 §6.5.1), and the next request has only its own."""
+    client = Client(start())
+    first = client.send(POST + b"Transfer-Encoding: chunked\r\n\r\n0\r\nx-evil: 1\r\n\r\n").next()
+    assert first.endswith(b"\r\n\r\nhost,transfer-encoding")
+    assert client.send(HEAD + b"Connection: close\r\n\r\n").answer().body == b"host,connection"
+
+
+# ---------------------------------------------------------------- time
+
+
+def test_a_slow_head_that_is_finished_in_time_is_answered(start: StartServer) -> None:
+    """A head may come in pieces."""
+    client = Client(start()).send(HEAD[:3], HEAD[3:], b"Connection: close\r\n\r\n", every_s=HEAD_TIMEOUT_S / 5)
+    assert client.answer().status == 200
+
+
+def test_a_head_that_is_not_finished_in_time_is_408(start: StartServer) -> None:
+    """The limit is for the whole head: a client that keeps sending does not extend it."""
+    client = Client(start())
+    begun = time.monotonic()
+    client.send(b"G", *[b"E", b"T", b" ", b"/", b"a"] + [b"a"] * 10, every_s=HEAD_TIMEOUT_S / 10)
+    assert client.answer().is_refusal(408, "request_timeout")
+    assert HEAD_TIMEOUT_S * 0.9 < time.monotonic() - begun < HEAD_TIMEOUT_S + 2
+
+
+@pytest.mark.parametrize("sent", [b"", b"\r\n"])
+def test_a_silent_connection_is_closed_without_a_word(start: StartServer, sent: bytes) -> None:
+    """Nothing was asked, so nothing is answered; an empty line is nothing (RFC 9112 §2.2)."""
+    begun = time.monotonic()
+    assert Client(start()).send(sent).rest() == b""
+    assert HEAD_TIMEOUT_S * 0.9 < time.monotonic() - begun < HEAD_TIMEOUT_S + 2
+
+
+def test_between_requests_keep_alive_decides(start: StartServer) -> None:
+    """A connection that has been used waits longer than a head may take, and is then closed without a word."""
+    client = Client(start(timeout_keep_alive=1))
+    assert client.send(PING).next().startswith(b"HTTP/1.1 200")
+    time.sleep(HEAD_TIMEOUT_S * 1.5)
+    assert client.send(b"\r\n", PING, every_s=0.01).next().startswith(b"HTTP/1.1 200")
+    begun = time.monotonic()
+    assert client.rest() == b""
+    assert 0.9 < time.monotonic() - begun < 3
+
+
+def test_every_head_has_the_time_limit(start: StartServer) -> None:
+    """The second request's head is timed from its own first byte."""
+    client = Client(start())
+    assert client.send(PING).next().startswith(b"HTTP/1.1 200")
+    time.sleep(HEAD_TIMEOUT_S * 0.8)
+    client.send(HEAD)
+    time.sleep(HEAD_TIMEOUT_S * 0.8)
+    assert client.send(b"\r\n").next().startswith(b"HTTP/1.1 200")
+    assert client.send(HEAD).answer().is_refusal(408, "request_timeout")
+
+
+def test_a_running_request_has_no_head_timeout(start: StartServer) -> None:
+    """What takes the application long is not the client's slowness."""
+    quickest = type("Quickest", (Quick,), {"head_timeout_s": SLOW_S / 3})
+    client = Client(start(http=quickest)).send(PING.replace(b"/ping", b"/slow"))
+    assert client.next().startswith(b"HTTP/1.1 200")
+
+
+# ---------------------------------------------------------------- malformed
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        b"GARBAGE\r\n\r\n",
+        b"FOO / HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"GET /a\x00b HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"GET /\xc3\xa9 HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"GET / HTTP/9.1\r\nHost: a\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost : a\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nX: a\r\n folded\r\n\r\n",
+        b"GET / HTTP/1.1\nHost: a\n\n",
+        POST + b"Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        POST + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+        POST + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n",
+        POST + b"Transfer-Encoding: gzip\r\n\r\nzz\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01",
+    ],
+)
+def test_what_is_not_http_is_400(start: StartServer, request_: bytes) -> None:
+    """Every malformed request gets the problem document, and the connection ends."""
+    assert Client(start()).send(request_).answer().is_refusal(400, "bad_request")
+
+
+def test_refusals_are_in_the_access_log(start: StartServer, capsys: pytest.CaptureFixture[str]) -> None:
+    """With what is known of the request, without query string, and without a warning of Uvicorn's."""
+    with override_settings(IRONAUTH_ACCESS_LOG=True):
+        port = start()
+        sent = b"GET /a?token=secret HTTP/1.1\r\nX-Request-ID: given-1\r\nHost: a\r\nBad : a\r\n\r\n"
+        assert Client(port).send(sent).answer().headers["x-request-id"] == "given-1"
+        Client(port).send(b"\x00").rest()
+    logs.flush()
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    lines = [line for line in lines if line["level"] != "info" or line["event"] == "request"]
+    assert [(line["event"], line["method"], line["path"], line["status"], line["client"]) for line in lines] == [
+        ("request", "GET", "/a", 400, "127.0.0.1"),
+        ("request", "-", "-", 400, "127.0.0.1"),
+    ]
+    assert lines[0]["request_id"] == "given-1"
+
+
+def test_a_refused_head_request_gets_no_body(start: StartServer) -> None:
+    """HEAD never gets content (RFC 9110 §9.3.2)."""
+    answer = Client(start()).send(b"HEAD / HTTP/1.1\r\nHost : a\r\n\r\n").answer()
+    assert (answer.status, answer.body) == (400, b"")
+
+
+def test_a_pipelined_request_is_answered_before_the_connection_ends(start: StartServer) -> None:
+    """Garbage behind a running request does not answer in its place: that one is answered, and nothing after it."""
+    received = Client(start()).send(PING.replace(b"/ping", b"/slow") + b"GARBAGE\r\n\r\n" + PING).rest()
+    assert received.count(b"HTTP/1.1") == 1
+    assert Answer(received).status == 200
+    assert Answer(received).headers["connection"] == "close"
+
+
+def test_pipelined_requests_are_answered_in_order(start: StartServer) -> None:
+    """Two good requests in one packet get two answers, and the connection stays open for a third."""
+    client = Client(start()).send(PING.replace(b"/ping", b"/slow") + POST + b"Content-Length: 1\r\n\r\nb")
+    received = client.next()
+    while received.count(b"HTTP/1.1 200") < 2:
+        received += client.next()
+    assert received.endswith(b"b")
+    assert client.send(PING).next().startswith(b"HTTP/1.1 200")
+
+
+def test_an_upgrade_is_declined_and_ends_the_connection(start: StartServer) -> None:
+    """What follows a declined upgrade is never taken for a request."""
+    upgrade = HEAD + b"Upgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
+    client = Client(start())
+    client.send(upgrade + PING, PING)
+    received = client.rest()
+    assert received.count(b"HTTP/1.1") == 1
+    assert Answer(received).headers["connection"] == "close"
+
+
+# ---------------------------------------------------------------- too many
+
+
+def test_too_many_running_requests_are_503(start: StartServer) -> None:
+    """The request beyond the limit is told to come back, under its own id; it may as soon as one has ended."""
+    port = start(limit_concurrency=1)
+    running = Client(port).send(PING.replace(b"/ping", b"/slow"))
+    time.sleep(SLOW_S / 3)
+    refused = Client(port).send(HEAD + b"X-Request-ID: mine-1\r\n\r\n").answer()
+    assert refused.is_refusal(503, "overloaded")
+    assert (refused.headers["retry-after"], refused.headers["x-request-id"]) == ("1", "mine-1")
+    assert running.next().startswith(b"HTTP/1.1 200")
+    assert Client(port).send(PING).next().startswith(b"HTTP/1.1 200")
+
+
+def test_silent_sockets_keep_nobody_out(start: StartServer) -> None:
+    """Beyond the limit, the connection that has waited longest is closed, and the newcomer is answered."""
+    port = start(limit_concurrency=1, http=type("Patient", (Quick,), {"head_timeout_s": 30.0}))
+    silent = []
+    for _ in range(6):
+        silent.append(Client(port))
+        time.sleep(0.02)
+    assert Client(port).send(PING).next().startswith(b"HTTP/1.1 200")
+    assert [one.rest() for one in silent[:4]] == [b""] * 4
+    for one in silent[4:]:
+        assert one.send(PING).next().startswith(b"HTTP/1.1 200")
+
+
+def test_a_running_request_is_never_closed_for_a_newcomer(start: StartServer) -> None:
+    """Room is made among those who wait; when all are busy, the newcomer goes."""
+    port = start(limit_concurrency=1, http=type("Crowded", (Quick,), {"spare_connections": 0}))
+    running = Client(port).send(PING.replace(b"/ping", b"/slow"))
+    time.sleep(SLOW_S / 3)
+    assert Client(port).rest() == b""
+    assert running.next().startswith(b"HTTP/1.1 200")
+
+
+# ---------------------------------------------------------------- the product
+
+
+def test_the_products_limits_are_the_stated_ones() -> None:
+    """Ten seconds for a head, and what the guard lets pass always fits."""
+    assert http_protocol.HEAD_TIMEOUT_S == 10
+    assert http_protocol.HEAD_BYTES >= 8 * 1024 + 16 * 1024
+
+
+def test_an_endless_head_costs_no_memory(serve_process: ServeProcess) -> None:
+    """100 MB of one value and a million fields are refused, and the server is no larger than 10 MB more."""
+    base = httpx.URL(serve_process())
+    listening = subprocess.run(["ss", "-ltnpH"], capture_output=True, text=True, check=True).stdout
+    found = re.search(rf":{base.port} .*pid=(\d+)", listening)
+    assert found
+
+    def resident_kib() -> int:
+        status = Path(f"/proc/{found[1]}/status").read_text()
+        return int(status.partition("VmRSS:")[2].split()[0])
+
+    httpx.get(base.join("/ping"))
+    before = resident_kib()
+    for endless in (b"v" * 1_000_000, b"x: y\r\n" * 10_000):
+        client = Client(int(base.port or 0)).send(HEAD + b"x-long: ", *[endless] * 100)
+        assert resident_kib() - before < 10_000
+        assert b" 200 " not in client.rest()
+    assert httpx.get(base.join("/ping")).text == "OK"
+
+
+def test_few_open_files_are_enough(serve_process: ServeProcess, tmp_path: Path) -> None:
+    """A server that may open 300 files has room for 44 requests, and 400 silent connections do not keep anybody out."""
+    limit = "import os, resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (300, 300))"
+    script = f"{limit}; os.execv(sys.argv[1], sys.argv[1:])"
+    environment = {**os.environ, **settings_test.ENVIRONMENT, "DJANGO_SETTINGS_MODULE": "ironauth.settings"}
+    environment["DATABASE_URL"] = f"sqlite:///{tmp_path / 'few.sqlite3'}"
+    command = [sys.executable, "-c", script, sys.executable, "manage.py", "serve", "--migrate", "--port", "0"]
+    log = tmp_path / "few.log"
+    with log.open("wb") as file:
+        process = subprocess.Popen(command, cwd=settings.BASE_DIR, env=environment, stdout=file, stderr=file)
+    try:
+        while not (found := re.search(r"API +http://127\.0\.0\.1:(\d+)/", log.read_text())):
+            assert process.poll() is None, log.read_text()
+            time.sleep(0.1)
+        for _ in range(400):
+            Client(int(found[1]))
+        assert Client(int(found[1])).send(PING.replace(b"testserver", b"localhost")).next().startswith(b"HTTP/1.1 200")
+    finally:
+        process.terminate()
+        assert process.wait(timeout=20) == 0
+    assert "Too many open files" not in log.read_text()
