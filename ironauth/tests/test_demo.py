@@ -39,4 +39,4 @@ def test_an_unexpected_answer_fails(serve_process: Callable[..., str]) -> None:
     with pytest.raises(CommandError, match=r"POST .*signup answered 404 instead of 201"):
         call_command("demo", url=f"{base}/api/elsewhere", stdout=StringIO())
     with pytest.raises(CommandError, match=r"POST .*signup answered 40\d without JSON: is .* an IronAuth"):
-        call_command("demo", url=f"{base}/elsewhere", stdout=StringIO())
+        call_command("demo", url=f"{base}/admin/elsewhere", stdout=StringIO())
