@@ -11,6 +11,7 @@ from accounts.password_policy import policy_errors
 from accounts.units import Credentials, account_snapshot
 from ironauth.infrastructure.database import database
 from ironauth.infrastructure.errors import NotAuthenticated, ValidationFailed
+from ironauth.infrastructure.hash_pool import hash_pool
 from ironauth.infrastructure.logs import get_logger
 
 __all__ = [
@@ -31,6 +32,7 @@ async def sign_up(*, email: str, password: str, name: str = "") -> UserOut:
     A taken address is found before the hash is paid for, and once more by the unique index: ``EmailTaken`` both times.
     Raises ``ValidationFailed`` for a password the policy refuses, ``Overloaded`` when the hash pool is full.
     """
+    hash_pool().require_capacity()
     _require_policy(password, email=email, name=name, field="password")
     if await database().read(units.email_is_taken, emails.fold(email)):
         raise EmailTaken
@@ -49,6 +51,7 @@ async def authenticate(*, email: str, password: str) -> Authenticated:
     Unknown, wrong, inactive, unusable and overlong all cost one query and one Argon2 run and raise the same
     ``InvalidCredentials``. Upgrades an outdated hash on the way; that upgrade never fails the sign-in.
     """
+    hash_pool().require_capacity()
     found = await database().read(units.credentials_of_email, emails.lookup_key(email))
     verdict = await passwords.verify_password(password, found.encoded if found else None)
     if found is None or not verdict.ok or not found.is_active:

@@ -34,7 +34,7 @@ SPECTACULAR_SETTINGS: dict[str, object] = {
     # Enumerations stay where they are used: the hook that names them expects drf-spectacular's own form.
     "POSTPROCESSING_HOOKS": [],
     "TAGS": [
-        {"name": "access", "description": "What a person does with the own account: sign up, sign in, sessions"},
+        {"name": "access", "description": "What a person does with their own account: sign up, sign in, sessions"},
         {
             "name": "staff",
             "description": "People, sessions and roles; needs the rights (Django model permissions) for it",

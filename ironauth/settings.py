@@ -86,7 +86,8 @@ AUTH_PASSWORD_VALIDATORS = [{"NAME": "accounts.password_policy.PasswordPolicyVal
 
 # ---------------------------------------------------------------- pools
 IRONAUTH_HASH_THREADS = env.whole("IRONAUTH_HASH_THREADS", default=default_hash_threads())
-IRONAUTH_HASH_MAX_WAIT_S = env.number("IRONAUTH_HASH_MAX_WAIT_S", default=2.0)
+# Twice what twenty people at once need on two cores: shorter, and a busy minute of the machine turns them away.
+IRONAUTH_HASH_MAX_WAIT_S = env.number("IRONAUTH_HASH_MAX_WAIT_S", default=4.0)
 IRONAUTH_DATABASE_THREADS = env.whole("IRONAUTH_DATABASE_THREADS", default=default_database_threads())
 # With the 0.25 s a request may wait for the key set, a database that froze is reported within 2 s.
 IRONAUTH_DATABASE_TIMEOUT_S = env.number("IRONAUTH_DATABASE_TIMEOUT_S", default=1.5)

@@ -5,6 +5,7 @@ from io import StringIO
 import pytest
 from django.core.management import CommandError, call_command
 
+from accounts.management.commands.createsuperuser import _ask
 from accounts.models import User
 from accounts.tests.conftest import PASSWORD
 
@@ -35,3 +36,10 @@ def test_a_good_password_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DJANGO_SUPERUSER_PASSWORD", PASSWORD)
     _create()
     assert User.objects.get().check_password(PASSWORD)
+
+
+def test_the_policy_cannot_be_bypassed_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Django's question whether to bypass validation is answered no, and every other one is asked."""
+    monkeypatch.setattr("builtins.input", lambda prompt: f"typed at {prompt}")
+    assert _ask("Bypass password validation and create user anyway? [y/N]: ") == "n"
+    assert _ask("E-mail address: ") == "typed at E-mail address: "

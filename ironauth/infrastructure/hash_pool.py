@@ -55,7 +55,7 @@ class HashPool:
         A cancelled caller's job does not start. Raises Overloaded (503, Retry-After) at once when the expected
         wait exceeds the limit, and later when the job could not start within the limit; such a job never runs.
         """
-        self._admit()
+        self.require_capacity()
         return await self._pool.run(
             lambda: self._measured(fn), limit_s=self._max_wait_s, late=self._refusal, leave_running=False
         )
@@ -75,7 +75,7 @@ class HashPool:
             raise RuntimeError(
                 "A password hash would block this event loop: await hash_pool().run(...), or call from a thread"
             )
-        self._admit()
+        self.require_capacity()
         return self._pool.run_blocking(lambda: self._measured(fn), limit_s=self._max_wait_s, late=self._refusal)
 
     def expected_wait_s(self) -> float:
@@ -98,7 +98,8 @@ class HashPool:
         """End the threads after what is queued; a later job starts new ones."""
         self._pool.close(wait=wait)
 
-    def _admit(self) -> None:
+    def require_capacity(self) -> None:
+        """Raise Overloaded if a job handed in now would be refused; asked first, it spares what precedes the hash."""
         if self.expected_wait_s() > self._max_wait_s:
             raise self._refusal()
 

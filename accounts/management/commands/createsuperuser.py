@@ -14,6 +14,11 @@ PASSWORD = "DJANGO_SUPERUSER_PASSWORD"  # noqa: S105 - the name of Django's vari
 EMAIL = "DJANGO_SUPERUSER_EMAIL"
 
 
+def _ask(prompt: str) -> str:
+    """Ask on the terminal, but never whether to bypass the policy: nobody's password matters more than this one."""
+    return "n" if prompt.startswith("Bypass password validation") else input(prompt)
+
+
 class Command(createsuperuser.Command):
     """Make a superuser."""
 
@@ -29,4 +34,5 @@ class Command(createsuperuser.Command):
                 validate_password(password, User(email=email))
             except ValidationError as refused:
                 raise CommandError(f"{PASSWORD}: {' '.join(refused.messages)}") from refused
+        createsuperuser.input = _ask  # type: ignore[attr-defined] # the module's own name comes before the builtin one
         return super().handle(*args, **options)

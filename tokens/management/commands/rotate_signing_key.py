@@ -27,5 +27,6 @@ class Command(BaseCommand):
         try:
             kid = drop(options["drop"]) if options["drop"] else rotate(at_once=options["now"])
         except RotationRefusedError as error:
-            raise CommandError(f"{error} --now does not wait for clients.") from error
+            hint = "" if options["drop"] else " (--now does not wait for clients)"
+            raise CommandError(f"{error}{hint}") from error
         self.stdout.write(kid)
