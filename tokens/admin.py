@@ -1,77 +1,30 @@
-"""Sessions and signing keys in Django's admin: everything to see and to end, nothing to edit, no secret shown."""
+"""Sessions in Django's admin: to see and to end (signing keys: ``admin_keys``)."""
 
-from collections.abc import Iterable
 from itertools import batched
-from typing import Any, ClassVar
+from typing import Any
 
 from django.contrib import admin, messages
-from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
-from django.contrib.admin.models import CHANGE, LogEntry
-from django.core.exceptions import PermissionDenied
+from django.contrib.admin.options import IncorrectLookupParameters
+from django.contrib.admin.views.main import ChangeList
 from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect
-from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
 
 from accounts.admin import UserAdmin
+from accounts.admin_actions import BATCH, CONFIRMED, SHOWN
 from ironauth.infrastructure import clock
-from ironauth.infrastructure.logs import get_logger
-from tokens import sessions
-from tokens.key_rotation import RotationRefusedError, drop, rotate
-from tokens.models import Session, SigningKey
+from tokens import admin_keys, sessions
+from tokens.admin_actions import ask, note
+from tokens.models import Session, SessionQuerySet
+from tokens.read_only_admin import ReadOnly, moment
+from tokens.user_agents import short_name
+
+__all__ = ["SessionAdmin", "admin_keys"]  # Django looks for registrations in this module only
 
 SESSION_FIELDS = (
     "id", "user", "state", "created_at", "last_used_at", "idle_expires_at", "absolute_expires_at", "ip", "user_agent",
     "client_id", "scope", "generation", "revoked_at", "revoke_reason",
 )  # fmt: skip
-KEY_FIELDS = (
-    "kid", "state", "alg", "public_jwk", "master_key_id", "created_at", "activated_at", "retired_at", "not_after",
-)  # fmt: skip
-
-
-AGENT_SHOWN = 40  # characters; the list has to fit a screen
-KID_SHOWN = 12  # characters; enough to tell a handful of keys apart
-BATCH = 500  # sessions in one statement; SQLite as first shipped takes 999 variables
-
-
-def note(request: HttpRequest, rows: Iterable[Any], message: str, *, action: str) -> None:
-    """Leave an entry in Django's admin log and a line in ours for each row; call it in the act's transaction."""
-    chosen, caller = list(rows), request.user.pk
-    LogEntry.objects.log_actions(str(caller), chosen, CHANGE, change_message=message)
-    for row in chosen:
-        get_logger().info("admin_action", action=action, target=str(row.pk), by=str(caller))
-
-
-class ReadOnly:
-    """Mixin of admin pages that show rows which only units of work may write."""
-
-    #: What an address may filter by. Django allows every column, so ``?secret__regex=`` would read it out bit by bit.
-    lookups: ClassVar[frozenset[str]] = frozenset()
-    #: Columns no page shows; they stay in the database.
-    hidden: ClassVar[tuple[str, ...]] = ()
-
-    def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
-        """Allow the filters of the page only."""
-        return lookup.split("__", maxsplit=1)[0] in self.lookups
-
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """Return the rows without their hidden columns."""
-        rows: QuerySet[Any] = super().get_queryset(request)  # type: ignore[misc] # a mixin of ModelAdmin
-        return rows.defer(*self.hidden)
-
-    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Nobody adds a row by hand."""
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Nobody edits a row."""
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Nobody deletes a row: it is ended or dropped, which other workers hear of."""
-        return False
 
 
 class LiveFilter(admin.SimpleListFilter):
@@ -96,9 +49,12 @@ class LiveFilter(admin.SimpleListFilter):
 class SessionAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg] # Django's is not generic at run time
     """Every session; ending one takes effect at once."""
 
-    lookups = frozenset({"state", "revoke_reason", "created_at"})
+    lookups = frozenset({
+        "state", "revoke_reason__exact", "revoke_reason__isnull",
+        *(f"created_at__{part}" for part in ("gte", "lt", "isnull", "year", "month", "day")),
+    })  # fmt: skip
     hidden = ("secret",)
-    list_display = ["user", "state", "last_used_at", "created_at", "idle_expires_at", "ip", "browser"]
+    list_display = ["user", "state", "last_used", "expires", "address", "browser"]
     list_filter = [LiveFilter, "revoke_reason", "created_at"]
     search_fields = ["user__email", "=ip"]
     search_help_text = "E-mail address, or an exact IP address"
@@ -120,41 +76,95 @@ class SessionAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg] # Djan
             return "Ended with all others"
         return "Live" if session.user.is_active else "User inactive"
 
-    @admin.display(description="Browser")
+    @admin.display(description="Last used", ordering="last_used_at")
+    def last_used(self, session: Session) -> str:
+        """Return when the session was opened or last refreshed."""
+        return moment(session.last_used_at)
+
+    @admin.display(description="Expires", ordering="idle_expires_at")
+    def expires(self, session: Session) -> str:
+        """Return when the session ends unless it is used."""
+        return moment(session.idle_expires_at)
+
+    @admin.display(description="Address", ordering="ip")
+    def address(self, session: Session) -> str | None:
+        """Return where the session was opened from."""
+        return session.ip
+
+    @admin.display(description="Browser", ordering="user_agent")
     def browser(self, session: Session) -> str:
-        """Return the beginning of the user agent; the page of the session shows all of it."""
-        return session.user_agent[:AGENT_SHOWN]
+        """Return the browser in a few words; the page of the session shows all of the user agent."""
+        return short_name(session.user_agent)
 
     def has_end_permission(self, request: HttpRequest) -> bool:
         """Whoever may delete sessions may end them."""
         return request.user.has_perm("tokens.delete_session")
 
+    def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
+        """Answer a date that does not exist as any other bad filter; Django's date hierarchy trips over year 9999."""
+        try:
+            return super().get_changelist_instance(request)
+        except (ValueError, OverflowError) as error:
+            raise IncorrectLookupParameters from error
+
     @admin.action(description="End selected sessions", permissions=["end"])
-    def end_sessions(self, request: HttpRequest, queryset: QuerySet[Session]) -> None:
-        """End the live ones; every worker refuses their tokens within its staleness bound. Superusers are spared."""
+    def end_sessions(self, request: HttpRequest, queryset: SessionQuerySet) -> HttpResponse | None:
+        """End the live ones, asking first; superusers' are spared unless the caller is one."""
+        live = queryset.live(clock.now())
         caller: Any = request.user
-        chosen = queryset.filter(revoked_at=None)
-        if not caller.is_superuser:
-            chosen = chosen.filter(user__is_superuser=False)
-        ended = list(chosen)
-        with transaction.atomic():
-            for part in batched(ended, BATCH):
-                ids = [session.pk for session in part]
-                sessions.end_sessions(session_ids=ids, reason=Session.RevokeReason.ENDED_BY_STAFF)
-            note(request, ended, "Ended.", action="end_session")
-        spared = queryset.count() - len(ended)
-        self.message_user(
-            request,
-            f"{len(ended)} {'session' if len(ended) == 1 else 'sessions'} ended."
-            + (f" {spared} left as they were (over already, or a superuser's)." if spared else ""),
-            messages.SUCCESS if ended else messages.WARNING,
-        )
+        chosen = live if caller.is_superuser else live.filter(user__is_superuser=False)
+        spared = live.count() - chosen.count()
+        left = f"Left as they were: {_count(spared)} of superusers." if spared else ""
+        if CONFIRMED not in request.POST and (total := chosen.count()):
+            return ask(
+                self,
+                request,
+                action="end_sessions",
+                title="End sessions",
+                question=f"End {_count(total)}?",
+                warning="Whoever uses them is signed out there at once. Signing in again is possible.",
+                shown=[_named(session) for session in chosen.select_related("user")[:SHOWN]],
+                unshown=max(0, total - SHOWN),
+                spared=left,
+            )
+        ended = self._end(request, chosen)
+        if ended:
+            self.message_user(request, f"{_count(ended)} ended.", messages.SUCCESS)
+        if left:
+            self.message_user(request, left, messages.WARNING)
+        elif not ended:
+            self.message_user(request, "No live session was selected.", messages.WARNING)
+        return None
+
+    def _end(self, request: HttpRequest, chosen: SessionQuerySet) -> int:
+        """End the sessions and leave a trace of each; return how many.
+
+        In short transactions: one for all of a long list would keep SQLite's writers waiting.
+        """
+        ids = list(chosen.values_list("pk", flat=True))
+        for part in batched(ids, BATCH):
+            with transaction.atomic():
+                note(request, Session.objects.filter(pk__in=part).defer("secret"), "Ended.", action="end_session")
+                sessions.end_sessions(session_ids=part, reason=Session.RevokeReason.ENDED_BY_STAFF)
+        return len(ids)
+
+
+def _named(session: Session) -> str:
+    """Return a line that tells a session from a person's others."""
+    where = "".join(f", {part}" for part in (session.ip, short_name(session.user_agent)) if part)
+    return f"{session.user.email}{where}, last used {moment(session.last_used_at)}"
+
+
+def _count(number: int) -> str:
+    """Return e.g. "1 session" or "3 sessions"."""
+    return f"{number} session" if number == 1 else f"{number} sessions"
 
 
 class SessionInline(ReadOnly, admin.TabularInline):  # type: ignore[type-arg] # as above
     """The live sessions of a person, on the person's page."""
 
     model = Session
+    hidden = ("secret",)
     verbose_name_plural = "Live sessions"
     fields = ["created_at", "last_used_at", "idle_expires_at", "ip", "user_agent"]
     readonly_fields = ["created_at", "last_used_at", "idle_expires_at", "ip", "user_agent"]
@@ -167,79 +177,3 @@ class SessionInline(ReadOnly, admin.TabularInline):  # type: ignore[type-arg] # 
 
 
 UserAdmin.inlines.append(SessionInline)
-
-
-@admin.register(SigningKey)
-class SigningKeyAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg] # as above
-    """Signing keys and their states; the private part is on no page."""
-
-    lookups = frozenset({"state", "alg"})
-    hidden = ("private_encrypted",)
-    list_display = ["state", "short_kid", "alg", "created_at", "activated_at", "retired_at", "not_after"]
-    list_display_links = ["state", "short_kid"]
-    list_filter = ["state", "alg"]
-    fields = KEY_FIELDS
-    readonly_fields = KEY_FIELDS
-    actions = ["drop_as_compromised"]
-
-    @admin.display(description="Key", ordering="kid")
-    def short_kid(self, key: SigningKey) -> str:
-        """Return the beginning of the kid; the page of the key shows all of it."""
-        return f"{key.kid[:KID_SHOWN]}…"
-
-    def has_rotate_permission(self, request: HttpRequest) -> bool:
-        """Whoever may change signing keys may rotate and drop them."""
-        return request.user.has_perm("tokens.change_signingkey")
-
-    def get_urls(self) -> list[URLPattern]:
-        """Add the address of the rotate button."""
-        rotate_url = path("rotate/", self.admin_site.admin_view(self.rotate), name="tokens_signingkey_rotate")
-        return [rotate_url, *super().get_urls()]
-
-    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        """Show the rotate button to those who may press it."""
-        return super().changelist_view(
-            request, {**(extra_context or {}), "may_rotate": self.has_rotate_permission(request)}
-        )
-
-    def rotate(self, request: HttpRequest) -> HttpResponse:
-        """Rotate by POST; say why when it is too early."""
-        if not self.has_rotate_permission(request):
-            raise PermissionDenied
-        if request.method == "POST":  # a GET comes back from signing in again, and changes nothing
-            try:
-                with transaction.atomic():
-                    kid = rotate()
-                    note(request, SigningKey.objects.filter(kid=kid), "Activated by rotation.", action="rotate_key")
-            except RotationRefusedError as error:
-                self.message_user(request, f"Not rotated: {error}", messages.ERROR)
-            else:
-                self.message_user(request, f"Rotated: the key {kid} signs from now on.", messages.SUCCESS)
-        return redirect(reverse("admin:tokens_signingkey_changelist"))
-
-    @admin.action(description="Drop as compromised", permissions=["rotate"])
-    def drop_as_compromised(self, request: HttpRequest, queryset: QuerySet[SigningKey]) -> HttpResponse | None:
-        """Ask once more, then refuse the keys from now on."""
-        queryset = queryset.exclude(state=SigningKey.State.DROPPED)
-        if not queryset:
-            self.message_user(request, "These keys have been dropped before.", messages.WARNING)
-            return None
-        if request.POST.get("confirmed") != "yes":
-            context = {
-                **self.admin_site.each_context(request),
-                "title": "Drop signing keys?",
-                "opts": self.opts,
-                "keys": queryset,
-                "checkbox": ACTION_CHECKBOX_NAME,
-            }
-            return TemplateResponse(request, "admin/tokens/signingkey/confirm_drop.html", context)
-        for key in list(queryset):
-            try:
-                with transaction.atomic():
-                    active = drop(key.kid)
-                    note(request, [key], "Dropped as compromised.", action="drop_key")
-            except RotationRefusedError as error:
-                self.message_user(request, str(error), messages.ERROR)
-            else:
-                self.message_user(request, f"Dropped {key.kid}; the active key is now {active}.", messages.SUCCESS)
-        return None

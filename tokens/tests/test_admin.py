@@ -1,14 +1,20 @@
 """Sessions and signing keys in the admin."""
 
 import base64
+import html
+import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
+from django.contrib.admin.utils import quote
 from django.contrib.auth.models import Permission
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from structlog.testing import capture_logs
 
 from accounts.models import User
 from accounts.outputs import Account
@@ -63,6 +69,11 @@ def clerk(make_clerk: Callable[..., Client]) -> Client:
     return make_clerk("view_session", "view_signingkey", "view_user")
 
 
+def key_page(kid: str) -> str:
+    """Return the address of a key's page; admin quotes the underscores a kid may have."""
+    return reverse("admin:tokens_signingkey_change", args=[quote(kid)])
+
+
 def secrets_of(grant: Grant) -> list[str]:
     """Return every spelling of the session's secret that a page could show by mistake."""
     secret = bytes(Session.objects.get(pk=grant.session_id).secret)
@@ -95,12 +106,22 @@ def test_session_page(browser: Client, grant: Grant) -> None:
     assert browser.get(reverse("admin:tokens_session_delete", args=[grant.session_id])).status_code == 403
 
 
+def ending(*grants: Grant) -> dict[str, Any]:
+    """Return the form that ends these sessions, not confirmed yet."""
+    return {"action": "end_sessions", "_selected_action": [str(grant.session_id) for grant in grants]}
+
+
+CONFIRMED = {"confirmed": "yes"}
+
+
 def test_end_sessions(browser: Client, clerk: Client, grant: Grant) -> None:
-    """Ending sessions revokes and publishes them; who may only look cannot."""
-    data = {"action": "end_sessions", "_selected_action": [str(grant.session_id)]}
-    clerk.post(reverse(SESSIONS), data)
+    """Ending sessions asks once more, then revokes and publishes them; who may only look cannot."""
+    clerk.post(reverse(SESSIONS), ending(grant) | CONFIRMED)
+    asked = browser.post(reverse(SESSIONS), ending(grant)).content.decode()
+    for part in ("End 1 session?", grant.account.user.email, "192.0.2.7, Browser/1.0", "delete-confirmation"):
+        assert part in asked
     assert Session.objects.get().revoked_at is None
-    browser.post(reverse(SESSIONS), data)
+    browser.post(reverse(SESSIONS), ending(grant) | CONFIRMED)
     session = Session.objects.get()
     assert (session.revoke_reason, session.revoked_at is not None) == ("ended_by_staff", True)
     assert Invalidation.objects.filter(tag=sid_tag(grant.session_id)).count() == 1
@@ -108,29 +129,126 @@ def test_end_sessions(browser: Client, clerk: Client, grant: Grant) -> None:
     assert "Ended by staff" in page or "Ended By Staff" in page
 
 
-def test_ending_sessions_leaves_a_trace_and_spares_superusers(
-    browser: Client, grant: Grant, make_clerk: Callable[..., Client]
-) -> None:
-    """Each ended session is in the log; staff who are no superusers leave superusers' sessions alone."""
-    data = {"action": "end_sessions", "_selected_action": [str(grant.session_id)]}
-    ender = make_clerk("view_session", "delete_session")
-    User.objects.filter(pk=grant.account.id).update(is_superuser=True)
-    assert "left as they were" in ender.post(reverse(SESSIONS), data, follow=True).content.decode()
-    assert Session.objects.get().revoked_at is None
-    User.objects.filter(pk=grant.account.id).update(is_superuser=False)
-    assert "1 session ended." in ender.post(reverse(SESSIONS), data, follow=True).content.decode()
+def test_ending_sessions_leaves_a_trace(browser: Client, grant: Grant) -> None:
+    """Each ended session has an entry in the admin's log and a line in ours; one already over has neither."""
+    with capture_logs() as logged:
+        first = browser.post(reverse(SESSIONS), ending(grant) | CONFIRMED, follow=True)
+        again = browser.post(reverse(SESSIONS), ending(grant), follow=True)
+    assert "1 session ended." in first.content.decode()
+    assert 'class="warning">No live session was selected.' in again.content.decode()
     (entry,) = LogEntry.objects.all()
     assert (entry.object_id, entry.change_message) == (str(grant.session_id), "Ended.")
+    (line,) = [line for line in logged if line["event"] == "admin_action"]
+    assert (line["action"], line["target"], line["by"]) == (
+        "end_session", str(grant.session_id), browser.session["_auth_user_id"],
+    )  # fmt: skip
+
+
+def test_staff_leave_superusers_sessions_alone(
+    browser: Client, grant: Grant, make_clerk: Callable[..., Client], new_account: Callable[[], Account]
+) -> None:
+    """Staff who are no superusers end the sessions of others only, and are told so before and after."""
+    User.objects.filter(pk=grant.account.id).update(is_superuser=True)
+    other = sessions.open_session(account=new_account(), client=ClientInfo())
+    ender = make_clerk("view_session", "delete_session")
+    spared = "Left as they were: 1 session of superusers."
+    asked = ender.post(reverse(SESSIONS), ending(grant, other)).content.decode()
+    assert spared in asked
+    assert grant.account.user.email not in asked
+    done = ender.post(reverse(SESSIONS), ending(grant, other) | CONFIRMED, follow=True).content.decode()
+    assert spared in done
+    assert "1 session ended." in done
+    assert spared in ender.post(reverse(SESSIONS), ending(grant), follow=True).content.decode()
+    assert Session.objects.get(revoked_at=None).pk == grant.session_id
+    browser.post(reverse(SESSIONS), ending(grant) | CONFIRMED)
+    assert not Session.objects.filter(revoked_at=None).exists()
+
+
+def test_all_sessions_of_a_long_list_end_at_once(browser: Client, grant: Grant) -> None:
+    """More sessions than a form may have fields are asked about with one field, and all end."""
+    template = Session.objects.get()
+    Session.objects.bulk_create(
+        Session(
+            user_id=template.user_id, master_key_id="t1", epoch=template.epoch,
+            idle_expires_at=template.idle_expires_at, absolute_expires_at=template.absolute_expires_at,
+        )
+        for _ in range(1_100)
+    )  # fmt: skip
+    everything = ending(grant) | {"select_across": "1", "index": "0"}
+    asked = browser.post(reverse(SESSIONS), everything).content.decode()
+    assert "End 1101 sessions?" in asked
+    assert asked.count('name="_selected_action"') == 1
+    assert "1051 more" in asked
+    fields = dict(re.findall(r'type="hidden" name="(\w+)" value="(\w+)"', asked[asked.index('id="content"') :]))
+    done = browser.post(reverse(SESSIONS), fields, follow=True).content.decode()
+    assert "1101 sessions ended." in done
+    assert not Session.objects.filter(revoked_at=None).exists()
+    assert LogEntry.objects.count() == 1_101
 
 
 @pytest.mark.parametrize(
-    "lookup", ["secret__regex=^a", "secret__gte=0", "user__password__startswith=a", "generation=0"]
+    "lookup",
+    ["secret__regex=^a", "secret__gte=0", "user__password__startswith=a", "generation=0", "created_at__regex=["],
 )
 def test_columns_cannot_be_read_by_filtering(browser: Client, grant: Grant, lookup: str) -> None:
     """Filtering by a column the page does not offer is refused, so that nobody reads a secret bit by bit."""
     assert browser.get(f"{reverse(SESSIONS)}?{lookup}").status_code == 400
     key_lookup = lookup.replace("secret", "private_encrypted").replace("generation", "master_key_id")
     assert browser.get(f"{reverse(KEYS)}?{key_lookup}").status_code == 400
+
+
+@pytest.mark.parametrize(
+    "lookup",
+    ["created_at__gte=xyz", "created_at__year=9999", "created_at__year=0", "created_at__month=99&created_at__year=2026",
+     "revoke_reason__exact=nonsense", "state=nonsense", "p=999", "o=99", "q=%00"],
+)  # fmt: skip
+def test_senseless_filters_are_no_errors(browser: Client, grant: Grant, lookup: str) -> None:
+    """A filter that cannot be meant shows a list, at worst after Django's redirect to the whole one."""
+    assert browser.get(f"{reverse(SESSIONS)}?{lookup}", follow=True).status_code == 200
+
+
+def test_secret_columns_stay_in_the_database(browser: Client, grant: Grant) -> None:
+    """No list, filtered list, question or page as much as reads the columns with secrets."""
+    kid = create_first_keys()
+    person = reverse("admin:accounts_user_change", args=[grant.account.id])
+    session = reverse("admin:tokens_session_change", args=[grant.session_id])
+    lists = [
+        reverse(SESSIONS),
+        reverse(SESSIONS) + "?state=live",
+        reverse(KEYS),
+        reverse(KEYS) + "?state__exact=active",
+    ]
+    with CaptureQueriesContext(connection) as captured:
+        answers = [browser.get(address) for address in (*lists, person, session, key_page(kid))]
+        answers.append(browser.post(reverse(SESSIONS), ending(grant)))
+        answers.append(browser.post(reverse(KEYS), {"action": "drop_as_compromised", "_selected_action": [kid]}))
+    assert {answer.status_code for answer in answers} == {200}
+    read = [query["sql"] for query in captured.captured_queries]
+    assert not [sql for sql in read if re.search(r'"(secret|private_encrypted)"', sql)]
+    assert len([sql for sql in read if 'FROM "tokens_' in sql]) > len(answers)
+
+
+def test_every_offered_filter_works(browser: Client, grant: Grant) -> None:
+    """Each link beside and above the lists is one that the allow-list admits."""
+    create_first_keys()
+    for page in (reverse(SESSIONS), reverse(KEYS)):
+        links = {html.unescape(link) for link in re.findall(r'href="(\?[^"]*)"', browser.get(page).content.decode())}
+        assert len(links) > 5
+        assert {browser.get(page + link).status_code for link in links} == {200}
+
+
+def test_lists_fit_a_screen(browser: Client, grant: Grant) -> None:
+    """Sessions are led by their user, keys by their state and the beginning of the kid, with all that matters."""
+    kid = create_first_keys()
+
+    def headings(page: str) -> list[str]:
+        return re.findall(r'class="[^"]*column-(\w+)', browser.get(reverse(page)).content.decode())
+
+    assert headings(SESSIONS) == ["user", "state", "last_used", "expires", "address", "browser"]
+    assert headings(KEYS)[:2] == ["state", "short_kid"]
+    assert {"activated", "retired", "ends"} < set(headings(KEYS))
+    assert f">{kid[:12]}…</a>" in browser.get(reverse(KEYS)).content.decode()
+    assert kid in browser.get(key_page(kid)).content.decode()
 
 
 def test_states(browser: Client, grant: Grant) -> None:
@@ -169,7 +287,7 @@ def test_key_list(browser: Client, clerk: Client) -> None:
     key = SigningKey.objects.get(pk=kid)
     seed = unseal(key.master_key_id, bytes(key.private_encrypted), kid)
     assert public_jwk(seed, "EdDSA").kid == kid
-    for page in (reverse(KEYS), reverse("admin:tokens_signingkey_change", args=[kid])):
+    for page in (reverse(KEYS), key_page(kid)):
         text = browser.get(page).content.decode()
         assert kid in text
         for private in (seed.hex(), base64.urlsafe_b64encode(seed).decode().rstrip("="),
@@ -189,10 +307,12 @@ def test_rotate_button(browser: Client, clerk: Client) -> None:
     assert SigningKey.objects.get(pk=kid).state == "active"
     refused = browser.post(address, follow=True)
     assert "try again in" in refused.content.decode()
+    assert "--now" not in refused.content.decode()
     assert SigningKey.objects.get(state="active").kid == kid
-    with clock.shifted(301):
+    with clock.shifted(301), capture_logs() as logged:
         browser.post(address)
     assert [entry.change_message for entry in LogEntry.objects.all()] == ["Activated by rotation."]
+    assert [line["action"] for line in logged if line["event"] == "admin_action"] == ["rotate_key"]
     assert SigningKey.objects.get(pk=kid).state == "retiring"
 
 
@@ -209,11 +329,17 @@ def test_drop_as_compromised(browser: Client, clerk: Client) -> None:
     rotate(at_once=True)
     data: dict[str, Any] = {"action": "drop_as_compromised", "_selected_action": [kid]}
     clerk.post(reverse(KEYS), data | {"confirmed": "yes"})
-    asked = browser.post(reverse(KEYS), data)
-    assert "cannot be undone" in asked.content.decode()
+    dropped = SigningKey.objects.create(kid="gone", alg="EdDSA", public_jwk={}, state="dropped")
+    asked = browser.post(reverse(KEYS), data | {"_selected_action": [kid, dropped.kid]}).content.decode()
+    for part in ("cannot be undone", "delete-confirmation", 'class="breadcrumbs"', "Drop 1 signing key?", kid):
+        assert part in asked
+    assert "gone (" not in asked
     assert SigningKey.objects.get(pk=kid).state == "retiring"
-    browser.post(reverse(KEYS), data | {"confirmed": "yes"})
+    with capture_logs() as logged:
+        browser.post(reverse(KEYS), data | {"confirmed": "yes"})
     assert SigningKey.objects.get(pk=kid).state == "dropped"
-    again = browser.post(reverse(KEYS), data | {"confirmed": "yes"}, follow=True)
-    assert "have been dropped before" in again.content.decode()
+    for confirmed in ({}, {"confirmed": "yes"}):
+        again = browser.post(reverse(KEYS), data | confirmed, follow=True)
+        assert "No key in use was selected." in again.content.decode()
     assert [entry.change_message for entry in LogEntry.objects.all()] == ["Dropped as compromised."]
+    assert [line["action"] for line in logged if line["event"] == "admin_action"] == ["drop_key"]

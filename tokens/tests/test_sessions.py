@@ -49,10 +49,10 @@ def test_an_account_that_changed_while_the_password_was_hashed_gets_no_session(a
             user.save()
         case "deleted":
             user.delete()
-    with CaptureQueriesContext(connection) as queries:
+    with queries() as captured:
         opened = sessions.open_authenticated(who=who, client=ClientInfo())
     assert (opened is not None) == (change == "none")
-    assert len([query for query in queries if "SAVEPOINT" not in query["sql"]]) <= 3
+    assert len(statements(captured)) <= 3
 
 
 def use(token: str, **arguments: Any) -> Rotation:

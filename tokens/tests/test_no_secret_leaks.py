@@ -1,0 +1,198 @@
+"""Nothing that proves who somebody is, or signs for us, is found in a log, a table or an answer (security-bar 35)."""
+
+import base64
+import secrets
+import time
+from collections.abc import Callable, Iterator, MutableMapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import structlog
+from asgiref.sync import sync_to_async
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from django.db import connection
+from django.test import override_settings
+
+from conftest import PASSWORD, ServeProcess, bearer
+from ironauth.infrastructure import logs
+from tokens import refresh_token
+from tokens.key_rotation import drop, rotate
+from tokens.key_wrapping import unseal
+from tokens.models import SigningKey
+from tokens.tests.browser import LOGOUT, ME, PASSWORD_URL, REFRESH, SAME_ORIGIN, SIGNIN, Pair, by_cookie
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
+
+NEW_PASSWORD = "seven amber kites over Lyon"
+
+
+@dataclass
+class Walk:
+    """What a person and an operator were given on a complete walk, and what the server answered."""
+
+    email: str
+    passwords: list[str] = field(default_factory=lambda: [PASSWORD, NEW_PASSWORD])
+    pairs: list[Pair] = field(default_factory=list)
+    cookies: list[str] = field(default_factory=list)
+    seeds: dict[str, bytes] = field(default_factory=dict)
+    answers: list[bytes] = field(default_factory=list)
+
+    def secrets(self) -> set[bytes]:
+        """Return every spelling of everything that must not be kept anywhere."""
+        tokens = [pair[kind] for pair in self.pairs for kind in ("access_token", "refresh_token")] + self.cookies
+        found = {text.encode() for text in [*tokens, *self.passwords]}
+        for token in tokens:
+            parsed = refresh_token.parse(token)
+            # What authenticates the token: a log that shortens it must not have kept this part.
+            found |= spellings(parsed.mac) if parsed else {token.rsplit(".", 1)[1].encode()}
+        for seed in self.seeds.values():
+            found |= seed_spellings(seed)
+        return found
+
+
+def spellings(raw: bytes) -> set[bytes]:
+    """Return the bytes as they are, in hex, in base64 and in base64url."""
+    texts = {base64.b64encode(raw), base64.urlsafe_b64encode(raw)}
+    return {raw, raw.hex().encode(), raw.hex().upper().encode(), repr(raw).encode()} | {t.rstrip(b"=") for t in texts}
+
+
+def seed_spellings(seed: bytes) -> set[bytes]:
+    """Return how a private key could be written down, PEM included."""
+    pem = Ed25519PrivateKey.from_private_bytes(seed).private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return spellings(seed) | {pem.splitlines()[1]}
+
+
+def stored_seeds() -> dict[str, bytes]:
+    """Return the private part of every key not dropped, by kid."""
+    keys = SigningKey.objects.exclude(state="dropped")
+    return {key.kid: unseal(key.master_key_id, bytes(key.private_encrypted), key.kid) for key in keys}
+
+
+def every_table() -> bytes:
+    """Return all values of all tables as bytes; binary ones as they are and in hex."""
+    parts: list[bytes] = []
+    with connection.cursor() as cursor:
+        for table in connection.introspection.table_names(cursor):
+            cursor.execute(f"SELECT * FROM {connection.ops.quote_name(table)}")  # noqa: S608 - names from the database
+            for value in (value for row in cursor.fetchall() for value in row):
+                raw = bytes(value) if isinstance(value, bytes | memoryview) else str(value).encode()
+                parts += [raw, raw.hex().encode()] if isinstance(value, bytes | memoryview) else [raw]
+    return b"\n".join(parts)
+
+
+async def complete_walk(client: httpx.AsyncClient, email: str) -> Walk:
+    """Sign up, in (both ways), refresh, rotate the key, reuse, change the password, sign out, drop the key."""
+    walk = Walk(email)
+    walk.seeds |= await sync_to_async(stored_seeds)()
+
+    async def post(address: str, expected: int, body: dict[str, str], pair: Pair | None = None) -> dict[str, Any]:
+        answer = await client.post(address, json=body, headers=bearer(pair) if pair else {})
+        assert answer.status_code == expected, answer.text
+        walk.answers.append(repr(answer.headers.raw).encode() + answer.content)
+        return answer.json() if answer.content else {}
+
+    async def signed_in(password: str = PASSWORD) -> Pair:
+        walk.pairs.append(await post(SIGNIN, 200, {"email": email, "password": password}))
+        return walk.pairs[-1]
+
+    async def refreshed(pair: Pair) -> Pair:
+        walk.pairs.append(await post(REFRESH, 200, {"refresh_token": pair["refresh_token"]}))
+        return walk.pairs[-1]
+
+    await post("/api/v1/access/signup", 201, {"email": email, "password": PASSWORD, "name": "Mia"})
+    await post(SIGNIN, 401, {"email": email, "password": "wrong " + secrets.token_hex(8)})
+    await by_cookie(client, {"email": email, "password": PASSWORD})
+    walk.cookies += list(client.cookies.values())
+    assert (await client.post(REFRESH, headers=SAME_ORIGIN)).status_code == 204
+    walk.cookies += list(client.cookies.values())
+    client.cookies.clear()
+    first = await signed_in()
+    assert (await client.get(ME, headers=bearer(first))).status_code == 200
+    retired = (await sync_to_async(SigningKey.objects.get)(state="active")).kid
+    await sync_to_async(rotate)(at_once=True)
+    walk.seeds |= await sync_to_async(stored_seeds)()
+    await refreshed(await refreshed(first))
+    await post(REFRESH, 401, {"refresh_token": first["refresh_token"]})  # reuse
+    current = await signed_in()
+    changed = await post(PASSWORD_URL, 200, {"current_password": PASSWORD, "new_password": NEW_PASSWORD}, current)
+    walk.pairs.append(changed)
+    await post(LOGOUT, 204, {"refresh_token": changed["refresh_token"]}, changed)
+    await post(ME + "?access_token=" + changed["access_token"], 401, {})  # a token where none belongs
+    assert (await client.get(ME, headers={"Authorization": f"Bearer {changed['access_token']}x"})).status_code == 401
+    await sync_to_async(drop)(retired)
+    walk.seeds |= await sync_to_async(stored_seeds)()
+    return walk
+
+
+def assert_kept_nowhere(walk: Walk, logged: bytes) -> None:
+    """Scan logs and tables for every secret of the walk, and the answers for the private keys."""
+    tables = every_table()
+    assert len(walk.seeds) >= 3
+    assert len(walk.pairs) == 5
+    assert all(kid.encode() in tables for kid in walk.seeds)  # the scan does see what is there
+    assert walk.email.encode() in tables
+    assert logged
+    assert not [secret for secret in walk.secrets() if secret in logged]
+    assert not [secret for secret in walk.secrets() if secret in tables]
+    answers = b"\n".join(walk.answers)
+    assert not [secret for seed in walk.seeds.values() for secret in seed_spellings(seed) if secret in answers]
+
+
+@pytest.fixture
+def events() -> Iterator[list[MutableMapping[str, Any]]]:
+    """Everything handed to the logger, before anything is redacted or dropped."""
+    seen: list[MutableMapping[str, Any]] = []
+
+    def see(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        seen.append(dict(event))
+        return event
+
+    processors = structlog.get_config()["processors"]  # changed in place: loggers keep this very list
+    processors.insert(0, see)
+    yield seen
+    processors.remove(see)
+
+
+async def test_nothing_is_kept_in_this_process(
+    api: httpx.AsyncClient,
+    signing_key: str,
+    new_email: Callable[[], str],
+    events: list[MutableMapping[str, Any]],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Neither what is handed to the logger, nor the lines it writes, nor any table has a token, password or seed."""
+    with override_settings(IRONAUTH_ACCESS_LOG=True):
+        walk = await complete_walk(api, new_email())
+    logs.flush()
+    written = capsys.readouterr()
+    assert '"event":"request"' in written.err
+    assert events
+    logged = "\n".join([written.err, written.out, *map(repr, events)]).encode()
+    await sync_to_async(assert_kept_nowhere)(walk, logged)
+
+
+def written_by_server(folder: Path) -> bytes:
+    """Return the server's output, once it has the lines of the walk's last request; it writes every 50 ms."""
+    (file,) = folder.glob("serve-*.log")
+    deadline = time.monotonic() + 5
+    while (logged := file.read_bytes()).count(f'"path":"{ME}"'.encode()) < 3:
+        assert time.monotonic() < deadline, logged
+        time.sleep(0.02)
+    return logged
+
+
+async def test_a_talkative_server_keeps_nothing(
+    serve_process: ServeProcess, signing_key: str, new_email: Callable[[], str], tmp_path: Path
+) -> None:
+    """A real server that logs all it can, access lines included, writes no token, password or seed anywhere."""
+    base = await sync_to_async(serve_process)(IRONAUTH_ACCESS_LOG="1", IRONAUTH_LOG_LEVEL="DEBUG")
+    async with httpx.AsyncClient(base_url=base, timeout=30) as client:
+        walk = await complete_walk(client, new_email())
+        logged = await sync_to_async(written_by_server)(tmp_path)
+    await sync_to_async(assert_kept_nowhere)(walk, logged)

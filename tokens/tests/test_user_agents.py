@@ -1,0 +1,28 @@
+"""User agents in a few words."""
+
+import pytest
+
+from tokens.user_agents import short_name
+
+WEBKIT = "AppleWebKit/537.36 (KHTML, like Gecko)"
+
+
+@pytest.mark.parametrize(
+    ("user_agent", "name"),
+    [
+        ("Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0", "Firefox 140 (X11)"),
+        (f"Mozilla/5.0 (Windows NT 10.0; Win64; x64) {WEBKIT} Chrome/138.0.0.0 Safari/537.36",
+         "Chrome 138 (Windows NT 10.0)"),
+        (f"Mozilla/5.0 (Windows NT 10.0; Win64; x64) {WEBKIT} Chrome/138.0.0.0 Safari/537.36 Edg/138.0.1",
+         "Edge 138 (Windows NT 10.0)"),
+        (f"Mozilla/5.0 (iPhone; CPU iPhone OS 19_0 like Mac OS X) {WEBKIT} Version/19.0 Mobile/15E148 Safari/604.1",
+         "Safari 19 (iPhone)"),
+        ("curl/8.9", "curl/8.9"),
+        ("", ""),
+        ("x" * 255, "x" * 40),
+        ("Mozilla/5.0 Firefox/1", "Firefox 1"),
+    ],
+)  # fmt: skip
+def test_short_name(user_agent: str, name: str) -> None:
+    """A browser is named with its version and platform; anything else by its own beginning."""
+    assert short_name(user_agent) == name
