@@ -46,7 +46,7 @@ class _ChoosesPassword(serializers.Serializer[Any]):
             # Fields that are wrong themselves still count, unless they are too long to be looked at (names, emails).
             person = {
                 name: data[name]
-                for name, longest in (("email", emails.MAX_RAW_LENGTH), ("name", names.MAX_RAW_LENGTH))
+                for name, longest in (("email", emails.MAX_LENGTH), ("name", names.MAX_LENGTH))
                 if isinstance(data.get(name), str) and len(data[name]) <= longest
             }
             if reasons := policy_errors(password, **person):

@@ -34,19 +34,22 @@ def policy_errors(password: str, *, email: str = "", name: str = "", field: str 
     if len(text) < shortest:
         message = f"The password has {len(text)} characters, at least {shortest} are needed: several words are easiest."
         return [FieldError(field, "password_too_short", message)]
-    weakness = _weakness(text, email=email, name=name)
+    # Fifteen times one emoji is fifteen code points (ASVS 6.2.1), and in no attacker's first lists.
+    one_emoji = len(set(text)) == 1 and unicodedata.category(text[0]) == "So"
+    weakness = None if one_emoji else _weakness(text, email=email, name=name)
     return [FieldError(field, *weakness)] if weakness else []
 
 
 def _weakness(text: str, *, email: str, name: str) -> tuple[str, str] | None:
     """Return the code and message of the first weakness of the whole password."""
-    if len(set(text)) == 1 and unicodedata.category(text[0]) == "So":
-        return None  # fifteen times one emoji is fifteen code points (ASVS 6.2.1), and in no attacker's first lists
     plain = unicodedata.normalize("NFKC", text).casefold()
-    forms = _forms(plain) if len(plain) <= _LONGEST_JUDGED else (plain,)
+    too_long_for_more = len(plain) > _LONGEST_JUDGED
+    forms = (plain,) if too_long_for_more else _forms(plain)
     substantial = [form for form in forms if 2 * len(form) >= len(plain)]
     if any(weak_patterns.is_repetition(form, _LONGEST_UNIT) for form in substantial):
         return "password_repetitive", "The password repeats a few characters: choose several different words."
+    if too_long_for_more:
+        return None
     if any(weak_patterns.is_walk(form) for form in forms):
         return (
             "password_sequential",

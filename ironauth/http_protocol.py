@@ -177,9 +177,14 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self.server_state.total_requests += 1
         if self.transport.is_closing():
             return
-        self.flow.resume_reading()
-        if self.pipeline:
+        waiting = bool(self.pipeline)
+        if waiting:
             self._start_asgi_task(*self.pipeline.pop())
+        # Only with nothing left: reading on after each answer let a client that pipelines without end fill the memory.
+        # The request just begun may still need its body; it is the last one that was parsed.
+        if not self.pipeline:
+            self.flow.resume_reading()
+        if waiting:
             return
         if self._reading is not _HEAD:
             self._set_deadline(self.timeout_keep_alive)

@@ -10,6 +10,7 @@ a disconnect while the answer is computed without ever waiting.
 # ruff: noqa: SLF001
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, nullcontext, suppress
 from functools import lru_cache
@@ -149,8 +150,10 @@ class LeanHandler(ASGIHandler):
             set_script_prefix(root_path)
         try:
             request = self.request_class(scope, body_file)
-        except ValueError as exc:  # a query string that is not UTF-8, a charset that is not text
+        except (ValueError, BadRequest) as exc:  # no UTF-8 query, no text charset, a Content-Type without end
             response: HttpResponseBase = exception_handler(_BadHead(str(exc)), {})
+            # No middleware has seen this request: the answer gets its id here.
+            response.headers["X-Request-ID"] = json.loads(cast("Any", response).content)["request_id"]
         else:
             response = await self.run_get_response(request)
         answered.append(response)

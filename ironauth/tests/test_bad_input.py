@@ -203,3 +203,10 @@ async def test_a_forged_token_with_a_cached_jti_fails(api: httpx.AsyncClient, pa
         answer = await api.get("/api/v1/access/me", headers={"Authorization": f"Bearer {token}"})
         assert_problem(answer, 401)
     assert (await api.get("/api/v1/access/me", headers=bearer(pair))).status_code == 200
+
+
+async def test_a_content_type_without_end_is_refused(api: httpx.AsyncClient) -> None:
+    """A Content-Type too long to be read is a 400, not a traceback."""
+    for kind in ("a" * 15_000, "application/json; " + "x" * 12_000):
+        answer = await api.post("/api/v1/access/signin", content=b"{}", headers={"Content-Type": kind})
+        assert_problem(answer, 400, 415)

@@ -430,3 +430,19 @@ def test_few_open_files_are_enough(serve_process: ServeProcess, tmp_path: Path) 
         process.terminate()
         assert process.wait(timeout=20) == 0
     assert "Too many open files" not in log.read_text()
+
+
+def test_pipelining_without_reading_is_bounded(serve_process: ServeProcess) -> None:
+    """A client that sends 400,000 requests in one stream and reads nothing makes the server stop reading, not grow."""
+    port = int(serve_process().rsplit(":", 1)[1])
+    many = b"GET /api/openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 400_000  # 20 MB: more than the sockets hold
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.setblocking(False)
+        sent, until = 0, time.monotonic() + 3
+        while sent < len(many) and time.monotonic() < until:
+            try:
+                sent += connection.send(many[sent : sent + 65_536])
+            except BlockingIOError:
+                time.sleep(0.02)
+        assert sent < len(many)
+        assert Client(port).send(PING).next().startswith(b"HTTP/1.1 200")
