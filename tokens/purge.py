@@ -4,7 +4,7 @@ import uuid
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.db import transaction
+from django.db import connection, transaction
 
 from ironauth.infrastructure import clock
 from ironauth.infrastructure import models as infrastructure
@@ -12,6 +12,7 @@ from tokens import key_rotation
 from tokens.models import Session
 
 DEFAULT_BATCH = 1_000  # rows; about 10 ms of one transaction, which is what a refresh waits at most
+LOCK_WAIT_MS = 60_000  # milliseconds
 #: Seconds a session stays after its end, so that staff can still see it; its tokens are long dead.
 SESSION_KEEP_S = 86_400
 INVALIDATION_KEEP_S = 3_600  # seconds; every running worker has read a row within 5
@@ -31,11 +32,22 @@ def purge_expired(*, batch: int = DEFAULT_BATCH, keep_s: int = SESSION_KEEP_S) -
 
     ``batch``: rows per transaction. Safe to run at any time and more than once at a time.
     """
+    _wait_for_writers()
     return Purged(
         sessions=_purge_sessions(clock.now() - timedelta(seconds=keep_s), batch),
         invalidations=_purge_invalidations(batch),
         signing_keys=key_rotation.forget_finished(),
     )
+
+
+def _wait_for_writers() -> None:
+    """Let this connection wait for SQLite's write lock longer than a request may: nobody waits for the purge.
+
+    SQLite hands the lock to whoever asks at the right moment, so a busy server can keep others out for seconds.
+    """
+    if connection.vendor == "sqlite":
+        with connection.cursor() as cursor:
+            cursor.execute(f"PRAGMA busy_timeout = {LOCK_WAIT_MS}")
 
 
 def _purge_sessions(before: datetime, batch: int) -> int:
