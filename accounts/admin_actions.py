@@ -7,7 +7,6 @@ from itertools import batched
 from typing import Any, Final, NamedTuple
 
 from django.contrib import admin, messages
-from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.models import CHANGE, LogEntry
 from django.contrib.auth.models import Permission
 from django.db import transaction
@@ -18,11 +17,10 @@ from django.template.response import TemplateResponse
 from accounts.managers import UserQuerySet
 from accounts.models import User
 from accounts.rights import held_by, rights_of_user
+from ironauth.infrastructure.confirmation import CONFIRMED, SHOWN, ask
 from ironauth.infrastructure.logs import get_logger
 
-CONFIRMED: Final = "confirmed"
 BATCH: Final = 500  # users in one statement; SQLite as first shipped takes 999 variables
-SHOWN: Final = 50  # users named in the question
 
 
 class Change(NamedTuple):
@@ -115,21 +113,18 @@ def _ask(
 ) -> TemplateResponse:
     """Return the page that asks before a destructive action."""
     total = chosen.count()
-    context = {
-        **model_admin.admin_site.each_context(request),
-        "title": f"{change.title}: {_count(total)}?",
-        "opts": model_admin.opts,
-        "change": change,
-        "shown": chosen.only("email", "name").prefetch_related(None)[:SHOWN],
-        "unshown": max(0, total - SHOWN),
-        "spared": _count(spared) if spared else "",
-        "selected": request.POST.getlist(ACTION_CHECKBOX_NAME),
-        "action_checkbox_name": ACTION_CHECKBOX_NAME,
-        "confirmed": CONFIRMED,
-        "media": model_admin.media,
-    }
-    request.current_app = model_admin.admin_site.name  # Django's own convention
-    return TemplateResponse(request, "admin/accounts/user/confirm_action.html", context)
+    named = chosen.only("email", "name").prefetch_related(None)[:SHOWN]
+    return ask(
+        model_admin,
+        request,
+        action=change.name,
+        title=change.title,
+        question=f"{change.title}: {_count(total)}?",
+        warning=change.warning,
+        shown=[f"{user.email} ({user.name})" if user.name else user.email for user in named],
+        unshown=max(0, total - SHOWN),
+        spared=f"Left as they are: {_count(spared)} ({change.spares})." if spared else "",
+    )
 
 
 def _count(number: int) -> str:

@@ -245,3 +245,5 @@ IRONAUTH_LOG_FORMAT = env.choice(
 IRONAUTH_ACCESS_LOG = env.switch("IRONAUTH_ACCESS_LOG", default=True)
 LOGGING_CONFIG = "ironauth.infrastructure.logs.configure"
 LOGGING = {"level": IRONAUTH_LOG_LEVEL, "format": IRONAUTH_LOG_FORMAT}
+
+env.refuse_misspelt("IRONAUTH_")

@@ -15,6 +15,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("health/live", health.LiveView.as_view(), name="health-live"),
     path("api/openapi.json", pages.openapi, name="openapi"),
     path("api/docs", pages.docs, name="docs"),
+    path("api/docs/", pages.docs),  # as people type it
     path("api/v1/access/", include((accounts_urls.access_urlpatterns + tokens_urls.access_urlpatterns, "access"))),
     path("api/v1/", include((accounts_urls.staff_urlpatterns + tokens_urls.staff_urlpatterns, "staff"))),
     path(".well-known/", include((tokens_urls.wellknown_urlpatterns, "well-known"))),

@@ -8,8 +8,8 @@ from perf.machine import Machine
 from perf.summary import Round, Spread, ratios, spread
 from perf.workloads import BARE, HASH, WORKLOADS
 
-ME_SHARE_OF_BARE = 0.10  # issue 2 §6
-SIGN_IN_SHARE_OF_HASH = 0.95  # issue 2 §6
+ME_SHARE_OF_BARE = 0.10  # through the DRF view, with the access log
+SIGN_IN_SHARE_OF_HASH = 0.95  # everything a sign-in does beside its hash fits into the other core
 QUIET_CORES = 0.15  # the kernel's network work alone shows as up to 0.1 core of "others"
 _HASHING = {workload.name for workload in WORKLOADS if workload.hashing}
 

@@ -11,10 +11,11 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 
 from accounts.admin import UserAdmin
-from accounts.admin_actions import BATCH, CONFIRMED, SHOWN
+from accounts.admin_actions import BATCH
 from ironauth.infrastructure import clock
+from ironauth.infrastructure.confirmation import CONFIRMED, SHOWN, ask
 from tokens import admin_keys, sessions
-from tokens.admin_actions import ask, note
+from tokens.admin_actions import note
 from tokens.models import Session, SessionQuerySet
 from tokens.read_only_admin import ReadOnly, moment
 from tokens.user_agents import short_name

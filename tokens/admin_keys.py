@@ -10,8 +10,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import URLPattern, path, reverse
 
-from accounts.admin_actions import CONFIRMED
-from tokens.admin_actions import ask, note
+from ironauth.infrastructure.confirmation import CONFIRMED, ask
+from tokens.admin_actions import note
 from tokens.key_rotation import RotationRefusedError, drop, rotate
 from tokens.models import SigningKey
 from tokens.read_only_admin import ReadOnly, moment

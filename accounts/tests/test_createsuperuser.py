@@ -38,6 +38,13 @@ def test_a_good_password_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     assert User.objects.get().check_password(PASSWORD)
 
 
+def test_without_a_terminal_it_fails() -> None:
+    """A script that forgets ``--noinput`` learns that nobody was made, and what to do."""
+    with pytest.raises(CommandError, match="no terminal to ask on: set DJANGO_SUPERUSER_PASSWORD and add --noinput"):
+        call_command("createsuperuser", stdin=StringIO())
+    assert not User.objects.exists()
+
+
 def test_the_policy_cannot_be_bypassed_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """Django's question whether to bypass validation is answered no, and every other one is asked."""
     monkeypatch.setattr("builtins.input", lambda prompt: f"typed at {prompt}")

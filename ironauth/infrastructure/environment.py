@@ -12,6 +12,7 @@ import shlex
 import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 
 import environ
@@ -21,6 +22,7 @@ SWITCH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false":
 # ASCII digits only, and few enough for any bound: `int` and `float` also take 1_000, other scripts' digits, nan, 1e400.
 WHOLE = re.compile(r"-?[0-9]{1,15}")
 NUMBER = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,15})?")
+ALIKE = 0.8  # difflib's ratio: a letter or two swapped, or a unit left out, in a name of ten or more
 LINE = re.compile(r"(?:export )?[A-Za-z_][A-Za-z_0-9]*=[^\0]*")
 OTHERS = 0o077  # every permission of the file's group and of everybody else
 
@@ -41,10 +43,28 @@ class Environment:
     def __init__(self, variables: Mapping[str, str], limits: Mapping[str, Limit]) -> None:
         self._variables = variables
         self._limits = limits
+        self._asked: set[str] = set()
+
+    def refuse_misspelt(self, prefix: str) -> None:
+        """Raise ``ImproperlyConfigured`` for a variable that is nearly, but not, one that has been read by now.
+
+        Names beginning with ``prefix`` are judged by the rest. Others that merely share it are none of our business:
+        orchestrators add ``<SERVICE>_PORT`` and the like.
+        """
+        known = {name.removeprefix(prefix): name for name in self._asked if name.startswith(prefix)}
+        for name in sorted(self._variables):
+            rest = name.removeprefix(prefix)
+            if name.startswith(prefix) and rest not in known and (meant := get_close_matches(rest, known, 1, ALIKE)):
+                raise ImproperlyConfigured(f"{name} is no setting: rename it to {known[meant[0]]}, or remove it")
+
+    def _given(self, name: str) -> str | None:
+        """Return the value of ``name``, and remember that it is a setting."""
+        self._asked.add(name)
+        return self._variables.get(name)
 
     def text(self, name: str, *, default: str) -> str:
         """Return the value without surrounding spaces; empty is refused unless ``default`` is empty as well."""
-        value = self._variables.get(name)
+        value = self._given(name)
         if value is None:
             return default
         if not value.strip() and default:
@@ -53,12 +73,12 @@ class Environment:
 
     def words(self, name: str, *, default: Sequence[str] = ()) -> list[str]:
         """Return the items between commas, without surrounding spaces and without empty ones."""
-        value = self._variables.get(name)
+        value = self._given(name)
         return list(default) if value is None else [item.strip() for item in value.split(",") if item.strip()]
 
     def switch(self, name: str, *, default: bool) -> bool:
         """Return a boolean; any word but 1/0, true/false, yes/no, on/off (in any case) is refused."""
-        value = self._variables.get(name)
+        value = self._given(name)
         if value is None:
             return default
         found = SWITCH.get(value.strip().lower())
@@ -81,7 +101,7 @@ class Environment:
 
     def whole(self, name: str, *, default: int) -> int:
         """Return a whole number within the variable's limit."""
-        value = self._variables.get(name)
+        value = self._given(name)
         if value is None:
             return default
         if WHOLE.fullmatch(value.strip()) is None or not self._allows(name, int(value)):
@@ -90,7 +110,7 @@ class Environment:
 
     def number(self, name: str, *, default: float) -> float:
         """Return a number, with or without decimals, within the variable's limit."""
-        value = self._variables.get(name)
+        value = self._given(name)
         if value is None:
             return default
         if NUMBER.fullmatch(value.strip()) is None or not self._allows(name, float(value)):

@@ -207,8 +207,9 @@ async def test_a_cancelled_waiting_unit_never_runs(settings: Settings) -> None:
     waiting = asyncio.ensure_future(database().write(lambda: ran.append(1)))
     await asyncio.sleep(0.01)
     waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)  # the cancellation has arrived: it takes a turn of the loop
     gate.set()
-    await asyncio.gather(blocker, waiting, return_exceptions=True)
+    await blocker
     await database().write(lambda: None)
     assert ran == []
 

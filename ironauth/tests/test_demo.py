@@ -21,6 +21,8 @@ def test_the_whole_walk(serve_process: Callable[..., str]) -> None:
     assert "X-Auth-Subject" in text or "x-auth-subject" in text
     assert '"password": "…"' in text
     assert "otters" not in text
+    shown = [line.partition("Bearer ")[2] for line in text.splitlines() if line.startswith("Authorization: ")]
+    assert len(set(shown)) == 3  # of the sign-in, of the refresh, of the second sign-in: told apart
     assert not any(len(word) > 100 for word in text.split() if "." in word)  # no access token in full
 
 

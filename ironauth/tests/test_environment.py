@@ -39,6 +39,20 @@ def test_what_is_not_set_has_its_default() -> None:
     assert empty.number("X_S", default=7.5) == 7.5
 
 
+def test_a_misspelt_name_is_refused_with_the_right_one() -> None:
+    """A setting that would be silently ignored stops the start; what resembles none, or is one, does not."""
+    for wrong in ("IRONAUTH_HAHS_THREADS", "IRONAUTH_HASH_THREAD", "IRONAUTH_HASHTHREADS"):
+        environment = Environment({wrong: "3"}, LIMITS)
+        environment.switch("IRONAUTH_HASH_THREADS", default=True)
+        with pytest.raises(ImproperlyConfigured) as refused:
+            environment.refuse_misspelt("IRONAUTH_")
+        assert refusal(refused, wrong) == f"{wrong} is no setting: rename it to IRONAUTH_HASH_THREADS, or remove it"
+    unrelated = {"IRONAUTH_PORT": "tcp://10.0.0.1:80", "IRONAUTH_SERVICE_HOST": "10.0.0.1", "HASH_THREADSS": "1"}
+    environment = Environment(unrelated | {"IRONAUTH_HASH_THREADS": "1"}, LIMITS)
+    environment.switch("IRONAUTH_HASH_THREADS", default=True)
+    environment.refuse_misspelt("IRONAUTH_")
+
+
 @pytest.mark.parametrize(
     ("word", "meant"),
     [

@@ -41,7 +41,7 @@ class _Page(HTMLParser):
         self._inside = ""
 
 
-@pytest.mark.parametrize("path", ["/", "/api/docs"])
+@pytest.mark.parametrize("path", ["/", "/api/docs", "/api/docs/"])
 async def test_nothing_comes_from_outside(api: httpx.AsyncClient, path: str) -> None:
     """Every asset is a file of this server that exists, no script or style is inline, and the policy says the same."""
     answer = await api.get(path)

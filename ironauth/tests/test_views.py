@@ -342,6 +342,15 @@ async def test_too_many_form_fields_and_broken_forms_are_400(client: httpx.Async
         assert (await client.post("/api/echo", content=body, headers=kind)).status_code == 400
 
 
+async def test_json_sent_as_a_form_is_told_so(client: httpx.AsyncClient) -> None:
+    """What ``curl -d`` makes of a JSON body gets the remedy; a form whose first name begins with a brace is a form."""
+    kind = {"Content-Type": "application/x-www-form-urlencoded"}
+    refused = await client.post("/api/echo", content=b'{"email": "a@b.example"}', headers=kind)
+    assert refused.status_code == 400
+    assert "send it with Content-Type: application/json" in refused.json()["detail"]
+    assert (await client.post("/api/echo", data={"{x": "1", "email": "a@b.example", "age": "18"})).status_code == 200
+
+
 @pytest.mark.parametrize(
     ("accept", "status"),
     [

@@ -1,6 +1,7 @@
 """``manage.py createsuperuser``: Django's, held to the password policy without a terminal too."""
 
 import os
+import sys
 from typing import Any
 
 from django.contrib.auth.management.commands import createsuperuser
@@ -25,8 +26,13 @@ class Command(createsuperuser.Command):
     def handle(self, *args: Any, **options: Any) -> str | None:
         """Refuse a weak password of the environment, as the prompt refuses a typed one; then do as Django does.
 
-        Raises ``CommandError`` with the reason. Without a password the account has none, and one is set later.
+        Raises ``CommandError`` with the reason, and where it should ask but cannot (Django ends with success there).
+        Without a password the account has none, and one is set later.
         """
+        if options["interactive"] and not (options.get("stdin") or sys.stdin).isatty():
+            raise CommandError(
+                f"There is no terminal to ask on: set {PASSWORD} and add --noinput --email you@example.com"
+            )
         password = None if options["interactive"] else os.environ.get(PASSWORD)
         if password is not None:
             email = options["email"] or os.environ.get(EMAIL, "")

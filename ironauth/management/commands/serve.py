@@ -18,6 +18,7 @@ from ironauth import server
 from ironauth.infrastructure.configuration import usable_cpus
 
 UMASK = 0o077  # the SQLite files and everything else made in var/ are for this user only
+ADDRESSES = {"API": "/api/v1/access", "Docs": "/api/docs", "Admin": "/admin/", "Health": "/health"}
 INTERRUPTED = 130  # what a shell reports for a command ended by SIGINT
 
 
@@ -83,7 +84,8 @@ class Command(BaseCommand):
                 call_command("migrate", verbosity=0, interactive=False)
             said = io.StringIO()
             call_command("create_signing_key", stdout=said)
-            self.stdout.write(f"Signing key: {said.getvalue().strip()}")
+            if plan:
+                self.stdout.write(f"Signing key: {said.getvalue().strip()}")
         except (OperationalError, DatabaseError) as error:
             reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             raise CommandError(
@@ -97,8 +99,8 @@ class Command(BaseCommand):
         """Print where everything is; called when requests are really answered."""
         many = f"{workers} workers" if workers > 1 else "1 worker"
         self.stdout.write(f"IronAuth is serving ({many}, {_database()}). Stop it with Ctrl-C.")
-        for name, address in (("API", "/api/v1/"), ("Docs", "/api/docs"), ("Admin", "/admin/"), ("Health", "/health")):
-            self.stdout.write(f"  {name:<7} {base}{address}")
+        for name, path in ADDRESSES.items():
+            self.stdout.write(f"  {name:<7} {base}{path}")
         self.stdout.flush()
 
 
