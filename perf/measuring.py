@@ -16,7 +16,7 @@ from perf.workloads import BARE, HASH, WORKLOADS, Workload
 
 RAMP_S = 0.5  # before each window: connections opened, pipeline full, so that the window sees the steady state
 WARM_UP_S = 1.0  # once per workload, before the first round
-HASH_WINDOWS = 2  # a hashing window is this many times longer: 20 answers a second need time to count
+HASH_WINDOWS = 4  # a hashing window is this many times longer: 20 answers a second need time to count
 CONNECTIONS_PER_HASH_THREAD = 4  # keeps every thread busy, and waits far below the admission limit: see README
 WINDOW_ENDS = 2  # meter readings of one window
 _SPARE_S = 30  # beyond its own duration, for starting and ending the raw hash process
