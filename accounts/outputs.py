@@ -1,9 +1,9 @@
 """What the API says about people and roles; the field order is the contract's."""
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -53,6 +53,38 @@ class RoleOut(msgspec.Struct, frozen=True):
 
     name: str
     permissions: tuple[str, ...]
+
+
+#: The columns `account_of` expects, as paths from a user; the last one repeats the row for each role.
+ACCOUNT_COLUMNS: Final = (
+    "id",
+    "session_epoch",
+    "email",
+    "name",
+    "is_active",
+    "is_staff",
+    "is_superuser",
+    "email_verified_at",
+    "created_at",
+    "groups__name",
+)
+
+
+def account_of(rows: Sequence[Sequence[Any]]) -> Account:
+    """Return the account that ``ACCOUNT_COLUMNS`` of one user describe: one row, or one for each role."""
+    user_id, epoch, email, name, is_active, is_staff, is_superuser, verified_at, created_at, _ = rows[0]
+    user = UserOut(
+        id=user_id,
+        email=email,
+        name=name,
+        is_active=is_active,
+        is_staff=is_staff,
+        is_superuser=is_superuser,
+        email_verified=verified_at is not None,
+        roles=tuple(sorted(row[-1] for row in rows if row[-1] is not None)),
+        created_at=created_at,
+    )
+    return Account(id=user_id, session_epoch=epoch, user=user)
 
 
 def user_out(user: "User", roles: Iterable[str]) -> UserOut:

@@ -38,7 +38,7 @@ def users_page(filters: Mapping[str, Any]) -> paging.Page[UserOut]:
 
 
 def user_by_id(user_id: uuid.UUID) -> UserOut:
-    """Return one user. Two queries. Raises ``NotFound``."""
+    """Return one user. One query. Raises ``NotFound``."""
     account = units.account_snapshot(user_id)
     if account is None:
         raise NotFound(_NO_USER)

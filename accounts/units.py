@@ -5,12 +5,15 @@ None of them hashes: hashing has its own pool, and a transaction must not wait f
 
 import uuid
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
+
+from django.db import models
 
 from accounts.errors import LastSuperuser, PasswordChanged
 from accounts.models import User
-from accounts.outputs import Account, UserOut, account, user_out
+from accounts.outputs import ACCOUNT_COLUMNS, Account, UserOut, account, account_of, user_out
 from ironauth.infrastructure.errors import NotAuthenticated
+from ironauth.infrastructure.fixed_queries import FixedSelect, Given
 
 _GONE: Final = "This account does not exist any more: sign in again."
 
@@ -26,6 +29,15 @@ class Credentials(NamedTuple):
     session_epoch: int
 
 
+_CREDENTIALS: Final = ("id", "password", "is_active", "email", "name", "session_epoch")
+_ID: Final = Given("id", models.UUIDField())
+_BY_EMAIL: Final = FixedSelect(
+    lambda: User.objects.filter(email_key=Given("key", models.CharField())).order_by().values_list(*_CREDENTIALS)
+)
+_BY_ID: Final = FixedSelect(lambda: User.objects.filter(pk=_ID).order_by().values_list(*_CREDENTIALS))
+_ACCOUNT: Final = FixedSelect(lambda: User.objects.filter(pk=_ID).order_by().values_list(*ACCOUNT_COLUMNS))
+
+
 def email_is_taken(key: str) -> bool:
     """Tell whether an account with this folded address exists. One query."""
     return User.objects.filter(email_key=key).exists()
@@ -33,32 +45,26 @@ def email_is_taken(key: str) -> bool:
 
 def credentials_of_email(key: str) -> Credentials | None:
     """Return the credentials of this folded address. One query, found or not."""
-    return _credentials(email_key=key)
+    return _credentials(_BY_EMAIL.rows(key=key))
 
 
 def credentials_of_id(user_id: uuid.UUID) -> Credentials | None:
     """Return the credentials of this user. One query."""
-    return _credentials(pk=user_id)
+    return _credentials(_BY_ID.rows(id=user_id))
 
 
-def _credentials(**lookup: object) -> Credentials | None:
-    """Return the credentials of the row ``lookup`` names."""
-    rows = User.objects.filter(**lookup).values_list("id", "password", "is_active", "email", "name", "session_epoch")
-    for row in rows:  # one at most, by a unique column: first() would compile an ORDER BY for nothing
-        return Credentials(*row)
-    return None
+def _credentials(rows: list[list[Any]]) -> Credentials | None:
+    """Return the credentials of the only row, if there is one."""
+    return Credentials(*rows[0]) if rows else None
 
 
 def account_snapshot(user_id: uuid.UUID) -> Account | None:
-    """Return the user as tokens see it, or nothing where there is none. Two queries: the row, the role names.
+    """Return the user as tokens see it, or nothing where there is none. One query.
 
     Says nothing about whether the account may be used: look at ``user.is_active`` and ``session_epoch``.
     """
-    try:
-        user = User.objects.get(pk=user_id)
-    except User.DoesNotExist:
-        return None
-    return account(user, role_names(user))
+    rows = _ACCOUNT.rows(id=user_id)
+    return account_of(rows) if rows else None
 
 
 def role_names(user: User) -> tuple[str, ...]:

@@ -113,7 +113,7 @@ async def _decoded(token: str) -> VerifiedToken:
 
 
 async def _confirmed(verified: VerifiedToken, digest: bytes) -> Loaded[Principal]:
-    """Return the principal of a verified token whose session lives; raise ``InvalidToken`` otherwise. 3 queries."""
+    """Return the principal of a verified token whose session lives; raise ``InvalidToken`` otherwise. 1 query."""
     claims = verified.claims
     account = await database().read(
         sessions.live_account, session_id=claims.sid, user_id=claims.sub, epoch=claims.epoch

@@ -17,10 +17,11 @@ from accounts.services import account_snapshot
 from ironauth.infrastructure import clock
 from ironauth.infrastructure.invalidation import invalidate, sid_tag
 from ironauth.infrastructure.logs import get_logger
-from tokens import refresh_token
+from tokens import refresh_token, stored_session
 from tokens.master_keys import MasterKeyMissingError, newest_master_key_id
 from tokens.models import FIRST_PARTY_CLIENT, FIRST_PARTY_SCOPE, Session
 from tokens.refresh_token import ParsedRefreshToken
+from tokens.stored_session import StoredSession
 
 log = get_logger()
 
@@ -78,6 +79,7 @@ def open_session(*, account: Account, client: ClientInfo, scope: str = FIRST_PAR
     """
     now = clock.now()
     absolute = now + timedelta(seconds=settings.IRONAUTH_SESSION_ABSOLUTE_S)
+    idle_end = _idle_end(now, absolute)
     session = Session(
         user_id=account.id,
         master_key_id=newest_master_key_id(),
@@ -86,17 +88,20 @@ def open_session(*, account: Account, client: ClientInfo, scope: str = FIRST_PAR
         epoch=account.session_epoch,
         created_at=now,
         last_used_at=now,
-        idle_expires_at=_idle_end(now, absolute),
+        idle_expires_at=idle_end,
         absolute_expires_at=absolute,
         ip=client.ip or None,
         user_agent=client.user_agent,
     )
     session.save(force_insert=True)
-    return _grant(session, account, generation=0)
+    token = refresh_token.mint(
+        session_id=session.pk, generation=0, secret=bytes(session.secret), master_key_id=session.master_key_id
+    )
+    return Grant(session.pk, account, session.client_id, session.scope, token, idle_end)
 
 
 def open_authenticated(*, who: Authenticated, client: ClientInfo) -> Grant | None:
-    """Store a new session for a person whose password was just right. 3 queries.
+    """Store a new session for a person whose password was just right. 2 queries.
 
     None when the person was deleted or deactivated, or the password changed, while it was being hashed.
     """
@@ -109,44 +114,34 @@ def open_authenticated(*, who: Authenticated, client: ClientInfo) -> Grant | Non
 def rotate(*, parsed: ParsedRefreshToken, client_id: str = FIRST_PARTY_CLIENT) -> Rotation:
     """Exchange a refresh token: advance the session by one generation, or say why not.
 
-    4 queries (session, user, roles, update); one more when another refresh of the same token won the race.
+    2 queries (session with user and roles, update); one more when another refresh of the same token won the race.
     """
-    session = _found(parsed.session_id)
+    session = stored_session.find(parsed.session_id)
     rotation = _rotate(session, parsed, client_id)
     if rotation is None:  # lost the race between SELECT and UPDATE: what the winner wrote decides
-        session = _found(parsed.session_id)
+        session = stored_session.find(parsed.session_id)
         rotation = _rotate(session, parsed, client_id) or Rotation(Outcome.REVOKED)
     return rotation
 
 
-def _found(session_id: UUID) -> Session | None:
-    """Return the session, if there is one. 1 query; first() would compile an ORDER BY for nothing."""
-    try:
-        return Session.objects.get(pk=session_id)
-    except Session.DoesNotExist:
-        return None
-
-
-def _rotate(session: Session | None, parsed: ParsedRefreshToken, client_id: str) -> Rotation | None:
+def _rotate(session: StoredSession | None, parsed: ParsedRefreshToken, client_id: str) -> Rotation | None:
     """Return the outcome for the session as it was read; None when it was changed since."""
     refusal = _refusal(session, parsed, client_id)
     if refusal is not None or session is None:
         return Rotation(refusal or Outcome.UNKNOWN)
-    account = account_snapshot(session.user_id)
-    if account is None or not account.user.is_active or account.session_epoch != session.epoch:
+    if not session.account.user.is_active or session.account.session_epoch != session.epoch:
         return Rotation(Outcome.INACTIVE)
     now = clock.now()
     if parsed.generation == session.generation:
-        if not _advance(session, now):
-            return None
-        return Rotation(Outcome.ROTATED, _grant(session, account, generation=session.generation))
+        advanced = stored_session.advance(session, now=now, idle_end=_idle_end(now, session.absolute_expires_at))
+        return None if advanced is None else Rotation(Outcome.ROTATED, _grant(advanced))
     if _in_grace(session, parsed, now):
-        return Rotation(Outcome.GRACE, _grant(session, account, generation=session.generation))
-    end_session(session_id=session.pk, reason=Session.RevokeReason.REUSE)
+        return Rotation(Outcome.GRACE, _grant(session))
+    end_session(session_id=session.id, reason=Session.RevokeReason.REUSE)
     return Rotation(Outcome.REUSE)
 
 
-def _refusal(session: Session | None, parsed: ParsedRefreshToken, client_id: str) -> Outcome | None:
+def _refusal(session: StoredSession | None, parsed: ParsedRefreshToken, client_id: str) -> Outcome | None:
     """Return why the token is not worth looking at further, None when it is."""
     if session is None or session.client_id != client_id:
         return Outcome.UNKNOWN
@@ -159,44 +154,31 @@ def _refusal(session: Session | None, parsed: ParsedRefreshToken, client_id: str
     return None
 
 
-def _is_genuine(session: Session, parsed: ParsedRefreshToken) -> bool:
+def _is_genuine(session: StoredSession, parsed: ParsedRefreshToken) -> bool:
     """Return whether this server made the token for this session; False when its master key is gone."""
     try:
-        return refresh_token.is_genuine(parsed, secret=bytes(session.secret), master_key_id=session.master_key_id)
+        return refresh_token.is_genuine(parsed, secret=session.secret, master_key_id=session.master_key_id)
     except MasterKeyMissingError as error:
         log.error("session_master_key_missing", remedy=str(error))  # noqa: TRY400 - the reason is the message
         return False
 
 
-def _advance(session: Session, now: datetime) -> bool:
-    """Move the session on by one generation with one conditional UPDATE; False when somebody else was first."""
-    idle_end = _idle_end(now, session.absolute_expires_at)
-    moved = Session.objects.filter(
-        pk=session.pk, generation=session.generation, revoked_at=None, idle_expires_at__gt=now
-    ).update(generation=session.generation + 1, last_used_at=now, rotated_at=now, idle_expires_at=idle_end)
-    if not moved:
-        return False
-    session.generation += 1
-    session.idle_expires_at = idle_end
-    return True
-
-
-def _in_grace(session: Session, parsed: ParsedRefreshToken, now: datetime) -> bool:
+def _in_grace(session: StoredSession, parsed: ParsedRefreshToken, now: datetime) -> bool:
     """Return whether the token is the immediate predecessor of the current one, within the grace window."""
     if parsed.generation != session.generation - 1 or session.rotated_at is None:
         return False
     return now < session.rotated_at + timedelta(seconds=settings.IRONAUTH_REFRESH_GRACE_S)
 
 
-def _grant(session: Session, account: Account, *, generation: int) -> Grant:
-    """Return what tokens of this generation are made from."""
+def _grant(session: StoredSession) -> Grant:
+    """Return what tokens of the session's present generation are made from."""
     token = refresh_token.mint(
-        session_id=session.pk,
-        generation=generation,
-        secret=bytes(session.secret),
+        session_id=session.id,
+        generation=session.generation,
+        secret=session.secret,
         master_key_id=session.master_key_id,
     )
-    return Grant(session.pk, account, session.client_id, session.scope, token, session.idle_expires_at)
+    return Grant(session.id, session.account, session.client_id, session.scope, token, session.idle_expires_at)
 
 
 def _idle_end(now: datetime, absolute: datetime) -> datetime:
@@ -205,11 +187,8 @@ def _idle_end(now: datetime, absolute: datetime) -> datetime:
 
 
 def live_account(*, session_id: UUID, user_id: UUID, epoch: int) -> Account | None:
-    """Return the account behind a token while its session lives, None otherwise. At most 3 queries."""
-    live = Session.objects.filter(
-        pk=session_id, user_id=user_id, epoch=epoch, revoked_at=None, idle_expires_at__gt=clock.now()
-    ).exists()
-    account = account_snapshot(user_id) if live else None
+    """Return the account behind a token while its session lives, None otherwise. 1 query."""
+    account = stored_session.find_live(session_id=session_id, user_id=user_id, epoch=epoch, now=clock.now())
     if account is None or not account.user.is_active or account.session_epoch != epoch:
         return None
     return account
@@ -217,8 +196,8 @@ def live_account(*, session_id: UUID, user_id: UUID, epoch: int) -> Account | No
 
 def session_of(*, parsed: ParsedRefreshToken) -> UUID | None:
     """Return the session a genuine refresh token names, of whatever generation and state; else None. 1 query."""
-    session = _found(parsed.session_id)
-    return session.pk if session is not None and _is_genuine(session, parsed) else None
+    session = stored_session.find(parsed.session_id)
+    return session.id if session is not None and _is_genuine(session, parsed) else None
 
 
 def end_session(*, session_id: UUID, reason: Session.RevokeReason, user_id: UUID | None = None) -> bool:

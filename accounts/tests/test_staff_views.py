@@ -426,7 +426,7 @@ def test_lists_have_frozen_query_counts(
     assert all(isinstance(row, UserOut) and len(row.roles) == 6 for row in page.rows)
     with django_assert_num_queries(2):
         assert len(staff_units.roles()) == 6
-    with django_assert_num_queries(2):
+    with django_assert_num_queries(1):
         staff_units.user_by_id(users[0].pk)
     with django_assert_num_queries(3):
         assert rights_of(users[0].pk).permissions == {VIEW, CHANGE}

@@ -1,0 +1,119 @@
+"""Queries of the hot paths, written with the ORM and compiled once.
+
+Building and compiling a queryset costs 0.2-0.4 ms of CPU, ten times what SQLite takes to answer it; these queries are
+the same every time but for their parameters. `Given` marks a parameter. A changed model changes them too, because
+they are made from it when the process first runs them.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from django.db import DEFAULT_DB_ALIAS, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import Expression, Field, QuerySet
+from django.db.models.sql import UpdateQuery
+from django.db.models.sql.compiler import SQLCompiler
+
+type Converter = tuple[int, Sequence[Callable[[Any, Any, BaseDatabaseWrapper], Any]], Any]
+
+
+class Given(Expression):
+    """A parameter of a fixed query, named in the call that runs it; ``output_field`` turns its value into SQL's."""
+
+    def __init__(self, name: str, output_field: "Field[Any, Any]") -> None:
+        super().__init__(output_field=output_field)
+        self.name = name
+
+    def as_sql(self, _compiler: SQLCompiler, _connection: BaseDatabaseWrapper) -> tuple[str, Any]:
+        """Return a placeholder, and this very object where its value belongs."""
+        return "%s", [self]
+
+
+class _Compiled:
+    """The SQL, and what becomes of parameters and columns."""
+
+    def __init__(self, compiler: SQLCompiler) -> None:
+        compiled: tuple[str, Sequence[Any]] = compiler.as_sql()
+        self.sql, parameters = compiled
+        self._parameters = [
+            (parameter.name, parameter.output_field) if isinstance(parameter, Given) else (None, parameter)
+            for parameter in parameters
+        ]
+        columns = [selected[0] for selected in compiler.select] if isinstance(compiler.select, list) else []
+        self._converters: list[Converter] = [
+            (position, functions, expression)
+            for position, (functions, expression) in compiler.get_converters(columns).items()
+        ]
+
+    def parameters(self, given: dict[str, Any], connection: BaseDatabaseWrapper) -> list[Any]:
+        """Return the values for the placeholders; raises ``KeyError`` for one that is missing."""
+        return [
+            field if name is None else field.get_db_prep_value(given[name], connection)
+            for name, field in self._parameters
+        ]
+
+    def converted(self, row: Sequence[Any], connection: BaseDatabaseWrapper) -> list[Any]:
+        """Return ``row`` as Python values, as the ORM would."""
+        values = list(row)
+        for position, functions, expression in self._converters:
+            value = values[position]
+            for function in functions:
+                value = function(value, expression, connection)
+            values[position] = value
+        return values
+
+
+class _Fixed:
+    """What both kinds share: the query, compiled when it is first run on a kind of database."""
+
+    def __init__(self, build: "Callable[[], QuerySet[Any, Any]]") -> None:
+        self._build = build
+        self._compiled: dict[str, _Compiled] = {}
+
+    def _prepared(self, connection: BaseDatabaseWrapper) -> _Compiled:
+        compiled = self._compiled.get(connection.vendor)
+        if compiled is None:  # two threads at once do the same
+            compiled = self._compiled[connection.vendor] = _Compiled(self._compiler(connection))
+        return compiled
+
+    def _compiler(self, connection: BaseDatabaseWrapper) -> SQLCompiler:
+        raise NotImplementedError
+
+
+class FixedSelect(_Fixed):
+    """A ``values_list()`` whose SQL does not change; ``build`` returns it, with `Given` for what does."""
+
+    def rows(self, **given: Any) -> list[list[Any]]:
+        """Run the query on this thread's connection and return every row. One query."""
+        connection = connections[DEFAULT_DB_ALIAS]
+        compiled = self._prepared(connection)
+        with connection.cursor() as cursor:
+            cursor.execute(compiled.sql, compiled.parameters(given, connection))
+            return [compiled.converted(row, connection) for row in cursor.fetchall()]
+
+    def _compiler(self, connection: BaseDatabaseWrapper) -> SQLCompiler:
+        compiler: SQLCompiler = self._build().query.get_compiler(connection=connection)
+        return compiler
+
+
+class FixedUpdate(_Fixed):
+    """A ``QuerySet.update()`` whose SQL does not change; ``changes`` are its arguments."""
+
+    def __init__(self, build: "Callable[[], QuerySet[Any, Any]]", **changes: Any) -> None:
+        super().__init__(build)
+        self._changes = changes
+
+    def run(self, **given: Any) -> int:
+        """Run the update on this thread's connection and return how many rows it changed. One query."""
+        connection = connections[DEFAULT_DB_ALIAS]
+        compiled = self._prepared(connection)
+        with connection.cursor() as cursor:
+            cursor.execute(compiled.sql, compiled.parameters(given, connection))
+            return int(cursor.rowcount)
+
+    def _compiler(self, connection: BaseDatabaseWrapper) -> SQLCompiler:
+        query: Any = self._build().query.chain(UpdateQuery)
+        query.add_update_values(self._changes)
+        query.clear_select_clause()
+        compiler: SQLCompiler = query.get_compiler(connection=connection)
+        return compiler

@@ -1,0 +1,99 @@
+"""Fixed queries answer what the ORM answers, on whichever database."""
+
+import uuid
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.contrib.auth.models import Group
+from django.db import connection, models
+from django.db.models import F
+from django.test.utils import CaptureQueriesContext
+
+from ironauth.infrastructure.fixed_queries import FixedSelect, FixedUpdate, Given
+from tokens.models import SigningKey
+
+pytestmark = [pytest.mark.django_db, pytest.mark.storage]
+
+MOMENT = datetime(2026, 11, 21, 8, 0, 0, 123456, tzinfo=UTC)
+COLUMNS = ("kid", "public_jwk", "private_encrypted", "created_at", "retired_at")
+
+
+@pytest.fixture
+def key() -> SigningKey:
+    """A row with text, JSON, bytes, a time and a null."""
+    return SigningKey.objects.create(
+        kid="one",
+        alg="EdDSA",
+        public_jwk={"a": [1, "é"]},
+        private_encrypted=b"\x00\xff",
+        state="next",
+        created_at=MOMENT,
+    )
+
+
+def by_kid() -> FixedSelect:
+    """Return a select with one parameter of text and one of time."""
+    return FixedSelect(
+        lambda: (
+            SigningKey.objects.filter(
+                kid=Given("kid", models.CharField()), created_at__lt=Given("before", models.DateTimeField())
+            )
+            .order_by()
+            .values_list(*COLUMNS)
+        )
+    )
+
+
+def test_rows_are_what_the_orm_returns(key: SigningKey) -> None:
+    """Every type comes back as the ORM gives it, and parameters are values of this call, not of the first."""
+    select = by_kid()
+    for before, found in ((MOMENT, 0), (MOMENT + timedelta(microseconds=1), 1), (MOMENT, 0)):
+        rows = select.rows(kid="one", before=before)
+        assert [tuple(row) for row in rows] == list(
+            SigningKey.objects.filter(kid="one", created_at__lt=before).values_list(*COLUMNS)
+        )
+        assert len(rows) == found
+    assert select.rows(kid="' OR 1=1 --", before=MOMENT + timedelta(1)) == []
+    assert key.created_at == MOMENT
+
+
+def test_one_query_and_no_compiling_again(key: SigningKey) -> None:
+    """The queryset is built once; each run is one statement."""
+    built: list[int] = []
+
+    def build() -> models.QuerySet[Group, tuple[str]]:
+        built.append(1)
+        return Group.objects.filter(pk=Given("id", models.IntegerField())).order_by().values_list("name")
+
+    select = FixedSelect(build)
+    with CaptureQueriesContext(connection) as captured:
+        for number in range(3):
+            assert select.rows(id=number) == []
+    assert len(captured) == 3
+    assert built == [1]
+    assert key.state == "next"
+
+
+def test_a_missing_parameter_is_an_error() -> None:
+    """A forgotten parameter never becomes NULL."""
+    with pytest.raises(KeyError, match="before"):
+        by_kid().rows(kid="one")
+
+
+def test_an_update_changes_what_it_names(key: SigningKey) -> None:
+    """Parameters in SET and WHERE, F() beside them, and the number of rows."""
+    other = SigningKey.objects.create(
+        kid=str(uuid.uuid4()), alg="EdDSA", public_jwk={}, private_encrypted=b"", state="retiring", created_at=MOMENT
+    )
+    retire = FixedUpdate(
+        lambda: SigningKey.objects.filter(kid=Given("kid", models.CharField()), retired_at=None),
+        retired_at=Given("now", models.DateTimeField()),
+        activated_at=F("created_at"),
+        state="retiring",
+    )
+    later = MOMENT + timedelta(days=1)
+    assert [retire.run(kid="one", now=later) for _ in range(2)] == [1, 0]
+    key.refresh_from_db()
+    assert (key.retired_at, key.activated_at, key.state) == (later, MOMENT, "retiring")
+    other.refresh_from_db()
+    assert other.retired_at is None

@@ -1,0 +1,86 @@
+"""What the hot paths ask of a session's row: each one statement, compiled once."""
+
+from datetime import datetime
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from django.db import models
+from django.db.models import F
+
+from accounts.outputs import ACCOUNT_COLUMNS, Account, account_of
+from ironauth.infrastructure.fixed_queries import FixedSelect, FixedUpdate, Given
+from tokens.models import Session
+
+
+class StoredSession(NamedTuple):
+    """A session as it was read, and whose it is."""
+
+    account: Account
+    id: UUID
+    generation: int
+    secret: bytes
+    master_key_id: str
+    client_id: str
+    scope: str
+    epoch: int
+    rotated_at: datetime | None
+    idle_expires_at: datetime
+    absolute_expires_at: datetime
+    revoked_at: datetime | None
+
+
+_ID: Final = Given("id", models.UUIDField())
+_NOW: Final = Given("now", models.DateTimeField())
+_SESSION_COLUMNS: Final = StoredSession._fields[1:]
+_ACCOUNT_COLUMNS: Final = tuple(f"user__{column}" for column in ACCOUNT_COLUMNS)
+_BY_ID: Final = FixedSelect(
+    lambda: Session.objects.filter(pk=_ID).order_by().values_list(*_SESSION_COLUMNS, *_ACCOUNT_COLUMNS)
+)
+_LIVE: Final = FixedSelect(
+    lambda: (
+        Session.objects.filter(
+            pk=_ID,
+            user=Given("user_id", models.UUIDField()),
+            epoch=Given("epoch", models.IntegerField()),
+            revoked_at=None,
+            idle_expires_at__gt=_NOW,
+        )
+        .order_by()
+        .values_list(*_ACCOUNT_COLUMNS)
+    )
+)
+_ADVANCE: Final = FixedUpdate(
+    lambda: Session.objects.filter(
+        pk=_ID, generation=Given("generation", models.IntegerField()), revoked_at=None, idle_expires_at__gt=_NOW
+    ),
+    generation=F("generation") + 1,
+    last_used_at=_NOW,
+    rotated_at=_NOW,
+    idle_expires_at=Given("idle_end", models.DateTimeField()),
+)
+
+
+def find(session_id: UUID) -> StoredSession | None:
+    """Return the session with its user's account, if there is one. 1 query."""
+    rows = _BY_ID.rows(id=session_id)
+    if not rows:
+        return None
+    own = len(_SESSION_COLUMNS)
+    found = StoredSession(account_of([row[own:] for row in rows]), *rows[0][:own])
+    return found._replace(secret=bytes(found.secret))  # drivers may return a memoryview
+
+
+def find_live(*, session_id: UUID, user_id: UUID, epoch: int, now: datetime) -> Account | None:
+    """Return the account of a session of this user and epoch that is neither revoked nor expired. 1 query."""
+    rows = _LIVE.rows(id=session_id, user_id=user_id, epoch=epoch, now=now)
+    return account_of(rows) if rows else None
+
+
+def advance(session: StoredSession, *, now: datetime, idle_end: datetime) -> StoredSession | None:
+    """Move the session on by one generation, if it is still as it was read and live. 1 query.
+
+    Returns it as it is now; None when somebody else was first.
+    """
+    if not _ADVANCE.run(id=session.id, generation=session.generation, now=now, idle_end=idle_end):
+        return None
+    return session._replace(generation=session.generation + 1, idle_expires_at=idle_end)
