@@ -246,4 +246,4 @@ IRONAUTH_ACCESS_LOG = env.switch("IRONAUTH_ACCESS_LOG", default=True)
 LOGGING_CONFIG = "ironauth.infrastructure.logs.configure"
 LOGGING = {"level": IRONAUTH_LOG_LEVEL, "format": IRONAUTH_LOG_FORMAT}
 
-env.refuse_misspelt("IRONAUTH_")
+env.refuse_misspelt()

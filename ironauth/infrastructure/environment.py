@@ -22,6 +22,7 @@ SWITCH = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false":
 # ASCII digits only, and few enough for any bound: `int` and `float` also take 1_000, other scripts' digits, nan, 1e400.
 WHOLE = re.compile(r"-?[0-9]{1,15}")
 NUMBER = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,15})?")
+PREFIX = "IRONAUTH_"  # of every variable that is not an established name
 ALIKE = 0.8  # difflib's ratio: a letter or two swapped, or a unit left out, in a name of ten or more
 LINE = re.compile(r"(?:export )?[A-Za-z_][A-Za-z_0-9]*=[^\0]*")
 OTHERS = 0o077  # every permission of the file's group and of everybody else
@@ -45,16 +46,16 @@ class Environment:
         self._limits = limits
         self._asked: set[str] = set()
 
-    def refuse_misspelt(self, prefix: str) -> None:
+    def refuse_misspelt(self) -> None:
         """Raise ``ImproperlyConfigured`` for a variable that is nearly, but not, one that has been read by now.
 
-        Names beginning with ``prefix`` are judged by the rest. Others that merely share it are none of our business:
+        Names beginning with `PREFIX` are judged by the rest. Others that merely share it are none of our business:
         orchestrators add ``<SERVICE>_PORT`` and the like.
         """
-        known = {name.removeprefix(prefix): name for name in self._asked if name.startswith(prefix)}
+        known = {name.removeprefix(PREFIX): name for name in self._asked if name.startswith(PREFIX)}
         for name in sorted(self._variables):
-            rest = name.removeprefix(prefix)
-            if name.startswith(prefix) and rest not in known and (meant := get_close_matches(rest, known, 1, ALIKE)):
+            rest = name.removeprefix(PREFIX)
+            if name.startswith(PREFIX) and rest not in known and (meant := get_close_matches(rest, known, 1, ALIKE)):
                 raise ImproperlyConfigured(f"{name} is no setting: rename it to {known[meant[0]]}, or remove it")
 
     def _given(self, name: str) -> str | None:

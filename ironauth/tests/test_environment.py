@@ -45,12 +45,12 @@ def test_a_misspelt_name_is_refused_with_the_right_one() -> None:
         environment = Environment({wrong: "3"}, LIMITS)
         environment.switch("IRONAUTH_HASH_THREADS", default=True)
         with pytest.raises(ImproperlyConfigured) as refused:
-            environment.refuse_misspelt("IRONAUTH_")
+            environment.refuse_misspelt()
         assert refusal(refused, wrong) == f"{wrong} is no setting: rename it to IRONAUTH_HASH_THREADS, or remove it"
     unrelated = {"IRONAUTH_PORT": "tcp://10.0.0.1:80", "IRONAUTH_SERVICE_HOST": "10.0.0.1", "HASH_THREADSS": "1"}
     environment = Environment(unrelated | {"IRONAUTH_HASH_THREADS": "1"}, LIMITS)
     environment.switch("IRONAUTH_HASH_THREADS", default=True)
-    environment.refuse_misspelt("IRONAUTH_")
+    environment.refuse_misspelt()
 
 
 @pytest.mark.parametrize(
