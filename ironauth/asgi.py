@@ -9,12 +9,13 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "ironauth.settings")
 # Before the imports below: they read settings, and views need the app registry.
 django.setup(set_prefix=False)
 
-from django.urls import get_resolver  # noqa: E402 - after django.setup()
+from django.urls import get_resolver, reverse  # noqa: E402 - after django.setup()
 
-from ironauth.infrastructure import lifespan  # noqa: E402 - after django.setup()
+from ironauth.infrastructure import cookies, lifespan  # noqa: E402 - after django.setup()
 from ironauth.infrastructure.asgi_types import Receive, Scope, Send  # noqa: E402 - after django.setup()
 from ironauth.infrastructure.guard import Guard  # noqa: E402 - after django.setup()
 from ironauth.infrastructure.handler import LeanHandler  # noqa: E402 - after django.setup()
+from ironauth.infrastructure.hot_lane import HotLane  # noqa: E402 - after django.setup()
 from ironauth.infrastructure.lanes import (  # noqa: E402 - after django.setup()
     AdminLane,
     LaneRouter,
@@ -22,9 +23,17 @@ from ironauth.infrastructure.lanes import (  # noqa: E402 - after django.setup()
     is_api_path,
 )
 from ironauth.infrastructure.request_threads import request_threads  # noqa: E402 - after django.setup()
+from tokens import authentication  # noqa: E402 - after django.setup()
 
+_lanes = LaneRouter(api=LeanHandler(request_threads), admin=AdminLane(PageHandler(), request_threads))
 _http = Guard(
-    LaneRouter(api=LeanHandler(request_threads), admin=AdminLane(PageHandler(), request_threads)),
+    HotLane(
+        _lanes,
+        paths=frozenset(reverse(f"access:{name}") for name in ("me", "verify")),
+        recognise=authentication.peek,
+        vouched=authentication.is_current,
+        cookie_name=cookies.access_name,
+    ),
     is_api=is_api_path,
 )
 

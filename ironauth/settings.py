@@ -84,6 +84,9 @@ PASSWORD_HASHERS = [
 ]
 AUTH_PASSWORD_VALIDATORS = [{"NAME": "accounts.password_policy.PasswordPolicyValidator"}]
 
+# ---------------------------------------------------------------- lanes
+IRONAUTH_HOT_LANE = env.switch("IRONAUTH_HOT_LANE", default=True)
+
 # ---------------------------------------------------------------- pools
 IRONAUTH_HASH_THREADS = env.whole("IRONAUTH_HASH_THREADS", default=default_hash_threads())
 # Twice what twenty people at once need on two cores: shorter, and a busy minute of the machine turns them away.

@@ -79,6 +79,11 @@ def peek(token: str) -> Principal | None:
     return None
 
 
+def is_current(principal: Principal) -> bool:
+    """Tell whether the token this very principal came from may still be used in this process; no I/O."""
+    return token_cache().peek(CACHE_PREFIX + principal.jti) is principal and clock.unix() < principal.exp
+
+
 async def verify(token: str) -> Principal:
     """Verify everything about a token, confirm its session, and remember the result.
 

@@ -29,6 +29,12 @@ def check_host(request: HttpRequest) -> None:
         _remembered.add(host)
 
 
+def is_known_host(host: str) -> bool:
+    """Tell whether `check_host` accepted this spelling before and would again; False says nothing."""
+    known = bool(_remembered_for) and _remembered_for[0] is settings.ALLOWED_HOSTS and host in _remembered
+    return known and not settings.USE_X_FORWARDED_HOST
+
+
 def is_our_host(scope: Scope) -> bool:
     """Tell whether `check_host` would let a request with this ASGI scope pass."""
     request = HttpRequest()

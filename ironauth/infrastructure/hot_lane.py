@@ -1,0 +1,203 @@
+"""The hot lane: what the API lane has answered for a verified token is answered again in ASGI, while the token is good.
+
+Nothing is computed here a second way. The first request after a token was verified goes through the view and its
+answer is kept; later ones get the same status, fields and body with a request id of their own. An answer is used
+only while the cache still vouches for the very object the token was recognised as, so whatever ends a token there
+(a revocation, its age, a changed account) ends its answers in the same instant. Everything unusual about a request
+sends it to the API lane, which knows what to say.
+"""
+
+import time
+from collections.abc import Callable
+from hashlib import sha256
+from itertools import islice
+from typing import Any, NamedTuple
+
+import msgspec
+from django.conf import settings
+from django.core.signals import request_finished, request_started
+
+from ironauth.infrastructure import logs
+from ironauth.infrastructure.asgi_types import Application, Message, Receive, Scope, Send
+from ironauth.infrastructure.client_address import client_address, with_forwarded_scheme
+from ironauth.infrastructure.host_check import is_known_host
+from ironauth.infrastructure.request_id import choose_request_id
+from ironauth.infrastructure.request_signals import custom_receivers
+
+#: Tokens with remembered answers; about 1 KiB each.
+MAX_TOKENS = 16_384
+#: Share of a full memory that makes room at once, oldest first, as in L1.
+EVICTED_SHARE = 64
+_ID_FIELD = b"X-Request-ID"
+_SAFE_METHODS = frozenset({"GET", "HEAD"})
+#: A body, or its type, is for the API lane to judge.
+_BODY_FIELDS = frozenset({b"content-length", b"content-type", b"transfer-encoding"})
+#: An answer with one of these depends on more than token, method, path and scheme.
+_PERSONAL_FIELDS = frozenset({b"set-cookie", b"vary"})
+
+Fields = list[tuple[bytes, bytes]]
+
+
+class _Answer(NamedTuple):
+    """A response without its request id, which goes between ``before`` and ``after``."""
+
+    status: int
+    before: Fields
+    after: Fields
+    body: bytes
+
+
+class _Known(msgspec.Struct, frozen=True):
+    """What a token was recognised as, and the answers given to it, by method, path and scheme."""
+
+    holder: object
+    answers: dict[tuple[str, str, str], _Answer]
+
+
+class HotLane:
+    """Answers GET and HEAD of ``paths`` for tokens seen before; hands everything else to ``application``.
+
+    ``recognise(token)`` returns the object a verified token stands for, or None; ``vouched(object)`` whether the
+    token of that object may still be used, now. Both are synchronous and free of I/O.
+    """
+
+    def __init__(
+        self,
+        application: Application,
+        *,
+        paths: frozenset[str],
+        recognise: Callable[[str], object | None],
+        vouched: Callable[[Any], bool],
+        cookie_name: Callable[[], str],
+    ) -> None:
+        self.application = application
+        self._paths = paths
+        self._recognise = recognise
+        self._vouched = vouched
+        self._cookie_name = cookie_name
+        self._known: dict[bytes, _Known] = {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer from memory, or let the application answer and remember it."""
+        found = self._credential(scope) if scope["path"] in self._paths else None
+        if found is None:
+            await self.application(scope, receive, send)
+            return
+        started = time.perf_counter()
+        token, incoming_id = found
+        scheme = with_forwarded_scheme(scope)["scheme"] if settings.IRONAUTH_TRUSTED_PROXIES else scope["scheme"]
+        request = (scope["method"], scope["path"], scheme)
+        digest = sha256(token).digest()  # not the token itself: what is kept in memory opens nothing
+        known = self._known.get(digest)
+        if known is None or not self._vouched(known.holder):
+            await self._learn(digest, token, request, scope, receive, send)
+            return
+        answer = known.answers.get(request)
+        if answer is None:
+            await self._learn(digest, token, request, scope, receive, send)
+            return
+        request_id = choose_request_id(incoming_id)
+        head = {
+            "type": "http.response.start",
+            "status": answer.status,
+            "headers": [*answer.before, (_ID_FIELD, request_id.encode()), *answer.after],
+        }
+        await send(head)
+        await send({"type": "http.response.body", "body": answer.body})
+        if settings.IRONAUTH_ACCESS_LOG:
+            took_ms = (time.perf_counter() - started) * 1000
+            logs.access(scope["method"], scope["path"], answer.status, took_ms, client_address(scope), request_id)
+
+    async def _learn(
+        self, digest: bytes, token: bytes, request: tuple[str, str, str], scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Let the application answer; keep it when the token was good before and is still the same afterwards."""
+        holder = self._recognise(token.decode("ascii"))
+        if holder is None:
+            self._known.pop(digest, None)
+            await self.application(scope, receive, send)
+            return
+        recorder = _Recorder(send)
+        await self.application(scope, receive, recorder)
+        answer = recorder.answer()
+        if answer is None or not self._vouched(holder):
+            return
+        known = self._known.get(digest)
+        if known is None or known.holder is not holder:
+            self._make_room()
+            known = self._known[digest] = _Known(holder, {})
+        known.answers[request] = answer
+
+    def _make_room(self) -> None:
+        if len(self._known) >= MAX_TOKENS:
+            for digest in list(islice(self._known, MAX_TOKENS // EVICTED_SHARE)):
+                del self._known[digest]
+
+    def _credential(self, scope: Scope) -> tuple[bytes, str | None] | None:
+        """Return the token and the id of a request that is plain in every respect; None for any other."""
+        sent = scope["headers"]
+        fields: dict[bytes, bytes] = dict(sent)
+        if (
+            scope["method"] not in _SAFE_METHODS
+            or len(fields) != len(sent)  # a repeated field
+            or not _BODY_FIELDS.isdisjoint(fields)
+            or not scope.get("query_string", b"").isascii()
+            or scope.get("root_path")
+            or not is_known_host(fields.get(b"host", b"").decode("latin1"))
+            or not _is_quiet()
+        ):
+            return None
+        token = self._token(fields.get(b"authorization"), fields.get(b"cookie"))
+        if token is None or not token.isascii():
+            return None
+        incoming_id = fields.get(b"x-request-id")
+        return token, None if incoming_id is None else incoming_id.decode("latin1")
+
+    def _token(self, bearer: bytes | None, cookie: bytes | None) -> bytes | None:
+        """Return the one access token of both fields, None where there is none, or more to be said."""
+        name = self._cookie_name().encode()
+        if cookie is not None and name in cookie:
+            pairs = [pair for pair in cookie.split(b";") if name in pair]
+            if bearer is not None or len(pairs) != 1 or not pairs[0].lstrip().startswith(name + b"="):
+                return None
+            return pairs[0].strip()[len(name) + 1 :]
+        return bearer[7:] if bearer is not None and bearer[:7] == b"Bearer " else None
+
+
+class _Recorder:
+    """A ``send`` that passes everything on and remembers it."""
+
+    __slots__ = ("messages", "send")
+
+    def __init__(self, send: Send) -> None:
+        self.send = send
+        self.messages: list[Message] = []
+
+    async def __call__(self, message: Message) -> None:
+        self.messages.append(message)
+        await self.send(message)
+
+    def answer(self) -> _Answer | None:
+        """Return the response if it may be given again: a whole 200 or 204 that only its request id makes unique."""
+        if len(self.messages) != 2:  # noqa: PLR2004 - head and body; a stream has more
+            return None
+        head, body = self.messages
+        fields: Fields = list(head["headers"])
+        names = [name.lower() for name, _ in fields]
+        if head["status"] not in (200, 204) or not _PERSONAL_FIELDS.isdisjoint(names) or body.get("more_body"):
+            return None
+        at = names.index(_ID_FIELD.lower())
+        return _Answer(head["status"], fields[:at], fields[at + 1 :], body.get("body", b""))
+
+
+def _is_quiet() -> bool:
+    """Return whether the lane is on, and nobody is waiting in the API lane to see every request.
+
+    That is: a middleware besides the one whose work is done here, or a receiver of Django's request signals.
+    """
+    return (
+        settings.IRONAUTH_HOT_LANE
+        and len(settings.API_MIDDLEWARE) == 1
+        and custom_receivers(request_started, HotLane) is None
+        and custom_receivers(request_finished, HotLane) is None
+    )
