@@ -10,16 +10,18 @@ looks at a deadline when it fires.
 
 import asyncio
 import math
+from collections import deque
 from contextlib import suppress
-from heapq import nsmallest
-from typing import Any, cast
+from typing import Any
 
 import httptools
 from uvicorn._types import ASGI3Application
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 from uvicorn.server import ServerState
 
+from ironauth.http_timing import BODY, HEAD, NOTHING, TimedHttpProtocol
 from ironauth.infrastructure.guard import (
     LINGER_BYTES,
     LINGER_S,
@@ -29,30 +31,19 @@ from ironauth.infrastructure.guard import (
 )
 from ironauth.infrastructure.refusal import Refusal, answer_for, log_access, overloaded
 
-HEAD_TIMEOUT_S = 10.0  # as a body (api.md "Common"); people's networks send a head in one or two packets
-#: Connections beyond those with a running request: room for newcomers to be heard, and told 503, when all are busy.
-SPARE_CONNECTIONS = 128
-#: When connections run out; finding the longest waiting looks at all of them, so not for each newcomer.
-CLOSED_AT_ONCE = 32
 #: An absolute-form target names scheme and authority as well; a domain name has 253 characters (RFC 1035 §2.3.4).
 ORIGIN_BYTES = 512
 #: The longest head the guard lets pass: target, fields, and the request line's method and version.
 HEAD_BYTES = MAX_TARGET_BYTES + ORIGIN_BYTES + MAX_HEADER_BYTES + 64
 
 
-#: What the parser is in the middle of; plain numbers, as reading an enum's member costs 40 ns, ten times a request.
-_NOTHING, _HEAD, _BODY = range(3)
+#: Parsed at once: a request with a token is about 1 KiB, so most reads are not divided.
+FED_BYTES = 4096
+FRAMING_FIELDS = frozenset({b"content-length", b"transfer-encoding"})
 
 
-class BoundedHttpProtocol(HttpToolsProtocol):
-    """One connection. ``limit_concurrency`` bounds the running requests; WebSockets are not spoken.
-
-    When connections run out, those that have waited longest for a request are closed: silent sockets keep nobody out.
-    """
-
-    head_timeout_s = HEAD_TIMEOUT_S
-    spare_connections = SPARE_CONNECTIONS
-    closed_at_once = CLOSED_AT_ONCE
+class BoundedHttpProtocol(TimedHttpProtocol):
+    """One connection. ``limit_concurrency`` bounds the running requests; WebSockets are not spoken."""
 
     def __init__(
         self,
@@ -63,35 +54,45 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self._application: ASGI3Application = self.app
-        self._max_requests = math.inf if config.limit_concurrency is None else config.limit_concurrency
-        self.limit_concurrency = None  # Uvicorn would count connections
-        self._reading = _NOTHING
         self._advanced = False  # whether the bytes just fed completed something, or were a body's
         self._unfinished = 0  # bytes fed since then
-        self._deadline = math.inf  # loop time; infinite while a request is answered
-        self._head_is_timed = False
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_at = math.inf
         self._refused = False
         self._ignored = 0  # bytes that came after a refusal
+        self._held = b""  # bytes not parsed yet, because requests before them wait
 
     # ------------------------------------------------------------ connection
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as Uvicorn's
-        """Start the clock, and make room if there are too many."""
+        """Read, until a request has to wait for its turn."""
         super().connection_made(transport)
-        if len(self.connections) > self._max_requests + self.spare_connections:
-            self._make_room()
-        self._head_is_timed = True
-        self._set_deadline(self.head_timeout_s)
+        self.flow = _Flow(transport, self.pipeline)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
-        self._cancel_timer()
+        self._held = b""
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Parse ``data``; what is not a request in time and within bounds is refused."""
+        if self._held:
+            self._held += data  # reading is paused: what the kernel had handed over before
+        elif len(data) <= FED_BYTES:
+            self._parse(data)
+        else:
+            self._parse_in_parts(data)
+
+    def _parse_in_parts(self, data: bytes) -> None:
+        """Parse ``data`` until a request has to wait for its turn; the rest is held until it has had it.
+
+        Every parsed request is a few kilobytes, every byte held is one: 256 KiB of short requests took 45 MB.
+        """
+        for at in range(0, len(data), FED_BYTES):
+            if self.pipeline:
+                self._held = data[at:]
+                return
+            self._parse(data[at : at + FED_BYTES])
+
+    def _parse(self, data: bytes) -> None:
         if self._refused:
             self._ignored += len(data)
             if self._ignored > LINGER_BYTES:
@@ -100,10 +101,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._advanced = False
         try:
             self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            # Declined (RFC 9110 §7.8): answered as HTTP/1.1. The parser has lost its place, so nothing may follow.
-            self.cycle.keep_alive = False
-            self._refused = True
+        except httptools.HttpParserUpgrade as upgrade:
+            self._decline_upgrade(data[upgrade.args[0] :])
             return
         except httptools.HttpParserError as error:
             cause = error.__context__  # what a callback below raised
@@ -116,15 +115,32 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             if self._unfinished > HEAD_BYTES:
                 self._refuse(_head_too_large())
                 return
-        if self._reading is _HEAD and not self._head_is_timed:
+        if self._reading is HEAD and not self._head_is_timed:
             self._head_is_timed = True
             self._set_deadline(self.head_timeout_s)
+
+    def _decline_upgrade(self, rest: bytes) -> None:
+        """Answer as HTTP/1.1 and close after that (RFC 9110 §7.8).
+
+        The parser skips the body of such a request, so another one, given the body's framing alone, reads it.
+        """
+        self.cycle.keep_alive = False
+        framing = [b"%s: %s\r\n" % field for field in self.headers if field[0] in FRAMING_FIELDS]
+        self.parser = httptools.HttpRequestParser(_DeclinedBody(self))
+        self._parse(b"POST / HTTP/1.1\r\nConnection: close\r\n%s\r\n" % b"".join(framing))
+        if rest:
+            self._parse(rest)
+
+    def on_declined_complete(self) -> None:
+        """The body of a request whose upgrade was declined ends here, and nothing may follow."""
+        self._refused = True
+        self._complete()
 
     # ------------------------------------------------------------ parser callbacks
 
     def on_message_begin(self) -> None:
         """Note that a head has begun (its first byte that is not a line break is here)."""
-        self._reading = _HEAD
+        self._reading = HEAD
         super().on_message_begin()
 
     def on_url(self, url: bytes) -> None:
@@ -139,7 +155,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         Trailers are dropped: they come while the request is answered, and must not become header fields
         (RFC 9110 §6.5.1).
         """
-        if self._reading is _BODY:
+        if self._reading is BODY:
             return
         name = name.lower()
         if name == b"expect" and value.lower() == b"100-continue":
@@ -150,7 +166,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Start the request; when too many are running, it is answered 503."""
-        self._reading = _BODY
+        self._reading = BODY
         self._advanced = True
         self._head_is_timed = False
         self._deadline = math.inf
@@ -163,8 +179,12 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """Tell the application that the body ends here."""
-        self._reading = _NOTHING
+        """Tell the application that the body ends here; before an upgrade it may not even have begun."""
+        if not self.parser.should_upgrade():
+            self._complete()
+
+    def _complete(self) -> None:
+        self._reading = NOTHING
         self._advanced = True
         if not self.cycle.response_complete:
             self.cycle.more_body = False
@@ -182,69 +202,25 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self._start_asgi_task(*self.pipeline.pop())
         # Only with nothing left: reading on after each answer let a client that pipelines without end fill the memory.
         # The request just begun may still need its body; it is the last one that was parsed.
-        if not self.pipeline:
-            self.flow.resume_reading()
+        if not self.pipeline and self._held:
+            held, self._held = self._held, b""
+            self._parse_in_parts(held)
+            waiting = waiting or not self.cycle.response_complete
+        self.flow.resume_reading()
         if waiting:
             return
-        if self._reading is not _HEAD:
+        if self._reading is not HEAD:
             self._set_deadline(self.timeout_keep_alive)
 
-    # ------------------------------------------------------------ time and room
-
-    def _set_deadline(self, seconds: float) -> None:
-        """Let `_expire` happen in ``seconds``; a timer that fires earlier is kept, as it looks at the deadline."""
-        self._deadline = deadline = self.loop.time() + seconds
-        if self._timer_at > deadline:
-            self._cancel_timer()
-            self._set_timer()
-
-    def _set_timer(self) -> None:
-        self._timer_at = self._deadline
-        self._timer = self.loop.call_at(self._deadline, self._look_at_deadline)
-
-    def _cancel_timer(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        self._timer_at = math.inf
-
-    def _look_at_deadline(self) -> None:
-        """Expire, or look again; while a request is answered there is no timer, and its end sets one."""
-        self._timer = None
-        self._timer_at = math.inf
-        if self._deadline <= self.loop.time():
-            self._expire()
-        elif self._deadline < math.inf:
-            self._set_timer()
+    # ------------------------------------------------------------ refusals
 
     def _expire(self) -> None:
         """End a connection that has waited too long: with 408 if a head has begun, else without a word."""
-        if self._reading is _HEAD and not self._refused:
+        if self._reading is HEAD and not self._refused:
             detail = f"The head of the request was not finished within {self.head_timeout_s:g} s."
             self._refuse(Refusal(408, "request_timeout", detail))
         else:
             self._close()
-
-    def _make_room(self) -> None:
-        """Close the connections that have waited longest for their (next) request; this one, if no other waits."""
-        others = [one for one in cast("set[BoundedHttpProtocol]", self.connections) if one.waiting_since < math.inf]
-        for one in nsmallest(self.closed_at_once, others, key=lambda one: one.waiting_since) or [self]:
-            self.connections.discard(one)
-            one._close()  # noqa: SLF001 - another of this class
-
-    @property
-    def waiting_since(self) -> float:
-        """Loop time since when no request has been complete here; infinite while one is answered."""
-        return self._deadline - (self.head_timeout_s if self._head_is_timed else self.timeout_keep_alive)
-
-    def _close(self) -> None:
-        """Close, without waiting for a client that does not read what it was sent."""
-        if self.transport.get_write_buffer_size():
-            self.transport.abort()
-        else:
-            self.transport.close()
-
-    # ------------------------------------------------------------ refusals
 
     def _refuse(self, refusal: Refusal) -> None:
         """Send ``refusal`` and end the connection; a little of what still comes is read, lest it resets the answer."""
@@ -268,7 +244,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
         What came before it is answered first, and the connection ends with that answer.
         """
-        if self._reading is not _BODY or self.pipeline:
+        if self._reading is not BODY or self.pipeline:
             self.cycle.keep_alive = False
             return False
         if self.cycle.response_started:
@@ -280,13 +256,37 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     def _known_of_request(self) -> dict[str, Any]:
         """Return as much of an ASGI scope as the bytes so far amount to."""
-        if self._reading is _NOTHING:
+        if self._reading is NOTHING:
             return {"client": self.client, "scheme": self.scheme, "headers": []}
         scope: dict[str, Any] = {**self.scope}
         if self.url:
             scope.setdefault("method", self.parser.get_method().decode("ascii"))
             scope.setdefault("path", self.url.partition(b"?")[0].decode("latin1"))
         return scope
+
+
+class _Flow(FlowControl):
+    """Uvicorn's flow control, reading nothing more while a parsed request waits.
+
+    An application that listens for its client's departure would resume reading, and bring 256 KiB more each time.
+    """
+
+    def __init__(self, transport: asyncio.Transport, waiting: deque[Any]) -> None:
+        super().__init__(transport)
+        self._waiting = waiting
+
+    def resume_reading(self) -> None:
+        """Read on, unless requests wait."""
+        if not self._waiting:
+            super().resume_reading()
+
+
+class _DeclinedBody:
+    """What a parser calls while it reads the body of a request whose upgrade was declined."""
+
+    def __init__(self, protocol: BoundedHttpProtocol) -> None:
+        self.on_body = protocol.on_body
+        self.on_message_complete = protocol.on_declined_complete
 
 
 def _malformed() -> Refusal:
