@@ -13,6 +13,7 @@ from django.urls import get_resolver, reverse  # noqa: E402 - after django.setup
 
 from ironauth.infrastructure import cookies, lifespan  # noqa: E402 - after django.setup()
 from ironauth.infrastructure.asgi_types import Receive, Scope, Send  # noqa: E402 - after django.setup()
+from ironauth.infrastructure.database import answers, database  # noqa: E402 - after django.setup()
 from ironauth.infrastructure.guard import Guard  # noqa: E402 - after django.setup()
 from ironauth.infrastructure.handler import LeanHandler  # noqa: E402 - after django.setup()
 from ironauth.infrastructure.hot_lane import HotLane  # noqa: E402 - after django.setup()
@@ -25,7 +26,15 @@ from ironauth.infrastructure.lanes import (  # noqa: E402 - after django.setup()
 from ironauth.infrastructure.request_threads import request_threads  # noqa: E402 - after django.setup()
 from tokens import authentication  # noqa: E402 - after django.setup()
 
-_lanes = LaneRouter(api=LeanHandler(request_threads), admin=AdminLane(PageHandler(), request_threads))
+
+async def _database_answers() -> None:
+    """Ask the database, within its pool's time limit: a page would wait as long as one hangs, on one of few threads."""
+    await database().read(answers)
+
+
+_lanes = LaneRouter(
+    api=LeanHandler(request_threads), admin=AdminLane(PageHandler(), request_threads, first=_database_answers)
+)
 _http = Guard(
     HotLane(
         _lanes,

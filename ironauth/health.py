@@ -13,14 +13,13 @@ from typing import Literal
 
 import msgspec
 from django.conf import settings
-from django.db import connection
 from django.http import HttpRequest, HttpResponse
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.permissions import AllowAny
 from rest_framework.response import Response
 
 from ironauth.infrastructure.cache import token_cache
-from ironauth.infrastructure.database import database
+from ironauth.infrastructure.database import answers, database
 from ironauth.infrastructure.errors import Unavailable
 from ironauth.infrastructure.hash_pool import hash_pool
 from ironauth.infrastructure.logs import get_logger
@@ -145,13 +144,7 @@ async def _timed(look: Callable[[], Awaitable[bool]], failed: CheckStatus) -> Ch
 async def _database() -> bool:
     """Ask the database for one row, on the connection and threads that requests use."""
     async with asyncio.timeout(DATABASE_LIMIT_S):
-        return await database().read(_select_one)
-
-
-def _select_one() -> bool:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT 1")
-        return bool(cursor.fetchone() == (1,))
+        return await database().read(answers)
 
 
 async def _cache() -> bool:

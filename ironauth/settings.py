@@ -102,7 +102,8 @@ DATABASES: dict[str, dict[str, Any]] = {
         "DATABASE_URL",
     ),
 }
-DATABASES["default"].update(CONN_MAX_AGE=None, CONN_HEALTH_CHECKS=False, ATOMIC_REQUESTS=False)
+# Health checks are for the admin lane's connections; the database pool repeats what a broken one did not finish.
+DATABASES["default"].update(CONN_MAX_AGE=None, CONN_HEALTH_CHECKS=True, ATOMIC_REQUESTS=False)
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     DATABASES["default"]["OPTIONS"] = sqlite_options(IRONAUTH_DATABASE_TIMEOUT_S)
 else:

@@ -1,20 +1,37 @@
 """The admin lane's answer when a bounded resource is full: a page with a way back, not a server error."""
 
+from typing import Final
+
+from django.db import Error
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils.deprecation import MiddlewareMixin
 
+from ironauth.infrastructure.database_faults import Fault, classify
 from ironauth.infrastructure.errors import DomainError, Overloaded, Unavailable
+from ironauth.infrastructure.logs import get_logger
+
+#: Where the admin lane leaves, in the ASGI scope, the refusal that it has found out before Django began.
+BUSY: Final = "ironauth.busy"
+RETRY_AFTER_S: Final = 1  # of a database that fails while a page is made; as the database pool says
 
 
 class BusyPageMiddleware(MiddlewareMixin):
-    """Answers ``Overloaded`` and ``Unavailable`` of any view with 503 and ``Retry-After`` (RFC 9110 §15.6.4).
+    """Answers ``Overloaded``, ``Unavailable`` and a lost database with 503 and ``Retry-After`` (RFC 9110 §15.6.4).
 
     Forms that can say it beside what was typed do so themselves; this is for every other page.
     """
 
+    def process_request(self, request: HttpRequest) -> HttpResponse | None:
+        """Return the page when it is known already that there is nothing to be had."""
+        refused = getattr(request, "scope", {}).get(BUSY)
+        return busy_page(request, refused) if refused is not None else None
+
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         """Return the page, or nothing for any other exception."""
+        if isinstance(exception, Error) and classify(exception, reader=False) is not Fault.OTHER:
+            get_logger().warning("database_unavailable", fault="admin", cause=str(exception).partition("\n")[0])
+            exception = Unavailable(retry_after_s=RETRY_AFTER_S)
         if not isinstance(exception, Overloaded | Unavailable):
             return None
         return busy_page(request, exception)

@@ -74,6 +74,8 @@ class DatabasePool:
     def _perform[T](self, unit: Callable[[], T], *, write: bool, deadline: float) -> T:
         """Run ``unit`` on this thread; once more when that is safe and there is time."""
         reader = self._sqlite and not write
+        # A health check is a query for each unit; `again` below does without.
+        connections[DEFAULT_DB_ALIAS].health_check_enabled = False  # type: ignore[attr-defined]  # Django's wrapper has it
         attempt = _Attempt(unit, write=write, reader=reader)
         try:
             try:
@@ -119,6 +121,13 @@ class _Attempt[T]:
             result = self._unit()
             self.committing = True
         return result
+
+
+def answers() -> bool:
+    """Ask the database for one row: the unit of work that tells whether it can be reached."""
+    with connections[DEFAULT_DB_ALIAS].cursor() as cursor:
+        cursor.execute("SELECT 1")
+        return bool(cursor.fetchone() == (1,))
 
 
 def _open_reader() -> None:

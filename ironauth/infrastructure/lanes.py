@@ -1,18 +1,23 @@
 """Which handler answers a path: the lean one (API lane) or stock Django (admin lane)."""
 
+from collections.abc import Awaitable, Callable
+
 from django.conf import settings
 from django.core.handlers.asgi import ASGIHandler
 from django.http.response import HttpResponseBase, StreamingHttpResponse
 
 from ironauth.infrastructure.asgi_types import Application, Receive, Scope, Send
+from ironauth.infrastructure.busy_page import BUSY
 from ironauth.infrastructure.client_address import with_forwarded_scheme
+from ironauth.infrastructure.errors import Unavailable
 from ironauth.infrastructure.host_check import is_our_host
 from ironauth.infrastructure.request_threads import RequestThreads
 from ironauth.infrastructure.streaming import make_async
 
 #: Pages for staff and their files: they need sessions, CSRF and messages, hence Django's stock middleware.
 ADMIN_PATH = "/admin"  # without its slash Django redirects
-ADMIN_PREFIXES = ("/admin/", "/static/")
+STATIC_PREFIX = "/static/"
+ADMIN_PREFIXES = ("/admin/", STATIC_PREFIX)
 
 
 def is_api_path(scope: Scope) -> bool:
@@ -58,12 +63,23 @@ class PageHandler(ASGIHandler):
 class AdminLane:
     """Stock Django on long-lived threads, instead of two new ones (and a new connection) per request."""
 
-    def __init__(self, application: Application, threads: RequestThreads) -> None:
-        """Run ``application``'s synchronous parts on ``threads``."""
+    def __init__(
+        self, application: Application, threads: RequestThreads, *, first: Callable[[], Awaitable[object]] | None = None
+    ) -> None:
+        """Run ``application``'s synchronous parts on ``threads``; ``first`` is awaited before a page.
+
+        When it raises `Unavailable`, nothing else is asked of the lane: `BusyPageMiddleware` answers.
+        """
         self.application = application
         self.threads = threads
+        self._first = first
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer with the stock handler; its own ThreadSensitiveContext joins this outer one."""
+        if self._first is not None and not scope["path"].startswith(STATIC_PREFIX):
+            try:
+                await self._first()
+            except Unavailable as unavailable:
+                scope = {**scope, BUSY: unavailable}
         async with self.threads.context():
             await self.application(scope, receive, send)

@@ -1,8 +1,11 @@
 """The admin lane's pages for what went wrong: they read well, lead back, and load nothing from elsewhere."""
 
+import sqlite3
+
 import httpx
 import pytest
 from django.conf import settings
+from django.db import IntegrityError, OperationalError, ProgrammingError
 from django.http import HttpRequest
 from django.template.loader import render_to_string
 from django.test import Client, RequestFactory
@@ -28,9 +31,19 @@ def test_full_resources_are_a_page_with_retry_after(refusal: Exception) -> None:
     assert "ironauth.infrastructure.busy_page.BusyPageMiddleware" in settings.MIDDLEWARE
 
 
+def test_a_database_lost_on_the_way_is_the_page_too() -> None:
+    """A connection that breaks while the page is made is not a mistake of the page."""
+    lost = OperationalError("database is locked")
+    lost.__cause__ = sqlite3.OperationalError("database is locked")
+    lost.__cause__.sqlite_errorcode = sqlite3.SQLITE_BUSY
+    answer = _middleware().process_exception(RequestFactory().get("/admin/"), lost)
+    assert answer is not None
+    assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
+
+
 def test_other_exceptions_are_left_alone() -> None:
     """A mistake stays a 500, and is logged as one."""
-    for other in (NotFound(), ValueError("x")):
+    for other in (NotFound(), ValueError("x"), IntegrityError("x"), ProgrammingError("no such table")):
         assert _middleware().process_exception(RequestFactory().get("/admin/"), other) is None
 
 

@@ -1,7 +1,10 @@
 """Redis or Postgres lost at any moment: no 500, revocation still right, recovery by itself."""
 
 import asyncio
+import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
+from django.conf import settings
 from django.db import connections
 
 from conftest import PASSWORD, ServeProcess, bearer
@@ -103,5 +107,61 @@ async def test_postgres_lost_is_503_and_recovers(serve_process: ServeProcess, si
             assert (
                 await http.post(f"{base}/api/v1/access/refresh", json={"refresh_token": pair["refresh_token"]})
             ).status_code == 200
+    connections.close_all()
+    database().close()
+
+
+def sign_in_to_admin(browser: httpx.Client, database_url: str) -> None:
+    """Sign a browser in to its server's admin, as a superuser made for it."""
+    email = "root@example.com"
+    env = {**os.environ, **settings_test.ENVIRONMENT, "DATABASE_URL": database_url, "REDIS_URL": ""}
+    env |= {"DJANGO_SETTINGS_MODULE": "ironauth.settings", "DJANGO_SUPERUSER_PASSWORD": PASSWORD}
+    command = [sys.executable, "manage.py", "createsuperuser", "--noinput", "--email", email]
+    subprocess.run(command, check=True, cwd=settings.BASE_DIR, env=env, stdout=subprocess.DEVNULL)
+    browser.get("/admin/login/")
+    form = {"username": email, "password": PASSWORD, "csrfmiddlewaretoken": browser.cookies["csrftoken"]}
+    assert browser.post("/admin/login/", data=form).status_code == 302
+
+
+def tree(process: subprocess.Popen[bytes] | None) -> list[int]:
+    """Return the pids of a server and its children."""
+    assert process is not None
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text(encoding="ascii").split()
+    return [process.pid, *map(int, children)]
+
+
+def test_the_admin_says_so_when_postgres_is_lost_or_hangs(serve_process: ServeProcess, tmp_path: Path) -> None:
+    """Staff get a 503 page with Retry-After in 2 s, and once Postgres is back no page fails on an old connection."""
+    with PrivatePostgres(tmp_path / "pg", settings_test._free_port()) as own:
+        base = serve_process("--migrate", DATABASE_URL=own.url, REDIS_URL="")
+        with httpx.Client(base_url=base, timeout=10, headers={"Origin": base}) as browser:
+            sign_in_to_admin(browser, own.url)
+            pages = ("/admin/", "/admin/accounts/user/", "/admin/login/")
+            for _ in range(8):  # every thread of the lane has a connection
+                assert browser.get("/admin/accounts/user/").status_code == 200
+
+            def lost() -> None:
+                for page in pages:
+                    began = time.monotonic()
+                    answer = browser.get(page)
+                    assert (page, answer.status_code, answer.headers.get("retry-after")) == (page, 503, "1")
+                    assert time.monotonic() - began < REPORTED_S
+
+            frozen = tree(own.process)
+            for pid in frozen:
+                os.kill(pid, signal.SIGSTOP)
+            try:
+                lost()
+            finally:
+                for pid in frozen:
+                    os.kill(pid, signal.SIGCONT)
+            own.stop(signal.SIGINT)
+            lost()
+            own.start()
+            deadline = time.monotonic() + RECOVERY_S
+            while browser.get("/admin/").status_code != 200:
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+            assert [browser.get("/admin/accounts/user/").status_code for _ in range(12)] == [200] * 12
     connections.close_all()
     database().close()
