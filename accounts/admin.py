@@ -21,6 +21,7 @@ from accounts.errors import LastSuperuser
 from accounts.managers import UserQuerySet
 from accounts.models import User
 from accounts.rights import permissions_of, rights_of_request
+from ironauth.infrastructure.admin_selection import CheckedSelection
 from ironauth.infrastructure.errors import PermissionDenied
 
 __all__ = ["UserAdmin", "admin_roles"]  # Django looks for registrations in this module only
@@ -35,7 +36,7 @@ admin.site.password_change_form = OwnPasswordForm
 
 
 @admin.register(User)
-class UserAdmin(DjangoUserAdmin):
+class UserAdmin(CheckedSelection, DjangoUserAdmin):
     """People: find, add, change, deactivate, end sessions. Other applications append to ``inlines``."""
 
     form = UserEditForm

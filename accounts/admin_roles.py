@@ -13,6 +13,7 @@ from django.http import HttpRequest
 from accounts.admin_forms import RoleForm
 from accounts.models import Role
 from accounts.rights import permissions_of, rights_of_request
+from ironauth.infrastructure.admin_selection import CheckedSelection
 
 admin.site.unregister(Group)
 
@@ -29,7 +30,7 @@ def _covers(request: HttpRequest, role: Group) -> bool:
 
 
 @admin.register(Role)
-class RoleAdmin(auth_admin.GroupAdmin):
+class RoleAdmin(CheckedSelection, auth_admin.GroupAdmin):
     """Roles: Django's groups."""
 
     form = RoleForm

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from django.core.exceptions import ValidationError
 from rest_framework import serializers
@@ -28,8 +28,10 @@ def validate_role_name(name: str) -> None:
         )
 
 
-class _ChoosesPassword(serializers.Serializer[Any]):
-    """A body with an optional or required new ``password``: the policy is judged even when other fields are bad."""
+class ChoosesPassword(serializers.Serializer[Any]):
+    """A body with a new password in ``password_field``: the policy is judged even when other fields are bad."""
+
+    password_field: ClassVar = "password"  # noqa: S105 - the name of a field
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:
         """Return the values; raises DRF's ``ValidationError`` with the errors of the fields *and* of the policy."""
@@ -41,8 +43,9 @@ class _ChoosesPassword(serializers.Serializer[Any]):
             if not isinstance(error.detail, dict) or api_settings.NON_FIELD_ERRORS_KEY in error.detail:
                 raise
             errors = dict(error.detail)
-        password = data.get("password") if isinstance(data, Mapping) else None
-        if isinstance(password, str) and "password" not in errors:
+        field = self.password_field
+        password = data.get(field) if isinstance(data, Mapping) else None
+        if isinstance(password, str) and field not in errors:
             # Fields that are wrong themselves still count, unless they are too long to be looked at (names, emails).
             person = {
                 name: data[name]
@@ -50,13 +53,13 @@ class _ChoosesPassword(serializers.Serializer[Any]):
                 if isinstance(data.get(name), str) and len(data[name]) <= longest
             }
             if reasons := policy_errors(password, **person):
-                errors["password"] = [serializers.ErrorDetail(reason.message, reason.code) for reason in reasons]
+                errors[field] = [serializers.ErrorDetail(reason.message, reason.code) for reason in reasons]
         if errors:
             raise serializers.ValidationError(errors)
         return values
 
 
-class SignupInput(_ChoosesPassword):
+class SignupInput(ChoosesPassword):
     """Body of ``POST /signup``."""
 
     email = EmailField()
@@ -83,7 +86,7 @@ class RolesField(serializers.ListField):
         super().__init__(child=TextField(), max_length=MAX_ROLES, **options)
 
 
-class UserCreateInput(_ChoosesPassword):
+class UserCreateInput(ChoosesPassword):
     """Body of ``POST /users``; without a password the person cannot sign in until one is set."""
 
     email = EmailField()

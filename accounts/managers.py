@@ -53,7 +53,10 @@ class UserQuerySet(models.QuerySet["User"]):
         return super().bulk_create(users, *args, **kwargs)
 
     def search(self, text: str) -> "UserQuerySet":
-        """Return the users whose address or name contains every word of ``text``, without regard to case."""
+        """Return the users whose address or name contains every word of ``text``, without regard to case.
+
+        Of names, SQLite folds the case of ASCII letters only.
+        """
         found = self
         for word in text.split():
             found = found.filter(Q(email_key__contains=emails.fold(word)) | Q(name__icontains=word))

@@ -5,9 +5,10 @@ from typing import Any, Final
 from django.core.exceptions import ValidationError
 from rest_framework import serializers
 
-from accounts import names
+from accounts import names, paging
 from accounts.fields import TextField
 from accounts.paging import DEFAULT_ORDERING, ORDERINGS
+from ironauth.infrastructure.errors import ValidationFailed
 
 DEFAULT_PAGE_SIZE: Final = 50  # users; a screenful or two
 MAX_PAGE_SIZE: Final = 200  # users; about 60 kB of JSON
@@ -48,7 +49,13 @@ class UserListInput(serializers.Serializer[Any]):
         return text
 
     def validate_cursor(self, text: str) -> str:
-        """Refuse what is far longer than any cursor of ours."""
+        """Refuse what is no cursor of ours for this ordering."""
+        ordering = self.initial_data.get("ordering", DEFAULT_ORDERING)
         if len(text) > MAX_CURSOR:
             raise serializers.ValidationError("This is no cursor of ours: start without one.", code="invalid_cursor")
+        if text and ordering in _ORDERING_CHOICES:
+            try:
+                paging.decode(text, ordering)
+            except ValidationFailed as refused:
+                raise serializers.ValidationError(refused.errors[0].message, code=refused.errors[0].code) from refused
         return text

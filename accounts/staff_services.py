@@ -1,7 +1,7 @@
 """What staff do with other people's accounts and with roles; async, keyword-only."""
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from django.contrib.auth.hashers import make_password
@@ -81,6 +81,16 @@ async def create_role(*, actor_id: uuid.UUID, name: str, permissions: list[str])
         raise RoleExists from error
     get_logger().info("role_created", role=name, by=str(actor_id))
     return role
+
+
+async def require_roles(names: Iterable[str]) -> None:
+    """Raise ``ValidationFailed`` naming every role of ``names`` that does not exist."""
+    await database().read(staff_units.require_roles, names)
+
+
+async def require_permissions(names: Iterable[str]) -> None:
+    """Raise ``ValidationFailed`` naming every permission of ``names`` that does not exist."""
+    await database().read(staff_units.require_permissions, names)
 
 
 def _log(event: str, user_id: uuid.UUID, actor_id: uuid.UUID, *, fields: list[str]) -> None:

@@ -12,7 +12,7 @@ from accounts.models import User
 from accounts.outputs import RoleOut, UserOut, user_out
 from accounts.rights import Rights, permissions_of, rights_of
 from ironauth.infrastructure import clock
-from ironauth.infrastructure.errors import FieldError, NotFound, ValidationFailed
+from ironauth.infrastructure.errors import FieldError, NotFound, PermissionDenied, ValidationFailed
 
 _PLAIN: Final = ("email", "name", "is_active", "is_staff", "is_superuser")
 _NO_USER: Final = "There is no user with this id."
@@ -72,6 +72,8 @@ def update_user(*, actor_id: uuid.UUID, user_id: uuid.UUID, values: Mapping[str,
         rights.require_all_of(user)
     if changes.get("is_active") is False or changes.get("is_superuser") is False:
         units.keep_a_superuser(without=[user])
+    if changes.get("is_active") is False and user_id == actor_id:
+        raise PermissionDenied("You would lock yourself out: ask a colleague to do it.")
     for name, value in changes.items():
         setattr(user, name, value)
     touched = set(changes)
@@ -91,6 +93,8 @@ def delete_user(*, actor_id: uuid.UUID, user_id: uuid.UUID) -> None:
     user = _target(rights, user_id, "accounts.delete_user")
     rights.require_all_of(user)
     units.keep_a_superuser(without=[user])
+    if user_id == actor_id:
+        raise PermissionDenied("This is your own account: DELETE /api/v1/access/me asks for its password.")
     user.delete()
 
 
@@ -122,6 +126,16 @@ def create_role(*, actor_id: uuid.UUID, name: str, permissions: Iterable[str]) -
     group = Group.objects.create(name=name)
     group.permissions.set(granted.values())
     return RoleOut(name=group.name, permissions=tuple(sorted(granted)))
+
+
+def require_roles(names: Iterable[str]) -> None:
+    """Raise ``ValidationFailed`` naming every role of ``names`` that does not exist."""
+    _roles(names)
+
+
+def require_permissions(names: Iterable[str]) -> None:
+    """Raise ``ValidationFailed`` naming every permission of ``names`` that does not exist."""
+    _permissions(set(names))
 
 
 def _target(rights: Rights, user_id: uuid.UUID, permission: str) -> User:

@@ -1,11 +1,14 @@
 """Staff over HTTP: users and roles. Rights are Django model permissions (``permissions``)."""
 
 import uuid
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from drf_spectacular.utils import extend_schema
+from rest_framework import exceptions as drf
 from rest_framework.permissions import IsAuthenticated
 from rest_framework.response import Response
+from rest_framework.serializers import BaseSerializer
 from rest_framework.utils.urls import replace_query_param
 
 from accounts import staff_services
@@ -15,6 +18,7 @@ from accounts.outputs import RoleOut, UserOut, UserPage
 from accounts.permissions import MembershipPermission, RolePermission, UserPermission
 from accounts.staff_inputs import UserListInput
 from ironauth.infrastructure.errors import NotFound, PermissionDenied, ValidationFailed
+from ironauth.infrastructure.problem import flatten
 from ironauth.infrastructure.views import ApiRequest, AsyncAPIView
 
 
@@ -50,7 +54,7 @@ class UsersView(AsyncAPIView):
     )
     async def post(self, request: ApiRequest) -> Response:
         """Create a user, with or without a password; only superusers make staff."""
-        values = await self.validated(request, UserCreateInput)
+        values = await _validated(self, request, UserCreateInput, "roles", staff_services.require_roles)
         user = await staff_services.create_user(actor_id=_caller(request), values=values)
         return Response(user, status=201, headers={"Location": f"{request.path}/{user.id}"})
 
@@ -80,7 +84,7 @@ class UserView(AsyncAPIView):
     )
     async def patch(self, request: ApiRequest, user_id: uuid.UUID) -> UserOut:
         """Change the fields that are sent; ``is_active: false`` ends every session of the person at once."""
-        values = await self.validated(request, UserPatchInput)
+        values = await _validated(self, request, UserPatchInput, "roles", staff_services.require_roles)
         return await staff_services.update_user(actor_id=_caller(request), user_id=user_id, values=values)
 
     @extend_schema(
@@ -148,8 +152,31 @@ class RolesView(AsyncAPIView):
     )
     async def post(self, request: ApiRequest) -> Response:
         """Create a role from permissions the caller holds."""
-        values = await self.validated(request, RoleCreateInput)
+        require = staff_services.require_permissions
+        values = await _validated(self, request, RoleCreateInput, "permissions", require)
         return Response(await staff_services.create_role(actor_id=_caller(request), **values), status=201)
+
+
+async def _validated(
+    view: AsyncAPIView,
+    request: ApiRequest,
+    serializer: type[BaseSerializer[Any]],
+    field: str,
+    require: Callable[[Iterable[str]], Awaitable[None]],
+) -> dict[str, Any]:
+    """Return the body as validated; when it is not valid, name the unknown items of ``field`` as well.
+
+    In a valid body the unit of work finds them, in its own transaction.
+    """
+    try:
+        return await view.validated(request, serializer)
+    except drf.ValidationError as refused:
+        names = request.data.get(field) if isinstance(refused.detail, dict) and field not in refused.detail else None
+        try:
+            await require(names or ())
+        except ValidationFailed as unknown:
+            raise ValidationFailed(errors=(*flatten(refused.detail), *unknown.errors)) from refused
+        raise
 
 
 def _caller(request: ApiRequest) -> uuid.UUID:

@@ -13,6 +13,7 @@ from django.http import HttpRequest, HttpResponse
 from accounts.admin import UserAdmin
 from accounts.admin_actions import BATCH
 from ironauth.infrastructure import clock
+from ironauth.infrastructure.admin_selection import CheckedSelection
 from ironauth.infrastructure.confirmation import CONFIRMED, SHOWN, ask
 from tokens import admin_keys, sessions
 from tokens.admin_actions import note
@@ -47,7 +48,7 @@ class LiveFilter(admin.SimpleListFilter):
 
 
 @admin.register(Session)
-class SessionAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg] # Django's is not generic at run time
+class SessionAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg] # Django's is not generic at run time
     """Every session; ending one takes effect at once."""
 
     lookups = frozenset({

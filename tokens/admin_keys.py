@@ -10,6 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import URLPattern, path, reverse
 
+from ironauth.infrastructure.admin_selection import CheckedSelection
 from ironauth.infrastructure.confirmation import CONFIRMED, ask
 from tokens.admin_actions import note
 from tokens.key_rotation import RotationRefusedError, drop, rotate
@@ -23,7 +24,7 @@ KID_SHOWN = 12  # characters; enough to tell a handful of keys apart
 
 
 @admin.register(SigningKey)
-class SigningKeyAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg] # Django's is not generic at run time
+class SigningKeyAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg] # Django's is not generic at run time
     """Signing keys and their states; the private part is on no page."""
 
     lookups = frozenset({"state__exact", "state__isnull", "alg", "alg__isnull"})

@@ -5,6 +5,7 @@ from typing import Any
 from rest_framework import serializers
 
 from accounts.fields import PasswordField, TextField
+from accounts.inputs import ChoosesPassword
 
 TRANSPORTS = ["body", "cookie"]
 
@@ -31,8 +32,10 @@ class RefreshTokenInput(serializers.Serializer[Any]):
     refresh_token = TextField(required=False, allow_null=True)
 
 
-class ChangePasswordInput(serializers.Serializer[Any]):
+class ChangePasswordInput(ChoosesPassword):
     """Body of ``POST /password``: the present password and the one that replaces it, exactly as typed."""
+
+    password_field = "new_password"  # noqa: S105 - the name of a field
 
     current_password = PasswordField()
     new_password = PasswordField()

@@ -36,8 +36,8 @@ async def sign_in(*, email: str, password: str, client: ClientInfo) -> TokenPair
     key = await key_store().signing()
     who = await accounts.authenticate(email=email, password=password)
     grant = await database().write(sessions.open_authenticated, who=who, client=client)
-    if grant is None:
-        raise InvalidCredentials
+    if grant is None:  # only who knows the password gets here
+        raise InvalidCredentials("The account was changed while you were signing in: sign in again.")
     log.info("signed_in", user_id=str(who.id), session_id=str(grant.session_id))
     return _pair(grant, key)
 

@@ -103,7 +103,7 @@ def open_session(*, account: Account, client: ClientInfo, scope: str = FIRST_PAR
 def open_authenticated(*, who: Authenticated, client: ClientInfo) -> Grant | None:
     """Store a new session for a person whose password was just right. 2 queries.
 
-    None when the person was deleted or deactivated, or the password changed, while it was being hashed.
+    None when the person was deleted or deactivated, the password changed, or all sessions were ended, meanwhile.
     """
     account = account_snapshot(who.id)
     if account is None or not account.user.is_active or account.session_epoch != who.session_epoch:

@@ -286,6 +286,37 @@ async def test_last_superuser_stays(make: Callable[..., Any], enter: Callable[..
     assert (await call("PATCH", f"{USERS}/{second.pk}", {"is_superuser": False})).status_code == 200
 
 
+async def test_staff_do_not_lock_themselves_out(make: Callable[..., Any], enter: Callable[..., Any]) -> None:
+    """Deactivating or deleting oneself is for a colleague, or for /me with the password; others can be."""
+    staff, other = await make(CHANGE, DELETE, is_staff=True), await make()
+    call = await enter(staff)
+    for method, body in (("PATCH", {"is_active": False}), ("DELETE", None)):
+        assert _codes(await call(method, f"{USERS}/{staff.pk}", body)) == (403, "permission_denied")
+        assert (await call(method, f"{USERS}/{other.pk}", body)).status_code in {200, 204}
+    assert (await call("PATCH", f"{USERS}/{staff.pk}", {"name": "Still here", "is_active": True})).status_code == 200
+
+
+async def test_unknown_roles_are_named_beside_other_errors(
+    make: Callable[..., Any], enter: Callable[..., Any], role: Callable[..., Any]
+) -> None:
+    """Every bad field at once, also those only the database knows to be bad."""
+    await role("real")
+    target = await make()
+    call = await enter(await make(is_superuser=True))
+    for method, path, body, fields in (
+        ("POST", USERS, {"email": "bad", "roles": ["nope", "real"]}, {"email", "roles"}),
+        ("POST", USERS, {"email": "bad", "roles": ["real"]}, {"email"}),
+        ("POST", USERS, {"email": "bad", "roles": "nope"}, {"email", "roles"}),
+        ("PATCH", f"{USERS}/{target.pk}", {"email": "bad", "roles": ["nope"]}, {"email", "roles"}),
+        ("POST", ROLES, {"name": "a/b", "permissions": ["accounts.nope", VIEW]}, {"name", "permissions"}),
+    ):
+        answer = await call(method, path, body)
+        assert answer.status_code == 400
+        assert {error["field"] for error in answer.json()["errors"]} == fields
+    answer = await call("GET", f"{USERS}?cursor=x&page_size=q")
+    assert {error["field"] for error in answer.json()["errors"]} == {"cursor", "page_size"}
+
+
 async def test_two_superusers_cannot_remove_each_other_at_once(
     make: Callable[..., Any], enter: Callable[..., Any]
 ) -> None:

@@ -69,6 +69,6 @@ class FormParser(parsers.BaseParser):
             text = stream.read().decode()
         except UnicodeDecodeError as error:
             raise ParseError("The form is not UTF-8.") from error
-        if text.startswith("{"):  # no form begins so, its encoding turns "{" into %7B; curl -d calls any body a form
+        if text.lstrip().startswith(("{", "[")):  # no form begins so (%7B, %5B); curl -d calls any body a form
             raise ParseError("The body looks like JSON, not a form: send it with Content-Type: application/json.")
         return QueryDict(text)

@@ -177,11 +177,15 @@ def _drf_problem(exc: drf.APIException, context: Mapping[str, Any]) -> HttpRespo
         )
     detail = exc.detail
     status = exc.status_code
+    text = str(detail) if isinstance(detail, str) else phrase(status)
+    if text.startswith("Unsupported media type ") and (view := context.get("view")) is not None:
+        accepted = " or ".join(parser.media_type for parser in view.parser_classes)
+        text += f" Send it with Content-Type: {accepted}."
     return problem_response(
         status=status,
         code=(detail.code if isinstance(detail, drf.ErrorDetail) else None) or exc.default_code,
         title=phrase(status),
-        detail=str(detail) if isinstance(detail, str) else phrase(status),
+        detail=text,
         headers=headers,
     )
 

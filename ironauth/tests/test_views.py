@@ -345,9 +345,13 @@ async def test_too_many_form_fields_and_broken_forms_are_400(client: httpx.Async
 async def test_json_sent_as_a_form_is_told_so(client: httpx.AsyncClient) -> None:
     """What ``curl -d`` makes of a JSON body gets the remedy; a form whose first name begins with a brace is a form."""
     kind = {"Content-Type": "application/x-www-form-urlencoded"}
-    refused = await client.post("/api/echo", content=b'{"email": "a@b.example"}', headers=kind)
-    assert refused.status_code == 400
-    assert "send it with Content-Type: application/json" in refused.json()["detail"]
+    for body in (b'{"email": "a@b.example"}', b' \n{"email": "a@b.example"}', b"[1]"):
+        refused = await client.post("/api/echo", content=body, headers=kind)
+        assert refused.status_code == 400
+        assert "send it with Content-Type: application/json" in refused.json()["detail"]
+    only_json = await client.post("/api/json", content=b"{}", headers=kind)
+    assert only_json.status_code == 415
+    assert only_json.json()["detail"].endswith(" Send it with Content-Type: application/json.")
     assert (await client.post("/api/echo", data={"{x": "1", "email": "a@b.example", "age": "18"})).status_code == 200
 
 

@@ -164,6 +164,25 @@ def test_staff_leave_superusers_sessions_alone(
     assert not Session.objects.filter(revoked_at=None).exists()
 
 
+@pytest.mark.parametrize(
+    ("page", "action"),
+    [
+        ("admin:accounts_user_changelist", "deactivate"),
+        ("admin:accounts_user_changelist", "delete_selected"),
+        ("admin:accounts_role_changelist", "delete_selected"),
+        (SESSIONS, "end_sessions"),
+        ("admin:tokens_signingkey_changelist", "drop_as_compromised"),
+    ],
+)
+def test_a_malformed_selection_is_the_senders_fault(browser: Client, page: str, action: str) -> None:
+    """A key that can be none is 400 on every list."""
+    for key in ("\x00", "9" * 400, "x"):
+        if key == "x" and "signingkey" in page:
+            continue  # a key id is text: this one merely does not exist
+        answer = browser.post(reverse(page), {"action": action, "_selected_action": key})
+        assert answer.status_code == 400, key
+
+
 def test_all_sessions_of_a_long_list_end_at_once(browser: Client, grant: Grant) -> None:
     """More sessions than a form may have fields are asked about with one field, and all end."""
     template = Session.objects.get()

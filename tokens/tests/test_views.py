@@ -293,6 +293,9 @@ async def test_change_password_refusals(api: httpx.AsyncClient, pair: Pair) -> N
     ):
         answer = await api.post(PASSWORD_URL, json=body, headers=bearer(pair))
         assert answer.status_code == status, answer.text
+    for current in ({"current_password": 5}, {}):
+        answer = await api.post(PASSWORD_URL, json={**current, "new_password": "short"}, headers=bearer(pair))
+        assert {error["field"] for error in answer.json()["errors"]} == {"current_password", "new_password"}
     assert await me(api, pair) == 200
 
 

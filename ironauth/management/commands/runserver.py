@@ -15,6 +15,8 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Take what people type after ``runserver``, so that they get the remedy and not the usage."""
         parser.add_argument("anything", nargs="*")
+        for option in ("--noreload", "--nothreading", "--nostatic", "--insecure", "--ipv6"):
+            parser.add_argument(option, action="store_true")
 
     def handle(self, *_args: Any, **_options: Any) -> NoReturn:
         """Raise ``CommandError``, always: pools, lanes and time limits live in the asynchronous server alone."""
