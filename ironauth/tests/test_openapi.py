@@ -71,7 +71,7 @@ def test_the_document_is_valid(document: Json) -> None:
 
 
 def test_every_route_is_in_the_document(document: Json) -> None:
-    """Every path but the admin, the front page, its icon and a second spelling, with every method its view handles, is described."""
+    """Every path but those for people (pages, the admin), with every method its view handles, is described."""
     missing = []
     for path, view in _routes(get_resolver().url_patterns):
         if path in {"/", "/favicon.ico", "/api/docs/"} or path.startswith("/admin/"):
