@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ironauth.infrastructure import log_pipe, logs, request_id
-from ironauth.infrastructure.log_pipe import LogPipe
+from ironauth.infrastructure.log_pipe import AccessLine, LogPipe
 
 log = logs.get_logger()
 
@@ -117,6 +117,7 @@ def test_a_full_queue_drops_access_lines_and_counts_them() -> None:
     lines: list[str] = []
 
     def encode(event: log_pipe.Event) -> str:
+        assert isinstance(event, dict)
         lines.append(str(event["event"]))
         return ""
 
@@ -156,6 +157,19 @@ def test_many_threads_lose_nothing(capsys: pytest.CaptureFixture[str]) -> None:
         worker.join()
     keys = [event["key"] for event in written(capsys)]
     assert len(keys) == len(set(keys)) == 1_600
+
+
+def test_an_access_line_is_the_event_it_stands_for() -> None:
+    """Written on a path of its own, its JSON has the same fields in the same order, and forges nothing."""
+    for path in ("/api/v1/access/me", '/é\x7f\n"', "/\ud800", "/" + "x" * 600):
+        line = AccessLine(1_790_000_000.9876, "GET", path, 200, 1.23456, "2001:db8::1", "a.b-C_1")
+        quick = logs.json_line(line)
+        assert quick.isascii()
+        assert quick.isprintable() or quick[:-1].isprintable()
+        assert quick.endswith("\n")
+        assert json.loads(quick) == json.loads(logs.json_line({**line.event(), "duration_ms": 1.235}))
+        assert list(json.loads(quick)) == list(json.loads(logs.json_line(line.event())))
+        assert logs.console_line(line) == logs.console_line({**line.event(), "duration_ms": 1.235})
 
 
 def test_the_console_format_reads_well() -> None:
