@@ -23,6 +23,7 @@ help: ## list the targets
 
 .PHONY: run
 run: ## serve http://127.0.0.1:8000, preparing whatever is missing (PORT=9000, ARGS="--workers 2")
+	test "$(PORT)" -ge 0 2>/dev/null && test "$(PORT)" -le 65535 || { echo "PORT=$(PORT) is no port: choose 1 to 65535" >&2; exit 1; }
 	$(INSTALL) base
 	$(SECRETS)
 	exec env $(SERVE_ENV) $(BIN)/python manage.py serve --migrate --port $(PORT) $(ARGS)

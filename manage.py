@@ -4,13 +4,28 @@
 import os
 import sys
 
-from django.core.exceptions import ImproperlyConfigured
-from django.core.management import execute_from_command_line
+INTERRUPTED = 130  # what a shell reports for a command ended by SIGINT
 
-if __name__ == "__main__":
+
+def main() -> None:
+    """Run the command; configuration errors and Ctrl-C end it without a traceback."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "ironauth.settings")
+    try:
+        # Here, so that Ctrl-C is quiet during these imports too.
+        from django.core.management import execute_from_command_line  # noqa: PLC0415 - see above
+    except ModuleNotFoundError:
+        sys.exit("Django is not installed for this Python: use .venv/bin/python, which make run prepares")
+    from django.core.exceptions import ImproperlyConfigured  # noqa: PLC0415 - see above
+
     try:
         execute_from_command_line(sys.argv)
     except ImproperlyConfigured as error:
         # The message names the setting and the remedy; a traceback above it would only hide them.
         sys.exit(f"Configuration: {error}")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)

@@ -172,6 +172,7 @@ class UserAdmin(CheckedSelection, DjangoUserAdmin):
         protected = [
             *protected,
             *(f"{user}: holds rights you do not" for user in users if not _may_take_over(request, user)),
+            *(f"{user}: this is you; ask a colleague" for user in users if user.pk == request.user.pk),
         ]
         try:
             with transaction.atomic():

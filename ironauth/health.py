@@ -26,6 +26,7 @@ from ironauth.infrastructure.logs import get_logger
 from ironauth.infrastructure.views import ApiRequest, AsyncAPIView
 from ironauth.read_only import read_only
 from ironauth.version import VERSION
+from tokens.key_store import key_store
 
 type CheckStatus = Literal["ok", "degraded", "unavailable"]
 
@@ -81,12 +82,12 @@ class HealthView(AsyncAPIView):
 
     @extend_schema(
         responses={
-            200: OpenApiResponse(Health, description="`ok`, or `degraded`: works without its cache or is very busy"),
+            200: OpenApiResponse(Health, description="`ok`, or `degraded`: no cache, no signing key, or very busy"),
             (503, "application/json"): OpenApiResponse(Health, description="The database does not answer"),
         }
     )
     async def get(self, _request: ApiRequest) -> Response:
-        """Look at the database, the cache and the hash pool; a report is at most 0.1 s old."""
+        """Look at the database, the cache, the hash pool and the signing key; a report is at most 0.1 s old."""
         report = await _shared.report()
         if report.status == "unavailable":
             return Response(report, status=503, headers={"Retry-After": str(RETRY_AFTER_S)})
@@ -110,9 +111,12 @@ class _SharedReport:
         return await asyncio.shield(task)
 
     async def _make(self) -> Health:
-        names = ("database", "cache", "hash_pool")
+        names = ("database", "cache", "hash_pool", "signing_key")
         results = await asyncio.gather(
-            _timed(_database, "unavailable"), _timed(_cache, "degraded"), _timed(_hash_pool, "degraded")
+            _timed(_database, "unavailable"),
+            _timed(_cache, "degraded"),
+            _timed(_hash_pool, "degraded"),
+            _timed(_signing_key, "degraded"),
         )
         statuses = [check.status for check in results]
         worst: CheckStatus = "ok"
@@ -156,3 +160,8 @@ async def _cache() -> bool:
 async def _hash_pool() -> bool:
     """Tell whether a sign-in that came now would be taken rather than refused."""
     return bool(hash_pool().expected_wait_s() <= settings.IRONAUTH_HASH_MAX_WAIT_S)
+
+
+async def _signing_key() -> bool:
+    """Tell whether a sign-in could be given a token; without a copy of the keys the database is to blame."""
+    return (await key_store().for_publishing()).active is not None

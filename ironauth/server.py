@@ -3,6 +3,7 @@
 ``manage.py serve`` is the only caller. Every refusal is a ``ServerError`` whose one line ends with the remedy.
 """
 
+import asyncio
 import errno
 import ipaddress
 import logging
@@ -173,13 +174,20 @@ def serve(*, bound: socket.socket, workers: int, on_ready: Callable[[], None]) -
     """
     listen(bound)
     # Uvicorn raises the signal that stopped it again once it has drained: answered here, so that the exit is clean
-    # (status 0, buffered logs written) instead of a death by signal. Until it serves, the default action applies.
-    handlers = {number: signal.signal(number, _already_handled) for number in (signal.SIGINT, signal.SIGTERM)}
+    # (status 0, buffered logs written) instead of a death by signal. What comes before Uvicorn listens for signals is
+    # noted and obeyed as soon as it does.
+    noted: list[int] = []
+    handlers = {
+        number: signal.signal(number, lambda got, _frame: noted.append(got))
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
     try:
         if workers == 1:
-            _Server(configuration(workers=1), on_ready).run([bound])
+            _Server(configuration(workers=1), on_ready, noted).run([bound])
         else:
             supervisor = _Supervisor(configuration(workers=workers), [bound], on_ready)
+            if noted:
+                supervisor.should_exit.set()
             supervisor.run()
             if supervisor.failed:
                 sys.exit(STARTUP_FAILURE)
@@ -205,13 +213,17 @@ class _Configuration(uvicorn.Config):
 class _Server(uvicorn.Server):
     """A single worker in this process that tells when it is ready."""
 
-    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None], noted: list[int]) -> None:
         super().__init__(config)
         self._on_ready = on_ready
+        self._noted = noted  # signals that came before Uvicorn listened for them
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets=sockets)
-        self._on_ready()
+        if self._noted:  # a moment later: Uvicorn skips its shutdown when told to stop by now
+            asyncio.get_running_loop().call_soon(setattr, self, "should_exit", True)
+        else:
+            self._on_ready()
 
 
 class _Supervisor(Multiprocess):
@@ -237,10 +249,6 @@ class _Supervisor(Multiprocess):
         if not self._announced and not self.should_exit.is_set() and all(one.is_ready() for one in self.processes):
             self._announced = True
             self._on_ready()
-
-
-def _already_handled(_number: int, _frame: object) -> None:
-    """Do nothing: Uvicorn's own handler has stopped the server, this is the echo."""
 
 
 def _is_glibc() -> bool:

@@ -28,7 +28,7 @@ from ironauth.infrastructure.setting_limits import LIMITS
 from ironauth.openapi_settings import SPECTACULAR_SETTINGS  # noqa: F401 - a setting, read by drf-spectacular
 
 BASE_DIR = Path(__file__).resolve().parent.parent
-load_environment_file(Path(os.environ.get("IRONAUTH_ENV_FILE") or BASE_DIR / "var" / "env"))
+names_in_file = load_environment_file(Path(os.environ.get("IRONAUTH_ENV_FILE") or BASE_DIR / "var" / "env"))
 env = Environment(os.environ, LIMITS)
 
 # ---------------------------------------------------------------- process
@@ -250,4 +250,4 @@ IRONAUTH_ACCESS_LOG = env.switch("IRONAUTH_ACCESS_LOG", default=True)
 LOGGING_CONFIG = "ironauth.infrastructure.logs.configure"
 LOGGING = {"level": IRONAUTH_LOG_LEVEL, "format": IRONAUTH_LOG_FORMAT}
 
-env.refuse_misspelt()
+env.refuse_misspelt(of_ours=names_in_file)

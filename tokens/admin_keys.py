@@ -77,9 +77,20 @@ class SigningKeyAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ig
         )
 
     def rotate(self, request: HttpRequest) -> HttpResponse:
-        """Rotate by POST; say why when it is too early."""
+        """Rotate by POST, after asking; say why when it is too early."""
         if not self.has_rotate_permission(request):
             raise PermissionDenied
+        if request.method == "POST" and CONFIRMED not in request.POST:
+            return ask(
+                self,
+                request,
+                action="rotate",
+                title="Rotate",
+                question="Rotate the signing keys?",
+                warning="The next key signs from now on, and a new one is published after it. Nobody is signed out. "
+                "This cannot be undone.",
+                shown=[],
+            )
         if request.method == "POST":  # a GET comes back from signing in again, and changes nothing
             try:
                 with transaction.atomic():

@@ -65,6 +65,8 @@ def _bearer_token(header: str) -> str | None:
     if "," in header and "bearer" in lowered:
         raise MalformedCredential("Several Authorization headers: send exactly one.")
     if lowered.split(maxsplit=1)[:1] != ["bearer"]:
+        if " " not in header and header.count(".") == 2:  # noqa: PLR2004 - a token whose scheme was forgotten
+            raise MalformedCredential
         return None
     match = _BEARER.fullmatch(header)
     if match is None:

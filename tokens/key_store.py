@@ -35,6 +35,11 @@ MIN_RELOAD_GAP_S = 1.0  # seconds; what a flood of tokens with unknown kids can 
 log = get_logger()
 
 
+MISSING_REMEDY = (
+    "restore IRONAUTH_MASTER_KEYS where signing_key_unreadable is logged, else run manage.py create_signing_key"
+)
+
+
 class KeyStore:
     """Holds the current ``KeySet``; one reload at a time, whoever asks."""
 
@@ -101,7 +106,7 @@ class KeyStore:
         if keys.active is None:
             keys = await self.for_unknown_kid() or keys
         if keys.active is None:
-            log.error("signing_key_missing", remedy="run `manage.py create_signing_key`")
+            log.error("signing_key_missing", remedy=MISSING_REMEDY)
             raise SigningKeyMissing
         return keys.active
 
@@ -179,6 +184,6 @@ async def load_at_startup() -> None:
         log.warning("key_set_not_loaded", remedy="check DATABASE_URL; the keys load with the first request that can")
         return
     if keys.active is None:
-        log.error("signing_key_missing", remedy="run `manage.py create_signing_key`")
+        log.error("signing_key_missing", remedy=MISSING_REMEDY)
     else:
         log.info("key_set_loaded", keys=len(keys.verifying), active_kid=keys.active.kid)

@@ -96,10 +96,16 @@ def build_key_set(records: Iterable[KeyRecord], *, now: float) -> KeySet:
 
 
 def new_key_pair(alg: str) -> tuple[PublicJwk, bytes]:
-    """Return a new key's published half and its 32-byte private seed; ``alg``: the name it will sign under."""
-    key = OKPKey.generate_key("Ed25519")
-    seed = _decoded(str(key.as_dict(private=True)["d"]))
-    return public_jwk(seed, alg), seed
+    """Return a new key's published half and its 32-byte private seed; ``alg``: the name it will sign under.
+
+    Its kid never begins with a hyphen, so that ``rotate_signing_key --drop KID`` takes it for what it is.
+    """
+    while True:
+        key = OKPKey.generate_key("Ed25519")
+        seed = _decoded(str(key.as_dict(private=True)["d"]))
+        jwk = public_jwk(seed, alg)
+        if not jwk.kid.startswith("-"):
+            return jwk, seed
 
 
 def public_jwk(seed: bytes, alg: str) -> PublicJwk:

@@ -222,11 +222,20 @@ def test_last_superuser_cannot_be_disabled(client: Client, root: User, changes: 
 def test_last_superuser_cannot_be_deleted(client: Client, root: User, make_user: MakeUser) -> None:
     """Neither on the user's page nor in the list, alone or among others."""
     user = make_user()
-    assert b"last active superuser" in client.get(f"{LIST}{root.pk}/delete/").content
-    client.post(f"{LIST}{root.pk}/delete/", {"post": "yes"})
+    assert b"last active superuser" in client.post(f"{LIST}{root.pk}/delete/", {"post": "yes"}).content
     selected = {"action": "delete_selected", "_selected_action": [str(root.pk), str(user.pk)], "post": "yes"}
     assert b"last active superuser" in client.post(LIST, selected).content
     assert User.objects.count() == 2
+
+
+def test_nobody_deletes_themselves(client: Client, root: User, make_user: MakeUser) -> None:
+    """As nobody deactivates themselves: a slip would lock the caller out; a colleague can do it."""
+    colleague = make_user(is_superuser=True)
+    assert b"this is you; ask a colleague" in client.post(f"{LIST}{root.pk}/delete/", {"post": "yes"}).content
+    selected = {"action": "delete_selected", "_selected_action": [str(root.pk)], "post": "yes"}
+    assert b"this is you; ask a colleague" in client.post(LIST, selected).content
+    assert client.post(f"{LIST}{colleague.pk}/delete/", {"post": "yes"}).status_code == 302
+    assert list(User.objects.all()) == [root]
 
 
 def test_deleting_users_works(client: Client, root: User, make_user: MakeUser) -> None:

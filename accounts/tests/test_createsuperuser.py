@@ -40,8 +40,16 @@ def test_a_good_password_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_without_a_terminal_it_fails() -> None:
     """A script that forgets ``--noinput`` learns that nobody was made, and what to do."""
-    with pytest.raises(CommandError, match="no terminal to ask on: set DJANGO_SUPERUSER_PASSWORD and add --noinput"):
+    with pytest.raises(CommandError, match="no terminal to ask on: set DJANGO_SUPERUSER_PASSWORD and use --noinput"):
         call_command("createsuperuser", stdin=StringIO())
+    assert not User.objects.exists()
+
+
+def test_without_a_password_it_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A superuser nobody can sign in as is not made."""
+    monkeypatch.delenv("DJANGO_SUPERUSER_PASSWORD", raising=False)
+    with pytest.raises(CommandError, match="Nobody could sign in without a password: set DJANGO_SUPERUSER_PASSWORD"):
+        _create()
     assert not User.objects.exists()
 
 

@@ -10,7 +10,7 @@ import os
 import re
 import shlex
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -46,16 +46,16 @@ class Environment:
         self._limits = limits
         self._asked: set[str] = set()
 
-    def refuse_misspelt(self) -> None:
+    def refuse_misspelt(self, *, of_ours: Iterable[str] = ()) -> None:
         """Raise ``ImproperlyConfigured`` for a variable that is nearly, but not, one that has been read by now.
 
-        Names beginning with `PREFIX` are judged by the rest. Others that merely share it are none of our business:
-        orchestrators add ``<SERVICE>_PORT`` and the like.
+        Judged are names that begin with `PREFIX`, by the rest, and those ``of_ours``, from our own file. Names that
+        resemble none are left alone: orchestrators add ``<SERVICE>_PORT`` and the like.
         """
-        known = {name.removeprefix(PREFIX): name for name in self._asked if name.startswith(PREFIX)}
-        for name in sorted(self._variables):
-            rest = name.removeprefix(PREFIX)
-            if name.startswith(PREFIX) and rest not in known and (meant := get_close_matches(rest, known, 1, ALIKE)):
+        known = {name.removeprefix(PREFIX): name for name in self._asked}
+        names = {name for name in self._variables if name.startswith(PREFIX)}.union(of_ours)
+        for name in sorted(names - self._asked):
+            if meant := get_close_matches(name.removeprefix(PREFIX), known, 1, ALIKE):
                 raise ImproperlyConfigured(f"{name} is no setting: rename it to {known[meant[0]]}, or remove it")
 
     def _given(self, name: str) -> str | None:
@@ -129,15 +129,17 @@ class Environment:
         )
 
 
-def load_environment_file(path: Path) -> None:
+def load_environment_file(path: Path) -> list[str]:
     """Add the ``NAME=value`` lines of ``path``, if it is a file, to the environment; real variables win.
+
+    Returns the names in it.
 
     Raises ``ImproperlyConfigured`` when group or others may read, write or execute it (ASVS 13.3.1: it holds the
     master keys), when it cannot be read, or when a line is neither ``NAME=value``, a comment, nor empty.
     """
     try:
         if not stat.S_ISREG(path.stat().st_mode):
-            return
+            return []
         with path.open(encoding="utf-8-sig") as file:
             if stat.S_IMODE(os.fstat(file.fileno()).st_mode) & OTHERS:
                 raise ImproperlyConfigured(
@@ -145,7 +147,7 @@ def load_environment_file(path: Path) -> None:
                 )
             lines = file.read().splitlines()
     except (FileNotFoundError, NotADirectoryError):
-        return
+        return []
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise ImproperlyConfigured(
@@ -158,3 +160,4 @@ def load_environment_file(path: Path) -> None:
         if LINE.fullmatch(line) is None:
             raise ImproperlyConfigured(f"{path}, line {at}: write NAME=value without spaces before =, or # to comment")
     environ.Env.read_env(io.StringIO("\n".join(line for _, line in meant)))
+    return [line.partition("=")[0].removeprefix("export ") for _, line in meant]

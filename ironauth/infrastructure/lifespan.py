@@ -5,6 +5,7 @@ import gc
 import os
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 from argon2.low_level import Type, hash_secret_raw
 from django.conf import settings
@@ -40,7 +41,15 @@ def on_shutdown(hook: Hook) -> Hook:
 
 
 async def run(receive: Receive, send: Send) -> None:
-    """Serve one lifespan: start up, say so (or why not), wait for the end, shut down."""
+    """Serve one lifespan: start up, say so (or why not), wait for the end, shut down.
+
+    A server that is told twice to stop cancels it: then the process is about to end, and nothing is left to do.
+    """
+    with suppress(asyncio.CancelledError):
+        await _serve(receive, send)
+
+
+async def _serve(receive: Receive, send: Send) -> None:
     message = await receive()
     if message["type"] != "lifespan.startup":
         raise RuntimeError(f"Expected lifespan.startup, got {message['type']}: serve this with an ASGI 3 server")

@@ -178,6 +178,8 @@ def _drf_problem(exc: drf.APIException, context: Mapping[str, Any]) -> HttpRespo
     detail = exc.detail
     status = exc.status_code
     text = str(detail) if isinstance(detail, str) else phrase(status)
+    if isinstance(exc, drf.NotAuthenticated) and text == str(drf.NotAuthenticated.default_detail):
+        text = "No access token was found: send it as Authorization: Bearer <token>, or sign in with cookies."
     if text.startswith("Unsupported media type ") and (view := context.get("view")) is not None:
         accepted = " or ".join(parser.media_type for parser in view.parser_classes)
         text += f" Send it with Content-Type: {accepted}."

@@ -50,7 +50,10 @@ def test_a_misspelt_name_is_refused_with_the_right_one() -> None:
     unrelated = {"IRONAUTH_PORT": "tcp://10.0.0.1:80", "IRONAUTH_SERVICE_HOST": "10.0.0.1", "HASH_THREADSS": "1"}
     environment = Environment(unrelated | {"IRONAUTH_HASH_THREADS": "1"}, LIMITS)
     environment.switch("IRONAUTH_HASH_THREADS", default=True)
-    environment.refuse_misspelt()
+    environment.text("REDIS_URL", default="")
+    environment.refuse_misspelt(of_ours=["PGPASSWORD", "REDIS_URL"])
+    with pytest.raises(ImproperlyConfigured, match=r"^REDIS_URLL is no setting: rename it to REDIS_URL, or remove it$"):
+        environment.refuse_misspelt(of_ours=["REDIS_URLL"])
 
 
 @pytest.mark.parametrize(

@@ -40,13 +40,13 @@ async def test_live_looks_at_nothing(api: httpx.AsyncClient) -> None:
 
 @pytest.mark.storage
 @pytest.mark.django_db(transaction=True)
-async def test_everything_is_well(api: httpx.AsyncClient) -> None:
+async def test_everything_is_well(api: httpx.AsyncClient, signing_key: str) -> None:
     """With everything there, each check is ok and has a time."""
     answer = await api.get("/health")
     assert answer.status_code == 200
     report = answer.json()
     assert (report["status"], report["version"]) == ("ok", VERSION)
-    assert list(report["checks"]) == ["database", "cache", "hash_pool"]
+    assert list(report["checks"]) == ["database", "cache", "hash_pool", "signing_key"]
     for check in report["checks"].values():
         assert check["status"] == "ok"
         assert 0 <= check["latency_ms"] < 2_000
@@ -56,6 +56,7 @@ async def test_everything_is_well(api: httpx.AsyncClient) -> None:
 @pytest.mark.django_db(transaction=True)
 async def test_many_requests_share_one_look(api: httpx.AsyncClient) -> None:
     """Fifty reports asked for at once cost the database one query, so that nobody can load it through here."""
+    await api.get("/health")  # reads the signing keys
     await asyncio.sleep(0.15)  # older reports have expired
     queries = 0
 
@@ -80,6 +81,15 @@ async def test_many_requests_share_one_look(api: httpx.AsyncClient) -> None:
         database().close()
     assert {answer.status_code for answer in answers} == {200}
     assert queries == 1
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_a_server_without_a_signing_key_is_degraded(api: httpx.AsyncClient) -> None:
+    """Nobody can sign in, while tokens are still verified: 200, and the report says what is missing."""
+    await asyncio.sleep(0.15)
+    answer = await api.get("/health")
+    assert (answer.status_code, answer.json()["status"]) == (200, "degraded")
+    assert [name for name, check in answer.json()["checks"].items() if check["status"] != "ok"] == ["signing_key"]
 
 
 @pytest.mark.django_db(transaction=True)

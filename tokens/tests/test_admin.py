@@ -324,12 +324,15 @@ def test_rotate_button(browser: Client, clerk: Client) -> None:
     assert clerk.post(address).status_code == 403
     assert browser.get(address).status_code == 302  # back from signing in again: nothing has changed
     assert SigningKey.objects.get(pk=kid).state == "active"
-    refused = browser.post(address, follow=True)
+    asked = browser.post(address).content.decode()
+    assert "Rotate the signing keys?" in asked
+    assert SigningKey.objects.get(state="active").kid == kid
+    refused = browser.post(address, CONFIRMED, follow=True)
     assert "try again in" in refused.content.decode()
     assert "--now" not in refused.content.decode()
     assert SigningKey.objects.get(state="active").kid == kid
     with clock.shifted(301), capture_logs() as logged:
-        browser.post(address)
+        browser.post(address, CONFIRMED)
     assert [entry.change_message for entry in LogEntry.objects.all()] == ["Activated by rotation."]
     assert [line["action"] for line in logged if line["event"] == "admin_action"] == ["rotate_key"]
     assert SigningKey.objects.get(pk=kid).state == "retiring"

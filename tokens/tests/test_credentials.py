@@ -52,7 +52,7 @@ def test_cookie() -> None:
 @pytest.mark.parametrize(
     "header",
     ["Bearer", "Bearer ", "bearer", "Bearer a b", "Bearer a,b", "Bearer a, Bearer b", "Basic x, Bearer b", "Bearer ä",
-     "Bearer a=b", 'Bearer token="a"', "Bearer\ta", "Bearer <a>"],
+     "Bearer a=b", 'Bearer token="a"', "Bearer\ta", "Bearer <a>", "to.k.en"],
 )  # fmt: skip
 def test_malformed_header(header: str) -> None:
     """A Bearer header that is not RFC 6750 §2.1's, or several headers joined, is 400 invalid_request."""

@@ -28,6 +28,11 @@ def test_published_members() -> None:
         )
 
 
+def test_a_kid_is_never_taken_for_an_option() -> None:
+    """One thumbprint in 64 begins with a hyphen; as an argument of a command it would be an option."""
+    assert not any(new_key_pair("EdDSA")[0].kid.startswith("-") for _ in range(300))
+
+
 def test_active_key_is_in_the_set() -> None:
     """The signing key is one that verifies, under the same name of the algorithm."""
     active = record("Ed25519", active=True)

@@ -13,6 +13,7 @@ from accounts.models import User
 
 PASSWORD = "DJANGO_SUPERUSER_PASSWORD"  # noqa: S105 - the name of Django's variable
 EMAIL = "DJANGO_SUPERUSER_EMAIL"
+REMEDY = f'set {PASSWORD} and use --noinput --email you@example.com (with make superuser, in ARGS="…")'
 
 
 def _ask(prompt: str) -> str:
@@ -26,15 +27,15 @@ class Command(createsuperuser.Command):
     def handle(self, *args: Any, **options: Any) -> str | None:
         """Refuse a weak password of the environment, as the prompt refuses a typed one; then do as Django does.
 
-        Raises ``CommandError`` with the reason, and where it should ask but cannot (Django ends with success there).
-        Without a password the account has none, and one is set later.
+        Raises ``CommandError`` with the reason, also where it could not ask or nobody could sign in with the result:
+        Django ends with success there.
         """
-        if options["interactive"] and not (options.get("stdin") or sys.stdin).isatty():
-            raise CommandError(
-                f"There is no terminal to ask on: set {PASSWORD} and add --noinput --email you@example.com"
-            )
-        password = None if options["interactive"] else os.environ.get(PASSWORD)
-        if password is not None:
+        if options["interactive"]:
+            if not (options.get("stdin") or sys.stdin).isatty():
+                raise CommandError(f"There is no terminal to ask on: {REMEDY}")
+        elif (password := os.environ.get(PASSWORD)) is None:
+            raise CommandError(f"Nobody could sign in without a password: {REMEDY}")
+        else:
             email = options["email"] or os.environ.get(EMAIL, "")
             try:
                 validate_password(password, User(email=email))

@@ -1,5 +1,6 @@
 """``manage.py serve``: the one way Uvicorn is started, by make, Docker and systemd alike."""
 
+import errno
 import io
 import os
 import sys
@@ -18,7 +19,12 @@ from ironauth import server
 from ironauth.infrastructure.configuration import usable_cpus
 
 UMASK = 0o077  # the SQLite files and everything else made in var/ are for this user only
-ADDRESSES = {"API": "/api/v1/access", "Docs": "/api/docs", "Admin": "/admin/", "Health": "/health"}
+ADDRESSES = {
+    "API": "/api/v1/access/… (POST signup, signin; see the docs)",
+    "Docs": "/api/docs",
+    "Admin": "/admin/",
+    "Health": "/health",
+}
 INTERRUPTED = 130  # what a shell reports for a command ended by SIGINT
 
 
@@ -101,6 +107,8 @@ class Command(BaseCommand):
         self.stdout.write(f"IronAuth is serving ({many}, {_database()}). Stop it with Ctrl-C.")
         for name, path in ADDRESSES.items():
             self.stdout.write(f"  {name:<7} {base}{path}")
+        if not settings.DEBUG:
+            self.stdout.write(f"  It answers to the Host {', '.join(settings.ALLOWED_HOSTS)} only (ALLOWED_HOSTS).")
         self.stdout.flush()
 
 
@@ -126,9 +134,14 @@ def _refuse_public_debug(host: str, uds: Path | None) -> None:
 
     A Unix socket is there for a proxy, which other machines reach.
     """
-    if settings.DEBUG and (uds is not None or not server.is_loopback(host)):
+    if settings.DEBUG and uds is not None:
         raise CommandError(
-            f"DEBUG=1 must not be reachable from other machines ({uds or host}): "
+            "DEBUG=1 must not be served on a Unix socket, behind which a proxy brings in other machines: "
+            "set DEBUG=0 and the variables of deploy/env.example, or leave --uds out"
+        )
+    if settings.DEBUG and not server.is_loopback(host):
+        raise CommandError(
+            f"DEBUG=1 must not be reachable from other machines ({host}): "
             "set DEBUG=0 and the variables of deploy/env.example, or use --host 127.0.0.1"
         )
 
@@ -143,9 +156,11 @@ def _require_writable_folder() -> None:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # SQLite makes its file, -wal and -shm with the mode of the first; made here, whatever umask made the folder.
         file.touch(mode=0o600)
+        if not os.access(file, os.R_OK | os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except OSError as error:
         raise CommandError(
-            f"Cannot write {file} ({error.strerror}): make {file.parent}/ writable for this user, "
+            f"Cannot write {file} ({error.strerror}): make it and {file.parent}/ writable for this user, "
             "or set DATABASE_URL to a place that is"
         ) from error
 
