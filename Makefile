@@ -23,7 +23,7 @@ help: ## list the targets
 
 .PHONY: run
 run: ## serve http://127.0.0.1:8000, preparing whatever is missing (PORT=9000, ARGS="--workers 2")
-	test "$(PORT)" -ge 0 2>/dev/null && test "$(PORT)" -le 65535 || { echo "PORT=$(PORT) is no port: choose 1 to 65535" >&2; exit 1; }
+	case "$(PORT)" in 0?*) false ;; esac && test "$(PORT)" -ge 0 2>/dev/null && test "$(PORT)" -le 65535 || { echo "PORT=$(PORT) is no port: choose 1 to 65535" >&2; exit 1; }
 	$(INSTALL) base
 	$(SECRETS)
 	exec env $(SERVE_ENV) $(BIN)/python manage.py serve --migrate --port $(PORT) $(ARGS)
@@ -61,6 +61,11 @@ check: ## format, lint, import contracts, types, Django's deployment check, migr
 bench: ## measure requests per second and p99 beside a bare ASGI callable, as a table
 	$(INSTALL) dev
 	$(BIN)/python -m perf.bench $(ARGS)
+
+.PHONY: profile
+profile: ## record a flame graph of one workload under load (ENDPOINT=me; also ping, me-view, refresh, signin, …)
+	$(INSTALL) dev
+	$(BIN)/python -m perf.profile $(or $(ENDPOINT),me) $(ARGS)
 
 .PHONY: openapi
 openapi: ## write ironauth/openapi.json anew after a change of the API

@@ -76,6 +76,11 @@ def perform(
     caller: Any = request.user
     targets = _targets(change, caller, chosen)
     spared = chosen.count() - targets.count()
+    if spared and not targets:
+        model_admin.message_user(
+            request, f"Nothing to do. Left as they are: {_count(spared)} ({change.spares}).", messages.WARNING
+        )
+        return None
     if change.warning and CONFIRMED not in request.POST:
         return _ask(change, model_admin, request, chosen, spared=spared)
     with transaction.atomic():

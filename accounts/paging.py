@@ -58,6 +58,15 @@ def decode(text: str, ordering: str) -> Cursor:
     return cursor
 
 
+def belongs(text: str, ordering: str) -> bool:
+    """Tell whether ``text`` is a cursor of ours for ``ordering``."""
+    try:
+        decode(text, ordering)
+    except ValidationFailed:
+        return False
+    return True
+
+
 def page(rows: "UserQuerySet", *, ordering: str, cursor: Cursor | None, size: int) -> "Page[User]":
     """Return up to ``size`` users after (or before) ``cursor``. One query, plus the prefetches of ``rows``."""
     column = ORDERINGS[ordering.lstrip("-")]

@@ -171,9 +171,12 @@ async def _validated(
     try:
         return await view.validated(request, serializer)
     except drf.ValidationError as refused:
-        names = request.data.get(field) if isinstance(refused.detail, dict) and field not in refused.detail else None
+        given: Any = request.data.get(field) if isinstance(refused.detail, dict) else None
+        bad: Any = refused.detail.get(field, {}) if isinstance(refused.detail, dict) else {}
+        judged = isinstance(given, list) and isinstance(bad, dict)  # else it was refused as a whole
+        names = [name for at, name in enumerate(given) if at not in bad] if judged else []
         try:
-            await require(names or ())
+            await require(names)
         except ValidationFailed as unknown:
             raise ValidationFailed(errors=(*flatten(refused.detail), *unknown.errors)) from refused
         raise

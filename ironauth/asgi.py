@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from typing import Any
 
 import django
 
@@ -9,7 +10,8 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "ironauth.settings")
 # Before the imports below: they read settings, and views need the app registry.
 django.setup(set_prefix=False)
 
-from django.urls import get_resolver, reverse  # noqa: E402 - after django.setup()
+from django.urls import get_resolver, resolve, reverse  # noqa: E402 - after django.setup()
+from rest_framework.permissions import IsAuthenticated  # noqa: E402 - after django.setup()
 
 from ironauth.infrastructure import cookies, lifespan  # noqa: E402 - after django.setup()
 from ironauth.infrastructure.asgi_types import Receive, Scope, Send  # noqa: E402 - after django.setup()
@@ -27,6 +29,12 @@ from ironauth.infrastructure.request_threads import request_threads  # noqa: E40
 from tokens import authentication  # noqa: E402 - after django.setup()
 
 
+def _depends_on_the_token_alone(path: str) -> bool:
+    """Return whether the view at ``path`` admits whoever has a token: a throttle, say, wants to see every request."""
+    view: Any = resolve(path).func
+    return not view.cls.throttle_classes and list(view.cls.permission_classes) == [IsAuthenticated]
+
+
 async def _database_answers() -> None:
     """Ask the database, within its pool's time limit: a page would wait as long as one hangs, on one of few threads."""
     await database().read(answers)
@@ -38,7 +46,7 @@ _lanes = LaneRouter(
 _http = Guard(
     HotLane(
         _lanes,
-        paths=frozenset(reverse(f"access:{name}") for name in ("me", "verify")),
+        paths=frozenset(filter(_depends_on_the_token_alone, map(reverse, ("access:me", "access:verify")))),
         recognise=authentication.peek,
         vouched=authentication.is_current,
         cookie_name=cookies.access_name,

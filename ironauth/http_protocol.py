@@ -10,17 +10,16 @@ looks at a deadline when it fires.
 
 import asyncio
 import math
-from collections import deque
 from contextlib import suppress
 from typing import Any
+from urllib.parse import unquote
 
 import httptools
-from uvicorn._types import ASGI3Application
 from uvicorn.config import Config
-from uvicorn.protocols.http.flow_control import FlowControl
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 from uvicorn.server import ServerState
 
+from ironauth.http_cycle import DeclinedBody, LeanCycle, PatientFlow
 from ironauth.http_timing import BODY, HEAD, NOTHING, TimedHttpProtocol
 from ironauth.infrastructure.guard import (
     LINGER_BYTES,
@@ -29,7 +28,7 @@ from ironauth.infrastructure.guard import (
     MAX_HEADER_FIELDS,
     MAX_TARGET_BYTES,
 )
-from ironauth.infrastructure.refusal import Refusal, answer_for, log_access, overloaded
+from ironauth.infrastructure.refusal import Refusal, answer_for, head_too_large, log_access, malformed, overloaded
 
 #: An absolute-form target names scheme and authority as well; a domain name has 253 characters (RFC 1035 §2.3.4).
 ORIGIN_BYTES = 512
@@ -53,23 +52,29 @@ class BoundedHttpProtocol(TimedHttpProtocol):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
-        self._application: ASGI3Application = self.app
+        self._raw_root_path = self.root_path.encode("ascii")
         self._advanced = False  # whether the bytes just fed completed something, or were a body's
         self._unfinished = 0  # bytes fed since then
         self._refused = False
         self._ignored = 0  # bytes that came after a refusal
         self._held = b""  # bytes not parsed yet, because requests before them wait
+        self._running: RequestResponseCycle | None = None
 
     # ------------------------------------------------------------ connection
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as Uvicorn's
         """Read, until a request has to wait for its turn."""
         super().connection_made(transport)
-        self.flow = _Flow(transport, self.pipeline)
+        self.flow = PatientFlow(transport, self.pipeline)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
         self._held = b""
+        self.pipeline.clear()
+        running = self._running
+        if running is not None and not running.response_complete:  # Uvicorn tells only the request parsed last
+            running.disconnected = True
+            running.message_event.set()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -106,14 +111,14 @@ class BoundedHttpProtocol(TimedHttpProtocol):
             return
         except httptools.HttpParserError as error:
             cause = error.__context__  # what a callback below raised
-            self._refuse(cause if isinstance(cause, Refusal) else _malformed())
+            self._refuse(cause if isinstance(cause, Refusal) else malformed())
             return
         if self._advanced:
             self._unfinished = 0
         else:
             self._unfinished += len(data)
             if self._unfinished > HEAD_BYTES:
-                self._refuse(_head_too_large())
+                self._refuse(head_too_large(MAX_HEADER_BYTES))
                 return
         if self._reading is HEAD and not self._head_is_timed:
             self._head_is_timed = True
@@ -126,7 +131,7 @@ class BoundedHttpProtocol(TimedHttpProtocol):
         """
         self.cycle.keep_alive = False
         framing = [b"%s: %s\r\n" % field for field in self.headers if field[0] in FRAMING_FIELDS]
-        self.parser = httptools.HttpRequestParser(_DeclinedBody(self))
+        self.parser = httptools.HttpRequestParser(DeclinedBody(self.on_body, self.on_declined_complete))
         self._parse(b"POST / HTTP/1.1\r\nConnection: close\r\n%s\r\n" % b"".join(framing))
         if rest:
             self._parse(rest)
@@ -170,8 +175,34 @@ class BoundedHttpProtocol(TimedHttpProtocol):
         self._advanced = True
         self._head_is_timed = False
         self._deadline = math.inf
-        self.app = self._application if len(self.tasks) < self._max_requests else overloaded
-        super().on_headers_complete()
+        parser, scope = self.parser, self.scope
+        scope["http_version"] = version = parser.get_http_version()
+        scope["method"] = parser.get_method().decode("ascii")
+        target = httptools.parse_url(self.url)
+        path = target.path.decode("ascii")
+        scope["path"] = self.root_path + (unquote(path) if "%" in path else path)
+        scope["raw_path"] = self._raw_root_path + target.path
+        scope["query_string"] = target.query or b""
+        before = self.cycle
+        self.cycle = cycle = LeanCycle(
+            scope,
+            self.transport,
+            self.flow,
+            self.logger,
+            self.access_logger,
+            False,
+            self.server_state.default_headers,
+            asyncio.Event(),
+            self.expect_100_continue,
+            version != "1.0" and parser.should_keep_alive(),
+            self.on_response_complete,
+        )
+        application: Any = self.app if len(self.tasks) < self._max_requests else overloaded
+        if before is None or before.response_complete:
+            self._start_asgi_task(cycle, application)
+        else:
+            self.flow.pause_reading()
+            self.pipeline.appendleft((cycle, application))
 
     def on_body(self, body: bytes) -> None:
         """Pass a part of the body on."""
@@ -189,6 +220,10 @@ class BoundedHttpProtocol(TimedHttpProtocol):
         if not self.cycle.response_complete:
             self.cycle.more_body = False
             self.cycle.message_event.set()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._running = cycle
+        super()._start_asgi_task(cycle, app)
 
     # ------------------------------------------------------------ after a response
 
@@ -263,35 +298,3 @@ class BoundedHttpProtocol(TimedHttpProtocol):
             scope.setdefault("method", self.parser.get_method().decode("ascii"))
             scope.setdefault("path", self.url.partition(b"?")[0].decode("latin1"))
         return scope
-
-
-class _Flow(FlowControl):
-    """Uvicorn's flow control, reading nothing more while a parsed request waits.
-
-    An application that listens for its client's departure would resume reading, and bring 256 KiB more each time.
-    """
-
-    def __init__(self, transport: asyncio.Transport, waiting: deque[Any]) -> None:
-        super().__init__(transport)
-        self._waiting = waiting
-
-    def resume_reading(self) -> None:
-        """Read on, unless requests wait."""
-        if not self._waiting:
-            super().resume_reading()
-
-
-class _DeclinedBody:
-    """What a parser calls while it reads the body of a request whose upgrade was declined."""
-
-    def __init__(self, protocol: BoundedHttpProtocol) -> None:
-        self.on_body = protocol.on_body
-        self.on_message_complete = protocol.on_declined_complete
-
-
-def _malformed() -> Refusal:
-    return Refusal(400, "bad_request", "This is not a well-formed HTTP/1.1 request (RFC 9112).")
-
-
-def _head_too_large() -> Refusal:
-    return Refusal(431, "headers_too_large", f"More than {MAX_HEADER_BYTES} bytes of header fields.")

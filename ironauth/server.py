@@ -3,7 +3,6 @@
 ``manage.py serve`` is the only caller. Every refusal is a ``ServerError`` whose one line ends with the remedy.
 """
 
-import asyncio
 import errno
 import ipaddress
 import logging
@@ -18,7 +17,8 @@ from pathlib import Path
 
 import uvicorn
 from uvicorn.config import STARTUP_FAILURE
-from uvicorn.supervisors.multiprocess import Multiprocess
+
+from ironauth.server_processes import ReadyServer, Supervisor
 
 APPLICATION = "ironauth.asgi:application"
 HIGHEST_PORT = 65_535  # 16 bits (RFC 9293 §3.1)
@@ -183,9 +183,9 @@ def serve(*, bound: socket.socket, workers: int, on_ready: Callable[[], None]) -
     }
     try:
         if workers == 1:
-            _Server(configuration(workers=1), on_ready, noted).run([bound])
+            ReadyServer(configuration(workers=1), on_ready, noted).run([bound])
         else:
-            supervisor = _Supervisor(configuration(workers=workers), [bound], on_ready)
+            supervisor = Supervisor(configuration(workers=workers), [bound], on_ready)
             if noted:
                 supervisor.should_exit.set()
             supervisor.run()
@@ -208,47 +208,6 @@ class _Configuration(uvicorn.Config):
         super().load()
         # Importing the application ran Django's logging configuration, which reset the level.
         self.configure_logging()
-
-
-class _Server(uvicorn.Server):
-    """A single worker in this process that tells when it is ready."""
-
-    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None], noted: list[int]) -> None:
-        super().__init__(config)
-        self._on_ready = on_ready
-        self._noted = noted  # signals that came before Uvicorn listened for them
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets=sockets)
-        if self._noted:  # a moment later: Uvicorn skips its shutdown when told to stop by now
-            asyncio.get_running_loop().call_soon(setattr, self, "should_exit", True)
-        else:
-            self._on_ready()
-
-
-class _Supervisor(Multiprocess):
-    """Uvicorn's supervisor (restarts dead workers, SIGHUP renews them one by one) that tells when all are ready."""
-
-    def __init__(self, config: uvicorn.Config, sockets: list[socket.socket], on_ready: Callable[[], None]) -> None:
-        super().__init__(config, sockets)
-        self._on_ready = on_ready
-        self._announced = False
-
-    @property
-    def failed(self) -> bool:
-        """Whether a worker ended because its start-up failed (its supervisor then stops them all)."""
-        return any(process.exitcode == STARTUP_FAILURE for process in self.processes)
-
-    def keep_subprocess_alive(self) -> None:
-        """Uvicorn's look after the workers, every 0.5 s; restarts are logged, readiness is announced once."""
-        before = [process.pid for process in self.processes]
-        super().keep_subprocess_alive()
-        for old, process in zip(before, self.processes, strict=False):
-            if process.pid != old:
-                logger.warning("worker_restarted", extra={"dead_pid": old, "pid": process.pid})
-        if not self._announced and not self.should_exit.is_set() and all(one.is_ready() for one in self.processes):
-            self._announced = True
-            self._on_ready()
 
 
 def _is_glibc() -> bool:

@@ -1,4 +1,4 @@
-"""The ceiling: an ASGI callable with a constant JSON body, under the Uvicorn settings IronAuth itself runs with."""
+"""The ceiling: an ASGI callable with a constant JSON body, under stock Uvicorn or IronAuth's own protocol class."""
 
 import argparse
 import os
@@ -36,9 +36,13 @@ async def application(
 
 
 def main() -> int:
-    """Serve on a loopback port as ``manage.py serve --workers 1`` does: same configuration, same malloc tunables."""
+    """Serve on a loopback port as ``manage.py serve --workers 1`` does: same settings, same malloc tunables.
+
+    ``--stock`` leaves Uvicorn its own protocol: the yardstick must not move with what we gain below ASGI.
+    """
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--stock", action="store_true", help="Uvicorn's own HTTP protocol")
     options = parser.parse_args()
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "ironauth.settings")  # the HTTP protocol's own answers need them
     server.use_huge_pages()
@@ -46,6 +50,8 @@ def main() -> int:
     server.listen(bound)
     config = server.configuration(workers=1)
     config.app = "perf.bare_asgi:application"
+    if options.stock:
+        config.http = "httptools"
     uvicorn.Server(config).run([bound])
     return 0
 

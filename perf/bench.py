@@ -29,7 +29,7 @@ CONNECTIONS = 16  # as the ceiling of design §2 was measured
 MAX_SECONDS, MAX_ROUNDS, MAX_CONNECTIONS = 60, 20, 256  # a run ends within the hour, and has people enough to sign in
 INTERRUPTED = 130  # what a shell reports for a command ended by SIGINT
 # A round's order: the yardsticks stand right before what is compared with them.
-ORDER = (BARE, "ping", "me", "health", "refresh", HASH, "signin", "signup")
+ORDER = (BARE, "bare-ours", "ping", "me", "me-view", "health", "refresh", HASH, "signin", "signup")
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def _run(options: Options) -> Report:
             conditions = _conditions(bench, options.rounds, started_at, folder)
             os.sched_setaffinity(0, cores.client)  # after the servers, which would inherit it
             rounds = _measure_all(bench, options)
-        access_lines = _count_access_lines(folder / "ironauth.log")
+        access_lines = sum(_count_access_lines(folder / name) for name in ("ironauth.log", "ironauth-view.log"))
     report = Report(machine, conditions, rounds, access_lines)
     report.thresholds = thresholds(report)
     return report

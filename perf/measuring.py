@@ -12,7 +12,7 @@ from perf.load import LoadResult, run_load
 from perf.processes import Meter, environment_of, pin, read_meter
 from perf.site_setup import ARGON2, ROOT, Servers
 from perf.summary import Round, percentile_ms
-from perf.workloads import BARE, HASH, WORKLOADS, Workload
+from perf.workloads import HASH, WORKLOADS, Workload
 
 RAMP_S = 0.5  # before each window: connections opened, pipeline full, so that the window sees the steady state
 WARM_UP_S = 1.0  # once per workload, before the first round
@@ -65,7 +65,7 @@ class Bench:
 
     def _load(self, workload: Workload, seconds: float) -> Round:
         """Prepare with every core (signing in hashes), then measure with the server pinned as the workload asks."""
-        server = self.servers.bare if workload.name == BARE else self.servers.site.server
+        server = self.servers.named(workload.server)
         pin(server.pid, self.cores.every)
         connections = self.hash_connections if workload.hashing else self.connections
         sources = workload.sources(self.servers.site, self.servers.bare, connections)

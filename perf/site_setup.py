@@ -1,4 +1,4 @@
-"""The two servers of a benchmark run: the bare callable, and IronAuth on a database of its own."""
+"""The servers of a benchmark run: the bare callable, and IronAuth with and without its hot lane on one database."""
 
 import os
 import secrets
@@ -7,6 +7,7 @@ import sys
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from perf.processes import Server, StartError, free_port
 from perf.workloads import SEEDED_PEOPLE, Site
@@ -19,10 +20,16 @@ ARGON2 = {"time-cost": 3, "memory-kib": 65_536, "parallelism": 1}
 
 @dataclass(frozen=True)
 class Servers:
-    """Both servers, running."""
+    """The servers, running; ``view`` is IronAuth once more, on the same database, with its hot lane off."""
 
     bare: Server
+    ours: Server
     site: Site
+    view: Server
+
+    def named(self, name: Literal["bare", "ours", "site", "view"]) -> Server:
+        """Return a server by its name in a workload."""
+        return {"bare": self.bare, "ours": self.ours, "site": self.site.server, "view": self.view}[name]
 
 
 def start_servers(folder: Path, *, hash_threads: int, stack: ExitStack) -> Servers:
@@ -39,19 +46,22 @@ def start_servers(folder: Path, *, hash_threads: int, stack: ExitStack) -> Serve
         ["-m", "perf.seed", "--users", str(SEEDED_PEOPLE)],
     ):
         _prepare(arguments, environment)
-    serve = [sys.executable, "manage.py", "serve", "--workers", "1", "--port", str(port)]
-    server = Server(serve, folder=ROOT, port=port, environment=environment, log=folder / "ironauth.log")
-    stack.enter_context(server)
-    bare_port = free_port()
-    bare = Server(
-        [sys.executable, "-m", "perf.bare_asgi", "--port", str(bare_port)],
-        folder=ROOT,
-        port=bare_port,
-        environment=environment,
-        log=folder / "bare.log",
-    )
-    stack.enter_context(bare)
-    return Servers(bare, Site(server))
+    server = _serve(folder / "ironauth.log", port, environment, stack)
+    view = _serve(folder / "ironauth-view.log", free_port(), {**environment, "IRONAUTH_HOT_LANE": "0"}, stack)
+    bare = _serve_bare(folder / "bare.log", environment, stack, "--stock")
+    ours = _serve_bare(folder / "bare-ours.log", environment, stack)
+    return Servers(bare, ours, Site(server), view)
+
+
+def _serve_bare(log: Path, environment: dict[str, str], stack: ExitStack, *options: str) -> Server:
+    port = free_port()
+    command = [sys.executable, "-m", "perf.bare_asgi", "--port", str(port), *options]
+    return stack.enter_context(Server(command, folder=ROOT, port=port, environment=environment, log=log))
+
+
+def _serve(log: Path, port: int, environment: dict[str, str], stack: ExitStack) -> Server:
+    command = [sys.executable, "manage.py", "serve", "--workers", "1", "--port", str(port)]
+    return stack.enter_context(Server(command, folder=ROOT, port=port, environment=environment, log=log))
 
 
 def _environment(folder: Path, *, port: int, hash_threads: int) -> dict[str, str]:

@@ -4,6 +4,7 @@ import itertools
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 from perf.load import run_load
 from perf.processes import Server
@@ -43,12 +44,17 @@ class Site:
 
 @dataclass(frozen=True)
 class Workload:
-    """One line of the table. ``hashing`` workloads get every core and a longer window."""
+    """One line of the table. ``hashing`` workloads get every core and a longer window.
+
+    ``server``: which one answers; "ours" is the bare callable under
+    IronAuth's protocol class, "view" IronAuth with its hot lane off.
+    """
 
     name: str
     title: str
     hashing: bool
     sources: Callable[[Site, Server, int], Sequence[Source]]  # site, bare server, connections
+    server: Literal["bare", "ours", "site", "view"] = "site"
 
 
 def _bare(_site: Site, bare: Server, connections: int) -> Sequence[Source]:
@@ -83,9 +89,11 @@ def _sign_up(site: Site, _bare: Server, connections: int) -> Sequence[Source]:
 
 BARE, HASH = "bare", "hash"  # the two yardsticks; HASH is measured without a server, see hash_rate
 WORKLOADS = (
-    Workload(BARE, "bare ASGI callable", False, _bare),
+    Workload(BARE, "bare ASGI callable, stock Uvicorn", False, _bare, "bare"),
+    Workload("bare-ours", "the same under our HTTP protocol class", False, _bare, "ours"),
     Workload("ping", "`GET /ping`", False, _ping),
     Workload("me", "`GET /api/v1/access/me`, warm, bearer", False, _me),
+    Workload("me-view", "the same through the DRF view, hot lane off", False, _me, "view"),
     Workload("health", "`GET /health`", False, _health),
     Workload("refresh", "`POST /api/v1/access/refresh`", False, _refresh),
     Workload("signin", "`POST /api/v1/access/signin`", True, _sign_in),

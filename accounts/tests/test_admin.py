@@ -281,7 +281,7 @@ def test_managers_cannot_take_over_mightier_accounts(client: Client, manager: Us
     assert client.post(f"{LIST}{boss.pk}/delete/", {"post": "yes"}).status_code == 403
     client.post(LIST, {"action": "delete_selected", "_selected_action": [str(boss.pk)], "post": "yes"})
     for action in ("deactivate", "end_all_sessions"):
-        assert b"Left as they were: 1 user" in _act(client, action, boss).content
+        assert b"Nothing to do. Left as they are: 1 user" in _act(client, action, boss).content
     after = User.objects.get(pk=boss.pk)
     assert (after.is_active, after.session_epoch) == (True, 0)
     assert _act(client, "deactivate", keeper).status_code == 200
@@ -302,7 +302,7 @@ def test_a_deactivated_mightier_account_cannot_be_taken_over(
     assert client.post(_page(keeper), _form(keeper, is_active="on")).status_code == 403
     assert client.post(f"{LIST}{keeper.pk}/delete/", {"post": "yes"}).status_code == 403
     client.post(LIST, {"action": "delete_selected", "_selected_action": [str(keeper.pk)], "post": "yes"})
-    assert b"Left as they were: 1 user" in _act(client, "activate", keeper).content
+    assert b"Nothing to do. Left as they are: 1 user" in _act(client, "activate", keeper).content
     after = User.objects.get(pk=keeper.pk)
     assert not after.is_active
     assert after.check_password(PASSWORD)

@@ -236,8 +236,9 @@ def test_admin_session_is_bound_to_password_and_epoch(make_user: MakeUser) -> No
     assert len({first, second, user.get_session_auth_hash()}) == 3
 
 
-def test_createsuperuser_works_and_applies_the_rules() -> None:
+def test_createsuperuser_works_and_applies_the_rules(monkeypatch: pytest.MonkeyPatch) -> None:
     """Django's command makes a superuser through the pool, and refuses a bad or taken address."""
+    monkeypatch.setenv("DJANGO_SUPERUSER_PASSWORD", PASSWORD)
     call_command("createsuperuser", email="Root@Example.com", interactive=False, verbosity=0)
     root = User.objects.get_by_natural_key("root@example.com")
     assert root.is_superuser

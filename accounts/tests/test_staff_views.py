@@ -309,12 +309,15 @@ async def test_unknown_roles_are_named_beside_other_errors(
         ("POST", USERS, {"email": "bad", "roles": "nope"}, {"email", "roles"}),
         ("PATCH", f"{USERS}/{target.pk}", {"email": "bad", "roles": ["nope"]}, {"email", "roles"}),
         ("POST", ROLES, {"name": "a/b", "permissions": ["accounts.nope", VIEW]}, {"name", "permissions"}),
+        ("POST", ROLES, {"name": "r", "permissions": ["nosuch", "x.y"]}, {"permissions.0", "permissions"}),
+        ("POST", USERS, {"email": "bad", "roles": [5, "nosuch"]}, {"email", "roles.0", "roles"}),
     ):
         answer = await call(method, path, body)
         assert answer.status_code == 400
         assert {error["field"] for error in answer.json()["errors"]} == fields
-    answer = await call("GET", f"{USERS}?cursor=x&page_size=q")
-    assert {error["field"] for error in answer.json()["errors"]} == {"cursor", "page_size"}
+    for query, fields in (("page_size=q", {"page_size"}), ("ordering=zz", {"ordering"})):
+        answer = await call("GET", f"{USERS}?cursor=x&{query}")
+        assert {error["field"] for error in answer.json()["errors"]} == {"cursor", *fields}
 
 
 async def test_two_superusers_cannot_remove_each_other_at_once(

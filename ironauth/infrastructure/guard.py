@@ -13,7 +13,7 @@ from contextlib import suppress
 from ironauth.infrastructure.asgi_types import Application, Message, Receive, Scope, Send
 from ironauth.infrastructure.logs import get_logger
 from ironauth.infrastructure.middleware import CLIENT_CLOSED_REQUEST
-from ironauth.infrastructure.refusal import Refusal, answer_for, log_access
+from ironauth.infrastructure.refusal import Refusal, answer_for, head_too_large, log_access
 from ironauth.infrastructure.request_id import choose_request_id
 
 #: The contract's bounds (api.md "Common").
@@ -145,7 +145,7 @@ def _check_head(scope: Scope) -> int | None:
         elif name == b"content-encoding":
             encoded = encoded or value.lower() not in (b"", b"identity")
     if size > MAX_HEADER_BYTES:
-        raise Refusal(431, "headers_too_large", f"More than {MAX_HEADER_BYTES} bytes of header fields.")
+        raise head_too_large(MAX_HEADER_BYTES)
     _check_request_line(scope)
     if hosts != 1:
         _check_hosts(scope, hosts)

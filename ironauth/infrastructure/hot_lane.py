@@ -30,8 +30,8 @@ MAX_TOKENS = 16_384
 EVICTED_SHARE = 64
 _ID_FIELD = b"X-Request-ID"
 _SAFE_METHODS = frozenset({"GET", "HEAD"})
-#: A body, or its type, is for the API lane to judge.
-_BODY_FIELDS = frozenset({b"content-length", b"content-type", b"transfer-encoding"})
+#: A body, its type, or the wish to send one, is for the API lane to judge.
+_BODY_FIELDS = frozenset({b"content-length", b"content-type", b"expect", b"transfer-encoding"})
 #: An answer with one of these depends on more than token, method, path and scheme.
 _PERSONAL_FIELDS = frozenset({b"set-cookie", b"vary"})
 

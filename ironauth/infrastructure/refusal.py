@@ -41,6 +41,16 @@ class Refusal(Exception):
         self.drain = drain
 
 
+def malformed() -> Refusal:
+    """Return the refusal of bytes that are no request."""
+    return Refusal(400, "bad_request", "This is not a well-formed HTTP/1.1 request (RFC 9112).")
+
+
+def head_too_large(limit: int) -> Refusal:
+    """Return the refusal of fields that exceed ``limit`` bytes."""
+    return Refusal(431, "headers_too_large", f"More than {limit} bytes of header fields.")
+
+
 class Answer(NamedTuple):
     """A refusal, ready to be sent."""
 

@@ -8,8 +8,11 @@ import pytest
 from django.core.signals import request_finished, request_started
 from django.test import override_settings
 from pytest_django import Settings
+from rest_framework.permissions import IsAdminUser, IsAuthenticated
+from rest_framework.throttling import UserRateThrottle
 
 from accounts.models import User
+from accounts.views import MeView
 from conftest import bearer
 from ironauth import asgi
 from ironauth.infrastructure import clock, cookies, hot_lane, logs
@@ -17,6 +20,7 @@ from ironauth.infrastructure.asgi_types import Receive, Scope, Send
 from ironauth.infrastructure.cache import token_cache
 from ironauth.infrastructure.invalidation import sub_tag
 from ironauth.tests.asgi_conversation import Conversation
+from tokens.views import VerifyView
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
 
@@ -125,6 +129,7 @@ def variants(token: str) -> dict[str, tuple[list[tuple[str, str]], dict[str, Any
         "longer cookie name": ([("cookie", f"{name}x={token}")], {}),
         "token with letters beyond ASCII": ([("authorization", f"Bearer {token}é")], {}),
         "content type": ([*good, ("content-type", "text/plain; charset=x")], {}),
+        "expect": ([*good, ("expect", "100-continue")], {}),
         "empty body": ([*good, ("content-length", "0")], {}),
         "foreign host": ([*good, ("host", "evil.example")], {}),
         "root path": (good, {"root_path": "/mounted", "path": f"/mounted{ME}"}),
@@ -254,6 +259,15 @@ async def test_listeners_and_middleware_see_every_request(
     api_lane.clear()
     await ask(ME, headers)
     assert api_lane == []
+
+
+def test_views_that_must_see_every_request_are_left_to_the_api_lane(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A throttle, or a permission besides having a token, takes a path out of the lane."""
+    assert all(asgi._depends_on_the_token_alone(path) for path in PATHS)
+    monkeypatch.setattr(MeView, "throttle_classes", [UserRateThrottle])
+    assert not asgi._depends_on_the_token_alone(ME)
+    monkeypatch.setattr(VerifyView, "permission_classes", [IsAuthenticated, IsAdminUser])
+    assert not asgi._depends_on_the_token_alone(VERIFY)
 
 
 async def test_memory_is_bounded(pair: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -393,6 +393,22 @@ def test_many_pipelined_requests_are_parsed_as_they_are_answered(
     assert client.send(PING).next().startswith(b"HTTP/1.1 200")
 
 
+def test_a_pipelining_client_that_leaves_is_no_error(serve_process: ServeProcess, tmp_path: Path) -> None:
+    """Answers nobody reads any more are not written, and the log has nothing to complain about."""
+    port = int(serve_process().rsplit(":", 1)[1])
+    with socket.socket() as leaving:
+        leaving.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        leaving.settimeout(1)
+        leaving.connect(("127.0.0.1", port))
+        with suppress(TimeoutError):
+            leaving.sendall(PING.replace(b"testserver", b"localhost") * 100_000)
+    time.sleep(0.5)
+    assert Client(port).send(PING.replace(b"testserver", b"localhost")).next().startswith(b"HTTP/1.1 200")
+    log = (tmp_path / f"serve-{port}.log").read_text()
+    assert "unhandled_error" not in log
+    assert "ASGI" not in log
+
+
 # ---------------------------------------------------------------- too many
 
 

@@ -138,6 +138,18 @@ def test_ctrl_c_is_quiet_during_the_start(serve: Serve, after_s: float) -> None:
     assert "Traceback" not in running.printed()
 
 
+@pytest.mark.parametrize("after_s", [0.7, 0.9, 1.1, 1.4])
+def test_ctrl_c_is_quiet_while_workers_start(serve: Serve, after_s: float) -> None:
+    """A terminal sends SIGINT to the workers as well; they leave it to their supervisor."""
+    running = serve("--migrate", "--port", "0", "--workers", "2")
+    time.sleep(after_s)
+    for pid in [*running.children(), running.process.pid]:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGINT)
+    running.process.wait(timeout=20)
+    assert "Traceback" not in running.printed()
+
+
 def test_a_second_ctrl_c_is_quiet_too(serve: Serve) -> None:
     """Impatience ends it at once, and without a traceback."""
     running = serve("--migrate", "--port", "0")

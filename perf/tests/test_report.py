@@ -31,10 +31,10 @@ def report(**measured: list[Round]) -> Report:
 
 
 def test_thresholds_stand_on_the_median_ratio() -> None:
-    """10 % of bare and 95 % of the raw hash rate pass exactly there, and fall short just below."""
-    passing = report(bare=rounds(100, 100, 100), me=rounds(10, 10, 1), hash=rounds(20), signin=rounds(19))
+    """50 % of bare and 95 % of the raw hash rate pass exactly there, and fall short just below."""
+    passing = report(bare=rounds(100, 100, 100), me=rounds(50, 50, 1), hash=rounds(20), signin=rounds(19))
     assert [each.met for each in passing.thresholds] == [True, True]
-    short = report(bare=rounds(100), me=rounds(9.9), hash=rounds(20), signin=rounds(18.9))
+    short = report(bare=rounds(100), me=rounds(49.9), hash=rounds(20), signin=rounds(18.9))
     assert [each.met for each in short.thresholds] == [False, False]
     assert markdown(short).count("FALLS SHORT") == 2
 
