@@ -2,15 +2,14 @@
 
 import asyncio
 import gc
-import os
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 
-from argon2.low_level import Type, hash_secret_raw
 from django.conf import settings
 
-from ironauth.infrastructure import logs
+from ironauth.infrastructure import argon2_build, logs
 from ironauth.infrastructure.asgi_types import Receive, Send
 from ironauth.infrastructure.cache import token_cache
 from ironauth.infrastructure.database import database
@@ -18,9 +17,6 @@ from ironauth.infrastructure.hash_pool import hash_pool
 from ironauth.infrastructure.invalidation import invalidation_feed
 
 Hook = Callable[[], Awaitable[None]]
-
-#: Bytes of salt and of result, as the password hasher uses them (RFC 9106 §3.1, §4).
-SALT_BYTES, HASH_BYTES = 16, 32
 
 _startup: list[Hook] = []
 _shutdown: list[Hook] = []
@@ -103,23 +99,17 @@ async def _warm_hash_pool() -> None:
     """Run one hash of the configured cost, so that the pool's first estimate of waiting times is a measured one."""
     pool = hash_pool()
     started = time.perf_counter()
-    await pool.run(_one_hash)
+    cost = {
+        "time_cost": settings.IRONAUTH_ARGON2_TIME_COST,
+        "memory_kib": settings.IRONAUTH_ARGON2_MEMORY_KIB,
+        "parallelism": settings.IRONAUTH_ARGON2_PARALLELISM,
+    }
+    await pool.run(partial(argon2_build.one_hash, **cost))
     logs.get_logger().info(
         "hash_pool_ready",
         threads=pool.stats().threads,
         mean_ms=round(1000 * pool.stats().mean_hash_s, 1),
         started_in_ms=round(1000 * (time.perf_counter() - started), 1),
         memory_bound_mib=pool.stats().threads * settings.IRONAUTH_ARGON2_MEMORY_KIB / 1024,
-    )
-
-
-def _one_hash() -> bytes:
-    return hash_secret_raw(
-        secret=b"warm-up",
-        salt=os.urandom(SALT_BYTES),
-        time_cost=settings.IRONAUTH_ARGON2_TIME_COST,
-        memory_cost=settings.IRONAUTH_ARGON2_MEMORY_KIB,
-        parallelism=settings.IRONAUTH_ARGON2_PARALLELISM,
-        hash_len=HASH_BYTES,
-        type=Type.ID,
+        **({"argon2": "native"} if argon2_build.is_native() else {"argon2": "wheel", "remedy": argon2_build.REMEDY}),
     )
