@@ -3,7 +3,7 @@
 import re
 from contextvars import ContextVar, Token
 
-from ironauth.infrastructure.ids import new_id
+from ironauth.infrastructure.ids import new_hex
 
 _VALID = re.compile(r"[A-Za-z0-9._-]{1,64}").fullmatch
 _current: ContextVar[str] = ContextVar("ironauth_request_id", default="")
@@ -21,7 +21,7 @@ def choose_request_id(incoming: str | None) -> str:
     """
     if incoming is not None and _VALID(incoming):
         return incoming
-    return new_id().hex
+    return new_hex()
 
 
 def enter(request_id: str) -> Token[str]:
