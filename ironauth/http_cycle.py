@@ -27,15 +27,19 @@ _NO_BODY = frozenset({204, 304})
 
 Field = tuple[bytes, bytes]
 _kept: dict[Field, bytes] = {}
+_good_names: set[bytes] = set()
 #: Uvicorn's own fields (the date) as they were last, and their lines: a new list every second.
 _default: list[tuple[list[Field], bytes]] = [([], b"")]
 
 
 def line(name: bytes, value: bytes) -> bytes:
     """Return the line of a field. Errors: ``RuntimeError`` for a name or value that would break out of it."""
-    if HEADER_RE.search(name):
-        raise RuntimeError("Invalid HTTP header name.")
-    if HEADER_VALUE_RE.search(value):
+    if name not in _good_names:
+        if HEADER_RE.search(name):
+            raise RuntimeError("Invalid HTTP header name.")
+        if len(_good_names) < MAX_KEPT:
+            _good_names.add(name)
+    if not value.isalnum() and HEADER_VALUE_RE.search(value):  # a length, a request id: no need to search
         raise RuntimeError("Invalid HTTP header value.")
     name = name.lower()
     made = b"%s: %s\r\n" % (name, value)

@@ -30,6 +30,7 @@ from django.utils.module_loading import import_string
 from ironauth.infrastructure.asgi_types import Receive, Scope, Send
 from ironauth.infrastructure.disconnect import finish_unless_gone
 from ironauth.infrastructure.host_check import check_host
+from ironauth.infrastructure.lean_request import LeanRequest
 from ironauth.infrastructure.problem import exception_handler, report_unexpected
 from ironauth.infrastructure.request_signals import custom_receivers, send_to
 from ironauth.infrastructure.request_threads import RequestThreads
@@ -42,6 +43,8 @@ GetResponse = Callable[[HttpRequest], Awaitable[HttpResponseBase]]
 
 class LeanHandler(ASGIHandler):
     """Answers HTTP requests with settings.API_MIDDLEWARE and ROOT_URLCONF; every error becomes a problem document."""
+
+    request_class = LeanRequest
 
     def __init__(self, threads: RequestThreads) -> None:
         """Build the middleware chain; ``threads`` run synchronous views, iterators and receivers, if there are any.

@@ -75,7 +75,8 @@ class RequestContextMiddleware:
         headers = response.headers
         # Read and written without the mapping's methods: six case-folding calls per request are 3 µs.
         present = headers._store  # noqa: SLF001 - the mapping's own store
-        headers["X-Request-ID"] = current_request_id()
+        # The alphabet of request ids needs no encoding (request_id.py).
+        present["x-request-id"] = ("X-Request-ID", current_request_id())
         for key, name, value in SECURITY_HEADERS:
             if key not in present:
                 present[key] = (name, value)

@@ -87,7 +87,7 @@ class AsyncAPIView(APIView):  # type: ignore[misc] # adrf publishes no types
             await report_unexpected(exc, request)
             response = self.handle_exception(exc)
         if self.no_store and "cache-control" not in response.headers._store:
-            response.headers["Cache-Control"] = "no-store"
+            response.headers._store["cache-control"] = ("Cache-Control", "no-store")
         return response
 
     def _handler(self, request: HttpRequest) -> Handler:
