@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal
 
 from ironauth.infrastructure.configuration import default_hash_threads
 from perf.machine import describe, file_system
@@ -42,6 +43,7 @@ class Options:
     connections: int
     quick: bool
     update_readme: bool
+    storage: Literal["sqlite", "postgres"]
 
 
 def main() -> int:
@@ -59,7 +61,13 @@ def main() -> int:
         return INTERRUPTED
     text = markdown(report)
     sys.stdout.write(f"\n{text}\n")
-    for path in save(report, text, folder=ROOT / "perf" / "results", quick=options.quick):
+    for path in save(
+        report,
+        text,
+        folder=ROOT / "perf" / "results",
+        quick=options.quick,
+        suffix="" if options.storage == "sqlite" else "-postgres",
+    ):
         _say(f"written: {path.relative_to(ROOT)}")
     if options.update_readme:
         update_section(ROOT / "perf" / "README.md", text)
@@ -77,9 +85,9 @@ def _run(options: Options) -> Report:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ironauth-bench-")))
         _say(f"preparing a database and two servers in {folder}")
         with ExitStack() as running:
-            servers = start_servers(folder, hash_threads=hash_threads, stack=running)
+            servers = start_servers(folder, hash_threads=hash_threads, stack=running, storage=options.storage)
             bench = Bench(servers, cores, hash_threads, options.seconds, options.connections)
-            conditions = _conditions(bench, options.rounds, started_at, folder)
+            conditions = _conditions(bench, options, started_at, folder)
             os.sched_setaffinity(0, cores.client)  # after the servers, which would inherit it
             rounds = _measure_all(bench, options)
         access_lines = sum(_count_access_lines(folder / name) for name in ("ironauth.log", "ironauth-view.log"))
@@ -103,11 +111,15 @@ def _measure_all(bench: Bench, options: Options) -> dict[str, list[Round]]:
     return rounds
 
 
-def _conditions(bench: Bench, rounds: int, started_at: str, folder: Path) -> Conditions:
+def _conditions(bench: Bench, options: Options, started_at: str, folder: Path) -> Conditions:
     storage = file_system(folder)
+    database = {
+        "sqlite": f"SQLite file on {storage}, no Redis",
+        "postgres": f"Postgres on {storage} with fsync, and Redis, both on this machine and on every core",
+    }
     return Conditions(
         started_at=started_at,
-        rounds=rounds,
+        rounds=options.rounds,
         seconds=bench.seconds,
         hash_seconds=bench.hash_seconds,
         connections=bench.connections,
@@ -117,7 +129,7 @@ def _conditions(bench: Bench, rounds: int, started_at: str, folder: Path) -> Con
         malloc=environment_of(bench.servers.site.server.pid, "GLIBC_TUNABLES"),
         server_cores=",".join(str(core) for core in sorted(bench.cores.server)),
         client_cores=",".join(str(core) for core in sorted(bench.cores.client)),
-        database=f"SQLite file on {storage}, no Redis",
+        database=database[options.storage],
         access_log=f"on, JSON to a file on {storage}",
     )
 
@@ -134,6 +146,9 @@ def _options() -> Options:
     parser.add_argument("--rounds", type=int, help="measured rounds (default: 3; quick: 3)", default=3)
     parser.add_argument("--only", help=f"comma-separated workloads out of {','.join(ORDER)}; yardsticks are added")
     parser.add_argument("--connections", type=int, default=CONNECTIONS, help=f"keep-alive connections ({CONNECTIONS})")
+    parser.add_argument(
+        "--storage", choices=("sqlite", "postgres"), default="sqlite", help="postgres: with Redis, both private"
+    )
     parser.add_argument("--quick", action="store_true", help="short windows; the result goes to perf/results/raw/")
     parser.add_argument("--update-readme", action="store_true", help="put the result into perf/README.md")
     given = parser.parse_args()
@@ -149,7 +164,7 @@ def _options() -> Options:
     only |= {HASH} if hashing else set()
     only |= {BARE} if only - {HASH} else set()
     names = tuple(name for name in ORDER if name in only)
-    return Options(seconds, given.rounds, names, given.connections, given.quick, given.update_readme)
+    return Options(seconds, given.rounds, names, given.connections, given.quick, given.update_readme, given.storage)
 
 
 def _brief(measured: Round) -> str:

@@ -10,11 +10,14 @@ BEGIN = "<!-- results: begin (written by python -m perf.bench --update-readme) -
 END = "<!-- results: end -->"
 
 
-def save(report: Report, text: str, *, folder: Path, quick: bool) -> list[Path]:
-    """Write ``<date>-bench.json`` and ``.md`` (a later run of the day replaces them); quick runs go to ``raw/``."""
+def save(report: Report, text: str, *, folder: Path, quick: bool, suffix: str = "") -> list[Path]:
+    """Write ``<date>-bench.json`` and ``.md`` (a later run of the day replaces them); quick runs go to ``raw/``.
+
+    ``suffix``: what is added to the names.
+    """
     target = folder / "raw" if quick else folder
     target.mkdir(parents=True, exist_ok=True)
-    stem = f"{report.conditions.started_at[:10]}-{'quick' if quick else 'bench'}"
+    stem = f"{report.conditions.started_at[:10]}-{'quick' if quick else 'bench'}{suffix}"
     data, page = target / f"{stem}.json", target / f"{stem}.md"
     data.write_bytes(msgspec.json.format(msgspec.json.encode(report)) + b"\n")
     page.write_text(f"# Benchmark of {report.conditions.started_at[:10]}\n\n{text}")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from ironauth.tests.services import BinaryMissing, PrivatePostgres, PrivateRedis
 from perf.processes import Server, StartError, free_port
 from perf.workloads import SEEDED_PEOPLE, Site
 
@@ -32,14 +33,18 @@ class Servers:
         return {"bare": self.bare, "ours": self.ours, "site": self.site.server, "view": self.view}[name]
 
 
-def start_servers(folder: Path, *, hash_threads: int, stack: ExitStack) -> Servers:
-    """Prepare the database in ``folder`` and start both servers; ``stack`` ends them.
+def start_servers(
+    folder: Path, *, hash_threads: int, stack: ExitStack, storage: Literal["sqlite", "postgres"] = "sqlite"
+) -> Servers:
+    """Prepare the database in ``folder`` and start the servers; ``stack`` ends them.
 
     Raises:
         StartError: a preparing command or a server failed; the message has its output.
     """
     port = free_port()
     environment = _environment(folder, port=port, hash_threads=hash_threads)
+    if storage == "postgres":
+        environment |= _private_servers(folder, stack)
     for arguments in (
         ["manage.py", "migrate", "--verbosity", "0"],
         ["manage.py", "create_signing_key"],
@@ -57,6 +62,16 @@ def _serve_bare(log: Path, environment: dict[str, str], stack: ExitStack, *optio
     port = free_port()
     command = [sys.executable, "-m", "perf.bare_asgi", "--port", str(port), *options]
     return stack.enter_context(Server(command, folder=ROOT, port=port, environment=environment, log=log))
+
+
+def _private_servers(folder: Path, stack: ExitStack) -> dict[str, str]:
+    """Start a Postgres that keeps what it commits, and a Redis; return the settings that name them."""
+    try:
+        postgres = stack.enter_context(PrivatePostgres(folder / "postgres", free_port(), "-c", "fsync=on"))
+        redis = stack.enter_context(PrivateRedis(folder / "redis", free_port()))
+    except BinaryMissing as missing:
+        raise StartError(str(missing)) from missing
+    return {"DATABASE_URL": postgres.url, "REDIS_URL": redis.url}
 
 
 def _serve(log: Path, port: int, environment: dict[str, str], stack: ExitStack) -> Server:
