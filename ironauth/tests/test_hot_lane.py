@@ -281,6 +281,24 @@ async def test_memory_is_bounded(pair: dict[str, Any], monkeypatch: pytest.Monke
     assert bytes([63]) in lane._known
 
 
+async def test_fields_are_shared_between_tokens(
+    api: httpx.AsyncClient, pair: dict[str, Any], member: dict[str, Any]
+) -> None:
+    """What every answer has is one object for all of them; what names a person is nobody else's."""
+    signin = {"email": member["email"], "password": member["password"]}
+    other = (await api.post("/api/v1/access/signin", json=signin)).json()
+    for one in (pair, other):
+        await warm(by_bearer(one["access_token"]))
+    key = ("GET", VERIFY, "http")
+    answers = [known.answers[key] for known in _lane()._known.values() if key in known.answers]
+    first, second = ([*answer.before, *answer.after] for answer in answers[-2:])
+    shared = [name for (name, _), mine, its in zip(first, first, second, strict=True) if mine is its]
+    assert b"Cache-Control" in shared
+    assert b"X-Frame-Options" in shared
+    assert not any(name.startswith(b"X-Auth-") for name in shared)
+    assert len(hot_lane._shared) <= hot_lane.MAX_SHARED
+
+
 async def test_no_token_is_kept(pair: dict[str, Any]) -> None:
     """What is remembered opens nothing: a digest, the answers, and no credential."""
     lane = _lane()
