@@ -14,6 +14,7 @@ import tempfile
 from collections import Counter
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from html import escape
 from pathlib import Path
 
 from ironauth.infrastructure.configuration import default_hash_threads
@@ -27,6 +28,7 @@ RATE_HZ = 500  # samples a second: 5,000 in ten seconds, while the server loses 
 MAX_SECONDS = 60
 SHOWN = 25  # lines of the table
 LINE_NUMBER = re.compile(r":\d+\)$")
+TITLE = re.compile(r'(<text id="title"[^>]*>)[^<]*(</text>)')
 FOLDER = ROOT / "perf" / "results" / "profiles"
 
 
@@ -71,6 +73,7 @@ def _record(name: str, seconds: int) -> int:
             if recorder.wait(timeout=60):
                 raise StartError("py-spy could not record: it needs the right to trace this user's processes (ptrace)")
         table = _table(raw.read_text(encoding="utf-8"))
+    _name(target.with_suffix(".svg"), workload.title)
     rate = f"{result.rate:,.0f} requests/s while recorded"
     target.with_suffix(".md").write_text(f"# {workload.title}\n\n{rate}.\n\n{table}", encoding="utf-8")
     sys.stdout.write(
@@ -84,6 +87,12 @@ def _spy(pid: int, seconds: int, output: Path, kind: str) -> subprocess.Popen[by
     command = [str(Path(sys.executable).with_name("py-spy")), "record", "--gil", "--format", kind]
     command += ["--output", str(output), "--pid", str(pid), "--duration", str(seconds), "--rate", str(RATE_HZ)]
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def _name(picture: Path, title: str) -> None:
+    """Put the workload's name where py-spy writes its command line, with the paths of this machine."""
+    text = TITLE.sub(rf"\g<1>{escape(title.replace('`', ''))}\g<2>", picture.read_text(encoding="utf-8"), count=1)
+    picture.write_text(text, encoding="utf-8")
 
 
 def _table(stacks: str) -> str:
