@@ -2,6 +2,7 @@
 """Run Django's and IronAuth's management commands."""
 
 import os
+import signal
 import sys
 
 INTERRUPTED = 130  # what a shell reports for a command ended by SIGINT
@@ -25,6 +26,10 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["serve"]:
+        # Until the server listens for signals: a KeyboardInterrupt raised inside a callback of the import system is
+        # printed and lost, and the server would start in spite of it.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         main()
     except KeyboardInterrupt:
