@@ -1,0 +1,125 @@
+"""Run experiments: ``python -m perf.lab scale tokens``; ``--list`` tells what there is.
+
+Each has a hypothesis written before it was measured, and leaves ``perf/results/<date>-<name>.{json,md}`` and its plots.
+Exit status: 0 measured; 1 an answer was wrong or missing; 2 something did not start; 130 interrupted.
+"""
+
+import argparse
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Protocol, cast
+
+from perf.findings import Finding, Record, markdown, now, save, update_section
+from perf.machine import describe
+from perf.processes import StartError
+from perf.site_setup import ROOT
+
+RESULTS = ROOT / "perf" / "results"
+INTERRUPTED = 130  # what a shell reports for a command ended by SIGINT
+# In the order the README tells them; each is a module of perf.experiments.
+EXPERIMENTS = {
+    "latency": "p50 of every endpoint that needs no hash, at one connection",
+    "access_log": "logging off, errors only, everything",
+    "cores": "one and two cores, one and two workers",
+    "flood": "/me at a fixed rate while sign-ins saturate the hash pool, niced threads and not",
+    "event_loop": "Argon2id on the event loop and in the pool",
+    "serialization": "fifty objects by DRF, by msgspec, and by both",
+    "tokens": "RSA-2048 and Ed25519, full verification and cache hit",
+    "servers": "Uvicorn and Granian, direct and behind nginx with TLS",
+    "sqlite_modes": "rollback journal, WAL, WAL with writer and reader pools",
+    "planner": "random_page_cost on 500,000 rows",
+    "scale": "1,000 to 1,000,000 users and sessions",
+}
+
+
+@dataclass(frozen=True)
+class Lab:
+    """What an experiment works with: a folder of its own, and ``stack``, which ends what it starts."""
+
+    name: str
+    folder: Path
+    stack: ExitStack
+    quick: bool
+    say: Callable[[str], None]
+
+    @property
+    def rounds(self) -> int:
+        """How often everything is measured, interleaved."""
+        return 1 if self.quick else 3
+
+    def plot(self, suffix: str = "") -> Path:
+        """Return where a plot goes (SVG); a quick run's is not committed. ``Finding.plots`` names it by ``.name``."""
+        folder = RESULTS / "raw" / "plots" if self.quick else RESULTS / "plots"
+        return folder / f"{self.name.replace('_', '-')}{'-' if suffix else ''}{suffix}.svg"
+
+
+class Experiment(Protocol):
+    """A module of ``perf.experiments``."""
+
+    HYPOTHESIS: str
+
+    def measure(self, lab: Lab) -> Finding:
+        """Measure, and say what was found."""
+
+
+def main() -> int:
+    """Run what the command line names."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))  # one way out, which ends the servers
+    parser = argparse.ArgumentParser(prog="python -m perf.lab", description=__doc__.split("\n", 1)[0])
+    parser.add_argument("names", nargs="*", metavar="experiment", help="see --list")
+    parser.add_argument("--list", action="store_true", help="say what there is")
+    parser.add_argument("--quick", action="store_true", help="one short round; the result goes to perf/results/raw/")
+    parser.add_argument("--update-readme", action="store_true", help="put the results into perf/README.md")
+    given = parser.parse_args()
+    if given.list or not given.names:
+        sys.stdout.writelines(f"{name:14} {what}\n" for name, what in EXPERIMENTS.items())
+        return 0
+    if unknown := sorted(set(given.names) - set(EXPERIMENTS)):
+        parser.error(f"unknown experiment {', '.join(unknown)}: choose from {', '.join(EXPERIMENTS)}")
+    try:
+        return max([_run(name, quick=given.quick, update_readme=given.update_readme) for name in given.names])
+    except StartError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    except KeyboardInterrupt:
+        sys.stderr.write("Interrupted: what was started has been ended, the experiment under way was not saved.\n")
+        return INTERRUPTED
+
+
+def _run(name: str, *, quick: bool, update_readme: bool) -> int:
+    """Run one experiment, keep its record, and say what it found."""
+    experiment = cast("Experiment", import_module(f"perf.experiments.{name}"))
+    machine, started_at, began = describe(ROOT), now(), time.monotonic()
+    cores = os.sched_getaffinity(0)
+    _say(f"{name}: {EXPERIMENTS[name]}")
+    try:
+        with ExitStack() as stack:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=f"ironauth-{name}-")))
+            finding = experiment.measure(Lab(name, folder, stack, quick, _say))
+    finally:
+        os.sched_setaffinity(0, cores)  # experiments pin themselves
+    record = Record(name, experiment.HYPOTHESIS, started_at, time.monotonic() - began, quick, machine, finding)
+    sys.stdout.write(f"\n{markdown(record, plots='results/plots')}\n")
+    for path in save(record, RESULTS):
+        _say(f"written: {path.relative_to(ROOT)}")
+    if update_readme and not quick:
+        update_section(ROOT / "perf" / "README.md", name, markdown(record, plots="results/plots"))
+    return 1 if finding.failed else 0
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{time.strftime('%H:%M:%S')} {line}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
