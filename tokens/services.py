@@ -52,7 +52,7 @@ async def refresh(*, token: str) -> TokenPair:
     if parsed is None:
         raise InvalidRefreshToken
     key = await key_store().signing()
-    rotation = await database().write(sessions.rotate, parsed=parsed)
+    rotation = await database().write_once(sessions.rotate, parsed=parsed)
     event = log.warning if rotation.outcome is Outcome.REUSE else log.info
     event("refresh", outcome=rotation.outcome.value, session_id=str(parsed.session_id))
     if rotation.grant is None:

@@ -11,10 +11,12 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.conf import settings
+from django.db import transaction
 
 from accounts.outputs import Account, Authenticated
 from accounts.services import account_snapshot
 from ironauth.infrastructure import clock
+from ironauth.infrastructure.database import about_to_commit
 from ironauth.infrastructure.invalidation import invalidate, sid_tag
 from ironauth.infrastructure.logs import get_logger
 from tokens import refresh_token, stored_session
@@ -114,6 +116,7 @@ def open_authenticated(*, who: Authenticated, client: ClientInfo) -> Grant | Non
 def rotate(*, parsed: ParsedRefreshToken, client_id: str = FIRST_PARTY_CLIENT) -> Rotation:
     """Exchange a refresh token: advance the session by one generation, or say why not.
 
+    Needs no transaction: the update names the generation that was read, so it takes effect once or not at all.
     2 queries (session with user and roles, update); one more when another refresh of the same token won the race.
     """
     session = stored_session.find(parsed.session_id)
@@ -132,12 +135,14 @@ def _rotate(session: StoredSession | None, parsed: ParsedRefreshToken, client_id
     if not session.account.user.is_active or session.account.session_epoch != session.epoch:
         return Rotation(Outcome.INACTIVE)
     now = clock.now()
+    about_to_commit()  # by the one statement below, or by the revocation
     if parsed.generation == session.generation:
         advanced = stored_session.advance(session, now=now, idle_end=_idle_end(now, session.absolute_expires_at))
         return None if advanced is None else Rotation(Outcome.ROTATED, _grant(advanced))
     if _in_grace(session, parsed, now):
         return Rotation(Outcome.GRACE, _grant(session))
-    end_session(session_id=session.id, reason=Session.RevokeReason.REUSE)
+    with transaction.atomic():
+        end_session(session_id=session.id, reason=Session.RevokeReason.REUSE)
     return Rotation(Outcome.REUSE)
 
 

@@ -53,15 +53,25 @@ class DatabasePool:
         """
         return await self._run(self._writers, lambda: fn(*args, **kwargs), write=True)
 
+    async def write_once[**P, T](self, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run ``fn`` where it may write, in autocommit mode: for a unit whose one writing statement decides everything.
+
+        It needs half the round trips of ``write`` (PostgreSQL: 2 for 4). ``fn`` calls ``about_to_commit()`` right
+        before that statement, or before the transaction it opens; from then on a broken connection is Unavailable,
+        as in a COMMIT. Before, ``fn`` may run twice. Raises Unavailable as ``read`` does.
+        """
+        return await self._run(self._writers, lambda: fn(*args, **kwargs), write=True, atomic=False)
+
     def close(self) -> None:
         """Close every thread's connection and end the threads; a later unit starts new ones. Blocks, for tests too."""
         self._readers.close()
         self._writers.close()
 
-    async def _run[T](self, pool: Pool, unit: Callable[[], T], *, write: bool) -> T:
+    async def _run[T](self, pool: Pool, unit: Callable[[], T], *, write: bool, atomic: bool | None = None) -> T:
         deadline = time.monotonic() + self._timeout_s
+        attempt = _Attempt(unit, atomic=write if atomic is None else atomic, reader=self._sqlite and not write)
         return await pool.run(
-            lambda: self._perform(unit, write=write, deadline=deadline),
+            lambda: self._perform(attempt, deadline=deadline),
             limit_s=self._timeout_s,
             late=self._too_late,
             leave_running=True,
@@ -71,24 +81,22 @@ class DatabasePool:
         get_logger().warning("database_timeout", timeout_s=self._timeout_s, queued=self._readers.queued)
         return Unavailable(retry_after_s=RETRY_AFTER_S)
 
-    def _perform[T](self, unit: Callable[[], T], *, write: bool, deadline: float) -> T:
-        """Run ``unit`` on this thread; once more when that is safe and there is time."""
-        reader = self._sqlite and not write
+    def _perform[T](self, attempt: "_Attempt[T]", *, deadline: float) -> T:
+        """Run a unit on this thread; once more when that is safe and there is time."""
         # A health check is a query for each unit; `again` below does without.
         connections[DEFAULT_DB_ALIAS].health_check_enabled = False  # type: ignore[attr-defined]  # Django's wrapper has it
-        attempt = _Attempt(unit, write=write, reader=reader)
         try:
             try:
                 return attempt.run()
             except Error as error:
-                fault = classify(error, reader=reader)
+                fault = classify(error, reader=attempt.reader)
                 again = fault is Fault.CONFLICT or (fault is Fault.BROKEN and not attempt.committing)
                 if not again or time.monotonic() >= deadline:
                     raise
             _drop_connection()
             return attempt.run()
         except Error as error:
-            fault = classify(error, reader=reader)
+            fault = classify(error, reader=attempt.reader)
             if fault is Fault.OTHER:
                 raise
             _drop_connection()
@@ -103,24 +111,38 @@ class DatabasePool:
 class _Attempt[T]:
     """One unit of work, and whether its last run has come as far as COMMIT."""
 
-    def __init__(self, unit: Callable[[], T], *, write: bool, reader: bool) -> None:
+    def __init__(self, unit: Callable[[], T], *, atomic: bool, reader: bool) -> None:
         self._unit = unit
-        self._write = write
-        self._reader = reader
+        self._atomic = atomic
+        self.reader = reader
         self.committing = False
 
     def run(self) -> T:
         self.committing = False
         if settings.DEBUG:
             reset_queries()  # Django keeps every query in memory; no request signal clears it on this thread
-        if not self._write:
-            if self._reader:
+        if not self._atomic:
+            if self.reader:
                 _open_reader()
-            return self._unit()
+            _here.attempt = self
+            try:
+                return self._unit()
+            finally:
+                del _here.attempt  # an idle thread must not keep a unit's arguments alive
         with transaction.atomic():
             result = self._unit()
             self.committing = True
         return result
+
+
+_here = threading.local()
+
+
+def about_to_commit() -> None:
+    """Say, in a unit run by ``write_once``, that what comes now may take effect, and must not be repeated."""
+    attempt: _Attempt[object] | None = getattr(_here, "attempt", None)
+    if attempt is not None:
+        attempt.committing = True
 
 
 def answers() -> bool:

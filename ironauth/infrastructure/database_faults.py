@@ -31,6 +31,7 @@ _STATES = {
     "57P03": Fault.BROKEN,  # cannot_connect_now: starting up or shutting down
     "57P05": Fault.BROKEN,  # idle_session_timeout
     "25P03": Fault.BROKEN,  # idle_in_transaction_session_timeout
+    "26000": Fault.BROKEN,  # invalid_sql_statement_name: what this connection had prepared is gone
     "25006": Fault.BROKEN,  # read_only_sql_transaction: the old primary after a failover
     "40001": Fault.CONFLICT,  # serialization_failure
     "40P01": Fault.CONFLICT,  # deadlock_detected
@@ -67,6 +68,8 @@ def classify(error: Exception, *, reader: bool) -> Fault:
     if state is None:
         # libpq's own errors carry none: refused, timed out, closed by the server.
         return Fault.BROKEN if cause is not None and type(cause).__module__.startswith("psycopg") else Fault.OTHER
+    if state == "0A000" and "cached plan" in str(cause):  # a migration changed what a prepared statement returns
+        return Fault.CONFLICT
     return _STATES.get(state) or _CLASSES.get(state[:2], Fault.OTHER)
 
 

@@ -2,7 +2,7 @@
 
 Building and compiling a queryset costs 0.2-0.4 ms of CPU, ten times what SQLite takes to answer it; these queries are
 the same every time but for their parameters. `Given` marks a parameter. A changed model changes them too, because
-they are made from it when the process first runs them.
+they are made from it when the process first runs them. PostgreSQL plans them once for each connection.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,6 +13,8 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Expression, Field, QuerySet
 from django.db.models.sql import UpdateQuery
 from django.db.models.sql.compiler import SQLCompiler
+
+from ironauth.infrastructure import prepared_statements
 
 type Converter = tuple[int, Sequence[Callable[[Any, Any, BaseDatabaseWrapper], Any]], Any]
 
@@ -87,7 +89,7 @@ class FixedSelect(_Fixed):
         """Run the query on this thread's connection and return every row. One query."""
         connection = connections[DEFAULT_DB_ALIAS]
         compiled = self._prepared(connection)
-        with connection.cursor() as cursor:
+        with prepared_statements.cursor(connection) as cursor:
             cursor.execute(compiled.sql, compiled.parameters(given, connection))
             return [compiled.converted(row, connection) for row in cursor.fetchall()]
 
@@ -107,7 +109,7 @@ class FixedUpdate(_Fixed):
         """Run the update on this thread's connection and return how many rows it changed. One query."""
         connection = connections[DEFAULT_DB_ALIAS]
         compiled = self._prepared(connection)
-        with connection.cursor() as cursor:
+        with prepared_statements.cursor(connection) as cursor:
             cursor.execute(compiled.sql, compiled.parameters(given, connection))
             return int(cursor.rowcount)
 

@@ -17,7 +17,7 @@ from django.db.backends.signals import connection_created
 from pytest_django import Settings
 
 from ironauth import settings_test
-from ironauth.infrastructure.database import DatabasePool, database
+from ironauth.infrastructure.database import DatabasePool, about_to_commit, database
 from ironauth.infrastructure.errors import Unavailable
 from ironauth.infrastructure.models import Invalidation
 
@@ -405,3 +405,62 @@ def test_the_shared_pool_follows_the_settings(settings: Settings) -> None:
     settings.IRONAUTH_DATABASE_THREADS = 3
     assert database() is not first
     assert isinstance(database(), DatabasePool)
+
+
+async def test_a_unit_that_writes_once_has_no_transaction_around_it() -> None:
+    """What its statement wrote stays, although the unit raised afterwards; ``write`` undoes it."""
+
+    def unit() -> None:
+        about_to_commit()
+        add()
+        assert not connection.in_atomic_block
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        await database().write_once(unit)
+    assert await database().read(Invalidation.objects.count) == 1
+
+    def whole() -> None:
+        add()
+        assert connection.in_atomic_block
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        await database().write(whole)
+    assert await database().read(Invalidation.objects.count) == 1
+
+
+@only_postgres
+@pytest.mark.parametrize("announced", [False, True])
+async def test_a_unit_that_writes_once_is_repeated_only_before_it_may_have_committed(announced: bool) -> None:
+    """A connection that breaks before the unit announced its write costs nothing; after it, the outcome is unknown."""
+    runs: list[int] = []
+
+    def unit() -> None:
+        runs.append(1)
+        if announced:
+            about_to_commit()
+        if len(runs) == 1:
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+        add()
+
+    if announced:
+        with pytest.raises(Unavailable):
+            await database().write_once(unit)
+    else:
+        await database().write_once(unit)
+    assert len(runs) == (1 if announced else 2)
+    assert await database().read(Invalidation.objects.count) == (0 if announced else 1)
+    await database().write_once(add)
+
+
+async def test_announcing_a_write_elsewhere_means_nothing() -> None:
+    """The same unit of work may run in a transaction, by itself, or in a test."""
+    about_to_commit()
+
+    def unit() -> int:
+        about_to_commit()
+        return add()
+
+    assert await database().write(unit) >= 1
