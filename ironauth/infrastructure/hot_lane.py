@@ -82,7 +82,7 @@ class HotLane:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer from memory, or let the application answer and remember it."""
-        found = self._credential(scope) if scope["path"] in self._paths else None
+        found = self._credential(scope) if settings.IRONAUTH_HOT_LANE and scope["path"] in self._paths else None
         if found is None:
             await self.application(scope, receive, send)
             return
@@ -204,13 +204,12 @@ def _share(field: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
 
 
 def _is_quiet() -> bool:
-    """Return whether the lane is on, and nobody is waiting in the API lane to see every request.
+    """Return whether nobody is waiting in the API lane to see every request.
 
     That is: a middleware besides the one whose work is done here, or a receiver of Django's request signals.
     """
     return (
-        settings.IRONAUTH_HOT_LANE
-        and len(settings.API_MIDDLEWARE) == 1
+        len(settings.API_MIDDLEWARE) == 1
         and custom_receivers(request_started, HotLane) is None
         and custom_receivers(request_finished, HotLane) is None
     )
