@@ -34,7 +34,7 @@ class UserQuerySet(models.QuerySet["User"]):
             changes.setdefault("session_epoch", F("session_epoch") + 1)
         changes.setdefault("updated_at", clock.now())
         self._for_write = True
-        with transaction.atomic(using=self.db):
+        with transaction.atomic(using=self.db, savepoint=False):
             ids = list(self.order_by().values_list("pk", flat=True))
             if not ids:
                 return 0

@@ -113,7 +113,7 @@ class User(AbstractBaseUser, PermissionsMixin):
     def save(self, **kwargs: Any) -> None:
         """Write the row; see the class for what is kept true. One more query when a guarded field may change."""
         using = kwargs["using"] = kwargs.get("using") or router.db_for_write(type(self), instance=self)
-        with transaction.atomic(using=using):
+        with transaction.atomic(using=using, savepoint=False):  # no more than Django's own save() promises
             if kwargs.get("update_fields") is not None:
                 kwargs["update_fields"] = guarded.prepare(self, using, frozenset(kwargs["update_fields"]))
             else:

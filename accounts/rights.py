@@ -13,6 +13,7 @@ from django.contrib.auth.models import Group, Permission
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 
+from accounts import stored_user
 from accounts.models import User
 from ironauth.infrastructure.errors import NotAuthenticated, PermissionDenied
 
@@ -77,8 +78,8 @@ def rights_of(user_id: uuid.UUID) -> Rights:
 
     Raises ``NotAuthenticated`` when the account is gone or inactive.
     """
-    user = User.objects.filter(pk=user_id, is_active=True).first()
-    if user is None:
+    user = stored_user.find(user_id)
+    if user is None or not user.is_active:
         raise NotAuthenticated
     return rights_of_user(user)
 

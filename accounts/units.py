@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from django.db import models
 
+from accounts import stored_user
 from accounts.errors import LastSuperuser, PasswordChanged
 from accounts.models import User
 from accounts.outputs import ACCOUNT_COLUMNS, Account, UserOut, account, account_of, user_out
@@ -67,11 +68,6 @@ def account_snapshot(user_id: uuid.UUID) -> Account | None:
     return account_of(rows) if rows else None
 
 
-def role_names(user: User) -> tuple[str, ...]:
-    """Return the names of a user's roles. One query."""
-    return tuple(user.groups.order_by().values_list("name", flat=True))
-
-
 def create(*, email: str, encoded: str, name: str) -> UserOut:
     """Create a person without roles. One query. Raises ``IntegrityError`` when the address is taken."""
     return user_out(User.objects.create_hashed(email=email, encoded=encoded, name=name), ())
@@ -82,7 +78,7 @@ def rename(*, user_id: uuid.UUID, name: str) -> UserOut:
     user = locked(user_id)
     user.name = name
     user.save(update_fields=["name"])
-    return user_out(user, role_names(user))
+    return user_out(user, stored_user.role_names(user_id))
 
 
 def set_password(*, user_id: uuid.UUID, old: str, new: str) -> Account:
@@ -95,7 +91,7 @@ def set_password(*, user_id: uuid.UUID, old: str, new: str) -> Account:
         raise PasswordChanged
     user.password = new
     user.save(update_fields=["password"])
-    return account(user, role_names(user))
+    return account(user, stored_user.role_names(user_id))
 
 
 def upgrade_hash(*, user_id: uuid.UUID, old: str, new: str) -> bool:
@@ -124,8 +120,8 @@ def end_all_sessions(*, user_id: uuid.UUID) -> None:
 
 def locked(user_id: uuid.UUID) -> User:
     """Return an active user's row, locked until the transaction ends. Raises ``NotAuthenticated`` without one."""
-    user = User.objects.select_for_update().filter(pk=user_id, is_active=True).first()
-    if user is None:
+    user = stored_user.lock(user_id)
+    if user is None or not user.is_active:
         raise NotAuthenticated(_GONE)
     return user
 

@@ -210,10 +210,7 @@ def end_session(*, session_id: UUID, reason: Session.RevokeReason, user_id: UUID
 
     2 queries.
     """
-    sessions = Session.objects.filter(pk=session_id)
-    if user_id is not None:
-        sessions = sessions.filter(user_id=user_id)
-    ended = sessions.revoke(reason, clock.now()) > 0
+    ended = stored_session.end(session_id, user_id=user_id, reason=reason, now=clock.now())
     if ended:
         invalidate(sid_tag(session_id))
     return ended

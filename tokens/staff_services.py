@@ -2,6 +2,7 @@
 
 from uuid import UUID
 
+from accounts import stored_user
 from accounts.models import User
 from accounts.rights import rights_of
 from ironauth.infrastructure.database import database
@@ -44,7 +45,7 @@ def _end_all(*, caller_id: UUID, user_id: UUID) -> None:
     """Unit of work: raise the user's session epoch, which ends every session with one row."""
     rights = rights_of(caller_id)
     rights.require("accounts.change_user")
-    user = User.objects.select_for_update().filter(pk=user_id).first()
+    user = stored_user.lock(user_id)
     if user is None:
         raise NotFound("There is no such user.")
     rights.require_above(user)

@@ -58,6 +58,16 @@ _ADVANCE: Final = FixedUpdate(
     rotated_at=_NOW,
     idle_expires_at=Given("idle_end", models.DateTimeField()),
 )
+_END: Final = FixedUpdate(
+    lambda: Session.objects.filter(pk=_ID, revoked_at=None),
+    revoked_at=_NOW,
+    revoke_reason=Given("reason", models.CharField()),
+)
+_END_OWN: Final = FixedUpdate(
+    lambda: Session.objects.filter(pk=_ID, revoked_at=None, user=Given("user_id", models.UUIDField())),
+    revoked_at=_NOW,
+    revoke_reason=Given("reason", models.CharField()),
+)
 
 
 def find(session_id: UUID) -> StoredSession | None:
@@ -84,3 +94,10 @@ def advance(session: StoredSession, *, now: datetime, idle_end: datetime) -> Sto
     if not _ADVANCE.run(id=session.id, generation=session.generation, now=now, idle_end=idle_end):
         return None
     return session._replace(generation=session.generation + 1, idle_expires_at=idle_end)
+
+
+def end(session_id: UUID, *, user_id: UUID | None, reason: Session.RevokeReason, now: datetime) -> bool:
+    """Mark a session as ended, of ``user_id`` if given, unless it was before; return whether it was marked. 1 query."""
+    if user_id is None:
+        return _END.run(id=session_id, reason=reason.value, now=now) > 0
+    return _END_OWN.run(id=session_id, user_id=user_id, reason=reason.value, now=now) > 0

@@ -458,7 +458,7 @@ def test_lists_have_frozen_query_counts(
     with django_assert_num_queries(2):
         page = staff_units.users_page(filters)
     assert all(isinstance(row, UserOut) and len(row.roles) == 6 for row in page.rows)
-    with django_assert_num_queries(2):
+    with django_assert_num_queries(1):
         assert len(staff_units.roles()) == 6
     with django_assert_num_queries(1):
         staff_units.user_by_id(users[0].pk)

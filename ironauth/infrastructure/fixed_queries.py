@@ -6,12 +6,12 @@ they are made from it when the process first runs them. PostgreSQL plans them on
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import Expression, Field, QuerySet
-from django.db.models.sql import UpdateQuery
+from django.db.models import Expression, Field, Model, QuerySet
+from django.db.models.sql import InsertQuery, UpdateQuery
 from django.db.models.sql.compiler import SQLCompiler
 
 from ironauth.infrastructure import prepared_statements
@@ -35,13 +35,14 @@ class _Compiled:
     """The SQL, and what becomes of parameters and columns."""
 
     def __init__(self, compiler: SQLCompiler) -> None:
-        compiled: tuple[str, Sequence[Any]] = compiler.as_sql()
-        self.sql, parameters = compiled
+        compiled: Any = compiler.as_sql()
+        self.sql, parameters = compiled[0] if isinstance(compiled, list) else compiled  # an insert has a list of one
         self._parameters = [
             (parameter.name, parameter.output_field) if isinstance(parameter, Given) else (None, parameter)
             for parameter in parameters
         ]
-        columns = [selected[0] for selected in compiler.select] if isinstance(compiler.select, list) else []
+        selected = getattr(compiler, "select", None)
+        columns = [column[0] for column in selected] if isinstance(selected, list) else []
         self._converters: list[Converter] = [
             (position, functions, expression)
             for position, (functions, expression) in compiler.get_converters(columns).items()
@@ -68,7 +69,7 @@ class _Compiled:
 class _Fixed:
     """What both kinds share: the query, compiled when it is first run on a kind of database."""
 
-    def __init__(self, build: "Callable[[], QuerySet[Any, Any]]") -> None:
+    def __init__(self, build: "Callable[[], Any]") -> None:
         self._build = build
         self._compiled: dict[str, _Compiled] = {}
 
@@ -119,3 +120,27 @@ class FixedUpdate(_Fixed):
         query.clear_select_clause()
         compiler: SQLCompiler = query.get_compiler(connection=connection)
         return compiler
+
+
+class FixedInsert(_Fixed):
+    """An insert of one row whose SQL does not change; ``build`` returns the object, with `Given` for every value."""
+
+    def __init__(self, build: Callable[[], Model]) -> None:
+        super().__init__(build)
+
+    def run(self, **given: Any) -> Any:
+        """Insert the row on this thread's connection and return the primary key the database gave it. One query."""
+        connection = connections[DEFAULT_DB_ALIAS]
+        compiled = self._prepared(connection)
+        with prepared_statements.cursor(connection) as cursor:
+            cursor.execute(compiled.sql, compiled.parameters(given, connection))
+            return cursor.fetchone()[0]
+
+    def _compiler(self, connection: BaseDatabaseWrapper) -> SQLCompiler:
+        row = self._build()
+        fields = row._meta.concrete_fields  # noqa: SLF001 - documented by Django
+        query: Any = InsertQuery(type(row))
+        query.insert_values([field for field in fields if not field.primary_key], [row])
+        compiler: Any = query.get_compiler(connection=connection)
+        compiler.returning_fields = [field for field in fields if field.primary_key]
+        return cast("SQLCompiler", compiler)

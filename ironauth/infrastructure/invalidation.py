@@ -15,12 +15,13 @@ from contextlib import suppress
 from functools import partial
 
 from django.conf import settings
-from django.db import transaction
+from django.db import models, transaction
 
-from ironauth.infrastructure import broadcast
+from ironauth.infrastructure import broadcast, clock
 from ironauth.infrastructure.cache import token_cache
 from ironauth.infrastructure.database import database
 from ironauth.infrastructure.errors import Unavailable
+from ironauth.infrastructure.fixed_queries import FixedInsert, Given
 from ironauth.infrastructure.history import History, read_page
 from ironauth.infrastructure.l1 import freshness
 from ironauth.infrastructure.logs import get_logger
@@ -34,6 +35,9 @@ POLL_S = 2.0
 REST_S = 0.2
 #: Readings per ``IRONAUTH_L1_MAX_STALE_S``, when that is short.
 POLLS_PER_STALE = 2.5
+_INSERT = FixedInsert(
+    lambda: Invalidation(tag=Given("tag", models.CharField()), created_at=Given("now", models.DateTimeField()))
+)
 
 
 def sid_tag(session_id: uuid.UUID | str) -> str:
@@ -60,8 +64,11 @@ def invalidate(*tags: str) -> None:
     wanted = list(dict.fromkeys(tags))
     if not wanted:
         return
-    rows = Invalidation.objects.bulk_create([Invalidation(tag=tag) for tag in wanted])
-    transaction.on_commit(partial(_committed, [(row.pk, row.tag) for row in rows]), robust=True)
+    if len(wanted) == 1:
+        ids = [(_INSERT.run(tag=wanted[0], now=clock.now()), wanted[0])]
+    else:
+        ids = [(row.pk, row.tag) for row in Invalidation.objects.bulk_create([Invalidation(tag=tag) for tag in wanted])]
+    transaction.on_commit(partial(_committed, ids), robust=True)
 
 
 def _committed(ids: list[tuple[int, str]]) -> None:

@@ -9,7 +9,8 @@ from django.db import connection, models
 from django.db.models import F
 from django.test.utils import CaptureQueriesContext
 
-from ironauth.infrastructure.fixed_queries import FixedSelect, FixedUpdate, Given
+from ironauth.infrastructure.fixed_queries import FixedInsert, FixedSelect, FixedUpdate, Given
+from ironauth.infrastructure.models import Invalidation
 from tokens.models import SigningKey
 
 pytestmark = [pytest.mark.django_db, pytest.mark.storage]
@@ -97,3 +98,17 @@ def test_an_update_changes_what_it_names(key: SigningKey) -> None:
     assert (key.retired_at, key.activated_at, key.state) == (later, MOMENT, "retiring")
     other.refresh_from_db()
     assert other.retired_at is None
+
+
+def test_an_insert_writes_what_the_orm_would_and_returns_the_key() -> None:
+    """Each call is a row of its own values, in one query, and the key is the one the row has."""
+    insert = FixedInsert(
+        lambda: Invalidation(tag=Given("tag", models.CharField()), created_at=Given("now", models.DateTimeField()))
+    )
+    insert.run(tag="first", now=MOMENT)
+    with CaptureQueriesContext(connection) as captured:
+        key = insert.run(tag="it's 100 %s", now=MOMENT + timedelta(seconds=1))
+    assert len(captured) == 1
+    row = Invalidation.objects.get(pk=key)
+    assert (row.tag, row.created_at) == ("it's 100 %s", MOMENT + timedelta(seconds=1))
+    assert Invalidation.objects.exclude(pk=key).get().tag == "first"

@@ -1,0 +1,43 @@
+"""What units of work ask of a user's row by its id: each one statement, compiled once."""
+
+import uuid
+from typing import Any, Final
+
+from django.db import DEFAULT_DB_ALIAS, models
+
+from accounts.models import User
+from ironauth.infrastructure.fixed_queries import FixedSelect, Given
+
+_ID: Final = Given("id", models.UUIDField())
+
+
+def _columns() -> list[str]:
+    return [field.attname for field in User._meta.concrete_fields]  # noqa: SLF001 - documented by Django
+
+
+def _whole_row() -> "models.QuerySet[User, Any]":
+    return User.objects.filter(pk=_ID).order_by().values_list(*_columns())
+
+
+_FIND: Final = FixedSelect(_whole_row)
+_LOCK: Final = FixedSelect(lambda: _whole_row().select_for_update())
+_ROLE_NAMES: Final = FixedSelect(lambda: User.objects.filter(pk=_ID).order_by().values_list("groups__name"))
+
+
+def find(user_id: uuid.UUID) -> User | None:
+    """Return the user, if there is one. One query."""
+    return _user(_FIND.rows(id=user_id))
+
+
+def lock(user_id: uuid.UUID) -> User | None:
+    """Return the user, if there is one, locked until the transaction ends. One query."""
+    return _user(_LOCK.rows(id=user_id))
+
+
+def role_names(user_id: uuid.UUID) -> tuple[str, ...]:
+    """Return the names of the user's roles. One query."""
+    return tuple(name for (name,) in _ROLE_NAMES.rows(id=user_id) if name is not None)
+
+
+def _user(rows: list[list[Any]]) -> User | None:
+    return User.from_db(DEFAULT_DB_ALIAS, _columns(), rows[0]) if rows else None
