@@ -65,12 +65,16 @@ class Rights(msgspec.Struct, frozen=True):
         more into it. Whoever wants such a role to be given by few adds a permission to it that only they hold.
         """
         for role in roles:
-            missing = permissions_of(role) - self.permissions
-            if missing and not self.is_superuser:
-                raise PermissionDenied(
-                    f"The role {role.name} grants rights you do not hold ({', '.join(sorted(missing))}): "
-                    "ask a superuser to give or take it."
-                )
+            self.require_grants(role.name, permissions_of(role))
+
+    def require_grants(self, role: str, permissions: Permissions) -> None:
+        """Do the same for one role by its name and what it grants."""
+        missing = permissions - self.permissions
+        if missing and not self.is_superuser:
+            raise PermissionDenied(
+                f"The role {role} grants rights you do not hold ({', '.join(sorted(missing))}): "
+                "ask a superuser to give or take it."
+            )
 
 
 def rights_of(user_id: uuid.UUID) -> Rights:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from django.contrib.auth.models import Group, Permission
+from django.db import models
 from django.db.models import Prefetch, QuerySet
 
 from accounts import paging, stored_user, units
@@ -13,10 +14,17 @@ from accounts.outputs import RoleOut, UserOut, user_out
 from accounts.rights import Rights, rights_of
 from ironauth.infrastructure import clock
 from ironauth.infrastructure.errors import FieldError, NotFound, PermissionDenied, ValidationFailed
-from ironauth.infrastructure.fixed_queries import FixedSelect
+from ironauth.infrastructure.fixed_queries import FixedSelect, Given
 
 _PLAIN: Final = ("email", "name", "is_active", "is_staff", "is_superuser")
 _NO_USER: Final = "There is no user with this id."
+_ROLE: Final = FixedSelect(
+    lambda: (
+        Group.objects.filter(name=Given("name", models.CharField()))
+        .order_by()
+        .values_list("pk", "permissions__content_type__app_label", "permissions__codename")
+    )
+)
 _ROLES: Final = FixedSelect(
     lambda: Group.objects.order_by("name").values_list(
         "name", "permissions__content_type__app_label", "permissions__codename"
@@ -107,14 +115,15 @@ def set_role(*, actor_id: uuid.UUID, user_id: uuid.UUID, role: str, member: bool
     """Give a role, or take it; doing so twice is no error. Raises ``NotFound``, ``PermissionDenied``."""
     rights = rights_of(actor_id)
     user = _target(rights, user_id, "accounts.change_user")
-    group = None if "\x00" in role else _with_permissions(Group.objects.filter(name=role)).first()
-    if group is None:
+    granted = [] if "\x00" in role else _ROLE.rows(name=role)
+    if not granted:
         raise NotFound("There is no such role: GET /api/v1/roles lists them.")
-    rights.require_grantable([group])
+    rights.require_grants(role, frozenset(f"{label}.{codename}" for _, label, codename in granted if codename))
+    group_id = granted[0][0]
     if member:
-        user.groups.add(group)
+        user.groups.add(group_id)
     else:
-        user.groups.remove(group)
+        user.groups.remove(group_id)
 
 
 def roles() -> list[RoleOut]:

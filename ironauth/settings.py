@@ -19,6 +19,7 @@ from ironauth.infrastructure.configuration import (
     key_ring,
     refuse_exposed_shortcuts,
     refuse_idle_beyond_absolute,
+    refuse_missing_laboratory,
     refuse_weak_argon2,
     required_secret,
     sqlite_options,
@@ -86,11 +87,14 @@ AUTH_PASSWORD_VALIDATORS = [{"NAME": "accounts.password_policy.PasswordPolicyVal
 
 # ---------------------------------------------------------------- lanes
 IRONAUTH_HOT_LANE = env.switch("IRONAUTH_HOT_LANE", default=True)
+IRONAUTH_PERF_ENDPOINTS = env.switch("IRONAUTH_PERF_ENDPOINTS", default=False)
+refuse_missing_laboratory(wanted=IRONAUTH_PERF_ENDPOINTS)
 
 # ---------------------------------------------------------------- pools
 IRONAUTH_HASH_THREADS = env.whole("IRONAUTH_HASH_THREADS", default=default_hash_threads())
 # Twice what twenty people at once need on two cores: shorter, and a busy minute of the machine turns them away.
 IRONAUTH_HASH_MAX_WAIT_S = env.number("IRONAUTH_HASH_MAX_WAIT_S", default=4.0)
+IRONAUTH_HASH_NICE = env.whole("IRONAUTH_HASH_NICE", default=19)
 IRONAUTH_DATABASE_THREADS = env.whole("IRONAUTH_DATABASE_THREADS", default=default_database_threads())
 # With the 0.25 s a request may wait for the key set, a database that froze is reported within 2 s.
 IRONAUTH_DATABASE_TIMEOUT_S = env.number("IRONAUTH_DATABASE_TIMEOUT_S", default=1.5)
@@ -144,6 +148,7 @@ CACHES: dict[str, dict[str, Any]] = {
 # Nothing here writes these tables by raw SQL; looking for it costs a regular expression for every statement.
 CACHALOT_INVALIDATE_RAW = False
 CACHALOT_CACHE = "cachalot"
+CACHALOT_QUERY_KEYGEN = "ironauth.infrastructure.cachalot_key.query_key"  # the admin lane's queries only
 CACHALOT_ONLY_CACHABLE_TABLES = ("auth_group", "auth_permission", "auth_group_permissions", "django_content_type")
 
 # ---------------------------------------------------------------- Django

@@ -62,6 +62,10 @@ class DatabasePool:
         """
         return await self._run(self._writers, lambda: fn(*args, **kwargs), write=True, atomic=False)
 
+    def is_own_thread(self) -> bool:
+        """Return whether the caller runs on one of the pool's threads."""
+        return self._readers.is_own_thread() or self._writers.is_own_thread()
+
     def close(self) -> None:
         """Close every thread's connection and end the threads; a later unit starts new ones. Blocks, for tests too."""
         self._readers.close()
@@ -203,6 +207,11 @@ def database() -> DatabasePool:
                 threads=settings.IRONAUTH_DATABASE_THREADS, timeout_s=settings.IRONAUTH_DATABASE_TIMEOUT_S
             )
     return pool
+
+
+def is_pool_thread() -> bool:
+    """Return whether the caller is a unit of work, on a thread of the process's pool."""
+    return _shared is not None and _shared.is_own_thread()
 
 
 def _forget(*, setting: str, **_: object) -> None:
