@@ -62,6 +62,16 @@ bench: ## measure requests per second and p99 beside a bare ASGI callable, as a 
 	$(INSTALL) dev
 	$(BIN)/python -m perf.bench $(ARGS)
 
+.PHONY: swarm
+swarm: ## send a Locust swarm to a server made for it: journeys, thresholds, HTML report (ARGS="--shape spike --processes 2")
+	$(INSTALL) dev
+	$(BIN)/python -m perf.swarm $(ARGS)
+
+.PHONY: swarm-ui
+swarm-ui: ## the same at Locust's page, http://127.0.0.1:8089 (ARGS="--web-port 9089 --users 100"); Ctrl-C ends it
+	$(INSTALL) dev
+	$(BIN)/python -m perf.swarm --ui $(ARGS)
+
 .PHONY: profile
 profile: ## record a flame graph of one workload under load (ENDPOINT=me; also ping, me-view, refresh, signin, …)
 	$(INSTALL) dev

@@ -1,0 +1,186 @@
+"""The server a swarm goes to: one of our own with a database for this run, or one that runs already."""
+
+import json
+import secrets
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from ironauth.infrastructure.configuration import default_hash_threads
+from perf import seed
+from perf.processes import Meter, Server, StartError, free_port, read_meter
+from perf.site_setup import ROOT, SET_UP_S, prepare_site, private_servers, serve, site_environment
+from perf.swarm.accounts import close_all, sign_up
+from perf.swarm.ledger import Ledger, still_open
+from perf.swarm.options import Options
+from perf.swarm.thresholds import Result, Verdict, none_left
+
+ERROR_LEVELS = (b'"level":"error"', b'"level":"critical"')
+
+
+class Site(Protocol):
+    """Where a swarm goes. ``address`` is the pattern of the people's addresses."""
+
+    address: str
+    password: str
+    prefix: str
+    revocation: bool
+    about: str
+
+    @property
+    def host(self) -> str:
+        """The server's origin."""
+
+    def begin(self) -> None:
+        """Look at the clock: the load begins."""
+
+    def inspect(self, result: Result | None) -> tuple[list[Verdict], list[str]]:
+        """Return what the site itself says about the run, and further notes; ``result`` is None without statistics."""
+
+
+@dataclass
+class OwnSite:
+    """A server with a temporary database, which vanishes with everything in it."""
+
+    server: Server
+    environment: dict[str, str]
+    about: str
+    revocation: bool
+    address: str = "person{serial}@bench.example"
+    password: str = seed.PASSWORD
+    prefix: str = field(default_factory=lambda: f"swarm-{secrets.token_hex(4)}")
+    _meter: Meter | None = None
+
+    @property
+    def host(self) -> str:
+        """The server's origin."""
+        return f"http://{self.server.host}"
+
+    def begin(self) -> None:
+        """See ``Site``."""
+        self._meter = read_meter(self.server.pid)
+
+    def inspect(self, result: Result | None) -> tuple[list[Verdict], list[str]]:
+        """See ``Site``: the server's log, its CPU time, and what is left in its database."""
+        notes = []
+        if self._meter is not None and result is not None:
+            now = read_meter(self.server.pid)
+            elapsed = now.at - self._meter.at
+            busy = (now.server - self._meter.server) / elapsed
+            others = (now.machine - self._meter.machine) / elapsed - busy
+            notes.append(f"cores busy, on average: server {busy:.2f}, load generator and everything else {others:.2f}")
+        log = self.server.log.read_bytes().splitlines()
+        answered = sum(b'"event":"request"' in line and b'"path":"/api/v1/access/' in line for line in log)
+        left = self._count_leftovers()
+        verdicts = [
+            none_left("errors in the server's log", sum(any(level in line for level in ERROR_LEVELS) for line in log)),
+            none_left("accounts left behind", left["accounts"]),
+            none_left("sessions left open", left["sessions"]),
+        ]
+        if result is not None:
+            missing = max(0, answered - result.requests)
+            verdicts.insert(1, none_left("answers in the server's log that the statistics lack", missing))
+            notes.append(f"the server's access log has {answered:,} answers, the statistics {result.requests:,}")
+        return verdicts, notes
+
+    def _count_leftovers(self) -> dict[str, int]:
+        done = subprocess.run(
+            [sys.executable, "-m", "perf.swarm.leftovers", self.prefix],
+            cwd=ROOT,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=SET_UP_S,
+            check=True,
+        )
+        counted: dict[str, int] = json.loads(done.stdout)
+        return counted
+
+
+@dataclass
+class GivenSite:
+    """A server that runs already: people are signed up through its API, and closed again by ``clean``."""
+
+    host: str
+    ledger: Path
+    address: str
+    password: str
+    prefix: str
+    revocation: bool = False  # how many workers it has, and whether they tell each other at once, is not known
+    about: str = "a server that was running already"
+
+    def begin(self) -> None:
+        """See ``Site``."""
+
+    def inspect(self, result: Result | None) -> tuple[list[Verdict], list[str]]:
+        """See ``Site``: close what is still open."""
+        made = len(still_open(self.ledger))
+        left = self.clean()
+        return [none_left("accounts left behind", len(left))], [f"{made - len(left):,} accounts closed after the run"]
+
+    def clean(self) -> list[str]:
+        """Close every account of the run that exists; return the addresses of those that could not be closed."""
+        return close_all(self.host, self.ledger, self.password)
+
+
+def open_site(options: Options, folder: Path, ledger: Path, stack: ExitStack, say: Callable[[str], None]) -> Site:
+    """Prepare a site with people; leaving ``stack`` ends, or cleans, what was started.
+
+    Raises:
+        StartError: it cannot be prepared.
+    """
+    if options.host is None:
+        return _own(options, folder, stack, say)
+    _require_answer(options.host)
+    prefix = f"swarm-{secrets.token_hex(4)}"
+    password = f"{secrets.token_hex(6)} teapots orbit {secrets.token_hex(6)}"
+    site = GivenSite(options.host, ledger, prefix + "-m{serial}@swarm.example", password, prefix)
+    stack.callback(_clean_late, site, say)
+    say(f"signing up {options.people} people at {options.host}")
+    emails = [site.address.format(serial=serial) for serial in range(options.people)]
+    sign_up(options.host, emails, password, Ledger(ledger, "people"))
+    return site
+
+
+def _own(options: Options, folder: Path, stack: ExitStack, say: Callable[[str], None]) -> OwnSite:
+    say(f"preparing a database with {options.people} people and a server ({options.storage})")
+    port = free_port()
+    environment = site_environment(folder, port=port, hash_threads=default_hash_threads())
+    if options.storage == "postgres":
+        environment |= private_servers(folder, stack)
+    environment |= options.settings
+    prepare_site(environment, people=options.people)
+    server = serve(folder / "ironauth.log", port, environment, stack, workers=options.workers)
+    workers = f"{options.workers} workers" if options.workers > 1 else "1 worker"
+    storage = {"sqlite": "SQLite, no Redis", "postgres": "Postgres with fsync and Redis"}[options.storage]
+    extra = "".join(f", {name}={value}" for name, value in options.settings.items())
+    return OwnSite(server, environment, f"own server, {workers}, {storage}{extra}", revocation=options.workers == 1)
+
+
+def _require_answer(host: str) -> None:
+    try:
+        with urllib.request.urlopen(f"{host}/ping", timeout=5) as answer:  # noqa: S310 - http on loopback, checked
+            if answer.status == 200:
+                return
+            status = answer.status
+    except urllib.error.HTTPError as error:
+        status = error.code
+    except (urllib.error.URLError, OSError) as error:
+        raise StartError(f"Nothing answers at {host} ({error}): start IronAuth there, or leave --host out") from error
+    raise StartError(f"{host}/ping is answered with {status}: is it an IronAuth, and known to it by that name?")
+
+
+def _clean_late(site: GivenSite, say: Callable[[str], None]) -> None:
+    """Close what an interrupted or failed run has left; nothing after a run that was inspected."""
+    count = len(still_open(site.ledger))
+    if not count:
+        return
+    say(f"closing {count} accounts")
+    if left := site.clean():
+        say(f"{len(left)} accounts could not be closed: addresses that begin with {site.prefix}-")

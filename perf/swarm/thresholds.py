@@ -1,0 +1,144 @@
+"""What a run must keep to: each limit judged on its own, as a line to read; they decide the exit status."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from perf.swarm.tally import Tally
+
+KINDS: Final = ("Member", "Browser", "ServiceClient", "Newcomer")
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """The limits of a run; times in ms, the share of late starts in percent."""
+
+    me_p95_ms: float
+    signin_p95_ms: float
+    min_requests: int
+    late_percent: float
+    allow_shed: bool
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """One kind of request; times in ms, None when nothing was answered."""
+
+    method: str
+    name: str
+    requests: int
+    failures: int
+    rate: float
+    p50_ms: float | None
+    p95_ms: float | None
+    p99_ms: float | None
+    max_ms: float | None
+
+
+class Trouble(msgspec.Struct, frozen=True):
+    """One reason for failures, and how often it was met."""
+
+    where: str
+    reason: str
+    count: int
+
+
+class Result(msgspec.Struct):
+    """What Locust measured; ``seconds`` from the first request to the last, ``lost`` processes did not last."""
+
+    shape: str
+    users: int
+    processes: int
+    seconds: float
+    entries: Sequence[Entry]
+    failures: Sequence[Trouble]
+    exceptions: Sequence[Trouble]
+    tally: Tally
+    lost: int = 0
+
+    @property
+    def requests(self) -> int:
+        """Every request there was, those of which an entry of their own tells included."""
+        return sum(entry.requests for entry in self.entries)
+
+    @property
+    def failed(self) -> int:
+        """Every request that was not answered as it must be."""
+        return sum(entry.failures for entry in self.entries)
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """One limit, and whether it was kept."""
+
+    what: str
+    wanted: str
+    measured: str
+    kept: bool
+
+    def __str__(self) -> str:
+        return f"{'pass' if self.kept else 'MISSED'}: {self.what}: {self.measured} (wanted: {self.wanted})"
+
+
+def judge(result: Result, limits: Limits, kinds: Sequence[str] = KINDS) -> list[Verdict]:
+    """Hold ``result`` against ``limits``; of each of ``kinds`` a journey must have been completed."""
+    tally = result.tally
+    shed = sum(tally.shed.values())
+    told = ", ".join(f"{kind} {tally.journeys.get(kind, 0):,}" for kind in kinds)
+    return [
+        _none("failed requests", result.failed),
+        _none("errors in journeys", sum(trouble.count for trouble in result.exceptions)),
+        _none("load generator processes lost", result.lost),
+        _none("requests shed (503 with Retry-After)", shed, allowed=limits.allow_shed),
+        _none("journeys given up after repeated 503", tally.gave_up, allowed=limits.allow_shed),
+        _at_most_ms("p95 of /me", worst_p95(result, "GET", "/me"), limits.me_p95_ms),
+        _at_most_ms("p95 of sign-in", worst_p95(result, "POST", "/signin"), limits.signin_p95_ms),
+        Verdict(
+            "requests",
+            f"at least {limits.min_requests:,}",
+            f"{result.requests:,}",
+            result.requests >= limits.min_requests,
+        ),
+        Verdict("journeys completed", "of each kind", told, all(tally.journeys.get(kind) for kind in kinds)),
+        Verdict(
+            "constant-rate requests that started over 0.1 s late",
+            f"at most {limits.late_percent:g}%",
+            f"{tally.late_percent:.2f}% of {tally.starts:,}, the worst by {tally.latest_ms:,.0f} ms",
+            tally.late_percent <= limits.late_percent,
+        ),
+    ]
+
+
+def worst_p95(result: Result, method: str, name: str) -> float | None:
+    """Return the greatest p95 of the entries ``name`` and ``name (…)``; None when none of them was answered."""
+    values = [
+        entry.p95_ms
+        for entry in result.entries
+        if entry.method == method
+        and (entry.name == name or entry.name.startswith(f"{name} ("))
+        and "[" not in entry.name  # answers of another kind: shed, expired, signed out
+        and entry.p95_ms is not None
+    ]
+    return max(values, default=None)
+
+
+def rounded(response_time_ms: float) -> float:
+    """Round a response time to two digits, so that a histogram of them stays small: 0.5234 is 0.52, 147 is 150.
+
+    Locust rounds the same above 100 ms, but to whole milliseconds below: a /me takes less than one.
+    """
+    return float(f"{response_time_ms:.2g}")
+
+
+def none_left(what: str, count: int) -> Verdict:
+    """Judge something there must be none of."""
+    return _none(what, count)
+
+
+def _none(what: str, count: int, *, allowed: bool = False) -> Verdict:
+    return Verdict(what, "any number" if allowed else "0", f"{count:,}", allowed or count == 0)
+
+
+def _at_most_ms(what: str, measured: float | None, limit: float) -> Verdict:
+    wanted = f"at most {limit:g} ms"
+    if measured is None:
+        return Verdict(what, wanted, "nothing was measured", kept=False)
+    return Verdict(what, wanted, f"{measured:g} ms", measured <= limit)
