@@ -126,9 +126,12 @@ def listen(bound: socket.socket) -> None:
         ) from error
 
 
-def configuration(*, workers: int) -> uvicorn.Config:
-    """Return Uvicorn's configuration; see the constants above for every number's reason."""
-    return _Configuration(
+def configuration(*, workers: int, slow_callback_ms: float | None = None) -> uvicorn.Config:
+    """Return Uvicorn's configuration; see the constants above for every number's reason.
+
+    ``slow_callback_ms``: report what keeps a worker's event loop longer, and its lag (``infrastructure.loop_debug``).
+    """
+    config = _Configuration(
         APPLICATION,
         interface="asgi3",
         loop="uvloop",
@@ -150,6 +153,8 @@ def configuration(*, workers: int) -> uvicorn.Config:
         timeout_graceful_shutdown=GRACEFUL_S,
         timeout_worker_healthcheck=WORKER_HEALTH_S,
     )
+    config.slow_callback_ms = slow_callback_ms
+    return config
 
 
 def request_limit() -> int:
@@ -166,13 +171,17 @@ def request_limit() -> int:
     return MAX_REQUESTS if soft == resource.RLIM_INFINITY else max(min(MAX_REQUESTS, soft - RESERVED_FILES), 1)
 
 
-def serve(*, bound: socket.socket, workers: int, on_ready: Callable[[], None]) -> None:
+def serve(
+    *, bound: socket.socket, workers: int, on_ready: Callable[[], None], slow_callback_ms: float | None = None
+) -> None:
     """Serve on ``bound`` until SIGTERM or SIGINT, let running requests finish (10 s), and return.
 
-    ``on_ready`` is called once, when every worker has completed its lifespan start-up.
+    ``on_ready`` is called once, when every worker has completed its lifespan start-up; for ``slow_callback_ms`` see
+    ``configuration``.
     Raises ``ServerError`` when the start-up failed; its cause has been logged.
     """
     listen(bound)
+    config = configuration(workers=workers, slow_callback_ms=slow_callback_ms)
     # Uvicorn raises the signal that stopped it again once it has drained: answered here, so that the exit is clean
     # (status 0, buffered logs written) instead of a death by signal. What comes before Uvicorn listens for signals is
     # noted and obeyed as soon as it does.
@@ -183,9 +192,9 @@ def serve(*, bound: socket.socket, workers: int, on_ready: Callable[[], None]) -
     }
     try:
         if workers == 1:
-            ReadyServer(configuration(workers=1), on_ready, noted).run([bound])
+            ReadyServer(config, on_ready, noted).run([bound])
         else:
-            supervisor = Supervisor(configuration(workers=workers), [bound], on_ready)
+            supervisor = Supervisor(config, [bound], on_ready)
             if noted:
                 supervisor.should_exit.set()
             supervisor.run()
@@ -204,10 +213,16 @@ def serve(*, bound: socket.socket, workers: int, on_ready: Callable[[], None]) -
 class _Configuration(uvicorn.Config):
     """Uvicorn's configuration that keeps its own small talk out of the log: warnings and errors only."""
 
+    slow_callback_ms: float | None = None
+
     def load(self) -> None:
         super().load()
         # Importing the application ran Django's logging configuration, which reset the level.
         self.configure_logging()
+        if self.slow_callback_ms is not None:
+            from ironauth.infrastructure import loop_debug  # noqa: PLC0415 - for --loop-debug alone: else it costs nothing
+
+            loop_debug.watch(self.slow_callback_ms)
 
 
 def _is_glibc() -> bool:

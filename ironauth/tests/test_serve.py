@@ -296,3 +296,45 @@ def test_hash_threads_are_divided(serve: Serve) -> None:
     running.ready()
     lines = [json.loads(line) for line in running.printed().splitlines() if "hash_pool_ready" in line]
     assert [line["threads"] for line in lines] == [2, 2]
+
+
+def test_loop_debug_watches_every_worker(serve: Serve) -> None:
+    """With --loop-debug each of two workers says so, and at its end how late its loop was."""
+    running = serve("--migrate", "--port", "0", "--workers", "2", "--loop-debug", "--slow-callback-ms", "5000")
+    base = running.ready()
+    assert httpx.get(f"{base}/health", timeout=START_S).status_code == 200
+    running.process.terminate()
+    assert running.process.wait(timeout=20) == 0
+    events = [json.loads(line) for line in running.printed().splitlines() if line.startswith("{")]
+    watched = [event for event in events if event["event"] == "loop_debug_on"]
+    assert [event["slow_callback_ms"] for event in watched] == [5_000.0, 5_000.0]
+    last = {event["pid"]: event for event in events if event["event"] == "loop_lag"}
+    assert set(last) == {event["pid"] for event in watched}
+    assert all(event["count"] > 0 for event in last.values())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "remedy"),
+    [
+        (("--slow-callback-ms", "50"), {}, "add --loop-debug"),
+        (("--loop-debug", "--slow-callback-ms", "0"), {}, "leave it out for 100"),
+        (("--loop-debug", "--slow-callback-ms", "nan"), {}, "leave it out for 100"),
+        (("--loop-debug",), {"IRONAUTH_LOG_LEVEL": "WARNING"}, "set IRONAUTH_LOG_LEVEL=INFO, or leave it out"),
+    ],
+)
+def test_a_watch_that_would_say_nothing_is_refused(
+    serve: Serve, arguments: tuple[str, ...], environment: dict[str, str], remedy: str
+) -> None:
+    """A threshold without the option, an impossible one, and a level that hides the reports: one line each."""
+    assert _refused(serve("--port", "0", *arguments, **environment)).endswith(remedy)
+
+
+def test_the_laboratorys_endpoints_are_announced(serve: Serve) -> None:
+    """With IRONAUTH_PERF_ENDPOINTS they answer everybody, and outside DEBUG the log warns of them."""
+    running = serve("--migrate", "--port", "0", IRONAUTH_PERF_ENDPOINTS="1")
+    base = running.ready()
+    assert len(httpx.get(f"{base}/perf/serialization/drf", timeout=START_S).json()) == 50
+    running.process.terminate()
+    assert running.process.wait(timeout=20) == 0
+    assert f"{base}/perf/serialization/" in running.printed()
+    assert '"event":"perf_endpoints_on"' in running.printed()

@@ -2,6 +2,7 @@
 
 import errno
 import io
+import logging
 import os
 import sys
 from argparse import ArgumentParser
@@ -17,6 +18,7 @@ from django.db.utils import DatabaseError, OperationalError
 
 from ironauth import server
 from ironauth.infrastructure.configuration import usable_cpus
+from ironauth.infrastructure.logs import get_logger
 
 UMASK = 0o077  # the SQLite files and everything else made in var/ are for this user only
 ADDRESSES = {
@@ -26,6 +28,8 @@ ADDRESSES = {
     "Health": "/health",
 }
 INTERRUPTED = 130  # what a shell reports for a command ended by SIGINT
+SLOW_CALLBACK_MS = 100.0  # asyncio's own default
+SHORTEST_CALLBACK_MS, LONGEST_CALLBACK_MS = 1.0, 60_000.0  # below, uvloop's timers cannot tell; above, nothing is left
 
 
 class Command(BaseCommand):
@@ -48,6 +52,17 @@ class Command(BaseCommand):
         parser.add_argument(
             "--migrate", action="store_true", help="first bring the database up to date and make a signing key"
         )
+        parser.add_argument(
+            "--loop-debug",
+            action="store_true",
+            help="log what keeps the event loop (slow_callback) and how late it is (loop_lag, every 5 s and at the "
+            "end); makes requests dearer: for finding a fault, not for production",
+        )
+        parser.add_argument(
+            "--slow-callback-ms",
+            type=float,
+            help=f"with --loop-debug: report callbacks that take longer (default: {SLOW_CALLBACK_MS:g} ms)",
+        )
 
     def handle(self, *_args: Any, **options: Any) -> None:
         """Bind, prepare, serve. Every refusal is one line with its remedy and exit status 1; a clean end is 0."""
@@ -57,6 +72,7 @@ class Command(BaseCommand):
         port: int = options["port"]
         path: Path | None = options["uds"]
         workers = _workers(options["workers"])
+        slow_callback_ms = _slow_callback_ms(loop_debug=options["loop_debug"], given=options["slow_callback_ms"])
         _refuse_public_debug(host, path)
         try:
             # Bound first: a taken port is found before the database is touched.
@@ -66,7 +82,12 @@ class Command(BaseCommand):
                     self._prepare()
                 _divide_hash_threads(workers)
                 base = f"unix:{path}" if path else _url(host, bound.getsockname()[1])
-                server.serve(bound=bound, workers=workers, on_ready=lambda: self._announce(base, workers))
+                server.serve(
+                    bound=bound,
+                    workers=workers,
+                    on_ready=lambda: self._announce(base, workers),
+                    slow_callback_ms=slow_callback_ms,
+                )
             finally:
                 bound.close()
                 if path:
@@ -107,6 +128,12 @@ class Command(BaseCommand):
         self.stdout.write(f"IronAuth is serving ({many}, {_database()}). Stop it with Ctrl-C.")
         for name, path in ADDRESSES.items():
             self.stdout.write(f"  {name:<7} {base}{path}")
+        if settings.IRONAUTH_PERF_ENDPOINTS:
+            self.stdout.write(f"  Perf    {base}/perf/serialization/…")
+            if not settings.DEBUG:
+                get_logger().warning(
+                    "perf_endpoints_on", remedy="unset IRONAUTH_PERF_ENDPOINTS unless you measure here"
+                )
         if not settings.DEBUG:
             self.stdout.write(f"  It answers to the Host {', '.join(settings.ALLOWED_HOSTS)} only (ALLOWED_HOSTS).")
         self.stdout.flush()
@@ -121,6 +148,23 @@ def _workers(given: int | None) -> int:
     if settings.DEBUG or connections[DEFAULT_DB_ALIAS].vendor == "sqlite":
         return 1
     return usable_cpus()
+
+
+def _slow_callback_ms(*, loop_debug: bool, given: float | None) -> float | None:
+    """Return the threshold of ``--loop-debug`` in milliseconds, None without it."""
+    if given is not None and not loop_debug:
+        raise CommandError("--slow-callback-ms means nothing by itself: add --loop-debug")
+    if not loop_debug:
+        return None
+    if logging.getLevelNamesMapping()[settings.IRONAUTH_LOG_LEVEL] > logging.INFO:
+        raise CommandError("--loop-debug reports at level INFO: set IRONAUTH_LOG_LEVEL=INFO, or leave it out")
+    threshold = SLOW_CALLBACK_MS if given is None else given
+    if not SHORTEST_CALLBACK_MS <= threshold <= LONGEST_CALLBACK_MS:
+        raise CommandError(
+            f"--slow-callback-ms must be from {SHORTEST_CALLBACK_MS:g} to {LONGEST_CALLBACK_MS:g} milliseconds: "
+            f"leave it out for {SLOW_CALLBACK_MS:g}"
+        )
+    return threshold
 
 
 def _divide_hash_threads(workers: int) -> None:
