@@ -1,11 +1,19 @@
 """Every path IronAuth answers; which lane serves it is decided in ``infrastructure.lanes``."""
 
+from django.conf import settings
 from django.contrib import admin
 from django.urls import URLPattern, URLResolver, include, path
 
 from accounts import urls as accounts_urls
 from ironauth import health, pages
+from ironauth.infrastructure.configuration import LABORATORY_URLS
 from tokens import urls as tokens_urls
+
+
+def laboratory() -> list[URLResolver]:
+    """Return the paths of ``perf/``, which exist with IRONAUTH_PERF_ENDPOINTS only: else they are as unknown as any."""
+    return [path("perf/", include(LABORATORY_URLS))] if settings.IRONAUTH_PERF_ENDPOINTS else []
+
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", pages.home, name="home"),
@@ -20,4 +28,5 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("api/v1/", include((accounts_urls.staff_urlpatterns + tokens_urls.staff_urlpatterns, "staff"))),
     path(".well-known/", include((tokens_urls.wellknown_urlpatterns, "well-known"))),
     path("admin/", admin.site.urls),
+    *laboratory(),
 ]

@@ -10,6 +10,7 @@ import binascii
 import os
 import re
 from collections.abc import Sequence
+from importlib.util import find_spec
 from urllib.parse import urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
@@ -21,6 +22,7 @@ MIN_SECRET_CHARACTERS = 43
 # Django's own deployment check (security.W009) calls fewer different characters insecure.
 MIN_DIFFERENT_CHARACTERS = 5
 PLACEHOLDERS = ("change-me", "changeme", "change_me", "placeholder", "insecure", "secret", "example", "password")
+LABORATORY_URLS = "perf.urls"  # by name only: nothing imports the laboratory, and the container image is without it
 KEY_BYTES = 32  # 256 bits: AES-256-GCM and HMAC-SHA-256 keys are derived from it
 # 32 random bytes with fewer than 8 different values have a probability below 2**-100: it was typed, not drawn.
 MIN_DIFFERENT_KEY_BYTES = 8
@@ -152,6 +154,15 @@ def refuse_weak_argon2(*, time_cost: int, memory_kib: int, parallelism: int) -> 
     )
 
 
+def refuse_missing_laboratory(*, wanted: bool) -> None:
+    """Raise ``ImproperlyConfigured`` when the laboratory's endpoints are wanted and it is not installed."""
+    if wanted and not _is_installed(LABORATORY_URLS):
+        raise ImproperlyConfigured(
+            "IRONAUTH_PERF_ENDPOINTS=1 needs the folder perf/, which this installation does not have: "
+            "remove the variable, or serve from a checkout of the repository"
+        )
+
+
 def sqlite_options(timeout_s: float) -> dict[str, object]:
     """Return Django's ``OPTIONS`` for SQLite; ``timeout_s``: seconds a connection waits for another one's lock.
 
@@ -173,6 +184,14 @@ def sqlite_options(timeout_s: float) -> dict[str, object]:
         "timeout": timeout_s,
         "init_command": ";".join(f"PRAGMA {pragma}" for pragma in pragmas),
     }
+
+
+def _is_installed(module: str) -> bool:
+    """Return whether ``module`` could be imported; its packages are, it is not."""
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # not even its package
+        return False
 
 
 def _key(text: str) -> bytes | None:

@@ -4,6 +4,7 @@ import base64
 import os
 import secrets
 import sqlite3
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from ironauth.infrastructure.configuration import (
     key_ring,
     refuse_exposed_shortcuts,
     refuse_idle_beyond_absolute,
+    refuse_missing_laboratory,
     refuse_weak_argon2,
     required_secret,
     sqlite_options,
@@ -187,3 +189,15 @@ def test_argon2_floors(passes: int, kib: int) -> None:
     refuse_weak_argon2(time_cost=passes, memory_kib=kib, parallelism=1)
     with pytest.raises(ImproperlyConfigured, match="IRONAUTH_ARGON2_MEMORY_KIB"):
         refuse_weak_argon2(time_cost=passes, memory_kib=kib - 1, parallelism=1)
+
+
+def test_the_laboratory_must_be_there_where_it_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A checkout has it; the container image has not, and says so when its endpoints are asked for, and only then."""
+    refuse_missing_laboratory(wanted=True)
+    monkeypatch.delitem(sys.modules, "perf.urls", raising=False)
+    monkeypatch.setitem(sys.modules, "perf", None)  # as if there were no such folder
+    refuse_missing_laboratory(wanted=False)
+    with pytest.raises(
+        ImproperlyConfigured, match=r"\AIRONAUTH_PERF_ENDPOINTS=1 needs the folder perf/.*remove the var"
+    ):
+        refuse_missing_laboratory(wanted=True)
