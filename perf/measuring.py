@@ -3,14 +3,21 @@
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import msgspec
 
+from perf.fixed_rate import run_fixed
 from perf.hash_rate import HashRate
 from perf.load import LoadResult, run_load
-from perf.processes import Meter, environment_of, pin, read_meter
+from perf.paced import PacedRound, paced_round
+from perf.peers import Peer
+from perf.processes import Meter, Server, environment_of, pin, read_meter
+from perf.sampling import INTERVAL_S, Sample, Sampler
 from perf.site_setup import ARGON2, ROOT, Servers
+from perf.sources import Source
 from perf.summary import Round, percentile_ms
 from perf.workloads import HASH, WORKLOADS, Workload
 
@@ -25,7 +32,7 @@ _BY_NAME = {workload.name: workload for workload in WORKLOADS}
 
 @dataclass(frozen=True)
 class Cores:
-    """Who runs where; on a single core everything shares it."""
+    """Who runs where; on a single core everything shares it. Several workers get every core, the client's too."""
 
     server: set[int]
     client: set[int]
@@ -34,13 +41,16 @@ class Cores:
 
 @dataclass(frozen=True)
 class Bench:
-    """The running servers and how they are measured."""
+    """The running servers and how they are measured; samples are timed from ``began`` (monotonic seconds)."""
 
     servers: Servers
     cores: Cores
     hash_threads: int
     seconds: float
     connections: int
+    workers: int = 1
+    peers: tuple[Peer, ...] = ()
+    began: float = field(default_factory=time.monotonic)
 
     @property
     def hash_seconds(self) -> float:
@@ -53,33 +63,51 @@ class Bench:
         return self.hash_threads * CONNECTIONS_PER_HASH_THREAD
 
     def measure(self, name: str) -> Round:
-        """Measure one round of a workload or of the raw hash rate."""
+        """Measure one round of a workload, of the raw hash rate or of a peer."""
         if name == HASH:
             return self._raw_hash()
+        if name not in _BY_NAME:
+            return self._peer(name, self.seconds)
         workload = _BY_NAME[name]
         return self._load(workload, self.hash_seconds if workload.hashing else self.seconds)
 
     def warm_up(self, name: str) -> Round:
         """Run a workload briefly; only its failures matter."""
-        return self._load(_BY_NAME[name], WARM_UP_S)
+        return self._load(_BY_NAME[name], WARM_UP_S) if name in _BY_NAME else self._peer(name, WARM_UP_S)
+
+    def measure_paced(self, name: str, rate: float) -> PacedRound:
+        """Measure one round of a workload or peer at ``rate`` requests per second."""
+        if name in _BY_NAME:
+            server, sources = self._prepare(_BY_NAME[name])
+            address = server.address
+        else:
+            peer = self._peer_named(name)
+            address, sources = peer.address, peer.sources(self.connections)
+        return paced_round(run_fixed(address, sources, rate=rate, seconds=self.seconds, ramp_s=RAMP_S))
 
     def _load(self, workload: Workload, seconds: float) -> Round:
-        """Prepare with every core (signing in hashes), then measure with the server pinned as the workload asks."""
+        server, sources = self._prepare(workload)
+        return load_round(server, sources, seconds=seconds, origin=self.began)
+
+    def _prepare(self, workload: Workload) -> tuple[Server, Sequence[Source]]:
+        """Prepare with every core (signing in hashes), then pin the server as the workload asks."""
         server = self.servers.named(workload.server)
         pin(server.pid, self.cores.every)
         connections = self.hash_connections if workload.hashing else self.connections
         sources = workload.sources(self.servers.site, self.servers.bare, connections)
-        if not workload.hashing:
+        if not workload.hashing and not (workload.server == "site" and self.workers > 1):
             pin(server.pid, self.cores.server)
-        meters: list[Meter] = []
-        result = run_load(
-            server.address,
-            sources,
-            seconds=seconds,
-            ramp_s=RAMP_S,
-            observe=lambda: meters.append(read_meter(server.pid)),
-        )
-        return _round(result, meters)
+        return server, sources
+
+    def _peer_named(self, name: str) -> Peer:
+        return next(peer for peer in self.peers if peer.name == name)
+
+    def _peer(self, name: str, seconds: float) -> Round:
+        """Measure what somebody else started: it runs where they put it, and its CPU time is not known."""
+        peer = self._peer_named(name)
+        with Sampler(origin=self.began) as sampler:
+            result = run_load(peer.address, peer.sources(self.connections), seconds=seconds, ramp_s=RAMP_S)
+        return to_round(result, [], sampler.samples)
 
     def _raw_hash(self) -> Round:
         """Measure in a fresh process with the malloc settings the server really has, on every core."""
@@ -89,20 +117,61 @@ class Bench:
         arguments += ["--cores", ",".join(str(core) for core in sorted(self.cores.every))]
         for name, value in ARGON2.items():
             arguments += [f"--{name}", str(value)]
-        done = subprocess.run(  # killed by run() itself when interrupted or late
-            arguments,
-            cwd=ROOT,
-            env={**os.environ, "GLIBC_TUNABLES": tunables},
-            stdout=subprocess.PIPE,
-            timeout=RAMP_S + self.hash_seconds + _SPARE_S,
-            check=True,
-        )
+        with Sampler(origin=self.began) as sampler:
+            done = subprocess.run(  # killed by run() itself when interrupted or late
+                arguments,
+                cwd=ROOT,
+                env={**os.environ, "GLIBC_TUNABLES": tunables},
+                stdout=subprocess.PIPE,
+                timeout=RAMP_S + self.hash_seconds + _SPARE_S,
+                check=True,
+            )
         rate = msgspec.json.decode(done.stdout, type=HashRate)
         completed = round(rate.rate * self.hash_seconds)
-        return Round(rate.rate, rate.mean_ms, rate.slowest_ms, completed, 0, 0, server_cpu_us=1_000 * rate.cpu_ms)
+        return Round(
+            rate=rate.rate,
+            p50_ms=rate.mean_ms,
+            p99_ms=rate.slowest_ms,
+            completed=completed,
+            failed=0,
+            shed=0,
+            server_cpu_us=1_000 * rate.cpu_ms,
+            samples=sampler.samples,
+        )
 
 
-def _round(result: LoadResult, meters: list[Meter]) -> Round:
+def load_round(
+    server: Server,
+    sources: Sequence[Source],
+    *,
+    seconds: float,
+    ramp_s: float = RAMP_S,
+    origin: float | None = None,
+    interval_s: float = INTERVAL_S,
+) -> Round:
+    """Load a server where it is pinned now, metered and sampled; samples are timed from ``origin`` (monotonic).
+
+    Only samples that lie wholly inside the measured window are kept.
+    """
+    meters: list[Meter] = []
+    origin = time.monotonic() if origin is None else origin
+    with Sampler(server.pid, origin=origin, interval_s=interval_s) as sampler:
+        result = run_load(
+            server.address,
+            sources,
+            seconds=seconds,
+            ramp_s=ramp_s,
+            observe=lambda: meters.append(read_meter(server.pid)),
+        )
+    inside = []
+    if len(meters) == WINDOW_ENDS:
+        first, last = meters[0].at - origin, meters[1].at - origin
+        # Half an interval of tolerance at the beginning: the ramp before it is as long as an interval.
+        inside = [each for each in sampler.samples if first + interval_s / 2 <= each.at_s <= last]
+    return to_round(result, meters, inside)
+
+
+def to_round(result: LoadResult, meters: Sequence[Meter] = (), samples: Sequence[Sample] = ()) -> Round:
     """Turn what the load generator saw into a round; without answers its times are 0."""
     ordered = sorted(result.latencies_ns)
     used = {}
@@ -125,5 +194,6 @@ def _round(result: LoadResult, meters: list[Meter]) -> Round:
         failed=result.failures.total() if ordered else result.failures.total() or 1,  # silence is a failure too
         shed=result.shed,
         failures=dict(result.failures),
+        samples=list(samples),
         **used,
     )

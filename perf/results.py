@@ -4,34 +4,65 @@ from pathlib import Path
 
 import msgspec
 
-from perf.report import Report
+from perf.findings import update_section
+from perf.report import Report, thresholds
+from perf.report_plots import draw
+from perf.report_tables import markdown
 
-BEGIN = "<!-- results: begin (written by python -m perf.bench --update-readme) -->"
-END = "<!-- results: end -->"
 
+def save(report: Report, *, folder: Path, quick: bool) -> list[Path]:
+    """Draw the plots, then write ``<date>-bench<variant>.json`` and ``.md``; a later run of the day replaces them.
 
-def save(report: Report, text: str, *, folder: Path, quick: bool, suffix: str = "") -> list[Path]:
-    """Write ``<date>-bench.json`` and ``.md`` (a later run of the day replaces them); quick runs go to ``raw/``.
-
-    ``suffix``: what is added to the names.
+    ``report.plots`` names the plots afterwards. Quick runs go to ``raw/``, their plots too.
     """
     target = folder / "raw" if quick else folder
-    target.mkdir(parents=True, exist_ok=True)
-    stem = f"{report.conditions.started_at[:10]}-{'quick' if quick else 'bench'}{suffix}"
+    report.plots = draw(report, target / "plots")
+    stem = f"{report.conditions.started_at[:10]}-{'quick' if quick else 'bench'}{report.variant}"
     data, page = target / f"{stem}.json", target / f"{stem}.md"
     data.write_bytes(msgspec.json.format(msgspec.json.encode(report)) + b"\n")
-    page.write_text(f"# Benchmark of {report.conditions.started_at[:10]}\n\n{text}")
-    return [data, page]
+    _write_page(report, page)
+    return [data, page, *(target / "plots" / name for name in report.plots)]
 
 
-def update_section(page: Path, text: str) -> None:
-    """Replace what stands between the results markers of ``page``.
+def redraw(data: Path) -> list[Path]:
+    """Make page and plots of a kept run again; return what was written.
 
     Raises:
-        ValueError: a marker is missing.
+        ValueError: not the JSON of a run, or of one too old to be read.
     """
-    before, begin, rest = page.read_text().partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"{page} has no results section: restore the lines {BEGIN} and {END}")
-    page.write_text(f"{before}{BEGIN}\n\n{text}\n{END}{after}")
+    report = load(data)
+    report.thresholds = thresholds(report)
+    report.plots = draw(report, data.parent / "plots")
+    page = data.with_suffix(".md")
+    _write_page(report, page)
+    return [page, *(data.parent / "plots" / name for name in report.plots)]
+
+
+def load(data: Path) -> Report:
+    """Read a kept run.
+
+    Raises:
+        ValueError: as ``redraw``.
+    """
+    try:
+        return msgspec.json.decode(data.read_bytes(), type=Report)
+    except msgspec.DecodeError as error:
+        raise ValueError(f"{data} is not the JSON of a benchmark run: {error}") from error
+
+
+def update_readme(report: Report, page: Path) -> None:
+    """Put the run into its section of ``page``: "results", or "results<variant>".
+
+    Raises:
+        ValueError: the page has no such section.
+    """
+    update_section(page, section(report.variant), markdown(report, plots="results/plots"))
+
+
+def section(variant: str) -> str:
+    """Return the name of the section of README.md that takes a run of this variant."""
+    return f"results{variant}"
+
+
+def _write_page(report: Report, page: Path) -> None:
+    page.write_text(f"# Benchmark of {report.conditions.started_at[:10]}\n\n{markdown(report)}", encoding="utf-8")

@@ -34,28 +34,44 @@ class Servers:
 
 
 def start_servers(
-    folder: Path, *, hash_threads: int, stack: ExitStack, storage: Literal["sqlite", "postgres"] = "sqlite"
+    folder: Path,
+    *,
+    hash_threads: int,
+    stack: ExitStack,
+    storage: Literal["sqlite", "postgres"] = "sqlite",
+    workers: int = 1,
 ) -> Servers:
     """Prepare the database in ``folder`` and start the servers; ``stack`` ends them.
+
+    ``workers``: of IronAuth itself; its twin without the hot lane and the bare callables always have one.
 
     Raises:
         StartError: a preparing command or a server failed; the message has its output.
     """
     port = free_port()
-    environment = _environment(folder, port=port, hash_threads=hash_threads)
+    environment = site_environment(folder, port=port, hash_threads=hash_threads)
     if storage == "postgres":
-        environment |= _private_servers(folder, stack)
-    for arguments in (
-        ["manage.py", "migrate", "--verbosity", "0"],
-        ["manage.py", "create_signing_key"],
-        ["-m", "perf.seed", "--users", str(SEEDED_PEOPLE)],
-    ):
-        _prepare(arguments, environment)
-    server = _serve(folder / "ironauth.log", port, environment, stack)
-    view = _serve(folder / "ironauth-view.log", free_port(), {**environment, "IRONAUTH_HOT_LANE": "0"}, stack)
+        environment |= private_servers(folder, stack)
+    prepare_site(environment, people=SEEDED_PEOPLE)
+    server = serve(folder / "ironauth.log", port, environment, stack, workers=workers)
+    view = serve(folder / "ironauth-view.log", free_port(), {**environment, "IRONAUTH_HOT_LANE": "0"}, stack)
     bare = _serve_bare(folder / "bare.log", environment, stack, "--stock")
     ours = _serve_bare(folder / "bare-ours.log", environment, stack)
     return Servers(bare, ours, Site(server), view)
+
+
+def prepare_site(environment: dict[str, str], *, people: int) -> None:
+    """Give the site of ``environment`` its tables, a signing key, and people to sign in (``perf.seed``).
+
+    Raises:
+        StartError: a command failed.
+    """
+    for arguments in (
+        ["manage.py", "migrate", "--verbosity", "0"],
+        ["manage.py", "create_signing_key"],
+        ["-m", "perf.seed", "--users", str(people)],
+    ):
+        prepare(arguments, environment)
 
 
 def _serve_bare(log: Path, environment: dict[str, str], stack: ExitStack, *options: str) -> Server:
@@ -64,8 +80,12 @@ def _serve_bare(log: Path, environment: dict[str, str], stack: ExitStack, *optio
     return stack.enter_context(Server(command, folder=ROOT, port=port, environment=environment, log=log))
 
 
-def _private_servers(folder: Path, stack: ExitStack) -> dict[str, str]:
-    """Start a Postgres that keeps what it commits, and a Redis; return the settings that name them."""
+def private_servers(folder: Path, stack: ExitStack) -> dict[str, str]:
+    """Start a Postgres that keeps what it commits, and a Redis; return the settings that name them.
+
+    Raises:
+        StartError: one of the two is not installed.
+    """
     try:
         postgres = stack.enter_context(PrivatePostgres(folder / "postgres", free_port(), "-c", "fsync=on"))
         redis = stack.enter_context(PrivateRedis(folder / "redis", free_port()))
@@ -74,13 +94,20 @@ def _private_servers(folder: Path, stack: ExitStack) -> dict[str, str]:
     return {"DATABASE_URL": postgres.url, "REDIS_URL": redis.url}
 
 
-def _serve(log: Path, port: int, environment: dict[str, str], stack: ExitStack) -> Server:
-    command = [sys.executable, "manage.py", "serve", "--workers", "1", "--port", str(port)]
+def serve(
+    log: Path, port: int, environment: dict[str, str], stack: ExitStack, *options: str, workers: int = 1
+) -> Server:
+    """Start IronAuth with further ``options`` of ``manage.py serve``; it answers /ping, and ``stack`` ends it.
+
+    Raises:
+        StartError: it ended early or stayed silent.
+    """
+    command = [sys.executable, "manage.py", "serve", "--workers", str(workers), "--port", str(port), *options]
     return stack.enter_context(Server(command, folder=ROOT, port=port, environment=environment, log=log))
 
 
-def _environment(folder: Path, *, port: int, hash_threads: int) -> dict[str, str]:
-    """Return a production environment: nothing of the developer's own settings is inherited."""
+def site_environment(folder: Path, *, port: int, hash_threads: int) -> dict[str, str]:
+    """Return a production environment on SQLite in ``folder``: nothing of the developer's own settings is inherited."""
     inherited = {
         name: value
         for name, value in os.environ.items()
@@ -106,7 +133,12 @@ def _environment(folder: Path, *, port: int, hash_threads: int) -> dict[str, str
     }
 
 
-def _prepare(arguments: list[str], environment: dict[str, str]) -> None:
+def prepare(arguments: list[str], environment: dict[str, str]) -> None:
+    """Run a Python command that prepares the site (``["manage.py", "migrate"]``), at most ``SET_UP_S``.
+
+    Raises:
+        StartError: it failed; the message has its output.
+    """
     done = subprocess.run(
         [sys.executable, *arguments],
         cwd=ROOT,

@@ -1,11 +1,11 @@
 """What each connection of the load generator sends, and which answers it accepts."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Protocol
 
 import msgspec
 
-OK, CREATED = 200, 201  # RFC 9110 §15.3
+OK, CREATED, NO_CONTENT = 200, 201, 204  # RFC 9110 §15.3
 
 
 class Source(Protocol):
@@ -28,27 +28,43 @@ class TokenPair(msgspec.Struct):
 _pair = msgspec.json.Decoder(TokenPair)
 
 
-def get(path: str, host: str, bearer: str = "") -> bytes:
-    """Build a GET request; ``bearer`` is an access token."""
-    credential = f"Authorization: Bearer {bearer}\r\n" if bearer else ""
-    return f"GET {path} HTTP/1.1\r\nHost: {host}\r\n{credential}\r\n".encode()
+def get(path: str, host: str, bearer: str = "", cookie: str = "") -> bytes:
+    """Build a GET request; ``bearer`` is an access token, ``cookie`` a whole Cookie field."""
+    return _request("GET", path, host, bearer, cookie)
 
 
 def post(path: str, host: str, members: dict[str, str]) -> bytes:
     """Build a POST request with a JSON body."""
-    body = msgspec.json.encode(members)
-    head = (
-        f"POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-    )
-    return head.encode() + body
+    return send("POST", path, host, members)
+
+
+def send(method: str, path: str, host: str, members: Mapping[str, object] | None = None, bearer: str = "") -> bytes:
+    """Build a request of any method, with a JSON body unless ``members`` is None."""
+    body = None if members is None else msgspec.json.encode(members)
+    return _request(method, path, host, bearer, "", body)
+
+
+def _request(method: str, path: str, host: str, bearer: str, cookie: str, body: bytes | None = None) -> bytes:
+    fields = [f"{method} {path} HTTP/1.1", f"Host: {host}"]
+    if body is not None:
+        fields += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
+    if bearer:
+        fields.append(f"Authorization: Bearer {bearer}")
+    if cookie:
+        fields.append(f"Cookie: {cookie}")
+    return "\r\n".join([*fields, "", ""]).encode() + (body or b"")
 
 
 class Constant:
-    """The same request for ever; the first body seen is the only one accepted after it, unless ``varying``."""
+    """The same request for ever; the first body seen is the only one accepted after it, unless ``varying``.
 
-    def __init__(self, request: bytes, *, varying: bool = False) -> None:
+    ``statuses``: what counts as an answer.
+    """
+
+    def __init__(self, request: bytes, *, varying: bool = False, statuses: Collection[int] = (OK,)) -> None:
         self._request = request
         self._varying = varying
+        self._statuses = statuses
         self._body: bytes | None = None
 
     def next_request(self) -> bytes:
@@ -57,11 +73,44 @@ class Constant:
 
     def accept(self, status: int, body: bytes) -> bool:
         """Check the answer; see ``Source``."""
-        if status != OK:
+        if status not in self._statuses:
             return False
         if self._body is None:
             self._body = body
         return self._varying or body == self._body
+
+
+class Listed:
+    """Each of ``requests`` once, then the connection ends; any body is accepted with one of ``statuses``."""
+
+    def __init__(self, requests: Iterable[bytes], *, statuses: Collection[int] = (OK,)) -> None:
+        self._requests = iter(requests)
+        self._statuses = statuses
+
+    def next_request(self) -> bytes | None:
+        """Return the next request; see ``Source``."""
+        return next(self._requests, None)
+
+    def accept(self, status: int, _body: bytes) -> bool:
+        """Check the answer; see ``Source``."""
+        return status in self._statuses
+
+
+class First:
+    """The first ``count`` requests of another source."""
+
+    def __init__(self, source: Source, count: int) -> None:
+        self._source = source
+        self._left = count
+
+    def next_request(self) -> bytes | None:
+        """Return the next request; see ``Source``."""
+        self._left -= 1
+        return self._source.next_request() if self._left >= 0 else None
+
+    def accept(self, status: int, body: bytes) -> bool:
+        """Check the answer; see ``Source``."""
+        return self._source.accept(status, body)
 
 
 class SignIn:
@@ -108,6 +157,27 @@ class SignUp:
     def accept(self, status: int, body: bytes) -> bool:
         """Check the answer; see ``Source``."""
         return status == CREATED and self._email.encode() in body
+
+
+class Exchange:
+    """Exchanges each of ``tokens`` (refresh tokens of different sessions) once; ``pairs`` keeps what came back."""
+
+    def __init__(self, host: str, tokens: Iterable[str], pairs: list[TokenPair]) -> None:
+        self._host = host
+        self._tokens = iter(tokens)
+        self._pairs = pairs
+
+    def next_request(self) -> bytes | None:
+        """Return the next request; see ``Source``."""
+        token = next(self._tokens, None)
+        return None if token is None else post("/api/v1/access/refresh", self._host, {"refresh_token": token})
+
+    def accept(self, status: int, body: bytes) -> bool:
+        """Check the answer; see ``Source``."""
+        pair = _decode(body) if status == OK else None
+        if pair is not None:
+            self._pairs.append(pair)
+        return pair is not None
 
 
 class Refresh:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import msgspec
 
+from perf.sampling import Sample
+
 _NS_PER_MS = 1_000_000
 
 
@@ -13,7 +15,8 @@ class Round(msgspec.Struct, frozen=True):
     """One measured round of one workload. Rates per second, times in ms unless named otherwise.
 
     ``server_cpu_us`` is the server's CPU time per accepted answer; ``server_cores``, ``client_cores`` and
-    ``other_cores`` say how many cores the server, the load generator and everything else kept busy.
+    ``other_cores`` say how many cores the server, the load generator and everything else kept busy; ``samples`` what
+    the machine did beside it.
     """
 
     rate: float
@@ -27,6 +30,7 @@ class Round(msgspec.Struct, frozen=True):
     client_cores: float = 0.0
     other_cores: float = 0.0
     failures: dict[str, int] = {}
+    samples: list[Sample] = []
 
 
 class Spread(msgspec.Struct, frozen=True):

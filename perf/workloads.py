@@ -9,8 +9,9 @@ from typing import Literal
 from perf.load import run_load
 from perf.processes import Server
 from perf.seed import PASSWORD, email_of
-from perf.sources import Constant, Refresh, SignIn, SignUp, Source, TokenPair, get
+from perf.sources import NO_CONTENT, Constant, Refresh, SignIn, SignUp, Source, TokenPair, get
 
+ACCESS_COOKIE = "__Host-access_token"  # its name where cookies are Secure, as they are outside DEBUG
 SEEDED_PEOPLE = 4_000  # distinct sign-ins in one run; more than 3 rounds of 60 s at 20 hashes/s
 
 
@@ -71,6 +72,19 @@ def _me(site: Site, _bare: Server, connections: int) -> Sequence[Source]:
     return [Constant(get("/api/v1/access/me", host, pair.access_token)) for pair in site.sign_in(connections)]
 
 
+def _me_cookie(site: Site, _bare: Server, connections: int) -> Sequence[Source]:
+    """Do as browsers do."""
+    host = site.server.host
+    cookies = [f"{ACCESS_COOKIE}={pair.access_token}" for pair in site.sign_in(connections)]
+    return [Constant(get("/api/v1/access/me", host, cookie=cookie)) for cookie in cookies]
+
+
+def _verify(site: Site, _bare: Server, connections: int) -> Sequence[Source]:
+    """Do as a reverse proxy does before it lets a request through."""
+    requests = [get("/api/v1/access/verify", site.server.host, pair.access_token) for pair in site.sign_in(connections)]
+    return [Constant(request, statuses=(NO_CONTENT,)) for request in requests]
+
+
 def _health(site: Site, _bare: Server, connections: int) -> Sequence[Source]:
     return [Constant(get("/health", site.server.host), varying=True) for _ in range(connections)]
 
@@ -93,7 +107,9 @@ WORKLOADS = (
     Workload("bare-ours", "the same under our HTTP protocol class", False, _bare, "ours"),
     Workload("ping", "`GET /ping`", False, _ping),
     Workload("me", "`GET /api/v1/access/me`, warm, bearer", False, _me),
-    Workload("me-view", "the same through the DRF view, hot lane off", False, _me, "view"),
+    Workload("me-cookie", "the same, the token in a browser's cookie", False, _me_cookie),
+    Workload("verify", "`GET /api/v1/access/verify`, warm, bearer", False, _verify),
+    Workload("me-view", "`GET /api/v1/access/me` through the DRF view, hot lane off", False, _me, "view"),
     Workload("health", "`GET /health`", False, _health),
     Workload("refresh", "`POST /api/v1/access/refresh`", False, _refresh),
     Workload("signin", "`POST /api/v1/access/signin`", True, _sign_in),

@@ -1,0 +1,83 @@
+"""The benchmark's command line."""
+
+from pathlib import Path
+
+import pytest
+
+from perf.bench_options import ORDER, Options, parse
+from perf.workloads import HASH, WORKLOADS
+
+
+def options(*arguments: str) -> Options:
+    """Read a command line."""
+    return parse(list(arguments), description="")
+
+
+def test_without_arguments_everything_is_measured_on_one_worker() -> None:
+    """Every workload and yardstick, three rounds of 5 s, no second mode."""
+    given = options()
+    assert given.names == ORDER
+    assert set(ORDER) == {workload.name for workload in WORKLOADS} | {HASH}
+    assert (given.rounds, given.seconds, given.workers, given.storage, given.paced) == (3, 5.0, 1, "sqlite", ())
+
+
+def test_quick_means_short_windows() -> None:
+    """Two seconds, unless said otherwise."""
+    assert options("--quick").seconds == 2.0
+    assert options("--quick", "--seconds", "7").seconds == 7.0
+
+
+def test_yardsticks_come_with_what_is_compared_with_them() -> None:
+    """Bare comes with everything, the raw hash with what hashes, both in the order of a round."""
+    assert options("--only", "me").names == ("bare", "me")
+    assert options("--only", "signin,verify").names == ("bare", "verify", "hash", "signin")
+    assert options("--only", "hash").names == ("hash",)
+
+
+def test_a_fixed_rate_is_for_what_does_not_hash() -> None:
+    """Peers take part, sign-ins and the raw hash do not."""
+    given = options("--only", "me,signin", "--rate", "200", "--peer", "x=http://127.0.0.1:9000/")
+    assert given.names == ("bare", "me", "hash", "signin", "x")
+    assert given.paced == ("bare", "me", "x")
+    assert given.rate == 200.0
+
+
+def test_a_kept_run_can_be_named() -> None:
+    """--redraw takes a file."""
+    assert options("--redraw", "x.json").redraw == Path("x.json")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("--only", "mee"), "unknown workload mee: choose from bare"),
+        (("--seconds", "0"), "choose 0.5 to 60 s"),
+        (("--seconds", "61"), "choose 0.5 to 60 s"),
+        (("--rounds", "0"), "1 to 20 rounds"),
+        (("--connections", "257"), "1 to 256 connections"),
+        (("--workers", "3"), "invalid choice"),
+        (("--rate", "0.5"), "choose a rate from 1"),
+        (("--peer", "me=http://127.0.0.1/"), "cannot name a peer"),
+    ],
+)
+def test_a_mistake_is_refused_before_anything_starts(
+    arguments: tuple[str, ...], reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Status 2 and what to do."""
+    with pytest.raises(SystemExit) as ended:
+        options(*arguments)
+    assert ended.value.code == 2
+    assert reason in capsys.readouterr().err
+
+
+def test_a_section_that_is_missing_is_said_before_measuring(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """--update-readme needs the section of its variant in the page."""
+    page = tmp_path / "README.md"
+    page.write_text("<!-- results: end -->")
+    monkeypatch.setattr("perf.bench_options.README", page)
+    assert options("--update-readme").update_readme
+    with pytest.raises(SystemExit):
+        options("--update-readme", "--storage", "postgres", "--workers", "2")
+    assert "no section results-postgres-2workers" in capsys.readouterr().err
