@@ -8,6 +8,7 @@ import argparse
 import asyncio
 import gc
 import ipaddress
+import ssl
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -50,8 +51,11 @@ class LoadResult:
 class _Run:
     """The state the connections of one run share."""
 
-    def __init__(self, address: tuple[str, int], *, seconds: float, ramp_s: float) -> None:
+    def __init__(
+        self, address: tuple[str, int], *, seconds: float, ramp_s: float, tls: ssl.SSLContext | None = None
+    ) -> None:
         self.address = address
+        self.tls = tls
         self.result = LoadResult(seconds)
         self.loop = asyncio.get_running_loop()
         self.start_ns = perf_counter_ns() + int(ramp_s * _NS)
@@ -62,7 +66,7 @@ class _Run:
 
     async def connect(self, source: Source) -> None:
         try:
-            await self.loop.create_connection(lambda: _Connection(self, source), *self.address)
+            await self.loop.create_connection(lambda: _Connection(self, source), *self.address, ssl=self.tls)
         except OSError as error:
             self.result.failures[f"connect: {error.strerror or error}"] += 1
             self.leave()
@@ -170,11 +174,13 @@ async def drive(
     ramp_s: float = 0.0,
     drain_s: float = DRAIN_S,
     observe: Callable[[], None] | None = None,
+    tls: ssl.SSLContext | None = None,
 ) -> LoadResult:
     """Run one connection per source for ``ramp_s + seconds``; answers in the last ``seconds`` are measured.
 
     Ends early when every source is exhausted (the result's ``seconds`` is not shortened). Answers still missing
     ``drain_s`` after the end are failures. ``observe`` is called when the measured window begins and ends.
+    ``tls``: speak TLS, believing what this context believes.
 
     Raises:
         ValueError: the address is not loopback, there is no source, or the run would last over ``MAX_SECONDS``.
@@ -183,7 +189,7 @@ async def drive(
         raise ValueError(f"{address[0]} is not a loopback address: this load generator only measures its own machine")
     if not sources or not 0 < seconds + ramp_s <= MAX_SECONDS:
         raise ValueError(f"give at least one connection and a duration of at most {MAX_SECONDS:.0f} s")
-    run = _Run(address, seconds=seconds, ramp_s=ramp_s)
+    run = _Run(address, seconds=seconds, ramp_s=ramp_s, tls=tls)
     run.open = len(sources)
     if observe is not None:
         run.loop.call_later(ramp_s, observe)
@@ -211,10 +217,12 @@ def run_load(
     ramp_s: float = 0.0,
     drain_s: float = DRAIN_S,
     observe: Callable[[], None] | None = None,
+    tls: ssl.SSLContext | None = None,
 ) -> LoadResult:
     """Do ``drive`` on a uvloop of its own."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(drive(address, sources, seconds=seconds, ramp_s=ramp_s, drain_s=drain_s, observe=observe))
+        run = drive(address, sources, seconds=seconds, ramp_s=ramp_s, drain_s=drain_s, observe=observe, tls=tls)
+        return runner.run(run)
 
 
 def main() -> int:
