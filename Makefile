@@ -62,6 +62,11 @@ bench: ## measure requests per second and p99 beside a bare ASGI callable, as a 
 	$(INSTALL) dev
 	$(BIN)/python -m perf.bench $(ARGS)
 
+.PHONY: lab
+lab: ## run experiments of the laboratory (ARGS="flood scale --quick"); without names it lists them
+	$(INSTALL) dev
+	$(BIN)/python -m perf.lab $(ARGS)
+
 .PHONY: swarm
 swarm: ## send a Locust swarm to a server made for it: journeys, thresholds, HTML report (ARGS="--shape spike --processes 2")
 	$(INSTALL) dev

@@ -112,7 +112,8 @@ def _run(name: str, *, quick: bool, update_readme: bool) -> int:
     for path in save(record, RESULTS):
         _say(f"written: {path.relative_to(ROOT)}")
     if update_readme and not quick:
-        update_section(ROOT / "perf" / "README.md", name, markdown(record, plots="results/plots"))
+        section = f"*Expected:* {experiment.HYPOTHESIS}\n\n{markdown(record, plots='results/plots')}"
+        update_section(ROOT / "perf" / "README.md", name, section)
     return 1 if finding.failed else 0
 
 
