@@ -107,7 +107,7 @@ class Session(models.Model):
     work that publish themselves.
 
     No time column is indexed, so that Postgres can refresh a session without touching an index (heap-only
-    updates); the purge walks the primary key instead.
+    updates), and its pages keep room for that (migration 0002); the purge walks the primary key instead.
     """
 
     class RevokeReason(models.TextChoices):

@@ -1,8 +1,8 @@
 """Deleting what has no use any more, in short transactions, while the server runs."""
 
-import uuid
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from uuid import UUID
 
 from django.db import connection, transaction
 
@@ -15,6 +15,8 @@ DEFAULT_BATCH = 1_000  # rows; about 10 ms of one transaction, which is what a r
 LOCK_WAIT_MS = 60_000  # milliseconds
 #: Seconds a session stays after its end, so that staff can still see it; its tokens are long dead.
 SESSION_KEEP_S = 86_400
+#: Where a walk over the sessions begins: smaller than every id.
+FIRST = UUID(int=0)
 INVALIDATION_KEEP_S = 3_600  # seconds; every running worker has read a row within 5
 
 
@@ -52,16 +54,28 @@ def _wait_for_writers() -> None:
 
 def _purge_sessions(before: datetime, batch: int) -> int:
     """Walk the table once by primary key and delete what ended before ``before``; return how many."""
-    deleted, last = 0, uuid.UUID(int=0)
-    while ids := list(
-        Session.objects.over(before).filter(pk__gt=last).order_by("pk").values_list("pk", flat=True)[:batch]
-    ):
-        with transaction.atomic():
-            # Asked again inside the transaction. _raw_delete: nothing refers to a session, and the end of each
-            # was published when it came; delete() would publish it once more.
-            deleted += Session.objects.over(before).filter(pk__in=ids)._raw_delete("default")  # noqa: SLF001 - no signals, no loading
-        last = ids[-1]
+    deleted = 0
+    after: UUID | None = FIRST
+    while after is not None:
+        count, after = purge_batch(before, after=after, batch=batch)
+        deleted += count
     return deleted
+
+
+def purge_batch(before: datetime, *, after: UUID, batch: int) -> tuple[int, UUID | None]:
+    """Delete the next ``batch`` sessions that ended before ``before``, in the order of their ids, beyond ``after``.
+
+    Returns how many went, and where to go on; None when there was nothing left.
+    """
+    due = Session.objects.over(before).filter(pk__gt=after).order_by("pk")
+    ids = list(due.values_list("pk", flat=True)[:batch])
+    if not ids:
+        return 0, None
+    with transaction.atomic():
+        # Asked again inside the transaction. _raw_delete: nothing refers to a session, and the end of each was
+        # published when it came; delete() would publish it once more.
+        deleted = Session.objects.over(before).filter(pk__in=ids)._raw_delete("default")  # noqa: SLF001 - no signals, no loading
+    return deleted, ids[-1]
 
 
 def _purge_invalidations(batch: int) -> int:
