@@ -15,7 +15,11 @@ from ironauth.infrastructure.database import is_pool_thread
 
 def query_key(compiler: SQLCompiler) -> Any:
     """Return cachalot's key of a query. Raises ``UncachableQuery`` for one that is not to be cached."""
-    table = compiler.query.get_meta().db_table
-    if is_pool_thread() or table not in settings.CACHALOT_ONLY_CACHABLE_TABLES:
+    model = compiler.query.model
+    if (
+        model is None  # as in the check of a constraint
+        or is_pool_thread()
+        or model._meta.db_table not in settings.CACHALOT_ONLY_CACHABLE_TABLES  # noqa: SLF001 - documented by Django
+    ):
         raise UncachableQuery
     return get_query_cache_key(compiler)
