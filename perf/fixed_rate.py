@@ -7,7 +7,7 @@ seconds after the start, the connection free for longest sends it, and when none
 The generator must not be what is measured. It runs on plain asyncio over ``select()``, whose timeouts are in
 microseconds (epoll's, and so uvloop's, in milliseconds), and where it may (root, CAP_SYS_NICE) at the lowest real-time
 priority: as if it were on another machine, it never waits for a time slice behind the server's own threads, and takes
-about 0.3 ms of CPU time for each request. How late it noticed that a request was due is measured and reported: its lag.
+about 0.2 ms of CPU time for each request. How late it noticed that a request was due is measured and reported: its lag.
 
 It only talks to loopback addresses and always stops by itself:
 ``python -m perf.fixed_rate http://127.0.0.1:8000/ping --rate 200 -d 10``.

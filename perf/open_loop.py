@@ -17,14 +17,16 @@ _HEAD_START_NS = 20_000_000  # between the opening of the connections and the fi
 class FixedRateResult:
     """What one run saw; times in ns, of requests due inside the measured window.
 
-    ``latencies`` and ``shed`` (503) count from the intended send time, ``services`` and ``shed_services`` from the
-    actual one, of the same answers. ``lags``: how late the generator noticed each request. ``waited`` requests found no
-    free connection. ``no_retry_after`` (503 without the field) and ``failures`` cover the whole run, ramp included.
+    ``dues`` is when the accepted ones were due (perf_counter). ``latencies`` and ``shed`` (503) count from the intended
+    send time, ``services`` and ``shed_services`` from the actual one, of the same answers. ``lags``: how late the
+    generator noticed each request. ``waited`` requests found no free connection. ``no_retry_after`` (503 without the
+    field) and ``failures`` cover the whole run, ramp included.
     """
 
     seconds: float
     rate: float
     scheduling: str = ""
+    dues: list[int] = field(default_factory=list)
     latencies: list[int] = field(default_factory=list)
     services: list[int] = field(default_factory=list)
     shed: list[int] = field(default_factory=list)
@@ -179,6 +181,8 @@ class Connection(asyncio.Protocol):
         if not accepted and not has_retry_after(data):
             result.no_retry_after += 1
         if run.measured(number):
+            if accepted:
+                result.dues.append(run.due_ns(number))
             (result.latencies if accepted else result.shed).append(now - run.due_ns(number))
             (result.services if accepted else result.shed_services).append(now - self._sent_ns)
 

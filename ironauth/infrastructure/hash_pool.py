@@ -20,8 +20,11 @@ from ironauth.infrastructure.pools import Pool
 FIRST_GUESS_S = 0.1
 #: Weight of the newest run in the moving average: about the last ten runs count.
 EWMA_WEIGHT = 0.2
-#: The weakest claim to the CPU that Linux offers (setpriority(2)), so that the event loop always goes first.
-NICE = 19
+#: What expected waits are multiplied by. The estimate is a moving one, and a flood asks again whenever it is low, so
+#: the mean alone lets in more than can start in time: those would be refused after the whole wait instead of at once.
+CAUTION = 1.25
+#: The weakest claim to the CPU that setpriority(2) offers, so that the event loop goes first.
+WEAKEST_NICE = 19
 
 
 class HashPoolStats(msgspec.Struct, frozen=True):
@@ -38,11 +41,12 @@ class HashPoolStats(msgspec.Struct, frozen=True):
 class HashPool:
     """Runs hash jobs on ``threads`` threads; no job waits longer than ``max_wait_s`` seconds to start.
 
-    Peak memory is ``threads`` times the memory cost of one hash. Thread-safe, and usable from several event loops.
+    Peak memory is ``threads`` times the memory cost of one hash. The threads run at niceness ``nice`` with
+    SCHED_BATCH; 0 leaves both alone. Thread-safe, and usable from several event loops.
     """
 
-    def __init__(self, threads: int, max_wait_s: float) -> None:
-        self._pool = Pool(name="hash", threads=threads, enter=_give_way)
+    def __init__(self, threads: int, max_wait_s: float, nice: int = WEAKEST_NICE) -> None:
+        self._pool = Pool(name="hash", threads=threads, enter=lambda: give_way(nice))
         self._max_wait_s = max_wait_s
         self._lock = threading.Lock()
         self._mean_s = FIRST_GUESS_S
@@ -79,9 +83,9 @@ class HashPool:
         return self._pool.run_blocking(lambda: self._measured(fn), limit_s=self._max_wait_s, late=self._refusal)
 
     def expected_wait_s(self) -> float:
-        """Return how long a job handed in now would wait for a thread, by the recent mean run time; seconds."""
+        """Return how long a job handed in now may wait for a thread, by the recent mean and `CAUTION`; seconds."""
         ahead = self._pool.queued + self._pool.running - self._pool.threads + 1
-        return max(ahead, 0) * self._mean_s / self._pool.threads
+        return max(ahead, 0) * self._mean_s * CAUTION / self._pool.threads
 
     def stats(self) -> HashPoolStats:
         """Return the pool's figures."""
@@ -120,12 +124,18 @@ class HashPool:
                 self._completed += 1
 
 
-def _give_way() -> None:
-    """Lower the calling thread's claim to the CPU; where the system refuses, hashing works at normal priority."""
-    if sys.platform != "linux":
+def give_way(nice: int) -> None:
+    """Lower the calling thread's claim to the CPU to niceness ``nice`` and SCHED_BATCH; 0 changes nothing.
+
+    A process that is nicer already stays so. Where the system refuses, hashing works at normal priority.
+    """
+    if not nice or sys.platform != "linux":
         return  # elsewhere setpriority() takes a process, and would slow the event loop too
     try:
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
+        thread = threading.get_native_id()
+        os.setpriority(os.PRIO_PROCESS, thread, max(nice, os.getpriority(os.PRIO_PROCESS, thread)))
+        # Not SCHED_IDLE: /me under a flood was no faster on a quiet machine, and beside other programs its p99 about
+        # doubled; presumably because a thread that gets no core can hold the interpreter's lock meanwhile.
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))  # 0: the calling thread
     except OSError as error:
         get_logger().warning("hash_thread_priority_refused", error=str(error))
@@ -136,18 +146,20 @@ _shared_lock = threading.Lock()
 
 
 def hash_pool() -> HashPool:
-    """Return the process's pool, made from ``IRONAUTH_HASH_THREADS`` and ``IRONAUTH_HASH_MAX_WAIT_S`` on first use."""
+    """Return the process's pool, made from the settings ``IRONAUTH_HASH_*`` on first use."""
     global _shared  # noqa: PLW0603 - one bound per process is the point
     pool = _shared
     if pool is None:
         with _shared_lock:
-            pool = _shared = _shared or HashPool(settings.IRONAUTH_HASH_THREADS, settings.IRONAUTH_HASH_MAX_WAIT_S)
+            pool = _shared = _shared or HashPool(
+                settings.IRONAUTH_HASH_THREADS, settings.IRONAUTH_HASH_MAX_WAIT_S, settings.IRONAUTH_HASH_NICE
+            )
     return pool
 
 
 def _forget(*, setting: str, **_: object) -> None:
     global _shared
-    if setting in ("IRONAUTH_HASH_THREADS", "IRONAUTH_HASH_MAX_WAIT_S"):
+    if setting in ("IRONAUTH_HASH_THREADS", "IRONAUTH_HASH_MAX_WAIT_S", "IRONAUTH_HASH_NICE"):
         with _shared_lock:
             pool, _shared = _shared, None
         if pool is not None:

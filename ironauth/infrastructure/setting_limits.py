@@ -34,6 +34,7 @@ LIMITS = {
     "IRONAUTH_HASH_MAX_WAIT_S": Limit(
         0.1, 30, "seconds", "less refuses sign-ins on an idle server, and proxies give up after 60"
     ),
+    "IRONAUTH_HASH_NICE": Limit(0, 19, "niceness", "less needs a privilege, more does not exist: setpriority(2)"),
     "IRONAUTH_DATABASE_THREADS": Limit(
         1, 100, "threads", "each holds a connection, and Postgres has 100 unless told otherwise"
     ),

@@ -12,7 +12,7 @@ import pytest
 from pytest_django import Settings
 
 from ironauth.infrastructure.errors import Overloaded
-from ironauth.infrastructure.hash_pool import NICE, HashPool, _give_way, hash_pool
+from ironauth.infrastructure.hash_pool import CAUTION, WEAKEST_NICE, HashPool, give_way, hash_pool
 
 
 @pytest.fixture
@@ -20,8 +20,8 @@ def make() -> Iterator[Callable[..., HashPool]]:
     """A maker of pools that are closed after the test."""
     made: list[HashPool] = []
 
-    def maker(threads: int = 1, max_wait_s: float = 1.0) -> HashPool:
-        made.append(HashPool(threads, max_wait_s))
+    def maker(threads: int = 1, max_wait_s: float = 1.0, nice: int = WEAKEST_NICE) -> HashPool:
+        made.append(HashPool(threads, max_wait_s, nice))
         return made[-1]
 
     yield maker
@@ -126,8 +126,47 @@ async def test_the_threads_give_way_and_the_loop_does_not(make: Callable[..., Ha
     def look() -> tuple[int, int]:
         return os.getpriority(os.PRIO_PROCESS, threading.get_native_id()), os.sched_getscheduler(0)
 
-    assert await pool.run(look) == (NICE, os.SCHED_BATCH)
+    assert await pool.run(look) == (WEAKEST_NICE, os.SCHED_BATCH)
     assert os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) == before
+
+
+@pytest.mark.skipif(not hasattr(os, "SCHED_BATCH"), reason="Linux only")
+@pytest.mark.parametrize("nice", [0, 7])
+async def test_how_far_the_threads_give_way_is_a_choice(make: Callable[..., HashPool], nice: int) -> None:
+    """The niceness is the one asked for, with SCHED_BATCH; at 0 the threads are scheduled like all others."""
+    own = os.getpriority(os.PRIO_PROCESS, threading.get_native_id()), os.sched_getscheduler(0)
+
+    def look() -> tuple[int, int]:
+        return os.getpriority(os.PRIO_PROCESS, threading.get_native_id()), os.sched_getscheduler(0)
+
+    assert await make(nice=nice).run(look) == ((nice, os.SCHED_BATCH) if nice else own)
+
+
+@pytest.mark.skipif(not hasattr(os, "SCHED_BATCH"), reason="Linux only")
+async def test_a_nicer_process_stays_so(make: Callable[..., HashPool], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A niceness below the process' own, which would need a privilege, is not asked for."""
+    asked: list[int] = []
+    monkeypatch.setattr(os, "getpriority", lambda *_: 12)
+    monkeypatch.setattr(os, "setpriority", lambda _which, _who, nice: asked.append(nice))
+    await make(nice=5).run(lambda: None)
+    assert asked == [12]
+
+
+async def test_what_is_let_in_can_start_in_time(make: Callable[..., HashPool]) -> None:
+    """Behind a busy thread only as much queues as starts within the limit when runs get slower by the caution."""
+    pool = make(1, 1.0)
+    await measured(pool, 0.02)
+    gate = threading.Event()
+    waiting = [asyncio.ensure_future(pool.run(gate.wait)) for _ in range(200)]
+    await asyncio.sleep(0.05)
+    refused = [task for task in waiting if task.done() and isinstance(task.exception(), Overloaded)]
+    queued, mean_s = pool.stats().queued, pool.stats().mean_hash_s
+    assert len(refused) + queued + 1 == 200
+    assert (queued - 1) * mean_s * CAUTION <= 1.0 < (queued + 1) * mean_s * CAUTION
+    for task in waiting:
+        task.cancel()
+    gate.set()
+    await asyncio.gather(*waiting, return_exceptions=True)
 
 
 async def test_blocking_on_the_event_loop_is_refused_with_the_remedy(make: Callable[..., HashPool]) -> None:
@@ -181,7 +220,7 @@ async def test_throughput_is_that_of_bare_threads(make: Callable[..., HashPool])
             work.put(None)
 
         def loop() -> None:
-            _give_way()
+            give_way(WEAKEST_NICE)
             while not work.empty():
                 work.get()
                 job()
@@ -210,4 +249,7 @@ def test_the_shared_pool_follows_the_settings(settings: Settings) -> None:
     first = hash_pool()
     assert hash_pool() is first
     settings.IRONAUTH_HASH_THREADS = 3
-    assert hash_pool().stats().threads == 3
+    second = hash_pool()
+    assert second.stats().threads == 3
+    settings.IRONAUTH_HASH_NICE = 3
+    assert hash_pool() is not second

@@ -1,5 +1,6 @@
 """The fixed-rate load generator against a tiny real server with scripted answers."""
 
+import itertools
 import os
 import time
 
@@ -26,7 +27,8 @@ async def load(
 async def test_what_is_due_is_sent_whatever_the_answers() -> None:
     """As many requests as are due have an outcome, each with its latency, its service time and the generator's lag."""
     result = await load(lambda number: [answer(200)])
-    assert len(result.latencies) == len(result.services) == len(result.lags) == 20
+    assert len(result.latencies) == len(result.services) == len(result.lags) == len(result.dues) == 20
+    assert {later - due for due, later in itertools.pairwise(sorted(result.dues))} == {20 * MS}
     assert all(0 < service <= latency for service, latency in zip(result.services, result.latencies, strict=True))
     assert (result.failures, result.shed, result.reconnects) == ({}, [], 0)
     assert result.scheduling
