@@ -9,6 +9,7 @@ import msgspec
 
 if TYPE_CHECKING:
     from accounts.models import User
+    from accounts.paging import UserRow
 
 
 class UserOut(msgspec.Struct, frozen=True):
@@ -87,7 +88,7 @@ def account_of(rows: Sequence[Sequence[Any]]) -> Account:
     return Account(id=user_id, session_epoch=epoch, user=user)
 
 
-def user_out(user: "User", roles: Iterable[str]) -> UserOut:
+def user_out(user: "User | UserRow", roles: Iterable[str]) -> UserOut:
     """Return what the API says about ``user``; the caller brings the role names, so nothing is queried here."""
     return UserOut(
         id=user.id,

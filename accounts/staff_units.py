@@ -45,8 +45,8 @@ def users_page(filters: Mapping[str, Any]) -> paging.Page[UserOut]:
     ordering = filters["ordering"]
     cursor = paging.decode(filters["cursor"], ordering) if filters.get("cursor") else None
     found = paging.page(users, ordering=ordering, cursor=cursor, size=filters["page_size"])
-    roles = _role_names_of([user.pk for user in found.rows])
-    rows = [user_out(user, roles[user.pk]) for user in found.rows]
+    roles = _role_names_of([user.id for user in found.rows])
+    rows = [user_out(user, roles[user.id]) for user in found.rows]
     return paging.Page(rows=rows, next=found.next, previous=found.previous)
 
 

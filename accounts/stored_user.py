@@ -5,8 +5,11 @@ from typing import Any, Final
 
 from django.db import DEFAULT_DB_ALIAS, models
 
+from accounts import names
 from accounts.models import User
-from ironauth.infrastructure.fixed_queries import FixedSelect, Given
+from ironauth.infrastructure import clock
+from ironauth.infrastructure.fixed_queries import FixedSelect, FixedUpdate, Given
+from ironauth.infrastructure.invalidation import invalidate, sub_tag
 
 _ID: Final = Given("id", models.UUIDField())
 
@@ -21,6 +24,11 @@ def _whole_row() -> "models.QuerySet[User, Any]":
 
 _FIND: Final = FixedSelect(_whole_row)
 _LOCK: Final = FixedSelect(lambda: _whole_row().select_for_update())
+_RENAME: Final = FixedUpdate(
+    lambda: User.objects.filter(pk=_ID, is_active=True),
+    name=Given("name", models.CharField()),
+    updated_at=Given("now", models.DateTimeField()),
+)
 _ROLE_NAMES: Final = FixedSelect(lambda: User.objects.filter(pk=_ID).order_by().values_list("groups__name"))
 
 
@@ -37,6 +45,14 @@ def lock(user_id: uuid.UUID) -> User | None:
 def role_names(user_id: uuid.UUID) -> tuple[str, ...]:
     """Return the names of the user's roles. One query."""
     return tuple(name for (name,) in _ROLE_NAMES.rows(id=user_id) if name is not None)
+
+
+def rename(user_id: uuid.UUID, name: str) -> bool:
+    """Set the name of an active user and invalidate them; return whether there is one. Two queries."""
+    if not _RENAME.run(id=user_id, name=names.normalise(name), now=clock.now()):
+        return False
+    invalidate(sub_tag(user_id))
+    return True
 
 
 def _user(rows: list[list[Any]]) -> User | None:

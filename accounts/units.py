@@ -74,11 +74,11 @@ def create(*, email: str, encoded: str, name: str) -> UserOut:
 
 
 def rename(*, user_id: uuid.UUID, name: str) -> UserOut:
-    """Set the display name. Raises ``NotAuthenticated`` when the user is gone."""
-    user = locked(user_id)
-    user.name = name
-    user.save(update_fields=["name"])
-    return user_out(user, stored_user.role_names(user_id))
+    """Set the display name. Raises ``NotAuthenticated`` when the user is gone or inactive."""
+    account = account_snapshot(user_id) if stored_user.rename(user_id, name) else None
+    if account is None:
+        raise NotAuthenticated(_GONE)
+    return account.user
 
 
 def set_password(*, user_id: uuid.UUID, old: str, new: str) -> Account:

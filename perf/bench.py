@@ -31,6 +31,7 @@ INTERRUPTED = 130  # what a shell reports for a command ended by SIGINT
 
 def main() -> int:
     """Measure, report, and end everything that was started."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background jobs are started without
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _terminated)
     options = parse(description=__doc__.split("\n", 1)[0])

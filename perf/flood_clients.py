@@ -1,6 +1,6 @@
 """The clients of the flood experiment, each in a process of its own so that none disturbs the others' timing.
 
-The command line is one ``Job`` as JSON; the ``Outcome`` goes to standard output, as JSON too.
+Standard input is one ``Job`` as JSON; the ``Outcome`` goes to standard output, as JSON too.
 """
 
 import itertools
@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Literal
 
 import msgspec
@@ -54,9 +55,15 @@ class Outcome(msgspec.Struct):
 
 
 def start(job: Job) -> subprocess.Popen[bytes]:
-    """Start the client; ``finish`` waits for it."""
-    command = [sys.executable, "-m", "perf.flood_clients", msgspec.json.encode(job).decode()]
-    return subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+    """Start the client, which does the job by itself."""
+    command = [sys.executable, "-m", "perf.flood_clients"]
+    client = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    if client.stdin is not None:
+        # Not on the command line, which everybody may read: there are tokens in it.
+        with suppress(BrokenPipeError), client.stdin as pipe:  # one that died tells by its exit status
+            pipe.write(msgspec.json.encode(job))
+        client.stdin = None
+    return client
 
 
 def together(jobs: Sequence[Job]) -> list[Outcome]:
@@ -116,8 +123,8 @@ def perform(job: Job) -> Outcome:
 
 
 def main() -> int:
-    """Do the job given as the only argument."""
-    outcome = perform(msgspec.json.decode(sys.argv[1], type=Job))
+    """Do the job that stands on standard input."""
+    outcome = perform(msgspec.json.decode(sys.stdin.buffer.read(), type=Job))
     sys.stdout.buffer.write(msgspec.json.encode(outcome))
     return 0
 

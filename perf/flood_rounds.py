@@ -1,9 +1,6 @@
 """The scenes of the flood experiment: idle, flooded with sign-ins, and everything else busy too."""
 
-import os
 import resource
-import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,9 +10,9 @@ import msgspec
 
 from perf.flood_clients import Job, Outcome, together
 from perf.flood_stalls import Stall, watching
-from perf.hash_rate import HashRate
+from perf.hash_rate import HashRate, in_a_process
 from perf.processes import Server, environment_of, process_tree, read_meter
-from perf.site_setup import ARGON2, ROOT
+from perf.site_setup import ARGON2
 from perf.workloads import Site
 
 ME_RATE = 200.0  # requests/s, as the promise is worded
@@ -24,7 +21,7 @@ ME_CONNECTIONS = 16
 FLOOD_CONNECTIONS = 200  # more than ever wait: 4 s at the pool's rate, so that no request waits in the client
 BUSY_SIGN_INS = 4  # connections for each hash thread: the pool is never idle, and refuses nobody
 _LEAD_S = 1.2  # for the clients' own start, before they begin together
-_SPARE_S = 30  # beyond its own duration, for starting and ending the raw hash process
+_RAMP_S = 0.5  # before the raw hash rate is counted
 _NS_PER_US = 1_000
 
 
@@ -132,14 +129,8 @@ def busy(target: Target, tokens: Sequence[str], spans: Spans, threads: int) -> B
 
 def raw_rate(server: Server, threads: int, seconds: float) -> HashRate:
     """Measure what the pool's threads can do at most, with the malloc settings the server really has."""
-    command = [sys.executable, "-m", "perf.hash_rate", "--threads", str(threads), "--seconds", str(seconds)]
-    for name, value in ARGON2.items():
-        command += [f"--{name}", str(value)]
-    environment = {**os.environ, "GLIBC_TUNABLES": environment_of(server.pid, "GLIBC_TUNABLES")}
-    done = subprocess.run(
-        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, timeout=seconds + _SPARE_S, check=True
-    )
-    return msgspec.json.decode(done.stdout, type=HashRate)
+    tunables = environment_of(server.pid, "GLIBC_TUNABLES")
+    return in_a_process(threads=threads, seconds=seconds, ramp_s=_RAMP_S, cost=ARGON2, tunables=tunables)
 
 
 def forget_peak(pid: int) -> None:

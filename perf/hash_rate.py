@@ -6,15 +6,20 @@
 import argparse
 import os
 import statistics
+import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 import msgspec
 from argon2.low_level import Type, hash_secret_raw
 
 _NICE = 19  # as the hash pool's threads: the two sides must lose the same share to other work on the machine
 _SALT = b"0123456789abcdef"  # 16 bytes, as accounts.passwords
+_ROOT = Path(__file__).resolve().parent.parent
+_SPARE_S = 30  # beyond its own duration, for starting and ending a process
 
 
 class HashRate(msgspec.Struct, frozen=True):
@@ -54,6 +59,35 @@ def measure(
         return HashRate(threads, 0.0, 0.0, 0.0, 0.0)
     mean_ms, cpu_ms = (1_000 * statistics.fmean(values) for values in (times, cpu_times))
     return HashRate(threads, len(times) / seconds, mean_ms, 1_000 * max(times), cpu_ms)
+
+
+def in_a_process(
+    *,
+    threads: int,
+    seconds: float,
+    ramp_s: float,
+    cost: Mapping[str, int],
+    tunables: str,
+    cores: Iterable[int] = (),
+    bindings: Path | None = None,
+) -> HashRate:
+    """Measure in a fresh process, on ``cores`` (all when empty), with these GLIBC_TUNABLES.
+
+    ``cost``: ``time-cost``, ``memory-kib`` and ``parallelism``; ``bindings``: a folder with another build of Argon2.
+    Raises ``subprocess.CalledProcessError`` when the process fails, ``TimeoutExpired`` when it hangs.
+    """
+    arguments = [sys.executable, "-m", "perf.hash_rate", "--threads", str(threads)]
+    arguments += ["--seconds", str(seconds), "--ramp", str(ramp_s)]
+    arguments += ["--cores", ",".join(str(core) for core in sorted(cores))]
+    for name, value in cost.items():
+        arguments += [f"--{name}", str(value)]
+    environment = {**os.environ, "GLIBC_TUNABLES": tunables}
+    if bindings is not None:
+        environment["PYTHONPATH"] = str(bindings)
+    done = subprocess.run(  # killed by run() itself when interrupted or late
+        arguments, cwd=_ROOT, env=environment, stdout=subprocess.PIPE, timeout=ramp_s + seconds + _SPARE_S, check=True
+    )
+    return msgspec.json.decode(done.stdout, type=HashRate)
 
 
 def _yield_to_others() -> None:

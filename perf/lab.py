@@ -30,6 +30,7 @@ EXPERIMENTS = {
     "access_log": "logging off, errors only, everything",
     "cores": "one and two cores, one and two workers",
     "flood": "/me at a fixed rate while sign-ins saturate the hash pool, niced threads and not",
+    "argon2": "the stock wheel, huge pages, compiled for this CPU",
     "event_loop": "Argon2id on the event loop and in the pool",
     "serialization": "fifty objects by DRF, by msgspec, and by both",
     "tokens": "RSA-2048 and Ed25519, full verification and cache hit",
@@ -72,6 +73,7 @@ class Experiment(Protocol):
 
 def main() -> int:
     """Run what the command line names."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background jobs are started without
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))  # one way out, which ends the servers
     parser = argparse.ArgumentParser(prog="python -m perf.lab", description=__doc__.split("\n", 1)[0])

@@ -1,22 +1,17 @@
 """One round of one workload: prepare, pin, load, and turn what was seen into figures."""
 
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-import msgspec
-
 from perf.fixed_rate import run_fixed
-from perf.hash_rate import HashRate
+from perf.hash_rate import in_a_process
 from perf.load import LoadResult, run_load
 from perf.paced import PacedRound, paced_round
 from perf.peers import Peer
 from perf.processes import Meter, Server, environment_of, pin, read_meter
 from perf.sampling import INTERVAL_S, Sample, Sampler
-from perf.site_setup import ARGON2, ROOT, Servers
+from perf.site_setup import ARGON2, Servers
 from perf.sources import Source
 from perf.summary import Round, percentile_ms
 from perf.workloads import HASH, WORKLOADS, Workload
@@ -26,7 +21,6 @@ WARM_UP_S = 1.0  # once per workload, before the first round
 HASH_WINDOWS = 4  # a hashing window is this many times longer: 20 answers a second need time to count
 CONNECTIONS_PER_HASH_THREAD = 4  # keeps every thread busy, and waits far below the admission limit: see README
 WINDOW_ENDS = 2  # meter readings of one window
-_SPARE_S = 30  # beyond its own duration, for starting and ending the raw hash process
 _BY_NAME = {workload.name: workload for workload in WORKLOADS}
 
 
@@ -112,21 +106,15 @@ class Bench:
     def _raw_hash(self) -> Round:
         """Measure in a fresh process with the malloc settings the server really has, on every core."""
         tunables = environment_of(self.servers.site.server.pid, "GLIBC_TUNABLES")
-        arguments = [sys.executable, "-m", "perf.hash_rate", "--threads", str(self.hash_threads)]
-        arguments += ["--seconds", str(self.hash_seconds), "--ramp", str(RAMP_S)]
-        arguments += ["--cores", ",".join(str(core) for core in sorted(self.cores.every))]
-        for name, value in ARGON2.items():
-            arguments += [f"--{name}", str(value)]
         with Sampler(origin=self.began) as sampler:
-            done = subprocess.run(  # killed by run() itself when interrupted or late
-                arguments,
-                cwd=ROOT,
-                env={**os.environ, "GLIBC_TUNABLES": tunables},
-                stdout=subprocess.PIPE,
-                timeout=RAMP_S + self.hash_seconds + _SPARE_S,
-                check=True,
+            rate = in_a_process(
+                threads=self.hash_threads,
+                seconds=self.hash_seconds,
+                ramp_s=RAMP_S,
+                cost=ARGON2,
+                tunables=tunables,
+                cores=self.cores.every,
             )
-        rate = msgspec.json.decode(done.stdout, type=HashRate)
         completed = round(rate.rate * self.hash_seconds)
         return Round(
             rate=rate.rate,

@@ -1,4 +1,4 @@
-"""Units of work on sessions: open, rotate, look up, end. Synchronous, one transaction each, run by the database pool.
+"""Units of work on sessions: open, rotate, look up, end. Synchronous, run by the database pool.
 
 Every outcome is a return value, also the bad ones: a unit that raised would roll back the revocation that a reused
 refresh token calls for (security-bar finding 11). The service raises after the commit.
@@ -16,7 +16,6 @@ from django.db import transaction
 from accounts.outputs import Account, Authenticated
 from accounts.services import account_snapshot
 from ironauth.infrastructure import clock
-from ironauth.infrastructure.database import about_to_commit
 from ironauth.infrastructure.invalidation import invalidate, sid_tag
 from ironauth.infrastructure.logs import get_logger
 from tokens import refresh_token, stored_session
@@ -116,7 +115,8 @@ def open_authenticated(*, who: Authenticated, client: ClientInfo) -> Grant | Non
 def rotate(*, parsed: ParsedRefreshToken, client_id: str = FIRST_PARTY_CLIENT) -> Rotation:
     """Exchange a refresh token: advance the session by one generation, or say why not.
 
-    Needs no transaction: the update names the generation that was read, so it takes effect once or not at all.
+    Needs no transaction: the update names the generation that was read, so it takes effect once or not at all. A
+    deactivation committed between the two leaves one pair of tokens of the old epoch, which nothing here accepts.
     2 queries (session with user and roles, update); one more when another refresh of the same token won the race.
     """
     session = stored_session.find(parsed.session_id)
@@ -135,7 +135,6 @@ def _rotate(session: StoredSession | None, parsed: ParsedRefreshToken, client_id
     if not session.account.user.is_active or session.account.session_epoch != session.epoch:
         return Rotation(Outcome.INACTIVE)
     now = clock.now()
-    about_to_commit()  # by the one statement below, or by the revocation
     if parsed.generation == session.generation:
         advanced = stored_session.advance(session, now=now, idle_end=_idle_end(now, session.absolute_expires_at))
         return None if advanced is None else Rotation(Outcome.ROTATED, _grant(advanced))

@@ -22,7 +22,7 @@ MIN_SECRET_CHARACTERS = 43
 # Django's own deployment check (security.W009) calls fewer different characters insecure.
 MIN_DIFFERENT_CHARACTERS = 5
 PLACEHOLDERS = ("change-me", "changeme", "change_me", "placeholder", "insecure", "secret", "example", "password")
-LABORATORY_URLS = "perf.urls"  # by name only: nothing imports the laboratory, and the container image is without it
+LABORATORY_URLS = "perf.urls"  # by name only: nothing imports the laboratory, which a deployment may leave out
 KEY_BYTES = 32  # 256 bits: AES-256-GCM and HMAC-SHA-256 keys are derived from it
 # 32 random bytes with fewer than 8 different values have a probability below 2**-100: it was typed, not drawn.
 MIN_DIFFERENT_KEY_BYTES = 8

@@ -1,4 +1,4 @@
-"""Units of work: one synchronous function, one hop to a thread with its own connection, one transaction."""
+"""Units of work: one synchronous function, one hop to a thread with its own connection, one commit."""
 
 import os
 import threading
@@ -56,9 +56,10 @@ class DatabasePool:
     async def write_once[**P, T](self, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run ``fn`` where it may write, in autocommit mode: for a unit whose one writing statement decides everything.
 
-        It needs half the round trips of ``write`` (PostgreSQL: 2 for 4). ``fn`` calls ``about_to_commit()`` right
-        before that statement, or before the transaction it opens; from then on a broken connection is Unavailable,
-        as in a COMMIT. Before, ``fn`` may run twice. Raises Unavailable as ``read`` does.
+        It needs half the round trips of ``write`` (PostgreSQL: 2 for 4). Until it writes, ``fn`` may run twice; from
+        then on a broken connection is Unavailable, as in a COMMIT. ``FixedUpdate`` and ``FixedInsert`` tell the pool
+        when; ``fn`` has to call ``about_to_commit()`` before it writes by anything else. Raises Unavailable as
+        ``read`` does.
         """
         return await self._run(self._writers, lambda: fn(*args, **kwargs), write=True, atomic=False)
 

@@ -31,13 +31,15 @@ _STATES = {
     "57P03": Fault.BROKEN,  # cannot_connect_now: starting up or shutting down
     "57P05": Fault.BROKEN,  # idle_session_timeout
     "25P03": Fault.BROKEN,  # idle_in_transaction_session_timeout
-    "26000": Fault.BROKEN,  # invalid_sql_statement_name: what this connection had prepared is gone
     "25006": Fault.BROKEN,  # read_only_sql_transaction: the old primary after a failover
     "40001": Fault.CONFLICT,  # serialization_failure
     "40P01": Fault.CONFLICT,  # deadlock_detected
     "55P03": Fault.BUSY,  # lock_not_available
     "57014": Fault.BUSY,  # query_canceled, also by statement_timeout
 }
+#: What this connection had prepared is gone, or there already: invalid_sql_statement_name and
+#: duplicate_prepared_statement. Django calls both programming errors; a fresh connection knows nothing wrong.
+_PREPARED = frozenset({"26000", "42P05"})
 #: Primary result codes, https://www.sqlite.org/rescode.html
 _SQLITE_BUSY = frozenset(
     {
@@ -59,9 +61,9 @@ def classify(error: Exception, *, reader: bool) -> Fault:
     if isinstance(error, InterfaceError):
         # psycopg raises it for a closed connection, and also for misuse of a cursor, which is not a fault.
         return Fault.BROKEN if "connection" in str(error).lower() else Fault.OTHER
-    if isinstance(error, IntegrityError | DataError | ProgrammingError) or not isinstance(error, DatabaseError):
-        return Fault.OTHER
     cause = error.__cause__
+    if isinstance(error, IntegrityError | DataError | ProgrammingError) or not isinstance(error, DatabaseError):
+        return Fault.BROKEN if getattr(cause, "sqlstate", None) in _PREPARED else Fault.OTHER
     if isinstance(cause, sqlite3.Error):
         return _classify_sqlite(cause, reader=reader)
     state: str | None = getattr(cause, "sqlstate", None)

@@ -13,8 +13,10 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import Expression, Field, Model, QuerySet
 from django.db.models.sql import InsertQuery, UpdateQuery
 from django.db.models.sql.compiler import SQLCompiler
+from django.db.transaction import TransactionManagementError
 
 from ironauth.infrastructure import prepared_statements
+from ironauth.infrastructure.database import about_to_commit
 
 type Converter = tuple[int, Sequence[Callable[[Any, Any, BaseDatabaseWrapper], Any]], Any]
 
@@ -41,6 +43,7 @@ class _Compiled:
             (parameter.name, parameter.output_field) if isinstance(parameter, Given) else (None, parameter)
             for parameter in parameters
         ]
+        self.locks = bool(getattr(compiler.query, "select_for_update", False))
         selected = getattr(compiler, "select", None)
         columns = [column[0] for column in selected] if isinstance(selected, list) else []
         self._converters: list[Converter] = [
@@ -87,9 +90,15 @@ class FixedSelect(_Fixed):
     """A ``values_list()`` whose SQL does not change; ``build`` returns it, with `Given` for what does."""
 
     def rows(self, **given: Any) -> list[list[Any]]:
-        """Run the query on this thread's connection and return every row. One query."""
+        """Run the query on this thread's connection and return every row. One query.
+
+        Raises ``TransactionManagementError`` for a ``select_for_update()`` outside of a transaction, where its lock
+        would end at once.
+        """
         connection = connections[DEFAULT_DB_ALIAS]
         compiled = self._prepared(connection)
+        if compiled.locks and not connection.in_atomic_block:  # Django asks when it compiles, which is once here
+            raise TransactionManagementError("select_for_update cannot be used outside of a transaction")
         with prepared_statements.cursor(connection) as cursor:
             cursor.execute(compiled.sql, compiled.parameters(given, connection))
             return [compiled.converted(row, connection) for row in cursor.fetchall()]
@@ -110,6 +119,7 @@ class FixedUpdate(_Fixed):
         """Run the update on this thread's connection and return how many rows it changed. One query."""
         connection = connections[DEFAULT_DB_ALIAS]
         compiled = self._prepared(connection)
+        about_to_commit()
         with prepared_statements.cursor(connection) as cursor:
             cursor.execute(compiled.sql, compiled.parameters(given, connection))
             return int(cursor.rowcount)
@@ -132,6 +142,7 @@ class FixedInsert(_Fixed):
         """Insert the row on this thread's connection and return the primary key the database gave it. One query."""
         connection = connections[DEFAULT_DB_ALIAS]
         compiled = self._prepared(connection)
+        about_to_commit()
         with prepared_statements.cursor(connection) as cursor:
             cursor.execute(compiled.sql, compiled.parameters(given, connection))
             return cursor.fetchone()[0]

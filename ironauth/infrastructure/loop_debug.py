@@ -26,7 +26,6 @@ from ironauth.infrastructure import lifespan
 from ironauth.infrastructure.lag_histogram import LagHistogram
 from ironauth.infrastructure.logs import get_logger
 
-SLOW_CALLBACK_MS = 100.0  # asyncio's own default, and the article's
 TICK_S = 0.01
 REPORT_S = 5.0
 MAX_FRAMES = 12  # of the calls under way, the innermost

@@ -5,8 +5,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.contrib.auth.models import Group
-from django.db import connection, models
+from django.db import connection, models, transaction
 from django.db.models import F
+from django.db.transaction import TransactionManagementError
 from django.test.utils import CaptureQueriesContext
 
 from ironauth.infrastructure.fixed_queries import FixedInsert, FixedSelect, FixedUpdate, Given
@@ -112,3 +113,20 @@ def test_an_insert_writes_what_the_orm_would_and_returns_the_key() -> None:
     row = Invalidation.objects.get(pk=key)
     assert (row.tag, row.created_at) == ("it's 100 %s", MOMENT + timedelta(seconds=1))
     assert Invalidation.objects.exclude(pk=key).get().tag == "first"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_lock_needs_a_transaction_also_after_the_first_time(key: SigningKey) -> None:
+    """Django asks when it compiles; a query compiled once must ask every time, or its lock ends unnoticed."""
+    locking = FixedSelect(
+        lambda: (
+            SigningKey.objects.select_for_update()
+            .filter(kid=Given("kid", models.CharField()))
+            .order_by()
+            .values_list("kid")
+        )
+    )
+    with transaction.atomic():
+        assert locking.rows(kid=key.kid) == [[key.kid]]
+    with pytest.raises(TransactionManagementError):
+        locking.rows(kid=key.kid)

@@ -1,0 +1,92 @@
+"""What the build of Argon2 and the size of memory pages are worth, beside the stock wheel."""
+
+import os
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+from ironauth.infrastructure.configuration import default_hash_threads
+from perf import plots
+from perf.findings import Check, Finding, Table
+from perf.hash_rate import HashRate, in_a_process
+from perf.lab import Lab
+from perf.processes import StartError
+from perf.site_setup import ARGON2
+from perf.summary import ratios, spread
+
+HYPOTHESIS = (
+    "Argon2 moves 64 MiB through the processor three times for each hash: pages of 2 MiB spare it most of the page "
+    "faults and misses of the address cache, a third more hashes; AVX2 or AVX-512 double the arithmetic of each "
+    "block. Both together give at least 1.8 times the hashes of the stock wheel without huge pages."
+)
+GAIN = 1.8  # times the stock wheel, where the processor has AVX2 or AVX-512
+SECONDS, QUICK_SECONDS, RAMP_S = 10.0, 3.0, 0.5
+BUILD_S = 300  # longest that fetching or compiling the bindings may take
+HUGE = "glibc.malloc.hugetlb=1"
+WHEEL, PAGES, NATIVE, BOTH = "stock wheel", "with huge pages", "compiled for this CPU", "compiled, with huge pages"
+_PACKAGE = "argon2-cffi-bindings"
+
+
+def measure(lab: Lab) -> Finding:
+    """Install both builds into folders of their own, and hash with each, with and without huge pages, in rounds."""
+    lab.say("fetching the wheel and compiling the source")
+    wheel = _install(lab.folder / "wheel", "--only-binary", {})
+    native = _install(lab.folder / "native", "--no-binary", {"CFLAGS": "-O3 -march=native"})
+    ways = {WHEEL: (wheel, ""), PAGES: (wheel, HUGE), NATIVE: (native, ""), BOTH: (native, HUGE)}
+    threads = default_hash_threads()
+    seconds = QUICK_SECONDS if lab.quick else SECONDS
+    rounds: dict[str, list[HashRate]] = {name: [] for name in ways}
+    for number in range(1, lab.rounds + 1):
+        for name, (bindings, tunables) in ways.items():
+            rounds[name].append(
+                in_a_process(
+                    threads=threads, seconds=seconds, ramp_s=RAMP_S, cost=ARGON2, tunables=tunables, bindings=bindings
+                )
+            )
+        lab.say(f"round {number}: " + ", ".join(f"{name} {each[-1].rate:.1f}/s" for name, each in rounds.items()))
+    path = lab.plot()
+    rates = {name: spread([one.rate for one in each]).median for name, each in rounds.items()}
+    plots.bars(path, f"Argon2id in {threads} threads", rates, unit="hashes/s, median")
+    return finding(rounds, threads, path.name)
+
+
+def finding(rounds: dict[str, list[HashRate]], threads: int, drawn: str) -> Finding:
+    """Say what was found."""
+    rows, gains = [], {}
+    stock = [one.rate for one in rounds[WHEEL]]
+    for name, each in rounds.items():
+        rate, cpu = spread([one.rate for one in each]), spread([one.cpu_ms for one in each])
+        gain = ratios([one.rate for one in each], stock)
+        gains[name] = gain.median if gain is not None else 0.0
+        figures = (f"{rate.median:.1f} ({rate.low:.1f}-{rate.high:.1f})", f"{cpu.median:.0f}", f"{gains[name]:.2f}")
+        rows.append((name, *figures))
+    cost = f"t={ARGON2['time-cost']}, m={ARGON2['memory-kib'] // 1024} MiB, p={ARGON2['parallelism']}"
+    title = f"Argon2id, {cost}, in {threads} threads without anything beside"
+    return Finding(
+        [Table(title, ("build", "hashes/s: median (low-high)", "CPU ms a hash", "times the stock wheel"), rows)],
+        checks=[Check("compiled for this CPU, with huge pages, against the stock wheel", GAIN, gains[BOTH], unit="x")],
+        plots=[drawn],
+        notes=[
+            f"{_PACKAGE} {version(_PACKAGE)}, -O3 -march=native; huge pages by GLIBC_TUNABLES={HUGE}.",
+            "`serve` asks for huge pages by itself, `make argon2-native` compiles.",
+        ],
+        data=dict(rounds),
+    )
+
+
+def _install(folder: Path, kind: str, environment: dict[str, str]) -> Path:
+    """Install the pinned bindings into ``folder``, from the wheel or from source; return it. Raises ``StartError``."""
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]
+    command += ["--no-deps", "--no-cache-dir", "--target", str(folder), kind, _PACKAGE]
+    command.append(f"{_PACKAGE}=={version(_PACKAGE)}")
+    done = subprocess.run(
+        command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=BUILD_S, check=False
+    )
+    if done.returncode:
+        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        raise StartError(
+            f"{_PACKAGE} could not be installed ({reason}): this experiment needs the package index and a C compiler "
+            "with the Python headers (Debian: apt install gcc python3-dev)"
+        )
+    return folder
