@@ -35,7 +35,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, int]]:
 
         monkeypatch.setattr(owner, method, wrapper)
 
-    watch("sql", BaseDatabaseWrapper, "cursor")
+    watch("sql", BaseDatabaseWrapper, "_prepare_cursor")  # what every cursor goes through, prepared or not
     watch("redis", AbstractConnection, "send_command")
     watch("redis", AbstractConnection, "send_packed_command")
     watch("hops", asgiref.sync.SyncToAsync, "__call__")
