@@ -5,15 +5,14 @@ or shed; 2 a server did not start or the command line is wrong; 130 interrupted.
 """
 
 import os
-import signal
 import sys
 import tempfile
-import time
 from contextlib import ExitStack
 from pathlib import Path
 
 from ironauth.infrastructure.configuration import default_hash_threads
 from perf.bench_options import README, Options, parse
+from perf.console import INTERRUPTED, leave_by_interrupt, say
 from perf.findings import now
 from perf.machine import describe, file_system
 from perf.measuring import Bench, Cores
@@ -26,14 +25,10 @@ from perf.site_setup import ARGON2, ROOT, start_servers
 from perf.summary import Round
 from perf.workloads import HASH
 
-INTERRUPTED = 130  # what a shell reports for a command ended by SIGINT
-
 
 def main() -> int:
     """Measure, report, and end everything that was started."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background jobs are started without
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _terminated)
+    leave_by_interrupt()
     options = parse(description=__doc__.split("\n", 1)[0])
     if options.redraw is not None:
         return _redraw(options.redraw)
@@ -71,7 +66,7 @@ def _run(options: Options) -> Report:
     started_at = now()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ironauth-bench-")))
-        _say(f"preparing a database and two servers in {folder}")
+        say(f"preparing a database and two servers in {folder}")
         with ExitStack() as running:
             servers = start_servers(
                 folder, hash_threads=hash_threads, stack=running, storage=options.storage, workers=options.workers
@@ -94,16 +89,16 @@ def _measure_all(bench: Bench, options: Options) -> tuple[dict[str, list[Round]]
     paced: dict[str, list[PacedRound]] = {name: [] for name in options.paced}
     for name in options.names:
         if name != HASH:
-            _say(f"warm-up  {name:9} {_brief(bench.warm_up(name))}")
+            say(f"warm-up  {name:9} {_brief(bench.warm_up(name))}")
     for number in range(1, options.rounds + 1):
         for name in options.names:
             measured = bench.measure(name)
             rounds[name].append(measured)
-            _say(f"round {number}  {name:9} {_brief(measured)}")
+            say(f"round {number}  {name:9} {_brief(measured)}")
         for name in options.paced:
             at_rate = bench.measure_paced(name, options.rate or 0.0)
             paced[name].append(at_rate)
-            _say(f"round {number}  {name:9} {_brief(at_rate)}")
+            say(f"round {number}  {name:9} {_brief(at_rate)}")
     return rounds, paced
 
 
@@ -150,21 +145,7 @@ def _brief(measured: Round | PacedRound) -> str:
 
 def _say_written(paths: list[Path]) -> None:
     for path in paths:
-        _say(f"written: {path.relative_to(ROOT) if path.is_relative_to(ROOT) else path}")
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(f"{time.strftime('%H:%M:%S')} {line}\n")
-    sys.stdout.flush()
-
-
-def _terminated(_number: int, _frame: object) -> None:
-    """Leave by the same way as Ctrl-C, so that the servers are ended.
-
-    Raised as a signal: an exception from here would be swallowed by a callback of a running event loop, while
-    asyncio.Runner has its own handler for SIGINT, which cancels what runs.
-    """
-    signal.raise_signal(signal.SIGINT)
+        say(f"written: {path.relative_to(ROOT) if path.is_relative_to(ROOT) else path}")
 
 
 if __name__ == "__main__":

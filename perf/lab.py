@@ -6,7 +6,6 @@ Exit status: 0 measured; 1 an answer was wrong or missing; 2 something did not s
 
 import argparse
 import os
-import signal
 import sys
 import tempfile
 import time
@@ -17,13 +16,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Protocol, cast
 
+from perf.console import INTERRUPTED, leave_by_interrupt, say
 from perf.findings import Finding, Record, markdown, now, save, update_section
 from perf.machine import describe
 from perf.processes import StartError
 from perf.site_setup import ROOT
 
 RESULTS = ROOT / "perf" / "results"
-INTERRUPTED = 130  # what a shell reports for a command ended by SIGINT
 # In the order the README tells them; each is a module of perf.experiments.
 EXPERIMENTS = {
     "latency": "p50 of every endpoint that needs no hash, at one connection",
@@ -73,9 +72,7 @@ class Experiment(Protocol):
 
 def main() -> int:
     """Run what the command line names."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background jobs are started without
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))  # one way out, which ends the servers
+    leave_by_interrupt()
     parser = argparse.ArgumentParser(prog="python -m perf.lab", description=__doc__.split("\n", 1)[0])
     parser.add_argument("names", nargs="*", metavar="experiment", help="see --list")
     parser.add_argument("--list", action="store_true", help="say what there is")
@@ -102,26 +99,21 @@ def _run(name: str, *, quick: bool, update_readme: bool) -> int:
     experiment = cast("Experiment", import_module(f"perf.experiments.{name}"))
     machine, started_at, began = describe(ROOT), now(), time.monotonic()
     cores = os.sched_getaffinity(0)
-    _say(f"{name}: {EXPERIMENTS[name]}")
+    say(f"{name}: {EXPERIMENTS[name]}")
     try:
         with ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=f"ironauth-{name}-")))
-            finding = experiment.measure(Lab(name, folder, stack, quick, _say))
+            finding = experiment.measure(Lab(name, folder, stack, quick, say))
     finally:
         os.sched_setaffinity(0, cores)  # experiments pin themselves
     record = Record(name, experiment.HYPOTHESIS, started_at, time.monotonic() - began, quick, machine, finding)
     sys.stdout.write(f"\n{markdown(record, plots='results/plots')}\n")
     for path in save(record, RESULTS):
-        _say(f"written: {path.relative_to(ROOT)}")
+        say(f"written: {path.relative_to(ROOT)}")
     if update_readme and not quick:
         section = f"*Expected:* {experiment.HYPOTHESIS}\n\n{markdown(record, plots='results/plots')}"
         update_section(ROOT / "perf" / "README.md", name, section)
     return 1 if finding.failed else 0
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(f"{time.strftime('%H:%M:%S')} {line}\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

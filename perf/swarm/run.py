@@ -10,12 +10,12 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import msgspec
 
+from perf.console import INTERRUPTED, leave_by_interrupt, say
 from perf.findings import now
 from perf.machine import describe
 from perf.processes import StartError, free_port
@@ -27,7 +27,6 @@ from perf.swarm.site import Site, open_site
 from perf.swarm.summary import Summary, markdown
 from perf.swarm.thresholds import Result, judge
 
-INTERRUPTED = 130  # what a shell reports for a command ended by SIGINT
 STOP_TIMEOUT_S = 45  # a user still at it this long after the end is cut off, and what it leaves behind is reported
 ENDING_S = 150.0  # Locust's start and its last stage; beyond this it is stuck
 GRACE_S = 10.0  # from SIGTERM to SIGKILL
@@ -35,9 +34,7 @@ GRACE_S = 10.0  # from SIGTERM to SIGKILL
 
 def main() -> int:
     """Run what the command line asks for."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell's background jobs are started without
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda *_: signal.raise_signal(signal.SIGINT))  # one way out, which ends everything
+    leave_by_interrupt()
     options = parse()
     try:
         return _run(options)
@@ -57,7 +54,7 @@ def _run(options: Options) -> int:
         ledger.mkdir(mode=0o700)
         if options.ui:
             _require_free(options.web_port)
-        site = open_site(options, folder, ledger, stack, _say)
+        site = open_site(options, folder, ledger, stack, say)
         given = _assignment(options, site, folder, ledger)
         stem = _stem(options, started_at)
         stem.parent.mkdir(parents=True, exist_ok=True)
@@ -66,12 +63,12 @@ def _run(options: Options) -> int:
             _open_page(given, options, folder)
             status = 0
         else:
-            _say(f"{options.shape}: at most {options.users} users for {options.seconds:g} s at {site.host}")
+            say(f"{options.shape}: at most {options.users} users for {options.seconds:g} s at {site.host}")
             status = _run_locust(given, _headless(stem), folder, options.seconds + ENDING_S)
         result = _result(given, status)
         if options.ui and not result.requests:
             return 0  # the page was looked at, and no test started
-        _say("looking at what was left behind")
+        say("looking at what was left behind")
         verdicts, notes = site.inspect(result)
         verdicts = [*judge(result, given.limits), *verdicts]
         summary = Summary(started_at, site.about, machine, result, verdicts, notes)
@@ -96,9 +93,9 @@ def _save(summary: Summary, options: Options, stem: Path) -> None:
         place.parent.mkdir(parents=True, exist_ok=True)
         place.with_suffix(".json").write_bytes(msgspec.json.format(msgspec.json.encode(summary)) + b"\n")
         place.with_suffix(".md").write_text(f"# Swarm: {options.shape}\n\n{markdown(summary)}", encoding="utf-8")
-        _say(f"written: {_shown(place)}.json and .md")
-    _say(f"Locust's report: {_shown(stem)}.html, its statistics beside it")
-    _say("every threshold was kept" if summary.kept else "MISSED: see the lines above")
+        say(f"written: {_shown(place)}.json and .md")
+    say(f"Locust's report: {_shown(stem)}.html, its statistics beside it")
+    say("every threshold was kept" if summary.kept else "MISSED: see the lines above")
 
 
 def _shown(path: Path) -> Path:
@@ -144,13 +141,13 @@ def _headless(stem: Path) -> list[str]:
 def _open_page(given: Assignment, options: Options, folder: Path) -> None:
     """Have Locust show its page until Ctrl-C."""
     page = f"http://127.0.0.1:{options.web_port}"
-    _say(f"Locust's page: {page} (the server: {given.host}). Ctrl-C ends both.")
+    say(f"Locust's page: {page} (the server: {given.host}). Ctrl-C ends both.")
     arguments = ["--web-host", "127.0.0.1", "--web-port", str(options.web_port)]
     arguments += ["--json-file", str(folder / "locust")]  # instead of tables on the terminal, besides our own
     try:
         status = _run_locust(given, arguments, folder, None)
     except KeyboardInterrupt:
-        _say("ended")
+        say("ended")
         return
     raise StartError(f"Locust ended with {status}: its reasons are above")
 
@@ -203,8 +200,3 @@ def _require_free(port: int) -> None:
             raise StartError(
                 f"Port {port} cannot be used ({error.strerror}): choose another with --web-port"
             ) from error
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(f"{time.strftime('%H:%M:%S')} {line}\n")
-    sys.stdout.flush()

@@ -10,14 +10,14 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 #: Loads the bare callable until it is told to stop; says so on the way out, after its server has ended.
 PROGRAM = """
-import os, signal, sys
+import os, sys
 from pathlib import Path
-from perf.bench import _terminated
+from perf.console import leave_by_interrupt
 from perf.load import run_load
 from perf.processes import Server, free_port
 from perf.sources import Constant, get
 
-signal.signal(signal.SIGTERM, _terminated)
+leave_by_interrupt()
 port = free_port()
 arguments = [sys.executable, "-m", "perf.bare_asgi", "--port", str(port)]
 server = Server(arguments, folder=Path.cwd(), port=port, environment=dict(os.environ), log=Path(sys.argv[1]))
