@@ -1,6 +1,7 @@
 """What units of work ask of a user's row by its id: each one statement, compiled once."""
 
 import uuid
+from functools import cache
 from typing import Any, Final
 
 from django.db import DEFAULT_DB_ALIAS, models
@@ -14,8 +15,9 @@ from ironauth.infrastructure.invalidation import invalidate, sub_tag
 _ID: Final = Given("id", models.UUIDField())
 
 
-def _columns() -> list[str]:
-    return [field.attname for field in User._meta.concrete_fields]  # noqa: SLF001 - documented by Django
+@cache
+def _columns() -> tuple[str, ...]:
+    return tuple(field.attname for field in User._meta.concrete_fields)  # noqa: SLF001 - documented by Django
 
 
 def _whole_row() -> "models.QuerySet[User, Any]":

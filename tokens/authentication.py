@@ -59,7 +59,7 @@ class AccessTokenAuthentication(BaseAuthentication):
         header = http.META.get("HTTP_AUTHORIZATION", "")
         if header[:7] == "Bearer " and "HTTP_COOKIE" not in http.META:
             # A text that was verified before needs no look at its alphabet, and there is no second credential.
-            principal = peek(header[7:])
+            principal = _by_digest(_digest(header[7:]))
             if principal is not None:
                 return principal, principal
         credential = access_credential(http)
@@ -75,9 +75,9 @@ class AccessTokenAuthentication(BaseAuthentication):
 
 def peek(token: str) -> Principal | None:
     """Return the principal of a token this process verified before and may still trust; synchronous, no I/O."""
-    digest = hashlib.sha256(token.encode()).digest()
-    principal = _recognised.get(digest)
-    if principal is not None and is_current(principal):
+    digest = _digest(token)
+    principal = _by_digest(digest)
+    if principal is not None:
         return principal
     segments = token.split(".")
     if len(segments) != _COMPACT_SEGMENTS:
@@ -91,6 +91,17 @@ def peek(token: str) -> Principal | None:
         _remember(found)
         return found
     return None
+
+
+def _digest(token: str) -> bytes:
+    """Return what stands for the token in memory: it opens nothing."""
+    return hashlib.sha256(token.encode()).digest()
+
+
+def _by_digest(digest: bytes) -> Principal | None:
+    """Return the principal of a token recognised before, if it may still be used."""
+    principal = _recognised.get(digest)
+    return principal if principal is not None and is_current(principal) else None
 
 
 def _remember(principal: Principal) -> None:
@@ -112,7 +123,7 @@ async def verify(token: str) -> Principal:
     Raises ``InvalidToken`` (401); ``Unavailable`` (503) when the session cannot be looked up.
     """
     verified = await _decoded(token)
-    digest = hashlib.sha256(token.encode()).digest()
+    digest = _digest(token)
 
     async def load() -> Loaded[Principal]:
         return await _confirmed(verified, digest)

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import Expression, Field, Model, QuerySet
+from django.db.models import Expression, Field, QuerySet
 from django.db.models.sql import InsertQuery, UpdateQuery
 from django.db.models.sql.compiler import SQLCompiler
 from django.db.transaction import TransactionManagementError
@@ -70,7 +70,7 @@ class _Compiled:
 
 
 class _Fixed:
-    """What both kinds share: the query, compiled when it is first run on a kind of database."""
+    """What all kinds share: the query, compiled when it is first run on a kind of database."""
 
     def __init__(self, build: "Callable[[], Any]") -> None:
         self._build = build
@@ -108,7 +108,19 @@ class FixedSelect(_Fixed):
         return compiler
 
 
-class FixedUpdate(_Fixed):
+class _FixedWrite(_Fixed):
+    """What an update and an insert share: the pool is told that from now on something may have happened."""
+
+    def _written[T](self, given: dict[str, Any], result: Callable[[Any], T]) -> T:
+        connection = connections[DEFAULT_DB_ALIAS]
+        compiled = self._prepared(connection)
+        about_to_commit()
+        with prepared_statements.cursor(connection) as cursor:
+            cursor.execute(compiled.sql, compiled.parameters(given, connection))
+            return result(cursor)
+
+
+class FixedUpdate(_FixedWrite):
     """A ``QuerySet.update()`` whose SQL does not change; ``changes`` are its arguments."""
 
     def __init__(self, build: "Callable[[], QuerySet[Any, Any]]", **changes: Any) -> None:
@@ -117,12 +129,7 @@ class FixedUpdate(_Fixed):
 
     def run(self, **given: Any) -> int:
         """Run the update on this thread's connection and return how many rows it changed. One query."""
-        connection = connections[DEFAULT_DB_ALIAS]
-        compiled = self._prepared(connection)
-        about_to_commit()
-        with prepared_statements.cursor(connection) as cursor:
-            cursor.execute(compiled.sql, compiled.parameters(given, connection))
-            return int(cursor.rowcount)
+        return self._written(given, lambda cursor: int(cursor.rowcount))
 
     def _compiler(self, connection: BaseDatabaseWrapper) -> SQLCompiler:
         query: Any = self._build().query.chain(UpdateQuery)
@@ -132,20 +139,12 @@ class FixedUpdate(_Fixed):
         return compiler
 
 
-class FixedInsert(_Fixed):
+class FixedInsert(_FixedWrite):
     """An insert of one row whose SQL does not change; ``build`` returns the object, with `Given` for every value."""
-
-    def __init__(self, build: Callable[[], Model]) -> None:
-        super().__init__(build)
 
     def run(self, **given: Any) -> Any:
         """Insert the row on this thread's connection and return the primary key the database gave it. One query."""
-        connection = connections[DEFAULT_DB_ALIAS]
-        compiled = self._prepared(connection)
-        about_to_commit()
-        with prepared_statements.cursor(connection) as cursor:
-            cursor.execute(compiled.sql, compiled.parameters(given, connection))
-            return cursor.fetchone()[0]
+        return self._written(given, lambda cursor: cursor.fetchone()[0])
 
     def _compiler(self, connection: BaseDatabaseWrapper) -> SQLCompiler:
         row = self._build()
