@@ -19,7 +19,7 @@ endif
 
 .PHONY: help
 help: ## list the targets
-	awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: run
 run: ## serve http://127.0.0.1:8000, preparing whatever is missing (PORT=9000, ARGS="--workers 2")
