@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from perf.machine import Machine
+from perf.rig.machine import Machine
 
 
 class Table(msgspec.Struct, frozen=True):

@@ -16,14 +16,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import Protocol, cast
 
-from perf.console import INTERRUPTED, leave_by_interrupt, say
 from perf.findings import Finding, Record, markdown, now, save, update_section
-from perf.machine import describe
-from perf.processes import StartError
-from perf.site_setup import ROOT
+from perf.rig.console import INTERRUPTED, leave_by_interrupt, say
+from perf.rig.machine import describe
+from perf.rig.processes import StartError
+from perf.rig.site_setup import ROOT
 
 RESULTS = ROOT / "perf" / "results"
-# In the order the README tells them; each is a module of perf.experiments.
+# In the order the README tells them; each is a module or package of perf.experiments.
 EXPERIMENTS = {
     "latency": "p50 of every endpoint that needs no hash, at one connection",
     "access_log": "logging off, errors only, everything",
@@ -62,7 +62,7 @@ class Lab:
 
 
 class Experiment(Protocol):
-    """A module of ``perf.experiments``."""
+    """A module of ``perf.experiments``, or ``experiment`` of a package there."""
 
     HYPOTHESIS: str
 
@@ -94,9 +94,21 @@ def main() -> int:
         return INTERRUPTED
 
 
+def find(name: str) -> Experiment:
+    """Import what ``EXPERIMENTS`` names.
+
+    Raises:
+        ModuleNotFoundError: there is no such experiment.
+    """
+    module = import_module(f"perf.experiments.{name}")
+    if hasattr(module, "__path__"):
+        module = import_module(f"perf.experiments.{name}.experiment")
+    return cast("Experiment", module)
+
+
 def _run(name: str, *, quick: bool, update_readme: bool) -> int:
     """Run one experiment, keep its record, and say what it found."""
-    experiment = cast("Experiment", import_module(f"perf.experiments.{name}"))
+    experiment = find(name)
     machine, started_at, began = describe(ROOT), now(), time.monotonic()
     cores = os.sched_getaffinity(0)
     say(f"{name}: {EXPERIMENTS[name]}")

@@ -18,10 +18,11 @@ from html import escape
 from pathlib import Path
 
 from ironauth.infrastructure.configuration import default_hash_threads
-from perf.load import run_load
-from perf.processes import StartError, pin
-from perf.site_setup import ROOT, start_servers
-from perf.workloads import HASH, WORKLOADS
+from perf.bench.servers import start_servers
+from perf.load.closed_loop import run_load
+from perf.load.workloads import HASH, WORKLOADS
+from perf.rig.processes import StartError, pin
+from perf.rig.site_setup import ROOT
 
 CONNECTIONS = 16
 RATE_HZ = 500  # samples a second: 5,000 in ten seconds, while the server loses about 3 % of its rate

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from perf.sampling import Sample
+from perf.rig.sampling import Sample
 
 _NS_PER_MS = 1_000_000
 

@@ -5,15 +5,15 @@ from pathlib import Path
 
 from ironauth.infrastructure.configuration import default_hash_threads
 from perf import plots
+from perf.bench.measuring import load_round
 from perf.findings import Check, Finding, Table
 from perf.lab import Lab
-from perf.machine import file_system
-from perf.measuring import load_round
-from perf.processes import Server, free_port, pin
-from perf.site_setup import prepare_site, serve, site_environment
-from perf.sources import Constant, Source, TokenPair, get
+from perf.load.sources import Constant, Source, TokenPair, get
+from perf.load.workloads import Site
+from perf.rig.machine import file_system
+from perf.rig.processes import Server, free_port, pin
+from perf.rig.site_setup import prepare_site, serve, site_environment
 from perf.summary import Round, Spread, ratios, spread
-from perf.workloads import Site
 
 HYPOTHESIS = (
     "A line of the access log costs about 3 µs, mostly on the log's own thread, which competes for the same core: 10 % "

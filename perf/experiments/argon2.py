@@ -9,10 +9,10 @@ from pathlib import Path
 from ironauth.infrastructure.configuration import default_hash_threads
 from perf import plots
 from perf.findings import Check, Finding, Table
-from perf.hash_rate import HashRate, in_a_process
 from perf.lab import Lab
-from perf.processes import StartError
-from perf.site_setup import ARGON2
+from perf.rig.hash_rate import HashRate, in_a_process
+from perf.rig.processes import StartError
+from perf.rig.site_setup import ARGON2
 from perf.summary import ratios, spread
 
 HYPOTHESIS = (

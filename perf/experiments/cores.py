@@ -8,14 +8,14 @@ from pathlib import Path
 
 from ironauth.infrastructure.configuration import default_hash_threads
 from perf import plots
+from perf.bench.measuring import CONNECTIONS_PER_HASH_THREAD, load_round
 from perf.findings import Finding, Table
 from perf.lab import Lab
-from perf.load import run_load
-from perf.measuring import CONNECTIONS_PER_HASH_THREAD, load_round
-from perf.processes import Server, StartError, free_port, pin
-from perf.seed import PASSWORD, email_of, read_sessions
-from perf.site_setup import prepare, prepare_site, private_servers, serve, site_environment
-from perf.sources import Constant, Exchange, Refresh, SignIn, Source, TokenPair, get
+from perf.load.closed_loop import run_load
+from perf.load.sources import Constant, Exchange, Refresh, SignIn, Source, TokenPair, get
+from perf.rig.processes import Server, StartError, free_port, pin
+from perf.rig.seed import PASSWORD, email_of, read_sessions
+from perf.rig.site_setup import prepare, prepare_site, private_servers, serve, site_environment
 from perf.summary import Round, ratios, spread
 
 HYPOTHESIS = (
@@ -73,7 +73,7 @@ class Deployment:
         prepare_site(environment, people=PEOPLE)
         count = CONNECTIONS * (1 + rounds * len(WORKERS) * 2)  # the readers, and new ones for each round of refreshes
         kept = folder / "sessions.json"
-        prepare(["-m", "perf.seed", "--sessions", str(count), "--into", str(kept)], environment)
+        prepare(["-m", "perf.rig.seed", "--sessions", str(count), "--into", str(kept)], environment)
         view = {**environment, "IRONAUTH_HOT_LANE": "0"}
         self._servers: dict[tuple[str, int], Server] = {}
         for workers in WORKERS:

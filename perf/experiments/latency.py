@@ -8,14 +8,14 @@ from typing import Any
 
 from ironauth.infrastructure.configuration import default_hash_threads
 from perf import plots
-from perf.endpoints import ENDPOINTS, ROLE, STAFF, Endpoint, Member, Supply
 from perf.findings import Check, Finding, Table
 from perf.lab import Lab
-from perf.load import LoadResult, run_load
-from perf.processes import Server, StartError, free_port, pin, run_time_s
-from perf.seed import read_sessions
-from perf.site_setup import prepare, prepare_site, private_servers, serve, site_environment
-from perf.sources import CREATED, Exchange, Listed, TokenPair, send
+from perf.load.closed_loop import LoadResult, run_load
+from perf.load.endpoints import ENDPOINTS, ROLE, STAFF, Endpoint, Member, Supply
+from perf.load.sources import CREATED, Exchange, Listed, TokenPair, send
+from perf.rig.processes import Server, StartError, free_port, pin, run_time_s
+from perf.rig.seed import read_sessions
+from perf.rig.site_setup import prepare, prepare_site, private_servers, serve, site_environment
 from perf.summary import percentile_ms
 
 HYPOTHESIS = (
@@ -151,7 +151,7 @@ def _measure_storage(lab: Lab, folder: Path, storage: str, stack: ExitStack, cor
     people = _PEOPLE_KINDS * lab.rounds * count
     prepare_site(environment, people=people)
     kept = folder / "sessions.json"
-    prepare(["-m", "perf.seed", "--superuser", "--sessions", str(people), "--into", str(kept)], environment)
+    prepare(["-m", "perf.rig.seed", "--superuser", "--sessions", str(people), "--into", str(kept)], environment)
     site = serve(folder / "site.log", port, environment, stack)
     view = serve(folder / "view.log", free_port(), {**environment, "IRONAUTH_HOT_LANE": "0"}, stack)
     servers = {"site": site, "view": view}

@@ -11,13 +11,13 @@ from os import sched_getaffinity, sched_setaffinity
 import msgspec
 
 from ironauth.infrastructure.configuration import default_hash_threads
+from perf.bench.measuring import load_round
 from perf.findings import Check, Finding, Table
 from perf.lab import Lab
-from perf.measuring import load_round
+from perf.load.sources import Constant, get
 from perf.plots import bars
-from perf.processes import Server, free_port, pin
-from perf.site_setup import ROOT, prepare, serve, site_environment
-from perf.sources import Constant, get
+from perf.rig.processes import Server, free_port, pin
+from perf.rig.site_setup import ROOT, prepare, serve, site_environment
 from perf.summary import Round, ratios, spread
 
 HYPOTHESIS = (

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from perf.processes import StartError
+from perf.rig.processes import StartError
 from perf.swarm.answers import Answer, pair_in, retry_after_s
 from perf.swarm.ledger import Ledger, still_open
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final, Literal
 from urllib.parse import urlsplit
 
-from perf.site_setup import ROOT
+from perf.rig.site_setup import ROOT
 from perf.swarm.shapes import SHAPES, Shape
 from perf.swarm.thresholds import Limits
 

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import msgspec
 
-from perf.console import INTERRUPTED, leave_by_interrupt, say
 from perf.findings import now
-from perf.machine import describe
-from perf.processes import StartError, free_port
-from perf.site_setup import ROOT
+from perf.rig.console import INTERRUPTED, leave_by_interrupt, say
+from perf.rig.machine import describe
+from perf.rig.processes import StartError, free_port
+from perf.rig.site_setup import ROOT
 from perf.swarm import assignment as assignments
 from perf.swarm.assignment import Assignment
 from perf.swarm.options import Options, parse

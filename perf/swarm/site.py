@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Protocol
 
 from ironauth.infrastructure.configuration import default_hash_threads
-from perf import seed
-from perf.processes import Meter, Server, StartError, free_port, read_meter
-from perf.site_setup import ROOT, SET_UP_S, prepare_site, private_servers, serve, site_environment
+from perf.rig import seed
+from perf.rig.processes import Meter, Server, StartError, free_port, read_meter
+from perf.rig.site_setup import ROOT, SET_UP_S, prepare_site, private_servers, serve, site_environment
 from perf.swarm.accounts import close_all, sign_up
 from perf.swarm.ledger import Ledger, still_open
 from perf.swarm.options import Options

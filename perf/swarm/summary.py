@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from perf.machine import Machine
+from perf.rig.machine import Machine
 from perf.swarm.thresholds import Entry, Result, Verdict
 
 SHOWN = 10  # different reasons for failures; the JSON has all of them

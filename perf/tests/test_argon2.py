@@ -3,7 +3,7 @@
 import pytest
 
 from perf.experiments.argon2 import BOTH, NATIVE, PAGES, WHEEL, finding
-from perf.hash_rate import HashRate, in_a_process
+from perf.rig.hash_rate import HashRate, in_a_process
 
 
 def _rounds(rate: float) -> list[HashRate]:

@@ -12,14 +12,14 @@ ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """
 import os, sys
 from pathlib import Path
-from perf.console import leave_by_interrupt
-from perf.load import run_load
-from perf.processes import Server, free_port
-from perf.sources import Constant, get
+from perf.rig.console import leave_by_interrupt
+from perf.load.closed_loop import run_load
+from perf.rig.processes import Server, free_port
+from perf.load.sources import Constant, get
 
 leave_by_interrupt()
 port = free_port()
-arguments = [sys.executable, "-m", "perf.bare_asgi", "--port", str(port)]
+arguments = [sys.executable, "-m", "perf.rig.bare_asgi", "--port", str(port)]
 server = Server(arguments, folder=Path.cwd(), port=port, environment=dict(os.environ), log=Path(sys.argv[1]))
 try:
     with server:

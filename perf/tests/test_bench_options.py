@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from perf.bench_options import ORDER, Options, parse
-from perf.workloads import HASH, WORKLOADS
+from perf.bench.options import ORDER, Options, parse
+from perf.load.workloads import HASH, WORKLOADS
 
 
 def options(*arguments: str) -> Options:
@@ -76,7 +76,7 @@ def test_a_section_that_is_missing_is_said_before_measuring(
     """--update-readme needs the section of its variant in the page."""
     page = tmp_path / "README.md"
     page.write_text("<!-- results: end -->")
-    monkeypatch.setattr("perf.bench_options.README", page)
+    monkeypatch.setattr("perf.bench.options.README", page)
     assert options("--update-readme").update_readme
     with pytest.raises(SystemExit):
         options("--update-readme", "--storage", "postgres", "--workers", "2")

@@ -10,7 +10,7 @@ from django.db.models import Count
 from accounts.emails import fold
 from accounts.models import User
 from ironauth.infrastructure import clock
-from perf import bulk_seed
+from perf.rig import bulk_seed
 from tokens import refresh_token, sessions
 from tokens.models import Session
 from tokens.purge import purge_expired

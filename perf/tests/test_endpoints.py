@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from perf.endpoints import ENDPOINTS, HASHING, Endpoint, Member, Supply
-from perf.seed import SeededSession
-from perf.site_setup import ROOT
-from perf.sources import TokenPair
+from perf.load.endpoints import ENDPOINTS, HASHING, Endpoint, Member, Supply
+from perf.load.sources import TokenPair
+from perf.rig.seed import SeededSession
+from perf.rig.site_setup import ROOT
 
 #: Measured although the OpenAPI document has no word about them: pages for people.
 PAGES = {"GET /", "GET /favicon.ico", "GET /admin/login/"}

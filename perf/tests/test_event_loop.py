@@ -9,11 +9,11 @@ import pytest
 
 from ironauth.infrastructure.hash_pool import HashPool
 from perf import lab as laboratory
-from perf.experiments.event_loop import IN_POOL, ON_LOOP, Seen, _finding
-from perf.flood_clients import Outcome
+from perf.experiments.event_loop.experiment import IN_POOL, ON_LOOP, Seen, _finding
+from perf.experiments.event_loop.loop_hashing import LoopHashing
+from perf.experiments.event_loop.loop_lag import LoopRecord
+from perf.experiments.flood.clients import Outcome
 from perf.lab import Lab
-from perf.loop_hashing import LoopHashing
-from perf.loop_lag import LoopRecord
 
 MS = 1_000_000  # ns
 

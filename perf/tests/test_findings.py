@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from perf.findings import Check, Finding, Record, Table, markdown, save, update_section
-from perf.machine import describe
+from perf.rig.machine import describe
 
 _FINDING = Finding(
     tables=[Table("Times", ("what", "ms"), [("a", "1.5"), ("b", "2.5")])],

@@ -6,9 +6,10 @@ import time
 
 import pytest
 
-from perf.fixed_rate import describe, drive_fixed, run_fixed, urgent
-from perf.open_loop import FixedRateResult, has_retry_after
-from perf.sources import Constant, get
+from perf.fixed_rate import describe
+from perf.load.fixed_rate import drive_fixed, run_fixed, urgent
+from perf.load.open_loop import FixedRateResult, has_retry_after
+from perf.load.sources import Constant, get
 from perf.tests.test_load import Answer, answer, serving
 
 BUSY = b"HTTP/1.1 503 X\r\nRetry-After: 4\r\nContent-Length: 0\r\n\r\n"

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from perf import flood_report
+from perf.experiments.flood import report
+from perf.experiments.flood.clients import Job, Outcome, sources, together
+from perf.experiments.flood.report import Seen
+from perf.experiments.flood.rounds import Busy, Flooded, forget_peak, peak_mib
+from perf.experiments.flood.stalls import undisturbed, watching
 from perf.findings import Finding
-from perf.flood_clients import Job, Outcome, sources, together
-from perf.flood_report import Seen
-from perf.flood_rounds import Busy, Flooded, forget_peak, peak_mib
-from perf.flood_stalls import undisturbed, watching
-from perf.hash_rate import HashRate
 from perf.lab import Lab
-from perf.processes import free_port
+from perf.rig.hash_rate import HashRate
+from perf.rig.processes import free_port
 
 MS = 1_000_000
 
@@ -45,7 +45,7 @@ def seen(round_: Flooded) -> Seen:
 def found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, round_: Flooded) -> Finding:
     """Report on one round, plots going to ``tmp_path``."""
     monkeypatch.setattr(Lab, "plot", lambda _self, suffix="": tmp_path / f"{suffix}.svg")
-    return flood_report.finding(Lab("flood", tmp_path, contextlib.ExitStack(), True, print), seen(round_))
+    return report.finding(Lab("flood", tmp_path, contextlib.ExitStack(), True, print), seen(round_))
 
 
 def test_a_good_round_keeps_every_promise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

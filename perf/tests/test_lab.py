@@ -2,12 +2,11 @@
 
 import subprocess
 import sys
-from importlib import import_module
 
 import pytest
 
-from perf.lab import EXPERIMENTS
-from perf.site_setup import ROOT
+from perf.lab import EXPERIMENTS, find
+from perf.rig.site_setup import ROOT
 
 
 def _lab(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -34,6 +33,6 @@ def test_a_misspelt_experiment_is_refused_with_the_choice() -> None:
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_each_experiment_has_a_hypothesis(name: str) -> None:
     """What is listed exists, and says beforehand what it expects."""
-    module = import_module(f"perf.experiments.{name}")
-    assert len(module.HYPOTHESIS) > 20
-    assert callable(module.measure)
+    experiment = find(name)
+    assert len(experiment.HYPOTHESIS) > 20
+    assert callable(experiment.measure)

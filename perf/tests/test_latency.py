@@ -4,9 +4,9 @@ import math
 
 import pytest
 
-from perf.endpoints import ENDPOINTS
 from perf.experiments.latency import LIMIT_MS, WARM_UP, Measured, finding
-from perf.load import LoadResult
+from perf.load.closed_loop import LoadResult
+from perf.load.endpoints import ENDPOINTS
 
 
 def measured(ms: float, *, failures: dict[str, int] | None = None) -> Measured:

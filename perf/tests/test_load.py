@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from perf.load import LoadResult, drive
-from perf.sources import Constant, Refresh, SignUp, get
+from perf.load.closed_loop import LoadResult, drive
+from perf.load.sources import Constant, Refresh, SignUp, get
 
 type Answer = Callable[[int], list[bytes]]  # request number on its connection, from 0 → pieces; [] closes
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from ironauth.infrastructure.lag_histogram import EDGES_MS, LagHistogram
-from perf import loop_lag
-from perf.loop_lag import LoopRecord
+from perf.experiments.event_loop import loop_lag
+from perf.experiments.event_loop.loop_lag import LoopRecord
 
 
 def _stamp(at: float) -> str:

@@ -6,11 +6,11 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from perf.load import LoadResult
-from perf.measuring import load_round, to_round
-from perf.processes import Meter, Server, free_port, run_time_s
-from perf.site_setup import ROOT
-from perf.sources import Constant, get
+from perf.bench.measuring import load_round, to_round
+from perf.load.closed_loop import LoadResult
+from perf.load.sources import Constant, get
+from perf.rig.processes import Meter, Server, free_port, run_time_s
+from perf.rig.site_setup import ROOT
 
 
 def test_a_round_is_metered() -> None:
@@ -32,7 +32,7 @@ def test_silence_is_a_failure() -> None:
 def test_a_server_is_sampled_inside_the_window(tmp_path: Path) -> None:
     """Samples are of the measured window, timed from the origin, and show the server working."""
     port = free_port()
-    command = [sys.executable, "-m", "perf.bare_asgi", "--port", str(port)]
+    command = [sys.executable, "-m", "perf.rig.bare_asgi", "--port", str(port)]
     with Server(command, folder=ROOT, port=port, environment=dict(os.environ), log=tmp_path / "log") as server:
         before, origin = run_time_s(server.pid), time.monotonic()
         sources = [Constant(get("/", server.host)) for _ in range(2)]

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from perf import nginx
-from perf.load import run_load
-from perf.processes import StartError
-from perf.server_probes import ask
-from perf.sources import Constant, get
+from perf.experiments.servers.probes import ask
+from perf.load.closed_loop import run_load
+from perf.load.sources import Constant, get
+from perf.rig import nginx
+from perf.rig.processes import StartError
 
 
 class _Echo(BaseHTTPRequestHandler):

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from perf.load import run_load
-from perf.peers import Peer, PeerError, add_arguments, chosen
-from perf.processes import Server, free_port
-from perf.site_setup import ROOT
+from perf.bench.peers import Peer, PeerError, add_arguments, chosen
+from perf.load.closed_loop import run_load
+from perf.rig.processes import Server, free_port
+from perf.rig.site_setup import ROOT
 
 
 def peers(*arguments: str) -> tuple[Peer, ...]:
@@ -68,7 +68,7 @@ def test_what_cannot_be_measured_is_refused(arguments: list[str], reason: str) -
 def test_a_peer_is_measured(tmp_path: Path) -> None:
     """A server the operator started answers in the closed loop."""
     port = free_port()
-    command = [sys.executable, "-m", "perf.bare_asgi", "--port", str(port)]
+    command = [sys.executable, "-m", "perf.rig.bare_asgi", "--port", str(port)]
     with Server(command, folder=ROOT, port=port, environment=dict(os.environ), log=tmp_path / "log"):
         (peer,) = peers("--peer", f"bare2=http://127.0.0.1:{port}/")
         result = run_load(peer.address, peer.sources(2), seconds=0.6)

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from perf import query_plans
-from perf.experiments import planner
-from perf.planner_queries import TITLES
+from perf.experiments.planner import experiment as planner
+from perf.experiments.planner.queries import TITLES
+from perf.rig import query_plans
 
 POSTGRES = """\
 Limit  (cost=0.84..786.48 rows=51 width=210) (actual time=0.582..77.939 rows=51 loops=1)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from perf.load import run_load
-from perf.processes import Server, StartError, environment_of, free_port, pin, process_tree, read_meter
-from perf.sources import Constant, get
+from perf.load.closed_loop import run_load
+from perf.load.sources import Constant, get
+from perf.rig.processes import Server, StartError, environment_of, free_port, pin, process_tree, read_meter
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -19,7 +19,7 @@ def bare(folder: Path) -> Server:
     """Make the bare callable's server, not yet started."""
     port = free_port()
     return Server(
-        [sys.executable, "-m", "perf.bare_asgi", "--port", str(port)],
+        [sys.executable, "-m", "perf.rig.bare_asgi", "--port", str(port)],
         folder=ROOT,
         port=port,
         environment=dict(os.environ),
@@ -78,7 +78,7 @@ def test_descendants_end_with_their_server(tmp_path: Path) -> None:
 
 def test_raw_hash_rate_is_measured_with_the_given_parameters() -> None:
     """The command prints a rate for its threads; cheap parameters make it quick here."""
-    arguments = ["-m", "perf.hash_rate", "--threads", "2", "--seconds", "0.3", "--ramp", "0.1"]
+    arguments = ["-m", "perf.rig.hash_rate", "--threads", "2", "--seconds", "0.3", "--ramp", "0.1"]
     arguments += ["--time-cost", "1", "--memory-kib", "64"]
     done = subprocess.run(
         [sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, check=True, timeout=30

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from perf.machine import describe, file_system
-from perf.paced import PacedRound
-from perf.report import Conditions, Report, thresholds
-from perf.report_plots import draw
-from perf.report_tables import markdown
-from perf.results import load, redraw, save, section, update_readme
-from perf.sampling import Core, Sample
+from perf.bench.paced import PacedRound
+from perf.bench.plots import draw
+from perf.bench.report import Conditions, Report, thresholds
+from perf.bench.results import load, redraw, save, section, update_readme
+from perf.bench.tables import markdown
+from perf.rig.machine import describe, file_system
+from perf.rig.sampling import Core, Sample
 from perf.summary import Round
 
 ROOT = Path(__file__).resolve().parents[2]

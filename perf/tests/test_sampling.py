@@ -5,7 +5,7 @@ import subprocess
 import sys
 import time
 
-from perf.sampling import Reading, Sampler, difference, read
+from perf.rig.sampling import Reading, Sampler, difference, read
 
 
 def reading(at: float, ticks: list[int], *, switches: int = 0, server: tuple[int, int] = (0, 0)) -> Reading:

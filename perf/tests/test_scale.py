@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import pytest
 from django.db import connection
 
-from perf import bulk_seed, query_plans
-from perf.experiments.scale import EXTRAS, OPERATIONS, faults
-from perf.scale_units import Scenes
+from perf.experiments.scale.experiment import EXTRAS, OPERATIONS, faults
+from perf.experiments.scale.units import Scenes
+from perf.rig import bulk_seed, query_plans
 from tokens.models import Session
 
 pytestmark = [pytest.mark.django_db, pytest.mark.storage]

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from perf.app_servers import GRANIAN, OURS, TITLES, UVICORN, command
-from perf.experiments.servers import WORKLOADS, Seen, finding
-from perf.server_probes import Answer, differences, refusals
-from perf.server_targets import BEHIND, DIRECT
+from perf.experiments.servers.experiment import WORKLOADS, Seen, finding
+from perf.experiments.servers.probes import Answer, differences, refusals
+from perf.experiments.servers.targets import BEHIND, DIRECT
+from perf.rig.app_servers import GRANIAN, OURS, TITLES, UVICORN, command
 from perf.summary import Round
 
 

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from perf.sources import Constant, Exchange, First, Listed, Refresh, Source, TokenPair, get, post, send
+from perf.load.sources import Constant, Exchange, First, Listed, Refresh, Source, TokenPair, get, post, send
 
 HOST = "127.0.0.1:8000"
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from ironauth.infrastructure.errors import Unavailable
-from perf.experiments.sqlite_modes import LOCKED, OURS, finding
-from perf.seed import SeededSession
-from perf.sqlite_threads import CALLERS, MODES, Callers, Kind, Outcome
+from perf.experiments.sqlite_modes.experiment import LOCKED, OURS, finding
+from perf.experiments.sqlite_modes.threads import CALLERS, MODES, Callers, Kind, Outcome
+from perf.rig.seed import SeededSession
 
 
 def outcome(rate: float, *, p99_ms: float = 10.0, refused: dict[str, int] | None = None, wrong: int = 0) -> Outcome:

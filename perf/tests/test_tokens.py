@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from perf import token_paths
-from perf.experiments.tokens import ED_ALG, PATHS, RSA_ALG, Signature, finding
-from perf.token_paths import Cost, Paths, one_by_one, repeated
+from perf.experiments.tokens import token_paths
+from perf.experiments.tokens.experiment import ED_ALG, PATHS, RSA_ALG, Signature, finding
+from perf.experiments.tokens.token_paths import Cost, Paths, one_by_one, repeated
 
 SIGNATURES = {
     RSA_ALG: [Signature(Cost(260, 260), Cost(40, 40), 830)],

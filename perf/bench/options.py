@@ -1,0 +1,107 @@
+"""The benchmark's command line."""
+
+import argparse
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from perf.bench import peers
+from perf.bench.peers import Peer, PeerError
+from perf.bench.report import HASHING, variant
+from perf.bench.results import section
+from perf.load.fixed_rate import MAX_RATE
+from perf.load.workloads import BARE, HASH
+from perf.rig.site_setup import ROOT
+
+CONNECTIONS = 16  # as the ceiling of design §2 was measured
+MAX_SECONDS, MAX_ROUNDS, MAX_CONNECTIONS = 60, 20, 256  # a run ends within the hour, and has people enough to sign in
+README = ROOT / "perf" / "README.md"
+# A round's order: the yardsticks stand right before what is compared with them.
+ORDER = (
+    BARE, "bare-ours", "ping", "me", "me-cookie", "verify", "me-view", "health", "refresh", HASH, "signin", "signup",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Options:
+    """What was asked for. ``rate``: requests per second of the fixed-rate mode, None without it.
+
+    ``redraw``: a kept run to draw again instead of measuring.
+    """
+
+    seconds: float
+    rounds: int
+    names: tuple[str, ...]
+    connections: int
+    quick: bool
+    update_readme: bool
+    storage: Literal["sqlite", "postgres"]
+    workers: int
+    peers: tuple[Peer, ...]
+    rate: float | None
+    redraw: Path | None
+
+    @property
+    def paced(self) -> tuple[str, ...]:
+        """The workloads of the fixed-rate mode: not those that hash, whose capacity is a few requests per second."""
+        return tuple(name for name in self.names if name not in HASHING | {HASH}) if self.rate is not None else ()
+
+
+def parse(arguments: list[str] | None = None, *, description: str) -> Options:
+    """Read the command line; a mistake ends the program with status 2 and says what to do."""
+    parser = argparse.ArgumentParser(prog="python -m perf.bench", description=description)
+    add = parser.add_argument
+    add("--seconds", type=float, help="length of a measured window (default: 5; quick: 2)")
+    add("--rounds", type=int, help="measured rounds (default: 3)", default=3)
+    add("--only", help=f"comma-separated workloads out of {','.join(ORDER)}; yardsticks are added")
+    add("--connections", type=int, default=CONNECTIONS, help=f"keep-alive connections ({CONNECTIONS})")
+    add("--storage", choices=("sqlite", "postgres"), default="sqlite", help="postgres: with Redis, both private")
+    add("--workers", type=int, choices=(1, 2), default=1, help="of IronAuth; two run on every core (1)")
+    add("--rate", type=float, help="measure each workload once more at this many requests/s, latencies from due time")
+    peers.add_arguments(parser)
+    add("--quick", action="store_true", help="short windows; the result goes to perf/results/raw/")
+    add("--update-readme", action="store_true", help="put the result into perf/README.md")
+    add("--redraw", type=Path, metavar="JSON", help="make page and plots of a kept run again, without measuring")
+    given = parser.parse_args(arguments)
+    seconds = given.seconds if given.seconds is not None else (2.0 if given.quick else 5.0)
+    _check(parser, given, seconds)
+    try:
+        others = peers.chosen(given, taken=ORDER)
+    except PeerError as error:
+        parser.error(str(error))
+    return Options(
+        seconds=seconds,
+        rounds=given.rounds,
+        names=(*_names(parser, given.only), *(peer.name for peer in others)),
+        connections=given.connections,
+        quick=given.quick,
+        update_readme=given.update_readme,
+        storage=given.storage,
+        workers=given.workers,
+        peers=others,
+        rate=given.rate,
+        redraw=given.redraw,
+    )
+
+
+def _check(parser: argparse.ArgumentParser, given: argparse.Namespace, seconds: float) -> None:
+    """Refuse figures out of bounds, and a section that is missing after the measuring was done."""
+    if not (
+        0.5 <= seconds <= MAX_SECONDS and 0 < given.rounds <= MAX_ROUNDS and 0 < given.connections <= MAX_CONNECTIONS
+    ):
+        parser.error(f"choose 0.5 to {MAX_SECONDS} s, 1 to {MAX_ROUNDS} rounds, 1 to {MAX_CONNECTIONS} connections")
+    if given.rate is not None and not 1 <= given.rate <= MAX_RATE:
+        parser.error(f"choose a rate from 1 to {MAX_RATE:,.0f} requests/s")
+    name = section(variant(given.storage, given.workers))
+    if given.update_readme and f"<!-- {name}: end -->" not in README.read_text(encoding="utf-8"):
+        parser.error(f"perf/README.md has no section {name}: add its begin and end lines, as those of results")
+
+
+def _names(parser: argparse.ArgumentParser, only: str | None) -> tuple[str, ...]:
+    """Return the workloads in their order, yardsticks added."""
+    wanted = set(only.split(",")) if only else set(ORDER)
+    if unknown := wanted - set(ORDER):
+        parser.error(f"unknown workload {', '.join(sorted(unknown))}: choose from {', '.join(ORDER)}")
+    wanted |= {HASH} if wanted & HASHING else set()
+    wanted |= {BARE} if wanted - {HASH} else set()
+    return tuple(name for name in ORDER if name in wanted)

@@ -1,0 +1,1 @@
+"""Argon2id on the event loop and in the pool. See ``experiment``."""

@@ -1,0 +1,1 @@
+"""Requests at a fixed rate while sign-ins saturate the hash pool. See ``experiment``."""

@@ -1,0 +1,1 @@
+"""What ``random_page_cost`` changes in Postgres' plans. See ``experiment``."""

@@ -1,0 +1,1 @@
+"""The same operations on 1,000 to 1,000,000 people. See ``experiment``."""

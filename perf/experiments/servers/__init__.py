@@ -1,0 +1,1 @@
+"""IronAuth under other ASGI servers, direct and behind nginx. See ``experiment``."""

@@ -1,0 +1,1 @@
+"""SQLite under many callers, by journal and by how connections are kept. See ``experiment``."""

@@ -1,0 +1,1 @@
+"""What signatures cost, and what remembering a verification saves. See ``experiment``."""

@@ -1,0 +1,1 @@
+"""The load generators, closed loop and fixed rate, and what they send: sources, workloads, endpoints."""

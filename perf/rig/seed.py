@@ -1,0 +1,102 @@
+"""Fill the benchmark's own database with people and sessions: ``python -m perf.rig.seed --users 4000``.
+
+It runs in the environment of the server whose database it is. ``--sessions 500 --into FILE`` opens one session for
+each of the first 500 people and leaves what opens them in FILE: hashing a password for each would take a minute.
+"""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+import django
+import msgspec
+
+PASSWORD = "Orbital-marmalade-9-teapots"  # noqa: S105 - of people who exist only in the benchmark's database
+
+
+class SeededSession(msgspec.Struct, frozen=True):
+    """A session and what a client needs to use it."""
+
+    user_id: str
+    session_id: str
+    refresh_token: str
+
+
+def email_of(serial: int) -> str:
+    """Return the address of the seeded person with this number, from 0."""
+    return f"person{serial}@bench.example"
+
+
+def read_sessions(path: Path) -> list[SeededSession]:
+    """Return what ``--into`` left, in the people's order."""
+    return msgspec.json.decode(path.read_bytes(), type=list[SeededSession])
+
+
+def main() -> int:
+    """Insert people who share one password hash (checking it costs as much as one of their own), or open sessions."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--users", type=int, default=0, help="people to insert, numbered from 0")
+    parser.add_argument("--superuser", action="store_true", help="give the first person every right")
+    parser.add_argument("--sessions", type=int, default=0, help="open one for each of the first people, who exist")
+    parser.add_argument("--into", type=Path, help="file for what opens the sessions, readable by its owner only")
+    options = parser.parse_args()
+    if bool(options.sessions) != bool(options.into):
+        parser.error("--sessions and --into go together")
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "ironauth.settings")
+    django.setup()
+    if options.users:
+        _insert_people(options.users)
+    if options.superuser:
+        _raise_first_person()
+    if options.sessions:
+        sessions = _open_sessions(options.sessions)
+        options.into.touch(mode=0o600)
+        options.into.write_bytes(msgspec.json.encode(sessions))
+    return 0
+
+
+def _insert_people(count: int) -> None:
+    # Django's models can only be imported after django.setup(), here and below.
+    from django.contrib.auth import get_user_model  # noqa: PLC0415 - needs django.setup()
+    from django.contrib.auth.hashers import make_password  # noqa: PLC0415 - needs django.setup()
+
+    from accounts.emails import fold  # noqa: PLC0415 - needs django.setup()
+
+    user_model = get_user_model()
+    encoded = make_password(PASSWORD)
+    addresses = (email_of(serial) for serial in range(count))
+    people = [user_model(email=address, email_key=fold(address), password=encoded) for address in addresses]
+    user_model.objects.bulk_create(people, batch_size=500)
+
+
+def _raise_first_person() -> None:
+    from django.contrib.auth import get_user_model  # noqa: PLC0415 - needs django.setup()
+
+    get_user_model().objects.filter(email=email_of(0)).update(is_staff=True, is_superuser=True)
+
+
+def _open_sessions(count: int) -> list[SeededSession]:
+    """Open sessions as a sign-in does after the password was right, in one transaction."""
+    from django.contrib.auth import get_user_model  # noqa: PLC0415 - needs django.setup()
+    from django.db import transaction  # noqa: PLC0415 - needs django.setup()
+
+    from accounts.services import account_snapshot  # noqa: PLC0415 - needs django.setup()
+    from tokens.sessions import ClientInfo, open_session  # noqa: PLC0415 - needs django.setup()
+
+    wanted = [email_of(serial) for serial in range(count)]
+    ids = dict(get_user_model().objects.filter(email__in=wanted).values_list("email", "id"))
+    client = ClientInfo(ip="127.0.0.1", user_agent="benchmark")
+    opened = []
+    with transaction.atomic():
+        for address in wanted:
+            account = account_snapshot(ids[address])
+            if account is None:
+                raise LookupError(f"{address} is not in the database: seed people first")
+            grant = open_session(account=account, client=client)
+            opened.append(SeededSession(str(account.id), str(grant.session_id), grant.refresh_token))
+    return opened
+
+
+if __name__ == "__main__":
+    sys.exit(main())

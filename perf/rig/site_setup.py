@@ -1,0 +1,102 @@
+"""A site of IronAuth made for measuring: its environment, database, keys and people, and the server on it."""
+
+import os
+import secrets
+import subprocess
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+from ironauth.tests.services import BinaryMissing, PrivatePostgres, PrivateRedis
+from perf.rig.processes import Server, StartError, free_port
+
+ROOT = Path(__file__).resolve().parents[2]  # of the repository
+SET_UP_S = 120  # longest that migrating, making a key or seeding may take
+# Production parameters (RFC 9106 §4, second recommendation with one lane), whatever the defaults become.
+ARGON2 = {"time-cost": 3, "memory-kib": 65_536, "parallelism": 1}
+
+
+def prepare_site(environment: dict[str, str], *, people: int) -> None:
+    """Give the site of ``environment`` its tables, a signing key, and people to sign in (``perf.rig.seed``).
+
+    Raises:
+        StartError: a command failed.
+    """
+    for arguments in (
+        ["manage.py", "migrate", "--verbosity", "0"],
+        ["manage.py", "create_signing_key"],
+        ["-m", "perf.rig.seed", "--users", str(people)],
+    ):
+        prepare(arguments, environment)
+
+
+def private_servers(folder: Path, stack: ExitStack) -> dict[str, str]:
+    """Start a Postgres that keeps what it commits, and a Redis; return the settings that name them.
+
+    Raises:
+        StartError: one of the two is not installed.
+    """
+    try:
+        postgres = stack.enter_context(PrivatePostgres(folder / "postgres", free_port(), "-c", "fsync=on"))
+        redis = stack.enter_context(PrivateRedis(folder / "redis", free_port()))
+    except BinaryMissing as missing:
+        raise StartError(str(missing)) from missing
+    return {"DATABASE_URL": postgres.url, "REDIS_URL": redis.url}
+
+
+def serve(
+    log: Path, port: int, environment: dict[str, str], stack: ExitStack, *options: str, workers: int = 1
+) -> Server:
+    """Start IronAuth with further ``options`` of ``manage.py serve``; it answers /ping, and ``stack`` ends it.
+
+    Raises:
+        StartError: it ended early or stayed silent.
+    """
+    command = [sys.executable, "manage.py", "serve", "--workers", str(workers), "--port", str(port), *options]
+    return stack.enter_context(Server(command, folder=ROOT, port=port, environment=environment, log=log))
+
+
+def site_environment(folder: Path, *, port: int, hash_threads: int) -> dict[str, str]:
+    """Return a production environment on SQLite in ``folder``: nothing of the developer's own settings is inherited."""
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("IRONAUTH_") and name not in ("DEBUG", "SECRET_KEY", "REDIS_URL", "DATABASE_URL")
+    }
+    return inherited | {
+        "DJANGO_SETTINGS_MODULE": "ironauth.settings",
+        "IRONAUTH_ENV_FILE": str(folder / "no-such-file"),
+        "DEBUG": "0",
+        "SECRET_KEY": secrets.token_urlsafe(48),
+        "ALLOWED_HOSTS": "127.0.0.1",
+        "IRONAUTH_ISSUER": f"http://127.0.0.1:{port}",
+        "IRONAUTH_MASTER_KEYS": f"k1:{secrets.token_urlsafe(32)}",
+        "DATABASE_URL": f"sqlite:///{folder / 'bench.sqlite3'}",
+        "IRONAUTH_ARGON2_TIME_COST": str(ARGON2["time-cost"]),
+        "IRONAUTH_ARGON2_MEMORY_KIB": str(ARGON2["memory-kib"]),
+        "IRONAUTH_ARGON2_PARALLELISM": str(ARGON2["parallelism"]),
+        "IRONAUTH_HASH_THREADS": str(hash_threads),
+        "IRONAUTH_LOG_FORMAT": "json",
+        "IRONAUTH_LOG_LEVEL": "INFO",
+        "IRONAUTH_ACCESS_LOG": "1",
+        "PYTHONUNBUFFERED": "1",
+    }
+
+
+def prepare(arguments: list[str], environment: dict[str, str]) -> None:
+    """Run a Python command that prepares the site (``["manage.py", "migrate"]``), at most ``SET_UP_S``.
+
+    Raises:
+        StartError: it failed; the message has its output.
+    """
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=SET_UP_S,
+        check=False,
+    )
+    if done.returncode:
+        raise StartError(f"{' '.join(arguments)} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
