@@ -9,10 +9,11 @@ from django.db import IntegrityError
 from accounts import services as accounts
 from accounts.errors import InvalidCredentials
 from ironauth.infrastructure import clock
+from ironauth.infrastructure.cache import Reading, token_cache
 from ironauth.infrastructure.database import database
 from ironauth.infrastructure.errors import NotFound
 from ironauth.infrastructure.logs import get_logger
-from tokens import codec, refresh_token, sessions
+from tokens import authentication, codec, refresh_token, sessions
 from tokens.claims import AccessClaims
 from tokens.errors import InvalidRefreshToken
 from tokens.key_store import key_store
@@ -35,11 +36,12 @@ async def sign_in(*, email: str, password: str, client: ClientInfo) -> TokenPair
     """
     key = await key_store().signing()
     who = await accounts.authenticate(email=email, password=password)
+    reading = token_cache().begin()
     grant = await database().write(sessions.open_authenticated, who=who, client=client)
     if grant is None:  # only who knows the password gets here
         raise InvalidCredentials("The account was changed while you were signing in: sign in again.")
     log.info("signed_in", user_id=str(who.id), session_id=str(grant.session_id))
-    return _pair(grant, key)
+    return _pair(grant, key, reading)
 
 
 async def refresh(*, token: str) -> TokenPair:
@@ -52,12 +54,13 @@ async def refresh(*, token: str) -> TokenPair:
     if parsed is None:
         raise InvalidRefreshToken
     key = await key_store().signing()
+    reading = token_cache().begin()
     rotation = await database().write_once(sessions.rotate, parsed=parsed)
     event = log.warning if rotation.outcome is Outcome.REUSE else log.info
     event("refresh", outcome=rotation.outcome.value, session_id=str(parsed.session_id))
     if rotation.grant is None:
         raise InvalidRefreshToken(session_over=rotation.outcome in SESSION_OVER)
-    return _pair(rotation.grant, key)
+    return _pair(rotation.grant, key, reading)
 
 
 async def sign_out(*, session_id: UUID) -> None:
@@ -98,7 +101,7 @@ async def change_password(
         grant = await database().write(sessions.open_session, account=account, client=client, scope=principal.scope)
     except IntegrityError as error:  # deleted meanwhile
         raise InvalidCredentials from error
-    return _pair(grant, key)
+    return _pair(grant, key)  # its user was read before everything of theirs was invalidated: not to be kept
 
 
 async def list_sessions(*, principal: Principal) -> list[SessionOut]:
@@ -120,8 +123,11 @@ async def end_own_session(*, principal: Principal, session_id: UUID) -> None:
     log.info("session_ended", user_id=str(principal.id), session_id=str(session_id))
 
 
-def _pair(grant: Grant, key: ActiveKey) -> TokenPair:
-    """Return the tokens of a grant; the access token never outlives the session."""
+def _pair(grant: Grant, key: ActiveKey, reading: Reading | None = None) -> TokenPair:
+    """Return the tokens of a grant; the access token never outlives the session.
+
+    ``reading``: taken before the grant's account and session were read; with it, this process knows the token already.
+    """
     now = int(clock.unix())
     session_end = int(grant.expires_at.timestamp())
     exp = min(now + settings.IRONAUTH_ACCESS_TOKEN_S, session_end)
@@ -138,8 +144,11 @@ def _pair(grant: Grant, key: ActiveKey) -> TokenPair:
         epoch=grant.account.session_epoch,
         roles=grant.account.user.roles,
     )
+    access_token = codec.encode(claims, key)
+    if reading is not None:
+        authentication.keep_issued(access_token, claims, kid=key.kid, user=grant.account.user, reading=reading)
     return TokenPair(
-        access_token=codec.encode(claims, key),
+        access_token=access_token,
         token_type="Bearer",  # noqa: S106 - RFC 6749 §7.1, not a password
         expires_in=exp - now,
         refresh_token=grant.refresh_token,

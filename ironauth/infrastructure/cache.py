@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.conf import settings
 from django.core.cache.backends.base import DEFAULT_TIMEOUT, BaseCache
@@ -28,6 +28,14 @@ class Loaded[T]:
     value: T
     tags: tuple[str, ...]
     expires_at: float
+
+
+class Reading(NamedTuple):
+    """What was known when a reading from the database began; what becomes known later may be missing from it."""
+
+    sequence: int
+    as_of: int | None
+    started: float  # monotonic seconds
 
 
 class TwoLevelCache(BaseCache):
@@ -62,21 +70,31 @@ class TwoLevelCache(BaseCache):
             return value
         return await self._flights.join(key, freshness.sequence, lambda: self._read(key, load, kind))
 
+    def begin(self) -> Reading:
+        """Return where a reading from the database begins, for ``keep``; call it before the first query."""
+        return Reading(freshness.sequence, freshness.position, time.monotonic())
+
+    def keep[T](self, key: str, loaded: Loaded[T], reading: Reading) -> bool:
+        """Use what ``reading`` found from now on, in this process; return whether it is kept.
+
+        It is not when one of its tags was invalidated since.
+        """
+        return self._l1.put(key, _entry(loaded, reading), sequence=reading.sequence)
+
     def drop(self, *tags: str) -> None:
         """Stop using every entry of this process that carries one of ``tags``. For all processes: ``invalidate``."""
         freshness.apply(dict.fromkeys(tags, UNKNOWN_ID))
 
     async def _read[T](self, key: str, load: Callable[[], Awaitable[Loaded[T]]], kind: type[T]) -> T:
-        # Noted before the reading begins: whatever becomes known later may be missing from what it finds.
-        sequence, as_of, started = freshness.sequence, freshness.position, time.monotonic()
+        reading = self.begin()
         max_stale_s = self._l1.max_stale_s
         if self._l2 is not None:
             shared = await self._l2.get(key, kind, max_stale_s=max_stale_s)
-            if shared is not None and self._l1.put(key, shared, sequence=sequence):
+            if shared is not None and self._l1.put(key, shared, sequence=reading.sequence):
                 return shared.value  # type: ignore[return-value]  # decoded as ``kind``
         loaded = await load()
-        entry = L1Entry(loaded.value, started, as_of, loaded.tags, loaded.expires_at)
-        if self._l1.put(key, entry, sequence=sequence) and self._l2 is not None:
+        entry = _entry(loaded, reading)
+        if self._l1.put(key, entry, sequence=reading.sequence) and self._l2 is not None:
             _in_background(self._l2.put(key, entry, max_stale_s=max_stale_s))
         return loaded.value
 
@@ -162,6 +180,10 @@ _background: set[asyncio.Task[None]] = set()
 _plain_caches: dict[str, LocalCache | RemoteCache] = {}
 _lock = threading.Lock()
 _token_cache: TwoLevelCache | None = None
+
+
+def _entry(loaded: Loaded[Any], reading: Reading) -> L1Entry:
+    return L1Entry(loaded.value, reading.started, reading.as_of, loaded.tags, loaded.expires_at)
 
 
 def _plain_cache(name: str, location: str, params: dict[str, Any]) -> LocalCache | RemoteCache:

@@ -59,7 +59,7 @@ def invalidate(*tags: str) -> None:
     """Have every process stop using what carries one of ``tags``, when the current transaction commits. 1 query.
 
     Call it inside the transaction that makes the change; outside of one the rows are committed at once. A rollback
-    undoes it. Redis is told on commit, which may block for its time limit; failing to is not an error.
+    undoes it. Redis is told after the commit, by the feed's event loop where one runs; failing to is not an error.
     """
     wanted = list(dict.fromkeys(tags))
     if not wanted:
@@ -74,9 +74,6 @@ def invalidate(*tags: str) -> None:
 def _committed(ids: list[tuple[int, str]]) -> None:
     freshness.apply({tag: row_id for row_id, tag in ids})
     invalidation_feed().committed(ids)
-    remote = token_cache().remote
-    if remote is not None:
-        broadcast.publish(remote, ids)
 
 
 class InvalidationFeed:
@@ -90,6 +87,7 @@ class InvalidationFeed:
         self._own_lock = threading.Lock()
         self._own: set[int] = set()  # rows of this process: applied when they were committed
         self._failing = False
+        self._sender = broadcast.Sender()
 
     @property
     def position(self) -> int | None:
@@ -131,6 +129,7 @@ class InvalidationFeed:
             with suppress(asyncio.CancelledError):
                 await task
         self._loop = None
+        await self._sender.finish()
         freshness.stop()
 
     async def poll(self) -> None:
@@ -155,18 +154,28 @@ class InvalidationFeed:
         self._call(tuple(theirs))
 
     def committed(self, ids: list[tuple[int, str]]) -> None:
-        """Note what this process has invalidated and applied itself; called on any thread."""
+        """Tell the callbacks and the other processes what this one has invalidated; called on any thread.
+
+        The event loop does it, after the answer is on its way; without one the calling thread does, and may wait for
+        Redis' time limit.
+        """
         loop = self._loop
-        tags = [tag for _, tag in ids]
-        if loop is None:
-            self._call(tags)
-            return
-        with self._own_lock:
-            self._own.update(row_id for row_id, _ in ids)
-        try:
-            loop.call_soon_threadsafe(self._call, tags)
-        except RuntimeError:  # the loop was closed before the feed was stopped
-            self._call(tags)
+        if loop is not None:
+            with self._own_lock:
+                self._own.update(row_id for row_id, _ in ids)
+            with suppress(RuntimeError):  # the loop was closed before the feed was stopped
+                loop.call_soon_threadsafe(self._tell, ids)
+                return
+        self._call(tag for _, tag in ids)
+        remote = token_cache().remote
+        if remote is not None:
+            broadcast.publish(remote, ids)
+
+    def _tell(self, ids: list[tuple[int, str]]) -> None:
+        self._call(tag for _, tag in ids)
+        remote = token_cache().remote
+        if remote is not None:
+            self._sender.send(remote, ids)
 
     async def _poll_forever(self) -> None:
         while True:

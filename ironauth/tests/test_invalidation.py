@@ -1,6 +1,7 @@
 """How a revocation reaches every process, and how long it may take."""
 
 import asyncio
+import signal
 import threading
 import time
 import uuid
@@ -287,6 +288,43 @@ async def test_invalidate_publishes_after_commit(connected: TwoLevelCache, priva
             messages.append(broadcast.parse(message["data"]))
     ids = await database().read(lambda: dict(Invalidation.objects.values_list("tag", "id")))
     assert messages == [(ids["sid:1"], "sid:1"), (ids["sub:1"], "sub:1")]
+
+
+async def test_what_is_invalidated_at_once_is_sent_at_once(
+    connected: TwoLevelCache, private_redis: PrivateRedis
+) -> None:
+    """A hundred revocations are one round trip, none is lost, and stopping the feed sends what still waits."""
+    feed = invalidation_feed()
+    async with (
+        redis.asyncio.Redis.from_url(private_redis.url) as stranger,
+        stranger.pubsub(ignore_subscribe_messages=True) as channel,
+    ):
+        await channel.subscribe(broadcast.CHANNEL)
+        await channel.get_message(timeout=1)
+        before = (await stranger.info("stats"))["total_reads_processed"]
+        for number in range(1, 101):
+            feed.committed([(number, f"sid:{number}")])
+        await feed.stop()
+        reads = (await stranger.info("stats"))["total_reads_processed"] - before
+        heard = [await channel.get_message(timeout=1) for _ in range(100)]
+    assert [broadcast.parse(message["data"]) for message in heard if message] == [
+        (number, f"sid:{number}") for number in range(1, 101)
+    ]
+    assert reads <= 10
+
+
+async def test_a_frozen_redis_does_not_delay_a_revocation(
+    connected: TwoLevelCache, private_redis: PrivateRedis
+) -> None:
+    """Who ends a session has the answer while the message still waits for Redis, and it is ended here already."""
+    await hold("held", "sid:1")
+    private_redis.process.send_signal(signal.SIGSTOP)
+    try:
+        await database().write(invalidate, "sid:1")
+        assert invalidation_feed()._sender._is_sending()
+        assert connected.peek("held") is None
+    finally:
+        private_redis.process.send_signal(signal.SIGCONT)
 
 
 async def test_made_up_messages_do_no_harm(connected: TwoLevelCache, private_redis: PrivateRedis) -> None:

@@ -5,6 +5,7 @@ import base64
 import json
 import threading
 import time
+import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -74,6 +75,44 @@ async def test_peek_is_what_verify_remembered(pair: Pair) -> None:
     assert (principal.id, principal.pk, principal.is_active, principal.is_staff) == (
         principal.user.id, principal.user.id, True, False,
     )  # fmt: skip
+
+
+async def test_an_issued_token_is_known_at_once(api: httpx.AsyncClient, member: dict[str, str]) -> None:
+    """What signing in and refreshing return needs no verification here, and says what verifying would find."""
+    credentials = {"email": member["email"], "password": member["password"]}
+    first = (await api.post("/api/v1/access/signin", json=credentials)).json()
+    second = (await api.post("/api/v1/access/refresh", json={"refresh_token": first["refresh_token"]})).json()
+    await asyncio.to_thread(database().close)
+    for issued in (first, second):
+        assert await me(api, issued) == 200
+        assert not any(thread.name.startswith("database") for thread in threading.enumerate())
+    known = [authentication.peek(issued["access_token"]) for issued in (first, second)]
+    token_cache().clear()
+    assert [await authentication.verify(issued["access_token"]) for issued in (first, second)] == known
+
+
+@pytest.mark.parametrize("end", ["session", "user"])
+async def test_an_issued_token_is_not_kept_when_it_ended_meanwhile(
+    api: httpx.AsyncClient, pair: Pair, end: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session ended, or a person deactivated, while the token was being made: it is refused from the start."""
+    rotate = sessions.rotate
+
+    def rotate_and_end(**given: Any) -> sessions.Rotation:
+        rotation = rotate(**given)
+        if end == "session":
+            sessions.end_session(
+                session_id=uuid.UUID(pair["session_id"]), reason=Session.RevokeReason.ENDED_BY_USER
+            )
+        else:
+            User.objects.update(is_active=False)
+        return rotation
+
+    monkeypatch.setattr(sessions, "rotate", rotate_and_end)
+    answer = await api.post("/api/v1/access/refresh", json={"refresh_token": pair["refresh_token"]})
+    assert answer.status_code == 200
+    assert authentication.peek(answer.json()["access_token"]) is None
+    assert await me(api, answer.json()) == 401
 
 
 async def test_forged_token_with_a_cached_jti(api: httpx.AsyncClient, pair: Pair) -> None:

@@ -1,0 +1,63 @@
+"""Ask this machine's server how it is: ``python -m ironauth.health_probe /health``, the image's HEALTHCHECK.
+
+Only the standard library is used, and no settings are loaded: it runs every half minute beside a busy server.
+"""
+
+import http.client
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+PORT = 8000  # the one of the image's command
+TIMEOUT_S = 4.0  # /health answers within 2 s when the database is gone; the image's limit is 5 s, start-up included
+ENVIRONMENT_FILE = "var/env"  # where the settings look too
+SHOWN = 500  # characters of an answer; what Docker keeps of a check is bounded
+
+
+def host() -> str:
+    """Return a name the server answers to: the first of ALLOWED_HOSTS, from the environment or its file."""
+    hosts = os.environ.get("ALLOWED_HOSTS")
+    if hosts is None:
+        hosts = _from_file(Path(os.environ.get("IRONAUTH_ENV_FILE") or ENVIRONMENT_FILE))
+    first = hosts.partition(",")[0].strip()
+    return first.removeprefix(".") or "localhost"  # `.example.com` stands for example.com as well
+
+
+def _from_file(path: Path) -> str:
+    """Return ALLOWED_HOSTS as ``path`` has it, empty where it does not or cannot be read."""
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return ""
+    found = [line.removeprefix("export ").partition("=") for line in lines]
+    return next((value.strip().strip("'\"") for name, _, value in found if name == "ALLOWED_HOSTS"), "")
+
+
+def ask(path: str, port: int = PORT) -> tuple[bool, str]:
+    """Return whether the server on this machine answers ``path`` with 200, and what there is to say of it."""
+    # Not urllib, which would take the way through a proxy that the environment names.
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S)
+    try:
+        connection.request("GET", path, headers={"Host": host()})
+        answer = connection.getresponse()
+        said = answer.read(SHOWN).decode(errors="replace")
+    except (OSError, http.client.HTTPException) as error:
+        return False, f"no answer on port {port}: {error or type(error).__name__}"
+    finally:
+        connection.close()
+    return answer.status == http.client.OK, f"{answer.status} {said}"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print the answer; return the exit status: 0 for a 200, else 1 (Docker reserves 2)."""
+    if len(arguments) != 1 or not arguments[0].startswith("/"):
+        sys.stderr.write("usage: python -m ironauth.health_probe /PATH\n")
+        return 1
+    well, said = ask(arguments[0])
+    sys.stdout.write(f"{said}\n")
+    return 0 if well else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
