@@ -112,40 +112,10 @@ def _finding(lab: Lab, rounds: dict[str, list[Round]], times: list[dict[str, flo
     alone = {name: statistics.median(each[name] for each in times) for name in times[0]}
     times_faster = {name: ratios(rates[name], rates[FIRST]) for name in WAYS}
     gains = {name: ratio.median for name, ratio in times_faster.items() if ratio is not None}
-    bars(
-        lab.plot("rate"),
-        "Fifty objects: requests answered",
-        {WAYS[name]: statistics.median(rates[name]) for name in WAYS},
-        unit="requests/s, one worker on one core",
-    )
-    bars(
-        lab.plot("in-process"),
-        "Fifty objects: from objects to bytes",
-        {WAYS[name]: alone[name] for name in WAYS},
-        unit="ms for each payload",
-    )
+    _draw(lab, rates, alone)
     every = [each for measured in rounds.values() for each in measured]
     return Finding(
-        tables=[
-            Table(
-                f"{size:,} bytes, {CONNECTIONS} connections, one worker on one core",
-                (
-                    "answer",
-                    "requests/s: median (low-high)",
-                    "of the first",
-                    "p50 ms",
-                    "p99 ms",
-                    "server CPU ms/request",
-                ),
-                [_row(name, rounds[name], gains) for name in PATHS],
-            ),
-            Table(
-                "The work alone, in a process of its own",
-                ("way", "ms for each payload", "of the first"),
-                [(WAYS[name], f"{alone[name]:.3f}", f"{alone[FIRST] / alone[name]:.1f} times") for name in WAYS]
-                + [(f"part of it: {title}", f"{alone[name]:.3f}", "") for name, title in PARTS.items()],
-            ),
-        ],
+        tables=[_answers(rounds, gains, size), _work_alone(alone)],
         checks=[
             Check(
                 "Structs + msgspec against DRF serializer + JSONRenderer, requests/s",
@@ -158,6 +128,44 @@ def _finding(lab: Lab, rounds: dict[str, list[Round]], times: list[dict[str, flo
         notes=[PREPARED, CHECKED, PEER],
         data={"rounds": {name: rounds[name] for name in rounds}, "in_process_ms": times, "bytes": size},
         failed=sum(each.failed + each.shed for each in every),
+    )
+
+
+def _draw(lab: Lab, rates: Mapping[str, Sequence[float]], alone: Mapping[str, float]) -> None:
+    """Draw the rates over HTTP and the times in a process alone."""
+    bars(
+        lab.plot("rate"),
+        "Fifty objects: requests answered",
+        {WAYS[name]: statistics.median(rates[name]) for name in WAYS},
+        unit="requests/s, one worker on one core",
+    )
+    bars(
+        lab.plot("in-process"),
+        "Fifty objects: from objects to bytes",
+        {WAYS[name]: alone[name] for name in WAYS},
+        unit="ms for each payload",
+    )
+
+
+def _answers(rounds: Mapping[str, Sequence[Round]], gains: Mapping[str, float], size: int) -> Table:
+    columns = (
+        "answer",
+        "requests/s: median (low-high)",
+        "of the first",
+        "p50 ms",
+        "p99 ms",
+        "server CPU ms/request",
+    )
+    title = f"{size:,} bytes, {CONNECTIONS} connections, one worker on one core"
+    return Table(title, columns, [_row(name, rounds[name], gains) for name in PATHS])
+
+
+def _work_alone(alone: Mapping[str, float]) -> Table:
+    return Table(
+        "The work alone, in a process of its own",
+        ("way", "ms for each payload", "of the first"),
+        [(WAYS[name], f"{alone[name]:.3f}", f"{alone[FIRST] / alone[name]:.1f} times") for name in WAYS]
+        + [(f"part of it: {title}", f"{alone[name]:.3f}", "") for name, title in PARTS.items()],
     )
 
 

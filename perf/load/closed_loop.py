@@ -161,6 +161,12 @@ class _Connection(asyncio.Protocol):
         self._transport.abort()
 
 
+def refuse_remote(address: tuple[str, int]) -> None:
+    """Raise ``ValueError`` unless the address is loopback: a load generator must not be pointed at anybody else."""
+    if not ipaddress.ip_address(address[0]).is_loopback:
+        raise ValueError(f"{address[0]} is not a loopback address: this load generator only measures its own machine")
+
+
 async def drive(
     address: tuple[str, int],
     sources: Sequence[Source],
@@ -180,8 +186,7 @@ async def drive(
     Raises:
         ValueError: the address is not loopback, there is no source, or the run would last over ``MAX_SECONDS``.
     """
-    if not ipaddress.ip_address(address[0]).is_loopback:
-        raise ValueError(f"{address[0]} is not a loopback address: this load generator only measures its own machine")
+    refuse_remote(address)
     if not sources or not 0 < seconds + ramp_s <= MAX_SECONDS:
         raise ValueError(f"give at least one connection and a duration of at most {MAX_SECONDS:.0f} s")
     run = _Run(address, seconds=seconds, ramp_s=ramp_s, tls=tls)

@@ -14,13 +14,12 @@ It only talks to loopback addresses and always stops by itself. ``python -m perf
 
 import asyncio
 import gc
-import ipaddress
 import os
 import selectors
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from perf.load.closed_loop import MAX_SECONDS
+from perf.load.closed_loop import MAX_SECONDS, refuse_remote
 from perf.load.open_loop import FixedRateResult, Run
 from perf.load.sources import Source
 
@@ -45,13 +44,8 @@ async def drive_fixed(
     Raises:
         ValueError: the address is not loopback, or a figure is outside of its bounds.
     """
-    if not ipaddress.ip_address(address[0]).is_loopback:
-        raise ValueError(f"{address[0]} is not a loopback address: this load generator only measures its own machine")
-    if not 0 < len(sources) <= MAX_CONNECTIONS or not 0 < seconds + ramp_s <= MAX_SECONDS or not 0 < rate <= MAX_RATE:
-        raise ValueError(
-            f"give 1 to {MAX_CONNECTIONS} connections, a duration of at most {MAX_SECONDS:.0f} s, "
-            f"and a rate of at most {MAX_RATE:,.0f}/s"
-        )
+    refuse_remote(address)
+    _refuse_excess(connections=len(sources), seconds=seconds + ramp_s, rate=rate)
     result = FixedRateResult(seconds, rate)
     run = Run(address, result, ramp_s)
     if not run.total:
@@ -71,10 +65,17 @@ async def drive_fixed(
         result.failures[f"no answer within {drain_s:.0f} s of the end"] += run.missing
     finally:
         gc.enable()
-        run.over.set()
-        for connection in run.connections.copy():
-            connection.abandon()
+        run.end()
     return result
+
+
+def _refuse_excess(*, connections: int, seconds: float, rate: float) -> None:
+    """Raise ``ValueError`` for a run that is empty, or larger than this generator can or may make."""
+    if not 0 < connections <= MAX_CONNECTIONS or not 0 < seconds <= MAX_SECONDS or not 0 < rate <= MAX_RATE:
+        raise ValueError(
+            f"give 1 to {MAX_CONNECTIONS} connections, a duration of at most {MAX_SECONDS:.0f} s, "
+            f"and a rate of at most {MAX_RATE:,.0f}/s"
+        )
 
 
 def run_fixed(

@@ -104,6 +104,12 @@ class Run:
             self.due.popleft()
             self.fail("no connection left")
 
+    def end(self) -> None:
+        """Give up every connection; none is opened any more."""
+        self.over.set()
+        for connection in self.connections.copy():
+            connection.abandon()
+
     async def connect(self, source: Source) -> None:
         """Open a connection for ``source``; without one its share falls to the others."""
         try:

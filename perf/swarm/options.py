@@ -52,21 +52,9 @@ def parse(arguments: list[str] | None = None) -> Options:
     given = parser.parse_args(arguments)
     shape: Shape = given.shape
     users: int = USERS[shape] if given.users is None else given.users
-    bounds = (
-        (1 <= given.seconds <= MAX_SECONDS, f"--seconds from 1 to {MAX_SECONDS}"),
-        (1 <= users <= MAX_USERS, f"--users from 1 to {MAX_USERS}"),
-        (1 <= given.processes <= MAX_PROCESSES, f"--processes from 1 to {MAX_PROCESSES}"),
-        (given.people is None or given.people >= given.processes, "--people: at least one for each process"),
-        (given.spawn_rate is None or 0 < given.spawn_rate <= 100, "--spawn-rate up to 100"),
-        (0.01 <= given.think <= 100, "--think from 0.01 to 100"),
-        (0.1 <= given.rate <= 1_000, "--rate from 0.1 to 1000"),
-        (1 <= given.workers <= 64, "--workers from 1 to 64"),
-    )
-    for kept, wanted in bounds:
+    for kept, wanted in _bounds(given, users):
         if not kept:
             parser.error(f"choose {wanted}")
-    allow_shed = shape == "spike" if given.allow_shed is None else given.allow_shed
-    least = MIN_REQUESTS_SHARE * users * given.seconds * (0.4 if shape == "spike" else 1.0) / max(given.think, 1.0)
     return Options(
         shape=shape,
         seconds=given.seconds,
@@ -81,17 +69,39 @@ def parse(arguments: list[str] | None = None) -> Options:
         workers=given.workers,
         settings=dict(given.set),
         host=given.host,
-        limits=Limits(
-            me_p95_ms=given.max_me_p95_ms,
-            signin_p95_ms=given.max_signin_p95_ms or (5_000.0 if allow_shed else 2_000.0),
-            min_requests=math.floor(least) if given.min_requests is None else given.min_requests,
-            late_percent=given.max_late_percent,
-            allow_shed=allow_shed,
-        ),
+        limits=_limits(given, users),
         ui=given.ui,
         web_port=given.web_port,
         quick=given.quick,
         results=given.results,
+    )
+
+
+def _bounds(given: argparse.Namespace, users: int) -> tuple[tuple[bool, str], ...]:
+    """Return for each option whether it is inside its bounds, and what to choose where it is not."""
+    return (
+        (1 <= given.seconds <= MAX_SECONDS, f"--seconds from 1 to {MAX_SECONDS}"),
+        (1 <= users <= MAX_USERS, f"--users from 1 to {MAX_USERS}"),
+        (1 <= given.processes <= MAX_PROCESSES, f"--processes from 1 to {MAX_PROCESSES}"),
+        (given.people is None or given.people >= given.processes, "--people: at least one for each process"),
+        (given.spawn_rate is None or 0 < given.spawn_rate <= 100, "--spawn-rate up to 100"),
+        (0.01 <= given.think <= 100, "--think from 0.01 to 100"),
+        (0.1 <= given.rate <= 1_000, "--rate from 0.1 to 1000"),
+        (1 <= given.workers <= 64, "--workers from 1 to 64"),
+    )
+
+
+def _limits(given: argparse.Namespace, users: int) -> Limits:
+    """Return the thresholds: what is given, else what suits the shape, the users and the time."""
+    spike = given.shape == "spike"
+    allow_shed = spike if given.allow_shed is None else given.allow_shed
+    least = MIN_REQUESTS_SHARE * users * given.seconds * (0.4 if spike else 1.0) / max(given.think, 1.0)
+    return Limits(
+        me_p95_ms=given.max_me_p95_ms,
+        signin_p95_ms=given.max_signin_p95_ms or (5_000.0 if allow_shed else 2_000.0),
+        min_requests=math.floor(least) if given.min_requests is None else given.min_requests,
+        late_percent=given.max_late_percent,
+        allow_shed=allow_shed,
     )
 
 

@@ -126,11 +126,7 @@ class Visitor(FastHttpUser):
             method, API + path, name=name, headers=headers, catch_response=True, allow_redirects=False, **content
         )
         with sent as response:
-            if response.status_code:
-                received = {key.lower(): value for key, value in (response.headers or {}).items()}
-                answer = Answer(response.status_code, received, response.content or b"")
-            else:
-                answer = Answer(0, {}, type(response.error).__name__.encode())
+            answer = _answer_in(response)
             CREW.tally.count("answers", str(CREW.index))
             if retry_after_s(answer) is not None:
                 CREW.tally.count("shed", f"{method} {name}")
@@ -146,3 +142,11 @@ class Visitor(FastHttpUser):
             else:
                 response.success()  # Locust would count an expected 401 as a failure
             return answer, not reason
+
+
+def _answer_in(response: Any) -> Answer:
+    """Return what came, with its fields' names in lower case; status 0 and the error's name where nothing did."""
+    if not response.status_code:
+        return Answer(0, {}, type(response.error).__name__.encode())
+    received = {key.lower(): value for key, value in (response.headers or {}).items()}
+    return Answer(response.status_code, received, response.content or b"")
