@@ -13,7 +13,9 @@ from ironauth.infrastructure.database import database
 class StaffPermission(BasePermission):
     """Lets a request through when the caller holds what the method needs; refuses before the body is looked at.
 
-    Changes check the same right again inside their transaction. HEAD follows GET; OPTIONS needs authentication only.
+    Changes check the same right again inside their transaction. A view whose change has no body to be looked at names
+    the method in ``rights_in_unit``, and its unit of work alone asks: one trip to a database thread less. HEAD follows
+    GET; OPTIONS needs authentication only.
     """
 
     needed: ClassVar[dict[str, str]]
@@ -26,6 +28,8 @@ class StaffPermission(BasePermission):
         caller: Any = request.user
         if caller is None or not caller.is_authenticated:
             return False
+        if request.method in getattr(view, "rights_in_unit", ()):
+            return True
         permission = self.needed.get("GET" if request.method == "HEAD" else request.method or "")
         if permission:
             (await database().read(rights_of, caller.id)).require(permission)

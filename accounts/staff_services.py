@@ -31,10 +31,13 @@ async def create_user(*, actor_id: uuid.UUID, values: Mapping[str, Any]) -> User
     The policy has been asked by the input. Raises ``EmailTaken``, ``PermissionDenied``, ``ValidationFailed`` (unknown
     roles), ``Overloaded``.
     """
-    if await database().read(units.email_is_taken, emails.fold(values["email"])):
-        raise EmailTaken
     password = values["password"]
-    encoded = make_password(None) if password is None else await passwords.hash_password(password)
+    if password is None:
+        encoded = make_password(None)
+    elif await database().read(units.email_is_taken, emails.fold(values["email"])):
+        raise EmailTaken  # before the hash is paid for; without one the unique index is soon enough
+    else:
+        encoded = await passwords.hash_password(password)
     try:
         user = await database().write(staff_units.create_user, actor_id=actor_id, encoded=encoded, values=values)
     except IntegrityError as error:

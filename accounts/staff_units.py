@@ -70,7 +70,7 @@ def create_user(*, actor_id: uuid.UUID, encoded: str, values: Mapping[str, Any])
     fields = {name: values[name] for name in _PLAIN}
     user = User.objects.create_hashed(encoded=encoded, email_verified_at=verified_at, **fields)
     if roles:
-        user.groups.set(roles)
+        user.groups.add(*roles)  # a new user has none: nothing to compare with
     return user_out(user, [role.name for role in roles])
 
 
@@ -143,7 +143,8 @@ def create_role(*, actor_id: uuid.UUID, name: str, permissions: Iterable[str]) -
     granted = _permissions(set(permissions))
     rights.require(*granted)
     group = Group.objects.create(name=name)
-    group.permissions.set(granted.values())
+    if granted:
+        group.permissions.add(*granted.values())  # a new role has none: nothing to compare with
     return RoleOut(name=group.name, permissions=tuple(sorted(granted)))
 
 

@@ -63,6 +63,7 @@ class UserView(AsyncAPIView):
     """One user."""
 
     permission_classes = (IsAuthenticated, UserPermission)
+    rights_in_unit = frozenset({"DELETE"})
 
     @extend_schema(
         operation_id="users_read",
@@ -103,6 +104,7 @@ class MembershipView(AsyncAPIView):
     """One role of one user."""
 
     permission_classes = (IsAuthenticated, MembershipPermission)
+    rights_in_unit = frozenset({"PUT", "DELETE"})
 
     @extend_schema(
         operation_id="users_role_give",

@@ -5,6 +5,7 @@ from functools import cache
 from typing import Any, Final
 
 from django.db import DEFAULT_DB_ALIAS, models
+from django.db.models import F
 
 from accounts import names
 from accounts.models import User
@@ -31,6 +32,16 @@ _RENAME: Final = FixedUpdate(
     name=Given("name", models.CharField()),
     updated_at=Given("now", models.DateTimeField()),
 )
+_END_SESSIONS: Final = FixedUpdate(
+    lambda: User.objects.filter(pk=_ID),
+    session_epoch=F("session_epoch") + 1,
+    updated_at=Given("now", models.DateTimeField()),
+)
+_END_OWN_SESSIONS: Final = FixedUpdate(
+    lambda: User.objects.filter(pk=_ID, is_active=True),
+    session_epoch=F("session_epoch") + 1,
+    updated_at=Given("now", models.DateTimeField()),
+)
 _ROLE_NAMES: Final = FixedSelect(lambda: User.objects.filter(pk=_ID).order_by().values_list("groups__name"))
 
 
@@ -52,6 +63,17 @@ def role_names(user_id: uuid.UUID) -> tuple[str, ...]:
 def rename(user_id: uuid.UUID, name: str) -> bool:
     """Set the name of an active user and invalidate them; return whether there is one. Two queries."""
     if not _RENAME.run(id=user_id, name=names.normalise(name), now=clock.now()):
+        return False
+    invalidate(sub_tag(user_id))
+    return True
+
+
+def end_sessions(user_id: uuid.UUID, *, if_active: bool = False) -> bool:
+    """Raise the session epoch, which ends every session, and invalidate the user; return whether there is one.
+
+    Two queries.
+    """
+    if not (_END_OWN_SESSIONS if if_active else _END_SESSIONS).run(id=user_id, now=clock.now()):
         return False
     invalidate(sub_tag(user_id))
     return True

@@ -112,10 +112,12 @@ def delete(*, user_id: uuid.UUID, old: str) -> None:
 
 
 def end_all_sessions(*, user_id: uuid.UUID) -> None:
-    """Raise the session epoch: every token made before is dead. Raises ``NotAuthenticated`` when the user is gone."""
-    user = locked(user_id)
-    user.session_epoch += 1
-    user.save(update_fields=["session_epoch"])
+    """Raise the session epoch: every token made before is dead.
+
+    Raises ``NotAuthenticated`` when the user is gone or inactive.
+    """
+    if not stored_user.end_sessions(user_id, if_active=True):
+        raise NotAuthenticated(_GONE)
 
 
 def locked(user_id: uuid.UUID) -> User:

@@ -49,5 +49,4 @@ def _end_all(*, caller_id: UUID, user_id: UUID) -> None:
     if user is None:
         raise NotFound("There is no such user.")
     rights.require_above(user)
-    user.session_epoch += 1
-    user.save(update_fields=["session_epoch"])  # publishes the end of every session
+    stored_user.end_sessions(user_id)

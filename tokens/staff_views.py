@@ -19,6 +19,7 @@ class UserSessionsView(AsyncAPIView):
     """GET and DELETE /api/v1/users/{id}/sessions."""
 
     permission_classes = [IsAuthenticated, MembershipPermission]
+    rights_in_unit = frozenset({"DELETE"})
 
     @extend_schema(
         operation_id="users_sessions_list",
