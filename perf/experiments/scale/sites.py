@@ -95,7 +95,7 @@ class Sites:
         return list(self.workers)
 
     def do(self, key: Key, order: str, *operations: str, count: int = 0) -> Answer:
-        """Have the worker of a database carry out an order of ``scale_worker``."""
+        """Have the worker of a database carry out an order of ``worker``."""
         return self.workers[key].carry_out(Order(order, list(operations), count))
 
 
