@@ -4,6 +4,7 @@
 import os
 import signal
 import sys
+from types import FrameType
 
 INTERRUPTED = 130  # what a shell reports for a command ended by SIGINT
 
@@ -25,8 +26,18 @@ def main() -> None:
         sys.exit(f"Configuration: {error}")
 
 
+def end_at_once(number: int, _frame: FrameType | None) -> None:
+    """Do what the signal does to any other process: nothing is asked, a transaction that is open rolls back."""
+    os._exit(128 + number)
+
+
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["serve"]:
+    if os.getpid() == 1:
+        # A container's first process: the kernel withholds the default actions from it, and SIGTERM before the server
+        # listens for signals would be lost until the engine's patience ends with SIGKILL.
+        signal.signal(signal.SIGTERM, end_at_once)
+        signal.signal(signal.SIGINT, end_at_once)
+    elif sys.argv[1:2] == ["serve"]:
         # Until the server listens for signals: a KeyboardInterrupt raised inside a callback of the import system is
         # printed and lost, and the server would start in spite of it.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
