@@ -3,7 +3,9 @@
 import ast
 import json
 import re
+import signal
 import subprocess
+import sys
 import tomllib
 from pathlib import Path, PurePosixPath
 
@@ -19,6 +21,16 @@ RECIPE = ROOT / "deploy" / "Dockerfile"
 HOME = "/opt/ironauth"
 STATE = "/var/lib/ironauth"
 PYTHON = f"{HOME}/.venv/bin/python"
+#: Runs ``manage.py serve`` as a container's first process, and sends it a signal where it would begin to work.
+FIRST_PROCESS = """
+import os, runpy, sys
+import django.core.management as management
+this = os.getpid()
+os.getpid = lambda: 1
+management.execute_from_command_line = lambda _arguments: os.kill(this, {number}) or sys.exit("signal lost")
+sys.argv = ["manage.py", "serve"]
+runpy.run_path("manage.py", run_name="__main__")
+"""
 PRODUCT = ("accounts", "ironauth", "tokens")
 PRIVATE = [  # what a working copy has or may have, tracked or not, and no image
     ".git/config",
@@ -208,6 +220,14 @@ def test_the_command_exists_and_takes_its_arguments(final: Stage) -> None:
     options = load_command_class("ironauth", command[0]).create_parser("manage.py", command[0]).parse_args(command[1:])
     assert (options.host, str(options.port)) == ("0.0.0.0", final.last("EXPOSE"))  # noqa: S104 - inside a container
     assert final.last("STOPSIGNAL") == "SIGTERM"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_container_that_still_starts_can_be_stopped(number: signal.Signals) -> None:
+    """The first process ends itself: the kernel would ignore a signal that it left to the default action."""
+    code = FIRST_PROCESS.format(number=int(number))
+    result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False, capture_output=True, timeout=60)
+    assert result.returncode == 128 + number, result.stderr
 
 
 def test_the_health_check_is_a_module_of_the_image(final: Stage) -> None:
