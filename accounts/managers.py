@@ -99,11 +99,13 @@ class UserManager(BaseUserManager["User"]):
         """Create a user with every right; errors as ``create_user``."""
         return self.create_user(email, password, **(fields | {"is_staff": True, "is_superuser": True}))
 
-    def create_hashed(self, *, email: str, encoded: str, **fields: Any) -> "User":
-        """Create a user from a password hashed before; for units of work, which must not hash. Errors as above."""
+    def hashed(self, *, email: str, encoded: str, **fields: Any) -> "User":
+        """Return an unsaved user with a password hashed before; for units of work, which must not hash.
+
+        Raises ``ValidationError`` for an address or name the rules refuse.
+        """
         user = self._prepared(email, fields)
         user.password = encoded
-        user.save(using=self._db)
         return user
 
     def _prepared(self, email: str, fields: dict[str, Any]) -> "User":

@@ -38,7 +38,7 @@ async def sign_up(*, email: str, password: str, name: str = "") -> UserOut:
         raise EmailTaken
     encoded = await passwords.hash_password(password)
     try:
-        user = await database().write(units.create, email=email, encoded=encoded, name=name)
+        user = await database().write_once(units.create, email=email, encoded=encoded, name=name)
     except IntegrityError as error:
         raise EmailTaken from error
     get_logger().info("user_signed_up", user_id=str(user.id))

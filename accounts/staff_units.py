@@ -68,9 +68,10 @@ def create_user(*, actor_id: uuid.UUID, encoded: str, values: Mapping[str, Any])
     rights.require_grantable(roles)
     verified_at = clock.now() if values["email_verified"] else None
     fields = {name: values[name] for name in _PLAIN}
-    user = User.objects.create_hashed(encoded=encoded, email_verified_at=verified_at, **fields)
-    if roles:
-        user.groups.add(*roles)  # a new user has none: nothing to compare with
+    user = User.objects.hashed(encoded=encoded, email_verified_at=verified_at, **fields)
+    stored_user.add(user)
+    for role in roles:
+        stored_user.give_role(user.pk, role.pk)
     return user_out(user, [role.name for role in roles])
 
 
@@ -94,7 +95,7 @@ def update_user(*, actor_id: uuid.UUID, user_id: uuid.UUID, values: Mapping[str,
         user.email_verified_at = clock.now() if values["email_verified"] else None
         touched.add("email_verified_at")
     if touched:
-        user.save(update_fields=touched)
+        stored_user.change(user, touched)
     if "roles" in values:
         _replace_roles(rights, user, values["roles"])
     return user_out(user, stored_user.role_names(user.pk))
@@ -121,9 +122,9 @@ def set_role(*, actor_id: uuid.UUID, user_id: uuid.UUID, role: str, member: bool
     rights.require_grants(role, frozenset(f"{label}.{codename}" for _, label, codename in granted if codename))
     group_id = granted[0][0]
     if member:
-        user.groups.add(group_id)
+        stored_user.give_role(user.pk, group_id)
     else:
-        user.groups.remove(group_id)
+        stored_user.take_role(user.pk, group_id)
 
 
 def roles() -> list[RoleOut]:

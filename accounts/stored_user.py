@@ -1,16 +1,17 @@
 """What units of work ask of a user's row by its id: each one statement, compiled once."""
 
 import uuid
+from collections.abc import Iterable
 from functools import cache
 from typing import Any, Final
 
 from django.db import DEFAULT_DB_ALIAS, models
 from django.db.models import F
 
-from accounts import names
+from accounts import guarded, names
 from accounts.models import User
 from ironauth.infrastructure import clock
-from ironauth.infrastructure.fixed_queries import FixedSelect, FixedUpdate, Given
+from ironauth.infrastructure.fixed_queries import FixedDelete, FixedInsert, FixedSelect, FixedUpdate, Given, given_row
 from ironauth.infrastructure.invalidation import invalidate, sub_tag
 
 _ID: Final = Given("id", models.UUIDField())
@@ -41,6 +42,13 @@ _END_OWN_SESSIONS: Final = FixedUpdate(
     lambda: User.objects.filter(pk=_ID, is_active=True),
     session_epoch=F("session_epoch") + 1,
     updated_at=Given("now", models.DateTimeField()),
+)
+_INSERT: Final = FixedInsert(lambda: given_row(User))
+_GIVE_ROLE: Final = FixedInsert(lambda: given_row(User.groups.through), ignore_conflicts=True)
+_TAKE_ROLE: Final = FixedDelete(
+    lambda: User.groups.through.objects.filter(
+        user_id=Given("user_id", models.UUIDField()), group_id=Given("group_id", models.IntegerField())
+    )
 )
 _ROLE_NAMES: Final = FixedSelect(lambda: User.objects.filter(pk=_ID).order_by().values_list("groups__name"))
 
@@ -77,6 +85,42 @@ def end_sessions(user_id: uuid.UUID, *, if_active: bool = False) -> bool:
         return False
     invalidate(sub_tag(user_id))
     return True
+
+
+def add(user: User) -> None:
+    """Store a new user, as ``save`` does. One query. Raises ``IntegrityError`` when the address is taken."""
+    _INSERT.run(**{column: getattr(user, column) for column in _columns()})
+    user._state.adding = False  # noqa: SLF001 - documented by Django
+
+
+def change(user: User, fields: Iterable[str]) -> None:
+    """Store these fields of a user, as ``save`` does, and invalidate them. Call it inside a transaction.
+
+    Two queries; one more when a field that may end sessions is among them.
+    """
+    written = guarded.prepare(user, DEFAULT_DB_ALIAS, frozenset(fields))
+    _update_of(written).run(id=user.pk, **{field: getattr(user, field) for field in written})
+    if written & guarded.VISIBLE:
+        invalidate(sub_tag(user.pk))
+
+
+def give_role(user_id: uuid.UUID, role_id: int) -> None:
+    """Give a role; having it already is no error. Two queries, one when it was held. Call it inside a transaction."""
+    if _GIVE_ROLE.run(user_id=user_id, group_id=role_id):
+        invalidate(sub_tag(user_id))
+
+
+def take_role(user_id: uuid.UUID, role_id: int) -> None:
+    """Take a role; not having it is no error. Two queries, one when it was not held. Call it inside a transaction."""
+    if _TAKE_ROLE.run(user_id=user_id, group_id=role_id):
+        invalidate(sub_tag(user_id))
+
+
+@cache  # of the combinations staff may change at once: a hundred or so
+def _update_of(fields: frozenset[str]) -> FixedUpdate:
+    columns = User._meta.concrete_fields  # noqa: SLF001 - documented by Django
+    changes = {column.name: Given(column.name, column) for column in columns if column.name in fields}
+    return FixedUpdate(lambda: User.objects.filter(pk=_ID), **changes)
 
 
 def _user(rows: list[list[Any]]) -> User | None:

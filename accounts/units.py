@@ -70,7 +70,9 @@ def account_snapshot(user_id: uuid.UUID) -> Account | None:
 
 def create(*, email: str, encoded: str, name: str) -> UserOut:
     """Create a person without roles. One query. Raises ``IntegrityError`` when the address is taken."""
-    return user_out(User.objects.create_hashed(email=email, encoded=encoded, name=name), ())
+    user = User.objects.hashed(email=email, encoded=encoded, name=name)
+    stored_user.add(user)
+    return user_out(user, ())
 
 
 def rename(*, user_id: uuid.UUID, name: str) -> UserOut:
@@ -90,7 +92,7 @@ def set_password(*, user_id: uuid.UUID, old: str, new: str) -> Account:
     if user.password != old:
         raise PasswordChanged
     user.password = new
-    user.save(update_fields=["password"])
+    stored_user.change(user, ["password"])
     return account(user, stored_user.role_names(user_id))
 
 

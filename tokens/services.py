@@ -8,6 +8,7 @@ from django.db import IntegrityError
 
 from accounts import services as accounts
 from accounts.errors import InvalidCredentials
+from accounts.outputs import Authenticated
 from ironauth.infrastructure import clock
 from ironauth.infrastructure.cache import Reading, token_cache
 from ironauth.infrastructure.database import database
@@ -37,7 +38,7 @@ async def sign_in(*, email: str, password: str, client: ClientInfo) -> TokenPair
     key = await key_store().signing()
     who = await accounts.authenticate(email=email, password=password)
     reading = token_cache().begin()
-    grant = await database().write(sessions.open_authenticated, who=who, client=client)
+    grant = await _opened(who, client)
     if grant is None:  # only who knows the password gets here
         raise InvalidCredentials("The account was changed while you were signing in: sign in again.")
     log.info("signed_in", user_id=str(who.id), session_id=str(grant.session_id))
@@ -98,7 +99,9 @@ async def change_password(
         user_id=principal.id, current_password=current_password, new_password=new_password
     )
     try:
-        grant = await database().write(sessions.open_session, account=account, client=client, scope=principal.scope)
+        grant = await database().write_once(
+            sessions.open_session, account=account, client=client, scope=principal.scope
+        )
     except IntegrityError as error:  # deleted meanwhile
         raise InvalidCredentials from error
     return _pair(grant, key)  # its user was read before everything of theirs was invalidated: not to be kept
@@ -121,6 +124,14 @@ async def end_own_session(*, principal: Principal, session_id: UUID) -> None:
     if not ended:
         raise NotFound("You have no such session: see /api/v1/access/sessions for those you have.")
     log.info("session_ended", user_id=str(principal.id), session_id=str(session_id))
+
+
+async def _opened(who: Authenticated, client: ClientInfo) -> Grant | None:
+    """Return a new session's grant; None when the account is not what it was when the password was checked."""
+    try:
+        return await database().write_once(sessions.open_authenticated, who=who, client=client)
+    except IntegrityError:  # deleted in this very moment
+        return None
 
 
 def _pair(grant: Grant, key: ActiveKey, reading: Reading | None = None) -> TokenPair:

@@ -94,7 +94,7 @@ def open_session(*, account: Account, client: ClientInfo, scope: str = FIRST_PAR
         ip=client.ip or None,
         user_agent=client.user_agent,
     )
-    session.save(force_insert=True)
+    stored_session.add(session)
     token = refresh_token.mint(
         session_id=session.pk, generation=0, secret=bytes(session.secret), master_key_id=session.master_key_id
     )
@@ -102,9 +102,10 @@ def open_session(*, account: Account, client: ClientInfo, scope: str = FIRST_PAR
 
 
 def open_authenticated(*, who: Authenticated, client: ClientInfo) -> Grant | None:
-    """Store a new session for a person whose password was just right. 2 queries.
+    """Store a new session for a person whose password was just right. 2 queries; needs no transaction.
 
-    None when the person was deleted or deactivated, the password changed, or all sessions were ended, meanwhile.
+    None when the person was deleted or deactivated, the password changed, or all sessions were ended, meanwhile. Raises
+    ``IntegrityError`` when they were deleted between the two queries.
     """
     account = account_snapshot(who.id)
     if account is None or not account.user.is_active or account.session_epoch != who.session_epoch:

@@ -8,7 +8,7 @@ from django.db import models
 from django.db.models import F
 
 from accounts.outputs import ACCOUNT_COLUMNS, Account, account_of
-from ironauth.infrastructure.fixed_queries import FixedSelect, FixedUpdate, Given
+from ironauth.infrastructure.fixed_queries import FixedInsert, FixedSelect, FixedUpdate, Given, given_row
 from tokens.models import Session
 
 
@@ -49,6 +49,7 @@ _LIVE: Final = FixedSelect(
         .values_list(*_ACCOUNT_COLUMNS)
     )
 )
+_INSERT: Final = FixedInsert(lambda: given_row(Session))
 _ADVANCE: Final = FixedUpdate(
     lambda: Session.objects.filter(
         pk=_ID, generation=Given("generation", models.IntegerField()), revoked_at=None, idle_expires_at__gt=_NOW
@@ -68,6 +69,12 @@ _END_OWN: Final = FixedUpdate(
     revoked_at=_NOW,
     revoke_reason=Given("reason", models.CharField()),
 )
+
+
+def add(session: Session) -> None:
+    """Store a new session. 1 query. Raises ``IntegrityError`` when its user does not exist."""
+    _INSERT.run(**{field.attname: getattr(session, field.attname) for field in Session._meta.concrete_fields})  # noqa: SLF001 - documented by Django
+    session._state.adding = False  # noqa: SLF001 - as above
 
 
 def find(session_id: UUID) -> StoredSession | None:

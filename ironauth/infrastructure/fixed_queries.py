@@ -10,8 +10,9 @@ from typing import Any, cast
 
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import Expression, Field, QuerySet
-from django.db.models.sql import InsertQuery, UpdateQuery
+from django.db.models import AutoField, Expression, Field, Model, QuerySet
+from django.db.models.constants import OnConflict
+from django.db.models.sql import DeleteQuery, InsertQuery, UpdateQuery
 from django.db.models.sql.compiler import SQLCompiler
 from django.db.transaction import TransactionManagementError
 
@@ -109,7 +110,7 @@ class FixedSelect(_Fixed):
 
 
 class _FixedWrite(_Fixed):
-    """What an update and an insert share: the pool is told that from now on something may have happened."""
+    """What updates, inserts and deletes share: the pool is told that from now on something may have happened."""
 
     def _written[T](self, given: dict[str, Any], result: Callable[[Any], T]) -> T:
         connection = connections[DEFAULT_DB_ALIAS]
@@ -139,18 +140,58 @@ class FixedUpdate(_FixedWrite):
         return compiler
 
 
-class FixedInsert(_FixedWrite):
-    """An insert of one row whose SQL does not change; ``build`` returns the object, with `Given` for every value."""
+class FixedDelete(_FixedWrite):
+    """A delete of one table's rows whose SQL does not change: no signals, and no cascade but the database's own."""
 
-    def run(self, **given: Any) -> Any:
-        """Insert the row on this thread's connection and return the primary key the database gave it. One query."""
-        return self._written(given, lambda cursor: cursor.fetchone()[0])
+    def run(self, **given: Any) -> int:
+        """Run the delete on this thread's connection and return how many rows are gone. One query."""
+        return self._written(given, lambda cursor: int(cursor.rowcount))
+
+    def _compiler(self, connection: BaseDatabaseWrapper) -> SQLCompiler:
+        query: Any = self._build().query.chain(DeleteQuery)
+        compiler: SQLCompiler = query.get_compiler(connection=connection)
+        return compiler
+
+
+class FixedInsert(_FixedWrite):
+    """An insert of one row whose SQL does not change; ``build`` returns the object, with `Given` for every value.
+
+    ``ignore_conflicts``: a row that some constraint forbids is left out, without an error.
+    """
+
+    def __init__(self, build: Callable[[], Model], *, ignore_conflicts: bool = False) -> None:
+        super().__init__(build)
+        self._on_conflict = OnConflict.IGNORE if ignore_conflicts else None
+
+    def run(self, **given: Any) -> int:
+        """Insert the row on this thread's connection and return whether it was, as 1 or 0. One query."""
+        return self._written(given, lambda cursor: int(cursor.rowcount))
 
     def _compiler(self, connection: BaseDatabaseWrapper) -> SQLCompiler:
         row = self._build()
-        fields = row._meta.concrete_fields  # noqa: SLF001 - documented by Django
-        query: Any = InsertQuery(type(row))
-        query.insert_values([field for field in fields if not field.primary_key], [row])
-        compiler: Any = query.get_compiler(connection=connection)
-        compiler.returning_fields = [field for field in fields if field.primary_key]
+        query: Any = InsertQuery(type(row), on_conflict=self._on_conflict)
+        query.insert_values(_given_fields(type(row)), [row])
+        compiler: SQLCompiler = query.get_compiler(connection=connection)
+        return compiler
+
+
+class FixedNumberedInsert(FixedInsert):
+    """The same for a row that the database numbers."""
+
+    def new_id(self, **given: Any) -> int:
+        """Insert the row on this thread's connection and return its number. One query."""
+        return self._written(given, lambda cursor: int(cursor.fetchone()[0]))
+
+    def _compiler(self, connection: BaseDatabaseWrapper) -> SQLCompiler:
+        compiler: Any = super()._compiler(connection)
+        compiler.returning_fields = [compiler.query.model._meta.pk]  # noqa: SLF001 - documented by Django
         return cast("SQLCompiler", compiler)
+
+
+def given_row[M: Model](model: type[M]) -> M:
+    """Return an object of ``model`` with `Given` for every column that the database does not number, named as it is."""
+    return model(**{field.attname: Given(field.attname, field) for field in _given_fields(model)})
+
+
+def _given_fields(model: type[Model]) -> "list[Field[Any, Any]]":
+    return [field for field in model._meta.concrete_fields if not isinstance(field, AutoField)]  # noqa: SLF001 - documented by Django

@@ -21,7 +21,7 @@ from ironauth.infrastructure import broadcast, clock
 from ironauth.infrastructure.cache import token_cache
 from ironauth.infrastructure.database import database
 from ironauth.infrastructure.errors import Unavailable
-from ironauth.infrastructure.fixed_queries import FixedInsert, Given
+from ironauth.infrastructure.fixed_queries import FixedNumberedInsert, Given
 from ironauth.infrastructure.history import History, read_page
 from ironauth.infrastructure.l1 import freshness
 from ironauth.infrastructure.logs import get_logger
@@ -35,7 +35,7 @@ POLL_S = 2.0
 REST_S = 0.2
 #: Readings per ``IRONAUTH_L1_MAX_STALE_S``, when that is short.
 POLLS_PER_STALE = 2.5
-_INSERT = FixedInsert(
+_INSERT = FixedNumberedInsert(
     lambda: Invalidation(tag=Given("tag", models.CharField()), created_at=Given("now", models.DateTimeField()))
 )
 
@@ -65,7 +65,7 @@ def invalidate(*tags: str) -> None:
     if not wanted:
         return
     if len(wanted) == 1:
-        ids = [(_INSERT.run(tag=wanted[0], now=clock.now()), wanted[0])]
+        ids = [(_INSERT.new_id(tag=wanted[0], now=clock.now()), wanted[0])]
     else:
         ids = [(row.pk, row.tag) for row in Invalidation.objects.bulk_create([Invalidation(tag=tag) for tag in wanted])]
     transaction.on_commit(partial(_committed, ids), robust=True)

@@ -82,6 +82,7 @@ def follow_copies(found: list[Stage], context: list[str]) -> None:
         for instruction, flags, rest in stage.lines:
             if instruction == "WORKDIR":
                 folder = join(folder, rest)
+            assert instruction != "ADD", "COPY is followed here, and fetches nothing"
             if instruction != "COPY":
                 continue
             *sources, target = rest.split()
@@ -96,8 +97,9 @@ def _copied(visible: dict[str, str], source: str, target: str) -> dict[str, str]
     if source in visible:
         place = join(target, PurePosixPath(source).name) if target.endswith(("/", "/.")) else target
         return {normpath(place): visible[source]}
+    folder = f"{source.rstrip('/')}/"
     return {
-        normpath(join(target, place.removeprefix(f"{source}/"))): name
+        normpath(join(target, place.removeprefix(folder))): name
         for place, name in visible.items()
-        if place.startswith(f"{source}/")
+        if place.startswith(folder)
     }

@@ -5,12 +5,20 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.contrib.auth.models import Group
-from django.db import connection, models, transaction
+from django.db import IntegrityError, connection, models, transaction
 from django.db.models import F
 from django.db.transaction import TransactionManagementError
 from django.test.utils import CaptureQueriesContext
 
-from ironauth.infrastructure.fixed_queries import FixedInsert, FixedSelect, FixedUpdate, Given
+from ironauth.infrastructure.fixed_queries import (
+    FixedDelete,
+    FixedInsert,
+    FixedNumberedInsert,
+    FixedSelect,
+    FixedUpdate,
+    Given,
+    given_row,
+)
 from ironauth.infrastructure.models import Invalidation
 from tokens.models import SigningKey
 
@@ -101,18 +109,48 @@ def test_an_update_changes_what_it_names(key: SigningKey) -> None:
     assert other.retired_at is None
 
 
-def test_an_insert_writes_what_the_orm_would_and_returns_the_key() -> None:
-    """Each call is a row of its own values, in one query, and the key is the one the row has."""
-    insert = FixedInsert(
+def test_an_insert_writes_what_the_orm_would_and_returns_the_number() -> None:
+    """Each call is a row of its own values, in one query, and the number is the one the row has."""
+    insert = FixedNumberedInsert(
         lambda: Invalidation(tag=Given("tag", models.CharField()), created_at=Given("now", models.DateTimeField()))
     )
-    insert.run(tag="first", now=MOMENT)
+    insert.new_id(tag="first", now=MOMENT)
     with CaptureQueriesContext(connection) as captured:
-        key = insert.run(tag="it's 100 %s", now=MOMENT + timedelta(seconds=1))
+        key = insert.new_id(tag="it's 100 %s", now=MOMENT + timedelta(seconds=1))
     assert len(captured) == 1
     row = Invalidation.objects.get(pk=key)
     assert (row.tag, row.created_at) == ("it's 100 %s", MOMENT + timedelta(seconds=1))
     assert Invalidation.objects.exclude(pk=key).get().tag == "first"
+
+
+def test_a_whole_row_is_written_as_the_orm_writes_it(key: SigningKey) -> None:
+    """Text, JSON, bytes, times and nulls arrive as they do by save(), and a row that exists is an error."""
+    insert = FixedInsert(lambda: given_row(SigningKey))
+    values = {field.attname: getattr(key, field.attname) for field in SigningKey._meta.concrete_fields}
+    SigningKey.objects.all().delete()
+    assert insert.run(**values) == 1
+    stored = SigningKey.objects.get()
+    assert {name: getattr(stored, name) for name in values} == values
+    with pytest.raises(IntegrityError), transaction.atomic():
+        insert.run(**values)
+
+
+def test_an_insert_may_leave_out_what_exists(key: SigningKey) -> None:
+    """With ``ignore_conflicts`` a row that is there stays as it is, and nothing is counted."""
+    insert = FixedInsert(lambda: given_row(SigningKey), ignore_conflicts=True)
+    values = {field.attname: getattr(key, field.attname) for field in SigningKey._meta.concrete_fields}
+    assert insert.run(**values | {"alg": "other"}) == 0
+    assert insert.run(**values | {"kid": "two", "state": "retiring"}) == 1
+    assert dict(SigningKey.objects.values_list("kid", "alg")) == {"one": "EdDSA", "two": "EdDSA"}
+
+
+def test_a_delete_takes_what_it_names(key: SigningKey) -> None:
+    """Only the rows meant go, and they are counted."""
+    delete = FixedDelete(lambda: SigningKey.objects.filter(kid=Given("kid", models.CharField())))
+    assert delete.run(kid="another") == 0
+    assert SigningKey.objects.get() == key
+    assert [delete.run(kid="one") for _ in range(2)] == [1, 0]
+    assert not SigningKey.objects.exists()
 
 
 @pytest.mark.django_db(transaction=True)

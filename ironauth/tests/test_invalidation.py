@@ -318,6 +318,7 @@ async def test_a_frozen_redis_does_not_delay_a_revocation(
 ) -> None:
     """Who ends a session has the answer while the message still waits for Redis, and it is ended here already."""
     await hold("held", "sid:1")
+    assert private_redis.process
     private_redis.process.send_signal(signal.SIGSTOP)
     try:
         await database().write(invalidate, "sid:1")

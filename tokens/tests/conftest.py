@@ -14,7 +14,7 @@ def new_account(db: None, new_email: Callable[[], str]) -> Callable[[], Account]
     """A source of accounts that cannot sign in by password; for units of work."""
 
     def create() -> Account:
-        user = User.objects.create_hashed(email=new_email(), encoded="!")
+        user = User.objects.create_user(email=new_email())
         account = account_snapshot(user.pk)
         assert account is not None
         return account

@@ -43,7 +43,7 @@ def grant(new_account: Callable[[], Account]) -> Grant:
 @pytest.fixture
 def browser(new_email: Callable[[], str]) -> Client:
     """A superuser's browser."""
-    user = User.objects.create_hashed(email=new_email(), encoded="!", is_staff=True, is_superuser=True)
+    user = User.objects.create_user(email=new_email(), is_staff=True, is_superuser=True)
     client = Client()
     client.force_login(user)
     return client
@@ -54,7 +54,7 @@ def make_clerk(new_email: Callable[[], str]) -> Callable[..., Client]:
     """A maker of browsers of staff with these permissions."""
 
     def make(*codenames: str) -> Client:
-        user = User.objects.create_hashed(email=new_email(), encoded="!", is_staff=True)
+        user = User.objects.create_user(email=new_email(), is_staff=True)
         user.user_permissions.set(Permission.objects.filter(codename__in=codenames))
         client = Client()
         client.force_login(user)

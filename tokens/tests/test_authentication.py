@@ -101,9 +101,7 @@ async def test_an_issued_token_is_not_kept_when_it_ended_meanwhile(
     def rotate_and_end(**given: Any) -> sessions.Rotation:
         rotation = rotate(**given)
         if end == "session":
-            sessions.end_session(
-                session_id=uuid.UUID(pair["session_id"]), reason=Session.RevokeReason.ENDED_BY_USER
-            )
+            sessions.end_session(session_id=uuid.UUID(pair["session_id"]), reason=Session.RevokeReason.ENDED_BY_USER)
         else:
             User.objects.update(is_active=False)
         return rotation

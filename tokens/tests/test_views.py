@@ -1,14 +1,18 @@
 """Signing in, refreshing, signing out, verifying and changing the password over HTTP."""
 
 from typing import Any
+from uuid import UUID
 
 import httpx
 import pytest
 
 from accounts.models import User
+from accounts.outputs import Account
+from accounts.services import account_snapshot
 from conftest import PASSWORD, bearer
 from ironauth.infrastructure import clock
 from ironauth.infrastructure.database import database
+from tokens import sessions
 from tokens.key_rotation import create_first_keys
 from tokens.key_store import key_store
 from tokens.models import Session, SigningKey
@@ -300,6 +304,22 @@ async def test_change_password_refusals(api: httpx.AsyncClient, pair: Pair) -> N
 
 
 # ------------------------------------------------------------------ without a key
+async def test_sign_in_of_somebody_deleted_that_moment(
+    api: httpx.AsyncClient, member: Member, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An account that goes between the password's check and the session is refused like any unknown one."""
+
+    def look_and_delete(user_id: UUID) -> Account | None:
+        found = account_snapshot(user_id)
+        User.objects.filter(pk=user_id).delete()
+        return found
+
+    monkeypatch.setattr(sessions, "account_snapshot", look_and_delete)
+    answer = await api.post(SIGNIN, json={"email": member["email"], "password": member["password"]})
+    assert (answer.status_code, answer.json()["code"]) == (401, "invalid_credentials")
+    assert await Session.objects.acount() == 0
+
+
 async def test_sign_in_without_signing_key(api: httpx.AsyncClient, member: Member) -> None:
     """A server without signing key answers 503 with Retry-After, and works as soon as there is one."""
     await SigningKey.objects.all().adelete()
