@@ -11,18 +11,22 @@ from accounts import emails, passwords, staff_units, units
 from accounts.errors import EmailTaken, RoleExists
 from accounts.outputs import RoleOut, UserOut
 from accounts.paging import Page
+from accounts.rights import for_holder
 from ironauth.infrastructure.database import database
 from ironauth.infrastructure.logs import get_logger
 
 
-async def list_users(*, filters: Mapping[str, Any]) -> Page[UserOut]:
-    """Return one page of users. Raises ``ValidationFailed`` for a cursor that is not one of ours."""
-    return await database().read(staff_units.users_page, filters)
+async def list_users(*, actor_id: uuid.UUID, filters: Mapping[str, Any]) -> Page[UserOut]:
+    """Return one page of users.
+
+    Raises ``PermissionDenied``, ``ValidationFailed`` for a cursor that is not one of ours.
+    """
+    return await database().read(for_holder, actor_id, "accounts.view_user", staff_units.users_page, filters)
 
 
-async def get_user(*, user_id: uuid.UUID) -> UserOut:
-    """Return one user. Raises ``NotFound``."""
-    return await database().read(staff_units.user_by_id, user_id)
+async def get_user(*, actor_id: uuid.UUID, user_id: uuid.UUID) -> UserOut:
+    """Return one user. Raises ``PermissionDenied``, ``NotFound``."""
+    return await database().read(for_holder, actor_id, "accounts.view_user", staff_units.user_by_id, user_id)
 
 
 async def create_user(*, actor_id: uuid.UUID, values: Mapping[str, Any]) -> UserOut:
@@ -34,9 +38,10 @@ async def create_user(*, actor_id: uuid.UUID, values: Mapping[str, Any]) -> User
     password = values["password"]
     if password is None:
         encoded = make_password(None)
-    elif await database().read(units.email_is_taken, emails.fold(values["email"])):
-        raise EmailTaken  # before the hash is paid for; without one the unique index is soon enough
-    else:
+    else:  # what would fail does so before the hash is paid for
+        key = emails.fold(values["email"])
+        if await database().read(for_holder, actor_id, "accounts.add_user", units.email_is_taken, key):
+            raise EmailTaken
         encoded = await passwords.hash_password(password)
     try:
         user = await database().write(staff_units.create_user, actor_id=actor_id, encoded=encoded, values=values)
@@ -71,9 +76,9 @@ async def set_role(*, actor_id: uuid.UUID, user_id: uuid.UUID, role: str, member
     _log("role_given" if member else "role_taken", user_id, actor_id, fields=[role])
 
 
-async def list_roles() -> list[RoleOut]:
-    """Return every role."""
-    return await database().read(staff_units.roles)
+async def list_roles(*, actor_id: uuid.UUID) -> list[RoleOut]:
+    """Return every role. Raises ``PermissionDenied``."""
+    return await database().read(for_holder, actor_id, "auth.view_group", staff_units.roles)
 
 
 async def create_role(*, actor_id: uuid.UUID, name: str, permissions: list[str]) -> RoleOut:

@@ -8,7 +8,7 @@ from django.contrib.auth.models import Group, Permission
 from django.db import models
 from django.db.models import Prefetch, QuerySet
 
-from accounts import paging, stored_user, units
+from accounts import paging, stored_user, units, user_deletion
 from accounts.models import User
 from accounts.outputs import RoleOut, UserOut, user_out
 from accounts.rights import Rights, rights_of
@@ -109,7 +109,7 @@ def delete_user(*, actor_id: uuid.UUID, user_id: uuid.UUID) -> None:
     units.keep_a_superuser(without=[user])
     if user_id == actor_id:
         raise PermissionDenied("This is your own account: DELETE /api/v1/access/me asks for its password.")
-    user.delete()
+    user_deletion.delete(user)
 
 
 def set_role(*, actor_id: uuid.UUID, user_id: uuid.UUID, role: str, member: bool) -> None:

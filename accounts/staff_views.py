@@ -15,17 +15,18 @@ from accounts import staff_services
 from accounts.errors import EmailTaken, LastSuperuser, RoleExists
 from accounts.inputs import RoleCreateInput, UserCreateInput, UserPatchInput
 from accounts.outputs import RoleOut, UserOut, UserPage
-from accounts.permissions import MembershipPermission, RolePermission, UserPermission
+from accounts.permissions import MembershipPermission, RolePermission, StaffView, UserPermission
 from accounts.staff_inputs import UserListInput
 from ironauth.infrastructure.errors import NotFound, PermissionDenied, ValidationFailed
 from ironauth.infrastructure.problem import flatten
 from ironauth.infrastructure.views import ApiRequest, AsyncAPIView
 
 
-class UsersView(AsyncAPIView):
+class UsersView(StaffView):
     """All users."""
 
     permission_classes = (IsAuthenticated, UserPermission)
+    rights_in_unit = frozenset({"GET", "POST"})
 
     @extend_schema(
         operation_id="users_list",
@@ -39,7 +40,7 @@ class UsersView(AsyncAPIView):
         """Return one page of users, the newest first unless ``ordering`` says otherwise."""
         query = UserListInput(data=request.query_params.dict())
         query.is_valid(raise_exception=True)
-        page = await staff_services.list_users(filters=query.validated_data)
+        page = await staff_services.list_users(actor_id=_caller(request), filters=query.validated_data)
         here = request.build_absolute_uri()
         return UserPage(
             results=tuple(page.rows), next=_page_url(here, page.next), previous=_page_url(here, page.previous)
@@ -59,11 +60,11 @@ class UsersView(AsyncAPIView):
         return Response(user, status=201, headers={"Location": f"{request.path}/{user.id}"})
 
 
-class UserView(AsyncAPIView):
+class UserView(StaffView):
     """One user."""
 
     permission_classes = (IsAuthenticated, UserPermission)
-    rights_in_unit = frozenset({"DELETE"})
+    rights_in_unit = frozenset({"GET", "PATCH", "DELETE"})
 
     @extend_schema(
         operation_id="users_read",
@@ -74,7 +75,7 @@ class UserView(AsyncAPIView):
     )
     async def get(self, request: ApiRequest, user_id: uuid.UUID) -> UserOut:
         """Return the user as the database has it now."""
-        return await staff_services.get_user(user_id=user_id)
+        return await staff_services.get_user(actor_id=_caller(request), user_id=user_id)
 
     @extend_schema(
         operation_id="users_update",
@@ -100,7 +101,7 @@ class UserView(AsyncAPIView):
         await staff_services.delete_user(actor_id=_caller(request), user_id=user_id)
 
 
-class MembershipView(AsyncAPIView):
+class MembershipView(StaffView):
     """One role of one user."""
 
     permission_classes = (IsAuthenticated, MembershipPermission)
@@ -129,10 +130,11 @@ class MembershipView(AsyncAPIView):
         await staff_services.set_role(actor_id=_caller(request), user_id=user_id, role=role, member=False)
 
 
-class RolesView(AsyncAPIView):
+class RolesView(StaffView):
     """All roles."""
 
     permission_classes = (IsAuthenticated, RolePermission)
+    rights_in_unit = frozenset({"GET", "POST"})
 
     @extend_schema(
         operation_id="roles_list",
@@ -143,7 +145,7 @@ class RolesView(AsyncAPIView):
     )
     async def get(self, request: ApiRequest) -> list[RoleOut]:
         """Return every role with the permissions it grants, by name."""
-        return await staff_services.list_roles()
+        return await staff_services.list_roles(actor_id=_caller(request))
 
     @extend_schema(
         operation_id="roles_create",

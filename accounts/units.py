@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from django.db import models
 
-from accounts import stored_user
+from accounts import stored_user, user_deletion
 from accounts.errors import LastSuperuser, PasswordChanged
 from accounts.models import User
 from accounts.outputs import ACCOUNT_COLUMNS, Account, UserOut, account, account_of, user_out
@@ -110,7 +110,7 @@ def delete(*, user_id: uuid.UUID, old: str) -> None:
     if user.password != old:
         raise PasswordChanged
     keep_a_superuser(without=[user])
-    user.delete()
+    user_deletion.delete(user)
 
 
 def end_all_sessions(*, user_id: uuid.UUID) -> None:

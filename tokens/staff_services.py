@@ -4,7 +4,7 @@ from uuid import UUID
 
 from accounts import stored_user
 from accounts.models import User
-from accounts.rights import rights_of
+from accounts.rights import for_holder, rights_of
 from ironauth.infrastructure.database import database
 from ironauth.infrastructure.errors import NotFound
 from ironauth.infrastructure.logs import get_logger
@@ -18,9 +18,9 @@ log = get_logger()
 async def list_sessions(*, caller: Principal, user_id: UUID) -> list[SessionOut]:
     """Return a user's live sessions, the most recently used first.
 
-    Raises ``NotFound`` (404) for an unknown user. The view's permission has checked ``accounts.view_user``.
+    Raises ``PermissionDenied`` (403) without ``accounts.view_user``; ``NotFound`` (404) for an unknown user.
     """
-    return await database().read(_list, caller=caller, user_id=user_id)
+    return await database().read(for_holder, caller.id, "accounts.view_user", _list, caller=caller, user_id=user_id)
 
 
 async def end_sessions(*, caller: Principal, user_id: UUID) -> None:

@@ -6,20 +6,20 @@ from django.http import HttpResponse
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.permissions import IsAuthenticated
 
-from accounts.permissions import MembershipPermission
+from accounts.permissions import MembershipPermission, StaffView
 from ironauth.infrastructure.errors import NotFound, PermissionDenied
-from ironauth.infrastructure.views import ApiRequest, AsyncAPIView
+from ironauth.infrastructure.views import ApiRequest
 from tokens import staff_services
 from tokens.errors import InvalidToken, TwoCredentials
 from tokens.outputs import SessionOut
 from tokens.transport import no_content
 
 
-class UserSessionsView(AsyncAPIView):
+class UserSessionsView(StaffView):
     """GET and DELETE /api/v1/users/{id}/sessions."""
 
     permission_classes = [IsAuthenticated, MembershipPermission]
-    rights_in_unit = frozenset({"DELETE"})
+    rights_in_unit = frozenset({"GET", "DELETE"})
 
     @extend_schema(
         operation_id="users_sessions_list",

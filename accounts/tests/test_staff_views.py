@@ -91,7 +91,25 @@ async def test_strangers_get_401_and_ordinary_people_403(
     for path in (USERS, f"{USERS}/{uuid.uuid4()}", ROLES):
         assert (await api.get(path)).status_code == 401
         assert (await member("GET", path)).status_code == 403
-    assert (await member("POST", USERS, {"email": "not even valid"})).status_code == 403
+    known = await make()
+    for method, path, body in [
+        ("POST", USERS, {"email": "not even valid"}),
+        ("POST", USERS, {"email": known.email}),
+        ("POST", USERS, {"email": known.email, "password": PASSWORD}),
+        ("POST", USERS, {"email": "new@example.com", "roles": ["no such"]}),
+        ("POST", USERS, ["no object"]),
+        ("GET", f"{USERS}?page_size=0", None),
+        ("GET", f"{USERS}?cursor=x", None),
+        ("PATCH", f"{USERS}/{known.pk}", {"name": 5}),
+        ("PATCH", f"{USERS}/{uuid.uuid4()}", {"name": "x"}),
+        ("DELETE", f"{USERS}/{uuid.uuid4()}", None),
+        ("PUT", f"{USERS}/{known.pk}/roles/none", None),
+        ("POST", ROLES, {"name": "a/b", "permissions": ["x"]}),
+    ]:
+        answer = await member(method, path, body)
+        assert (answer.status_code, answer.json()["code"]) == (403, "permission_denied"), (method, path, body)
+    raw = await api.post(USERS, content=b"{", headers={"Content-Type": "text/plain"})
+    assert raw.status_code == 401
 
 
 async def test_rights_are_read_from_the_database_at_every_request(

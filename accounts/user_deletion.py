@@ -1,0 +1,50 @@
+"""Deleting a user as Django's ``delete()`` does, its statements compiled once: half of it was compiling them."""
+
+from functools import cache
+from typing import Any, Final
+
+from django.db import DEFAULT_DB_ALIAS, models
+from django.db.models.deletion import CASCADE, DB_CASCADE, DO_NOTHING, Collector, get_candidate_relations_to_delete
+from django.db.models.signals import post_delete, pre_delete
+
+from accounts.models import User
+from ironauth.infrastructure.fixed_queries import FixedDelete, Given
+
+_ID: Final = Given("id", models.UUIDField())
+_DELETE: Final = FixedDelete(lambda: User.objects.filter(pk=_ID))
+
+
+def delete(user: User) -> None:
+    """Delete a user and what hangs on them, telling every signal's receivers. Call it inside a transaction.
+
+    One query for each table whose rows refer to users, and the user; what the receivers do comes on top.
+    """
+    dependents = _dependents()
+    if dependents is None:
+        user.delete()
+        return
+    about: dict[str, Any] = {"instance": user, "using": DEFAULT_DB_ALIAS, "origin": user}
+    pre_delete.send(sender=User, **about)
+    for rows in dependents:
+        rows.run(id=user.pk)
+    _DELETE.run(id=user.pk)
+    post_delete.send(sender=User, **about)
+
+
+@cache
+def _dependents() -> tuple[FixedDelete, ...] | None:
+    """Return what deletes the rows that go with a user; None when Django has to look at each of them."""
+    collector = Collector(using=DEFAULT_DB_ALIAS)
+    found = []
+    meta: Any = User._meta  # noqa: SLF001 - documented by Django
+    relations: Any = get_candidate_relations_to_delete(meta)
+    for relation in relations:
+        foreign_key = relation.field
+        on_delete = foreign_key.remote_field.on_delete
+        if on_delete in (DB_CASCADE, DO_NOTHING):
+            continue
+        rows = relation.related_model._base_manager.filter(**{foreign_key.attname: _ID})  # noqa: SLF001 - as above
+        if on_delete is not CASCADE or not collector.can_fast_delete(rows, from_field=foreign_key):
+            return None
+        found.append(FixedDelete(rows.all))
+    return tuple(found)
