@@ -19,6 +19,7 @@ from accounts.permissions import MembershipPermission, RolePermission, StaffView
 from accounts.staff_inputs import UserListInput
 from ironauth.infrastructure.errors import NotFound, PermissionDenied, ValidationFailed
 from ironauth.infrastructure.problem import flatten
+from ironauth.infrastructure.validation import validated
 from ironauth.infrastructure.views import ApiRequest, AsyncAPIView
 
 
@@ -38,12 +39,12 @@ class UsersView(StaffView):
     )
     async def get(self, request: ApiRequest) -> UserPage:
         """Return one page of users, the newest first unless ``ordering`` says otherwise."""
-        query = UserListInput(data=request.query_params.dict())
-        query.is_valid(raise_exception=True)
-        page = await staff_services.list_users(actor_id=_caller(request), filters=query.validated_data)
-        here = request.build_absolute_uri()
+        query = validated(UserListInput, request.query_params.dict())
+        page = await staff_services.list_users(actor_id=_caller(request), filters=query)
         return UserPage(
-            results=tuple(page.rows), next=_page_url(here, page.next), previous=_page_url(here, page.previous)
+            results=tuple(page.rows),
+            next=_page_url(request, page.next),
+            previous=_page_url(request, page.previous),
         )
 
     @extend_schema(
@@ -193,6 +194,6 @@ def _caller(request: ApiRequest) -> uuid.UUID:
     return user_id
 
 
-def _page_url(here: str, cursor: str | None) -> str | None:
+def _page_url(request: ApiRequest, cursor: str | None) -> str | None:
     """Return this page's address with another cursor."""
-    return None if cursor is None else replace_query_param(here, "cursor", cursor)
+    return None if cursor is None else replace_query_param(request.build_absolute_uri(), "cursor", cursor)

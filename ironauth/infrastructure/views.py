@@ -29,6 +29,7 @@ from ironauth.infrastructure.errors import BEARER_CHALLENGE
 from ironauth.infrastructure.permissions import holds, holds_for_object
 from ironauth.infrastructure.problem import report_unexpected
 from ironauth.infrastructure.request_threads import request_threads
+from ironauth.infrastructure.validation import validated
 
 Handler = Callable[..., Awaitable[Any]]
 ExceptionHandler = Callable[[Exception, dict[str, Any]], HttpResponse]
@@ -199,10 +200,7 @@ class AsyncAPIView(APIView):  # type: ignore[misc] # adrf publishes no types
 
         Errors: 400 naming every bad field; 400/415 for a body that cannot be parsed.
         """
-        checked = serializer(data=request.data, partial=partial, context={"request": request, "view": self})
-        checked.is_valid(raise_exception=True)
-        values: dict[str, Any] = checked.validated_data
-        return values
+        return validated(serializer, request.data, partial=partial)
 
     def _as_response(self, result: Any) -> HttpResponseBase:
         """Turn what a handler returned into a rendered response."""
