@@ -131,7 +131,9 @@ async def verify(token: str) -> Principal:
     async def load() -> Loaded[Principal]:
         return await _confirmed(verified, digest)
 
-    principal = await token_cache().fetch(CACHE_PREFIX + verified.claims.jti, load, Principal)
+    claims = verified.claims
+    tags = (sid_tag(claims.sid), sub_tag(claims.sub))
+    principal = await token_cache().fetch(CACHE_PREFIX + claims.jti, load, Principal, tags=tags)
     if not hmac.compare_digest(principal.digest, digest):
         principal = (await load()).value  # another genuine token of the same jti: not ours to make, but not this one
     # The key may have been dropped while the session was looked up, after the drop had emptied the cache.

@@ -59,16 +59,19 @@ class TwoLevelCache(BaseCache):
         self.peek: Callable[[str], object | None] = self._l1.peek
 
     # ------------------------------------------------------------ tagged entries
-    async def fetch[T](self, key: str, load: Callable[[], Awaitable[Loaded[T]]], kind: type[T]) -> T:
+    async def fetch[T](
+        self, key: str, load: Callable[[], Awaitable[Loaded[T]]], kind: type[T], *, tags: tuple[str, ...] = ()
+    ) -> T:
         """Return the value of ``key``, from memory, else from Redis, else from ``load()``, one reading for all.
 
-        What ``load`` raises reaches everyone who waited for it, and is not kept. A value read while one of its tags
-        was being invalidated is returned to those who asked before, and not kept.
+        ``tags`` that are known beforehand: when one was invalidated moments ago, Redis is not asked, because what it
+        holds is older. What ``load`` raises reaches everyone who waited for it, and is not kept. A value read while one
+        of its tags was being invalidated is returned to those who asked before, and not kept.
         """
         value = self.peek(key)
         if isinstance(value, kind):
             return value
-        return await self._flights.join(key, freshness.sequence, lambda: self._read(key, load, kind))
+        return await self._flights.join(key, freshness.sequence, lambda: self._read(key, load, kind, tags))
 
     def begin(self) -> Reading:
         """Return where a reading from the database begins, for ``keep``; call it before the first query."""
@@ -85,10 +88,12 @@ class TwoLevelCache(BaseCache):
         """Stop using every entry of this process that carries one of ``tags``. For all processes: ``invalidate``."""
         freshness.apply(dict.fromkeys(tags, UNKNOWN_ID))
 
-    async def _read[T](self, key: str, load: Callable[[], Awaitable[Loaded[T]]], kind: type[T]) -> T:
+    async def _read[T](
+        self, key: str, load: Callable[[], Awaitable[Loaded[T]]], kind: type[T], tags: tuple[str, ...]
+    ) -> T:
         reading = self.begin()
         max_stale_s = self._l1.max_stale_s
-        if self._l2 is not None:
+        if self._l2 is not None and not freshness.dropped_after(tags, reading.started - max_stale_s):
             shared = await self._l2.get(key, kind, max_stale_s=max_stale_s)
             if shared is not None and self._l1.put(key, shared, sequence=reading.sequence):
                 return shared.value  # type: ignore[return-value]  # decoded as ``kind``

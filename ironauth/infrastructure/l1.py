@@ -108,6 +108,11 @@ class Freshness:
         recent = self._recent
         return any((drop := recent.get(tag)) is not None and drop.sequence > sequence for tag in tags)
 
+    def dropped_after(self, tags: Iterable[str], since: float) -> bool:
+        """Return whether any of ``tags`` was invalidated after ``since`` (monotonic seconds), as far as is known."""
+        recent = self._recent
+        return any((drop := recent.get(tag)) is not None and drop.at > since for tag in tags)
+
     def outdated(self, tags: Iterable[str], as_of: int) -> bool:
         """Return whether a shared copy read at position ``as_of`` may miss an invalidation this process knows of."""
         if self.position is None or as_of < self._reaches:

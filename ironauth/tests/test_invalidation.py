@@ -384,6 +384,30 @@ async def test_what_another_worker_shared_is_used_until_it_is_revoked(connected:
     assert await connected.fetch("k", reading("third"), str) == "third"
 
 
+async def test_redis_is_not_asked_for_what_was_just_invalidated(
+    connected: TwoLevelCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a tag known to be dropped moments ago, only the database is asked; with others, Redis is asked first."""
+    asked: list[str] = []
+
+    async def ask(key: str, *_: object, **__: object) -> None:
+        asked.append(key)
+
+    async def load() -> Loaded[str]:
+        return Loaded("fresh", ("sid:1", "sub:1"), clock.unix() + 600)
+
+    monkeypatch.setattr(connected._l2, "get", ask)
+    await database().write(invalidate, "sub:1")
+    assert await connected.fetch("k", load, str, tags=("sid:1", "sub:1")) == "fresh"
+    assert asked == []
+    assert await connected.fetch("other", load, str, tags=("sid:1",)) == "fresh"
+    with monkeypatch.context() as later:
+        now = time.monotonic
+        later.setattr("time.monotonic", lambda: now() + connected._l1.max_stale_s + 1)
+        assert await connected.fetch("later", load, str, tags=("sid:1", "sub:1")) == "fresh"
+    assert asked == ["other", "later"]
+
+
 async def test_a_refill_from_redis_after_a_revocation_is_refused(connected: TwoLevelCache) -> None:
     """Whatever Redis still holds of it, a revoked entry does not come back, neither here nor after a message."""
     assert connected._l2 is not None
