@@ -23,9 +23,9 @@ class StaffPermission(BasePermission):
     needed: ClassVar[dict[str, str]]
 
     async def has_permission(self, request: Request, view: APIView) -> bool:  # type: ignore[override] # awaited by AsyncAPIView
-        """Tell whether the caller may use this method; one read on the database pool.
+        """Tell whether the caller may use this method, or may go on to the unit of work that asks.
 
-        Raises ``PermissionDenied`` naming the missing right, ``NotAuthenticated`` when the account is gone.
+        Raises what ``require`` does, for methods not in the view's ``rights_in_unit``: one read on the database pool.
         """
         caller: Any = request.user
         if caller is None or not caller.is_authenticated:
@@ -35,7 +35,10 @@ class StaffPermission(BasePermission):
         return True
 
     async def require(self, request: Request) -> None:
-        """Raise ``PermissionDenied`` naming what the caller lacks, ``NotAuthenticated`` when the account is gone."""
+        """Raise ``PermissionDenied`` naming what the caller lacks, ``NotAuthenticated`` when the account is gone.
+
+        One read on the database pool.
+        """
         permission = self.needed.get("GET" if request.method == "HEAD" else request.method or "")
         if permission:
             caller: Any = request.user
@@ -79,6 +82,12 @@ class StaffView(AsyncAPIView):
     #: Methods whose unit of work asks before it reads or changes anything; the permission asks for all others.
     rights_in_unit: ClassVar[frozenset[str]] = frozenset()
 
+    async def require_rights(self, request: ApiRequest) -> None:
+        """Raise ``PermissionDenied`` when the caller lacks what the method needs; one read on the database pool."""
+        for permission in self.permission_classes:
+            if issubclass(permission, StaffPermission):
+                await permission().require(request)
+
     def _handler(self, request: HttpRequest) -> Handler:
         handler = super()._handler(request)
         return self._judged(handler) if request.method in self.rights_in_unit else handler
@@ -90,9 +99,7 @@ class StaffView(AsyncAPIView):
             except PermissionDenied:
                 raise
             except Exception:
-                for permission in self.permission_classes:
-                    if issubclass(permission, StaffPermission):
-                        await permission().require(request)
+                await self.require_rights(request)
                 raise
 
         return judged

@@ -2,17 +2,20 @@
 
 import uuid
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from django.contrib.auth.hashers import make_password
 from django.db import IntegrityError
 
-from accounts import emails, passwords, staff_units, units
+from accounts import passwords, staff_units
 from accounts.errors import EmailTaken, RoleExists
 from accounts.outputs import RoleOut, UserOut
 from accounts.paging import Page
 from accounts.rights import for_holder
 from ironauth.infrastructure.database import database
+from ironauth.infrastructure.database_faults import refers_to_nothing
+from ironauth.infrastructure.errors import FieldError, NotFound, ValidationFailed
 from ironauth.infrastructure.logs import get_logger
 
 
@@ -38,15 +41,13 @@ async def create_user(*, actor_id: uuid.UUID, values: Mapping[str, Any]) -> User
     password = values["password"]
     if password is None:
         encoded = make_password(None)
-    else:  # what would fail does so before the hash is paid for
-        key = emails.fold(values["email"])
-        if await database().read(for_holder, actor_id, "accounts.add_user", units.email_is_taken, key):
-            raise EmailTaken
+    else:  # what would be refused is, before the hash is paid for
+        await database().read(staff_units.roles_of_new_user, actor_id=actor_id, values=values)
         encoded = await passwords.hash_password(password)
     try:
         user = await database().write(staff_units.create_user, actor_id=actor_id, encoded=encoded, values=values)
     except IntegrityError as error:
-        raise EmailTaken from error
+        raise _conflict(error) from error
     _log("user_created_by_staff", user.id, actor_id, fields=[])
     return user
 
@@ -59,7 +60,7 @@ async def update_user(*, actor_id: uuid.UUID, user_id: uuid.UUID, values: Mappin
     try:
         user = await database().write(staff_units.update_user, actor_id=actor_id, user_id=user_id, values=values)
     except IntegrityError as error:
-        raise EmailTaken from error
+        raise _conflict(error) from error
     _log("user_changed_by_staff", user_id, actor_id, fields=sorted(values))
     return user
 
@@ -72,7 +73,13 @@ async def delete_user(*, actor_id: uuid.UUID, user_id: uuid.UUID) -> None:
 
 async def set_role(*, actor_id: uuid.UUID, user_id: uuid.UUID, role: str, member: bool) -> None:
     """Give or take a role. Raises ``NotFound``, ``PermissionDenied``."""
-    await database().write(staff_units.set_role, actor_id=actor_id, user_id=user_id, role=role, member=member)
+    unit = partial(staff_units.set_role, actor_id=actor_id, user_id=user_id, role=role, member=member)
+    try:
+        await database().write(unit)
+    except IntegrityError as error:
+        if not refers_to_nothing(error):
+            raise
+        raise NotFound(staff_units.NO_ROLE) from error  # deleted in this very moment
     _log("role_given" if member else "role_taken", user_id, actor_id, fields=[role])
 
 
@@ -99,6 +106,13 @@ async def require_roles(names: Iterable[str]) -> None:
 async def require_permissions(names: Iterable[str]) -> None:
     """Raise ``ValidationFailed`` naming every permission of ``names`` that does not exist."""
     await database().read(staff_units.require_permissions, names)
+
+
+def _conflict(error: IntegrityError) -> EmailTaken | ValidationFailed:
+    """Return what the database refused a user for: a role deleted in this very moment, or the address."""
+    if refers_to_nothing(error):
+        return ValidationFailed(errors=[FieldError("roles", "unknown_role", "One of these roles was just deleted.")])
+    return EmailTaken()
 
 
 def _log(event: str, user_id: uuid.UUID, actor_id: uuid.UUID, *, fields: list[str]) -> None:

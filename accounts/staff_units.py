@@ -8,7 +8,8 @@ from django.contrib.auth.models import Group, Permission
 from django.db import models
 from django.db.models import Prefetch, QuerySet
 
-from accounts import paging, stored_user, units, user_deletion
+from accounts import emails, paging, stored_user, units, user_deletion
+from accounts.errors import EmailTaken
 from accounts.models import User
 from accounts.outputs import RoleOut, UserOut, user_out
 from accounts.rights import Rights, rights_of
@@ -17,6 +18,7 @@ from ironauth.infrastructure.errors import FieldError, NotFound, PermissionDenie
 from ironauth.infrastructure.fixed_queries import FixedSelect, Given
 
 _PLAIN: Final = ("email", "name", "is_active", "is_staff", "is_superuser")
+NO_ROLE: Final = "There is no such role: GET /api/v1/roles lists them."
 _NO_USER: Final = "There is no user with this id."
 _ROLE: Final = FixedSelect(
     lambda: (
@@ -58,14 +60,28 @@ def user_by_id(user_id: uuid.UUID) -> UserOut:
     return account.user
 
 
-def create_user(*, actor_id: uuid.UUID, encoded: str, values: Mapping[str, Any]) -> UserOut:
-    """Create a user with a password hashed before. Raises ``PermissionDenied``, ``IntegrityError`` (address taken)."""
+def roles_of_new_user(*, actor_id: uuid.UUID, values: Mapping[str, Any]) -> list[Group]:
+    """Return the roles a user to be created is to have, after every check that needs no write.
+
+    Raises ``PermissionDenied``, ``ValidationFailed`` (unknown roles), ``EmailTaken``.
+    """
     rights = rights_of(actor_id)
     rights.require("accounts.add_user")
     if values["is_staff"] or values["is_superuser"]:
         rights.require_superuser("make somebody staff")
     roles = _roles(values["roles"])
     rights.require_grantable(roles)
+    if units.email_is_taken(emails.fold(values["email"])):
+        raise EmailTaken
+    return roles
+
+
+def create_user(*, actor_id: uuid.UUID, encoded: str, values: Mapping[str, Any]) -> UserOut:
+    """Create a user with a password hashed before.
+
+    Raises what ``roles_of_new_user`` does; ``IntegrityError`` when the address was taken, or a role deleted, meanwhile.
+    """
+    roles = roles_of_new_user(actor_id=actor_id, values=values)
     verified_at = clock.now() if values["email_verified"] else None
     fields = {name: values[name] for name in _PLAIN}
     user = User.objects.hashed(encoded=encoded, email_verified_at=verified_at, **fields)
@@ -118,7 +134,7 @@ def set_role(*, actor_id: uuid.UUID, user_id: uuid.UUID, role: str, member: bool
     user = _target(rights, user_id, "accounts.change_user")
     granted = [] if "\x00" in role else _ROLE.rows(name=role)
     if not granted:
-        raise NotFound("There is no such role: GET /api/v1/roles lists them.")
+        raise NotFound(NO_ROLE)
     rights.require_grants(role, frozenset(f"{label}.{codename}" for _, label, codename in granted if codename))
     group_id = granted[0][0]
     if member:
@@ -180,7 +196,8 @@ def _replace_roles(rights: Rights, user: User, names: Iterable[str]) -> None:
 def _roles(names: Iterable[str]) -> list[Group]:
     """Return the roles of these names; raises ``ValidationFailed`` (field ``roles``) naming every unknown one."""
     wanted = sorted(set(names))
-    found = {group.name: group for group in _with_permissions(Group.objects.filter(name__in=_storable(wanted)))}
+    rows = _with_permissions(Group.objects.filter(name__in=_storable(wanted))) if wanted else ()
+    found = {group.name: group for group in rows}
     unknown = [name for name in wanted if name not in found]
     if unknown:
         raise ValidationFailed(

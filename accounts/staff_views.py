@@ -20,7 +20,7 @@ from accounts.staff_inputs import UserListInput
 from ironauth.infrastructure.errors import NotFound, PermissionDenied, ValidationFailed
 from ironauth.infrastructure.problem import flatten
 from ironauth.infrastructure.validation import validated
-from ironauth.infrastructure.views import ApiRequest, AsyncAPIView
+from ironauth.infrastructure.views import ApiRequest
 
 
 class UsersView(StaffView):
@@ -163,7 +163,7 @@ class RolesView(StaffView):
 
 
 async def _validated(
-    view: AsyncAPIView,
+    view: StaffView,
     request: ApiRequest,
     serializer: type[BaseSerializer[Any]],
     field: str,
@@ -178,6 +178,7 @@ async def _validated(
     except drf.ValidationError as refused:
         given: Any = request.data.get(field) if isinstance(refused.detail, dict) else None
         bad: Any = refused.detail.get(field, {}) if isinstance(refused.detail, dict) else {}
+        await view.require_rights(request)  # before anything is looked up: what exists is nobody else's business
         judged = isinstance(given, list) and isinstance(bad, dict)  # else it was refused as a whole
         names = [name for at, name in enumerate(given) if at not in bad] if judged else []
         try:

@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 
 from django.db import models
 
-from accounts import stored_user, user_deletion
-from accounts.errors import LastSuperuser, PasswordChanged
+from accounts import emails, stored_user, user_deletion
+from accounts.errors import EmailTaken, LastSuperuser, PasswordChanged
 from accounts.models import User
 from accounts.outputs import ACCOUNT_COLUMNS, Account, UserOut, account, account_of, user_out
 from ironauth.infrastructure.errors import NotAuthenticated
@@ -36,12 +36,15 @@ _BY_EMAIL: Final = FixedSelect(
     lambda: User.objects.filter(email_key=Given("key", models.CharField())).order_by().values_list(*_CREDENTIALS)
 )
 _BY_ID: Final = FixedSelect(lambda: User.objects.filter(pk=_ID).order_by().values_list(*_CREDENTIALS))
+_TAKEN: Final = FixedSelect(
+    lambda: User.objects.filter(email_key=Given("key", models.CharField())).order_by().values_list("pk")
+)
 _ACCOUNT: Final = FixedSelect(lambda: User.objects.filter(pk=_ID).order_by().values_list(*ACCOUNT_COLUMNS))
 
 
 def email_is_taken(key: str) -> bool:
     """Tell whether an account with this folded address exists. One query."""
-    return User.objects.filter(email_key=key).exists()
+    return bool(_TAKEN.rows(key=key))
 
 
 def credentials_of_email(key: str) -> Credentials | None:
@@ -69,7 +72,13 @@ def account_snapshot(user_id: uuid.UUID) -> Account | None:
 
 
 def create(*, email: str, encoded: str, name: str) -> UserOut:
-    """Create a person without roles. One query. Raises ``IntegrityError`` when the address is taken."""
+    """Create a person without roles. Two queries; needs no transaction.
+
+    Raises ``EmailTaken``; ``IntegrityError`` when the address was taken between the two. The question also finds out
+    whether the connection still lives, while trying again is safe.
+    """
+    if email_is_taken(emails.fold(email)):
+        raise EmailTaken
     user = User.objects.hashed(email=email, encoded=encoded, name=name)
     stored_user.add(user)
     return user_out(user, ())

@@ -20,7 +20,7 @@ def host() -> str:
     hosts = os.environ.get("ALLOWED_HOSTS")
     if hosts is None:
         hosts = _from_file(Path(os.environ.get("IRONAUTH_ENV_FILE") or ENVIRONMENT_FILE))
-    first = hosts.partition(",")[0].strip()
+    first = next((item for item in map(str.strip, hosts.split(",")) if item), "")
     return first.removeprefix(".") or "localhost"  # `.example.com` stands for example.com as well
 
 
@@ -31,7 +31,8 @@ def _from_file(path: Path) -> str:
     except (OSError, UnicodeDecodeError):
         return ""
     found = [line.removeprefix("export ").partition("=") for line in lines]
-    return next((value.strip().strip("'\"") for name, _, value in found if name == "ALLOWED_HOSTS"), "")
+    values = [value.strip().strip("'\"") for name, _, value in found if name == "ALLOWED_HOSTS"]
+    return values[-1] if values else ""  # the last line is the one that counts
 
 
 def ask(path: str, port: int = PORT) -> tuple[bool, str]:

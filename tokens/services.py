@@ -12,6 +12,7 @@ from accounts.outputs import Authenticated
 from ironauth.infrastructure import clock
 from ironauth.infrastructure.cache import Reading, token_cache
 from ironauth.infrastructure.database import database
+from ironauth.infrastructure.database_faults import refers_to_nothing
 from ironauth.infrastructure.errors import NotFound
 from ironauth.infrastructure.logs import get_logger
 from tokens import authentication, codec, refresh_token, sessions
@@ -35,9 +36,9 @@ async def sign_in(*, email: str, password: str, client: ClientInfo) -> TokenPair
     Raises ``InvalidCredentials`` (401; unknown, wrong and inactive alike), ``Overloaded`` (503) when the hash pool is
     full, ``SigningKeyMissing`` (503) before any hashing when no token could be signed.
     """
+    reading = token_cache().begin()  # before the key is chosen: it may be dropped while the password is hashed
     key = await key_store().signing()
     who = await accounts.authenticate(email=email, password=password)
-    reading = token_cache().begin()
     grant = await _opened(who, client)
     if grant is None:  # only who knows the password gets here
         raise InvalidCredentials("The account was changed while you were signing in: sign in again.")
@@ -54,8 +55,8 @@ async def refresh(*, token: str) -> TokenPair:
     parsed = refresh_token.parse(token)
     if parsed is None:
         raise InvalidRefreshToken
-    key = await key_store().signing()
     reading = token_cache().begin()
+    key = await key_store().signing()
     rotation = await database().write_once(sessions.rotate, parsed=parsed)
     event = log.warning if rotation.outcome is Outcome.REUSE else log.info
     event("refresh", outcome=rotation.outcome.value, session_id=str(parsed.session_id))
@@ -99,11 +100,13 @@ async def change_password(
         user_id=principal.id, current_password=current_password, new_password=new_password
     )
     try:
-        grant = await database().write_once(
-            sessions.open_session, account=account, client=client, scope=principal.scope
-        )
-    except IntegrityError as error:  # deleted meanwhile
-        raise InvalidCredentials from error
+        # A transaction, unlike a sign-in's: its BEGIN finds out whether the connection still lives, before anything
+        # is written. The password is changed already, so this must not fail for a connection that died unused.
+        grant = await database().write(sessions.open_session, account=account, client=client, scope=principal.scope)
+    except IntegrityError as error:
+        if not refers_to_nothing(error):
+            raise
+        raise InvalidCredentials from error  # deleted meanwhile
     return _pair(grant, key)  # its user was read before everything of theirs was invalidated: not to be kept
 
 
@@ -130,14 +133,17 @@ async def _opened(who: Authenticated, client: ClientInfo) -> Grant | None:
     """Return a new session's grant; None when the account is not what it was when the password was checked."""
     try:
         return await database().write_once(sessions.open_authenticated, who=who, client=client)
-    except IntegrityError:  # deleted in this very moment
-        return None
+    except IntegrityError as error:
+        if not refers_to_nothing(error):
+            raise
+        return None  # deleted in this very moment
 
 
 def _pair(grant: Grant, key: ActiveKey, reading: Reading | None = None) -> TokenPair:
     """Return the tokens of a grant; the access token never outlives the session.
 
-    ``reading``: taken before the grant's account and session were read; with it, this process knows the token already.
+    ``reading``: taken before the key was chosen and the grant's account and session were read; with it, this process
+    knows the token already.
     """
     now = int(clock.unix())
     session_end = int(grant.expires_at.timestamp())

@@ -11,6 +11,7 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.contrib.auth.hashers import PBKDF2PasswordHasher
 from django.contrib.auth.models import Group
+from django.db import connection
 from pytest_django import DjangoAssertNumQueries, Settings
 
 from accounts import services, units
@@ -19,6 +20,7 @@ from accounts.models import User
 from accounts.outputs import account
 from accounts.tests.conftest import PASSWORD, MakeUser
 from ironauth.infrastructure import logs
+from ironauth.infrastructure.database import database
 from ironauth.infrastructure.errors import NotAuthenticated, Overloaded, ValidationFailed
 from ironauth.infrastructure.hash_pool import hash_pool
 
@@ -261,3 +263,24 @@ def test_services_see_no_request() -> None:
         source = (Path(__file__).parents[1] / f"{name}.py").read_text()
         assert "django.http" not in source
         assert "rest_framework" not in source
+
+
+@pytest.mark.only_postgres
+async def test_sign_up_survives_connections_that_died_unused(user: User) -> None:
+    """After a restart of the database every idle connection is dead: nobody's sign-up fails for one."""
+
+    def own_process() -> int:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_backend_pid(), pg_sleep(0.05)")
+            return int(cursor.fetchone()[0])
+
+    def end(processes: list[int]) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_terminate_backend(pid) FROM unnest(%s) AS pid", [processes])
+
+    for number in range(3):
+        processes = set(await asyncio.gather(*(database().read(own_process) for _ in range(12))))
+        assert len(processes) > 1
+        await sync_to_async(end)(list(processes))
+        for again in range(4):
+            await services.sign_up(email=f"late{number}{again}@example.com", password=PASSWORD)

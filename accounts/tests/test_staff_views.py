@@ -12,7 +12,7 @@ from asgiref.sync import sync_to_async
 from django.contrib.auth.models import Group
 from pytest_django import DjangoAssertNumQueries
 
-from accounts import staff_units
+from accounts import passwords, staff_units
 from accounts.models import User
 from accounts.outputs import UserOut
 from accounts.rights import rights_of
@@ -84,19 +84,27 @@ async def test_every_operation_needs_its_own_right(
 
 
 async def test_strangers_get_401_and_ordinary_people_403(
-    api: httpx.AsyncClient, make: Callable[..., Any], enter: Callable[..., Any]
+    api: httpx.AsyncClient, make: Callable[..., Any], enter: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither learns whether a user or a role exists."""
+    """Neither learns whether a user or a role exists, not by time either: nothing is looked up or hashed for them."""
+
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError("somebody without rights had something done")
+
     member = await enter(await make())
     for path in (USERS, f"{USERS}/{uuid.uuid4()}", ROLES):
         assert (await api.get(path)).status_code == 401
         assert (await member("GET", path)).status_code == 403
     known = await make()
+    monkeypatch.setattr(staff_units, "require_roles", never)
+    monkeypatch.setattr(staff_units, "require_permissions", never)
+    monkeypatch.setattr(passwords, "hash_password", never)
     for method, path, body in [
         ("POST", USERS, {"email": "not even valid"}),
         ("POST", USERS, {"email": known.email}),
         ("POST", USERS, {"email": known.email, "password": PASSWORD}),
         ("POST", USERS, {"email": "new@example.com", "roles": ["no such"]}),
+        ("POST", USERS, {"email": "bad", "roles": ["no such"]}),
         ("POST", USERS, ["no object"]),
         ("GET", f"{USERS}?page_size=0", None),
         ("GET", f"{USERS}?cursor=x", None),
@@ -485,3 +493,39 @@ def test_lists_have_frozen_query_counts(
     root = make_user(is_superuser=True)
     with django_assert_num_queries(1):
         assert rights_of(root.pk).holds("anything.at_all")
+
+
+async def test_no_hash_for_what_will_be_refused(
+    make: Callable[..., Any], enter: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rights beyond the caller's, unknown roles and a taken address are found before a password is hashed."""
+    call, known = await enter(await make(ADD)), await make()
+
+    def never(_: str) -> None:
+        raise AssertionError("hashed in vain")
+
+    monkeypatch.setattr(passwords, "hash_password", never)
+    body = {"email": "new@example.com", "password": PASSWORD}
+    assert _codes(await call("POST", USERS, body | {"is_staff": True})) == (403, "permission_denied")
+    assert _codes(await call("POST", USERS, body | {"roles": ["none"]})) == (400, "invalid")
+    assert _codes(await call("POST", USERS, body | {"email": known.email})) == (409, "email_taken")
+
+
+async def test_a_role_deleted_that_moment(
+    make: Callable[..., Any], enter: Callable[..., Any], role: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the database refuses at COMMIT, because a role went just before, is named; nothing stays of the request."""
+    call, target = await enter(await make(is_superuser=True)), await make()
+    path = f"{USERS}/{target.pk}"
+    gone = Group(pk=987_654, name="gone")
+    monkeypatch.setattr(staff_units, "_roles", lambda _: [gone])
+    monkeypatch.setattr(staff_units._ROLE, "rows", lambda **_: [[gone.pk, None, None]])
+    assert _codes(await call("PUT", f"{path}/roles/gone")) == (404, "not_found")
+    for method, where, body in (
+        ("POST", USERS, {"email": "new@example.com", "roles": ["gone"]}),
+        ("PATCH", path, {"roles": ["gone"]}),
+    ):
+        answer = await call(method, where, body)
+        assert _codes(answer) == (400, "invalid")
+        assert answer.json()["errors"][0]["field"] == "roles"
+    assert not await User.objects.filter(email="new@example.com").aexists()

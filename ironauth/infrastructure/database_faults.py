@@ -80,3 +80,11 @@ def _classify_sqlite(cause: sqlite3.Error, *, reader: bool) -> Fault:
     if reader and code == sqlite3.SQLITE_READONLY:  # the plain code: the extended ones tell of the file system
         return Fault.READ_WROTE
     return Fault.BUSY if code & 0xFF in _SQLITE_BUSY else Fault.OTHER  # the low byte is the primary code
+
+
+def refers_to_nothing(error: IntegrityError) -> bool:
+    """Return whether a row was refused because what it refers to does not exist (any more)."""
+    cause = error.__cause__
+    if isinstance(cause, sqlite3.Error):
+        return cause.sqlite_errorcode == sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY
+    return getattr(cause, "sqlstate", None) == "23503"  # foreign_key_violation

@@ -59,7 +59,8 @@ def test_the_exit_status_is_what_docker_understands(
 
 
 @pytest.mark.parametrize(
-    ("hosts", "asked"), [("id.example.com, b.example", "id.example.com"), (".example.com", "example.com")]
+    ("hosts", "asked"),
+    [("id.example.com, b.example", "id.example.com"), (".example.com", "example.com"), (",a.example", "a.example")],
 )
 def test_the_server_is_asked_by_a_name_it_answers_to(
     port: int, monkeypatch: pytest.MonkeyPatch, hosts: str, asked: str
@@ -78,5 +79,7 @@ def test_the_name_is_found_in_the_environment_file_too(tmp_path: Path, monkeypat
     assert health_probe.host() == "localhost"
     file.write_text("# ALLOWED_HOSTS=no\nexport ALLOWED_HOSTS='.example.com,b.example'\n")
     assert health_probe.host() == "example.com"
+    file.write_text("ALLOWED_HOSTS=first.example\nALLOWED_HOSTS=last.example\n")
+    assert health_probe.host() == "last.example"
     file.write_bytes(b"\xff\xfe")
     assert health_probe.host() == "localhost"

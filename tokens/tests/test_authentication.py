@@ -11,16 +11,20 @@ from typing import Any
 
 import httpx
 import pytest
+from asgiref.sync import sync_to_async
 from django.contrib.auth.models import Group
 from redis import Redis
 
+from accounts import services as accounts
 from accounts.models import User
+from accounts.outputs import Authenticated
 from conftest import bearer
 from ironauth.infrastructure import clock
 from ironauth.infrastructure.cache import token_cache
 from ironauth.infrastructure.database import database
 from tokens import authentication, key_rotation, sessions
 from tokens.errors import InvalidToken
+from tokens.key_store import key_store
 from tokens.models import Session
 from tokens.principal import Principal
 from tokens.tests.material import Issuer
@@ -110,6 +114,26 @@ async def test_an_issued_token_is_not_kept_when_it_ended_meanwhile(
     answer = await api.post("/api/v1/access/refresh", json={"refresh_token": pair["refresh_token"]})
     assert answer.status_code == 200
     assert authentication.peek(answer.json()["access_token"]) is None
+    assert await me(api, answer.json()) == 401
+
+
+async def test_an_issued_token_of_a_key_dropped_meanwhile_is_not_kept(
+    api: httpx.AsyncClient, member: dict[str, str], signing_key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A key dropped, and the key set read again, while the password was hashed: the token is refused from the start."""
+    authenticate = accounts.authenticate
+
+    async def authenticate_and_drop(**given: str) -> Authenticated:
+        who = await authenticate(**given)
+        await sync_to_async(key_rotation.drop)(signing_key)
+        key_store().outdated()
+        await key_store().for_verifying()
+        assert not key_store().holds(signing_key)
+        return who
+
+    monkeypatch.setattr(accounts, "authenticate", authenticate_and_drop)
+    answer = await api.post("/api/v1/access/signin", json={"email": member["email"], "password": member["password"]})
+    assert answer.status_code == 200
     assert await me(api, answer.json()) == 401
 
 
