@@ -517,7 +517,8 @@ async def test_a_role_deleted_that_moment(
     """What the database refuses at COMMIT, because a role went just before, is named; nothing stays of the request."""
     call, target = await enter(await make(is_superuser=True)), await make()
     path = f"{USERS}/{target.pk}"
-    gone = Group(pk=987_654, name="gone")
+    gone = await role("gone")
+    await Group.objects.filter(pk=gone.pk).adelete()
     monkeypatch.setattr(staff_units, "_roles", lambda _: [gone])
     monkeypatch.setattr(staff_units._ROLE, "rows", lambda **_: [[gone.pk, None, None]])
     assert _codes(await call("PUT", f"{path}/roles/gone")) == (404, "not_found")
