@@ -2,16 +2,25 @@
 
 import asyncio
 import logging
+import os
+import pickle
 import signal
 import socket
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing import resource_tracker
+from types import FrameType
+from typing import Any
 
 import uvicorn
 from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
+from uvicorn.supervisors.multiprocess import Process
 
+ENDING = (signal.SIGINT, signal.SIGTERM)
+LOOK_S = 0.1  # how long a wait for a worker goes on before it looks whether it is still wanted
 logger = logging.getLogger(__name__)
 
 
@@ -32,40 +41,168 @@ class ReadyServer(uvicorn.Server):
             self._on_ready()
 
 
+class WorkerServer(uvicorn.Server):
+    """The server within a worker process: told to end before it accepts connections, it does so at once.
+
+    Uvicorn would finish the imports and the start-up first, which takes seconds when many workers share a CPU.
+    """
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Note the signal for the drain; or end the process where there is nothing to drain yet."""
+        if not hasattr(self, "servers"):  # set when it begins to listen
+            os._exit(128 + sig)
+        super().handle_exit(sig, frame)
+
+
+class Worker(Process):
+    """A worker process as its supervisor sees it; whatever waits for it gives up once ``stop`` is set."""
+
+    def __init__(self, config: uvicorn.Config, sockets: list[socket.socket], stop: threading.Event) -> None:
+        super().__init__(config, sockets)
+        self._stop = stop
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what the child process gets: no event, which is for the threads of one process."""
+        return {name: value for name, value in vars(self).items() if name != "_stop"}
+
+    @property
+    def server(self) -> uvicorn.Server:
+        """The server that the child process runs."""
+        if self._server is None:
+            self._server = WorkerServer(config=self.config)
+        return self._server
+
+    def start(self) -> None:
+        """Start the child process; raises ``OSError`` where the machine allows no further one."""
+        with _no_interrupts():
+            super().start()
+
+    def _healthcheck(self, timeout: float) -> bool | None:
+        """Return whether it has started, None without an answer in ``timeout`` seconds, when it is dead or ``stop``."""
+        deadline = time.monotonic() + timeout
+        try:
+            self.parent_conn.send(b"ping")
+            while not self.parent_conn.poll(LOOK_S):
+                if self._stop.is_set() or time.monotonic() >= deadline or not self.process.is_alive():
+                    return None
+            started: bool = self.parent_conn.recv()
+        except (OSError, EOFError, pickle.UnpicklingError):
+            return None
+        return started
+
+
 class Supervisor(Multiprocess):
-    """Uvicorn's supervisor (restarts dead workers, SIGHUP renews them one by one) that tells when all are ready."""
+    """Uvicorn's supervisor (restarts dead workers, SIGHUP renews them one by one) that tells when all are ready.
+
+    SIGINT and SIGTERM count from the moment they arrive: no worker is started after them, no wait goes on.
+    """
 
     def __init__(self, config: uvicorn.Config, sockets: list[socket.socket], on_ready: Callable[[], None]) -> None:
         super().__init__(config, sockets)
+        self.should_exit = _Stop(self.signal_queue)
         self._on_ready = on_ready
         self._announced = False
+        self._incomplete = False
 
     @property
     def failed(self) -> bool:
-        """Whether a worker ended because its start-up failed (its supervisor then stops them all)."""
-        return any(process.exitcode == STARTUP_FAILURE for process in self.processes)
+        """Whether a worker could not start, or ended because its start-up failed (all are stopped then)."""
+        return self._incomplete or any(process.exitcode == STARTUP_FAILURE for process in self.processes)
 
     def init_processes(self) -> None:
-        """Start the workers."""
-        with _no_interrupts():
-            super().init_processes()
-
-    def handle_signals(self) -> None:
-        """Do what SIGHUP, SIGTTIN and the like ask for."""
-        with _no_interrupts():
-            super().handle_signals()
+        """Start the workers, until told to end or until one cannot be started."""
+        while len(self.processes) < self.processes_num and not self.should_exit.is_set():
+            if (worker := self._started()) is None:
+                self._incomplete = True
+                self.should_exit.set()
+            else:
+                self.processes.append(worker)
 
     def keep_subprocess_alive(self) -> None:
-        """Uvicorn's look after the workers, every 0.5 s; restarts are logged, readiness is announced once."""
-        before = [process.pid for process in self.processes]
-        with _no_interrupts():
-            super().keep_subprocess_alive()
-        for old, process in zip(before, self.processes, strict=False):
-            if process.pid != old:
-                logger.warning("worker_restarted", extra={"dead_pid": old, "pid": process.pid})
-        if not self._announced and not self.should_exit.is_set() and all(one.is_ready() for one in self.processes):
+        """Replace dead and hung workers, every 0.5 s; restarts are logged, readiness is announced once."""
+        for at, process in enumerate(self.processes):
+            if process.is_alive(timeout=self.config.timeout_worker_healthcheck):
+                continue
+            if self.should_exit.is_set():  # it may be well: the question was cut short
+                return
+            process.kill()
+            process.join()
+            if process.exitcode == STARTUP_FAILURE:  # the next one would fail in the same way
+                logger.error("worker_start_failed", extra={"dead_pid": process.pid})
+                self.should_exit.set()
+                return
+            if (worker := self._started()) is not None:
+                logger.warning("worker_restarted", extra={"dead_pid": process.pid, "pid": worker.pid})
+                self.processes[at] = worker
+        if not self._announced and all(one.is_ready() for one in self.processes) and not self.should_exit.is_set():
             self._announced = True
             self._on_ready()
+
+    def restart_all(self) -> None:
+        """Renew the workers one by one, each retired when its successor serves; stop at one that does not."""
+        for at, old in enumerate(self.processes):
+            if self.should_exit.is_set() or (worker := self._started()) is None:
+                return
+            ready = worker.wait_until_ready(self.config.timeout_worker_healthcheck, self.should_exit)
+            if self.should_exit.is_set():
+                self.processes.append(worker)  # ended with the others
+                return
+            if not ready:
+                worker.kill()
+                worker.join()
+                logger.error("worker_not_renewed", extra={"pid": old.pid, "dead_pid": worker.pid})
+                return
+            self.processes[at] = worker
+            self._retire(old)
+
+    def handle_ttin(self) -> None:
+        """Start one more worker."""
+        if (worker := self._started()) is not None:
+            self.processes_num += 1
+            self.processes.append(worker)
+
+    def handle_ttou(self) -> None:
+        """End the last worker, unless it is the only one."""
+        if self.processes_num > 1:
+            self.processes_num -= 1
+            self._retire(self.processes.pop())
+
+    def _started(self) -> Worker | None:
+        """Return a new worker process; None, and a line in the log, where the machine allows no further one."""
+        try:
+            worker = Worker(self.config, self.sockets, self.should_exit)
+            worker.start()
+        except OSError as error:
+            logger.error("worker_not_started", extra={"reason": error.strerror, "workers": len(self.processes)})  # noqa: TRY400 - the reason says it all
+            return None
+        return worker
+
+    def _retire(self, process: Process) -> None:
+        """End one worker and wait for its drain; told to end meanwhile, leave the waiting to the common end."""
+        process.terminate()
+        while process.process.is_alive():
+            if self.should_exit.wait(LOOK_S):
+                self.processes.append(process)
+                return
+
+
+class _Stop(threading.Event):
+    """Uvicorn's event of the end, set also as soon as SIGINT or SIGTERM is in ``queue``.
+
+    The handler only queues them: an event that it set could be locked by the very thread it interrupts.
+    """
+
+    def __init__(self, queue: list[int]) -> None:
+        super().__init__()
+        self._queue = queue
+
+    def is_set(self) -> bool:
+        """Return whether the end has been asked for."""
+        return super().is_set() or any(number in ENDING for number in self._queue)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for it up to ``timeout`` seconds (a signal does not shorten that); return ``is_set``."""
+        return self.is_set() or super().wait(timeout) or self.is_set()
 
 
 @contextmanager

@@ -1,0 +1,201 @@
+"""The supervisor of several workers, on real processes: signals count from the moment they arrive."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+
+from ironauth import server_processes
+
+MANY = 12
+#: Takes long to import, as IronAuth does when many workers share a CPU; each worker leaves a file when it begins.
+SLOW_APPLICATION = """
+import os, pathlib, time
+pathlib.Path("begun", str(os.getpid())).touch()
+time.sleep(30)
+"""
+#: Answers at once, save for what lasts a second; each worker leaves a file when it begins.
+QUICK_APPLICATION = """
+import asyncio, os, pathlib
+async def application(scope, receive, send):
+    if scope["path"] == "/slow":
+        pathlib.Path("asked").touch()
+        await asyncio.sleep(1)
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+    await send({"type": "http.response.body", "body": b"OK"})
+pathlib.Path("begun", str(os.getpid())).touch()
+"""
+#: The supervisor of that application; ``argv``: workers, seconds that each start takes. Prints how it ended.
+SUPERVISOR = """
+import json, os, pathlib, sys, time
+import uvicorn
+from ironauth import server, server_processes
+
+class SlowToStart(server_processes.Worker):
+    def start(self):
+        time.sleep(float(sys.argv[2]))
+        if os.path.exists("full"):
+            raise OSError(11, "Resource temporarily unavailable")
+        super().start()
+
+if __name__ == "__main__":
+    server_processes.Worker = SlowToStart
+    bound = server.bind_tcp("127.0.0.1", 0)
+    server.listen(bound)
+    config = uvicorn.Config("slow:application", workers=int(sys.argv[1]), lifespan="off", log_config=None,
+                            timeout_worker_healthcheck=30, timeout_graceful_shutdown=10)
+    ready = lambda: pathlib.Path("ready").write_text(str(bound.getsockname()[1]))
+    supervisor = server_processes.Supervisor(config, [bound], ready)
+    pathlib.Path("listens").touch()
+    supervisor.run()
+    print(json.dumps({"failed": supervisor.failed, "workers": len(supervisor.processes)}))
+"""
+type Supervise = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture
+def supervise(tmp_path: Path) -> Iterator[Supervise]:
+    """Start a supervisor in ``tmp_path``; it and its workers are ended after the test."""
+    running: list[subprocess.Popen[str]] = []
+
+    def start(application: str, *, workers: int, start_s: float = 0.0) -> subprocess.Popen[str]:
+        (tmp_path / "begun").mkdir()
+        (tmp_path / "slow.py").write_text(application)
+        (tmp_path / "supervisor.py").write_text(SUPERVISOR)
+        running.append(
+            subprocess.Popen(
+                [sys.executable, "supervisor.py", str(workers), str(start_s)],
+                cwd=tmp_path,
+                env={**os.environ, "PYTHONPATH": f"{settings.BASE_DIR}:{tmp_path}"},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+        )
+        return running[-1]
+
+    yield start
+    for one in running:
+        one.kill()
+        one.communicate()
+    for worker in _begun(tmp_path):
+        with suppress(ProcessLookupError):
+            os.kill(worker, signal.SIGKILL)
+
+
+def _begun(folder: Path) -> list[int]:
+    """Return the process ids of the workers that have begun, dead ones included."""
+    return [int(file.name) for file in (folder / "begun").iterdir()]
+
+
+def _until(condition: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.02)
+
+
+def _end(running: subprocess.Popen[str], number: int, within_s: float) -> dict[str, object]:
+    """Send the signal; return what the supervisor printed last, which must not take longer than ``within_s``."""
+    running.send_signal(number)
+    output, _ = running.communicate(timeout=within_s)
+    assert "Traceback" not in output, output
+    return dict(json.loads(output.splitlines()[-1]))
+
+
+def _none_left(folder: Path) -> bool:
+    return not any(Path(f"/proc/{worker}").exists() for worker in _begun(folder))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_workers_that_still_start_end_at_once(supervise: Supervise, tmp_path: Path, number: int) -> None:
+    """A supervisor that waits for its workers' first answer does not wait on, and they do not finish their imports."""
+    running = supervise(SLOW_APPLICATION, workers=2)
+    _until(lambda: len(_begun(tmp_path)) == 2, "two workers")
+    time.sleep(0.7)  # into the supervisor's first look after them
+    assert _end(running, number, within_s=5) == {"failed": False, "workers": 2}
+    assert _none_left(tmp_path)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_no_worker_is_started_after_the_signal(supervise: Supervise, tmp_path: Path, number: int) -> None:
+    """Told to end between two of many starts, it makes no further one and ends those that were made."""
+    running = supervise(SLOW_APPLICATION, workers=MANY, start_s=0.5)
+    _until(lambda: _begun(tmp_path), "a first worker")
+    ended = _end(running, number, within_s=4)
+    assert ended["failed"] is False
+    assert isinstance(ended["workers"], int)
+    assert 1 <= ended["workers"] < MANY - 4
+    assert _none_left(tmp_path)
+
+
+def test_a_renewal_is_cut_short(supervise: Supervise, tmp_path: Path) -> None:
+    """SIGTERM while SIGHUP's new worker takes its time to start: new and old ones end."""
+    running = supervise(QUICK_APPLICATION, workers=2)
+    _until((tmp_path / "ready").exists, "ready")
+    (tmp_path / "slow.py").write_text(SLOW_APPLICATION)
+    running.send_signal(signal.SIGHUP)
+    _until(lambda: len(_begun(tmp_path)) == 3, "a third worker")
+    assert _end(running, signal.SIGTERM, within_s=5) == {"failed": False, "workers": 3}
+    assert _none_left(tmp_path)
+
+
+def test_renewed_and_fewer_and_more_workers(supervise: Supervise, tmp_path: Path) -> None:
+    """SIGHUP replaces each, SIGTTIN adds one, SIGTTOU takes one away."""
+    running = supervise(QUICK_APPLICATION, workers=2)
+    _until((tmp_path / "ready").exists, "ready")
+    first = set(_begun(tmp_path))
+    running.send_signal(signal.SIGHUP)
+    _until(lambda: not any(Path(f"/proc/{worker}").exists() for worker in first), "the first two ended")
+    running.send_signal(signal.SIGTTIN)
+    _until(lambda: len(_begun(tmp_path)) == 5, "a fifth worker")
+    running.send_signal(signal.SIGTTOU)
+    _until(lambda: sum(Path(f"/proc/{worker}").exists() for worker in _begun(tmp_path)) == 2, "two again")
+    assert _end(running, signal.SIGTERM, within_s=5) == {"failed": False, "workers": 2}
+    assert _none_left(tmp_path)
+
+
+def test_running_requests_are_finished(supervise: Supervise, tmp_path: Path) -> None:
+    """Workers that serve get the time that their requests need."""
+    running = supervise(QUICK_APPLICATION, workers=2)
+    _until((tmp_path / "ready").exists, "ready")
+    url = f"http://127.0.0.1:{(tmp_path / 'ready').read_text()}/slow"
+    with subprocess.Popen(
+        [sys.executable, "-c", f"import urllib.request as r; print(r.urlopen('{url}', timeout=20).read())"],
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as client:
+        _until((tmp_path / "asked").exists, "the request")
+        assert _end(running, signal.SIGTERM, within_s=8) == {"failed": False, "workers": 2}
+        assert client.communicate(timeout=20)[0] == "b'OK'\n"
+    assert _none_left(tmp_path)
+
+
+def test_a_machine_that_allows_no_further_process(supervise: Supervise, tmp_path: Path) -> None:
+    """Where a worker cannot be started at all, those that were are ended, and the start has failed."""
+    running = supervise(SLOW_APPLICATION, workers=MANY, start_s=0.3)
+    _until(lambda: _begun(tmp_path), "a first worker")
+    (tmp_path / "full").touch()
+    output, _ = running.communicate(timeout=8)
+    assert json.loads(output.splitlines()[-1])["failed"] is True
+    assert "Traceback" not in output
+    assert _none_left(tmp_path)
+
+
+def test_an_event_that_is_set_by_a_signal() -> None:
+    """The end has come as soon as SIGTERM or SIGINT is queued; other signals do not count."""
+    queue: list[int] = [signal.SIGHUP]
+    stop = server_processes._Stop(queue)
+    assert not stop.is_set()
+    assert not stop.wait(0.01)
+    queue.append(signal.SIGTERM)
+    assert stop.is_set()
+    assert stop.wait(30)
