@@ -236,7 +236,8 @@ def _is_glibc() -> bool:
 def _bind_failure(host: str, port: int, error: OSError) -> str:
     """Return the sentence for a TCP address that cannot be bound."""
     if error.errno == errno.EADDRINUSE:
-        return f"Port {port} on {host} is taken: stop what uses it, or choose another, e.g. make PORT={port + 1} run"
+        other = port + 1 if port < HIGHEST_PORT else port - 1
+        return f"Port {port} on {host} is taken: stop what uses it, or choose another, e.g. make PORT={other} run"
     if error.errno == errno.EACCES:
         return f"Port {port} needs root: choose one above 1023, e.g. --port 8000"
     return f"Cannot listen on {host} port {port} ({error.strerror or error}): choose another --host or --port"

@@ -19,6 +19,7 @@ from django.conf import settings
 from django.core.management.base import CommandError
 
 from ironauth import settings_test
+from ironauth.management.commands import serve as commands_serve
 from ironauth.management.commands.serve import _require_writable_folder
 
 START_S = 30.0
@@ -242,9 +243,31 @@ def test_an_unwritable_folder_is_one_line(serve: Serve, tmp_path: Path) -> None:
     assert re.search(r"Cannot write .*: make .* writable for this user", line)
 
 
-def test_no_worker_is_refused(serve: Serve) -> None:
-    """Less than one worker is one line with the remedy."""
-    assert "--workers must be 1 or more" in _refused(serve("--workers", "0"))
+@pytest.mark.parametrize("text", ["0", "-1", "9", "24", "5000", "x", "", "1.5", "1e1", "٣", "9" * 5_000])
+def test_workers_that_the_machine_cannot_bear_are_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """What is no number, less than one or too many gets one line with what is valid, why, and the remedy."""
+    monkeypatch.setattr(commands_serve, "usable_cpus", lambda: 2)
+    with pytest.raises(
+        CommandError,
+        match=r"^--workers must be a whole number from 1 to 8 \(.*115 MiB.*\): .* leave it out for the default$",
+    ):
+        commands_serve._workers(text)
+
+
+def test_workers_that_the_machine_bears_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eight anywhere, for trying out; else four for each usable CPU."""
+    monkeypatch.setattr(commands_serve, "usable_cpus", lambda: 1)
+    assert [commands_serve._workers("1"), commands_serve._workers(8)] == [1, 8]
+    monkeypatch.setattr(commands_serve, "usable_cpus", lambda: 16)
+    assert commands_serve._workers("64") == 64
+    with pytest.raises(CommandError, match="from 1 to 64 "):
+        commands_serve._workers("65")
+
+
+def test_too_many_workers_are_one_line(serve: Serve, tmp_path: Path) -> None:
+    """The command refuses them before anything is made, as one line, not as usage."""
+    assert "--workers must be a whole number" in _refused(serve("--migrate", "--workers", "5000"))
+    assert not (tmp_path / "data").exists()
 
 
 def test_an_unreachable_database_is_one_line(serve: Serve) -> None:
@@ -333,8 +356,9 @@ def test_the_laboratorys_endpoints_are_announced(serve: Serve) -> None:
     """With IRONAUTH_PERF_ENDPOINTS they answer everybody, and outside DEBUG the log warns of them."""
     running = serve("--migrate", "--port", "0", IRONAUTH_PERF_ENDPOINTS="1")
     base = running.ready()
-    assert len(httpx.get(f"{base}/perf/serialization/drf", timeout=START_S).json()) == 50
+    for way in ("msgspec", "drf", "drf-msgspec", "msgspec-converted"):  # as announced
+        assert len(httpx.get(f"{base}/perf/serialization/{way}", timeout=START_S).json()) == 50
     running.process.terminate()
     assert running.process.wait(timeout=20) == 0
-    assert f"{base}/perf/serialization/" in running.printed()
+    assert f"{base}/perf/serialization/msgspec " in running.printed()
     assert '"event":"perf_endpoints_on"' in running.printed()

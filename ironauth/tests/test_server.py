@@ -1,5 +1,6 @@
 """Sockets and process preparation of the server, on real sockets and processes."""
 
+import errno
 import os
 import re
 import resource
@@ -70,6 +71,12 @@ def test_a_taken_port_names_the_remedy() -> None:
         port = other.getsockname()[1]
         with pytest.raises(server.ServerError, match=rf"^Port {port} .* is taken: .*make PORT={port + 1} run$"):
             server.bind_tcp("127.0.0.1", port)
+
+
+def test_the_highest_port_taken_names_one_that_exists() -> None:
+    """Beside 65,535 the remedy is the port below."""
+    refused = server._bind_failure("127.0.0.1", 65_535, OSError(errno.EADDRINUSE, "taken"))
+    assert refused.endswith("make PORT=65534 run")
 
 
 def test_a_port_taken_meanwhile_names_the_remedy() -> None:

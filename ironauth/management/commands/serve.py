@@ -4,6 +4,7 @@ import errno
 import io
 import logging
 import os
+import re
 import sys
 from argparse import ArgumentParser
 from pathlib import Path
@@ -28,6 +29,8 @@ ADDRESSES = {
     "Health": "/health",
 }
 INTERRUPTED = 130  # what a shell reports for a command ended by SIGINT
+MOST_WORKERS_PER_CPU = 4  # beyond, workers only wait for each other, and take memory and connections
+SURELY_WORKERS = 8  # may be asked for on any machine, to try things out
 SLOW_CALLBACK_MS = 100.0  # asyncio's own default
 SHORTEST_CALLBACK_MS, LONGEST_CALLBACK_MS = 1.0, 60_000.0  # below, uvloop's timers cannot tell; above, nothing is left
 
@@ -46,8 +49,8 @@ class Command(BaseCommand):
         parser.add_argument("--uds", type=Path, help="listen on this Unix socket (mode 0660) instead of TCP")
         parser.add_argument(
             "--workers",
-            type=int,
-            help="processes (default: 1 with DEBUG or SQLite, whose writers exclude each other; else usable CPUs)",
+            help=f"processes, 1 to {_most_workers()} here (default: 1 with DEBUG or SQLite, whose writers exclude each "
+            "other; else usable CPUs)",
         )
         parser.add_argument(
             "--migrate", action="store_true", help="first bring the database up to date and make a signing key"
@@ -129,7 +132,7 @@ class Command(BaseCommand):
         for name, path in ADDRESSES.items():
             self.stdout.write(f"  {name:<7} {base}{path}")
         if settings.IRONAUTH_PERF_ENDPOINTS:
-            self.stdout.write(f"  Perf    {base}/perf/serialization/…")
+            self.stdout.write(f"  Perf    {base}/perf/serialization/msgspec (and drf, drf-msgspec, msgspec-converted)")
             if not settings.DEBUG:
                 get_logger().warning(
                     "perf_endpoints_on", remedy="unset IRONAUTH_PERF_ENDPOINTS unless you measure here"
@@ -139,12 +142,25 @@ class Command(BaseCommand):
         self.stdout.flush()
 
 
-def _workers(given: int | None) -> int:
-    """Return the number of worker processes asked for, or the default that the command's help states."""
+def _most_workers() -> int:
+    """Return how many worker processes may be asked for on this machine."""
+    return max(MOST_WORKERS_PER_CPU * usable_cpus(), SURELY_WORKERS)
+
+
+def _workers(given: str | int | None) -> int:
+    """Return the number of worker processes asked for, or the default that the command's help states.
+
+    Raises ``CommandError`` for anything but a whole number that this machine can bear.
+    """
     if given is not None:
-        if given < 1:
-            raise CommandError("--workers must be 1 or more: leave it out for the default")
-        return given
+        text, most = str(given), _most_workers()
+        if re.fullmatch("[0-9]{1,6}", text) and 1 <= int(text) <= most:
+            return int(text)
+        raise CommandError(
+            f"--workers must be a whole number from 1 to {most} ({MOST_WORKERS_PER_CPU} for each usable CPU, at least "
+            f"{SURELY_WORKERS}; each worker takes about 115 MiB, 64 MiB more for each hash thread, and its own pools "
+            "of database connections): choose one of these, or leave it out for the default"
+        )
     if settings.DEBUG or connections[DEFAULT_DB_ALIAS].vendor == "sqlite":
         return 1
     return usable_cpus()
