@@ -14,7 +14,8 @@ SECRETS := test -f "$(ENV_FILE)" || $(BIN)/python -m ironauth.environment_file "
 # Huge pages for Argon2id (ironauth/server.py), set here so that `serve` need not start itself a second time.
 SERVE_ENV := GLIBC_TUNABLES=$${GLIBC_TUNABLES:-glibc.malloc.hugetlb=1}
 ifneq ($(PORT),8000)
-SERVE_ENV += IRONAUTH_ISSUER=$${IRONAUTH_ISSUER:-http://127.0.0.1:$(PORT)}
+# The issuer has an origin's one spelling, which leaves http's own port 80 out (setting_addresses.issuer).
+SERVE_ENV += IRONAUTH_ISSUER=$${IRONAUTH_ISSUER:-http://127.0.0.1$(if $(filter-out 80,$(PORT)),:$(PORT))}
 endif
 
 .PHONY: help
@@ -23,7 +24,7 @@ help: ## list the targets
 
 .PHONY: run
 run: ## serve http://127.0.0.1:8000, preparing whatever is missing (PORT=9000, ARGS="--workers 2")
-	case "$(PORT)" in 0?*) false ;; esac && test "$(PORT)" -ge 0 2>/dev/null && test "$(PORT)" -le 65535 || { echo "PORT=$(PORT) is no port: choose 1 to 65535" >&2; exit 1; }
+	case "$(PORT)" in 0?*) false ;; esac && test "$(PORT)" -ge 1 2>/dev/null && test "$(PORT)" -le 65535 || { echo "PORT=$(PORT) is no port: choose 1 to 65535" >&2; exit 1; }
 	$(INSTALL) base
 	$(SECRETS)
 	exec env $(SERVE_ENV) $(BIN)/python manage.py serve --migrate --port $(PORT) $(ARGS)
@@ -58,17 +59,17 @@ check: ## format, lint, import contracts, types, Django's deployment check, migr
 	BIN=$(BIN) sh .ci/check
 
 .PHONY: bench
-bench: ## measure requests per second and p99 beside a bare ASGI callable, as a table
+bench: ## measure requests per second and p99 beside a bare ASGI callable, as a table (ARGS="--quick")
 	$(INSTALL) dev
 	$(BIN)/python -m perf.bench $(ARGS)
 
 .PHONY: lab
-lab: ## run experiments of the laboratory (ARGS="flood scale --quick"); without names it lists them
+lab: ## run experiments (ARGS="flood scale --quick"); without names: what there is, how long, what it needs
 	$(INSTALL) dev
 	$(BIN)/python -m perf.lab $(ARGS)
 
 .PHONY: swarm
-swarm: ## send a Locust swarm to a server made for it: journeys, thresholds, HTML report (ARGS="--shape spike --processes 2")
+swarm: ## send a Locust swarm to a server made for it: journeys, thresholds, report (ARGS="--quick" or "--shape spike")
 	$(INSTALL) dev
 	$(BIN)/python -m perf.swarm $(ARGS)
 
@@ -78,12 +79,12 @@ swarm-ui: ## the same at Locust's page, http://127.0.0.1:8089 (ARGS="--web-port 
 	$(BIN)/python -m perf.swarm --ui $(ARGS)
 
 .PHONY: profile
-profile: ## record a flame graph of one workload under load (ENDPOINT=me; also ping, me-view, refresh, signin, …)
+profile: ## record a flame graph under load (ENDPOINT=me; also ping, refresh, signin, …; ARGS="--seconds 20")
 	$(INSTALL) dev
 	$(BIN)/python -m perf.profile $(or $(ENDPOINT),me) $(ARGS)
 
 .PHONY: argon2-native
-argon2-native: ## compile Argon2 for this CPU (needs a C compiler): hashes take about two thirds of the time
+argon2-native: ## compile Argon2 for this CPU (needs a C compiler): a hash takes about two thirds of the time then
 	$(INSTALL) base
 	sh requirements/argon2-native.sh
 

@@ -1,0 +1,49 @@
+"""``make run PORT=…``: which ports it takes, and the issuer that it sets for them."""
+
+import os
+import re
+import subprocess
+
+import pytest
+from django.conf import settings
+
+from ironauth.infrastructure import setting_addresses
+
+
+def make(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run make without the caller's own variables for it."""
+    environment = {name: value for name, value in os.environ.items() if name not in ("PORT", "MAKEFLAGS")}
+    return subprocess.run(
+        ["make", *arguments],
+        cwd=settings.BASE_DIR,
+        env=environment,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize(
+    ("port", "issuer"),
+    [
+        ("80", "http://127.0.0.1"),
+        ("8080", "http://127.0.0.1:8080"),
+        ("9000", "http://127.0.0.1:9000"),
+        ("443", "http://127.0.0.1:443"),
+        ("65535", "http://127.0.0.1:65535"),
+    ],
+)
+def test_the_issuer_of_a_port_is_accepted(port: str, issuer: str) -> None:
+    """Each port's issuer is spelt as the settings want it, byte for byte: without http's own port."""
+    (given,) = re.findall(r"IRONAUTH_ISSUER:-([^}]*)}", make("-n", "run", f"PORT={port}").stdout)
+    assert setting_addresses.issuer(given, "IRONAUTH_ISSUER") == issuer
+
+
+@pytest.mark.parametrize("port", ["0", "-1", "65536", "08000", "x", ""])
+def test_what_is_no_port_is_refused(port: str) -> None:
+    """One line says what is valid, before anything is installed or made."""
+    result = make("run", f"PORT={port}")
+    assert result.returncode == 2
+    assert result.stderr.splitlines()[0] == f"PORT={port} is no port: choose 1 to 65535"
+    assert result.stdout == ""
