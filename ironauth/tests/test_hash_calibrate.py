@@ -1,17 +1,22 @@
 """``manage.py hash_calibrate`` and what it measures with."""
 
+import os
 import re
+import subprocess
+import sys
 from importlib import metadata
 from io import StringIO
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from ironauth import server
 from ironauth.infrastructure import argon2_build
 from ironauth.infrastructure.configuration import refuse_weak_argon2
+from ironauth.settings_test import ENVIRONMENT
 
 PROPOSED = re.compile(
     r"IRONAUTH_ARGON2_TIME_COST=(\d+)\nIRONAUTH_ARGON2_MEMORY_KIB=(\d+)\nIRONAUTH_ARGON2_PARALLELISM=1\n"
@@ -71,19 +76,45 @@ def test_it_really_measures(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    "argument",
     [
-        ("--target-ms", "0"),
-        ("--target-ms", "6000"),
-        ("--memory-mib", "6"),
-        ("--memory-mib", "2000"),
-        ("--threads", "0"),
+        *(f"--target-ms={text}" for text in ("0", "6000", "x", "", "nan", "inf", "-5", "1e3", "100ms")),
+        *(f"--memory-mib={text}" for text in ("6", "2000", "x", "64.5", "-64")),
+        *(f"--threads={text}" for text in ("0", "65", "x", "1.5", "٣")),
     ],
 )
-def test_options_out_of_range_are_one_line(arguments: tuple[str, str]) -> None:
-    """The option is named with what it may be."""
-    with pytest.raises(CommandError, match=rf"^{arguments[0]} must be \d+ to \d+$"):
-        calibrate(*arguments)
+def test_options_that_are_no_number_in_range_are_one_line(argument: str) -> None:
+    """The option is named with what it may be and with its default."""
+    kind = "a number" if "target" in argument else "a whole number"
+    with pytest.raises(
+        CommandError, match=rf"^{argument.partition('=')[0]} must be {kind} from \d+ to \d+: leave it out for [\w]+$"
+    ):
+        calibrate(argument)
+
+
+def test_it_ends_quietly_with_its_reader() -> None:
+    """As before ``| head -1``: each line comes when it is known, and when nobody reads on the command just ends."""
+    command = [
+        sys.executable,
+        "manage.py",
+        "hash_calibrate",
+        "--target-ms",
+        "5",
+        "--memory-mib",
+        "32",
+        "--threads",
+        "1",
+    ]
+    environment = {**os.environ, **ENVIRONMENT, "DJANGO_SETTINGS_MODULE": "ironauth.settings"}
+    with subprocess.Popen(
+        command, cwd=settings.BASE_DIR, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as running:
+        assert running.stdout
+        assert running.stderr
+        assert running.stdout.readline().startswith("Argon2: ")
+        running.stdout.close()
+        assert running.stderr.read() == ""
+        assert running.wait(timeout=60) == 141
 
 
 @pytest.mark.parametrize(

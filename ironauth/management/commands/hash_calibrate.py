@@ -1,6 +1,10 @@
 """``manage.py hash_calibrate``: which Argon2id cost this machine can afford for a sign-in of a given length."""
 
+import os
+import re
+import sys
 from argparse import ArgumentParser
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from django.conf import settings
@@ -12,7 +16,11 @@ from ironauth.infrastructure.configuration import ARGON2_FLOORS
 from ironauth.infrastructure.setting_limits import LIMITS
 
 ROUNDS = 3  # hashes of each thread for one figure; the median counts
-MAX_TARGET_MS = 5_000
+TARGET_MS, MAX_TARGET_MS = 100, 5_000
+MEMORY_MIB = 64
+DEFAULTS = {"target_ms": TARGET_MS, "memory_mib": MEMORY_MIB, "threads": "IRONAUTH_HASH_THREADS"}
+NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
+READER_GONE = 141  # what a shell reports for a command ended by SIGPIPE
 TOLERANCE = 1.05  # a cost that takes 5 % more than asked for is still meant
 SMALLER_MIB = (256, 128, 64, 46, 32, 19, 12, 9, 7)  # memory costs that are tried; OWASP's pairs among them
 
@@ -35,24 +43,31 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare the options."""
-        parser.add_argument("--target-ms", type=float, default=100.0, help="time of one hash (default: 100)")
-        parser.add_argument("--memory-mib", type=int, default=64, help="most memory of one hash (default: 64)")
-        parser.add_argument("--threads", type=int, default=settings.IRONAUTH_HASH_THREADS, help="hash threads")
+        parser.add_argument("--target-ms", default=TARGET_MS, help=f"time of one hash (default: {TARGET_MS})")
+        parser.add_argument("--memory-mib", default=MEMORY_MIB, help=f"most memory of one hash (default: {MEMORY_MIB})")
+        parser.add_argument("--threads", default=settings.IRONAUTH_HASH_THREADS, help="hash threads")
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        """Print every candidate and the proposal; raises ``CommandError`` for options out of range."""
+        """Print every candidate and the proposal; raises ``CommandError`` for options out of range.
+
+        Ends quietly, as other commands do, when whoever reads its output (``| head -4``) has read enough.
+        """
         server.use_huge_pages()
-        target_ms, memory_mib, threads = options["target_ms"], options["memory_mib"], options["threads"]
         limit = LIMITS["IRONAUTH_ARGON2_MEMORY_KIB"]
-        if not 1 <= target_ms <= MAX_TARGET_MS:
-            raise CommandError(f"--target-ms must be 1 to {MAX_TARGET_MS}")
-        if not limit.least <= memory_mib * 1024 <= limit.most:
-            raise CommandError(f"--memory-mib must be {limit.least / 1024:.0f} to {limit.most / 1024:.0f}")
-        if not 1 <= threads <= LIMITS["IRONAUTH_HASH_THREADS"].most:
-            raise CommandError(f"--threads must be 1 to {LIMITS['IRONAUTH_HASH_THREADS'].most:.0f}")
+        target_ms = _number(options, "target_ms", 1, MAX_TARGET_MS)
+        memory_mib = _number(options, "memory_mib", limit.least / 1024, limit.most / 1024, whole=True)
+        threads = _number(options, "threads", 1, LIMITS["IRONAUTH_HASH_THREADS"].most, whole=True)
+        try:
+            self._calibrate(target_ms, int(memory_mib), int(threads))
+        except BrokenPipeError:
+            with suppress(OSError, ValueError):  # what is still buffered goes nowhere when the interpreter flushes it
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(READER_GONE)
+
+    def _calibrate(self, target_ms: float, memory_mib: int, threads: int) -> None:
         build = "compiled for this CPU" if argon2_build.is_native() else f"the portable wheel; {argon2_build.REMEDY}"
         self.stdout.write(f"Argon2: {build}. {threads} threads hash at once, p=1, wanted: {target_ms:.0f} ms.\n\n")
-        self.stdout.write("memory   t   a hash    all threads   memory in all")
+        self._print("memory   t   a hash    all threads   memory in all")
         memories = [memory_mib, *(mib for mib in SMALLER_MIB if mib < memory_mib)]
         candidates = [self._candidate(mib * 1024, target_ms, threads) for mib in memories]
         affordable = [each for each in candidates if each.took_ms <= target_ms * TOLERANCE]
@@ -64,7 +79,7 @@ class Command(BaseCommand):
             self.stdout.write("\nProposal, the most memory within the time:")
         self.stdout.write(f"IRONAUTH_ARGON2_TIME_COST={best.time_cost}")
         self.stdout.write(f"IRONAUTH_ARGON2_MEMORY_KIB={best.memory_kib}")
-        self.stdout.write("IRONAUTH_ARGON2_PARALLELISM=1")
+        self._print("IRONAUTH_ARGON2_PARALLELISM=1")
 
     def _candidate(self, memory_kib: int, target_ms: float, threads: int) -> Candidate:
         """Measure the highest time cost that fits, at least the floor's, and print it."""
@@ -75,14 +90,28 @@ class Command(BaseCommand):
         took_ms = self._measure(memory_kib, time_cost, threads)
         rate = 1000 * threads / took_ms
         mark = "" if took_ms <= target_ms * TOLERANCE else "  longer than wanted"
-        self.stdout.write(
+        self._print(
             f"{memory_kib // 1024:>4} MiB {time_cost:>3} {took_ms:>6.0f} ms {rate:>9.1f}/s "
             f"{threads * memory_kib // 1024:>10} MiB{mark}"
         )
         return Candidate(memory_kib, time_cost, took_ms)
+
+    def _print(self, line: str) -> None:
+        """Write a line for a reader who waits, be it a terminal or a pipe; raises ``BrokenPipeError`` without one."""
+        self.stdout.write(line)
+        self.stdout.flush()
 
     @staticmethod
     def _measure(memory_kib: int, time_cost: int, threads: int) -> float:
         return argon2_build.measure_ms(
             threads=threads, rounds=ROUNDS, time_cost=time_cost, memory_kib=memory_kib, parallelism=1
         )
+
+
+def _number(options: dict[str, Any], name: str, least: float, most: float, *, whole: bool = False) -> float:
+    """Return an option's number; raises ``CommandError`` with what it may be for anything else."""
+    text = str(options[name])
+    if NUMBER.fullmatch(text) and least <= float(text) <= most and not (whole and "." in text):
+        return float(text)
+    option, kind = name.replace("_", "-"), "a whole number" if whole else "a number"
+    raise CommandError(f"--{option} must be {kind} from {least:.0f} to {most:.0f}: leave it out for {DEFAULTS[name]}")
