@@ -3,15 +3,17 @@
 ``perf.load.fixed_rate`` says how it is sent, and why latencies count from when a request was due.
 """
 
-import argparse
 import sys
-from urllib.parse import urlsplit
 
-from perf.load.fixed_rate import run_fixed
+from perf.load.closed_loop import MAX_SECONDS
+from perf.load.fixed_rate import MAX_CONNECTIONS, MAX_RATE, run_fixed
 from perf.load.open_loop import FixedRateResult
 from perf.load.sources import Constant, get
+from perf.rig.arguments import Parser, local_url, number, whole_number
+from perf.rig.console import INTERRUPTED, leave_by_interrupt
 from perf.summary import percentile_ms
 
+RAMP_S = 0.5  # before what is measured
 LAG_MS = 1.0  # a generator later than this in 1 % of its requests is reported: it measures itself
 
 
@@ -42,21 +44,27 @@ def describe(result: FixedRateResult) -> list[str]:
 
 def main() -> int:
     """Send GET requests to one URL at a fixed rate and print latencies from the intended send time."""
-    parser = argparse.ArgumentParser(prog="python -m perf.fixed_rate", description=main.__doc__)
-    parser.add_argument("url")
-    parser.add_argument("--rate", type=float, default=200.0, help="requests per second (200)")
-    parser.add_argument("-c", "--connections", type=int, default=16, help="keep-alive connections (16)")
-    parser.add_argument("-d", "--seconds", type=float, default=10.0, help="duration (10)")
-    parser.add_argument("--bearer", default="", help="access token")
+    leave_by_interrupt()
+    parser = Parser(prog="python -m perf.fixed_rate", description=main.__doc__)
+    add = parser.add_argument
+    add("url", type=local_url)
+    add("--rate", type=number(0.01, MAX_RATE, 200), default=200.0, help="requests per second (200)")
+    connections = whole_number(1, MAX_CONNECTIONS, 16)
+    add("-c", "--connections", type=connections, default=16, help="keep-alive connections (16)")
+    add("-d", "--seconds", type=number(0.1, MAX_SECONDS - RAMP_S, 10), default=10.0, help="duration (10)")
+    add("--bearer", default="", help="access token")
     options = parser.parse_args()
-    parts = urlsplit(options.url)
+    parts = options.url
     request = get(parts.path or "/", parts.netloc, options.bearer)
     sources = [Constant(request, varying=True) for _ in range(options.connections)]
     address = (parts.hostname or "127.0.0.1", parts.port or 80)
     try:
-        result = run_fixed(address, sources, rate=options.rate, seconds=options.seconds, ramp_s=0.5)
+        result = run_fixed(address, sources, rate=options.rate, seconds=options.seconds, ramp_s=RAMP_S)
     except ValueError as error:
         parser.error(str(error))
+    except KeyboardInterrupt:
+        sys.stderr.write("Interrupted: nothing was measured.\n")
+        return INTERRUPTED
     sys.stdout.write("\n".join(describe(result)) + "\n")
     return 1 if result.failures or result.shed else 0
 

@@ -11,6 +11,7 @@ from perf.bench.report import HASHING, variant
 from perf.bench.results import section
 from perf.load.fixed_rate import MAX_RATE
 from perf.load.workloads import BARE, HASH
+from perf.rig.arguments import Parser, number, whole_number
 from perf.rig.site_setup import ROOT
 
 CONNECTIONS = 16  # as the ceiling of design §2 was measured
@@ -49,22 +50,24 @@ class Options:
 
 def parse(arguments: list[str] | None = None, *, description: str) -> Options:
     """Read the command line; a mistake ends the program with status 2 and says what to do."""
-    parser = argparse.ArgumentParser(prog="python -m perf.bench", description=description)
+    parser = Parser(prog="python -m perf.bench", description=description)
     add = parser.add_argument
-    add("--seconds", type=float, help="length of a measured window (default: 5; quick: 2)")
-    add("--rounds", type=int, help="measured rounds (default: 3)", default=3)
+    add("--seconds", type=number(0.5, MAX_SECONDS, 5), help="length of a measured window (default: 5; quick: 2)")
+    add("--rounds", type=whole_number(1, MAX_ROUNDS, 3), help="measured rounds (default: 3)", default=3)
     add("--only", help=f"comma-separated workloads out of {','.join(ORDER)}; yardsticks are added")
-    add("--connections", type=int, default=CONNECTIONS, help=f"keep-alive connections ({CONNECTIONS})")
+    connections = whole_number(1, MAX_CONNECTIONS, CONNECTIONS)
+    add("--connections", type=connections, default=CONNECTIONS, help=f"keep-alive connections ({CONNECTIONS})")
     add("--storage", choices=("sqlite", "postgres"), default="sqlite", help="postgres: with Redis, both private")
-    add("--workers", type=int, choices=(1, 2), default=1, help="of IronAuth; two run on every core (1)")
-    add("--rate", type=float, help="measure each workload once more at this many requests/s, latencies from due time")
+    add("--workers", type=whole_number(1, 2, 2), default=1, help="of IronAuth; two run on every core (1)")
+    rate = "measure each workload once more at this many requests/s, latencies from due time"
+    add("--rate", type=number(1, MAX_RATE, 200), help=rate)
     peers.add_arguments(parser)
     add("--quick", action="store_true", help="short windows; the result goes to perf/results/raw/")
     add("--update-readme", action="store_true", help="put the result into perf/README.md")
     add("--redraw", type=Path, metavar="JSON", help="make page and plots of a kept run again, without measuring")
     given = parser.parse_args(arguments)
     seconds = given.seconds if given.seconds is not None else (2.0 if given.quick else 5.0)
-    _check(parser, given, seconds)
+    _require_section(parser, given)
     try:
         others = peers.chosen(given, taken=ORDER)
     except PeerError as error:
@@ -84,24 +87,19 @@ def parse(arguments: list[str] | None = None, *, description: str) -> Options:
     )
 
 
-def _check(parser: argparse.ArgumentParser, given: argparse.Namespace, seconds: float) -> None:
-    """Refuse figures out of bounds, and a section that is missing after the measuring was done."""
-    if not (
-        0.5 <= seconds <= MAX_SECONDS and 0 < given.rounds <= MAX_ROUNDS and 0 < given.connections <= MAX_CONNECTIONS
-    ):
-        parser.error(f"choose 0.5 to {MAX_SECONDS} s, 1 to {MAX_ROUNDS} rounds, 1 to {MAX_CONNECTIONS} connections")
-    if given.rate is not None and not 1 <= given.rate <= MAX_RATE:
-        parser.error(f"choose a rate from 1 to {MAX_RATE:,.0f} requests/s")
+def _require_section(parser: Parser, given: argparse.Namespace) -> None:
+    """Refuse to measure for a section of the page that is missing."""
     name = section(variant(given.storage, given.workers))
     if given.update_readme and f"<!-- {name}: end -->" not in README.read_text(encoding="utf-8"):
         parser.error(f"perf/README.md has no section {name}: add its begin and end lines, as those of results")
 
 
-def _names(parser: argparse.ArgumentParser, only: str | None) -> tuple[str, ...]:
+def _names(parser: Parser, only: str | None) -> tuple[str, ...]:
     """Return the workloads in their order, yardsticks added."""
-    wanted = set(only.split(",")) if only else set(ORDER)
+    wanted = {name.strip() for name in only.split(",")} if only is not None else set(ORDER)
     if unknown := wanted - set(ORDER):
-        parser.error(f"unknown workload {', '.join(sorted(unknown))}: choose from {', '.join(ORDER)}")
+        shown = ", ".join(sorted(name or "''" for name in unknown))
+        parser.error(f"unknown workload {shown}: choose for --only from {', '.join(ORDER)}, such as me,signin")
     wanted |= {HASH} if wanted & HASHING else set()
     wanted |= {BARE} if wanted - {HASH} else set()
     return tuple(name for name in ORDER if name in wanted)

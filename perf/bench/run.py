@@ -26,6 +26,8 @@ from perf.rig.processes import StartError, environment_of
 from perf.rig.site_setup import ARGON2, ROOT
 from perf.summary import Round
 
+REDRAW = "name the JSON file of a kept run, perf/results/DATE-bench.json or perf/results/raw/DATE-quick.json"
+
 
 def main() -> int:
     """Measure, report, and end everything that was started."""
@@ -52,8 +54,11 @@ def main() -> int:
 def _redraw(data: Path) -> int:
     try:
         _say_written(redraw(data.resolve()))
-    except (OSError, ValueError) as error:
-        sys.stderr.write(f"{error}\n")
+    except OSError as error:
+        sys.stderr.write(f"{data} cannot be read ({error.strerror}): {REDRAW}\n")
+        return 2
+    except ValueError as error:
+        sys.stderr.write(f"{error}: {REDRAW}\n")
         return 2
     return 0
 

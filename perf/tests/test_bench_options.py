@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from perf.bench.options import ORDER, Options, parse
+from perf.bench.run import main
 from perf.load.workloads import HASH, WORKLOADS
 
 
@@ -50,24 +51,42 @@ def test_a_kept_run_can_be_named() -> None:
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (("--only", "mee"), "unknown workload mee: choose from bare"),
-        (("--seconds", "0"), "choose 0.5 to 60 s"),
-        (("--seconds", "61"), "choose 0.5 to 60 s"),
-        (("--rounds", "0"), "1 to 20 rounds"),
-        (("--connections", "257"), "1 to 256 connections"),
-        (("--workers", "3"), "invalid choice"),
-        (("--rate", "0.5"), "choose a rate from 1"),
+        (("--only", "mee"), "unknown workload mee: choose for --only from bare"),
+        (("--only", ""), "unknown workload '': choose for --only from bare"),
+        (("--seconds", "0"), "--seconds: '0' is no number from 0.5 to 60: give one such as 5"),
+        (("--seconds", "61"), "from 0.5 to 60"),
+        (("--rounds", "0"), "from 1 to 20"),
+        (("--connections", "257"), "from 1 to 256"),
+        (("--workers", "3"), "from 1 to 2"),
+        (("--rate", "0.5"), "from 1 to 20,000"),
+        (("--rate", "x"), "--rate: 'x' is no number from 1 to 20,000: give one such as 200"),
         (("--peer", "me=http://127.0.0.1/"), "cannot name a peer"),
     ],
 )
 def test_a_mistake_is_refused_before_anything_starts(
     arguments: tuple[str, ...], reason: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Status 2 and what to do."""
+    """Status 2 and what to do, in one line."""
     with pytest.raises(SystemExit) as ended:
         options(*arguments)
     assert ended.value.code == 2
-    assert reason in capsys.readouterr().err
+    (line,) = capsys.readouterr().err.splitlines()
+    assert reason in line
+
+
+@pytest.mark.parametrize("content", [None, "{}"])
+def test_what_cannot_be_drawn_again_is_said_with_the_remedy(
+    content: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file that is missing, or is no run's, is refused in a line that says which to name."""
+    data = tmp_path / "x.json"
+    if content is not None:
+        data.write_text(content)
+    monkeypatch.setattr("sys.argv", ["perf.bench", "--redraw", str(data)])
+    assert main() == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "perf/results/DATE-bench.json" in line
+    assert "Errno" not in line
 
 
 def test_a_section_that_is_missing_is_said_before_measuring(
