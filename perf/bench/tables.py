@@ -5,10 +5,9 @@ from collections import Counter
 from perf.bench import paced
 from perf.bench.report import HASHING, Report
 from perf.load.workloads import BARE, HASH
+from perf.rig.machine import QUIET_CORES
 from perf.rig.sampling import Sample
 from perf.summary import Spread, spread
-
-QUIET_CORES = 0.15  # the kernel's network work alone shows as up to 0.1 core of "others"
 
 
 def markdown(report: Report, *, plots: str = "plots") -> str:
