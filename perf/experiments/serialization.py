@@ -102,7 +102,9 @@ def _load(server: Server, name: str, *, seconds: float) -> Round:
 def _in_process(environment: Mapping[str, str], core: int) -> dict[str, float]:
     """Return milliseconds of one payload for every way, measured in a process of its own."""
     command = [sys.executable, "-m", "perf.serialization.in_process", "--core", str(core)]
-    done = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, timeout=TIMING_S, check=True)
+    done = subprocess.run(  # killed by run() itself when late or interrupted: its group is not the terminal's
+        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, timeout=TIMING_S, check=True, process_group=0
+    )
     return msgspec.json.decode(done.stdout, type=dict[str, float])
 
 

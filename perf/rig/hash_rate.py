@@ -84,8 +84,14 @@ def in_a_process(
     environment = {**os.environ, "GLIBC_TUNABLES": tunables}
     if bindings is not None:
         environment["PYTHONPATH"] = str(bindings)
-    done = subprocess.run(  # killed by run() itself when interrupted or late
-        arguments, cwd=_ROOT, env=environment, stdout=subprocess.PIPE, timeout=ramp_s + seconds + _SPARE_S, check=True
+    done = subprocess.run(  # killed by run() itself when late or interrupted: its group is not the terminal's
+        arguments,
+        cwd=_ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        timeout=ramp_s + seconds + _SPARE_S,
+        check=True,
+        process_group=0,
     )
     return msgspec.json.decode(done.stdout, type=HashRate)
 

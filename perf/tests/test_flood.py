@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from perf.experiments.flood import report
-from perf.experiments.flood.clients import Job, Outcome, sources, together
+from perf.experiments.flood.clients import Job, Outcome, sources, start, together
 from perf.experiments.flood.report import Seen
 from perf.experiments.flood.rounds import Busy, Flooded, forget_peak, peak_mib
 from perf.experiments.flood.stalls import undisturbed, watching
@@ -133,6 +133,16 @@ def test_a_client_tells_what_it_saw_and_leaves() -> None:
     """Without a server there is an outcome all the same, with its failure, from a process of its own."""
     job = Job("me", free_port(), 1, 0.0, 0.2, time.monotonic(), rate=10, tokens=["a"])
     assert [sum(outcome.failures.values()) for outcome in together([job])] == [1]
+
+
+def test_ctrl_c_does_not_reach_the_clients() -> None:
+    """They are in a group of their own, so only the experiment is interrupted, and ends them without a traceback."""
+    client = start(Job("me", free_port(), 1, 0.0, 0.2, time.monotonic(), rate=10, tokens=["a"]))
+    try:
+        assert os.getpgid(client.pid) == client.pid != os.getpgrp()
+    finally:
+        client.kill()
+        client.communicate()
 
 
 def test_a_client_that_breaks_is_an_error() -> None:

@@ -57,12 +57,18 @@ class Outcome(msgspec.Struct):
 def start(job: Job) -> subprocess.Popen[bytes]:
     """Start the client, which does the job by itself."""
     command = [sys.executable, "-m", "perf.experiments.flood.clients"]
-    client = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    if client.stdin is not None:
-        # Not on the command line, which everybody may read: there are tokens in it.
-        with suppress(BrokenPipeError), client.stdin as pipe:  # one that died tells by its exit status
-            pipe.write(msgspec.json.encode(job))
-        client.stdin = None
+    # A group of its own: Ctrl-C reaches only the experiment, which ends its clients.
+    client = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0)
+    try:
+        if client.stdin is not None:
+            # Not on the command line, which everybody may read: there are tokens in it.
+            with suppress(BrokenPipeError), client.stdin as pipe:  # one that died tells by its exit status
+                pipe.write(msgspec.json.encode(job))
+            client.stdin = None
+    except BaseException:
+        client.kill()
+        client.wait()
+        raise
     return client
 
 
