@@ -42,12 +42,14 @@ class Swarm(LoadTestShape):
 
     use_common_options = True
     lost = 0  # processes that went away while the users were at work
+    over = True  # whether the last test came to its end; before the first there is none to be cut short
     _empty_at: float | None = None
     _told_at = 0.0
 
     def reset_time(self) -> None:
         """Begin anew; called by Locust at the start of each test."""
         self.start_time = time.perf_counter()
+        self.over = False
         self._empty_at = None
         self._told_at = 0.0
 
@@ -77,8 +79,9 @@ class Swarm(LoadTestShape):
         elif self._empty_at is None:
             self._empty_at = elapsed
         elif elapsed - self._empty_at > 2 * REPORT_S:  # the last reports are in
-            return None
-        return (0, STOP_RATE) if elapsed < seconds + DRAIN_S else None
+            self.over = True
+        self.over = self.over or elapsed >= seconds + DRAIN_S
+        return None if self.over else (0, STOP_RATE)
 
     def _tell(self, elapsed: float) -> None:
         """Say every few seconds how it goes."""
@@ -134,7 +137,8 @@ def _judge(environment: Environment, **_: Any) -> None:
         runner.stop()  # interrupted: what users still send to sign out belongs to the statistics; else nothing runs
     CREW.total.add(CREW.tally)
     shape = environment.shape_class
-    result = measured(runner, CREW, shape.lost if isinstance(shape, Swarm) else 0)
+    lost, over = (shape.lost, shape.over) if isinstance(shape, Swarm) else (0, True)
+    result = measured(runner, CREW, lost=lost, cut_short=not over)
     Path(CREW.assignment.result).write_bytes(msgspec.json.encode(result))
     verdicts = judge(result, CREW.assignment.limits)
     environment.process_exit_code = 0 if all(verdict.kept for verdict in verdicts) else 1

@@ -9,8 +9,11 @@ from perf.swarm.crew import Crew
 from perf.swarm.thresholds import Entry, Result, Trouble
 
 
-def measured(runner: Runner, crew: Crew, lost: int) -> Result:
-    """Return what ``runner`` has in its statistics; ``lost``: processes that were there at first and not at last."""
+def measured(runner: Runner, crew: Crew, *, lost: int, cut_short: bool) -> Result:
+    """Return what ``runner`` has in its statistics; ``lost``: processes that were there at first and not at last.
+
+    ``cut_short``: the test was stopped before its time.
+    """
     statistics = runner.stats
     began, ended = statistics.start_time, statistics.last_request_timestamp or time.time()
     options = runner.environment.parsed_options
@@ -30,6 +33,7 @@ def measured(runner: Runner, crew: Crew, lost: int) -> Result:
         ],
         tally=crew.total,
         lost=lost,
+        cut_short=cut_short,
     )
 
 

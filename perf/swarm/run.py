@@ -107,7 +107,8 @@ def _stem(options: Options, started_at: str) -> Path:
     """Return the path of the run's files without suffix: Locust's own are large and not committed."""
     variant = "-postgres" if options.storage == "postgres" else ""
     variant += "-given" if options.host else ""
-    return options.results / "raw" / "swarm" / f"{started_at[:10]}-{options.shape}{variant}"
+    quick = "quick-" if options.quick else ""
+    return options.results / "raw" / "swarm" / f"{started_at[:10]}-{quick}{options.shape}{variant}"
 
 
 def _assignment(options: Options, site: Site, folder: Path, ledger: Path) -> Assignment:

@@ -32,7 +32,7 @@ def markdown(summary: Summary) -> str:
     columns = ("request", "answers", "failed", "per second", "p50 ms", "p95 ms", "p99 ms", "longest ms")
     lines = [f"| {' | '.join(columns)} |", "|---|" + "---:|" * (len(columns) - 1)]
     lines += [_row(entry) for entry in result.entries]
-    facts = [*map(str, summary.verdicts)]
+    facts = _judged(summary)
     facts += [f"FAILED {each.count:,} times: {each.where}: {each.reason}" for each in result.failures[:SHOWN]]
     facts += [f"ERROR {each.count:,} times: {each.reason} ({each.where})" for each in result.exceptions[:SHOWN]]
     facts += [f"shed {count:,} times: {name}" for name, count in sorted(tally.shed.items())]
@@ -54,6 +54,14 @@ def markdown(summary: Summary) -> str:
         f"{machine.cpu}, {machine.cores} cores, load average {machine.load_average:.2f} at the start."
     )
     return "\n".join([*lines, "", *(f"- {fact}" for fact in facts), ""])
+
+
+def _judged(summary: Summary) -> list[str]:
+    """Return the verdicts; of a test that was stopped only the figures, because the thresholds are for whole ones."""
+    if not summary.result.cut_short:
+        return [*map(str, summary.verdicts)]
+    figures = [f"{verdict.what}: {verdict.measured}" for verdict in summary.verdicts]
+    return ["stopped before its time: held against no threshold", *figures]
 
 
 def _row(entry: Entry) -> str:

@@ -8,6 +8,13 @@ import msgspec
 from perf.swarm.tally import Tally
 
 KINDS: Final = ("Member", "Browser", "ServiceClient", "Newcomer")
+# A journey takes up to 45 s and a newcomer comes every 15 s, both times --think; one user in ten is a newcomer.
+LONGER: Final = (
+    "a run of 60 s with 10 users or more has them all: raise --seconds or --users, or shorten journeys (--think 0.25)"
+)
+CALMER: Final = (
+    "unless the server is to blame, repeat it on a quiet machine, with fewer --users or a lower --spawn-rate"
+)
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -43,7 +50,10 @@ class Trouble(msgspec.Struct, frozen=True):
 
 
 class Result(msgspec.Struct):
-    """What Locust measured; ``seconds`` from the first request to the last, ``lost`` processes did not last."""
+    """What Locust measured; ``seconds`` from the first request to the last, ``lost`` processes did not last.
+
+    ``cut_short``: somebody stopped the test before its time, so that no threshold says anything about it.
+    """
 
     shape: str
     users: int
@@ -54,6 +64,7 @@ class Result(msgspec.Struct):
     exceptions: Sequence[Trouble]
     tally: Tally
     lost: int = 0
+    cut_short: bool = False
 
     @property
     def requests(self) -> int:
@@ -67,15 +78,17 @@ class Result(msgspec.Struct):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """One limit, and whether it was kept."""
+    """One limit, and whether it was kept; ``remedy``: what to try where it was not and the run may be to blame."""
 
     what: str
     wanted: str
     measured: str
     kept: bool
+    remedy: str = ""
 
     def __str__(self) -> str:
-        return f"{'pass' if self.kept else 'MISSED'}: {self.what}: {self.measured} (wanted: {self.wanted})"
+        verdict, remedy = ("pass", "") if self.kept else ("MISSED", self.remedy and f": {self.remedy}")
+        return f"{verdict}: {self.what}: {self.measured} (wanted: {self.wanted}){remedy}"
 
 
 def judge(result: Result, limits: Limits, kinds: Sequence[str] = KINDS) -> list[Verdict]:
@@ -96,13 +109,15 @@ def judge(result: Result, limits: Limits, kinds: Sequence[str] = KINDS) -> list[
             f"at least {limits.min_requests:,}",
             f"{result.requests:,}",
             result.requests >= limits.min_requests,
+            LONGER,
         ),
-        Verdict("journeys completed", "of each kind", told, all(tally.journeys.get(kind) for kind in kinds)),
+        Verdict("journeys completed", "of each kind", told, all(tally.journeys.get(kind) for kind in kinds), LONGER),
         Verdict(
             "constant-rate requests that started over 0.1 s late",
             f"at most {limits.late_percent:g}%",
             f"{tally.late_percent:.2f}% of {tally.starts:,}, the worst by {tally.latest_ms:,.0f} ms",
             tally.late_percent <= limits.late_percent,
+            "give the load generator more --processes, or lower --rate",
         ),
     ]
 
@@ -140,5 +155,5 @@ def _none(what: str, count: int, *, allowed: bool = False) -> Verdict:
 def _at_most_ms(what: str, measured: float | None, limit: float) -> Verdict:
     wanted = f"at most {limit:g} ms"
     if measured is None:
-        return Verdict(what, wanted, "nothing was measured", kept=False)
-    return Verdict(what, wanted, f"{measured:g} ms", measured <= limit)
+        return Verdict(what, wanted, "nothing was measured", kept=False, remedy=LONGER)
+    return Verdict(what, wanted, f"{measured:g} ms", measured <= limit, CALMER)

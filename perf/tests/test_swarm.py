@@ -221,6 +221,10 @@ def test_a_spike_may_shed_load_and_others_may_not_unless_told() -> None:
         ["--users", "999999"],
         ["--set", "NAME"],
         ["--shape", "square"],
+        ["--web-port", "0", "--ui"],
+        ["--web-port", "99999", "--ui"],
+        ["--web-port", "9089"],
+        ["--people", "1", "--processes", "2"],
     ],
 )
 def test_unbounded_or_distant_load_is_refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -229,6 +233,18 @@ def test_unbounded_or_distant_load_is_refused(arguments: list[str], capsys: pyte
         parse(arguments)
     assert refused.value.code == 2
     assert arguments[0] in capsys.readouterr().err
+
+
+def test_a_quick_run_is_long_enough_for_its_own_journeys() -> None:
+    """Half the users, journeys of a quarter; a member's then takes up to 12 s, and a newcomer comes every 4 s."""
+    quick = parse(["--quick"])
+    assert (quick.seconds, quick.think, quick.users) == (20, 0.25, 20)
+    assert quick.seconds > 45 * quick.think + quick.users / quick.spawn_rate  # the last to come ends a journey too
+    assert (quick.limits.signin_p95_ms, quick.limits.min_requests) == (5_000, 100)
+    given = parse(["--quick", "--seconds", "4", "--think", "2", "--users", "9"])
+    assert (given.seconds, given.think, given.users) == (4, 2, 9)
+    full = parse([])
+    assert (full.seconds, full.think, full.users, full.web_port) == (60, 1, 40, 8_089)
 
 
 def test_the_pure_parts_do_not_import_locust() -> None:

@@ -1,8 +1,12 @@
 """What a run of the swarm has to keep to pass."""
 
+from pathlib import Path
+
 import msgspec
 import pytest
 
+from perf.rig.machine import describe
+from perf.swarm.summary import Summary, markdown
 from perf.swarm.tally import Tally
 from perf.swarm.thresholds import KINDS, Entry, Limits, Result, Trouble, judge, rounded, worst_p95
 
@@ -60,6 +64,30 @@ def test_each_threshold_is_missed_on_its_own() -> None:
     assert missed(result) == ["constant-rate requests that started over 0.1 s late"]
     strict = msgspec.structs.replace(LIMITS, me_p95_ms=89.9, signin_p95_ms=1_899, min_requests=301)
     assert missed(good_result(), strict) == ["p95 of /me", "p95 of sign-in", "requests"]
+
+
+def test_a_run_that_was_too_short_is_told_what_to_do() -> None:
+    """Journeys that found no time to end are missed with a remedy; what was kept needs none."""
+    result = good_result()
+    result.tally.journeys["Member"] = 0
+    (line,) = [str(verdict) for verdict in judge(result, LIMITS) if not verdict.kept]
+    assert line.startswith("MISSED: journeys completed")
+    assert "raise --seconds or --users" in line
+    assert "--users" not in " ".join(str(verdict) for verdict in judge(good_result(), LIMITS))
+
+
+def test_a_test_that_was_stopped_is_held_against_nothing() -> None:
+    """The figures are shown without a verdict."""
+    result = good_result()
+    result.tally.journeys["Member"] = 0
+    verdicts = judge(result, LIMITS)
+    summary = Summary("2026-11-21T12:00:00Z", "own server", describe(Path()), result, verdicts, [])
+    assert "MISSED: journeys completed" in markdown(summary)
+    result.cut_short = True
+    page = markdown(summary)
+    assert "MISSED" not in page
+    assert "pass:" not in page
+    assert "- stopped before its time: held against no threshold\n- failed requests: 0" in page
 
 
 def test_shed_load_fails_a_run_unless_it_is_allowed() -> None:
