@@ -4,7 +4,6 @@ Each has a hypothesis written before it was measured, and leaves ``perf/results/
 Exit status: 0 measured; 1 an answer was wrong or missing; 2 something did not start; 130 interrupted.
 """
 
-import argparse
 import os
 import sys
 import tempfile
@@ -16,27 +15,42 @@ from importlib import import_module
 from pathlib import Path
 from typing import Protocol, cast
 
-from perf.findings import Finding, Record, markdown, now, save, update_section
+import msgspec
+
+from perf.findings import Finding, Record, markdown, now, save
+from perf.rig.arguments import Parser
 from perf.rig.console import INTERRUPTED, leave_by_interrupt, say
 from perf.rig.machine import describe
 from perf.rig.processes import StartError
 from perf.rig.site_setup import ROOT
+from perf.shortfalls import publish
 
 RESULTS = ROOT / "perf" / "results"
+POSTGRES, REDIS = "Postgres", "Redis"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An experiment as the list tells it: what it compares, and the programs it needs besides Python."""
+
+    what: str
+    needs: tuple[str, ...] = ()
+
+
 # In the order the README tells them; each is a module or package of perf.experiments.
 EXPERIMENTS = {
-    "latency": "p50 of every endpoint that needs no hash, at one connection",
-    "access_log": "logging off, errors only, everything",
-    "cores": "one and two cores, one and two workers",
-    "flood": "/me at a fixed rate while sign-ins saturate the hash pool, niced threads and not",
-    "argon2": "the stock wheel, huge pages, compiled for this CPU",
-    "event_loop": "Argon2id on the event loop and in the pool",
-    "serialization": "fifty objects by DRF, by msgspec, and by both",
-    "tokens": "RSA-2048 and Ed25519, full verification and cache hit",
-    "servers": "Uvicorn and Granian, direct and behind nginx with TLS",
-    "sqlite_modes": "rollback journal, WAL, WAL with writer and reader pools",
-    "planner": "random_page_cost on 500,000 rows",
-    "scale": "1,000 to 1,000,000 users and sessions",
+    "latency": Entry("p50 of every endpoint that needs no hash, at one connection", (POSTGRES, REDIS)),
+    "access_log": Entry("logging off, errors only, everything"),
+    "cores": Entry("one and two cores, one and two workers", (POSTGRES, REDIS)),
+    "flood": Entry("/me at a fixed rate while sign-ins saturate the hash pool, niced threads and not"),
+    "argon2": Entry("the stock wheel, huge pages, compiled for this CPU", ("C compiler", "package index")),
+    "event_loop": Entry("Argon2id on the event loop and in the pool"),
+    "serialization": Entry("fifty objects by DRF, by msgspec, and by both"),
+    "tokens": Entry("RSA-2048 and Ed25519, full verification and cache hit", (REDIS,)),
+    "servers": Entry("Uvicorn and Granian, direct and behind nginx with TLS", ("nginx",)),
+    "sqlite_modes": Entry("rollback journal, WAL, WAL with writer and reader pools"),
+    "planner": Entry("random_page_cost on 500,000 rows", (POSTGRES,)),
+    "scale": Entry("1,000 to 1,000,000 users and sessions", (POSTGRES,)),
 }
 
 
@@ -61,10 +75,17 @@ class Lab:
         return folder / f"{self.name.replace('_', '-')}{'-' if suffix else ''}{suffix}.svg"
 
 
+class Took(msgspec.Struct):
+    """How long a kept run took."""
+
+    seconds: float
+
+
 class Experiment(Protocol):
     """A module of ``perf.experiments``, or ``experiment`` of a package there."""
 
     HYPOTHESIS: str
+    __file__: str
 
     def measure(self, lab: Lab) -> Finding:
         """Measure, and say what was found."""
@@ -73,14 +94,14 @@ class Experiment(Protocol):
 def main() -> int:
     """Run what the command line names."""
     leave_by_interrupt()
-    parser = argparse.ArgumentParser(prog="python -m perf.lab", description=__doc__.split("\n", 1)[0])
+    parser = Parser(prog="python -m perf.lab", description=__doc__.split("\n", 1)[0])
     parser.add_argument("names", nargs="*", metavar="experiment", help="see --list")
     parser.add_argument("--list", action="store_true", help="say what there is")
     parser.add_argument("--quick", action="store_true", help="one short round; the result goes to perf/results/raw/")
     parser.add_argument("--update-readme", action="store_true", help="put the results into perf/README.md")
     given = parser.parse_args()
     if given.list or not given.names:
-        sys.stdout.writelines(f"{name:14} {what}\n" for name, what in EXPERIMENTS.items())
+        sys.stdout.writelines(f"{line}\n" for line in listing())
         return 0
     if unknown := sorted(set(given.names) - set(EXPERIMENTS)):
         parser.error(f"unknown experiment {', '.join(unknown)}: choose from {', '.join(EXPERIMENTS)}")
@@ -92,6 +113,17 @@ def main() -> int:
     except KeyboardInterrupt:
         sys.stderr.write("Interrupted: what was started has been ended, the experiment under way was not saved.\n")
         return INTERRUPTED
+
+
+def listing(results: Path = RESULTS) -> list[str]:
+    """Return a line for each experiment: how long its newest published run took, what it compares and needs."""
+    lines = []
+    for name, entry in EXPERIMENTS.items():
+        kept = sorted(results.glob(f"*-{name}.json"))
+        took = f"{msgspec.json.decode(kept[-1].read_bytes(), type=Took).seconds:.0f} s" if kept else "?"
+        needs = f" (needs {', '.join(entry.needs)})" if entry.needs else ""
+        lines.append(f"{name:14}{took:>6}  {entry.what}{needs}")
+    return lines
 
 
 def find(name: str) -> Experiment:
@@ -111,7 +143,7 @@ def _run(name: str, *, quick: bool, update_readme: bool) -> int:
     experiment = find(name)
     machine, started_at, began = describe(ROOT), now(), time.monotonic()
     cores = os.sched_getaffinity(0)
-    say(f"{name}: {EXPERIMENTS[name]}")
+    say(f"{name}: {EXPERIMENTS[name].what}")
     try:
         with ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=f"ironauth-{name}-")))
@@ -124,7 +156,7 @@ def _run(name: str, *, quick: bool, update_readme: bool) -> int:
         say(f"written: {path.relative_to(ROOT)}")
     if update_readme and not quick:
         section = f"*Expected:* {experiment.HYPOTHESIS}\n\n{markdown(record, plots='results/plots')}"
-        update_section(ROOT / "perf" / "README.md", name, section)
+        publish(ROOT / "perf" / "README.md", name, section)
     return 1 if finding.failed else 0
 
 

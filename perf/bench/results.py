@@ -7,7 +7,7 @@ import msgspec
 from perf.bench.plots import draw
 from perf.bench.report import Report, thresholds
 from perf.bench.tables import markdown
-from perf.findings import update_section
+from perf.shortfalls import publish
 
 
 def save(report: Report, *, folder: Path, quick: bool) -> list[Path]:
@@ -56,7 +56,7 @@ def update_readme(report: Report, page: Path) -> None:
     Raises:
         ValueError: the page has no such section.
     """
-    update_section(page, section(report.variant), markdown(report, plots="results/plots"))
+    publish(page, section(report.variant), markdown(report, plots="results/plots"))
 
 
 def section(variant: str) -> str:

@@ -1,11 +1,13 @@
 """The laboratory's command line."""
 
+import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from perf.lab import EXPERIMENTS, find
+from perf.lab import EXPERIMENTS, find, listing
 from perf.rig.site_setup import ROOT
 
 
@@ -23,11 +25,38 @@ def test_it_lists_what_there_is() -> None:
         assert [line.split()[0] for line in done.stdout.splitlines()] == list(EXPERIMENTS)
 
 
+def test_the_list_has_durations_and_needs(tmp_path: Path) -> None:
+    """The newest published run says how long; what none was published of is not guessed."""
+    for day, seconds in ((20, 100.0), (21, 112.4)):
+        (tmp_path / f"2026-11-{day}-latency.json").write_text(json.dumps({"name": "latency", "seconds": seconds}))
+    lines = {line.split()[0]: line for line in listing(tmp_path)}
+    assert "  112 s  p50 of every" in lines["latency"]
+    assert lines["latency"].endswith("(needs Postgres, Redis)")
+    assert lines["flood"].split()[1] == "?"
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_each_experiment_says_what_its_code_starts(name: str) -> None:
+    """Who uses a server's starter needs that server."""
+    experiments = Path(find(name).__file__)
+    files = experiments.parent.glob("*.py") if experiments.name == "experiment.py" else [experiments]
+    code = "".join(file.read_text() for file in files)
+    starters = {
+        "Postgres": ("PrivatePostgres", "start_postgres", "private_servers"),
+        "Redis": ("PrivateRedis", "private_servers"),
+        "nginx": ("perf.rig.nginx",),
+        "C compiler": ("--no-binary",),
+    }
+    used = {what for what, names in starters.items() if any(each in code for each in names)}
+    assert used == set(EXPERIMENTS[name].needs) - {"package index"}
+
+
 def test_a_misspelt_experiment_is_refused_with_the_choice() -> None:
     """The message names what is unknown and what there is."""
     done = _lab("scal")
     assert done.returncode == 2
     assert "unknown experiment scal: choose from" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)

@@ -70,6 +70,24 @@ def test_refusals_and_wrong_answers_of_our_own_mode_spoil_the_finding(ours: Outc
     assert finding(runs(wal_pools=ours), disk="ext4").failed == 2  # at one core and at two
 
 
+def test_what_other_ways_of_serving_get_wrong_is_a_result() -> None:
+    """Refusals and unexpected outcomes of a rollback journal, or of plain WAL, are shown and spoil nothing."""
+    found = finding(
+        runs(
+            delete=outcome(100, refused={LOCKED: 9, "the unit's time limit": 7}, wrong=16),
+            delete_deferred=outcome(100, wrong=3),
+            wal=outcome(100, refused={"the unit's time limit": 1}),
+        ),
+        disk="ext4",
+    )
+    assert found.failed == 0
+    notes = " ".join(found.notes)
+    assert "Unexpected outcomes, rollback journal, a connection per thread, `BEGIN IMMEDIATE`, 2 cores: 16" in notes
+    assert (
+        "Refused, rollback journal, a connection per thread, `BEGIN IMMEDIATE`, 1 core: database is locked: 9" in notes
+    )
+
+
 def test_checks_are_those_at_the_most_cores() -> None:
     """Rates and tails are compared at two cores, where the article's difference is."""
     measured = runs(wal_pools=outcome(150, p99_ms=5), wal=outcome(100, p99_ms=20), delete=outcome(50))
