@@ -8,6 +8,8 @@ is let in, before the hash, and a right password gives it back and resets the ac
 Nobody can lock the owner out for good: a device that has signed in to this very account within 30 days has a count
 of its own, which strangers do not touch. A browser is known by its device cookie, an API client by its address.
 
+Whoever shares an owner's address may tell from this that they have been there; nobody else learns who exists.
+
 The tables hold MACs under SECRET_KEY instead of addresses; a new SECRET_KEY resets every count.
 """
 
@@ -184,6 +186,11 @@ async def admit(rule: Rule, *, address: str) -> None:
 
 
 # ------------------------------------------------------------------ units of work
+def forgive_account(*, email: str) -> None:
+    """Reset the account's count, for instance after its password was reset by e-mail. One query."""
+    failure_count.forgive([_account(email)])
+
+
 def _admit(plan: _Plan, window: Taken | None) -> Attempt | tuple[str, float]:
     """Return the try, or which count refused it and for how many seconds.
 
@@ -217,7 +224,7 @@ def _forgive(attempt: Attempt, new_devices: tuple[str, ...]) -> None:
 
 # ------------------------------------------------------------------ keys and answers
 def _sign_in(email: str, origin: Origin) -> _Plan:
-    account = _key("account", emails.lookup_key(email) or email)  # what is no address has a count of its own too
+    account = _account(email)
     network = client_network(origin.address)
     return _Plan(
         rule=SIGN_IN.name,
@@ -226,6 +233,10 @@ def _sign_in(email: str, origin: Origin) -> _Plan:
         address=(_key("account at address", account, network),) if network else (),
         asked=_question(SIGN_IN, origin.address),
     )
+
+
+def _account(email: str) -> str:
+    return _key("account", emails.lookup_key(email) or email)  # what is no address has a count of its own too
 
 
 def _device_key(account: str, device: str) -> tuple[str, ...]:

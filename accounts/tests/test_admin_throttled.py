@@ -2,11 +2,13 @@
 
 import asyncio
 import secrets
+from io import StringIO
 from typing import Any
 
 import httpx
 import pytest
 from asgiref.sync import async_to_sync
+from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
 from pytest_django import Settings
@@ -14,7 +16,7 @@ from pytest_django import Settings
 from accounts.models import User
 from accounts.tests.conftest import PASSWORD, MakeUser
 from ironauth.infrastructure import clock
-from ironauth.infrastructure.failure_count import FREE_FAILURES
+from ironauth.infrastructure.failure_count import FREE_FAILURES, MAX_FAILURES
 from ironauth.infrastructure.hash_pool import hash_pool
 from ironauth.infrastructure.models import ThrottleFailures
 
@@ -38,9 +40,9 @@ def staff(make_user: MakeUser) -> User:
     return make_user(email="mia@example.com", is_staff=True)
 
 
-def sign_in(address: str, email: str, password: str, **more: str) -> Any:
+def sign_in(address: str, email: str, password: str, forwarded: str = "") -> Any:
     """Fill in the form of a new browser at ``address``."""
-    browser = Client(REMOTE_ADDR=address, **more)
+    browser = Client(REMOTE_ADDR=address, HTTP_X_FORWARDED_FOR=forwarded)
     return browser.post(reverse("admin:login"), {"username": email, "password": password, "next": "/admin/"})
 
 
@@ -69,7 +71,7 @@ def test_an_address_has_its_limit(staff: User, settings: Settings) -> None:
     for n in range(5):
         assert sign_in("198.51.100.1", staff.email, PASSWORD).status_code == 302
         assert errors(sign_in("198.51.100.1", f"nobody{n}@example.com", WRONG))
-    answer = sign_in("198.51.100.1", staff.email, PASSWORD, HTTP_X_FORWARDED_FOR="203.0.113.9")
+    answer = sign_in("198.51.100.1", staff.email, PASSWORD, forwarded="203.0.113.9")
     assert errors(answer)[0].startswith("Too many attempts")
     assert sign_in("198.51.100.3", staff.email, PASSWORD).status_code == 302
 
@@ -97,6 +99,20 @@ def test_a_full_hash_pool_is_no_failure(staff: User, full_pool: None) -> None:
     for _ in range(FREE_FAILURES + 2):
         assert errors(sign_in("198.51.100.1", staff.email, PASSWORD))[0].startswith("The server is busy")
     assert list(ThrottleFailures.objects.values_list("failures", flat=True)) == [0]
+
+
+def test_an_operator_lets_somebody_in(staff: User) -> None:
+    """The command resets the account's count, in whatever case the address is typed, and no other."""
+    for email in (staff.email, "other@example.com"):
+        for _ in range(FREE_FAILURES):
+            sign_in("198.51.100.1", email, WRONG)
+    ThrottleFailures.objects.update(failures=MAX_FAILURES)
+    assert errors(sign_in("198.51.100.2", staff.email, PASSWORD))[0].startswith("Too many attempts. Try again in 86400")
+    out = StringIO()
+    call_command("forgive_failures", staff.email.upper(), stdout=out)
+    assert "let in" in out.getvalue()
+    assert sign_in("198.51.100.2", staff.email, PASSWORD).status_code == 302
+    assert errors(sign_in("198.51.100.2", "other@example.com", WRONG))[0].startswith("Too many attempts")
 
 
 def test_an_empty_form_is_no_attempt(staff: User) -> None:

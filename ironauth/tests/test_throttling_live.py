@@ -1,11 +1,16 @@
 """Throttles of real server processes: one count for all, kept over a restart, whatever happens to Redis."""
 
+import os
 import signal
+import subprocess
+import sys
 
 import httpx
 import pytest
+from django.conf import settings
 
 from conftest import PASSWORD, ServeProcess
+from ironauth import settings_test
 from ironauth.infrastructure.failure_count import FREE_FAILURES
 from ironauth.tests.services import PrivateRedis
 
@@ -25,6 +30,20 @@ def sign_up(base: str, email: str) -> None:
     """Make an account."""
     answer = httpx.post(f"{base}/api/v1/access/signup", json={"email": email, "password": PASSWORD}, timeout=20)
     assert answer.status_code == 201, answer.text
+
+
+@pytest.mark.parametrize(("debug", "found"), [("0", "True 100 30 300"), ("1", "True 100 1000000 300")])
+def test_throttles_are_on_by_default(debug: str, found: str) -> None:
+    """Without any setting; in development sign-ups have no limit that a load test would meet."""
+    names = ("", "_SIGNIN_FAILURES", "_SIGNUPS", "_BAD_REFRESHES")
+    shown = ", ".join(f"settings.IRONAUTH_THROTTLE{name}" for name in names)
+    env = {**os.environ, **settings_test.ENVIRONMENT, "DEBUG": debug, "ALLOWED_HOSTS": "localhost"}
+    del env["IRONAUTH_THROTTLE"]
+    script = f"from ironauth import settings; print({shown})"
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=settings.BASE_DIR, env=env, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.strip() == found, done.stderr
 
 
 def tries_until_refused(base: str, email: str) -> int:

@@ -2,6 +2,7 @@
 
 import asyncio
 import secrets
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, cast
@@ -16,7 +17,7 @@ from accounts.tests.conftest import full_pool  # noqa: F401 - a fixture
 from accounts.throttling import KNOWN_S
 from conftest import PASSWORD, bearer
 from ironauth.asgi import application
-from ironauth.infrastructure import clock
+from ironauth.infrastructure import clock, failure_count
 from ironauth.infrastructure.failure_count import FREE_FAILURES, MAX_FAILURES
 from ironauth.infrastructure.hash_pool import hash_pool
 from ironauth.infrastructure.models import ThrottleFailures, ThrottleWindow
@@ -263,7 +264,7 @@ async def test_a_stolen_session_is_no_licence_to_guess(api: httpx.AsyncClient, p
 def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Every statement of this process."""
     seen: list[str] = []
-    original = BaseDatabaseWrapper._prepare_cursor
+    original: Any = getattr(BaseDatabaseWrapper, "_prepare_cursor")  # noqa: B009 - the stubs leave it out
 
     def watch(self: BaseDatabaseWrapper, cursor: Any) -> Any:
         seen.append("cursor")
@@ -287,6 +288,24 @@ async def test_hot_paths_pay_nothing(
         assert (await api.get(ME, headers=bearer(pair))).status_code == 200
         counts.append(len(statements))
     assert counts == [2, 2]
+
+
+async def test_what_a_sign_in_pays(
+    settings: Settings, member: Member, statements: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many statements as the docstrings say, whether or not somebody has the address."""
+    monkeypatch.setattr(failure_count, "_PRUNE_ONE_IN", sys.maxsize)
+    extra = []
+    await sign_in("203.0.113.7", member["email"], PASSWORD)  # keys are in memory from here on
+    for email, password in ((member["email"], PASSWORD), (member["email"], WRONG), ("nobody@example.com", WRONG)):
+        counts = []
+        for on in (True, False):
+            settings.IRONAUTH_THROTTLE = on
+            statements.clear()
+            await sign_in("203.0.113.7", email, password)
+            counts.append(len(statements))
+        extra.append(counts[0] - counts[1])
+    assert extra == ([4, 2, 2] if settings.REDIS_URL else [6, 3, 3])
 
 
 async def test_the_tables_hold_no_address(member: Member) -> None:
