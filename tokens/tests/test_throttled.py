@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import httpx
 import pytest
-from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.utils import CursorWrapper
 from pytest_django import Settings
 
 from accounts.models import User
@@ -262,15 +262,16 @@ async def test_a_stolen_session_is_no_licence_to_guess(api: httpx.AsyncClient, p
 # ------------------------------------------------------------------ cost, and what is kept
 @pytest.fixture
 def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Every statement of this process."""
+    """Every statement of this process but those that begin a transaction."""
     seen: list[str] = []
-    original: Any = getattr(BaseDatabaseWrapper, "_prepare_cursor")  # noqa: B009 - the stubs leave it out
+    original = CursorWrapper.execute
 
-    def watch(self: BaseDatabaseWrapper, cursor: Any) -> Any:
-        seen.append("cursor")
-        return original(self, cursor)
+    def watch(self: CursorWrapper, sql: Any, params: Any = None) -> Any:
+        if not str(sql).startswith("BEGIN"):
+            seen.append(str(sql))
+        return original(self, sql, params)
 
-    monkeypatch.setattr(BaseDatabaseWrapper, "_prepare_cursor", watch)
+    monkeypatch.setattr(CursorWrapper, "execute", watch)
     return seen
 
 
