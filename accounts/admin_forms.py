@@ -15,11 +15,13 @@ from django.contrib.auth.forms import (
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
-from accounts import emails, passwords, units
+from accounts import emails, passwords, throttling, units
 from accounts.errors import LastSuperuser
 from accounts.inputs import validate_role_name
 from accounts.models import Role, User
-from ironauth.infrastructure.errors import Overloaded
+from ironauth.infrastructure import cookies
+from ironauth.infrastructure.client_address import client_address
+from ironauth.infrastructure.errors import Overloaded, Throttled
 
 if TYPE_CHECKING:  # Django's classes take their model in brackets for type checkers only
     ModelForm = forms.ModelForm[Any]
@@ -66,11 +68,36 @@ class StaffSignInForm(AdminAuthenticationForm):
     )
 
     def clean(self) -> dict[str, Any]:
-        """Check the password on the hash pool; a full pool is said, not shown as a server error."""
-        try:
+        """Check the password on the hash pool, unless the account or the client has failed too often.
+
+        The counts are the API's. A full pool is said, not shown as a server error; so are too many attempts.
+        """
+        if not (self.cleaned_data.get("username") and self.cleaned_data.get("password")):
             return super().clean()
+        attempt = self._admitted()
+        try:
+            data = super().clean()
         except Overloaded as busy:
+            throttling.give_back_blocking(attempt)
             raise _busy(busy) from busy
+        throttling.succeeded_blocking(attempt)
+        return data
+
+    def _admitted(self) -> throttling.Attempt | None:
+        """Return the try, let in. Raises ``ValidationError`` with the remedy after too many."""
+        address, device = "", ""
+        if self.request is not None:
+            address = client_address(self.request)
+            device = self.request.COOKIES.get(cookies.device_name(), "")
+        origin = throttling.Origin(address, device)
+        try:
+            return throttling.admit_sign_in_blocking(email=self.cleaned_data["username"], origin=origin)
+        except Throttled as refused:
+            raise ValidationError(
+                f"Too many attempts. Try again in {refused.retry_after_s} s, or from a device on which you have signed "
+                "in within the last 30 days.",
+                code=refused.code,
+            ) from refused
 
 
 class _ChoosesPassword(MaybePassword):

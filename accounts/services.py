@@ -4,13 +4,14 @@ import uuid
 
 from django.db import IntegrityError
 
-from accounts import emails, passwords, units
+from accounts import emails, passwords, throttling, units
 from accounts.errors import EmailTaken, InvalidCredentials
 from accounts.outputs import Account, Authenticated, UserOut
 from accounts.password_policy import policy_errors
+from accounts.throttling import Origin
 from accounts.units import Credentials, account_snapshot
 from ironauth.infrastructure.database import database
-from ironauth.infrastructure.errors import NotAuthenticated, ValidationFailed
+from ironauth.infrastructure.errors import NotAuthenticated, Overloaded, Unavailable, ValidationFailed
 from ironauth.infrastructure.hash_pool import hash_pool
 from ironauth.infrastructure.logs import get_logger
 
@@ -26,14 +27,16 @@ __all__ = [
 ]
 
 
-async def sign_up(*, email: str, password: str, name: str = "") -> UserOut:
+async def sign_up(*, email: str, password: str, name: str = "", address: str = "") -> UserOut:
     """Create an account. The address has been validated by the caller.
 
     A taken address is found before the hash is paid for, and once more by the unique index: ``EmailTaken`` both times.
-    Raises ``ValidationFailed`` for a password the policy refuses, ``Overloaded`` when the hash pool is full.
+    Raises ``ValidationFailed`` for a password the policy refuses, ``Overloaded`` when the hash pool is full,
+    ``Throttled`` when too many came from the client's ``address`` ("": unknown, not counted).
     """
     hash_pool().require_capacity()
     _require_policy(password, email=email, name=name, field="password")
+    await throttling.admit(throttling.SIGN_UP, address=address)
     if await database().read(units.email_is_taken, emails.fold(email)):
         raise EmailTaken
     encoded = await passwords.hash_password(password)
@@ -45,18 +48,29 @@ async def sign_up(*, email: str, password: str, name: str = "") -> UserOut:
     return user
 
 
-async def authenticate(*, email: str, password: str) -> Authenticated:
-    """Return whose address and password these are, if the account is active.
+async def authenticate(
+    *, email: str, password: str, origin: Origin = throttling.UNKNOWN, new_device: str = ""
+) -> Authenticated:
+    """Return whose address and password these are, if the account is active; it is then known on ``new_device``.
 
     Unknown, wrong, inactive, unusable and overlong all cost one query and one Argon2 run and raise the same
     ``InvalidCredentials``. Upgrades an outdated hash on the way; that upgrade never fails the sign-in.
+
+    Raises ``Throttled`` before any of that. The throttles cost a right password two units of work of three queries
+    each (two each with Redis, and two questions there), a wrong one the first of them.
     """
     hash_pool().require_capacity()
-    found = await database().read(units.credentials_of_email, emails.lookup_key(email))
-    verdict = await passwords.verify_password(password, found.encoded if found else None)
+    attempt = await throttling.admit_sign_in(email=email, origin=origin)
+    try:
+        found = await database().read(units.credentials_of_email, emails.lookup_key(email))
+        verdict = await passwords.verify_password(password, found.encoded if found else None)
+    except (Overloaded, Unavailable):  # nothing was judged. A caller who hangs up has been: their try stays counted
+        await throttling.give_back(attempt)
+        raise
     if found is None or not verdict.ok or not found.is_active:
         get_logger().info("sign_in_refused", user_id=str(found.id) if found else None)
         raise InvalidCredentials
+    await throttling.succeeded(attempt, new_device=new_device)
     if verdict.needs_rehash:
         await _upgrade(found, password)
     return Authenticated(found.id, found.session_epoch)
@@ -79,7 +93,8 @@ async def change_password(*, user_id: uuid.UUID, current_password: str, new_pass
     """Replace the password; every session of the user has ended when this returns, the caller's too.
 
     Raises ``ValidationFailed`` (field ``new_password``) by the policy, ``InvalidCredentials`` for a wrong current
-    password, ``PasswordChanged`` when another change was faster, ``Overloaded`` when the hash pool is full.
+    password, ``Throttled`` after too many of those, ``PasswordChanged`` when another change was faster, ``Overloaded``
+    when the hash pool is full.
     """
     found = await _present(user_id)
     _require_policy(new_password, email=found.email, name=found.name, field="new_password")
@@ -93,7 +108,8 @@ async def change_password(*, user_id: uuid.UUID, current_password: str, new_pass
 async def delete_account(*, user_id: uuid.UUID, password: str) -> None:
     """Delete the account and everything that belongs to it.
 
-    Raises ``InvalidCredentials`` for a wrong password, ``LastSuperuser``, ``PasswordChanged``, ``Overloaded``.
+    Raises ``InvalidCredentials`` for a wrong password, ``Throttled`` after too many, ``LastSuperuser``,
+    ``PasswordChanged``, ``Overloaded``.
     """
     found = await _present(user_id)
     await _require_password(found, password)
@@ -116,9 +132,16 @@ async def _present(user_id: uuid.UUID) -> Credentials:
 
 
 async def _require_password(found: Credentials, password: str) -> None:
-    """Raise ``InvalidCredentials`` unless ``password`` is right."""
-    if not (await passwords.verify_password(password, found.encoded)).ok:
+    """Raise ``InvalidCredentials`` unless ``password`` is right, ``Throttled`` after too many that were not."""
+    attempt = await throttling.admit_confirmation(user_id=found.id)
+    try:
+        verdict = await passwords.verify_password(password, found.encoded)
+    except Overloaded:
+        await throttling.give_back(attempt)
+        raise
+    if not verdict.ok:
         raise InvalidCredentials("The current password is wrong: check it and try again.")
+    await throttling.succeeded(attempt)
 
 
 def _require_policy(password: str, *, email: str, name: str, field: str) -> None:

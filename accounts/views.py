@@ -12,7 +12,8 @@ from accounts.errors import EmailTaken, InvalidCredentials, LastSuperuser
 from accounts.inputs import DeleteAccountInput, ProfileInput, SignupInput
 from accounts.outputs import UserOut
 from ironauth.infrastructure import cookies
-from ironauth.infrastructure.errors import ValidationFailed
+from ironauth.infrastructure.client_address import client_address
+from ironauth.infrastructure.errors import Throttled, ValidationFailed
 from ironauth.infrastructure.views import ApiRequest, AsyncAPIView
 
 
@@ -39,12 +40,13 @@ class SignupView(AsyncAPIView):
         summary="Create an account",
         tags=["access"],
         request=SignupInput,
-        responses={201: UserOut, 400: ValidationFailed, 409: EmailTaken},
+        responses={201: UserOut, 400: ValidationFailed, 409: EmailTaken, 429: Throttled},
     )
     async def post(self, request: ApiRequest) -> Response:
         """Create an account; unknown fields are ignored, so nobody signs up as staff."""
         data = await self.validated(request, SignupInput)
-        return Response(await services.sign_up(**data), status=201)
+        address = client_address(request)
+        return Response(await services.sign_up(**data, address=address), status=201)
 
 
 class MeView(AsyncAPIView):
@@ -77,7 +79,13 @@ class MeView(AsyncAPIView):
         summary="Delete my account",
         tags=["access"],
         request=DeleteAccountInput,
-        responses={204: None, 400: ValidationFailed, 401: InvalidCredentials, 409: LastSuperuser},
+        responses={
+            204: None,
+            400: ValidationFailed,
+            401: InvalidCredentials,
+            409: LastSuperuser,
+            429: Throttled,
+        },
     )
     async def delete(self, request: ApiRequest) -> HttpResponse:
         """Delete the account for good after the password was given once more."""

@@ -85,6 +85,13 @@ PASSWORD_HASHERS = [
 ]
 AUTH_PASSWORD_VALIDATORS = [{"NAME": "accounts.password_policy.PasswordPolicyValidator"}]
 
+# ---------------------------------------------------------------- throttles
+IRONAUTH_THROTTLE = env.switch("IRONAUTH_THROTTLE", default=True)
+IRONAUTH_THROTTLE_SIGNIN_FAILURES = env.whole("IRONAUTH_THROTTLE_SIGNIN_FAILURES", default=100)
+# The load-test commands of the contract sign up without end, against a development server as it is.
+IRONAUTH_THROTTLE_SIGNUPS = env.whole("IRONAUTH_THROTTLE_SIGNUPS", default=1_000_000 if DEBUG else 30)
+IRONAUTH_THROTTLE_BAD_REFRESHES = env.whole("IRONAUTH_THROTTLE_BAD_REFRESHES", default=300)
+
 # ---------------------------------------------------------------- lanes
 IRONAUTH_HOT_LANE = env.switch("IRONAUTH_HOT_LANE", default=True)
 IRONAUTH_PERF_ENDPOINTS = env.switch("IRONAUTH_PERF_ENDPOINTS", default=False)

@@ -1,5 +1,6 @@
 """Deleting what has no use any more, in short transactions, while the server runs."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -27,18 +28,20 @@ class Purged:
     sessions: int
     invalidations: int
     signing_keys: int
+    throttle_counts: int
 
 
 def purge_expired(*, batch: int = DEFAULT_BATCH, keep_s: int = SESSION_KEEP_S) -> Purged:
-    """Delete sessions that ended more than ``keep_s`` seconds ago, old invalidations and finished signing keys.
+    """Delete sessions that ended more than ``keep_s`` seconds ago, old invalidations, finished signing keys and counts.
 
     ``batch``: rows per transaction. Safe to run at any time and more than once at a time.
     """
     _wait_for_writers()
     return Purged(
         sessions=_purge_sessions(clock.now() - timedelta(seconds=keep_s), batch),
-        invalidations=_purge_invalidations(batch),
+        invalidations=_purge_by_batches(_purge_invalidations, batch),
         signing_keys=key_rotation.forget_finished(),
+        throttle_counts=_purge_by_batches(infrastructure.purge_throttles, batch),
     )
 
 
@@ -79,11 +82,15 @@ def purge_batch(before: datetime, *, after: UUID, batch: int) -> tuple[int, UUID
 
 
 def _purge_invalidations(batch: int) -> int:
-    """Delete old invalidation rows batch by batch; return how many."""
+    return infrastructure.purge(older_than_s=INVALIDATION_KEEP_S, batch=batch)
+
+
+def _purge_by_batches(purge: Callable[[int], int], batch: int) -> int:
+    """Run ``purge`` in transactions of its own until it finds less than ``batch`` rows; return how many went."""
     total = 0
     while True:
         with transaction.atomic():
-            deleted = infrastructure.purge(older_than_s=INVALIDATION_KEEP_S, batch=batch)
+            deleted = purge(batch)
         total += deleted
         if deleted < batch:
             return total

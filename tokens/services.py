@@ -7,6 +7,7 @@ from django.conf import settings
 from django.db import IntegrityError
 
 from accounts import services as accounts
+from accounts import throttling
 from accounts.errors import InvalidCredentials
 from accounts.outputs import Authenticated
 from ironauth.infrastructure import clock
@@ -34,11 +35,13 @@ async def sign_in(*, email: str, password: str, client: ClientInfo) -> TokenPair
     """Open a session for the person whose address and password these are.
 
     Raises ``InvalidCredentials`` (401; unknown, wrong and inactive alike), ``Overloaded`` (503) when the hash pool is
-    full, ``SigningKeyMissing`` (503) before any hashing when no token could be signed.
+    full, ``SigningKeyMissing`` (503) before any hashing when no token could be signed, ``Throttled`` (429) before any
+    hashing when the account or the client has failed too often.
     """
     reading = token_cache().begin()  # before the key is chosen: it may be dropped while the password is hashed
     key = await key_store().signing()
-    who = await accounts.authenticate(email=email, password=password)
+    origin = throttling.Origin(address=client.ip, device=client.device)
+    who = await accounts.authenticate(email=email, password=password, origin=origin, new_device=client.new_device)
     grant = await _opened(who, client)
     if grant is None:  # only who knows the password gets here
         raise InvalidCredentials("The account was changed while you were signing in: sign in again.")
@@ -46,14 +49,16 @@ async def sign_in(*, email: str, password: str, client: ClientInfo) -> TokenPair
     return _pair(grant, key, reading)
 
 
-async def refresh(*, token: str) -> TokenPair:
+async def refresh(*, token: str, address: str = "") -> TokenPair:
     """Exchange a refresh token for the next pair; a reused one ends its session, committed, before this raises.
 
     Raises ``InvalidRefreshToken`` (401), saying whether the session is over; ``SigningKeyMissing`` (503) before
-    anything is changed.
+    anything is changed; ``Throttled`` (429) instead of the 401 when too many came from the client's ``address`` ("":
+    unknown, not counted). A valid token is never counted, which costs nothing.
     """
     parsed = refresh_token.parse(token)
     if parsed is None:
+        await throttling.admit(throttling.REFRESH, address=address)
         raise InvalidRefreshToken
     reading = token_cache().begin()
     key = await key_store().signing()
@@ -61,6 +66,7 @@ async def refresh(*, token: str) -> TokenPair:
     event = log.warning if rotation.outcome is Outcome.REUSE else log.info
     event("refresh", outcome=rotation.outcome.value, session_id=str(parsed.session_id))
     if rotation.grant is None:
+        await throttling.admit(throttling.REFRESH, address=address)
         raise InvalidRefreshToken(session_over=rotation.outcome in SESSION_OVER)
     return _pair(rotation.grant, key, reading)
 

@@ -46,10 +46,15 @@ SESSION_OVER = frozenset({Outcome.REUSE, Outcome.EXPIRED, Outcome.REVOKED, Outco
 
 @dataclass(frozen=True, slots=True)
 class ClientInfo:
-    """Where a session is opened from, as its owner will see it in the list; ``ip`` empty when unknown."""
+    """Where a session is opened from, as its owner will see it in the list; ``ip`` empty when unknown.
+
+    ``device``: what the browser's device cookie says; ``new_device``: what it will say after this sign-in. Not stored.
+    """
 
     ip: str = ""
     user_agent: str = ""
+    device: str = ""
+    new_device: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ from rest_framework.response import Response
 
 from accounts.errors import InvalidCredentials, PasswordChanged
 from ironauth.infrastructure import cookies
-from ironauth.infrastructure.errors import FieldError, NotAuthenticated, Overloaded, ValidationFailed
+from ironauth.infrastructure.client_address import client_address
+from ironauth.infrastructure.errors import FieldError, NotAuthenticated, Overloaded, Throttled, ValidationFailed
 from ironauth.infrastructure.parsers import FormParser, JSONParser
 from ironauth.infrastructure.views import ApiRequest, AsyncAPIView
 from tokens import services
@@ -19,7 +20,15 @@ from tokens.credentials import access_credential, require_same_origin
 from tokens.errors import CrossOrigin, InvalidRefreshToken, InvalidToken, SigningKeyMissing, TwoCredentials
 from tokens.inputs import ChangePasswordInput, RefreshTokenInput, SignInForm, SignInInput
 from tokens.outputs import TokenPair
-from tokens.transport import cleared_response, client_info, cookie_response, no_content, set_cookies
+from tokens.transport import (
+    cleared_response,
+    client_info,
+    cookie_response,
+    no_content,
+    on_new_device,
+    set_cookies,
+    set_device,
+)
 
 NO_CONTENT = OpenApiResponse(None, "The same with the cookie transport: both cookies are set.")
 CLEARED = OpenApiResponse(None, "The session is over; both cookies are cleared.")
@@ -48,6 +57,7 @@ class SignInView(AsyncAPIView):
             401: InvalidCredentials,
             403: CrossOrigin,
             415: OpenApiResponse(None, "Neither JSON nor a form"),
+            429: Throttled,
             503: (Overloaded, SigningKeyMissing),
         },
     )
@@ -58,12 +68,17 @@ class SignInView(AsyncAPIView):
         by_cookie = data["transport"] == "cookie"
         if by_cookie:
             _refuse_login_csrf(request)
+        client = client_info(request._request)  # noqa: SLF001 - Django's request
+        if by_cookie:
+            client = on_new_device(client)
         pair = await services.sign_in(
-            email=data["username" if is_form else "email"],
-            password=data["password"],
-            client=client_info(request._request),  # noqa: SLF001 - Django's request
+            email=data["username" if is_form else "email"], password=data["password"], client=client
         )
-        return cookie_response(pair) if by_cookie else pair
+        if not by_cookie:
+            return pair
+        response = cookie_response(pair)
+        set_device(response, client)
+        return response
 
 
 class RefreshView(AsyncAPIView):
@@ -82,20 +97,22 @@ class RefreshView(AsyncAPIView):
             204: NO_CONTENT,
             401: InvalidRefreshToken,
             403: CrossOrigin,
+            429: Throttled,
             503: SigningKeyMissing,
         },
     )
     async def post(self, request: ApiRequest) -> TokenPair | HttpResponse:
         """Refresh by the token in the body (answered in the body) or, without one, by the cookie (by cookies)."""
         token = (await self.validated(request, RefreshTokenInput)).get("refresh_token")
+        address = client_address(request)
         if token is not None:
-            return await services.refresh(token=token)
+            return await services.refresh(token=token, address=address)
         token = _refresh_cookie(request)
         if token is None:
             raise ValidationFailed(errors=[MISSING_REFRESH_TOKEN])
         require_same_origin(request._request)  # noqa: SLF001 - Django's request
         try:
-            return cookie_response(await services.refresh(token=token))
+            return cookie_response(await services.refresh(token=token, address=address))
         except InvalidRefreshToken as error:
             response = self.handle_exception(error)
             if error.session_over:  # else another tab of this browser may hold the right cookie already
@@ -216,6 +233,7 @@ class PasswordView(AsyncAPIView):
             401: (InvalidToken, InvalidCredentials),
             403: CrossOrigin,
             409: PasswordChanged,
+            429: Throttled,
             503: (Overloaded, SigningKeyMissing),
         },
     )

@@ -14,6 +14,8 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 #: Stands for a peer on a Unix socket in IRONAUTH_TRUSTED_PROXIES.
 UNIX_SOCKET = "unix"
+IPV4 = 4
+HOST_BITS = 64  # of an IPv6 address: those below the network's, RFC 4291 §2.5.1
 
 
 @lru_cache(maxsize=8)  # one entry per process; more only in tests that override the setting
@@ -89,6 +91,20 @@ def client_address(source: HttpRequest | Request | dict[str, Any]) -> str:
     if not proxies:
         return peer
     return _resolve(peer, meta.get("HTTP_X_FORWARDED_FOR", ""), tuple(proxies))
+
+
+def client_network(address: str) -> str:
+    """Return what stands for the client at ``address`` when it is counted, "" for an address that is none.
+
+    An IPv6 address counts as its /64: that much is given to a single household or machine (RFC 6177 §2), which could
+    else have a new address for every try. IPv4 in IPv6 clothing is IPv4.
+    """
+    found = _address(address.partition("%")[0])
+    if found is None:
+        return ""
+    if found.version == IPV4:
+        return str(found)
+    return str(ipaddress.ip_network((int(found) >> HOST_BITS << HOST_BITS, 128 - HOST_BITS)))
 
 
 def with_forwarded_scheme(scope: dict[str, Any]) -> dict[str, Any]:

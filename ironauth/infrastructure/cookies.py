@@ -1,4 +1,4 @@
-"""The two cookies a browser holds, and the origin check that their use on unsafe methods needs."""
+"""The cookies a browser holds, and the origin check that their use on unsafe methods needs."""
 
 from typing import Literal
 from urllib.parse import urlsplit
@@ -18,6 +18,11 @@ def access_name() -> str:
 def refresh_name() -> str:
     """Return the refresh cookie's name; ``__Host-`` (RFC 6265bis §4.1.3.2) whenever cookies are Secure."""
     return "__Host-refresh_token" if settings.IRONAUTH_COOKIE_SECURE else "refresh_token"
+
+
+def device_name() -> str:
+    """Return the device cookie's name; ``__Host-`` (RFC 6265bis §4.1.3.2) whenever cookies are Secure."""
+    return "__Host-device" if settings.IRONAUTH_COOKIE_SECURE else "device"
 
 
 def _set(response: HttpResponse, name: str, value: str, max_age_s: int, samesite: Literal["Lax", "Strict"]) -> None:
@@ -42,8 +47,13 @@ def set_refresh(response: HttpResponse, token: str, max_age_s: int) -> None:
     _set(response, refresh_name(), token, max_age_s, "Strict")
 
 
+def set_device(response: HttpResponse, device: str, max_age_s: int) -> None:
+    """Give the browser what it is known by at its next sign-in; Strict, because only this site's own pages sign in."""
+    _set(response, device_name(), device, max_age_s, "Strict")
+
+
 def clear(response: HttpResponse) -> None:
-    """Make the browser forget both cookies."""
+    """Make the browser forget both tokens; the device stays known."""
     set_access(response, "", 0)
     set_refresh(response, "", 0)
 

@@ -111,6 +111,16 @@ class Conflict(DomainError):
     detail = "The request contradicts the present state."
 
 
+class Throttled(DomainError):
+    """Tried too often; nothing was looked at (RFC 6585 §4)."""
+
+    status = 429
+    code = "throttled"
+    title = "Too many attempts"
+    detail = "There were too many attempts: wait for as many seconds as Retry-After says, then try again."
+    default_retry_after_s = 1
+
+
 class Overloaded(DomainError):
     """A bounded resource is full; the request was refused at once instead of queued (RFC 9110 §15.6.4)."""
 

@@ -1,4 +1,4 @@
-"""The table that carries revocations to every process."""
+"""The tables every process shares: revocations, and what the throttles count."""
 
 from datetime import timedelta
 
@@ -26,6 +26,49 @@ class Invalidation(models.Model):
         return f"{self.pk} {self.tag}"
 
 
+class ThrottleWindow(models.Model):
+    """How often something happened in the present window and the one before; see ``sliding_window``.
+
+    ``key`` is a MAC: the table holds neither client addresses nor e-mail addresses. Times are unix seconds, because
+    the statements that count compute with them.
+    """
+
+    key = models.CharField(primary_key=True, max_length=32)
+    slot = models.BigIntegerField()  # number of the window since the epoch
+    count = models.IntegerField()
+    previous = models.IntegerField()
+    expires_at = models.BigIntegerField(db_index=True)
+
+    class Meta:
+        """Named in full, because statements are written by hand."""
+
+        db_table = "infrastructure_throttlewindow"
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.count}"
+
+
+class ThrottleFailures(models.Model):
+    """How often in a row something was guessed wrong, and when the next try is let in; see ``failure_count``.
+
+    ``known_until``: until when this row stands for a device that has succeeded before; 0 for everybody else's.
+    """
+
+    key = models.CharField(primary_key=True, max_length=32)
+    failures = models.IntegerField()
+    retry_at = models.FloatField()
+    known_until = models.BigIntegerField()
+    expires_at = models.BigIntegerField(db_index=True)
+
+    class Meta:
+        """Named in full, because statements are written by hand."""
+
+        db_table = "infrastructure_throttlefailures"
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.failures}"
+
+
 def purge(older_than_s: float = 3600, batch: int = 1000) -> int:
     """Delete rows older than ``older_than_s`` seconds, at most ``batch`` of them; return how many. A unit of work.
 
@@ -40,3 +83,15 @@ def purge(older_than_s: float = 3600, batch: int = 1000) -> int:
     oldest = Invalidation.objects.order_by("id").values_list("id", "created_at")[:batch]
     old = [pk for pk, created_at in oldest if created_at < before and pk != newest]
     return Invalidation.objects.filter(id__in=old).delete()[0] if old else 0
+
+
+def purge_throttles(batch: int = 1000) -> int:
+    """Delete at most ``batch`` rows of each throttle table that count no more; return how many. A unit of work."""
+    now = int(clock.unix())
+    deleted = 0
+    for table in (ThrottleWindow, ThrottleFailures):
+        over = table._default_manager.filter(expires_at__lte=now)  # noqa: SLF001 - documented by Django
+        keys = list(over.order_by("expires_at").values_list("pk", flat=True)[:batch])
+        # Asked again: a row may have been counted in meanwhile.
+        deleted += over.filter(pk__in=keys).delete()[0] if keys else 0
+    return deleted

@@ -11,6 +11,7 @@ COOKIE_LIFE_S = 400 * 86_400
 PASSWORD_MUST_FIT = 64
 SESSION = "less ends it while a form is filled in, and browsers keep no cookie beyond 400 days"
 STORED_HASH = "the most that a stored hash may ask for"  # accounts.stored_hash: beyond it nothing could be verified
+ADDRESS = "a whole office may share one client address, and so may an attacker's machines"
 
 LIMITS = {
     "IRONAUTH_ACCESS_TOKEN_S": Limit(
@@ -30,6 +31,9 @@ LIMITS = {
     "IRONAUTH_ARGON2_TIME_COST": Limit(1, 20, "passes", STORED_HASH),
     "IRONAUTH_ARGON2_MEMORY_KIB": Limit(7_168, 1_048_576, "KiB", f"less is below the OWASP floor; {STORED_HASH}"),
     "IRONAUTH_ARGON2_PARALLELISM": Limit(1, 16, "lanes", STORED_HASH),
+    "IRONAUTH_THROTTLE_SIGNIN_FAILURES": Limit(5, 1_000_000, "in 15 minutes", ADDRESS),
+    "IRONAUTH_THROTTLE_SIGNUPS": Limit(1, 1_000_000, "in an hour", ADDRESS),
+    "IRONAUTH_THROTTLE_BAD_REFRESHES": Limit(5, 1_000_000, "in 15 minutes", ADDRESS),
     "IRONAUTH_HASH_THREADS": Limit(1, 64, "threads", "each takes IRONAUTH_ARGON2_MEMORY_KIB"),
     "IRONAUTH_HASH_MAX_WAIT_S": Limit(
         0.1, 30, "seconds", "less refuses sign-ins on an idle server, and proxies give up after 60"

@@ -4,9 +4,27 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 from django.test import RequestFactory, override_settings
 
-from ironauth.infrastructure.client_address import client_address, with_forwarded_scheme
+from ironauth.infrastructure.client_address import client_address, client_network, with_forwarded_scheme
 
 PROXIES = ["10.0.0.0/8", "2001:db8::/32", "192.0.2.1"]
+
+
+@pytest.mark.parametrize(
+    ("address", "network"),
+    [
+        ("203.0.113.9", "203.0.113.9"),
+        ("::ffff:203.0.113.9", "203.0.113.9"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("2001:db8:1:2:ffff::", "2001:db8:1:2::/64"),
+        ("2001:db8:1:3::", "2001:db8:1:3::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("", ""),
+        ("testclient", ""),
+    ],
+)
+def test_what_counts_as_one_client(address: str, network: str) -> None:
+    """An IPv4 address, or the /64 around an IPv6 one; nothing for what is no address."""
+    assert client_network(address) == network
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ class Walk:
         for token in tokens:
             parsed = refresh_token.parse(token)
             # What authenticates the token: a log that shortens it must not have kept this part.
-            found |= spellings(parsed.mac) if parsed else {token.rsplit(".", 1)[1].encode()}
+            found |= spellings(parsed.mac) if parsed else {token.rsplit(".", 1)[-1].encode()}
         for seed in self.seeds.values():
             found |= seed_spellings(seed)
         return found

@@ -55,7 +55,7 @@ async def test_sign_in_by_form(api: httpx.AsyncClient, member: Member) -> None:
     """A form is answered with two HttpOnly cookies, the access one Lax, the refresh one Strict, and no body."""
     answer = await by_cookie(api, member)
     lines = cookie_lines(answer)
-    assert set(lines) == {"access_token", "refresh_token"}
+    assert set(lines) == {"access_token", "refresh_token", "device"}
     for name, samesite, max_age in (("access_token", "Lax", 600), ("refresh_token", "Strict", 14 * 86_400)):
         assert "HttpOnly" in lines[name]
         assert "Path=/;" in lines[name] + ";"
@@ -71,7 +71,7 @@ async def test_secure_cookies_have_the_host_prefix(api: httpx.AsyncClient, membe
     """With Secure cookies both names start with __Host- and both cookies are Secure."""
     settings.IRONAUTH_COOKIE_SECURE = True
     lines = cookie_lines(await by_cookie(api, member))
-    assert set(lines) == {"__Host-access_token", "__Host-refresh_token"}
+    assert set(lines) == {"__Host-access_token", "__Host-refresh_token", "__Host-device"}
     assert all("Secure" in line for line in lines.values())
 
 
@@ -167,7 +167,7 @@ async def test_logout_by_cookies(api: httpx.AsyncClient, member: Member) -> None
     assert (await api.post(LOGOUT, headers=CROSS_SITE)).status_code == 403
     assert (await api.get(ME)).status_code == 200
     assert (await api.post(LOGOUT, headers=SAME_ORIGIN)).status_code == 204
-    assert not api.cookies
+    assert set(api.cookies) == {"device"}  # who signs in next is still no stranger
     assert (await Session.objects.aget()).revoke_reason == "signed_out"
 
 

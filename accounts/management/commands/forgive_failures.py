@@ -1,0 +1,27 @@
+"""``manage.py forgive_failures EMAIL``: the way out for somebody whom strangers have kept out."""
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandParser
+from django.db import transaction
+
+from accounts import throttling
+
+
+class Command(BaseCommand):
+    """Reset an account's count of failed sign-ins, so that its owner may try from anywhere at once."""
+
+    help = (
+        "Reset the count of failed sign-ins of one e-mail address. It says the same whether or not anybody has the "
+        "address; the counts of client addresses stay."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Take the address."""
+        parser.add_argument("email")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Reset the count."""
+        with transaction.atomic():
+            throttling.forgive_account(email=options["email"])
+        self.stdout.write("The next sign-in is let in at once.")

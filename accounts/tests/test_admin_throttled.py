@@ -1,0 +1,121 @@
+"""The admin's sign-in stands under the same throttles, and the same counts, as the API's."""
+
+import asyncio
+import secrets
+from io import StringIO
+from typing import Any
+
+import httpx
+import pytest
+from asgiref.sync import async_to_sync
+from django.core.management import call_command
+from django.test import Client
+from django.urls import reverse
+from pytest_django import Settings
+
+from accounts.models import User
+from accounts.tests.conftest import PASSWORD, MakeUser
+from ironauth.infrastructure import clock
+from ironauth.infrastructure.failure_count import FREE_FAILURES, MAX_FAILURES
+from ironauth.infrastructure.hash_pool import hash_pool
+from ironauth.infrastructure.models import ThrottleFailures
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
+
+WRONG = "not the password at all"
+
+
+@pytest.fixture(autouse=True)
+def _throttled(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Throttles on, a clock that stands still, and counts that no other test has touched."""
+    settings.IRONAUTH_THROTTLE = True
+    settings.SECRET_KEY = secrets.token_urlsafe(48)
+    now = clock.unix()
+    monkeypatch.setattr(clock, "_source", lambda: now)
+
+
+@pytest.fixture
+def staff(make_user: MakeUser) -> User:
+    """A member of staff."""
+    return make_user(email="mia@example.com", is_staff=True)
+
+
+def sign_in(address: str, email: str, password: str, forwarded: str = "") -> Any:
+    """Fill in the form of a new browser at ``address``."""
+    browser = Client(REMOTE_ADDR=address, HTTP_X_FORWARDED_FOR=forwarded)
+    return browser.post(reverse("admin:login"), {"username": email, "password": password, "next": "/admin/"})
+
+
+def errors(answer: Any) -> list[str]:
+    """Return what the page says."""
+    return list(answer.context["form"].non_field_errors())
+
+
+@pytest.mark.parametrize("email", ["mia@example.com", "nobody@example.com"])
+def test_the_form_says_when_to_try_again(staff: User, email: str) -> None:
+    """After ten failures, known address or not, nothing is hashed until the wait has passed."""
+    jobs = hash_pool().stats().completed
+    for _ in range(FREE_FAILURES):
+        assert errors(sign_in("198.51.100.1", email, WRONG))[0].startswith("Please enter the correct")
+    password = PASSWORD if email == staff.email else WRONG
+    (error,) = errors(sign_in("198.51.100.2", email.upper(), password))
+    assert error.startswith("Too many attempts. Try again in 1 s, or from a device")
+    assert hash_pool().stats().completed == jobs + FREE_FAILURES
+    with clock.shifted(1):
+        assert sign_in("198.51.100.2", email, password).status_code == (302 if email == staff.email else 200)
+
+
+def test_an_address_has_its_limit(staff: User, settings: Settings) -> None:
+    """It counts with the API's; a forged header does not move it, and successes are given back."""
+    settings.IRONAUTH_THROTTLE_SIGNIN_FAILURES = 5
+    for n in range(5):
+        assert sign_in("198.51.100.1", staff.email, PASSWORD).status_code == 302
+        assert errors(sign_in("198.51.100.1", f"nobody{n}@example.com", WRONG))
+    answer = sign_in("198.51.100.1", staff.email, PASSWORD, forwarded="203.0.113.9")
+    assert errors(answer)[0].startswith("Too many attempts")
+    assert sign_in("198.51.100.3", staff.email, PASSWORD).status_code == 302
+
+
+def test_the_admin_and_the_api_share_their_counts(staff: User, api: httpx.AsyncClient, signing_key: str) -> None:
+    """Failures here count there; a success there knows the address here."""
+
+    async def by_api(times: int, password: str) -> list[int]:
+        body = {"email": staff.email, "password": password}
+        answers = await asyncio.gather(*(api.post("/api/v1/access/signin", json=body) for _ in range(times)))
+        return sorted(answer.status_code for answer in answers)
+
+    assert async_to_sync(by_api)(1, PASSWORD) == [200]
+    for _ in range(4):
+        sign_in("198.51.100.1", staff.email, WRONG)
+    assert sorted(ThrottleFailures.objects.values_list("failures", flat=True)) == [0, 4]
+    assert sign_in("127.0.0.1", staff.email, WRONG).status_code == 200
+    assert async_to_sync(by_api)(10, WRONG) == [401] * 9 + [429]
+    assert errors(sign_in("127.0.0.1", staff.email, PASSWORD))[0].startswith("Too many attempts")
+    assert sign_in("198.51.100.1", staff.email, PASSWORD).status_code == 302
+
+
+def test_a_full_hash_pool_is_no_failure(staff: User, full_pool: None) -> None:
+    """A try that was never judged is given back."""
+    for _ in range(FREE_FAILURES + 2):
+        assert errors(sign_in("198.51.100.1", staff.email, PASSWORD))[0].startswith("The server is busy")
+    assert list(ThrottleFailures.objects.values_list("failures", flat=True)) == [0]
+
+
+def test_an_operator_lets_somebody_in(staff: User) -> None:
+    """The command resets the account's count, in whatever case the address is typed, and no other."""
+    for email in (staff.email, "other@example.com"):
+        for _ in range(FREE_FAILURES):
+            sign_in("198.51.100.1", email, WRONG)
+    ThrottleFailures.objects.update(failures=MAX_FAILURES)
+    assert errors(sign_in("198.51.100.2", staff.email, PASSWORD))[0].startswith("Too many attempts. Try again in 86400")
+    out = StringIO()
+    call_command("forgive_failures", staff.email.upper(), stdout=out)
+    assert "let in" in out.getvalue()
+    assert sign_in("198.51.100.2", staff.email, PASSWORD).status_code == 302
+    assert errors(sign_in("198.51.100.2", "other@example.com", WRONG))[0].startswith("Too many attempts")
+
+
+def test_an_empty_form_is_no_attempt(staff: User) -> None:
+    """Without address or password there is nothing to count."""
+    assert sign_in("198.51.100.1", staff.email, "").status_code == 200
+    assert not ThrottleFailures.objects.exists()

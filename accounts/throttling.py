@@ -1,0 +1,269 @@
+"""How often strangers may guess: the rules, and what sign-in, sign-up and refresh ask before they do anything.
+
+Sign-in has two counts. The client address (IPv6: its /64) has so many failures in any 15 minutes, whatever accounts
+they were for. The account, that is the folded e-mail address, whether or not anybody has it, has consecutive failures
+with growing waits and an end at 100 (``failure_count`` has the formula). A try counts as a failure from the moment it
+is let in, before the hash, and a right password gives it back and resets the account's count.
+
+Nobody can lock the owner out for good: a device that has signed in to this very account within 30 days has a count
+of its own, which strangers do not touch. A browser is known by its device cookie, an API client by its address.
+
+Whoever shares an owner's address may tell from this that they have been there; nobody else learns who exists.
+
+The tables hold MACs under SECRET_KEY instead of addresses; a new SECRET_KEY resets every count.
+"""
+
+import hmac
+import math
+from typing import Final, NamedTuple, NoReturn
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+
+from accounts import emails
+from ironauth.infrastructure import failure_count, sliding_window, window_store
+from ironauth.infrastructure.client_address import client_network
+from ironauth.infrastructure.database import database
+from ironauth.infrastructure.errors import Throttled, Unavailable
+from ironauth.infrastructure.failure_count import Reserved
+from ironauth.infrastructure.logs import get_logger
+from ironauth.infrastructure.sliding_window import Refusal, Taken
+from ironauth.infrastructure.window_store import Question
+
+#: How long a device is known after it signed in; seconds. As long as a session may last (SP 800-63B-4 §2.1.3).
+KNOWN_S: Final = 30 * 86_400
+_KEY_CHARACTERS: Final = 32  # 128 bits in hexadecimal: no two subjects share a count
+
+
+class Rule(NamedTuple):
+    """At most so many (``setting`` names the number) in any ``window_s`` seconds for one client address."""
+
+    name: str
+    setting: str
+    window_s: int
+
+
+#: Tries that were not right. 100 leave room for an office behind one address; guessing one password in 10,000
+#: accounts from one address takes a day.
+SIGN_IN: Final = Rule("sign_in", "IRONAUTH_THROTTLE_SIGNIN_FAILURES", 900)
+#: Each costs a hash and tells whether an address is taken; 30 are a class of pupils.
+SIGN_UP: Final = Rule("sign_up", "IRONAUTH_THROTTLE_SIGNUPS", 3_600)
+#: Tokens of 256 bits cannot be guessed: this only ends a broken client's loop. Valid ones are never counted.
+REFRESH: Final = Rule("refresh", "IRONAUTH_THROTTLE_BAD_REFRESHES", 900)
+
+
+class Origin(NamedTuple):
+    """Where a try comes from: the client's address, and what its device cookie says; "" for unknown."""
+
+    address: str = ""
+    device: str = ""
+
+
+UNKNOWN: Final = Origin()
+
+
+class Attempt(NamedTuple):
+    """A try that was let in, and counts as a failure until it is forgiven."""
+
+    account: str
+    devices: tuple[str, ...]
+    address: tuple[str, ...]
+    failure: Reserved
+    window: Taken | None
+
+
+class _Plan(NamedTuple):
+    """What is asked about a try, in MACs. ``address``: the key of the account at this address, if there is one."""
+
+    rule: str
+    account: str
+    devices: tuple[str, ...] = ()
+    address: tuple[str, ...] = ()
+    asked: Question | None = None
+
+
+# ------------------------------------------------------------------ sign-in
+async def admit_sign_in(*, email: str, origin: Origin) -> Attempt | None:
+    """Count a try to sign in and return it; None when throttles are off. Comes before the hash.
+
+    One unit of work of three queries (address, known devices, account); with Redis one question there and two
+    queries. A refusal costs one query more, and none at all when Redis knows of it. An unknown client address (a Unix
+    socket without a configured proxy) has no count of its own. Raises ``Throttled`` (429), alike for every account.
+    """
+    if not settings.IRONAUTH_THROTTLE:
+        return None
+    plan = _sign_in(email, origin)
+    window = await sliding_window.take_in_redis(plan.asked) if plan.asked else None
+    if isinstance(window, Refusal):
+        _refuse(plan.rule, "address", window.wait_s)
+    return _let_in(plan, await database().write(_admit, plan, window))
+
+
+async def give_back(attempt: Attempt | None) -> None:
+    """Undo a try that was never judged, for instance because the hash pool was full. One unit of work."""
+    if attempt is None:
+        return
+    if attempt.window is not None and attempt.window.in_redis:
+        await sliding_window.give_back_to_redis(attempt.window)
+    try:
+        await database().write(_undo, attempt)
+    except Unavailable:  # it counts; the caller has something worse to report
+        get_logger().warning("throttle_not_given_back")
+
+
+async def succeeded(attempt: Attempt | None, *, new_device: str = "") -> None:
+    """Reset the account's count, and know this address, and ``new_device``, for 30 days.
+
+    One unit of work of three queries (two with Redis, and one question there). Raises ``Unavailable``.
+    """
+    if attempt is None:
+        return
+    if attempt.window is not None and attempt.window.in_redis:
+        await sliding_window.give_back_to_redis(attempt.window)
+    await database().write(_forgive, attempt, _device_key(attempt.account, new_device))
+
+
+# ------------------------------------------------------------------ sign-in to the admin: on its own threads
+def admit_sign_in_blocking(*, email: str, origin: Origin) -> Attempt | None:
+    """See admit_sign_in(); the same counts, on the calling thread's own connection."""
+    if not settings.IRONAUTH_THROTTLE:
+        return None
+    plan = _sign_in(email, origin)
+    window = sliding_window.take_in_redis_blocking(plan.asked) if plan.asked else None
+    if isinstance(window, Refusal):
+        _refuse(plan.rule, "address", window.wait_s)
+    with transaction.atomic():
+        found = _admit(plan, window)
+    return _let_in(plan, found)
+
+
+def give_back_blocking(attempt: Attempt | None) -> None:
+    """See give_back()."""
+    if attempt is None:
+        return
+    if attempt.window is not None and attempt.window.in_redis:
+        sliding_window.give_back_to_redis_blocking(attempt.window)
+    with transaction.atomic():
+        _undo(attempt)
+
+
+def succeeded_blocking(attempt: Attempt | None) -> None:
+    """See succeeded()."""
+    if attempt is None:
+        return
+    if attempt.window is not None and attempt.window.in_redis:
+        sliding_window.give_back_to_redis_blocking(attempt.window)
+    with transaction.atomic():
+        _forgive(attempt, ())
+
+
+# ------------------------------------------------------------------ everything else
+async def admit_confirmation(*, user_id: UUID) -> Attempt | None:
+    """Count a try to give the password of somebody who is signed in: a stolen session is no licence to guess.
+
+    One unit of work of one query. Raises ``Throttled`` (429).
+    """
+    if not settings.IRONAUTH_THROTTLE:
+        return None
+    plan = _Plan("confirmation", _key("confirmation", str(user_id)))
+    return _let_in(plan, await database().write(_admit, plan, None))
+
+
+async def admit(rule: Rule, *, address: str) -> None:
+    """Count one more of ``rule`` for the client at ``address``, for good. One query, with Redis none.
+
+    Raises ``Throttled`` (429).
+    """
+    asked = _question(rule, address) if settings.IRONAUTH_THROTTLE else None
+    if asked is None:
+        return
+    found = await sliding_window.take_in_redis(asked)
+    if found is None:
+        found = await database().write(sliding_window.take_in_database, asked)
+    if isinstance(found, Refusal):
+        _refuse(rule.name, "address", found.wait_s)
+
+
+# ------------------------------------------------------------------ units of work
+def forgive_account(*, email: str) -> None:
+    """Reset the account's count, for instance after its password was reset by e-mail. One query."""
+    failure_count.forgive([_account(email)])
+
+
+def _admit(plan: _Plan, window: Taken | None) -> Attempt | tuple[str, float]:
+    """Return the try, or which count refused it and for how many seconds.
+
+    What the address was counted for stays counted when the account refuses.
+    """
+    if window is None and plan.asked is not None:
+        found = sliding_window.take_in_database(plan.asked)
+        if isinstance(found, Refusal):
+            return "address", found.wait_s
+        window = found
+    failure = failure_count.reserve(plan.account, devices=(*plan.devices, *plan.address))
+    if not isinstance(failure, Reserved):
+        return "account", failure
+    return Attempt(plan.account, plan.devices, plan.address, failure, window)
+
+
+def _undo(attempt: Attempt) -> None:
+    if attempt.window is not None and not attempt.window.in_redis:
+        window_store.give_back(attempt.window.key, attempt.window.slot)
+    failure_count.give_back(attempt.failure)
+
+
+def _forgive(attempt: Attempt, new_devices: tuple[str, ...]) -> None:
+    if attempt.window is not None and not attempt.window.in_redis:
+        window_store.give_back(attempt.window.key, attempt.window.slot)
+    # A device that is not given a new cookie keeps the one it has.
+    kept = new_devices or tuple(key for key in attempt.devices if key == attempt.failure.key)
+    forgotten = (attempt.account, attempt.failure.key, *(attempt.devices if new_devices else ()))
+    failure_count.forgive(forgotten, remember=(*attempt.address, *kept), known_s=KNOWN_S)
+
+
+# ------------------------------------------------------------------ keys and answers
+def _sign_in(email: str, origin: Origin) -> _Plan:
+    account = _account(email)
+    network = client_network(origin.address)
+    return _Plan(
+        rule=SIGN_IN.name,
+        account=account,
+        devices=_device_key(account, origin.device),
+        address=(_key("account at address", account, network),) if network else (),
+        asked=_question(SIGN_IN, origin.address),
+    )
+
+
+def _account(email: str) -> str:
+    return _key("account", emails.lookup_key(email) or email)  # what is no address has a count of its own too
+
+
+def _device_key(account: str, device: str) -> tuple[str, ...]:
+    return (_key("account on device", account, device),) if device else ()
+
+
+def _question(rule: Rule, address: str) -> Question | None:
+    """Return what to ask about this client; None for one whose address is unknown: nobody could be told apart."""
+    network = client_network(address)
+    if not network:
+        return None
+    limit: int = getattr(settings, rule.setting)
+    return sliding_window.question(_key(rule.name, network), limit=limit, window_s=rule.window_s)
+
+
+def _key(kind: str, *parts: str) -> str:
+    text = "\0".join(("ironauth throttle", kind, *parts)).encode("utf-8", "surrogatepass")  # typed, not yet judged
+    return hmac.digest(settings.SECRET_KEY.encode(), text, "sha256").hex()[:_KEY_CHARACTERS]
+
+
+def _let_in(plan: _Plan, found: Attempt | tuple[str, float]) -> Attempt:
+    """Return the try. Raises ``Throttled`` when it was refused."""
+    if not isinstance(found, Attempt):
+        _refuse(plan.rule, *found)
+    return found
+
+
+def _refuse(rule: str, by: str, wait_s: float) -> NoReturn:
+    get_logger().info("throttled", rule=rule, by=by)
+    raise Throttled(retry_after_s=max(1, math.ceil(wait_s)))

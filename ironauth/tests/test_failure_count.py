@@ -1,0 +1,125 @@
+"""Consecutive failures: the waits, the end at one hundred, known devices, and that nothing is forgiven by itself."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from ironauth.infrastructure import clock, failure_count
+from ironauth.infrastructure.database import database
+from ironauth.infrastructure.failure_count import KEEP_S, LONGEST_WAIT_S, Reserved, wait_after
+from ironauth.infrastructure.models import ThrottleFailures, purge_throttles
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
+
+DAY = 86_400
+SetClock = Callable[[float], None]
+
+
+@pytest.fixture
+def set_clock(monkeypatch: pytest.MonkeyPatch) -> SetClock:
+    """A clock that stands still until it is set, unix seconds."""
+
+    def put(seconds: float) -> None:
+        monkeypatch.setattr(clock, "_source", lambda: seconds)
+
+    put(1_800_000_000)
+    return put
+
+
+async def fail(key: str = "k", *devices: str) -> Reserved | float:
+    """Try and fail."""
+    return await database().write(failure_count.reserve, key, devices=devices)
+
+
+async def failures(key: str = "k") -> int:
+    """Return what is stored."""
+    return (await ThrottleFailures.objects.aget(pk=key)).failures
+
+
+def test_the_formula() -> None:
+    """Both sides of every bend."""
+    found = {n: wait_after(n) for n in (0, 9, 10, 11, 20, 26, 27, 99, 100, 1000)}
+    assert found == {0: 0, 9: 0, 10: 1, 11: 2, 20: 1024, 26: 65_536, 27: DAY, 99: DAY, 100: None, 1000: None}
+    assert failure_count.MAX_FAILURES == 100
+
+
+async def test_waits_are_those_of_the_formula_to_the_second(set_clock: SetClock) -> None:
+    """After every failure a try is refused until the wait has passed, and let in then, a hundred times and no more."""
+    now = clock.unix()
+    for n in range(100):
+        wait = wait_after(n)
+        assert wait is not None
+        if wait:
+            set_clock(now + wait - 0.5)
+            assert await fail() == 0.5
+        now += wait
+        set_clock(now)
+        assert isinstance(await fail(), Reserved)
+        assert await failures() == n + 1
+    assert now - 1_800_000_000 == 2**17 - 1 + 73 * DAY
+    for later in (0, DAY, 360 * DAY):
+        set_clock(now + later)
+        assert await fail() == LONGEST_WAIT_S
+    assert await failures() == 100
+
+
+async def test_parallel_tries_are_counted_one_by_one(set_clock: SetClock) -> None:
+    """Of forty at once ten are let in; a refusal counts nothing."""
+    found = await asyncio.gather(*(fail() for _ in range(40)))
+    assert sum(isinstance(one, Reserved) for one in found) == 10
+    assert await failures() == 10
+
+
+async def test_giving_back_undoes_a_try_and_its_wait(set_clock: SetClock) -> None:
+    """The next try is let in at once; a wait that another try began stays."""
+    tries = [await fail() for _ in range(10)]
+    assert await fail() == 1
+    assert isinstance(tries[9], Reserved)
+    await database().write(failure_count.give_back, tries[9])
+    again = await fail()
+    assert isinstance(again, Reserved)
+    assert isinstance(tries[0], Reserved)
+    await database().write(failure_count.give_back, tries[0])
+    assert await failures() == 9
+    assert await fail() == 1
+
+
+async def test_a_known_device_has_its_own_count(set_clock: SetClock) -> None:
+    """It is let in while strangers are not, for as long as it is known, and has waits of its own."""
+    await database().write(failure_count.forgive, ["k"], remember=["d1", "d2"], known_s=DAY)
+    for _ in range(10):
+        assert isinstance(await fail("k", "stranger"), Reserved)
+    assert await fail("k", "stranger") == 1
+    for _ in range(10):
+        reserved = await fail("k", "nobody", "d2")
+        assert isinstance(reserved, Reserved)
+        assert reserved.key == "d2"
+    assert await fail("k", "d2") == 1
+    assert isinstance(await fail("k", "d1"), Reserved)
+    set_clock(clock.unix() + DAY - 1)
+    assert isinstance(await fail("k", "d1"), Reserved)
+    assert (await failures("k"), await failures("d1")) == (10, 2)
+    set_clock(clock.unix() + 1)
+    await fail("k", "d1")
+    assert (await failures("k"), await failures("d1")) == (11, 2)
+
+
+async def test_only_old_rows_are_purged(set_clock: SetClock) -> None:
+    """A count stays for a year after its last failure, which forgives ten tries a year to who waits for it."""
+    await fail("a")
+    set_clock(clock.unix() + KEEP_S - 1)
+    assert await database().write(purge_throttles) == 0
+    await fail("b")
+    set_clock(clock.unix() + 1)
+    assert await database().write(purge_throttles) == 1
+    assert [row.pk async for row in ThrottleFailures.objects.all()] == ["b"]
+
+
+async def test_tries_prune_as_they_come(set_clock: SetClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without any timer, one try in a hundred deletes what counts no more."""
+    await fail("a")
+    set_clock(clock.unix() + KEEP_S)
+    monkeypatch.setattr(failure_count, "_PRUNE_ONE_IN", 1)
+    await fail("b")
+    assert [row.pk async for row in ThrottleFailures.objects.all()] == ["b"]
