@@ -1,11 +1,13 @@
 """Deleting what has no use any more, in short transactions, while the server runs."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.db import connection, transaction
 
+from accounts import email_tokens, outgoing_mail
 from ironauth.infrastructure import clock
 from ironauth.infrastructure import models as infrastructure
 from tokens import key_rotation
@@ -27,10 +29,14 @@ class Purged:
     sessions: int
     invalidations: int
     signing_keys: int
+    email_tokens: int
+    mails: int
 
 
 def purge_expired(*, batch: int = DEFAULT_BATCH, keep_s: int = SESSION_KEEP_S) -> Purged:
-    """Delete sessions that ended more than ``keep_s`` seconds ago, old invalidations and finished signing keys.
+    """Delete sessions that ended more than ``keep_s`` seconds ago, and whatever else has no use any more.
+
+    That is: old invalidations, finished signing keys, expired e-mail tokens, messages given up a month ago.
 
     ``batch``: rows per transaction. Safe to run at any time and more than once at a time.
     """
@@ -39,6 +45,8 @@ def purge_expired(*, batch: int = DEFAULT_BATCH, keep_s: int = SESSION_KEEP_S) -
         sessions=_purge_sessions(clock.now() - timedelta(seconds=keep_s), batch),
         invalidations=_purge_invalidations(batch),
         signing_keys=key_rotation.forget_finished(),
+        email_tokens=_in_batches(lambda: email_tokens.purge(before=clock.now(), batch=batch), batch),
+        mails=_in_batches(lambda: outgoing_mail.purge_failed(batch=batch), batch),
     )
 
 
@@ -80,10 +88,15 @@ def purge_batch(before: datetime, *, after: UUID, batch: int) -> tuple[int, UUID
 
 def _purge_invalidations(batch: int) -> int:
     """Delete old invalidation rows batch by batch; return how many."""
+    return _in_batches(lambda: infrastructure.purge(older_than_s=INVALIDATION_KEEP_S, batch=batch), batch)
+
+
+def _in_batches(purge: Callable[[], int], batch: int) -> int:
+    """Run ``purge``, each time in a transaction, until it deletes less than ``batch`` rows; return how many in all."""
     total = 0
     while True:
         with transaction.atomic():
-            deleted = infrastructure.purge(older_than_s=INVALIDATION_KEEP_S, batch=batch)
+            deleted = purge()
         total += deleted
         if deleted < batch:
             return total
