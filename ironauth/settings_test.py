@@ -44,6 +44,7 @@ ENVIRONMENT = {
     "DATABASE_URL": f"sqlite:///{RUN_FOLDER / 'ironauth.sqlite3'}",
     "IRONAUTH_ACCESS_LOG": "0",  # one line a request would bury what a failing test prints
     "REDIS_URL": "",
+    "EMAIL_URL": f"filemail://{RUN_FOLDER / 'mail'}",  # of real processes; in this one Django keeps messages in memory
 }
 if STORAGE == "postgres":
     ENVIRONMENT["DATABASE_URL"] = f"postgres://postgres@127.0.0.1:{POSTGRES_PORT}/ironauth"
