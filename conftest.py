@@ -141,6 +141,17 @@ def bearer(pair: dict[str, Any]) -> dict[str, str]:
     return {"Authorization": f"Bearer {pair['access_token']}"}
 
 
+def process_environment(**changes: str) -> dict[str, str]:
+    """Return the environment in which a real ``manage.py`` process works on the test storage."""
+    name = settings.DATABASES["default"]["NAME"]  # pytest-django's test database
+    if settings_test.STORAGE == "postgres":
+        url = f"postgres://postgres@127.0.0.1:{settings_test.POSTGRES_PORT}/{name}"
+    else:
+        url = f"sqlite:///{name}"
+    settings_module = {"DJANGO_SETTINGS_MODULE": "ironauth.settings"}
+    return {**os.environ, **settings_test.ENVIRONMENT, "DATABASE_URL": url, **changes, **settings_module}
+
+
 ServeProcess = Callable[..., str]
 
 
@@ -151,13 +162,7 @@ def serve_process(transactional_db: None, tmp_path: Path) -> Iterator[ServeProce
 
     def start(*arguments: str, **environment: str) -> str:
         port = settings_test._free_port()  # noqa: SLF001 - the suite's own module
-        name = settings.DATABASES["default"]["NAME"]  # pytest-django's test database
-        if settings_test.STORAGE == "postgres":
-            url = f"postgres://postgres@127.0.0.1:{settings_test.POSTGRES_PORT}/{name}"
-        else:
-            url = f"sqlite:///{name}"
-        env = {**os.environ, **settings_test.ENVIRONMENT, "DATABASE_URL": url, **environment}
-        env["DJANGO_SETTINGS_MODULE"] = "ironauth.settings"
+        env = process_environment(**environment)
         command = [sys.executable, "manage.py", "serve", "--port", str(port), *arguments]
         with (tmp_path / f"serve-{port}.log").open("wb") as log:
             process = subprocess.Popen(command, cwd=settings.BASE_DIR, env=env, stdout=log, stderr=log)

@@ -19,6 +19,22 @@ class InvalidCredentials(errors.NotAuthenticated):
     detail = "The e-mail address or the password is wrong: check both and try again."
 
 
+class EmailNotVerified(errors.PermissionDenied):
+    """403: the password is right, and the address has to be verified first."""
+
+    code = "email_not_verified"
+    title = "E-mail address not verified"
+    detail = "Confirm your e-mail address first: open the link in the message, or ask for a new one."
+
+
+class InvalidEmailToken(errors.BadRequest):
+    """400: the token of a message is none of ours, for something else, expired, used, or replaced by a newer one."""
+
+    code = "invalid_token"
+    title = "Invalid token"
+    detail = "The link is invalid, has expired or was used before: ask for a new one."
+
+
 class LastSuperuser(errors.Conflict):
     """409: the change would leave no active superuser."""
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Final
 
-from accounts import emails, names
+from accounts import email_tokens, emails, names
 from ironauth.infrastructure import clock
 
 if TYPE_CHECKING:
@@ -65,4 +65,6 @@ def _compare(user: "User", using: str, fields: frozenset[str]) -> frozenset[str]
     if moved and before["email_verified_at"] is not None and user.email_verified_at == before["email_verified_at"]:
         user.email_verified_at = None  # the new address is not the one that was verified
         touched.add("email_verified_at")
+    if ends_sessions or moved:  # what was mailed before must open nothing now
+        email_tokens.forget_all_of([user.pk], using)
     return frozenset(touched)

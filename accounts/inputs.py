@@ -67,6 +67,32 @@ class SignupInput(ChoosesPassword):
     name = NameField(required=False, default="")
 
 
+class EmailInput(serializers.Serializer[Any]):
+    """Body of ``POST /password/reset`` and ``/email/verify/resend``."""
+
+    email = EmailField()
+
+
+class ResetPasswordInput(serializers.Serializer[Any]):
+    """Body of ``POST /password/reset/confirm``; the policy is judged once it is known whose token this is."""
+
+    token = TextField()
+    new_password = PasswordField()
+
+
+class EmailTokenInput(serializers.Serializer[Any]):
+    """Body of ``POST /email/verify``."""
+
+    token = TextField()
+
+
+class ChangeEmailInput(serializers.Serializer[Any]):
+    """Body of ``POST /email``."""
+
+    new_email = EmailField()
+    password = PasswordField()
+
+
 class ProfileInput(serializers.Serializer[Any]):
     """Body of ``PATCH /me``."""
 

@@ -9,7 +9,7 @@ from django.contrib.auth.hashers import make_password
 from django.db import models, transaction
 from django.db.models import F, Q
 
-from accounts import emails, guarded, names
+from accounts import email_tokens, emails, guarded, names
 from ironauth.infrastructure import clock
 from ironauth.infrastructure.invalidation import invalidate, sub_tag
 
@@ -23,14 +23,16 @@ class UserQuerySet(models.QuerySet["User"]):
     def update(self, **changes: Any) -> int:
         """Update all rows in one statement; one more query finds them when a visible field changes.
 
-        A changed password or ``is_active`` other than ``True`` raises the session epoch of every row.
+        A changed password or ``is_active`` other than ``True`` raises the session epoch of every row, and either, or a
+        changed address, makes every e-mail token of these users worthless (one query more).
         """
         if not changes.keys() & guarded.VISIBLE:
             return super().update(**changes)
         if isinstance(changes.get("email"), str):
             changes["email"] = emails.normalise(changes["email"])
             changes["email_key"] = emails.fold(changes["email"])
-        if "password" in changes or changes.get("is_active", True) is not True:
+        ends_sessions = "password" in changes or changes.get("is_active", True) is not True
+        if ends_sessions:
             changes.setdefault("session_epoch", F("session_epoch") + 1)
         changes.setdefault("updated_at", clock.now())
         self._for_write = True
@@ -40,6 +42,8 @@ class UserQuerySet(models.QuerySet["User"]):
                 return 0
             # Only the rows found: one that starts to match meanwhile would be changed without being invalidated.
             count = super(UserQuerySet, self.order_by().filter(pk__in=ids)).update(**changes)
+            if ends_sessions or "email" in changes:
+                email_tokens.forget_all_of(ids, self.db)
             invalidate(*map(sub_tag, ids))
         return count
 

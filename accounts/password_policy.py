@@ -13,7 +13,7 @@ from django.conf import settings
 from django.core.exceptions import ValidationError
 
 from accounts import context_words, passwords, weak_patterns
-from ironauth.infrastructure.errors import FieldError
+from ironauth.infrastructure.errors import FieldError, ValidationFailed
 
 _SHORTEST_FORM: Final = 3  # characters; the shortest name that is looked for
 _SHORTEST_WORD: Final = 4  # characters; shorter entries of the common list say nothing about a long password
@@ -38,6 +38,12 @@ def policy_errors(password: str, *, email: str = "", name: str = "", field: str 
     one_emoji = len(set(text)) == 1 and unicodedata.category(text[0]) == "So"
     weakness = None if one_emoji else _weakness(text, email=email, name=name)
     return [FieldError(field, *weakness)] if weakness else []
+
+
+def require_policy(password: str, *, email: str, name: str, field: str) -> None:
+    """Raise ``ValidationFailed`` with the reasons if the policy refuses ``password``."""
+    if reasons := policy_errors(password, email=email, name=name, field=field):
+        raise ValidationFailed(errors=reasons)
 
 
 def _weakness(text: str, *, email: str, name: str) -> tuple[str, str] | None:

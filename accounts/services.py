@@ -2,16 +2,18 @@
 
 import uuid
 
+from django.conf import settings
 from django.db import IntegrityError
 
-from accounts import emails, passwords, throttling, units
-from accounts.errors import EmailTaken, InvalidCredentials
+from accounts import email_units, emails, passwords, throttling, units
+from accounts.errors import EmailNotVerified, EmailTaken, InvalidCredentials
+from accounts.even_time import answered_evenly
 from accounts.outputs import Account, Authenticated, UserOut
-from accounts.password_policy import policy_errors
+from accounts.password_policy import require_policy
 from accounts.throttling import Origin
 from accounts.units import Credentials, account_snapshot
 from ironauth.infrastructure.database import database
-from ironauth.infrastructure.errors import NotAuthenticated, Overloaded, Unavailable, ValidationFailed
+from ironauth.infrastructure.errors import NotAuthenticated, Overloaded, Unavailable
 from ironauth.infrastructure.hash_pool import hash_pool
 from ironauth.infrastructure.logs import get_logger
 
@@ -27,21 +29,32 @@ __all__ = [
 ]
 
 
-async def sign_up(*, email: str, password: str, name: str = "", address: str = "") -> UserOut:
+async def sign_up(*, email: str, password: str, name: str = "", address: str = "") -> UserOut | None:
     """Create an account. The address has been validated by the caller.
 
     A taken address is found before the hash is paid for, and once more by the unique index: ``EmailTaken`` both times.
+    Where addresses must be verified, nobody is told: the answer is None, and who owns the address gets a message.
     Raises ``ValidationFailed`` for a password the policy refuses, ``Overloaded`` when the hash pool is full,
     ``Throttled`` when too many came from the client's ``address`` ("": unknown, not counted).
     """
     hash_pool().require_capacity()
-    _require_policy(password, email=email, name=name, field="password")
+    require_policy(password, email=email, name=name, field="password")
     await throttling.admit(throttling.SIGN_UP, address=address)
+    if settings.IRONAUTH_EMAIL_VERIFICATION == "required":
+        encoded = await passwords.hash_password(password)
+        async with answered_evenly():
+            user_id = await database().write(email_units.sign_up, email=email, encoded=encoded, name=name)
+        event = "user_signed_up" if user_id else "sign_up_repeated"
+        get_logger().info(event, user_id=str(user_id) if user_id else None)
+        return None
     if await database().read(units.email_is_taken, emails.fold(email)):
         raise EmailTaken
     encoded = await passwords.hash_password(password)
     try:
-        user = await database().write_once(units.create, email=email, encoded=encoded, name=name)
+        if settings.IRONAUTH_EMAIL_VERIFICATION == "optional":
+            user = await database().write(email_units.create_unverified, email=email, encoded=encoded, name=name)
+        else:
+            user = await database().write_once(units.create, email=email, encoded=encoded, name=name)
     except IntegrityError as error:
         raise EmailTaken from error
     get_logger().info("user_signed_up", user_id=str(user.id))
@@ -55,6 +68,7 @@ async def authenticate(
 
     Unknown, wrong, inactive, unusable and overlong all cost one query and one Argon2 run and raise the same
     ``InvalidCredentials``. Upgrades an outdated hash on the way; that upgrade never fails the sign-in.
+    Raises ``EmailNotVerified`` after a right password, where addresses must be verified and this one is not.
 
     Raises ``Throttled`` before any of that. The throttles cost a right password two units of work of three queries
     each (two each with Redis, and two questions there), a wrong one the first of them.
@@ -73,6 +87,9 @@ async def authenticate(
     await throttling.succeeded(attempt, new_device=new_device)
     if verdict.needs_rehash:
         await _upgrade(found, password)
+    if found.email_verified_at is None and settings.IRONAUTH_EMAIL_VERIFICATION == "required":
+        get_logger().info("sign_in_unverified", user_id=str(found.id))
+        raise EmailNotVerified
     return Authenticated(found.id, found.session_epoch)
 
 
@@ -97,7 +114,7 @@ async def change_password(*, user_id: uuid.UUID, current_password: str, new_pass
     when the hash pool is full.
     """
     found = await _present(user_id)
-    _require_policy(new_password, email=found.email, name=found.name, field="new_password")
+    require_policy(new_password, email=found.email, name=found.name, field="new_password")
     await _require_password(found, current_password)
     encoded = await passwords.hash_password(new_password)
     account = await database().write(units.set_password, user_id=user_id, old=found.encoded, new=encoded)
@@ -142,12 +159,6 @@ async def _require_password(found: Credentials, password: str) -> None:
     if not verdict.ok:
         raise InvalidCredentials("The current password is wrong: check it and try again.")
     await throttling.succeeded(attempt)
-
-
-def _require_policy(password: str, *, email: str, name: str, field: str) -> None:
-    """Raise ``ValidationFailed`` with the reasons if the policy refuses ``password``."""
-    if reasons := policy_errors(password, email=email, name=name, field=field):
-        raise ValidationFailed(errors=reasons)
 
 
 async def _upgrade(found: Credentials, password: str) -> None:

@@ -2,8 +2,9 @@
 
 import uuid
 from collections.abc import Iterable
+from datetime import datetime
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from django.db import DEFAULT_DB_ALIAS, models
 from django.db.models import F
@@ -13,6 +14,16 @@ from accounts.models import User
 from ironauth.infrastructure import clock
 from ironauth.infrastructure.fixed_queries import FixedDelete, FixedInsert, FixedSelect, FixedUpdate, Given, given_row
 from ironauth.infrastructure.invalidation import invalidate, sub_tag
+
+
+class Holder(NamedTuple):
+    """Who has an address."""
+
+    id: uuid.UUID
+    email: str
+    is_active: bool
+    email_verified_at: datetime | None
+
 
 _ID: Final = Given("id", models.UUIDField())
 
@@ -44,6 +55,15 @@ _END_OWN_SESSIONS: Final = FixedUpdate(
     updated_at=Given("now", models.DateTimeField()),
 )
 _INSERT: Final = FixedInsert(lambda: given_row(User))
+_INSERT_UNLESS_TAKEN: Final = FixedInsert(lambda: given_row(User), ignore_conflicts=True)
+_ID_BY_KEY: Final = FixedSelect(
+    lambda: (
+        User.objects.filter(email_key=Given("key", models.CharField()))
+        .order_by()
+        .select_for_update(no_key=True)  # who signs in at this moment refers to the row, and need not wait
+        .values_list("id", "email", "is_active", "email_verified_at")
+    )
+)
 _GIVE_ROLE: Final = FixedInsert(lambda: given_row(User.groups.through), ignore_conflicts=True)
 _TAKE_ROLE: Final = FixedDelete(
     lambda: User.groups.through.objects.filter(
@@ -93,10 +113,23 @@ def add(user: User) -> None:
     user._state.adding = False  # noqa: SLF001 - documented by Django
 
 
+def add_unless_taken(user: User) -> bool:
+    """Store a new user, unless the address is taken; return whether it was stored. One query."""
+    added = _INSERT_UNLESS_TAKEN.run(**{column: getattr(user, column) for column in _columns()}) > 0
+    user._state.adding = not added  # noqa: SLF001 - documented by Django
+    return added
+
+
+def lock_holder(key: str) -> Holder | None:
+    """Return who has this folded address, if anybody, locked until the transaction ends. One query, found or not."""
+    rows = _ID_BY_KEY.rows(key=key)
+    return Holder(*rows[0]) if rows else None
+
+
 def change(user: User, fields: Iterable[str]) -> None:
     """Store these fields of a user, as ``save`` does, and invalidate them. Call it inside a transaction.
 
-    Two queries; one more when a field that may end sessions is among them.
+    Two queries; one more when a field that may end sessions is among them, and one when they have ended.
     """
     written = guarded.prepare(user, DEFAULT_DB_ALIAS, frozenset(fields))
     _update_of(written).run(id=user.pk, **{field: getattr(user, field) for field in written})

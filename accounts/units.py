@@ -5,6 +5,7 @@ None of them hashes: hashing has its own pool, and a transaction must not wait f
 
 import uuid
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from django.db import models
@@ -28,9 +29,10 @@ class Credentials(NamedTuple):
     email: str
     name: str
     session_epoch: int
+    email_verified_at: datetime | None
 
 
-_CREDENTIALS: Final = ("id", "password", "is_active", "email", "name", "session_epoch")
+_CREDENTIALS: Final = ("id", "password", "is_active", "email", "name", "session_epoch", "email_verified_at")
 _ID: Final = Given("id", models.UUIDField())
 _BY_EMAIL: Final = FixedSelect(
     lambda: User.objects.filter(email_key=Given("key", models.CharField())).order_by().values_list(*_CREDENTIALS)

@@ -1,13 +1,24 @@
-"""Paths of this application; ``ironauth.urls`` puts them under ``/api/v1/access/`` and ``/api/v1/``."""
+"""Paths of this application; ``ironauth.urls`` puts them under ``/api/v1/access/``, ``/api/v1/`` and ``/``."""
 
 from django.urls import URLPattern, path
 
+from accounts import email_pages, email_views
 from accounts.staff_views import MembershipView, RolesView, UsersView, UserView
 from accounts.views import MeView, SignupView
 
 access_urlpatterns: list[URLPattern] = [
     path("signup", SignupView.as_view(), name="signup"),
     path("me", MeView.as_view(), name="me"),
+    path("password/reset", email_views.ResetRequestView.as_view(), name="password-reset"),
+    path("password/reset/confirm", email_views.ResetConfirmView.as_view(), name="password-reset-confirm"),
+    path("email", email_views.ChangeEmailView.as_view(), name="email"),
+    path("email/verify", email_views.VerifyEmailView.as_view(), name="email-verify"),
+    path("email/verify/resend", email_views.ResendView.as_view(), name="email-verify-resend"),
+]
+#: At the root: what the links in messages open.
+page_urlpatterns: list[URLPattern] = [
+    path("email/verify", email_pages.VerifyPage.as_view(), name="verify"),
+    path("password/reset", email_pages.ResetPage.as_view(), name="reset"),
 ]
 staff_urlpatterns: list[URLPattern] = [
     path("users", UsersView.as_view(), name="users"),

@@ -4,7 +4,7 @@ import uuid
 from typing import Protocol
 
 from django.http import HttpResponse
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.response import Response
 
 from accounts import services
@@ -40,13 +40,19 @@ class SignupView(AsyncAPIView):
         summary="Create an account",
         tags=["access"],
         request=SignupInput,
-        responses={201: UserOut, 400: ValidationFailed, 409: EmailTaken, 429: Throttled},
+        responses={
+            201: UserOut,
+            202: OpenApiResponse(None, "Where addresses must be verified: always, with a message to the address."),
+            400: ValidationFailed,
+            409: EmailTaken,
+            429: Throttled,
+        },
     )
     async def post(self, request: ApiRequest) -> Response:
         """Create an account; unknown fields are ignored, so nobody signs up as staff."""
         data = await self.validated(request, SignupInput)
-        address = client_address(request)
-        return Response(await services.sign_up(**data, address=address), status=201)
+        user = await services.sign_up(**data, address=client_address(request))
+        return Response(user, status=201 if user else 202)
 
 
 class MeView(AsyncAPIView):
@@ -57,7 +63,7 @@ class MeView(AsyncAPIView):
     )
     async def get(self, request: ApiRequest) -> UserOut:
         """Return the person as the access token's session was last confirmed; no query while that is fresh."""
-        return _signed_in(request).user
+        return signed_in(request).user
 
     @extend_schema(
         operation_id="access_me_update",
@@ -68,7 +74,7 @@ class MeView(AsyncAPIView):
     )
     async def patch(self, request: ApiRequest) -> UserOut:
         """Change the display name; nothing else can be changed here, and an empty body changes nothing."""
-        who = _signed_in(request)
+        who = signed_in(request)
         data = await self.validated(request, ProfileInput)
         if not data:
             return await services.get_profile(user_id=who.id)
@@ -89,7 +95,7 @@ class MeView(AsyncAPIView):
     )
     async def delete(self, request: ApiRequest) -> HttpResponse:
         """Delete the account for good after the password was given once more."""
-        who = _signed_in(request)
+        who = signed_in(request)
         data = await self.validated(request, DeleteAccountInput)
         await services.delete_account(user_id=who.id, password=data["password"])
         response = HttpResponse(status=204)
@@ -98,7 +104,7 @@ class MeView(AsyncAPIView):
         return response
 
 
-def _signed_in(request: ApiRequest) -> SignedIn:
+def signed_in(request: ApiRequest) -> SignedIn:
     """Return whoever is behind the request."""
     who: SignedIn = request.auth
     return who

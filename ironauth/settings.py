@@ -12,6 +12,7 @@ from urllib.parse import quote
 from django.utils.csp import CSP
 
 from ironauth.infrastructure import setting_addresses as addresses
+from ironauth.infrastructure import setting_mail
 from ironauth.infrastructure.configuration import (
     audience,
     default_database_threads,
@@ -91,6 +92,25 @@ IRONAUTH_THROTTLE_SIGNIN_FAILURES = env.whole("IRONAUTH_THROTTLE_SIGNIN_FAILURES
 # The load-test commands of the contract sign up without end, against a development server as it is.
 IRONAUTH_THROTTLE_SIGNUPS = env.whole("IRONAUTH_THROTTLE_SIGNUPS", default=1_000_000 if DEBUG else 30)
 IRONAUTH_THROTTLE_BAD_REFRESHES = env.whole("IRONAUTH_THROTTLE_BAD_REFRESHES", default=300)
+
+# ---------------------------------------------------------------- mail
+IRONAUTH_MAIL_TIMEOUT_S = env.number("IRONAUTH_MAIL_TIMEOUT_S", default=10.0)
+MAILERS: dict[str, dict[str, Any]] = {
+    "default": setting_mail.mailer(
+        env.text("EMAIL_URL", default=setting_mail.CONSOLE if DEBUG else f"filemail://{quote(str(BASE_DIR))}/var/mail"),
+        "EMAIL_URL",
+        timeout_s=IRONAUTH_MAIL_TIMEOUT_S,
+    )
+}
+IRONAUTH_MAIL_FROM = setting_mail.sender(
+    env.text("IRONAUTH_MAIL_FROM", default=setting_mail.default_sender(IRONAUTH_ISSUER)), "IRONAUTH_MAIL_FROM"
+)
+IRONAUTH_MAIL_DELIVERY = env.choice("IRONAUTH_MAIL_DELIVERY", choices=("server", "worker"), default="server")
+IRONAUTH_EMAIL_VERIFICATION = env.choice(
+    "IRONAUTH_EMAIL_VERIFICATION", choices=("off", "optional", "required"), default="off"
+)
+IRONAUTH_EMAIL_TOKEN_MIN = env.whole("IRONAUTH_EMAIL_TOKEN_MIN", default=30)
+IRONAUTH_TEMPLATES = setting_mail.template_folders(env.text("IRONAUTH_TEMPLATES", default=""), "IRONAUTH_TEMPLATES")
 
 # ---------------------------------------------------------------- lanes
 IRONAUTH_HOT_LANE = env.switch("IRONAUTH_HOT_LANE", default=True)
@@ -197,6 +217,7 @@ API_MIDDLEWARE = ["ironauth.infrastructure.middleware.RequestContextMiddleware"]
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": IRONAUTH_TEMPLATES,
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [

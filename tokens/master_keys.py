@@ -1,44 +1,11 @@
-"""Keys derived from the master keys, one per purpose, so that no two uses ever share a key.
+"""The master keys under the name this application has always used; they live below, where accounts use them too."""
 
-HKDF-SHA-256 (RFC 5869) with the purpose as ``info``: knowing one derived key says nothing about another, and a
-ciphertext made for one purpose never opens under the other.
-"""
+from ironauth.infrastructure.master_keys import (
+    DERIVED_BYTES,
+    MasterKeyMissingError,
+    Purpose,
+    derived_key,
+    newest_master_key_id,
+)
 
-from functools import lru_cache
-from typing import Literal
-
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-from django.conf import settings
-
-DERIVED_BYTES = 32  # AES-256-GCM and HMAC-SHA-256 both take 256 bits
-
-Purpose = Literal["ironauth signing key", "ironauth refresh token"]
-
-
-class MasterKeyMissingError(LookupError):
-    """A row was written under a master key that is no longer in IRONAUTH_MASTER_KEYS."""
-
-
-def newest_master_key_id() -> str:
-    """Return the id of the master key that new rows are written under: the first of IRONAUTH_MASTER_KEYS."""
-    return str(next(iter(settings.IRONAUTH_MASTER_KEYS)))
-
-
-def derived_key(master_key_id: str, purpose: Purpose) -> bytes:
-    """Return the 32-byte key of ``purpose`` under one master key.
-
-    Raises ``MasterKeyMissingError`` when IRONAUTH_MASTER_KEYS has no key of that id.
-    """
-    master = settings.IRONAUTH_MASTER_KEYS.get(master_key_id)
-    if master is None:
-        raise MasterKeyMissingError(
-            f"master key {master_key_id!r} is not in IRONAUTH_MASTER_KEYS: put it back after the newest one"
-        )
-    return _derive(master, purpose)
-
-
-@lru_cache(maxsize=32)  # a handful of master keys times two purposes; HKDF takes 10 µs, a refresh needs it each time
-def _derive(master: bytes, purpose: str) -> bytes:
-    """Return HKDF-SHA-256 of ``master``, without salt (RFC 5869 §3.1: the master key is already uniform)."""
-    return HKDF(algorithm=SHA256(), length=DERIVED_BYTES, salt=None, info=purpose.encode()).derive(master)
+__all__ = ["DERIVED_BYTES", "MasterKeyMissingError", "Purpose", "derived_key", "newest_master_key_id"]

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from django.db import connection, transaction
 
+from accounts import email_tokens, outgoing_mail
 from ironauth.infrastructure import clock
 from ironauth.infrastructure import models as infrastructure
 from tokens import key_rotation
@@ -29,19 +30,26 @@ class Purged:
     invalidations: int
     signing_keys: int
     throttle_counts: int
+    email_tokens: int
+    mails: int
 
 
 def purge_expired(*, batch: int = DEFAULT_BATCH, keep_s: int = SESSION_KEEP_S) -> Purged:
-    """Delete sessions that ended more than ``keep_s`` seconds ago, old invalidations, finished signing keys and counts.
+    """Delete sessions that ended more than ``keep_s`` seconds ago, and whatever else has no use any more.
+
+    That is: old invalidations, finished signing keys, old counts of the throttles, expired e-mail tokens, messages given
+    up a month ago.
 
     ``batch``: rows per transaction. Safe to run at any time and more than once at a time.
     """
     _wait_for_writers()
     return Purged(
         sessions=_purge_sessions(clock.now() - timedelta(seconds=keep_s), batch),
-        invalidations=_purge_by_batches(_purge_invalidations, batch),
+        invalidations=_in_batches(_purge_invalidations, batch),
         signing_keys=key_rotation.forget_finished(),
-        throttle_counts=_purge_by_batches(infrastructure.purge_throttles, batch),
+        throttle_counts=_in_batches(infrastructure.purge_throttles, batch),
+        email_tokens=_in_batches(lambda rows: email_tokens.purge(before=clock.now(), batch=rows), batch),
+        mails=_in_batches(lambda rows: outgoing_mail.purge_failed(batch=rows), batch),
     )
 
 
@@ -85,7 +93,7 @@ def _purge_invalidations(batch: int) -> int:
     return infrastructure.purge(older_than_s=INVALIDATION_KEEP_S, batch=batch)
 
 
-def _purge_by_batches(purge: Callable[[int], int], batch: int) -> int:
+def _in_batches(purge: Callable[[int], int], batch: int) -> int:
     """Run ``purge`` in transactions of its own until it finds less than ``batch`` rows; return how many went."""
     total = 0
     while True:

@@ -34,6 +34,12 @@ LIMITS = {
     "IRONAUTH_THROTTLE_SIGNIN_FAILURES": Limit(5, 1_000_000, "in 15 minutes", ADDRESS),
     "IRONAUTH_THROTTLE_SIGNUPS": Limit(1, 1_000_000, "in an hour", ADDRESS),
     "IRONAUTH_THROTTLE_BAD_REFRESHES": Limit(5, 1_000_000, "in 15 minutes", ADDRESS),
+    "IRONAUTH_MAIL_TIMEOUT_S": Limit(
+        1, 60, "seconds", "less gives up on mail servers that look up names first; more keeps one of four threads"
+    ),
+    "IRONAUTH_EMAIL_TOKEN_MIN": Limit(
+        10, 60, "minutes", "mail takes minutes at times; ASVS 6.4.1 wants such tokens short-lived"
+    ),
     "IRONAUTH_HASH_THREADS": Limit(1, 64, "threads", "each takes IRONAUTH_ARGON2_MEMORY_KIB"),
     "IRONAUTH_HASH_MAX_WAIT_S": Limit(
         0.1, 30, "seconds", "less refuses sign-ins on an idle server, and proxies give up after 60"

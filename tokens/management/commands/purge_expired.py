@@ -8,9 +8,9 @@ from tokens.purge import DEFAULT_BATCH, SESSION_KEEP_S, purge_expired
 
 
 class Command(BaseCommand):
-    """Delete ended sessions, old invalidations, finished signing keys and old throttle counts; print how many."""
+    """Delete ended sessions and whatever else has no use any more; print how many."""
 
-    help = "Delete ended sessions, old invalidations, finished keys and old counts, in short transactions."
+    help = "Delete ended sessions, old invalidations, finished keys, old counts, dead e-mail tokens, in short transactions."
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Add --batch and --keep-seconds."""
@@ -26,5 +26,6 @@ class Command(BaseCommand):
         purged = purge_expired(batch=options["batch"], keep_s=options["keep_seconds"])
         self.stdout.write(
             f"deleted sessions={purged.sessions} invalidations={purged.invalidations} "
-            f"signing_keys={purged.signing_keys} throttle_counts={purged.throttle_counts}"
+            f"signing_keys={purged.signing_keys} throttle_counts={purged.throttle_counts} "
+            f"email_tokens={purged.email_tokens} mails={purged.mails}"
         )

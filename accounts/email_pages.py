@@ -1,0 +1,93 @@
+"""The pages that links in messages open. GET shows a form and changes nothing: mail scanners fetch every link.
+
+No script, nothing from another host, and no Referer that would carry the token on. They need no CSRF token: what a
+form does is allowed by the token in it, and nothing of the browser's (no cookie) counts.
+"""
+
+from typing import Any, ClassVar
+
+from django.http import HttpResponse
+from django.template.loader import render_to_string
+from drf_spectacular.utils import extend_schema
+from rest_framework.exceptions import ValidationError
+
+from accounts import email_services
+from accounts.email_views import OpenView
+from accounts.errors import InvalidEmailToken
+from accounts.inputs import EmailTokenInput, ResetPasswordInput
+from ironauth.infrastructure.errors import DomainError, ValidationFailed
+from ironauth.infrastructure.parsers import FormParser
+from ironauth.infrastructure.views import ApiRequest
+
+HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": (
+        "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; "
+        "frame-ancestors 'none'"
+    ),
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",  # the address has the token in it
+}
+
+
+class TokenPage(OpenView):
+    """A form with the token of the link, and what came of sending it."""
+
+    parser_classes: ClassVar[list[Any]] = [FormParser]
+    template: ClassVar[str]
+
+    @extend_schema(exclude=True)
+    async def get(self, request: ApiRequest) -> HttpResponse:
+        """Show the form; nothing is asked of the database."""
+        return self._page(token=request.query_params.get("token", ""))
+
+    @extend_schema(exclude=True)
+    async def post(self, request: ApiRequest) -> HttpResponse:
+        """Do what the token allows and say so, or show the form again with the reasons."""
+        try:
+            await self.act(request)
+        except ValidationFailed as error:
+            return self._again(request, [reason.message for reason in error.errors])
+        except ValidationError as error:  # of the form itself
+            fields = error.detail if isinstance(error.detail, dict) else {}
+            if "token" in fields:
+                return self._page(failure=InvalidEmailToken.detail, status=error.status_code)
+            return self._again(request, [str(reason) for reasons in fields.values() for reason in reasons])
+        except DomainError as error:
+            page = self._page(failure=error.detail, status=error.status)
+            for name, value in error.headers.items():
+                page.headers[name] = value
+            return page
+        return self._page(done=True)
+
+    async def act(self, request: ApiRequest) -> None:
+        """Call the service; raises what it raises."""
+        raise NotImplementedError
+
+    def _again(self, request: ApiRequest, reasons: list[str]) -> HttpResponse:
+        return self._page(token=request.data.get("token", ""), reasons=reasons, status=ValidationFailed.status)
+
+    def _page(self, *, status: int = 200, **context: Any) -> HttpResponse:
+        return HttpResponse(render_to_string(self.template, context), status=status, headers=HEADERS)
+
+
+class VerifyPage(TokenPage):
+    """GET, POST /email/verify."""
+
+    template = "accounts/pages/verify.html"
+
+    async def act(self, request: ApiRequest) -> None:
+        """Confirm the address."""
+        data = await self.validated(request, EmailTokenInput)
+        await email_services.confirm_address(token=data["token"])
+
+
+class ResetPage(TokenPage):
+    """GET, POST /password/reset."""
+
+    template = "accounts/pages/reset.html"
+
+    async def act(self, request: ApiRequest) -> None:
+        """Set the new password."""
+        data = await self.validated(request, ResetPasswordInput)
+        await email_services.reset_password(token=data["token"], new_password=data["new_password"])

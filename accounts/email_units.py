@@ -1,0 +1,120 @@
+"""Units of work behind the messages' tokens: asking for one, and doing what one allows. One transaction each.
+
+Asking runs the same statements whether the address is known or not; for nobody the rows have no user and no
+recipient, and delivery drops them.
+"""
+
+import uuid
+
+from accounts import email_tokens, emails, outgoing_mail, stored_user, units
+from accounts.email_tokens import FoundToken, Purpose
+from accounts.errors import InvalidEmailToken, PasswordChanged
+from accounts.models import User
+from accounts.outgoing_mail import Kind
+from accounts.outputs import UserOut
+from ironauth.infrastructure import clock
+
+
+def request_reset(key: str) -> uuid.UUID | None:
+    """Queue a message for who has this folded address and is active; return who that is.
+
+    Four queries, whoever it is.
+    """
+    holder = stored_user.lock_holder(key)
+    return _ask(holder if holder and holder.is_active else None, Purpose.RESET_PASSWORD, Kind.RESET_PASSWORD)
+
+
+def request_verification(key: str) -> uuid.UUID | None:
+    """The same for who has this address, is active and has not verified it yet."""
+    holder = stored_user.lock_holder(key)
+    waits = holder is not None and holder.is_active and holder.email_verified_at is None
+    return _ask(holder if waits else None, Purpose.VERIFY_EMAIL, Kind.VERIFY_EMAIL)
+
+
+def sign_up(*, email: str, encoded: str, name: str) -> uuid.UUID | None:
+    """Create a person and queue the message that verifies the address; return who it is.
+
+    None when the address is taken: then its owner gets a message that says so, by the same statements.
+    """
+    user = User.objects.hashed(email=email, encoded=encoded, name=name)
+    added = stored_user.add_unless_taken(user)
+    holder = stored_user.lock_holder(user.email_key)
+    if added:
+        return _ask(holder, Purpose.VERIFY_EMAIL, Kind.VERIFY_EMAIL)
+    email_tokens.issue(purpose=Purpose.VERIFY_EMAIL, user_id=None)
+    recipient = holder.email if holder and holder.is_active else ""
+    outgoing_mail.enqueue(Kind.ACCOUNT_EXISTS, recipient=recipient, user_id=holder.id if holder else None)
+    return None
+
+
+def create_unverified(*, email: str, encoded: str, name: str) -> UserOut:
+    """Create a person and queue the message that verifies the address. Raises ``IntegrityError`` when it is taken."""
+    user = units.create(email=email, encoded=encoded, name=name)
+    token_id = email_tokens.issue(purpose=Purpose.VERIFY_EMAIL, user_id=user.id)
+    outgoing_mail.enqueue(Kind.VERIFY_EMAIL, recipient=user.email, user_id=user.id, token_id=token_id)
+    return user
+
+
+def reset_password(*, found: FoundToken, new: str) -> None:
+    """Use the token up and store the hash ``new``: every session ends, and the address counts as verified.
+
+    Raises ``InvalidEmailToken`` when the token was used, or its user changed, since it was found.
+    """
+    user = _user_of(found)
+    user.password = new
+    changes = {"password"}
+    if user.email_verified_at is None:  # whoever has the message has the mailbox
+        user.email_verified_at = clock.now()
+        changes.add("email_verified_at")
+    stored_user.change(user, changes)
+    outgoing_mail.enqueue(Kind.PASSWORD_CHANGED, recipient=user.email, user_id=user.pk)
+
+
+def confirm_address(*, found: FoundToken) -> None:
+    """Use the token up, and mark the address it was sent to as the user's verified one.
+
+    Raises ``InvalidEmailToken`` as above, ``IntegrityError`` when somebody else has the new address meanwhile.
+    """
+    user = _user_of(found)
+    user.email_verified_at = clock.now()
+    changes = {"email_verified_at"}
+    if found.purpose == Purpose.CHANGE_EMAIL:
+        outgoing_mail.enqueue(Kind.EMAIL_CHANGED, recipient=user.email, user_id=user.pk)
+        user.email = found.new_email
+        changes.add("email")
+    stored_user.change(user, changes)
+
+
+def request_change(*, user_id: uuid.UUID, old: str, new_email: str) -> None:
+    """Queue the message that confirms a new address, and one to the present address that says so.
+
+    Another account's address gets a message that there is an account already. ``old``: the hash the password was right
+    for. Raises ``NotAuthenticated`` when the user is gone or inactive, ``PasswordChanged``.
+    """
+    user = units.locked(user_id)
+    if user.password != old:
+        raise PasswordChanged
+    token_id = email_tokens.issue(purpose=Purpose.CHANGE_EMAIL, user_id=user_id, new_email=new_email)
+    holder = stored_user.lock_holder(emails.fold(new_email))
+    if holder is None or holder.id == user_id:
+        outgoing_mail.enqueue(Kind.CHANGE_EMAIL, recipient=new_email, user_id=user_id, token_id=token_id)
+    else:  # nobody ever sees the token
+        recipient = holder.email if holder.is_active else ""
+        outgoing_mail.enqueue(Kind.ACCOUNT_EXISTS, recipient=recipient, user_id=holder.id)
+    outgoing_mail.enqueue(Kind.EMAIL_CHANGE_REQUESTED, recipient=user.email, user_id=user_id)
+
+
+def _ask(holder: stored_user.Holder | None, purpose: Purpose, kind: Kind) -> uuid.UUID | None:
+    """Issue a token for ``holder``, or for nobody, and queue its message. Three queries."""
+    user_id = holder.id if holder else None
+    token_id = email_tokens.issue(purpose=purpose, user_id=user_id)
+    outgoing_mail.enqueue(kind, recipient=holder.email if holder else "", user_id=user_id, token_id=token_id)
+    return user_id
+
+
+def _user_of(found: FoundToken) -> User:
+    """Return the token's user, locked, after using the token up."""
+    user = stored_user.lock(found.user_id)
+    if user is None or not user.is_active or not email_tokens.use_up(found.id):
+        raise InvalidEmailToken
+    return user

@@ -1,0 +1,109 @@
+"""What people do by e-mail, over HTTP: input, one service call, output. Requests by address are always 202, empty."""
+
+from drf_spectacular.utils import OpenApiResponse, extend_schema
+from rest_framework.response import Response
+
+from accounts import email_services
+from accounts.errors import EmailTaken, InvalidCredentials, InvalidEmailToken, PasswordChanged
+from accounts.inputs import ChangeEmailInput, EmailInput, EmailTokenInput, ResetPasswordInput
+from accounts.views import signed_in
+from ironauth.infrastructure.errors import Overloaded, ValidationFailed
+from ironauth.infrastructure.views import ApiRequest, AsyncAPIView
+
+ACCEPTED = OpenApiResponse(None, "Always, whether the address is known or not: who owns it gets a message.")
+
+
+class OpenView(AsyncAPIView):
+    """Open to everyone; a credential sent along is ignored."""
+
+    authentication_classes = ()
+    permission_classes = ()
+
+
+class ResetRequestView(OpenView):
+    """POST /api/v1/access/password/reset."""
+
+    @extend_schema(
+        operation_id="access_password_reset",
+        summary="Ask for a message that lets me choose a new password",
+        tags=["access"],
+        request=EmailInput,
+        responses={202: ACCEPTED, 400: ValidationFailed},
+    )
+    async def post(self, request: ApiRequest) -> Response:
+        """Queue a message to the address, if an active account has it; it replaces the token of an older one."""
+        data = await self.validated(request, EmailInput)
+        await email_services.request_password_reset(email=data["email"])
+        return Response(status=202)
+
+
+class ResetConfirmView(OpenView):
+    """POST /api/v1/access/password/reset/confirm."""
+
+    @extend_schema(
+        operation_id="access_password_reset_confirm",
+        summary="Choose a new password with the token of a message",
+        tags=["access"],
+        request=ResetPasswordInput,
+        responses={204: None, 400: (ValidationFailed, InvalidEmailToken), 503: Overloaded},
+    )
+    async def post(self, request: ApiRequest) -> None:
+        """Set the password and end every session; a password the policy refuses leaves the token as it is."""
+        data = await self.validated(request, ResetPasswordInput)
+        await email_services.reset_password(token=data["token"], new_password=data["new_password"])
+
+
+class VerifyEmailView(OpenView):
+    """POST /api/v1/access/email/verify."""
+
+    @extend_schema(
+        operation_id="access_email_verify",
+        summary="Confirm an address with the token of a message",
+        tags=["access"],
+        request=EmailTokenInput,
+        responses={204: None, 400: (ValidationFailed, InvalidEmailToken), 409: EmailTaken},
+    )
+    async def post(self, request: ApiRequest) -> None:
+        """Mark the address as verified; with the token of a change, it becomes the account's address."""
+        data = await self.validated(request, EmailTokenInput)
+        await email_services.confirm_address(token=data["token"])
+
+
+class ResendView(OpenView):
+    """POST /api/v1/access/email/verify/resend."""
+
+    @extend_schema(
+        operation_id="access_email_verify_resend",
+        summary="Ask for another message that verifies my address",
+        tags=["access"],
+        request=EmailInput,
+        responses={202: ACCEPTED, 400: ValidationFailed},
+    )
+    async def post(self, request: ApiRequest) -> Response:
+        """Queue a message to the address, if an active account has it and has not verified it."""
+        data = await self.validated(request, EmailInput)
+        await email_services.resend_verification(email=data["email"])
+        return Response(status=202)
+
+
+class ChangeEmailView(AsyncAPIView):
+    """POST /api/v1/access/email."""
+
+    @extend_schema(
+        operation_id="access_email_change",
+        summary="Ask to use another address",
+        tags=["access"],
+        request=ChangeEmailInput,
+        responses={
+            202: OpenApiResponse(None, "Always with a right password: the change happens when the message is opened."),
+            400: ValidationFailed,
+            401: InvalidCredentials,
+            409: PasswordChanged,
+            503: Overloaded,
+        },
+    )
+    async def post(self, request: ApiRequest) -> Response:
+        """Queue a message to the new address, which confirms it, and one to the present address, which says so."""
+        data = await self.validated(request, ChangeEmailInput)
+        await email_services.request_email_change(user_id=signed_in(request).id, **data)
+        return Response(status=202)

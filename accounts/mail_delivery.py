@@ -1,0 +1,161 @@
+"""Delivering the queue: claimed on database threads, rendered and sent on threads of its own, never on the event loop.
+
+Every process that serves does it, unless ``IRONAUTH_MAIL_DELIVERY=worker`` leaves it to ``manage.py deliver_mail``.
+A message is looked for every two seconds, not when it is queued: work that starts with the answer to one request and
+not to another could be seen on the clock.
+"""
+
+import asyncio
+import secrets
+import uuid
+from typing import Final
+
+from django.conf import settings
+from django.core.mail import mailers
+
+from accounts import mail_rendering, outgoing_mail
+from accounts.outgoing_mail import LEASE_S, MAX_DUE, Claimed
+from ironauth.infrastructure.database import database
+from ironauth.infrastructure.errors import Unavailable
+from ironauth.infrastructure.logs import get_logger
+from ironauth.infrastructure.pools import Pool
+
+POLL_S: Final = 2.0  # seconds between two looks at the queue, a quarter more or less
+THREADS: Final = 4  # messages sent at once by one process: each mostly waits for the mail server
+STOP_S: Final = 5.0  # seconds a stopping process waits for messages on their way; the server has 10 in all
+SENT_TRIES: Final = 5  # attempts to forget a message that was sent, before its lease ends and it is sent again
+START_S: Final = 3_600.0  # seconds until a job that found no thread is refused; none waits, there are as many as jobs
+
+FILES: Final = "django.core.mail.backends.filebased.EmailBackend"
+
+log = get_logger()
+
+
+class MailDelivery:
+    """Delivers while it runs; one per process, on one event loop."""
+
+    def __init__(self) -> None:
+        self._pool = Pool(name="mail", threads=THREADS)
+        self._polling: asyncio.Task[None] | None = None
+        self._stopping = asyncio.Event()
+
+    async def start(self) -> None:
+        """Look at the queue until ``stop``; a database or mail server that cannot be reached is tried again."""
+        await self.stop()
+        self._stopping.clear()
+        self._polling = asyncio.get_running_loop().create_task(self._poll_forever(), name="mail-delivery")
+
+    async def stop(self) -> None:
+        """Take no more messages, and wait for those on their way, at most ``STOP_S`` seconds."""
+        polling, self._polling = self._polling, None
+        self._stopping.set()
+        if polling is not None:
+            await asyncio.wait([polling], timeout=STOP_S)
+            polling.cancel()
+        await asyncio.to_thread(self._pool.close, wait=False)
+
+    async def deliver_due(self) -> int:
+        """Send every message that is due and free; return how many were taken. Raises ``Unavailable``."""
+        taken = 0
+        more = True
+        while more and not self._stopping.is_set():
+            waiting = await database().read(outgoing_mail.due)
+            more = len(waiting) == MAX_DUE
+            secrets.SystemRandom().shuffle(waiting)  # several workers begin at different ends
+            # An error in one must not leave the others without anybody who waits for them.
+            results = await asyncio.gather(
+                *(self._deliver_each(waiting) for _ in range(THREADS)), return_exceptions=True
+            )
+            for result in results:
+                if isinstance(result, BaseException):
+                    raise result
+                taken += result
+        return taken
+
+    async def _poll_forever(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                await self.deliver_due()
+            except Unavailable:
+                pass  # the pool has logged it
+            except Exception:
+                log.exception("mail_delivery_failed")
+            rest = POLL_S * secrets.SystemRandom().uniform(0.75, 1.25)
+            try:
+                await asyncio.wait_for(self._stopping.wait(), rest)
+            except TimeoutError:
+                continue
+
+    async def _deliver_each(self, waiting: list[uuid.UUID]) -> int:
+        """Claim and send from the end of ``waiting`` until it is empty; return how many were claimed."""
+        taken = 0
+        while waiting and not self._stopping.is_set():
+            mail = await database().write(outgoing_mail.claim, waiting.pop())
+            if mail is not None:
+                taken += 1
+                await self._deliver(mail)
+        return taken
+
+    async def _deliver(self, mail: Claimed) -> None:
+        """Send one message and say in the queue how it went."""
+        try:
+            await self._send(mail)
+        except Exception as error:  # noqa: BLE001 - whatever it was, the message stays and is tried again
+            given_up = await database().write(outgoing_mail.failed, mail)
+            event, name = (log.error, "mail_given_up") if given_up else (log.warning, "mail_failed")
+            # Not the error's text: mail servers repeat the address in it.
+            cause, code = type(error).__name__, getattr(error, "smtp_code", None)
+            event(name, mail_id=str(mail.id), kind=mail.kind, tries=mail.tries, cause=cause, smtp_code=code)
+            return
+        await self._forget(mail)
+        log.info("mail_sent", mail_id=str(mail.id), kind=mail.kind, tries=mail.tries)
+
+    async def _send(self, mail: Claimed) -> None:
+        """Render and send on a thread, keeping the lease meanwhile. Raises whatever went wrong."""
+        sending = asyncio.ensure_future(
+            self._pool.run(lambda: send(mail), limit_s=START_S, late=Unavailable, leave_running=False)
+        )
+        while not (await asyncio.wait([sending], timeout=LEASE_S / 3))[0]:
+            try:
+                await database().write(outgoing_mail.keep, mail)
+            except Unavailable:
+                log.warning("mail_lease_not_kept", mail_id=str(mail.id))
+        await sending
+
+    async def _forget(self, mail: Claimed) -> None:
+        """Delete a message that was sent; a database that does not answer now is asked again."""
+        for tries_left in reversed(range(SENT_TRIES)):
+            try:
+                await database().write(outgoing_mail.sent, mail)
+            except Unavailable:
+                if not tries_left:
+                    raise
+                await asyncio.sleep(1)
+            else:
+                return
+
+
+def send(mail: Claimed) -> None:
+    """Render the message and hand it to the mail server, on this thread. Raises what rendering and sending raise."""
+    mailers["default"].send_messages([mail_rendering.render(mail)])
+
+
+_shared: MailDelivery | None = None
+
+
+async def start() -> None:
+    """Deliver from this process, if that is its business."""
+    global _shared  # noqa: PLW0603 - one per process is the point
+    if settings.MAILERS["default"]["BACKEND"] == FILES and not settings.DEBUG:
+        log.warning("mail_stays_here", remedy="set EMAIL_URL to a mail server: messages go to files, nobody gets them")
+    if settings.IRONAUTH_MAIL_DELIVERY == "server":
+        _shared = MailDelivery()
+        await _shared.start()
+
+
+async def stop() -> None:
+    """End what ``start`` started."""
+    global _shared
+    delivery, _shared = _shared, None
+    if delivery is not None:
+        await delivery.stop()

@@ -1,0 +1,63 @@
+"""What a message says: three templates for each kind, rendered when it is sent.
+
+``accounts/mail/<kind>.subject.txt``, ``.txt`` and ``.html``; a file of the same name in ``IRONAUTH_TEMPLATES`` takes
+the place of ours. They see ``site`` (the host people know), ``token``, ``minutes`` (its life), ``link`` (the page it
+opens, with the token in it) and the ``facts`` of the message. Nothing that a stranger typed is in ours: who signs up
+with another person's address and a name full of links must not have us send them.
+"""
+
+from email.utils import format_datetime
+from typing import Final
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.core.mail import EmailMultiAlternatives
+from django.template.loader import render_to_string
+from django.urls import reverse
+
+from accounts.outgoing_mail import Claimed
+from ironauth.infrastructure import clock
+
+#: The page that a kind's token opens. It asks for a click: mail scanners fetch every link.
+PAGES: Final = {
+    "verify_email": "email-pages:verify",
+    "change_email": "email-pages:verify",
+    "reset_password": "email-pages:reset",
+}
+SUBJECT_CHARACTERS: Final = 200  # a header line may have 998 (RFC 5322 §2.1.1); people read sixty
+
+
+def render(mail: Claimed) -> EmailMultiAlternatives:
+    """Return the message, with the same Message-ID at every try, so that mailboxes can tell a repeated one.
+
+    Raises ``TemplateDoesNotExist`` and what templates raise.
+    """
+    issuer = urlsplit(settings.IRONAUTH_ISSUER)
+    page = PAGES.get(mail.kind)
+    context = {
+        **mail.facts,
+        "link": f"{settings.IRONAUTH_ISSUER}{reverse(page)}?token={mail.token}" if page else None,
+        "site": issuer.netloc,
+        "token": mail.token,
+        "minutes": settings.IRONAUTH_EMAIL_TOKEN_MIN,
+    }
+    name = f"accounts/mail/{mail.kind}"
+    subject = " ".join(render_to_string(f"{name}.subject.txt", context).split())[:SUBJECT_CHARACTERS]
+    message = EmailMultiAlternatives(
+        subject,
+        render_to_string(f"{name}.txt", context),
+        settings.IRONAUTH_MAIL_FROM,
+        [mail.recipient],
+        headers={
+            "Message-ID": f"<{mail.id}@{_domain()}>",
+            "Date": format_datetime(clock.now()),
+            "Auto-Submitted": "auto-generated",  # RFC 3834 §5: nobody's holiday notice answers it
+        },
+    )
+    message.attach_alternative(render_to_string(f"{name}.html", context), "text/html")
+    return message
+
+
+def _domain() -> str:
+    """Return the domain of our Message-IDs: the sender's."""
+    return str(settings.IRONAUTH_MAIL_FROM).rpartition("@")[2].rstrip(">")

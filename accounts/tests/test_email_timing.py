@@ -1,0 +1,40 @@
+"""Nobody learns from the clock which addresses have accounts, whatever they ask to be mailed (security-bar row 8)."""
+
+import time
+
+import httpx
+import pytest
+from asgiref.sync import sync_to_async
+
+from accounts.tests.conftest import MakeUser
+from ironauth.tests.test_sign_in_timing import SIGNIFICANCE, rank_test
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
+
+SAMPLES = 20  # requests of each kind, interleaved
+
+
+@pytest.mark.parametrize("path", ["password/reset", "email/verify/resend"])
+async def test_a_known_address_takes_as_long_as_an_unknown_one(
+    path: str, api: httpx.AsyncClient, make_user: MakeUser
+) -> None:
+    """Interleaved requests for both are alike by a rank test; of two samples one may look different by chance."""
+    await sync_to_async(make_user)(email="known-person@example.com")
+
+    async def sample(size: int) -> float:
+        times: dict[str, list[float]] = {"known-person": [], "other-person": []}
+        for turn in range(size):
+            for name in sorted(times, key=lambda name: hash((turn, name))):
+                began = time.perf_counter()
+                answer = await api.post(f"/api/v1/access/{path}", json={"email": f"{name}@example.com"})
+                times[name].append(time.perf_counter() - began)
+                assert answer.status_code == 202
+        return rank_test(times["known-person"], times["other-person"])
+
+    await sample(3)  # warm
+    ps = []
+    for _ in range(2):
+        ps.append(await sample(SAMPLES))
+        if ps[-1] > SIGNIFICANCE:
+            break
+    assert max(ps) > SIGNIFICANCE, ps
