@@ -4,7 +4,8 @@ import uuid
 
 from django.db import IntegrityError
 
-from accounts import emails, passwords, units
+from accounts import audit, emails, passwords, units
+from accounts.audit import Event, Outcome
 from accounts.errors import EmailTaken, InvalidCredentials
 from accounts.outputs import Account, Authenticated, UserOut
 from accounts.password_policy import policy_errors
@@ -31,6 +32,7 @@ async def sign_up(*, email: str, password: str, name: str = "") -> UserOut:
 
     A taken address is found before the hash is paid for, and once more by the unique index: ``EmailTaken`` both times.
     Raises ``ValidationFailed`` for a password the policy refuses, ``Overloaded`` when the hash pool is full.
+    Account and audit event are one transaction: SIGNUP_COST
     """
     hash_pool().require_capacity()
     _require_policy(password, email=email, name=name, field="password")
@@ -38,7 +40,7 @@ async def sign_up(*, email: str, password: str, name: str = "") -> UserOut:
         raise EmailTaken
     encoded = await passwords.hash_password(password)
     try:
-        user = await database().write_once(units.create, email=email, encoded=encoded, name=name)
+        user = await database().write(units.create, email=email, encoded=encoded, name=name)
     except IntegrityError as error:
         raise EmailTaken from error
     get_logger().info("user_signed_up", user_id=str(user.id))
@@ -49,13 +51,16 @@ async def authenticate(*, email: str, password: str) -> Authenticated:
     """Return whose address and password these are, if the account is active.
 
     Unknown, wrong, inactive, unusable and overlong all cost one query and one Argon2 run and raise the same
-    ``InvalidCredentials``. Upgrades an outdated hash on the way; that upgrade never fails the sign-in.
+    ``InvalidCredentials``; the audit event of the refusal is one insert for all of them, and the answer does not wait
+    for it. Upgrades an outdated hash on the way; that upgrade never fails the sign-in.
     """
     hash_pool().require_capacity()
     found = await database().read(units.credentials_of_email, emails.lookup_key(email))
     verdict = await passwords.verify_password(password, found.encoded if found else None)
     if found is None or not verdict.ok or not found.is_active:
-        get_logger().info("sign_in_refused", user_id=str(found.id) if found else None)
+        user_id = found.id if found else None
+        get_logger().info("sign_in_refused", user_id=str(user_id) if user_id else None)
+        await audit.record_later(Event.SIGN_IN, outcome=Outcome.FAILURE, user_id=user_id)
         raise InvalidCredentials
     if verdict.needs_rehash:
         await _upgrade(found, password)
@@ -70,12 +75,17 @@ async def get_profile(*, user_id: uuid.UUID) -> UserOut:
     return account.user
 
 
-async def update_profile(*, user_id: uuid.UUID, name: str) -> UserOut:
-    """Set the display name. Raises ``NotAuthenticated`` when the account is gone or inactive."""
-    return await database().write(units.rename, user_id=user_id, name=name)
+async def update_profile(*, user_id: uuid.UUID, name: str, session_id: uuid.UUID | None = None) -> UserOut:
+    """Set the display name. Raises ``NotAuthenticated`` when the account is gone or inactive.
+
+    ``session_id``: the session it is done in, for the audit trail; here and below.
+    """
+    return await database().write(units.rename, user_id=user_id, name=name, session_id=session_id)
 
 
-async def change_password(*, user_id: uuid.UUID, current_password: str, new_password: str) -> Account:
+async def change_password(
+    *, user_id: uuid.UUID, current_password: str, new_password: str, session_id: uuid.UUID | None = None
+) -> Account:
     """Replace the password; every session of the user has ended when this returns, the caller's too.
 
     Raises ``ValidationFailed`` (field ``new_password``) by the policy, ``InvalidCredentials`` for a wrong current
@@ -83,27 +93,29 @@ async def change_password(*, user_id: uuid.UUID, current_password: str, new_pass
     """
     found = await _present(user_id)
     _require_policy(new_password, email=found.email, name=found.name, field="new_password")
-    await _require_password(found, current_password)
+    await _require_password(found, current_password, Event.PASSWORD_CHANGED, session_id)
     encoded = await passwords.hash_password(new_password)
-    account = await database().write(units.set_password, user_id=user_id, old=found.encoded, new=encoded)
+    account = await database().write(
+        units.set_password, user_id=user_id, old=found.encoded, new=encoded, session_id=session_id
+    )
     get_logger().info("password_changed", user_id=str(user_id))
     return account
 
 
-async def delete_account(*, user_id: uuid.UUID, password: str) -> None:
+async def delete_account(*, user_id: uuid.UUID, password: str, session_id: uuid.UUID | None = None) -> None:
     """Delete the account and everything that belongs to it.
 
     Raises ``InvalidCredentials`` for a wrong password, ``LastSuperuser``, ``PasswordChanged``, ``Overloaded``.
     """
     found = await _present(user_id)
-    await _require_password(found, password)
-    await database().write(units.delete, user_id=user_id, old=found.encoded)
+    await _require_password(found, password, Event.ACCOUNT_DELETED, session_id)
+    await database().write(units.delete, user_id=user_id, old=found.encoded, session_id=session_id)
     get_logger().info("user_deleted", user_id=str(user_id), by=str(user_id))
 
 
-async def end_all_sessions(*, user_id: uuid.UUID) -> None:
+async def end_all_sessions(*, user_id: uuid.UUID, session_id: uuid.UUID | None = None) -> None:
     """End every session of the user everywhere. Raises ``NotAuthenticated`` when the account is gone or inactive."""
-    await database().write(units.end_all_sessions, user_id=user_id)
+    await database().write(units.end_all_sessions, user_id=user_id, session_id=session_id)
     get_logger().info("all_sessions_ended", user_id=str(user_id))
 
 
@@ -115,9 +127,12 @@ async def _present(user_id: uuid.UUID) -> Credentials:
     return found
 
 
-async def _require_password(found: Credentials, password: str) -> None:
-    """Raise ``InvalidCredentials`` unless ``password`` is right."""
+async def _require_password(found: Credentials, password: str, event: Event, session_id: uuid.UUID | None) -> None:
+    """Raise ``InvalidCredentials`` unless ``password`` is right, leaving ``event`` as failed in the trail."""
     if not (await passwords.verify_password(password, found.encoded)).ok:
+        await audit.record_later(
+            event, outcome=Outcome.FAILURE, actor_id=found.id, user_id=found.id, session_id=session_id
+        )
         raise InvalidCredentials("The current password is wrong: check it and try again.")
 
 

@@ -24,6 +24,10 @@ class SignedIn(Protocol):
         """The user's id."""
 
     @property
+    def session_id(self) -> uuid.UUID:
+        """The session the request belongs to."""
+
+    @property
     def user(self) -> UserOut:
         """The user as of the last time the session was confirmed."""
 
@@ -70,7 +74,7 @@ class MeView(AsyncAPIView):
         data = await self.validated(request, ProfileInput)
         if not data:
             return await services.get_profile(user_id=who.id)
-        return await services.update_profile(user_id=who.id, **data)
+        return await services.update_profile(user_id=who.id, session_id=who.session_id, **data)
 
     @extend_schema(
         operation_id="access_me_delete",
@@ -83,7 +87,7 @@ class MeView(AsyncAPIView):
         """Delete the account for good after the password was given once more."""
         who = _signed_in(request)
         data = await self.validated(request, DeleteAccountInput)
-        await services.delete_account(user_id=who.id, password=data["password"])
+        await services.delete_account(user_id=who.id, session_id=who.session_id, password=data["password"])
         response = HttpResponse(status=204)
         del response.headers["Content-Type"]
         cookies.clear(response)

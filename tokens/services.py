@@ -19,7 +19,6 @@ from tokens.claims import AccessClaims
 from tokens.errors import InvalidRefreshToken
 from tokens.key_store import key_store
 from tokens.keys import ActiveKey
-from tokens.models import Session
 from tokens.outputs import SessionOut, TokenPair, session_out
 from tokens.principal import Principal
 from tokens.sessions import SESSION_OVER, ClientInfo, Grant, Outcome
@@ -64,9 +63,9 @@ async def refresh(*, token: str) -> TokenPair:
     return _pair(rotation.grant, key, reading)
 
 
-async def sign_out(*, session_id: UUID) -> None:
-    """End one session; ending one that is over already is no error."""
-    await database().write(sessions.end_session, session_id=session_id, reason=Session.RevokeReason.SIGNED_OUT)
+async def sign_out(*, session_id: UUID, user_id: UUID) -> None:
+    """End one session of this user; ending one that is over already is no error."""
+    await database().write(sessions.sign_out, session_id=session_id, user_id=user_id)
     log.info("signed_out", session_id=str(session_id))
 
 
@@ -76,15 +75,15 @@ async def sign_out_by_refresh_token(*, token: str) -> None:
     Raises ``InvalidRefreshToken`` (401) when this server did not make the token or has forgotten its session.
     """
     parsed = refresh_token.parse(token)
-    session_id = await database().read(sessions.session_of, parsed=parsed) if parsed is not None else None
-    if session_id is None:
+    found = await database().read(sessions.session_of, parsed=parsed) if parsed is not None else None
+    if found is None:
         raise InvalidRefreshToken
-    await sign_out(session_id=session_id)
+    await sign_out(session_id=found[0], user_id=found[1])
 
 
-async def sign_out_everywhere(*, user_id: UUID) -> None:
-    """End every session of the user, in one statement on the user's row."""
-    await accounts.end_all_sessions(user_id=user_id)
+async def sign_out_everywhere(*, principal: Principal) -> None:
+    """End every session of the caller, in one statement on the user's row."""
+    await accounts.end_all_sessions(user_id=principal.id, session_id=principal.session_id)
 
 
 async def change_password(
@@ -96,7 +95,10 @@ async def change_password(
     """
     key = await key_store().signing()
     account = await accounts.change_password(
-        user_id=principal.id, current_password=current_password, new_password=new_password
+        user_id=principal.id,
+        session_id=principal.session_id,
+        current_password=current_password,
+        new_password=new_password,
     )
     try:
         grant = await database().write_once(
@@ -119,7 +121,7 @@ async def end_own_session(*, principal: Principal, session_id: UUID) -> None:
     Raises ``NotFound`` (404) when the caller has no such live session: another person's is not told apart.
     """
     ended = await database().write(
-        sessions.end_session, session_id=session_id, reason=Session.RevokeReason.ENDED_BY_USER, user_id=principal.id
+        sessions.end_own_session, session_id=session_id, user_id=principal.id, from_session_id=principal.session_id
     )
     if not ended:
         raise NotFound("You have no such session: see /api/v1/access/sessions for those you have.")
@@ -127,9 +129,12 @@ async def end_own_session(*, principal: Principal, session_id: UUID) -> None:
 
 
 async def _opened(who: Authenticated, client: ClientInfo) -> Grant | None:
-    """Return a new session's grant; None when the account is not what it was when the password was checked."""
+    """Return a new session's grant; None when the account is not what it was when the password was checked.
+
+    Session and audit event are one transaction: SIGNIN_COST
+    """
     try:
-        return await database().write_once(sessions.open_authenticated, who=who, client=client)
+        return await database().write(sessions.open_authenticated, who=who, client=client)
     except IntegrityError:  # deleted in this very moment
         return None
 

@@ -1,15 +1,10 @@
 """How tokens travel: in the body as a TokenPair, or in cookies that scripts cannot read."""
 
-import ipaddress
-
 from django.http import HttpRequest, HttpResponse
 
-from ironauth.infrastructure import cookies
-from ironauth.infrastructure.client_address import client_address
+from ironauth.infrastructure import cookies, origin
 from tokens.outputs import TokenPair
 from tokens.sessions import ClientInfo
-
-USER_AGENT_CHARACTERS = 255  # what a person needs to recognise a device; the column's size
 
 
 def cookie_response(pair: TokenPair) -> HttpResponse:
@@ -41,9 +36,4 @@ def no_content() -> HttpResponse:
 
 def client_info(request: HttpRequest) -> ClientInfo:
     """Return where the request comes from, fit to be stored and shown."""
-    try:
-        ip = str(ipaddress.ip_address(client_address(request).partition("%")[0]))
-    except ValueError:  # a Unix socket, or a proxy that names nobody
-        ip = ""
-    user_agent = request.META.get("HTTP_USER_AGENT", "")[:USER_AGENT_CHARACTERS]
-    return ClientInfo(ip=ip, user_agent="".join(filter(str.isprintable, user_agent)))
+    return ClientInfo(ip=origin.address_of(request), user_agent=origin.user_agent_of(request))

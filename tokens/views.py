@@ -141,7 +141,7 @@ class LogoutView(AsyncAPIView):
         try:
             found = await AccessTokenAuthentication().authenticate(request)
             if found is not None:
-                await services.sign_out(session_id=found[0].session_id)
+                await services.sign_out(session_id=found[0].session_id, user_id=found[0].id)
                 return
             if cookie_token is None:
                 raise NotAuthenticated
@@ -166,7 +166,7 @@ class LogoutAllView(AsyncAPIView):
     )
     async def post(self, request: ApiRequest) -> HttpResponse:
         """End every session of the caller, this one included."""
-        await services.sign_out_everywhere(user_id=request.auth.id)
+        await services.sign_out_everywhere(principal=request.auth)
         return cleared_response()
 
 
