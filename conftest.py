@@ -60,7 +60,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_teardown() -> None:
-    """Let events that no answer waits for arrive before the tables are emptied: in the next test nobody expects them."""
+    """Let events that no answer waits for arrive before the tables are emptied: the next test does not expect them."""
     assert audit.wait_until_written()
 
 

@@ -15,10 +15,11 @@ from django.contrib.auth.forms import (
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
-from accounts import emails, passwords, units
+from accounts import audit, emails, passwords, units
 from accounts.errors import LastSuperuser
 from accounts.inputs import validate_role_name
 from accounts.models import Role, User
+from ironauth.infrastructure import origin
 from ironauth.infrastructure.errors import Overloaded
 
 if TYPE_CHECKING:  # Django's classes take their model in brackets for type checkers only
@@ -72,6 +73,14 @@ class StaffSignInForm(AdminAuthenticationForm):
         except Overloaded as busy:
             raise _busy(busy) from busy
 
+    def confirm_login_allowed(self, user: Any) -> None:
+        """Let staff in; record that a right password of somebody else was refused, which no signal tells."""
+        try:
+            super().confirm_login_allowed(user)
+        except ValidationError:
+            audit.record(audit.Event.ADMIN_SIGN_IN, outcome=audit.Outcome.REFUSED, actor_id=user.pk, user_id=user.pk)
+            raise
+
 
 class _ChoosesPassword(MaybePassword):
     """Hashes while the form is judged, so that a full pool is one more error and what was typed stays.
@@ -93,12 +102,14 @@ class _ChoosesPassword(MaybePassword):
             form.add_error(field, _busy(busy))
 
     def set_password_and_save(self, user: User, *_field: Any, commit: bool = True, **kwargs: Any) -> User:
-        """Save ``user``, whose password was set by the validation."""
+        """Save ``user``, whose password was set by the validation, and record it."""
         form: Any = self
         if not form.cleaned_data.get("set_usable_password", True):
-            return super().set_password_and_save(user, commit=commit, **kwargs)
+            super().set_password_and_save(user, commit=False, **kwargs)
         if commit:
-            user.save()
+            with transaction.atomic():
+                user.save()
+                audit.record(audit.Event.PASSWORD_CHANGED, actor_id=origin.admin_user_id(), user_id=user.pk)
         return user
 
 

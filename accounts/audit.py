@@ -17,7 +17,7 @@ from ironauth.infrastructure.fixed_queries import FixedInsert, given_row
 from ironauth.infrastructure.ids import id_at
 from ironauth.infrastructure.logs import get_logger
 
-type Details = Mapping[str, str | int | bool | Sequence[str]]
+type Details = Mapping[str, object]  # JSON: texts, numbers, flags, and lists of texts
 
 MAX_DETAIL: Final = 255  # characters of one name; the longest, a role's, has 150
 MAX_NAMES: Final = 100  # names in one list; as many as roles in a request

@@ -85,6 +85,10 @@ PASSWORD_HASHERS = [
 ]
 AUTH_PASSWORD_VALIDATORS = [{"NAME": "accounts.password_policy.PasswordPolicyValidator"}]
 
+# ---------------------------------------------------------------- audit
+# A year, which PCI DSS 10.5.1 asks for, and five weeks in which a yearly review can still compare the last one's.
+IRONAUTH_AUDIT_KEEP_DAYS = env.whole("IRONAUTH_AUDIT_KEEP_DAYS", default=400)
+
 # ---------------------------------------------------------------- lanes
 IRONAUTH_HOT_LANE = env.switch("IRONAUTH_HOT_LANE", default=True)
 IRONAUTH_PERF_ENDPOINTS = env.switch("IRONAUTH_PERF_ENDPOINTS", default=False)

@@ -4,8 +4,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
+from django.conf import settings
 from django.db import connection, transaction
 
+from accounts import audit_units
 from ironauth.infrastructure import clock
 from ironauth.infrastructure import models as infrastructure
 from tokens import key_rotation
@@ -27,11 +29,13 @@ class Purged:
     sessions: int
     invalidations: int
     signing_keys: int
+    audit_events: int
 
 
 def purge_expired(*, batch: int = DEFAULT_BATCH, keep_s: int = SESSION_KEEP_S) -> Purged:
-    """Delete sessions that ended more than ``keep_s`` seconds ago, old invalidations and finished signing keys.
+    """Delete sessions that ended more than ``keep_s`` seconds ago, and whatever else nobody needs any more.
 
+    That is old invalidations, finished signing keys, and audit events older than IRONAUTH_AUDIT_KEEP_DAYS.
     ``batch``: rows per transaction. Safe to run at any time and more than once at a time.
     """
     _wait_for_writers()
@@ -39,6 +43,7 @@ def purge_expired(*, batch: int = DEFAULT_BATCH, keep_s: int = SESSION_KEEP_S) -
         sessions=_purge_sessions(clock.now() - timedelta(seconds=keep_s), batch),
         invalidations=_purge_invalidations(batch),
         signing_keys=key_rotation.forget_finished(),
+        audit_events=_purge_audit(clock.now() - timedelta(days=settings.IRONAUTH_AUDIT_KEEP_DAYS), batch),
     )
 
 
@@ -84,6 +89,17 @@ def _purge_invalidations(batch: int) -> int:
     while True:
         with transaction.atomic():
             deleted = infrastructure.purge(older_than_s=INVALIDATION_KEEP_S, batch=batch)
+        total += deleted
+        if deleted < batch:
+            return total
+
+
+def _purge_audit(before: datetime, batch: int) -> int:
+    """Delete audit events of before ``before`` batch by batch; return how many."""
+    total = 0
+    while True:
+        with transaction.atomic():
+            deleted = audit_units.delete_batch(before, size=batch)
         total += deleted
         if deleted < batch:
             return total

@@ -216,7 +216,7 @@ def session_of(*, parsed: ParsedRefreshToken) -> tuple[UUID, UUID] | None:
 
 
 def sign_out(*, session_id: UUID, user_id: UUID) -> None:
-    """Revoke a session that its user, or whoever holds its refresh token, has done with. 3 queries, 1 when it is over."""
+    """Revoke a session whose user, or holder of its refresh token, has done with it. 3 queries, 1 when it is over."""
     if end_session(session_id=session_id, reason=Session.RevokeReason.SIGNED_OUT):
         audit.record(Event.SIGN_OUT, actor_id=user_id, user_id=user_id, session_id=session_id)
 
@@ -227,9 +227,7 @@ def end_own_session(*, session_id: UUID, user_id: UUID, from_session_id: UUID) -
     ended = end_session(session_id=session_id, reason=reason, user_id=user_id)
     if ended:
         details = {"from_session": str(from_session_id)}
-        audit.record(
-            Event.SESSION_ENDED, actor_id=user_id, user_id=user_id, session_id=session_id, details=details
-        )
+        audit.record(Event.SESSION_ENDED, actor_id=user_id, user_id=user_id, session_id=session_id, details=details)
     return ended
 
 

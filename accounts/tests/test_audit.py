@@ -218,5 +218,3 @@ async def test_closing_the_pool_writes_first(monkeypatch: pytest.MonkeyPatch) ->
         await audit.record_later(Event.SIGN_IN, outcome=Outcome.FAILURE)
     await asyncio.to_thread(database().close)
     assert await database().read(AuditEvent.objects.count) == 20
-
-

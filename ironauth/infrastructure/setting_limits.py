@@ -30,6 +30,10 @@ LIMITS = {
     "IRONAUTH_ARGON2_TIME_COST": Limit(1, 20, "passes", STORED_HASH),
     "IRONAUTH_ARGON2_MEMORY_KIB": Limit(7_168, 1_048_576, "KiB", f"less is below the OWASP floor; {STORED_HASH}"),
     "IRONAUTH_ARGON2_PARALLELISM": Limit(1, 16, "lanes", STORED_HASH),
+    # accounts.audit_triggers: the database itself keeps events for 29 days.
+    "IRONAUTH_AUDIT_KEEP_DAYS": Limit(
+        30, 3_650, "days", "an intrusion is often found after weeks, and personal data is not kept for ever"
+    ),
     "IRONAUTH_HASH_THREADS": Limit(1, 64, "threads", "each takes IRONAUTH_ARGON2_MEMORY_KIB"),
     "IRONAUTH_HASH_MAX_WAIT_S": Limit(
         0.1, 30, "seconds", "less refuses sign-ins on an idle server, and proxies give up after 60"

@@ -95,11 +95,11 @@ def test_command(opened: list[Grant]) -> None:
     out = StringIO()
     with clock.shifted(20 * DAY):
         call_command("purge_expired", stdout=out)
-    assert out.getvalue().strip() == "deleted sessions=7 invalidations=0 signing_keys=0"
+    assert out.getvalue().strip() == "deleted sessions=7 invalidations=0 signing_keys=0 audit_events=0"
     with pytest.raises(CommandError, match="--batch"):
         call_command("purge_expired", batch=0)
 
 
 def test_nothing_to_do(db: None) -> None:
     """On an empty database the purge does nothing."""
-    assert purge_expired() == Purged(sessions=0, invalidations=0, signing_keys=0)
+    assert purge_expired() == Purged(sessions=0, invalidations=0, signing_keys=0, audit_events=0)

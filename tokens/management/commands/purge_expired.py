@@ -8,9 +8,11 @@ from tokens.purge import DEFAULT_BATCH, SESSION_KEEP_S, purge_expired
 
 
 class Command(BaseCommand):
-    """Delete ended sessions, old invalidations and finished signing keys; print how many."""
+    """Delete ended sessions, old invalidations, finished signing keys and old audit events; print how many."""
 
-    help = "Delete ended sessions, old invalidations and finished signing keys, in short transactions."
+    help = (
+        "Delete ended sessions, old invalidations and audit events, and finished signing keys, in short transactions."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Add --batch and --keep-seconds."""
@@ -26,5 +28,5 @@ class Command(BaseCommand):
         purged = purge_expired(batch=options["batch"], keep_s=options["keep_seconds"])
         self.stdout.write(
             f"deleted sessions={purged.sessions} invalidations={purged.invalidations} "
-            f"signing_keys={purged.signing_keys}"
+            f"signing_keys={purged.signing_keys} audit_events={purged.audit_events}"
         )
