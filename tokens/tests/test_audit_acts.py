@@ -10,13 +10,19 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.contrib.auth.models import Group
 from django.core.management import call_command
+from django.test import Client
+from django.urls import reverse
 
 from accounts import audit
 from accounts.audit_models import AuditEvent
 from accounts.models import User
+from accounts.services import account_snapshot
 from conftest import PASSWORD, bearer
 from ironauth.infrastructure import clock
+from tokens import sessions
+from tokens.key_rotation import create_first_keys
 from tokens.models import Session, SigningKey
+from tokens.sessions import ClientInfo
 from tokens.tests.browser import LOGOUT, ME, PASSWORD_URL, REFRESH, SIGNIN, Pair
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
@@ -276,3 +282,25 @@ def test_commands_on_keys_leave_events(transactional_db: None) -> None:
         ("key_rotated", None, {"active": active, "at_once": True}),
         ("key_dropped", None, {"dropped": retired, "active": active}),
     ]
+
+
+def test_what_staff_do_to_sessions_and_keys_in_the_admin(client: Client, transactional_db: None) -> None:
+    """Ending sessions leaves one event for each; rotating and dropping a key name who did it."""
+    retired = create_first_keys()
+    root = User.objects.create_user("root@example.com", is_superuser=True, is_staff=True)
+    client.force_login(root)
+    account = account_snapshot(User.objects.create_user("mia@example.com").pk)
+    assert account is not None
+    opened = [sessions.open_session(account=account, client=ClientInfo()).session_id for _ in range(2)]
+    before = set(AuditEvent.objects.values_list("pk", flat=True))
+    body = {"action": "end_sessions", "_selected_action": opened, "confirmed": "yes"}
+    assert client.post(reverse("admin:tokens_session_changelist"), body).status_code == 302
+    with clock.shifted(301):  # the next key has been published for as long as clients keep the key set
+        assert client.post(reverse("admin:tokens_signingkey_rotate"), {"confirmed": "yes"}).status_code == 302
+    body = {"action": "drop_as_compromised", "_selected_action": [retired], "confirmed": "yes"}
+    assert client.post(reverse("admin:tokens_signingkey_changelist"), body).status_code == 302
+    left = AuditEvent.objects.exclude(pk__in=before).order_by("id")
+    assert {event.actor_id for event in left} == {root.pk}
+    ended = [event for event in left if event.event == "session_ended"]
+    assert {(event.user_id, event.session_id) for event in ended} == {(account.id, one) for one in opened}
+    assert sorted(event.event for event in left) == ["key_dropped", "key_rotated", "session_ended", "session_ended"]
