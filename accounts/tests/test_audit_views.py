@@ -92,7 +92,7 @@ async def test_time_limits_are_exact(call: Call) -> None:
 
 async def test_what_an_event_looks_like(call: Call) -> None:
     """The fields and their order are the contract's."""
-    with_ids = {"actor_id": PEOPLE[0], "user_id": PEOPLE[1], "session_id": PEOPLE[2]}
+    with_ids: Any = {"actor_id": PEOPLE[0], "user_id": PEOPLE[1], "session_id": PEOPLE[2]}
     await sync_to_async(audit.record)(Event.ROLE_GIVEN, **with_ids, details={"role": "r"})
     stored = await AuditEvent.objects.aget()
     (event,) = (await call()).json()["results"]
