@@ -6,6 +6,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db import IntegrityError
 
+from accounts import audit
 from accounts import services as accounts
 from accounts.errors import InvalidCredentials
 from accounts.outputs import Authenticated
@@ -39,6 +40,7 @@ async def sign_in(*, email: str, password: str, client: ClientInfo) -> TokenPair
     reading = token_cache().begin()
     grant = await _opened(who, client)
     if grant is None:  # only who knows the password gets here
+        await audit.record_later(audit.Event.SIGN_IN, outcome=audit.Outcome.REFUSED, actor_id=who.id, user_id=who.id)
         raise InvalidCredentials("The account was changed while you were signing in: sign in again.")
     log.info("signed_in", user_id=str(who.id), session_id=str(grant.session_id))
     return _pair(grant, key, reading)

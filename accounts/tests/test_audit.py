@@ -10,7 +10,7 @@ import pytest
 from django.db import IntegrityError, connection, transaction
 from django.test import RequestFactory
 
-from accounts import audit, audit_triggers
+from accounts import audit, audit_triggers, audit_units
 from accounts.audit import Event, Outcome
 from accounts.audit_models import AppendOnlyError, AuditEvent
 from ironauth.infrastructure import clock, ids, logs, origin, request_id
@@ -153,6 +153,18 @@ def test_the_database_lets_old_events_go(locked: None, age_days: float, left: in
     except IntegrityError:
         assert left
     assert AuditEvent.objects.count() == left
+
+
+def test_a_purge_that_asks_too_early_deletes_nothing(locked: None) -> None:
+    """Whatever the setting may say, no batch takes an event the database still keeps."""
+    with clock.shifted(-40 * 86_400):
+        audit.record(Event.SIGN_UP)
+    audit.record(Event.SIGN_UP)
+    with pytest.raises(IntegrityError), transaction.atomic():
+        audit_units.delete_batch(clock.now() + timedelta(days=1), size=10)
+    assert AuditEvent.objects.count() == 2
+    with transaction.atomic():
+        assert audit_units.delete_batch(clock.now() - timedelta(days=30), size=10) == 1
 
 
 def test_installing_twice_is_harmless(locked: None) -> None:

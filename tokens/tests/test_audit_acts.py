@@ -4,6 +4,7 @@ import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
+from unittest.mock import patch
 
 import httpx
 import pytest
@@ -19,7 +20,7 @@ from accounts.models import User
 from accounts.services import account_snapshot
 from conftest import PASSWORD, bearer
 from ironauth.infrastructure import clock
-from tokens import sessions
+from tokens import services, sessions
 from tokens.key_rotation import create_first_keys
 from tokens.models import Session, SigningKey
 from tokens.sessions import ClientInfo
@@ -103,6 +104,15 @@ async def sign_in_wrong(stage: Stage) -> Expected:
 async def sign_in_unknown(stage: Stage) -> Expected:
     await stage.send("POST", SIGNIN, 401, {"email": "nobody@example.com", "password": "wrong"})
     return {"event": "sign_in", "outcome": "failure", "actor_id": None, "user_id": None, "session_id": None}
+
+
+async def sign_in_too_late(stage: Stage) -> Expected:
+    async def changed_meanwhile(*_: Any) -> None:
+        return None
+
+    with patch.object(services, "_opened", changed_meanwhile):
+        await stage.send("POST", SIGNIN, 401, {"email": stage.email, "password": PASSWORD})
+    return _by_member(stage, event="sign_in", outcome="refused", session_id=None)
 
 
 async def refresh(stage: Stage) -> None:
@@ -243,7 +253,7 @@ async def be_denied_by_a_bad_request(stage: Stage) -> Expected:
 
 
 ACTS: tuple[Act, ...] = (
-    sign_up, sign_up_taken, sign_in, sign_in_wrong, sign_in_unknown, refresh, reuse, sign_out,
+    sign_up, sign_up_taken, sign_in, sign_in_wrong, sign_in_too_late, sign_in_unknown, refresh, reuse, sign_out,
     sign_out_by_access_token, sign_out_everywhere, end_session, end_foreign_session, change_password,
     change_password_wrong, rename, look, delete_account, delete_account_wrong, create_user, create_user_taken,
     change_user, delete_user, give_role, take_role, create_role, create_role_taken, end_sessions, be_denied,
