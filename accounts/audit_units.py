@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from django.db import models
+from django.db.models.functions import Coalesce
 
 from accounts import paging
 from accounts.audit_models import AuditEvent
@@ -29,9 +30,10 @@ def page(filters: Mapping[str, Any]) -> paging.Page[AuditEventOut]:
     Ids are in order of time, so that an index over a filter's column and the id finds the page without sorting.
     """
     events = _between(filters.get("since"), filters.get("until"))
-    for name in ("user", "actor", "session", "event", "outcome"):
+    for name in ("user", "actor", "session"):
         if filters.get(name):
-            events = events.filter(**{_FIELDS.get(name, name): filters[name]})
+            events = events.filter(**{_FIELDS[name]: filters[name]})
+    events = _coded(events, filters)
     cursor = paging.decode(filters["cursor"], ORDERING) if filters.get("cursor") else None
     backwards = cursor is not None and cursor.backwards
     if cursor is not None:
@@ -73,6 +75,21 @@ def _between(since: datetime | None, until: datetime | None) -> "models.QuerySet
     if since is not None:
         events = events.filter(id__gte=first_id_at(since))
     return events if until is None else events.filter(id__lt=first_id_at(until))
+
+
+def _coded(events: "models.QuerySet[AuditEvent]", filters: Mapping[str, Any]) -> "models.QuerySet[AuditEvent]":
+    """Return the events of the asked code and outcome, read from the index of the most telling filter alone.
+
+    SQLite, without statistics, would look for one person's events among all sign-ins: 120 ms for 1 at 1,000,000 events.
+    """
+    searched = not any(filters.get(name) for name in ("user", "actor", "session"))
+    for name in ("event", "outcome"):
+        if filters.get(name):
+            column = name if searched else f"checked_{name}"
+            if not searched:
+                events = events.alias(**{column: Coalesce(name, models.Value(""))})
+            events, searched = events.filter(**{column: filters[name]}), False
+    return events
 
 
 def _rows(events: "models.QuerySet[AuditEvent]") -> list[AuditEventOut]:

@@ -12,6 +12,7 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.core.management import CommandError, call_command
 from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from pytest_django import DjangoAssertNumQueries
 
 from accounts import audit, audit_units
@@ -172,6 +173,26 @@ def test_each_index_serves_its_filter(column: str, index: str) -> None:
     """The newest events of a filter come from its index, in order: nothing is sorted, no table is scanned."""
     value: Any = uuid.uuid4() if column.endswith("_id") else "x"
     plan = AuditEvent.objects.filter(**{column: value}).order_by("-id")[:51].explain()
+    assert index in plan
+    assert "TEMP B-TREE" not in plan
+
+
+@pytest.mark.only_sqlite
+@pytest.mark.parametrize(
+    ("filters", "index"),
+    [
+        ({"user": PEOPLE[0], "event": "sign_in", "outcome": "failure"}, "accounts_audit_user"),
+        ({"session": PEOPLE[0], "outcome": "failure"}, "accounts_audit_session"),
+        ({"event": "sign_in", "outcome": "failure"}, "accounts_audit_event"),
+    ],
+)
+def test_the_most_telling_filter_decides(filters: dict[str, Any], index: str) -> None:
+    """Of several filters the one with the fewest events is searched by; the others are only checked."""
+    with CaptureQueriesContext(connection) as captured:
+        audit_units.page({**filters, "page_size": 50})
+    with connection.cursor() as cursor:
+        cursor.execute("EXPLAIN QUERY PLAN " + captured.captured_queries[0]["sql"])
+        plan = str(cursor.fetchall())
     assert index in plan
     assert "TEMP B-TREE" not in plan
 
