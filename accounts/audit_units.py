@@ -78,7 +78,7 @@ def _between(since: datetime | None, until: datetime | None) -> "models.QuerySet
 
 
 def _coded(events: "models.QuerySet[AuditEvent]", filters: Mapping[str, Any]) -> "models.QuerySet[AuditEvent]":
-    """Return the events of the asked code and outcome, read from the index of the most telling filter alone.
+    """Return the events of the asked code and outcome; with a person or a session they are checked, not searched by.
 
     SQLite, without statistics, would look for one person's events among all sign-ins: 120 ms for 1 at 1,000,000 events.
     """
@@ -88,7 +88,7 @@ def _coded(events: "models.QuerySet[AuditEvent]", filters: Mapping[str, Any]) ->
             column = name if searched else f"checked_{name}"
             if not searched:
                 events = events.alias(**{column: Coalesce(name, models.Value(""))})
-            events, searched = events.filter(**{column: filters[name]}), False
+            events = events.filter(**{column: filters[name]})
     return events
 
 

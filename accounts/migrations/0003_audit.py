@@ -38,7 +38,7 @@ class Migration(migrations.Migration):
             options={
                 'ordering': ('-id',),
                 'default_permissions': ('view',),
-                'indexes': [models.Index(condition=models.Q(('actor_id__isnull', False)), fields=['actor_id', 'id'], name='accounts_audit_actor'), models.Index(condition=models.Q(('user_id__isnull', False)), fields=['user_id', 'id'], name='accounts_audit_user'), models.Index(condition=models.Q(('session_id__isnull', False)), fields=['session_id', 'id'], name='accounts_audit_session'), models.Index(fields=['event', 'id', 'outcome'], name='accounts_audit_event'), models.Index(fields=['outcome', 'id'], name='accounts_audit_outcome')],
+                'indexes': [models.Index(condition=models.Q(('actor_id__isnull', False)), fields=['actor_id', 'id'], name='accounts_audit_actor'), models.Index(condition=models.Q(('user_id__isnull', False)), fields=['user_id', 'id'], name='accounts_audit_user'), models.Index(condition=models.Q(('session_id__isnull', False)), fields=['session_id', 'id'], name='accounts_audit_session'), models.Index(fields=['event', 'id', 'outcome'], name='accounts_audit_event'), models.Index(fields=['outcome', 'id', 'event'], name='accounts_audit_outcome')],
             },
         ),
         migrations.RunPython(install, remove),
