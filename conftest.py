@@ -20,6 +20,7 @@ from django.conf import settings
 from django.core.management import call_command
 from django.db import connection, connections
 
+from accounts import audit, audit_triggers
 from ironauth import settings_test
 from ironauth.asgi import application
 from ironauth.infrastructure.cache import token_cache
@@ -57,6 +58,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.fixturenames.insert(0, "own_connection_closed")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown() -> None:
+    """Let events that no answer waits for arrive before the tables are emptied: the next test does not expect them."""
+    assert audit.wait_until_written()
+
+
 def pytest_unconfigure() -> None:
     """End the private servers and remove everything the run left on disk."""
     _servers.close()
@@ -68,7 +75,12 @@ def django_db_setup(
     django_db_setup: None,
     django_db_blocker: pytest_django.DjangoDbBlocker,
 ) -> Iterator[None]:
-    """End every other connection before pytest-django drops the test database: pools', and async tests' own."""
+    """End every other connection before pytest-django drops the test database: pools', and async tests' own.
+
+    Between tests all tables are emptied, the audit trail too: what forbids that is put back by the tests about it.
+    """
+    with django_db_blocker.unblock():
+        audit_triggers.remove(connection, "delete", "truncate")
     yield
     database().close()
     with django_db_blocker.unblock(), connection.cursor() as cursor:

@@ -14,9 +14,11 @@ from django.db.models import ManyToManyField, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.formats import date_format
 
-from accounts import admin_actions, admin_roles, emails, names, units
+from accounts import admin_actions, admin_roles, audit_admin, emails, names, units
 from accounts.admin_filters import VerifiedFilter
 from accounts.admin_forms import OwnPasswordForm, SetPasswordForm, StaffSignInForm, UserAddForm, UserEditForm
+from accounts.audit import Event
+from accounts.audited_admin import Audited
 from accounts.errors import LastSuperuser
 from accounts.managers import UserQuerySet
 from accounts.models import User
@@ -24,7 +26,7 @@ from accounts.rights import permissions_of, rights_of_request
 from ironauth.infrastructure.admin_selection import CheckedSelection
 from ironauth.infrastructure.errors import PermissionDenied
 
-__all__ = ["UserAdmin", "admin_roles"]  # Django looks for registrations in this module only
+__all__ = ["UserAdmin", "admin_roles", "audit_admin"]  # Django looks for registrations in this module only
 
 if TYPE_CHECKING:  # Django's class takes its model in brackets for type checkers only
     DjangoUserAdmin = auth_admin.UserAdmin[User]
@@ -36,9 +38,10 @@ admin.site.password_change_form = OwnPasswordForm
 
 
 @admin.register(User)
-class UserAdmin(CheckedSelection, DjangoUserAdmin):
+class UserAdmin(CheckedSelection, Audited, DjangoUserAdmin):
     """People: find, add, change, deactivate, end sessions. Other applications append to ``inlines``."""
 
+    audit_events = (Event.USER_CREATED, Event.USER_CHANGED, Event.USER_DELETED)
     form = UserEditForm
     add_form = UserAddForm
     change_password_form = SetPasswordForm
@@ -147,6 +150,7 @@ class UserAdmin(CheckedSelection, DjangoUserAdmin):
     def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         """Offer to end the sessions of whoever is shown, also where the rest of the page is read-only."""
         user: User | None = kwargs.get("obj")
+        context["may_see_trail"] = user is not None and request.user.has_perm("accounts.view_auditevent")
         if user is not None and self.has_change_permission(request):
             context["may_end_sessions"] = not user.is_superuser or rights_of_request(request).is_superuser
             context["action_checkbox_name"] = ACTION_CHECKBOX_NAME
@@ -185,7 +189,7 @@ class UserAdmin(CheckedSelection, DjangoUserAdmin):
         """Delete the selected users together, or none when that would leave no superuser."""
         with transaction.atomic():
             units.keep_a_superuser(without=list(queryset))
-            queryset.delete()
+            super().delete_queryset(request, queryset)
 
 
 def _may_take_over(request: HttpRequest, user: User) -> bool:

@@ -14,6 +14,8 @@ from django.db.models import F
 from django.http import HttpRequest
 from django.template.response import TemplateResponse
 
+from accounts import audit
+from accounts.audit import Event
 from accounts.managers import UserQuerySet
 from accounts.models import User
 from accounts.rights import held_by, rights_of_user
@@ -33,6 +35,7 @@ class Change(NamedTuple):
     spares: str
     changes: Callable[[], dict[str, Any]]
     spares_oneself: bool
+    event: Event = Event.USER_CHANGED
     lets_in: bool = False
 
 
@@ -44,6 +47,7 @@ END_SESSIONS: Final = Change(
     spares="superusers",
     changes=lambda: {"session_epoch": F("session_epoch") + 1},
     spares_oneself=False,
+    event=Event.SESSIONS_ENDED,
 )
 DEACTIVATE: Final = Change(
     name="deactivate",
@@ -90,6 +94,8 @@ def perform(
             users = User.objects.filter(pk__in=batch)
             users.update(**change.changes())
             LogEntry.objects.log_actions(caller.pk, users.all(), CHANGE, change_message=f"{change.done}.")
+            fields = {"fields": sorted(change.changes())} if change.event is Event.USER_CHANGED else {}
+            audit.record_each(change.event, ((one, None) for one in batch), actor_id=caller.pk, details=fields)
     for user_id in ids:
         get_logger().info("admin_action", action=change.name, user_id=str(user_id), by=str(caller.pk))
     model_admin.message_user(

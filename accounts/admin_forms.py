@@ -15,12 +15,11 @@ from django.contrib.auth.forms import (
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
-from accounts import emails, passwords, throttling, units
+from accounts import audit, emails, passwords, throttling, units
 from accounts.errors import LastSuperuser
 from accounts.inputs import validate_role_name
 from accounts.models import Role, User
-from ironauth.infrastructure import cookies
-from ironauth.infrastructure.client_address import client_address
+from ironauth.infrastructure import origin
 from ironauth.infrastructure.errors import Overloaded, Throttled
 
 if TYPE_CHECKING:  # Django's classes take their model in brackets for type checkers only
@@ -85,19 +84,23 @@ class StaffSignInForm(AdminAuthenticationForm):
 
     def _admitted(self) -> throttling.Attempt | None:
         """Return the try, let in. Raises ``ValidationError`` with the remedy after too many."""
-        address, device = "", ""
-        if self.request is not None:
-            address = client_address(self.request)
-            device = self.request.COOKIES.get(cookies.device_name(), "")
-        origin = throttling.Origin(address, device)
+        whence = origin.origin_of(self.request) if self.request is not None else throttling.UNKNOWN
         try:
-            return throttling.admit_sign_in_blocking(email=self.cleaned_data["username"], origin=origin)
+            return throttling.admit_sign_in_blocking(email=self.cleaned_data["username"], origin=whence)
         except Throttled as refused:
             raise ValidationError(
                 f"Too many attempts. Try again in {refused.retry_after_s} s, or from a device on which you have signed "
                 "in within the last 30 days.",
                 code=refused.code,
             ) from refused
+
+    def confirm_login_allowed(self, user: Any) -> None:
+        """Let staff in; record that a right password of somebody else was refused, which no signal tells."""
+        try:
+            super().confirm_login_allowed(user)
+        except ValidationError:
+            audit.record(audit.Event.ADMIN_SIGN_IN, outcome=audit.Outcome.REFUSED, actor_id=user.pk, user_id=user.pk)
+            raise
 
 
 class _ChoosesPassword(MaybePassword):
@@ -120,12 +123,14 @@ class _ChoosesPassword(MaybePassword):
             form.add_error(field, _busy(busy))
 
     def set_password_and_save(self, user: User, *_field: Any, commit: bool = True, **kwargs: Any) -> User:
-        """Save ``user``, whose password was set by the validation."""
+        """Save ``user``, whose password was set by the validation, and record it."""
         form: Any = self
         if not form.cleaned_data.get("set_usable_password", True):
-            return super().set_password_and_save(user, commit=commit, **kwargs)
+            super().set_password_and_save(user, commit=False, **kwargs)
         if commit:
-            user.save()
+            with transaction.atomic():
+                user.save()
+                audit.record(audit.Event.PASSWORD_CHANGED, actor_id=origin.admin_user_id(), user_id=user.pk)
         return user
 
 

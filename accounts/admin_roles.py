@@ -11,6 +11,8 @@ from django.db.models import Count, ManyToManyField, QuerySet
 from django.http import HttpRequest
 
 from accounts.admin_forms import RoleForm
+from accounts.audit import Event
+from accounts.audited_admin import Audited
 from accounts.models import Role
 from accounts.rights import permissions_of, rights_of_request
 from ironauth.infrastructure.admin_selection import CheckedSelection
@@ -30,9 +32,10 @@ def _covers(request: HttpRequest, role: Group) -> bool:
 
 
 @admin.register(Role)
-class RoleAdmin(CheckedSelection, auth_admin.GroupAdmin):
+class RoleAdmin(CheckedSelection, Audited, auth_admin.GroupAdmin):
     """Roles: Django's groups."""
 
+    audit_events = (Event.ROLE_CREATED, Event.ROLE_CHANGED, Event.ROLE_DELETED)
     form = RoleForm
     list_display = ("name", "members", "granted")
     show_facets = admin.ShowFacets.NEVER
@@ -43,7 +46,8 @@ class RoleAdmin(CheckedSelection, auth_admin.GroupAdmin):
             "member_count": Count("user", distinct=True),
             "permission_count": Count("permissions", distinct=True),
         }
-        return super().get_queryset(request).annotate(**counts)
+        roles: QuerySet[Group] = super().get_queryset(request).annotate(**counts)
+        return roles
 
     @admin.display(description="members", ordering="member_count")
     def members(self, role: Any) -> int:

@@ -9,7 +9,7 @@ from django.contrib.auth.hashers import make_password
 from django.db import models, transaction
 from django.db.models import F, Q
 
-from accounts import email_tokens, emails, guarded, names
+from accounts import audit, email_tokens, emails, guarded, names
 from ironauth.infrastructure import clock
 from ironauth.infrastructure.invalidation import invalidate, sub_tag
 
@@ -100,8 +100,14 @@ class UserManager(BaseUserManager["User"]):
         return user
 
     def create_superuser(self, email: str, password: str | None = None, **fields: Any) -> "User":
-        """Create a user with every right; errors as ``create_user``."""
-        return self.create_user(email, password, **(fields | {"is_staff": True, "is_superuser": True}))
+        """Create a user with every right, and record it; errors as ``create_user``."""
+        user = self._prepared(email, fields | {"is_staff": True, "is_superuser": True})
+        user.password = make_password(password)
+        with transaction.atomic(using=self._db):
+            user.save(using=self._db)
+            details = {"is_staff": True, "is_superuser": True}
+            audit.record(audit.Event.USER_CREATED, user_id=user.pk, details=details)
+        return user
 
     def hashed(self, *, email: str, encoded: str, **fields: Any) -> "User":
         """Return an unsaved user with a password hashed before; for units of work, which must not hash.

@@ -7,6 +7,7 @@ from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
+from accounts import audit
 from accounts.rights import rights_of
 from ironauth.infrastructure.database import database
 from ironauth.infrastructure.errors import PermissionDenied
@@ -42,7 +43,12 @@ class StaffPermission(BasePermission):
         permission = self.needed.get("GET" if request.method == "HEAD" else request.method or "")
         if permission:
             caller: Any = request.user
-            (await database().read(rights_of, caller.id)).require(permission)
+            rights = await database().read(rights_of, caller.id)
+            try:
+                rights.require(permission)
+            except PermissionDenied:
+                await _record_denial(request)
+                raise
 
 
 class UserPermission(StaffPermission):
@@ -64,6 +70,12 @@ class MembershipPermission(StaffPermission):
         "PUT": "accounts.change_user",
         "DELETE": "accounts.change_user",
     }
+
+
+class AuditPermission(StaffPermission):
+    """The right to read the audit trail."""
+
+    needed: ClassVar[dict[str, str]] = {"GET": "accounts.view_auditevent"}
 
 
 class RolePermission(StaffPermission):
@@ -97,9 +109,24 @@ class StaffView(AsyncAPIView):
             try:
                 return await handler(request, *args, **kwargs)
             except PermissionDenied:
+                await _record_denial(request)
                 raise
             except Exception:
                 await self.require_rights(request)
                 raise
 
         return judged
+
+
+async def _record_denial(request: Request) -> None:
+    """Leave in the audit trail that somebody asked for what they may not; the answer does not wait for it."""
+    caller: Any = request.user
+    match = request._request.resolver_match  # noqa: SLF001 - Django's request
+    await audit.record_later(
+        audit.Event.ACCESS_DENIED,
+        outcome=audit.Outcome.REFUSED,
+        actor_id=caller.id,
+        session_id=caller.session_id,
+        user_id=match.kwargs.get("user_id") if match else None,
+        details={"method": request.method or "", "path": request.path},
+    )

@@ -5,17 +5,18 @@ import uuid
 from django.conf import settings
 from django.db import IntegrityError
 
-from accounts import email_units, emails, passwords, throttling, units
+from accounts import audit, email_units, emails, passwords, throttling, units
+from accounts.audit import Event, Outcome
 from accounts.errors import EmailNotVerified, EmailTaken, InvalidCredentials
 from accounts.even_time import answered_evenly
 from accounts.outputs import Account, Authenticated, UserOut
 from accounts.password_policy import require_policy
-from accounts.throttling import Origin
 from accounts.units import Credentials, account_snapshot
 from ironauth.infrastructure.database import database
 from ironauth.infrastructure.errors import NotAuthenticated, Overloaded, Unavailable
 from ironauth.infrastructure.hash_pool import hash_pool
 from ironauth.infrastructure.logs import get_logger
+from ironauth.infrastructure.origin import Origin
 
 __all__ = [
     "account_snapshot",
@@ -36,6 +37,8 @@ async def sign_up(*, email: str, password: str, name: str = "", address: str = "
     Where addresses must be verified, nobody is told: the answer is None, and who owns the address gets a message.
     Raises ``ValidationFailed`` for a password the policy refuses, ``Overloaded`` when the hash pool is full,
     ``Throttled`` when too many came from the client's ``address`` ("": unknown, not counted).
+    Account and audit event are one transaction, 0.3 ms (SQLite) or 0.5 ms (PostgreSQL, 4 round trips for 1) more than
+    the account alone.
     """
     hash_pool().require_capacity()
     require_policy(password, email=email, name=name, field="password")
@@ -51,10 +54,8 @@ async def sign_up(*, email: str, password: str, name: str = "", address: str = "
         raise EmailTaken
     encoded = await passwords.hash_password(password)
     try:
-        if settings.IRONAUTH_EMAIL_VERIFICATION == "optional":
-            user = await database().write(email_units.create_unverified, email=email, encoded=encoded, name=name)
-        else:
-            user = await database().write_once(units.create, email=email, encoded=encoded, name=name)
+        create = email_units.create_unverified if settings.IRONAUTH_EMAIL_VERIFICATION == "optional" else units.create
+        user = await database().write(create, email=email, encoded=encoded, name=name)
     except IntegrityError as error:
         raise EmailTaken from error
     get_logger().info("user_signed_up", user_id=str(user.id))
@@ -67,7 +68,8 @@ async def authenticate(
     """Return whose address and password these are, if the account is active; it is then known on ``new_device``.
 
     Unknown, wrong, inactive, unusable and overlong all cost one query and one Argon2 run and raise the same
-    ``InvalidCredentials``. Upgrades an outdated hash on the way; that upgrade never fails the sign-in.
+    ``InvalidCredentials``; the audit event of the refusal is one insert for all of them, and the answer does not wait
+    for it. Upgrades an outdated hash on the way; that upgrade never fails the sign-in.
     Raises ``EmailNotVerified`` after a right password, where addresses must be verified and this one is not.
 
     Raises ``Throttled`` before any of that. The throttles cost a right password two units of work of three queries
@@ -82,7 +84,9 @@ async def authenticate(
         await throttling.give_back(attempt)
         raise
     if found is None or not verdict.ok or not found.is_active:
-        get_logger().info("sign_in_refused", user_id=str(found.id) if found else None)
+        user_id = found.id if found else None
+        get_logger().info("sign_in_refused", user_id=str(user_id) if user_id else None)
+        await audit.record_later(Event.SIGN_IN, outcome=Outcome.FAILURE, user_id=user_id)
         raise InvalidCredentials
     await throttling.succeeded(attempt, new_device=new_device)
     if verdict.needs_rehash:
@@ -101,12 +105,17 @@ async def get_profile(*, user_id: uuid.UUID) -> UserOut:
     return account.user
 
 
-async def update_profile(*, user_id: uuid.UUID, name: str) -> UserOut:
-    """Set the display name. Raises ``NotAuthenticated`` when the account is gone or inactive."""
-    return await database().write(units.rename, user_id=user_id, name=name)
+async def update_profile(*, user_id: uuid.UUID, name: str, session_id: uuid.UUID | None = None) -> UserOut:
+    """Set the display name. Raises ``NotAuthenticated`` when the account is gone or inactive.
+
+    ``session_id``: the session it is done in, for the audit trail; here and below.
+    """
+    return await database().write(units.rename, user_id=user_id, name=name, session_id=session_id)
 
 
-async def change_password(*, user_id: uuid.UUID, current_password: str, new_password: str) -> Account:
+async def change_password(
+    *, user_id: uuid.UUID, current_password: str, new_password: str, session_id: uuid.UUID | None = None
+) -> Account:
     """Replace the password; every session of the user has ended when this returns, the caller's too.
 
     Raises ``ValidationFailed`` (field ``new_password``) by the policy, ``InvalidCredentials`` for a wrong current
@@ -115,28 +124,30 @@ async def change_password(*, user_id: uuid.UUID, current_password: str, new_pass
     """
     found = await _present(user_id)
     require_policy(new_password, email=found.email, name=found.name, field="new_password")
-    await _require_password(found, current_password)
+    await _require_password(found, current_password, Event.PASSWORD_CHANGED, session_id)
     encoded = await passwords.hash_password(new_password)
-    account = await database().write(units.set_password, user_id=user_id, old=found.encoded, new=encoded)
+    account = await database().write(
+        units.set_password, user_id=user_id, old=found.encoded, new=encoded, session_id=session_id
+    )
     get_logger().info("password_changed", user_id=str(user_id))
     return account
 
 
-async def delete_account(*, user_id: uuid.UUID, password: str) -> None:
+async def delete_account(*, user_id: uuid.UUID, password: str, session_id: uuid.UUID | None = None) -> None:
     """Delete the account and everything that belongs to it.
 
     Raises ``InvalidCredentials`` for a wrong password, ``Throttled`` after too many, ``LastSuperuser``,
     ``PasswordChanged``, ``Overloaded``.
     """
     found = await _present(user_id)
-    await _require_password(found, password)
-    await database().write(units.delete, user_id=user_id, old=found.encoded)
+    await _require_password(found, password, Event.ACCOUNT_DELETED, session_id)
+    await database().write(units.delete, user_id=user_id, old=found.encoded, session_id=session_id)
     get_logger().info("user_deleted", user_id=str(user_id), by=str(user_id))
 
 
-async def end_all_sessions(*, user_id: uuid.UUID) -> None:
+async def end_all_sessions(*, user_id: uuid.UUID, session_id: uuid.UUID | None = None) -> None:
     """End every session of the user everywhere. Raises ``NotAuthenticated`` when the account is gone or inactive."""
-    await database().write(units.end_all_sessions, user_id=user_id)
+    await database().write(units.end_all_sessions, user_id=user_id, session_id=session_id)
     get_logger().info("all_sessions_ended", user_id=str(user_id))
 
 
@@ -148,8 +159,11 @@ async def _present(user_id: uuid.UUID) -> Credentials:
     return found
 
 
-async def _require_password(found: Credentials, password: str) -> None:
-    """Raise ``InvalidCredentials`` unless ``password`` is right, ``Throttled`` after too many that were not."""
+async def _require_password(found: Credentials, password: str, event: Event, session_id: uuid.UUID | None) -> None:
+    """Raise ``InvalidCredentials`` unless ``password`` is right, leaving ``event`` as failed in the trail.
+
+    Raises ``Throttled`` after too many that were not.
+    """
     attempt = await throttling.admit_confirmation(user_id=found.id)
     try:
         verdict = await passwords.verify_password(password, found.encoded)
@@ -157,6 +171,9 @@ async def _require_password(found: Credentials, password: str) -> None:
         await throttling.give_back(attempt)
         raise
     if not verdict.ok:
+        await audit.record_later(
+            event, outcome=Outcome.FAILURE, actor_id=found.id, user_id=found.id, session_id=session_id
+        )
         raise InvalidCredentials("The current password is wrong: check it and try again.")
     await throttling.succeeded(attempt)
 

@@ -5,7 +5,8 @@ from typing import Any, Final
 from django.core.exceptions import ValidationError
 from rest_framework import serializers
 
-from accounts import names, paging
+from accounts import audit_units, names, paging
+from accounts.audit import Event, Outcome
 from accounts.fields import TextField
 from accounts.paging import DEFAULT_ORDERING, ORDERINGS
 
@@ -54,5 +55,29 @@ class UserListInput(serializers.Serializer[Any]):
         if len(text) > MAX_CURSOR or (text and not any(paging.belongs(text, ordering) for ordering in orderings)):
             raise serializers.ValidationError(
                 "This cursor does not belong to this list and ordering: start without one.", code="invalid_cursor"
+            )
+        return text
+
+
+class AuditListInput(serializers.Serializer[Any]):
+    """Query of ``GET /audit``; all conditions have to hold."""
+
+    user = serializers.UUIDField(required=False, help_text="Whose account the event is about.")
+    actor = serializers.UUIDField(required=False, help_text="Who did it.")
+    session = serializers.UUIDField(required=False, help_text="The session it was done in, or to.")
+    event = serializers.ChoiceField(required=False, choices=[event.value for event in Event])
+    outcome = serializers.ChoiceField(required=False, choices=[outcome.value for outcome in Outcome])
+    since = serializers.DateTimeField(required=False, help_text="Events from this time on.")
+    until = serializers.DateTimeField(required=False, help_text="Events before this time.")
+    cursor = TextField(required=False, allow_blank=True, help_text="From `next` or `previous` of another page.")
+    page_size = serializers.IntegerField(
+        required=False, min_value=1, max_value=MAX_PAGE_SIZE, default=DEFAULT_PAGE_SIZE
+    )
+
+    def validate_cursor(self, text: str) -> str:
+        """Refuse what is no cursor of this list."""
+        if len(text) > MAX_CURSOR or (text and not paging.belongs(text, audit_units.ORDERING)):
+            raise serializers.ValidationError(
+                "This cursor does not belong to this list: start without one.", code="invalid_cursor"
             )
         return text

@@ -8,7 +8,8 @@ from django.contrib.auth.models import Group, Permission
 from django.db import models
 from django.db.models import Prefetch, QuerySet
 
-from accounts import emails, paging, stored_user, units, user_deletion
+from accounts import audit, emails, paging, stored_user, units, user_deletion
+from accounts.audit import Event
 from accounts.errors import EmailTaken
 from accounts.models import User
 from accounts.outputs import RoleOut, UserOut, user_out
@@ -88,11 +89,17 @@ def create_user(*, actor_id: uuid.UUID, encoded: str, values: Mapping[str, Any])
     stored_user.add(user)
     for role in roles:
         stored_user.give_role(user.pk, role.pk)
-    return user_out(user, [role.name for role in roles])
+    names = [role.name for role in roles]
+    details = {"is_staff": user.is_staff, "is_superuser": user.is_superuser, "roles": names}
+    audit.record(Event.USER_CREATED, actor_id=actor_id, user_id=user.pk, details=details)
+    return user_out(user, names)
 
 
 def update_user(*, actor_id: uuid.UUID, user_id: uuid.UUID, values: Mapping[str, Any]) -> UserOut:
-    """Change what is named. Raises ``NotFound``, ``PermissionDenied``, ``LastSuperuser``, ``IntegrityError``."""
+    """Change what is named; what stays as it was is no change, and leaves no trace in the trail.
+
+    Raises ``NotFound``, ``PermissionDenied``, ``LastSuperuser``, ``IntegrityError``.
+    """
     rights = rights_of(actor_id)
     user = _target(rights, user_id, "accounts.change_user")
     changes = {name: values[name] for name in _PLAIN if name in values and values[name] != getattr(user, name)}
@@ -112,8 +119,10 @@ def update_user(*, actor_id: uuid.UUID, user_id: uuid.UUID, values: Mapping[str,
         touched.add("email_verified_at")
     if touched:
         stored_user.change(user, touched)
-    if "roles" in values:
-        _replace_roles(rights, user, values["roles"])
+    moved = _replace_roles(rights, user, values["roles"]) if "roles" in values else {}
+    if touched or moved:
+        details = {"fields": sorted(touched), **moved}
+        audit.record(Event.USER_CHANGED, actor_id=actor_id, user_id=user.pk, details=details)
     return user_out(user, stored_user.role_names(user.pk))
 
 
@@ -126,6 +135,7 @@ def delete_user(*, actor_id: uuid.UUID, user_id: uuid.UUID) -> None:
     if user_id == actor_id:
         raise PermissionDenied("This is your own account: DELETE /api/v1/access/me asks for its password.")
     user_deletion.delete(user)
+    audit.record(Event.USER_DELETED, actor_id=actor_id, user_id=user_id)
 
 
 def set_role(*, actor_id: uuid.UUID, user_id: uuid.UUID, role: str, member: bool) -> None:
@@ -138,9 +148,11 @@ def set_role(*, actor_id: uuid.UUID, user_id: uuid.UUID, role: str, member: bool
     rights.require_grants(role, frozenset(f"{label}.{codename}" for _, label, codename in granted if codename))
     group_id = granted[0][0]
     if member:
-        stored_user.give_role(user.pk, group_id)
+        event, moved = Event.ROLE_GIVEN, stored_user.give_role(user.pk, group_id)
     else:
-        stored_user.take_role(user.pk, group_id)
+        event, moved = Event.ROLE_TAKEN, stored_user.take_role(user.pk, group_id)
+    if moved:
+        audit.record(event, actor_id=actor_id, user_id=user_id, details={"role": role})
 
 
 def roles() -> list[RoleOut]:
@@ -162,6 +174,7 @@ def create_role(*, actor_id: uuid.UUID, name: str, permissions: Iterable[str]) -
     group = Group.objects.create(name=name)
     if granted:
         group.permissions.add(*granted.values())  # a new role has none: nothing to compare with
+    audit.record(Event.ROLE_CREATED, actor_id=actor_id, details={"role": name, "permissions": sorted(granted)})
     return RoleOut(name=group.name, permissions=tuple(sorted(granted)))
 
 
@@ -185,12 +198,14 @@ def _target(rights: Rights, user_id: uuid.UUID, permission: str) -> User:
     return user
 
 
-def _replace_roles(rights: Rights, user: User, names: Iterable[str]) -> None:
-    """Make ``names`` the user's roles; those that are given or taken have to be grantable."""
+def _replace_roles(rights: Rights, user: User, names: Iterable[str]) -> dict[str, list[str]]:
+    """Make ``names`` the user's roles; those that are given or taken have to be grantable, and are returned."""
     wanted = {role.name: role for role in _roles(names)}
     held = {role.name: role for role in _with_permissions(user.groups.all())}
     rights.require_grantable((wanted | held)[name] for name in wanted.keys() ^ held.keys())
     user.groups.set(wanted.values())
+    moved = {"roles_given": wanted.keys() - held.keys(), "roles_taken": held.keys() - wanted.keys()}
+    return {name: sorted(roles) for name, roles in moved.items() if roles}
 
 
 def _roles(names: Iterable[str]) -> list[Group]:

@@ -40,11 +40,11 @@ class UsersView(StaffView):
     async def get(self, request: ApiRequest) -> UserPage:
         """Return one page of users, the newest first unless ``ordering`` says otherwise."""
         query = validated(UserListInput, request.query_params.dict())
-        page = await staff_services.list_users(actor_id=_caller(request), filters=query)
+        page = await staff_services.list_users(actor_id=caller_id(request), filters=query)
         return UserPage(
             results=tuple(page.rows),
-            next=_page_url(request, page.next),
-            previous=_page_url(request, page.previous),
+            next=page_url(request, page.next),
+            previous=page_url(request, page.previous),
         )
 
     @extend_schema(
@@ -57,7 +57,7 @@ class UsersView(StaffView):
     async def post(self, request: ApiRequest) -> Response:
         """Create a user, with or without a password; only superusers make staff."""
         values = await _validated(self, request, UserCreateInput, "roles", staff_services.require_roles)
-        user = await staff_services.create_user(actor_id=_caller(request), values=values)
+        user = await staff_services.create_user(actor_id=caller_id(request), values=values)
         return Response(user, status=201, headers={"Location": f"{request.path}/{user.id}"})
 
 
@@ -76,7 +76,7 @@ class UserView(StaffView):
     )
     async def get(self, request: ApiRequest, user_id: uuid.UUID) -> UserOut:
         """Return the user as the database has it now."""
-        return await staff_services.get_user(actor_id=_caller(request), user_id=user_id)
+        return await staff_services.get_user(actor_id=caller_id(request), user_id=user_id)
 
     @extend_schema(
         operation_id="users_update",
@@ -88,7 +88,7 @@ class UserView(StaffView):
     async def patch(self, request: ApiRequest, user_id: uuid.UUID) -> UserOut:
         """Change the fields that are sent; ``is_active: false`` ends every session of the person at once."""
         values = await _validated(self, request, UserPatchInput, "roles", staff_services.require_roles)
-        return await staff_services.update_user(actor_id=_caller(request), user_id=user_id, values=values)
+        return await staff_services.update_user(actor_id=caller_id(request), user_id=user_id, values=values)
 
     @extend_schema(
         operation_id="users_delete",
@@ -99,7 +99,7 @@ class UserView(StaffView):
     )
     async def delete(self, request: ApiRequest, user_id: uuid.UUID) -> None:
         """Delete the user for good; deactivating is the gentler way."""
-        await staff_services.delete_user(actor_id=_caller(request), user_id=user_id)
+        await staff_services.delete_user(actor_id=caller_id(request), user_id=user_id)
 
 
 class MembershipView(StaffView):
@@ -117,7 +117,7 @@ class MembershipView(StaffView):
     )
     async def put(self, request: ApiRequest, user_id: uuid.UUID, role: str) -> None:
         """Give the role; only one whose permissions the caller holds. Giving it twice is no error."""
-        await staff_services.set_role(actor_id=_caller(request), user_id=user_id, role=role, member=True)
+        await staff_services.set_role(actor_id=caller_id(request), user_id=user_id, role=role, member=True)
 
     @extend_schema(
         operation_id="users_role_take",
@@ -128,7 +128,7 @@ class MembershipView(StaffView):
     )
     async def delete(self, request: ApiRequest, user_id: uuid.UUID, role: str) -> None:
         """Take the role; taking one the user does not have is no error."""
-        await staff_services.set_role(actor_id=_caller(request), user_id=user_id, role=role, member=False)
+        await staff_services.set_role(actor_id=caller_id(request), user_id=user_id, role=role, member=False)
 
 
 class RolesView(StaffView):
@@ -146,7 +146,7 @@ class RolesView(StaffView):
     )
     async def get(self, request: ApiRequest) -> list[RoleOut]:
         """Return every role with the permissions it grants, by name."""
-        return await staff_services.list_roles(actor_id=_caller(request))
+        return await staff_services.list_roles(actor_id=caller_id(request))
 
     @extend_schema(
         operation_id="roles_create",
@@ -159,7 +159,7 @@ class RolesView(StaffView):
         """Create a role from permissions the caller holds."""
         require = staff_services.require_permissions
         values = await _validated(self, request, RoleCreateInput, "permissions", require)
-        return Response(await staff_services.create_role(actor_id=_caller(request), **values), status=201)
+        return Response(await staff_services.create_role(actor_id=caller_id(request), **values), status=201)
 
 
 async def _validated(
@@ -188,13 +188,13 @@ async def _validated(
         raise
 
 
-def _caller(request: ApiRequest) -> uuid.UUID:
+def caller_id(request: ApiRequest) -> uuid.UUID:
     """Return the id of the person behind the request."""
     who: Any = request.user
     user_id: uuid.UUID = who.id
     return user_id
 
 
-def _page_url(request: ApiRequest, cursor: str | None) -> str | None:
+def page_url(request: ApiRequest, cursor: str | None) -> str | None:
     """Return this page's address with another cursor."""
     return None if cursor is None else replace_query_param(request.build_absolute_uri(), "cursor", cursor)

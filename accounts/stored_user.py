@@ -137,16 +137,20 @@ def change(user: User, fields: Iterable[str]) -> None:
         invalidate(sub_tag(user.pk))
 
 
-def give_role(user_id: uuid.UUID, role_id: int) -> None:
-    """Give a role; having it already is no error. Two queries, one when it was held. Call it inside a transaction."""
-    if _GIVE_ROLE.run(user_id=user_id, group_id=role_id):
+def give_role(user_id: uuid.UUID, role_id: int) -> bool:
+    """Give a role and return whether it was not held. Two queries, one when it was. Call it inside a transaction."""
+    given = _GIVE_ROLE.run(user_id=user_id, group_id=role_id) > 0
+    if given:
         invalidate(sub_tag(user_id))
+    return given
 
 
-def take_role(user_id: uuid.UUID, role_id: int) -> None:
-    """Take a role; not having it is no error. Two queries, one when it was not held. Call it inside a transaction."""
-    if _TAKE_ROLE.run(user_id=user_id, group_id=role_id):
+def take_role(user_id: uuid.UUID, role_id: int) -> bool:
+    """Take a role and return whether it was held. Two queries, one when it was not. Call it inside a transaction."""
+    taken = _TAKE_ROLE.run(user_id=user_id, group_id=role_id) > 0
+    if taken:
         invalidate(sub_tag(user_id))
+    return taken
 
 
 @cache  # of the combinations staff may change at once: a hundred or so

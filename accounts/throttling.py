@@ -28,6 +28,7 @@ from ironauth.infrastructure.database import database
 from ironauth.infrastructure.errors import Throttled, Unavailable
 from ironauth.infrastructure.failure_count import Reserved
 from ironauth.infrastructure.logs import get_logger
+from ironauth.infrastructure.origin import Origin
 from ironauth.infrastructure.sliding_window import Refusal, Taken
 from ironauth.infrastructure.window_store import Question
 
@@ -51,13 +52,6 @@ SIGN_IN: Final = Rule("sign_in", "IRONAUTH_THROTTLE_SIGNIN_FAILURES", 900)
 SIGN_UP: Final = Rule("sign_up", "IRONAUTH_THROTTLE_SIGNUPS", 3_600)
 #: Tokens of 256 bits cannot be guessed: this only ends a broken client's loop. Valid ones are never counted.
 REFRESH: Final = Rule("refresh", "IRONAUTH_THROTTLE_BAD_REFRESHES", 900)
-
-
-class Origin(NamedTuple):
-    """Where a try comes from: the client's address, and what its device cookie says; "" for unknown."""
-
-    address: str = ""
-    device: str = ""
 
 
 UNKNOWN: Final = Origin()

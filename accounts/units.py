@@ -10,8 +10,9 @@ from typing import Any, Final, NamedTuple
 
 from django.db import models
 
-from accounts import emails, stored_user, user_deletion
-from accounts.errors import EmailTaken, LastSuperuser, PasswordChanged
+from accounts import audit, stored_user, user_deletion
+from accounts.audit import Event
+from accounts.errors import LastSuperuser, PasswordChanged
 from accounts.models import User
 from accounts.outputs import ACCOUNT_COLUMNS, Account, UserOut, account, account_of, user_out
 from ironauth.infrastructure.errors import NotAuthenticated
@@ -74,27 +75,23 @@ def account_snapshot(user_id: uuid.UUID) -> Account | None:
 
 
 def create(*, email: str, encoded: str, name: str) -> UserOut:
-    """Create a person without roles. Two queries; needs no transaction.
-
-    Raises ``EmailTaken``; ``IntegrityError`` when the address was taken between the two. The question also finds out
-    whether the connection still lives, while trying again is safe.
-    """
-    if email_is_taken(emails.fold(email)):
-        raise EmailTaken
+    """Create a person without roles. Two queries. Raises ``IntegrityError`` when the address is taken."""
     user = User.objects.hashed(email=email, encoded=encoded, name=name)
     stored_user.add(user)
+    audit.record(Event.SIGN_UP, actor_id=user.pk, user_id=user.pk)
     return user_out(user, ())
 
 
-def rename(*, user_id: uuid.UUID, name: str) -> UserOut:
+def rename(*, user_id: uuid.UUID, name: str, session_id: uuid.UUID | None) -> UserOut:
     """Set the display name. Raises ``NotAuthenticated`` when the user is gone or inactive."""
     account = account_snapshot(user_id) if stored_user.rename(user_id, name) else None
     if account is None:
         raise NotAuthenticated(_GONE)
+    _record_own(Event.PROFILE_CHANGED, user_id, session_id, fields=["name"])
     return account.user
 
 
-def set_password(*, user_id: uuid.UUID, old: str, new: str) -> Account:
+def set_password(*, user_id: uuid.UUID, old: str, new: str, session_id: uuid.UUID | None) -> Account:
     """Store the hash ``new`` in place of ``old`` and end every session.
 
     Raises ``NotAuthenticated`` when the user is gone or inactive, ``PasswordChanged`` when another request was faster.
@@ -104,6 +101,7 @@ def set_password(*, user_id: uuid.UUID, old: str, new: str) -> Account:
         raise PasswordChanged
     user.password = new
     stored_user.change(user, ["password"])
+    _record_own(Event.PASSWORD_CHANGED, user_id, session_id)
     return account(user, stored_user.role_names(user_id))
 
 
@@ -112,7 +110,7 @@ def upgrade_hash(*, user_id: uuid.UUID, old: str, new: str) -> bool:
     return User.objects.get_queryset().upgrade_hash(user_id, old, new)
 
 
-def delete(*, user_id: uuid.UUID, old: str) -> None:
+def delete(*, user_id: uuid.UUID, old: str, session_id: uuid.UUID | None) -> None:
     """Delete the account and all that hangs on it.
 
     Raises ``NotAuthenticated``, ``PasswordChanged`` as above, ``LastSuperuser`` when nobody could run the system.
@@ -122,15 +120,17 @@ def delete(*, user_id: uuid.UUID, old: str) -> None:
         raise PasswordChanged
     keep_a_superuser(without=[user])
     user_deletion.delete(user)
+    _record_own(Event.ACCOUNT_DELETED, user_id, session_id)
 
 
-def end_all_sessions(*, user_id: uuid.UUID) -> None:
+def end_all_sessions(*, user_id: uuid.UUID, session_id: uuid.UUID | None) -> None:
     """Raise the session epoch: every token made before is dead.
 
     Raises ``NotAuthenticated`` when the user is gone or inactive.
     """
     if not stored_user.end_sessions(user_id, if_active=True):
         raise NotAuthenticated(_GONE)
+    _record_own(Event.SIGN_OUT_EVERYWHERE, user_id, session_id)
 
 
 def locked(user_id: uuid.UUID) -> User:
@@ -151,3 +151,8 @@ def keep_a_superuser(*, without: Iterable[User]) -> None:
         active = User.objects.select_for_update().filter(is_superuser=True, is_active=True).order_by("pk")
         if set(active.values_list("pk", flat=True)) <= leaving:
             raise LastSuperuser
+
+
+def _record_own(event: Event, user_id: uuid.UUID, session_id: uuid.UUID | None, **details: list[str]) -> None:
+    """Record what a person did to their own account, in the session they did it in."""
+    audit.record(event, actor_id=user_id, user_id=user_id, session_id=session_id, details=details)

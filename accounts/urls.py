@@ -3,6 +3,7 @@
 from django.urls import URLPattern, path
 
 from accounts import email_pages, email_views
+from accounts.audit_views import AuditView
 from accounts.staff_views import MembershipView, RolesView, UsersView, UserView
 from accounts.views import MeView, SignupView
 
@@ -24,5 +25,6 @@ staff_urlpatterns: list[URLPattern] = [
     path("users", UsersView.as_view(), name="users"),
     path("users/<uuid:user_id>", UserView.as_view(), name="user"),
     path("users/<uuid:user_id>/roles/<str:role>", MembershipView.as_view(), name="user-role"),
+    path("audit", AuditView.as_view(), name="audit"),
     path("roles", RolesView.as_view(), name="roles"),
 ]

@@ -11,8 +11,7 @@ from accounts import services
 from accounts.errors import EmailTaken, InvalidCredentials, LastSuperuser
 from accounts.inputs import DeleteAccountInput, ProfileInput, SignupInput
 from accounts.outputs import UserOut
-from ironauth.infrastructure import cookies
-from ironauth.infrastructure.client_address import client_address
+from ironauth.infrastructure import cookies, origin
 from ironauth.infrastructure.errors import Throttled, ValidationFailed
 from ironauth.infrastructure.views import ApiRequest, AsyncAPIView
 
@@ -23,6 +22,10 @@ class SignedIn(Protocol):
     @property
     def id(self) -> uuid.UUID:
         """The user's id."""
+
+    @property
+    def session_id(self) -> uuid.UUID:
+        """The session the request belongs to."""
 
     @property
     def user(self) -> UserOut:
@@ -51,7 +54,7 @@ class SignupView(AsyncAPIView):
     async def post(self, request: ApiRequest) -> Response:
         """Create an account; unknown fields are ignored, so nobody signs up as staff."""
         data = await self.validated(request, SignupInput)
-        user = await services.sign_up(**data, address=client_address(request))
+        user = await services.sign_up(**data, address=origin.address_of(request))
         return Response(user, status=201 if user else 202)
 
 
@@ -78,7 +81,7 @@ class MeView(AsyncAPIView):
         data = await self.validated(request, ProfileInput)
         if not data:
             return await services.get_profile(user_id=who.id)
-        return await services.update_profile(user_id=who.id, **data)
+        return await services.update_profile(user_id=who.id, session_id=who.session_id, **data)
 
     @extend_schema(
         operation_id="access_me_delete",
@@ -97,7 +100,7 @@ class MeView(AsyncAPIView):
         """Delete the account for good after the password was given once more."""
         who = signed_in(request)
         data = await self.validated(request, DeleteAccountInput)
-        await services.delete_account(user_id=who.id, password=data["password"])
+        await services.delete_account(user_id=who.id, session_id=who.session_id, password=data["password"])
         response = HttpResponse(status=204)
         del response.headers["Content-Type"]
         cookies.clear(response)

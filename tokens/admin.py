@@ -10,6 +10,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 
+from accounts import audit
 from accounts.admin import UserAdmin
 from accounts.admin_actions import BATCH
 from ironauth.infrastructure import clock
@@ -143,12 +144,15 @@ class SessionAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ignor
 
         In short transactions: one for all of a long list would keep SQLite's writers waiting.
         """
-        ids = list(chosen.values_list("pk", flat=True))
-        for part in batched(ids, BATCH):
+        owned = list(chosen.values_list("user_id", "pk"))
+        caller: Any = request.user
+        for rows in batched(owned, BATCH):
+            part = [session_id for _, session_id in rows]
             with transaction.atomic():
                 note(request, Session.objects.filter(pk__in=part).defer("secret"), "Ended.", action="end_session")
                 sessions.end_sessions(session_ids=part, reason=Session.RevokeReason.ENDED_BY_STAFF)
-        return len(ids)
+                audit.record_each(audit.Event.SESSION_ENDED, rows, actor_id=caller.pk)
+        return len(owned)
 
 
 def _named(session: Session) -> str:

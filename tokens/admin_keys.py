@@ -1,6 +1,7 @@
 """Signing keys in Django's admin: to see, to rotate and to drop."""
 
 from typing import Any
+from uuid import UUID
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
@@ -94,7 +95,7 @@ class SigningKeyAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ig
         if request.method == "POST":  # a GET comes back from signing in again, and changes nothing
             try:
                 with transaction.atomic():
-                    kid = rotate()
+                    kid = rotate(actor_id=_caller(request))
                     note(request, SigningKey.objects.filter(kid=kid), "Activated by rotation.", action="rotate_key")
             except RotationRefusedError as error:
                 self.message_user(request, f"Not rotated: {error}", messages.ERROR)
@@ -123,10 +124,17 @@ class SigningKeyAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ig
         for key in list(queryset):
             try:
                 with transaction.atomic():
-                    active = drop(key.kid)
+                    active = drop(key.kid, actor_id=_caller(request))
                     note(request, [key], "Dropped as compromised.", action="drop_key")
             except RotationRefusedError as error:
                 self.message_user(request, str(error), messages.ERROR)
             else:
                 self.message_user(request, f"Dropped {key.kid}; the active key is now {active}.", messages.SUCCESS)
         return None
+
+
+def _caller(request: HttpRequest) -> UUID:
+    """Return who uses the admin."""
+    caller: Any = request.user
+    user_id: UUID = caller.pk
+    return user_id

@@ -5,11 +5,14 @@ the old one is accepted until the last token it signed has expired (security-bar
 """
 
 from datetime import datetime, timedelta
+from uuid import UUID
 
 import msgspec
 from django.conf import settings
 from django.db import transaction
 
+from accounts import audit
+from accounts.audit import Event
 from ironauth.infrastructure import clock
 from ironauth.infrastructure.invalidation import KEYS_TAG, invalidate
 from tokens.key_wrapping import seal, unseal
@@ -51,16 +54,18 @@ def create_first_keys() -> str:
     if State.NEXT not in states:
         _create_next()
         changed = True
+    active = SigningKey.objects.get(state=State.ACTIVE).kid
     if changed:
         invalidate(KEYS_TAG)
-    return SigningKey.objects.get(state=State.ACTIVE).kid
+        audit.record(Event.KEYS_CREATED, details={"active": active})
+    return active
 
 
 @transaction.atomic
-def rotate(*, at_once: bool = False) -> str:
+def rotate(*, at_once: bool = False, actor_id: UUID | None = None) -> str:
     """Retire the active key, activate the next one, publish a new next; return the kid that signs from now on.
 
-    ``at_once``: do not wait until every client can know the next key.
+    ``at_once``: do not wait until every client can know the next key. ``actor_id``: who does it, None for a command.
     Raises ``RotationRefusedError`` when there are no keys yet, or the next one has been published for less than
     IRONAUTH_JWKS_MAX_AGE_S seconds and ``at_once`` is not set.
     """
@@ -83,11 +88,13 @@ def rotate(*, at_once: bool = False) -> str:
     _reseal()
     SigningKey.objects.finished(clock.now()).delete()
     invalidate(KEYS_TAG)
+    details = {"active": keys[State.NEXT].kid, "at_once": at_once}
+    audit.record(Event.KEY_ROTATED, actor_id=actor_id, details=details)
     return keys[State.NEXT].kid
 
 
 @transaction.atomic
-def drop(kid: str) -> str:
+def drop(kid: str, *, actor_id: UUID | None = None) -> str:
     """Stop accepting a compromised key at once and destroy its private part; return the kid that signs from now on.
 
     If it was the active one, the next key takes over immediately. Every worker refuses the key's tokens within
@@ -104,7 +111,9 @@ def drop(kid: str) -> str:
     if not SigningKey.objects.filter(state=State.NEXT).exists():
         _create_next()
     invalidate(KEYS_TAG, kid_tag(kid))
-    return SigningKey.objects.get(state=State.ACTIVE).kid
+    active = SigningKey.objects.get(state=State.ACTIVE).kid
+    audit.record(Event.KEY_DROPPED, actor_id=actor_id, details={"dropped": kid, "active": active})
+    return active
 
 
 def forget_finished() -> int:

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
+from django.conf import settings
 from django.db import connection, transaction
 
-from accounts import email_tokens, outgoing_mail
+from accounts import audit_units, email_tokens, outgoing_mail
 from ironauth.infrastructure import clock
 from ironauth.infrastructure import models as infrastructure
 from tokens import key_rotation
@@ -32,14 +33,14 @@ class Purged:
     throttle_counts: int
     email_tokens: int
     mails: int
+    audit_events: int
 
 
 def purge_expired(*, batch: int = DEFAULT_BATCH, keep_s: int = SESSION_KEEP_S) -> Purged:
     """Delete sessions that ended more than ``keep_s`` seconds ago, and whatever else has no use any more.
 
-    That is: old invalidations, finished signing keys, old counts of the throttles, expired e-mail tokens, messages given
-    up a month ago.
-
+    That is: old invalidations, finished signing keys, old counts of the throttles, expired e-mail tokens, messages
+    given up a month ago, audit events older than IRONAUTH_AUDIT_KEEP_DAYS.
     ``batch``: rows per transaction. Safe to run at any time and more than once at a time.
     """
     _wait_for_writers()
@@ -50,6 +51,7 @@ def purge_expired(*, batch: int = DEFAULT_BATCH, keep_s: int = SESSION_KEEP_S) -
         throttle_counts=_in_batches(infrastructure.purge_throttles, batch),
         email_tokens=_in_batches(lambda rows: email_tokens.purge(before=clock.now(), batch=rows), batch),
         mails=_in_batches(lambda rows: outgoing_mail.purge_failed(batch=rows), batch),
+        audit_events=_purge_audit(clock.now() - timedelta(days=settings.IRONAUTH_AUDIT_KEEP_DAYS), batch),
     )
 
 
@@ -101,4 +103,18 @@ def _in_batches(purge: Callable[[int], int], batch: int) -> int:
             deleted = purge(batch)
         total += deleted
         if deleted < batch:
+            return total
+
+
+def _purge_audit(before: datetime, batch: int) -> int:
+    """Delete audit events of before ``before``, a quarter of a batch at a time; return how many.
+
+    Each has six indexes and is judged by a trigger, which takes as much longer than a session.
+    """
+    total, size = 0, max(1, batch // 4)
+    while True:
+        with transaction.atomic():
+            deleted = audit_units.delete_batch(before, size=size)
+        total += deleted
+        if deleted < size:
             return total

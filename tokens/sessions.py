@@ -13,6 +13,8 @@ from uuid import UUID
 from django.conf import settings
 from django.db import transaction
 
+from accounts import audit
+from accounts.audit import Event
 from accounts.outputs import Account, Authenticated
 from accounts.services import account_snapshot
 from ironauth.infrastructure import clock
@@ -107,7 +109,7 @@ def open_session(*, account: Account, client: ClientInfo, scope: str = FIRST_PAR
 
 
 def open_authenticated(*, who: Authenticated, client: ClientInfo) -> Grant | None:
-    """Store a new session for a person whose password was just right. 2 queries; needs no transaction.
+    """Store a new session for a person whose password was just right, and that they signed in. 3 queries.
 
     None when the person was deleted or deactivated, the password changed, or all sessions were ended, meanwhile. Raises
     ``IntegrityError`` when they were deleted between the two queries.
@@ -115,7 +117,9 @@ def open_authenticated(*, who: Authenticated, client: ClientInfo) -> Grant | Non
     account = account_snapshot(who.id)
     if account is None or not account.user.is_active or account.session_epoch != who.session_epoch:
         return None
-    return open_session(account=account, client=client)
+    grant = open_session(account=account, client=client)
+    audit.record(Event.SIGN_IN, actor_id=account.id, user_id=account.id, session_id=grant.session_id)
+    return grant
 
 
 def rotate(*, parsed: ParsedRefreshToken, client_id: str = FIRST_PARTY_CLIENT) -> Rotation:
@@ -147,7 +151,10 @@ def _rotate(session: StoredSession | None, parsed: ParsedRefreshToken, client_id
     if _in_grace(session, parsed, now):
         return Rotation(Outcome.GRACE, _grant(session))
     with transaction.atomic():
-        end_session(session_id=session.id, reason=Session.RevokeReason.REUSE)
+        if end_session(session_id=session.id, reason=Session.RevokeReason.REUSE):
+            audit.record(
+                Event.REFRESH_REUSE, outcome=audit.Outcome.REFUSED, user_id=session.account.id, session_id=session.id
+            )
     return Rotation(Outcome.REUSE)
 
 
@@ -204,10 +211,29 @@ def live_account(*, session_id: UUID, user_id: UUID, epoch: int) -> Account | No
     return account
 
 
-def session_of(*, parsed: ParsedRefreshToken) -> UUID | None:
-    """Return the session a genuine refresh token names, of whatever generation and state; else None. 1 query."""
+def session_of(*, parsed: ParsedRefreshToken) -> tuple[UUID, UUID] | None:
+    """Return the session a genuine refresh token names, of whatever generation and state, and its user. 1 query.
+
+    None for any other token.
+    """
     session = stored_session.find(parsed.session_id)
-    return session.id if session is not None and _is_genuine(session, parsed) else None
+    return (session.id, session.account.id) if session is not None and _is_genuine(session, parsed) else None
+
+
+def sign_out(*, session_id: UUID, user_id: UUID) -> None:
+    """Revoke a session whose user, or holder of its refresh token, has done with it. 3 queries, 1 when it is over."""
+    if end_session(session_id=session_id, reason=Session.RevokeReason.SIGNED_OUT):
+        audit.record(Event.SIGN_OUT, actor_id=user_id, user_id=user_id, session_id=session_id)
+
+
+def end_own_session(*, session_id: UUID, user_id: UUID, from_session_id: UUID) -> bool:
+    """Revoke one of a person's sessions from another; False when there is no such live session. 3 queries."""
+    reason = Session.RevokeReason.ENDED_BY_USER
+    ended = end_session(session_id=session_id, reason=reason, user_id=user_id)
+    if ended:
+        details = {"from_session": str(from_session_id)}
+        audit.record(Event.SESSION_ENDED, actor_id=user_id, user_id=user_id, session_id=session_id, details=details)
+    return ended
 
 
 def end_session(*, session_id: UUID, reason: Session.RevokeReason, user_id: UUID | None = None) -> bool:

@@ -2,7 +2,8 @@
 
 from uuid import UUID
 
-from accounts import stored_user
+from accounts import audit, stored_user
+from accounts.audit import Event
 from accounts.models import User
 from accounts.rights import for_holder, rights_of
 from ironauth.infrastructure.database import database
@@ -50,3 +51,4 @@ def _end_all(*, caller_id: UUID, user_id: UUID) -> None:
         raise NotFound("There is no such user.")
     rights.require_above(user)
     stored_user.end_sessions(user_id)
+    audit.record(Event.SESSIONS_ENDED, actor_id=caller_id, user_id=user_id)

@@ -1,22 +1,16 @@
 """How tokens travel: in the body as a TokenPair, or in cookies that scripts cannot read."""
 
 import dataclasses
-import ipaddress
-import re
 import secrets
 
 from django.http import HttpRequest, HttpResponse
 
 from accounts.throttling import KNOWN_S
-from ironauth.infrastructure import cookies
-from ironauth.infrastructure.client_address import client_address
+from ironauth.infrastructure import cookies, origin
 from tokens.outputs import TokenPair
 from tokens.sessions import ClientInfo
 
-USER_AGENT_CHARACTERS = 255  # what a person needs to recognise a device; the column's size
-
 DEVICE_BYTES = 32  # 256 random bits: nobody guesses what another browser is known by
-DEVICE = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
 def cookie_response(pair: TokenPair) -> HttpResponse:
@@ -48,17 +42,8 @@ def no_content() -> HttpResponse:
 
 def client_info(request: HttpRequest) -> ClientInfo:
     """Return where the request comes from, fit to be stored and shown."""
-    try:
-        ip = str(ipaddress.ip_address(client_address(request).partition("%")[0]))
-    except ValueError:  # a Unix socket, or a proxy that names nobody
-        ip = ""
-    device = request.COOKIES.get(cookies.device_name(), "")
-    user_agent = request.META.get("HTTP_USER_AGENT", "")[:USER_AGENT_CHARACTERS]
-    return ClientInfo(
-        ip=ip,
-        user_agent="".join(filter(str.isprintable, user_agent)),
-        device=device if DEVICE.fullmatch(device) else "",
-    )
+    whence = origin.origin_of(request)
+    return ClientInfo(ip=whence.address, user_agent=whence.user_agent, device=whence.device)
 
 
 def on_new_device(client: ClientInfo) -> ClientInfo:

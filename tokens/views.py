@@ -9,8 +9,7 @@ from rest_framework.permissions import AllowAny, IsAuthenticated
 from rest_framework.response import Response
 
 from accounts.errors import InvalidCredentials, PasswordChanged
-from ironauth.infrastructure import cookies
-from ironauth.infrastructure.client_address import client_address
+from ironauth.infrastructure import cookies, origin
 from ironauth.infrastructure.errors import FieldError, NotAuthenticated, Overloaded, Throttled, ValidationFailed
 from ironauth.infrastructure.parsers import FormParser, JSONParser
 from ironauth.infrastructure.views import ApiRequest, AsyncAPIView
@@ -104,7 +103,7 @@ class RefreshView(AsyncAPIView):
     async def post(self, request: ApiRequest) -> TokenPair | HttpResponse:
         """Refresh by the token in the body (answered in the body) or, without one, by the cookie (by cookies)."""
         token = (await self.validated(request, RefreshTokenInput)).get("refresh_token")
-        address = client_address(request)
+        address = origin.address_of(request)
         if token is not None:
             return await services.refresh(token=token, address=address)
         token = _refresh_cookie(request)
@@ -158,7 +157,7 @@ class LogoutView(AsyncAPIView):
         try:
             found = await AccessTokenAuthentication().authenticate(request)
             if found is not None:
-                await services.sign_out(session_id=found[0].session_id)
+                await services.sign_out(session_id=found[0].session_id, user_id=found[0].id)
                 return
             if cookie_token is None:
                 raise NotAuthenticated
@@ -183,7 +182,7 @@ class LogoutAllView(AsyncAPIView):
     )
     async def post(self, request: ApiRequest) -> HttpResponse:
         """End every session of the caller, this one included."""
-        await services.sign_out_everywhere(user_id=request.auth.id)
+        await services.sign_out_everywhere(principal=request.auth)
         return cleared_response()
 
 

@@ -71,9 +71,10 @@ async def test_every_operation_needs_its_own_right(
         ("DELETE", f"{USERS}/{target.pk}/roles/plain", None, CHANGE, 204),
         ("GET", ROLES, None, "auth.view_group", 200),
         ("POST", ROLES, {"name": "new"}, "auth.add_group", 201),
+        ("GET", "/api/v1/audit", None, "accounts.view_auditevent", 200),
         ("DELETE", f"{USERS}/{target.pk}", None, DELETE, 204),
     ]
-    everything = {VIEW, ADD, CHANGE, DELETE, "auth.view_group", "auth.add_group"}
+    everything = {VIEW, ADD, CHANGE, DELETE, "auth.view_group", "auth.add_group", "accounts.view_auditevent"}
     for method, path, body, right, status in operations:
         refused = await (await enter(await make(*(everything - {right}), is_staff=True)))(method, path, body)
         assert refused.status_code == 403, (method, path)

@@ -13,10 +13,12 @@ from django.db import DEFAULT_DB_ALIAS, Error, connections, reset_queries, trans
 from ironauth.infrastructure.database_faults import Fault, classify
 from ironauth.infrastructure.errors import Unavailable
 from ironauth.infrastructure.logs import get_logger
-from ironauth.infrastructure.pools import Pool
+from ironauth.infrastructure.pools import Job, Pool
 
 #: Retry-After of a 503; seconds. The fault matrix asks for at most 2.
 RETRY_AFTER_S = 1
+#: Seconds within which a unit that nobody waits for has to begin: as long as a database may be out of reach.
+LATER_S = 60.0
 
 
 class DatabasePool:
@@ -63,6 +65,21 @@ class DatabasePool:
         Unavailable as ``read`` does.
         """
         return await self._run(self._writers, lambda: fn(*args, **kwargs), write=True, atomic=False)
+
+    def write_later(self, fn: Callable[[], object], *, done: Callable[[BaseException | None], None]) -> None:
+        """Queue ``fn``, to be run as ``write_once`` does, and return: nobody waits for it, and no loop has to run.
+
+        ``done`` hears on the pool's thread that it was written, or why not. ``close`` runs what is queued first.
+        """
+        deadline = time.monotonic() + LATER_S
+        attempt = _Attempt(fn, atomic=False, reader=False)
+
+        def perform() -> None:
+            self._perform(attempt, deadline=deadline)
+
+        self._writers.submit(
+            Job(perform, start_by=deadline, late=self._too_late, settle=lambda _value, error: done(error))
+        )
 
     def is_own_thread(self) -> bool:
         """Return whether the caller runs on one of the pool's threads."""

@@ -1,9 +1,17 @@
 """Identifiers: UUIDv7 for rows, so that new ones land at the right end of every index."""
 
+import os
 import uuid
+from datetime import UTC, datetime, timedelta
+from typing import Final
 
 import uuid_utils
 import uuid_utils.compat
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+#: Version 7 and the variant of RFC 9562 §4, where a UUID's 128 bits have them.
+_MARKS: Final = 7 << 76 | 2 << 62
 
 
 def new_id() -> uuid.UUID:
@@ -14,3 +22,14 @@ def new_id() -> uuid.UUID:
 def new_hex() -> str:
     """Return a UUIDv7 as 32 hex digits; made for every request, it takes a third of the time of ``new_id().hex``."""
     return uuid_utils.uuid7().hex
+
+
+def id_at(moment: datetime) -> uuid.UUID:
+    """Return a new UUIDv7 of this moment, in order to the microsecond (RFC 9562 §6.2, method 3)."""
+    return uuid.UUID(int=first_id_at(moment).int | int.from_bytes(os.urandom(8)) >> 2)
+
+
+def first_id_at(moment: datetime) -> uuid.UUID:
+    """Return the smallest id that `id_at` could give at this moment: a bound for asking by time. 1970 at the least."""
+    milliseconds, microseconds = divmod(max(0, (moment - _EPOCH) // _MICROSECOND), 1000)
+    return uuid.UUID(int=milliseconds << 80 | (microseconds * 4096 // 1000) << 64 | _MARKS)

@@ -10,7 +10,7 @@ from django.conf import settings
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
-from ironauth.infrastructure import logs
+from ironauth.infrastructure import logs, origin
 from ironauth.infrastructure.client_address import client_address
 from ironauth.infrastructure.request_id import choose_request_id, current_request_id, enter, leave
 
@@ -50,17 +50,18 @@ class RequestContextMiddleware:
         if self.is_async:
             return self._answer(request)
         started = time.perf_counter()
-        token = enter(choose_request_id(request.META.get("HTTP_X_REQUEST_ID")))
+        token, whence = enter(choose_request_id(request.META.get("HTTP_X_REQUEST_ID"))), origin.enter(request)
         try:
             response = cast("SyncNext", self.get_response)(request)
             self._finish(request, response, started)
         finally:
+            origin.leave(whence)
             leave(token)
         return response
 
     async def _answer(self, request: HttpRequest) -> HttpResponseBase:
         started = time.perf_counter()
-        token = enter(choose_request_id(request.META.get("HTTP_X_REQUEST_ID")))
+        token, whence = enter(choose_request_id(request.META.get("HTTP_X_REQUEST_ID"))), origin.enter(request)
         try:
             response = await cast("AsyncNext", self.get_response)(request)
             self._finish(request, response, started)
@@ -68,6 +69,7 @@ class RequestContextMiddleware:
             self._log(request, CLIENT_CLOSED_REQUEST, started)
             raise
         finally:
+            origin.leave(whence)
             leave(token)
         return response
 

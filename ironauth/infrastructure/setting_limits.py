@@ -40,6 +40,10 @@ LIMITS = {
     "IRONAUTH_EMAIL_TOKEN_MIN": Limit(
         10, 60, "minutes", "mail takes minutes at times; ASVS 6.4.1 wants such tokens short-lived"
     ),
+    # accounts.audit_triggers: the database itself keeps events for 29 days.
+    "IRONAUTH_AUDIT_KEEP_DAYS": Limit(
+        30, 3_650, "days", "an intrusion is often found after weeks, and personal data is not kept for ever"
+    ),
     "IRONAUTH_HASH_THREADS": Limit(1, 64, "threads", "each takes IRONAUTH_ARGON2_MEMORY_KIB"),
     "IRONAUTH_HASH_MAX_WAIT_S": Limit(
         0.1, 30, "seconds", "less refuses sign-ins on an idle server, and proxies give up after 60"

@@ -5,6 +5,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, MutableMapping
 from dataclasses import dataclass, field
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,11 @@ import structlog
 from asgiref.sync import sync_to_async
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from django.core.management import call_command
 from django.db import connection
 from django.test import override_settings
 
+from accounts import audit
 from conftest import PASSWORD, ServeProcess, bearer
 from ironauth.infrastructure import logs
 from tokens import refresh_token
@@ -106,7 +109,9 @@ async def complete_walk(client: httpx.AsyncClient, email: str) -> Walk:
         return walk.pairs[-1]
 
     await post("/api/v1/access/signup", 201, {"email": email, "password": PASSWORD, "name": "Mia"})
-    await post(SIGNIN, 401, {"email": email, "password": "wrong " + secrets.token_hex(8)})
+    walk.passwords += [wrong := "wrong " + secrets.token_hex(8), typed := secrets.token_hex(12) + "@example.com"]
+    await post(SIGNIN, 401, {"email": email, "password": wrong})
+    await post(SIGNIN, 401, {"email": typed, "password": wrong})  # people type passwords where addresses belong
     await by_cookie(client, {"email": email, "password": PASSWORD})
     walk.cookies += list(client.cookies.values())
     assert (await client.post(REFRESH, headers=SAME_ORIGIN)).status_code == 204
@@ -132,11 +137,20 @@ async def complete_walk(client: httpx.AsyncClient, email: str) -> Walk:
 
 def assert_kept_nowhere(walk: Walk, logged: bytes) -> None:
     """Scan logs and tables for every secret of the walk, and the answers for the private keys."""
+    assert audit.wait_until_written()
     tables = every_table()
     assert len(walk.seeds) >= 3
     assert len(walk.pairs) == 5
     assert all(kid.encode() in tables for kid in walk.seeds)  # the scan does see what is there
     assert walk.email.encode() in tables
+    exported = StringIO()
+    assert audit.wait_until_written()
+    call_command("audit_export", stdout=exported)
+    trail = exported.getvalue().encode()
+    for event in ("sign_up", "sign_in", "refresh_reuse", "password_changed", "sign_out", "key_rotated", "key_dropped"):
+        assert f'"event":"{event}"'.encode() in trail, event
+    assert not [secret for secret in walk.secrets() if secret in trail]
+    assert walk.email.encode() not in trail  # ids, never addresses
     assert logged
     assert not [secret for secret in walk.secrets() if secret in logged]
     assert not [secret for secret in walk.secrets() if secret in tables]

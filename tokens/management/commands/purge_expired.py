@@ -10,7 +10,10 @@ from tokens.purge import DEFAULT_BATCH, SESSION_KEEP_S, purge_expired
 class Command(BaseCommand):
     """Delete ended sessions and whatever else has no use any more; print how many."""
 
-    help = "Delete ended sessions, old invalidations, finished keys, old counts, dead e-mail tokens, in short transactions."
+    help = (
+        "Delete ended sessions, old invalidations, finished keys, old counts, dead e-mail tokens and old audit events, "
+        "in short transactions."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Add --batch and --keep-seconds."""
@@ -27,5 +30,5 @@ class Command(BaseCommand):
         self.stdout.write(
             f"deleted sessions={purged.sessions} invalidations={purged.invalidations} "
             f"signing_keys={purged.signing_keys} throttle_counts={purged.throttle_counts} "
-            f"email_tokens={purged.email_tokens} mails={purged.mails}"
+            f"email_tokens={purged.email_tokens} mails={purged.mails} audit_events={purged.audit_events}"
         )

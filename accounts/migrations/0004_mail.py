@@ -10,7 +10,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('accounts', '0002_roles_and_words'),
+        ('accounts', '0003_audit'),
     ]
 
     operations = [

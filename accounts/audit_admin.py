@@ -1,0 +1,164 @@
+"""The audit trail in Django's admin: to find and to read."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import timedelta
+from functools import cached_property
+from typing import Any, ClassVar, Final
+
+from django.contrib import admin
+from django.contrib.admin.views.main import ChangeList
+from django.core.paginator import Paginator
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html
+
+from accounts import emails
+from accounts.audit import Event, Outcome
+from accounts.audit_models import AuditEvent
+from accounts.models import User
+from ironauth.infrastructure import clock
+from ironauth.infrastructure.ids import first_id_at
+from ironauth.infrastructure.read_only_admin import ReadOnly
+
+COUNTED: Final = 10_000  # events; counting a million for the sake of a page number takes longer than the page
+MAX_FOUND: Final = 50  # people whose address begins as searched for
+FIELDS: Final = (
+    "at", "event", "outcome", "actor", "user", "session_id", "address", "user_agent", "request_id", "details", "id",
+)  # fmt: skip
+
+
+class _Limited(Paginator):  # type: ignore[type-arg] # Django's is not generic at run time
+    """Pages of the newest events only; older ones are found by filters."""
+
+    @cached_property
+    def count(self) -> int:
+        """Return how many events there are, as far as they are counted."""
+        events: Any = self.object_list
+        count: int = events.order_by()[:COUNTED].count()
+        return count
+
+
+class _Trail(ChangeList):
+    """The list, with the addresses of the people on a page: one query for all of them."""
+
+    def get_results(self, request: HttpRequest) -> None:
+        """Fetch the page, and who the people on it are, for those who may see people."""
+        super().get_results(request)
+        events = list(self.result_list)
+        self.result_list: Any = events
+        people = _addresses(events) if request.user.has_perm("accounts.view_user") else {}
+        for event in events:
+            event.people = people
+
+
+def _addresses(events: list[Any]) -> dict[uuid.UUID, str]:
+    ids = {one for event in events for one in (event.actor_id, event.user_id) if one is not None}
+    return dict(User.objects.filter(pk__in=ids).values_list("pk", "email"))
+
+
+class _Codes(admin.SimpleListFilter):
+    """A filter over a column of codes; Django's would read every row to learn which there are."""
+
+    codes: ClassVar[type[Event | Outcome]]
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        """Offer every code."""
+        return [(code.value, code.value.replace("_", " ").capitalize()) for code in self.codes]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[AuditEvent]) -> QuerySet[AuditEvent]:
+        """Return the events with the chosen code."""
+        return queryset.filter(**{str(self.parameter_name): self.value()}) if self.value() else queryset
+
+
+class EventFilter(_Codes):
+    """What happened."""
+
+    title = parameter_name = "event"
+    codes = Event
+
+
+class OutcomeFilter(_Codes):
+    """How it ended."""
+
+    title = parameter_name = "outcome"
+    codes = Outcome
+
+
+class AgeFilter(admin.SimpleListFilter):
+    """When it happened; asked by the id, which is in order of time."""
+
+    title = "time"
+    parameter_name = "hours"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        """Offer a few."""
+        return [("1", "Past hour"), ("24", "Past 24 hours"), ("168", "Past 7 days"), ("720", "Past 30 days")]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[AuditEvent]) -> QuerySet[AuditEvent]:
+        """Return the events of that time."""
+        hours = self.value()
+        if hours is None or hours not in dict(self.lookup_choices):
+            return queryset
+        return queryset.filter(id__gte=first_id_at(clock.now() - timedelta(hours=int(hours))))
+
+
+@admin.register(AuditEvent)
+class AuditEventAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg] # Django's is not generic at run time
+    """The trail: nobody adds, changes or deletes anything here."""
+
+    lookups = frozenset({"event", "outcome", "hours"})
+    list_display = ("at", "event", "outcome", "actor", "user", "address")
+    list_filter = (EventFilter, OutcomeFilter, AgeFilter)
+    search_fields = ("user_id",)  # what get_search_results does; without it there is no field
+    search_help_text = "Beginning of a person's e-mail address, or the id of a person or a session"
+    sortable_by = ()
+    ordering = ("-id",)
+    list_per_page = 50
+    paginator = _Limited
+    show_full_result_count = False  # counting millions of rows is what makes an admin list slow
+    fields = FIELDS
+    readonly_fields = FIELDS
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        """Return the list with the people's addresses."""
+        return _Trail
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[AuditEvent], search_term: str
+    ) -> tuple[QuerySet[AuditEvent], bool]:
+        """Find what concerns a person or was done by one, or in a session. People who are gone have their id only."""
+        term = search_term.strip()
+        if not term:
+            return queryset, False
+        try:
+            found = [uuid.UUID(term)]
+        except ValueError:
+            if not request.user.has_perm("accounts.view_user"):
+                return queryset.none(), False
+            people = User.objects.filter(email_key__startswith=emails.fold(emails.normalise(term))).order_by(
+                "email_key"
+            )
+            found = list(people.values_list("pk", flat=True)[:MAX_FOUND])
+            return queryset.filter(Q(actor_id__in=found) | Q(user_id__in=found)), False
+        return queryset.filter(Q(actor_id__in=found) | Q(user_id__in=found) | Q(session_id__in=found)), False
+
+    @admin.display(description="by")
+    def actor(self, event: AuditEvent) -> str:
+        """Return who did it."""
+        return _person(event, event.actor_id)
+
+    @admin.display(description="account")
+    def user(self, event: AuditEvent) -> str:
+        """Return whose account it is about."""
+        return _person(event, event.user_id)
+
+
+def _person(event: Any, user_id: uuid.UUID | None) -> str:
+    """Return a link to a person, by address in the list where that is known, or the bare id."""
+    if user_id is None:
+        return "-"
+    address = getattr(event, "people", {}).get(user_id)
+    return format_html('<a href="{}">{}</a>', reverse("admin:accounts_user_change", args=[user_id]), address or user_id)

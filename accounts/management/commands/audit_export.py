@@ -1,0 +1,61 @@
+"""``manage.py audit_export``: the audit trail as JSON lines, for an archive or another system."""
+
+import json
+import uuid
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.utils.dateparse import parse_datetime
+
+from accounts import audit_units
+from accounts.outputs import AuditEventOut
+from ironauth.infrastructure import clock
+
+BATCH: Final = 1_000  # events in memory at a time, each about 1 KiB
+
+
+class Command(BaseCommand):
+    """Write events to standard output, the oldest first, one JSON object in a line."""
+
+    help = (
+        "Write the audit trail to standard output as JSON lines, the oldest event first. Only ASCII characters, "
+        "everything else escaped: no name or user agent can end a line or move a terminal's cursor."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Add --since and --until."""
+        parser.add_argument("--since", metavar="TIME", help="events from this time on, e.g. 2026-11-01T00:00:00Z")
+        parser.add_argument("--until", metavar="TIME", help="events before this time (default: now)")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Write what there is; many short queries, so that nobody waits for a long one. Raises ``CommandError``."""
+        since = _moment(options["since"], "--since") if options["since"] else None
+        until = _moment(options["until"], "--until") if options["until"] else clock.now()
+        for event in _events(since, until):
+            self.stdout.write(line(event))
+
+
+def line(event: AuditEventOut) -> str:
+    """Return an event as one line of printable ASCII."""
+    return json.dumps(msgspec.to_builtins(event), separators=(",", ":")).replace("\x7f", "\\u007f")
+
+
+def _events(since: datetime | None, until: datetime) -> Iterator[AuditEventOut]:
+    after: uuid.UUID | None = None
+    while events := audit_units.batch(after=after, since=since, until=until, size=BATCH):
+        yield from events
+        after = events[-1].id
+
+
+def _moment(text: str, option: str) -> datetime:
+    """Return the time in ``text``, UTC unless it says otherwise."""
+    try:
+        moment = parse_datetime(text)
+    except ValueError:
+        moment = None
+    if moment is None:
+        raise CommandError(f"{option} {text!r} is no time: write one like 2026-11-01T00:00:00Z.")
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

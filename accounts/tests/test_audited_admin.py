@@ -1,0 +1,247 @@
+"""Django's admin and the audit trail: what is done there is recorded, and the trail can only be read there."""
+
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import Group
+from django.test import Client
+from django.urls import reverse
+from pytest_django import DjangoAssertNumQueries
+
+from accounts import audit
+from accounts.audit import Event, Outcome
+from accounts.audit_models import AuditEvent
+from accounts.models import User
+from accounts.tests.conftest import PASSWORD, MakeUser
+from ironauth.infrastructure import clock
+
+pytestmark = [pytest.mark.django_db, pytest.mark.storage]
+NEW_PASSWORD = "seven amber kites over Lyon"
+LIST = "admin:accounts_auditevent_changelist"
+USERS = "admin:accounts_user_changelist"
+
+
+@pytest.fixture
+def done(root: User) -> Callable[[], list[tuple[Any, ...]]]:
+    """What has been recorded since everybody was there: event, outcome, account and details; the actor is the root."""
+    before = set(AuditEvent.objects.values_list("pk", flat=True))
+
+    def since() -> list[tuple[Any, ...]]:
+        rows = AuditEvent.objects.exclude(pk__in=before).order_by("id")
+        assert {row.actor_id for row in rows} <= {root.pk}
+        assert {row.address for row in rows} <= {"127.0.0.1"}
+        return [(row.event, row.outcome, row.user_id, row.details) for row in rows]
+
+    return since
+
+
+Done = Callable[[], list[tuple[Any, ...]]]
+
+
+def _fields(user: User, **changes: Any) -> dict[str, Any]:
+    """Return what the form of a user sends."""
+    fields: dict[str, Any] = {"email": user.email, "name": user.name, "is_active": "on", "groups": [], **changes}
+    inline = {f"sessions-{name}": "0" for name in ("TOTAL_FORMS", "INITIAL_FORMS", "MIN_NUM_FORMS", "MAX_NUM_FORMS")}
+    return {**inline, **{name: value for name, value in fields.items() if value is not None}}
+
+
+def test_adding_a_user(client: Client, done: Done) -> None:
+    """One event for the new account, without anything that was typed."""
+    body = {"email": "new@example.com", "name": "N", "usable_password": "true"}
+    answer = client.post(
+        reverse("admin:accounts_user_add"), {**body, "password1": NEW_PASSWORD, "password2": NEW_PASSWORD}
+    )
+    assert answer.status_code == 302, answer.content
+    assert done() == [("user_created", "success", User.objects.get(email="new@example.com").pk, {})]
+
+
+def test_changing_a_user(client: Client, make_user: MakeUser, done: Done) -> None:
+    """The names of the changed fields; saving a form unchanged, or one with an error, leaves nothing."""
+    user, role = make_user(), Group.objects.create(name="support")
+    address = reverse("admin:accounts_user_change", args=[user.pk])
+    assert client.post(address, _fields(user)).status_code == 302
+    assert client.post(address, _fields(user, email="no address")).status_code == 200
+    assert done() == []
+    assert client.post(address, _fields(user, name="New", groups=[role.pk])).status_code == 302
+    assert done() == [("user_changed", "success", user.pk, {"fields": ["groups", "name"]})]
+
+
+def test_setting_a_password(client: Client, make_user: MakeUser, done: Done) -> None:
+    """Setting a password, and taking it away, is an event of its own."""
+    user = make_user()
+    address = reverse("admin:auth_user_password_change", args=[user.pk])
+    body = {"password1": NEW_PASSWORD, "password2": NEW_PASSWORD, "usable_password": "true"}
+    assert client.post(address, body).status_code == 302
+    assert client.post(address, {"usable_password": "false", "unset-password": "1"}).status_code == 302
+    assert done() == [("password_changed", "success", user.pk, {})] * 2
+    user.refresh_from_db()
+    assert not user.has_usable_password()
+
+
+def test_changing_ones_own_password(client: Client, root: User, done: Done) -> None:
+    """The actor is the account's own person."""
+    body = {"old_password": PASSWORD, "new_password1": NEW_PASSWORD, "new_password2": NEW_PASSWORD}
+    assert client.post(reverse("admin:password_change"), body).status_code == 302
+    assert done() == [("password_changed", "success", root.pk, {})]
+
+
+def test_deleting_users(client: Client, make_user: MakeUser, done: Done) -> None:
+    """One by its page, two by the list: an event for each."""
+    one, two, three = make_user(), make_user(), make_user()
+    assert client.post(reverse("admin:accounts_user_delete", args=[one.pk]), {"post": "yes"}).status_code == 302
+    body = {"action": "delete_selected", "_selected_action": [two.pk, three.pk], "post": "yes"}
+    assert client.post(reverse(USERS), body).status_code == 302
+    assert sorted(done(), key=str) == sorted(
+        (("user_deleted", "success", user_id, {}) for user_id in (one.pk, two.pk, three.pk)), key=str
+    )
+    assert not User.objects.filter(email__startswith="user-").exists()
+
+
+@pytest.mark.parametrize(
+    ("action", "event", "details"),
+    [
+        ("end_all_sessions", "sessions_ended", {}),
+        ("deactivate", "user_changed", {"fields": ["is_active"]}),
+        ("activate", "user_changed", {"fields": ["is_active"]}),
+    ],
+)
+def test_actions_on_users(
+    client: Client, make_user: MakeUser, done: Done, action: str, event: str, details: dict[str, Any]
+) -> None:
+    """An event for each of the selected, once it is confirmed."""
+    users = [make_user().pk, make_user().pk]
+    body = {"action": action, "_selected_action": users}
+    client.post(reverse(USERS), body)
+    if action != "activate":  # which asks nothing
+        assert done() == []
+        client.post(reverse(USERS), {**body, "confirmed": "yes"})
+    assert sorted(done(), key=str) == sorted(((event, "success", one, details) for one in users), key=str)
+
+
+def test_roles(client: Client, done: Done) -> None:
+    """Making, changing and deleting a role are recorded by its name."""
+    assert client.post(reverse("admin:accounts_role_add"), {"name": "support"}).status_code == 302
+    role = Group.objects.get(name="support")
+    address = reverse("admin:accounts_role_change", args=[role.pk])
+    assert client.post(address, {"name": "helpers"}).status_code == 302
+    assert client.post(reverse("admin:accounts_role_delete", args=[role.pk]), {"post": "yes"}).status_code == 302
+    assert done() == [
+        ("role_created", "success", None, {"role": "support"}),
+        ("role_changed", "success", None, {"role": "helpers", "fields": ["name"]}),
+        ("role_deleted", "success", None, {"role": "helpers"}),
+    ]
+
+
+def test_a_superuser_made_by_command_is_recorded(db: None) -> None:
+    """Whoever has every right does not appear unseen."""
+    user = User.objects.create_superuser("super@example.com", PASSWORD)
+    (event,) = AuditEvent.objects.all()
+    assert (event.event, event.actor_id, event.user_id) == ("user_created", None, user.pk)
+    assert event.details == {"is_staff": True, "is_superuser": True}
+
+
+def _enter(client: Client, email: str, password: str = PASSWORD) -> int:
+    body = {"username": email, "password": password}
+    return client.post(reverse("admin:login"), body, headers={"user-agent": "B/1"}).status_code
+
+
+def test_signing_in_to_the_admin(client: Client, make_user: MakeUser) -> None:
+    """Success, wrong password, unknown address, inactive, no staff, signing out: one event each."""
+    staff, plain = make_user(is_staff=True), make_user()
+    gone = make_user(is_staff=True, is_active=False)
+    assert _enter(client, staff.email, "wrong") == 200
+    assert _enter(client, "nobody@example.com") == 200
+    assert _enter(client, gone.email) == 200
+    assert _enter(client, plain.email) == 200
+    assert _enter(client, staff.email) == 302
+    client.post(reverse("admin:logout"))
+    client.post(reverse("admin:logout"))
+    rows = AuditEvent.objects.order_by("id").values_list("event", "outcome", "actor_id", "user_id")
+    assert list(rows) == [
+        ("admin_sign_in", "failure", None, staff.pk),
+        ("admin_sign_in", "failure", None, None),
+        ("admin_sign_in", "failure", None, gone.pk),
+        ("admin_sign_in", "refused", plain.pk, plain.pk),
+        ("admin_sign_in", "success", staff.pk, staff.pk),
+        ("admin_sign_out", "success", staff.pk, staff.pk),
+    ]
+    assert set(AuditEvent.objects.filter(event="admin_sign_in").values_list("user_agent", flat=True)) == {"B/1"}
+
+
+def test_the_list_has_a_frozen_query_count(
+    client: Client, root: User, make_user: MakeUser, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    """Sixty events of thirty people cost what one event costs."""
+    audit.record(Event.SIGN_IN, actor_id=root.pk, user_id=root.pk)
+    client.get(reverse(LIST))
+    with django_assert_num_queries(5):  # session, its user, count, page, people
+        client.get(reverse(LIST))
+    for user in [make_user() for _ in range(30)]:
+        audit.record(Event.SIGN_IN, actor_id=user.pk, user_id=user.pk)
+        audit.record(Event.ROLE_GIVEN, actor_id=root.pk, user_id=user.pk)
+    with django_assert_num_queries(5):
+        page = client.get(reverse(LIST)).content.decode()
+    assert user.email in page
+
+
+def test_filters_and_search(client: Client, root: User, make_user: MakeUser) -> None:
+    """By code, outcome, time; by a person's address or id, whoever did it to whom; by a session's id."""
+    person, gone, session = make_user(email="pia@example.com"), uuid.uuid4(), uuid.uuid4()
+    with clock.shifted(-90_000):
+        audit.record(Event.SIGN_IN, user_id=person.pk, outcome=Outcome.FAILURE)
+    audit.record(Event.ROLE_GIVEN, actor_id=person.pk, user_id=gone)
+    audit.record(Event.SIGN_OUT, session_id=session)
+    cases = {
+        "event=sign_in": ["sign_in"],
+        "outcome=failure": ["sign_in"],
+        "event=role_given&outcome=failure": [],
+        "hours=24&event=sign_in": [],
+        "hours=168&event=sign_in": ["sign_in"],
+        "q=pia@": ["role_given", "sign_in"],
+        "q=PIA@example.com": ["role_given", "sign_in"],
+        f"q={person.pk}": ["role_given", "sign_in"],
+        f"q={gone}": ["role_given"],
+        f"q={session}": ["sign_out"],
+        "q=nobody": [],
+    }
+    for query, wanted in cases.items():
+        answer = client.get(f"{reverse(LIST)}?{query}")
+        assert [event.event for event in answer.context["cl"].result_list] == wanted, query
+    for query, status in (("hours=x", 200), ("event=x", 200), ("at__year=5", 400), ("user_agent__regex=.", 400)):
+        assert client.get(f"{reverse(LIST)}?{query}", follow=True).status_code == status
+
+
+def test_nobody_changes_the_trail(client: Client, root: User) -> None:
+    """Even a superuser only looks: there is nothing to add, change, delete or select."""
+    audit.record(Event.SIGN_IN, user_id=root.pk, details={"role": "<script>"})
+    event = AuditEvent.objects.latest("id")
+    page = client.get(reverse("admin:accounts_auditevent_change", args=[event.pk]))
+    assert page.status_code == 200
+    assert b"<script>&" not in page.content
+    assert b'name="_save"' not in page.content
+    assert b"action-select" not in client.get(reverse(LIST)).content
+    for name, arguments in (("add", []), ("delete", [event.pk]), ("change", [event.pk])):
+        address = reverse(f"admin:accounts_auditevent_{name}", args=arguments)
+        assert client.post(address, {"post": "yes", "event": "x"}).status_code == 403
+    assert AuditEvent.objects.get(pk=event.pk).event == "sign_in"
+
+
+def test_rights(client: Client, make_user: MakeUser) -> None:
+    """Without the right the trail is closed and no page links to it; without that over users they have ids only."""
+    person = make_user(email="pia@example.com")
+    audit.record(Event.SIGN_IN, user_id=person.pk)
+    profile = reverse("admin:accounts_user_change", args=[person.pk])
+    link = f"{reverse(LIST)}?q={person.pk}".encode()
+    client.force_login(make_user("accounts.view_user", is_staff=True))
+    assert client.get(reverse(LIST)).status_code == 403
+    assert link not in client.get(profile).content
+    client.force_login(make_user("accounts.view_user", "accounts.view_auditevent", is_staff=True))
+    assert b"pia@example.com" in client.get(reverse(LIST)).content
+    assert link in client.get(profile).content
+    client.force_login(make_user("accounts.view_auditevent", is_staff=True))
+    listed = client.get(f"{reverse(LIST)}?q={person.pk}").content
+    assert str(person.pk).encode() in listed
+    assert b"pia@example.com" not in listed
+    assert client.get(f"{reverse(LIST)}?q=pia@").context["cl"].result_list == []

@@ -1,0 +1,87 @@
+"""Where the request being answered comes from, for whatever is recorded about it; services see no request.
+
+The request itself is kept, and looked at only when something is recorded: most requests record nothing.
+"""
+
+import ipaddress
+import re
+import uuid
+from contextvars import ContextVar, Token
+from typing import Final, NamedTuple
+
+from django.http import HttpRequest
+from rest_framework.request import Request
+
+from ironauth.infrastructure import cookies
+from ironauth.infrastructure.client_address import client_address
+from ironauth.infrastructure.request_id import current_request_id
+
+USER_AGENT_CHARACTERS: Final = 255  # what a person needs to recognise a device; the columns' size
+_DEVICE: Final = re.compile(r"[A-Za-z0-9_-]{43}")  # base64url of 32 bytes
+_request: ContextVar[HttpRequest | None] = ContextVar("ironauth_request", default=None)
+
+
+class Origin(NamedTuple):
+    """Whence an act comes; empty strings where nothing is known, as in a command.
+
+    ``device``: what the browser's device cookie says, which only the throttles look at; it is stored nowhere.
+    """
+
+    address: str = ""
+    user_agent: str = ""
+    request_id: str = ""
+    device: str = ""
+
+
+def current() -> Origin:
+    """Return whence the request being answered comes, also on a pool's thread; an empty one outside a request."""
+    request = _request.get()
+    if request is None:
+        return Origin(request_id=current_request_id())
+    return origin_of(request)
+
+
+def origin_of(request: HttpRequest | Request) -> Origin:
+    """Return whence ``request`` comes."""
+    return Origin(address_of(request), user_agent_of(request), current_request_id(), device_of(request))
+
+
+def admin_user_id() -> uuid.UUID | None:
+    """Return who uses Django's admin in this request; None anywhere else. Only for the admin's own threads."""
+    user = getattr(_request.get(), "user", None)
+    user_id = getattr(user, "pk", None)  # Django's AnonymousUser has None, the API's callers have no such thing
+    return user_id if isinstance(user_id, uuid.UUID) else None
+
+
+def enter(request: HttpRequest) -> Token[HttpRequest | None]:
+    """Make ``request`` current in this context; give the result to `leave`."""
+    return _request.set(request)
+
+
+def leave(token: Token[HttpRequest | None]) -> None:
+    """Restore what was current before `enter`."""
+    _request.reset(token)
+
+
+def address_of(request: HttpRequest | Request) -> str:
+    """Return the client's address, fit to be stored; "" for a Unix socket, or a proxy that names nobody."""
+    try:
+        return str(ipaddress.ip_address(client_address(request).partition("%")[0]))
+    except ValueError:
+        return ""
+
+
+def user_agent_of(request: HttpRequest | Request) -> str:
+    """Return what the client calls itself, fit to be stored and shown: bounded, and without control characters."""
+    return printable(request.META.get("HTTP_USER_AGENT", ""), USER_AGENT_CHARACTERS)
+
+
+def device_of(request: HttpRequest | Request) -> str:
+    """Return what the browser is known by; "" without the cookie, or when it says what no server of ours gave it."""
+    device: str = request.COOKIES.get(cookies.device_name(), "")
+    return device if _DEVICE.fullmatch(device) else ""
+
+
+def printable(text: str, longest: int) -> str:
+    """Return the beginning of ``text`` without what could end a line or move a terminal's cursor."""
+    return "".join(filter(str.isprintable, text[:longest]))

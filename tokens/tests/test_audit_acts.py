@@ -1,0 +1,316 @@
+"""Every act through the API leaves exactly one event: who, to whom, in which session, with which outcome."""
+
+import uuid
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+from unittest.mock import patch
+
+import httpx
+import pytest
+from asgiref.sync import sync_to_async
+from django.contrib.auth.models import Group
+from django.core.management import call_command
+from django.test import Client
+from django.urls import reverse
+
+from accounts import audit
+from accounts.audit_models import AuditEvent
+from accounts.models import User
+from accounts.services import account_snapshot
+from conftest import PASSWORD, bearer
+from ironauth.infrastructure import clock
+from tokens import services, sessions
+from tokens.key_rotation import create_first_keys
+from tokens.models import Session, SigningKey
+from tokens.sessions import ClientInfo
+from tokens.tests.browser import LOGOUT, ME, PASSWORD_URL, REFRESH, SIGNIN, Pair
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
+
+NEW_PASSWORD = "seven amber kites over Lyon"
+SIGNUP, ALL, SESSIONS = "/api/v1/access/signup", "/api/v1/access/logout-all", "/api/v1/access/sessions"
+USERS, ROLES = "/api/v1/users", "/api/v1/roles"
+AGENT = "Test Browser/1.0"
+
+
+@dataclass
+class Stage:
+    """The people of a scene: a member with a session, a superuser with one, and what they send requests by."""
+
+    api: httpx.AsyncClient
+    member: uuid.UUID
+    email: str
+    pair: Pair
+    root: uuid.UUID
+    root_pair: Pair
+    ids: dict[str, Any] = field(default_factory=dict)
+
+    async def send(self, method: str, path: str, expected: int, json: Any = None, pair: Pair | None = None) -> Any:
+        headers = {"User-Agent": AGENT, "X-Request-ID": "rid-of-the-act", **(bearer(pair) if pair else {})}
+        answer = await self.api.request(method, path, json=json, headers=headers)
+        assert answer.status_code == expected, answer.text
+        return answer.json() if answer.content else None
+
+
+@pytest.fixture
+async def stage(api: httpx.AsyncClient, pair: Pair, member: dict[str, Any]) -> Stage:
+    """Everybody is signed in, and what led there is not part of the scene."""
+    root = await User.objects.acreate(
+        email="root@example.com", email_key="root@example.com", password="", is_superuser=True, is_staff=True
+    )
+    password = (await User.objects.aget(pk=member["id"])).password
+    await User.objects.filter(pk=root.pk).aupdate(password=password)
+    signed_in = await api.post(SIGNIN, json={"email": "root@example.com", "password": PASSWORD})
+    return Stage(api, uuid.UUID(member["id"]), member["email"], pair, root.pk, signed_in.json())
+
+
+Expected = dict[str, Any]
+Act = Callable[[Stage], Awaitable[Expected | None]]
+
+
+def _by_member(stage: Stage, **more: Any) -> Expected:
+    return {"actor_id": stage.member, "user_id": stage.member, "session_id": _session(stage.pair), **more}
+
+
+def _by_root(stage: Stage, **more: Any) -> Expected:
+    return {"actor_id": stage.root, "user_id": stage.member, "session_id": None, **more}
+
+
+def _session(pair: Pair) -> uuid.UUID:
+    return uuid.UUID(str(pair["session_id"]))
+
+
+async def sign_up(stage: Stage) -> Expected:
+    made = await stage.send("POST", SIGNUP, 201, {"email": "new@example.com", "password": PASSWORD})
+    new = uuid.UUID(made["id"])
+    return {"event": "sign_up", "actor_id": new, "user_id": new, "session_id": None}
+
+
+async def sign_up_taken(stage: Stage) -> None:
+    await stage.send("POST", SIGNUP, 409, {"email": stage.email, "password": PASSWORD})
+
+
+async def sign_in(stage: Stage) -> Expected:
+    pair = await stage.send("POST", SIGNIN, 200, {"email": stage.email, "password": PASSWORD})
+    return _by_member(stage, event="sign_in", session_id=_session(pair))
+
+
+async def sign_in_wrong(stage: Stage) -> Expected:
+    await stage.send("POST", SIGNIN, 401, {"email": stage.email, "password": "wrong"})
+    return _by_member(stage, event="sign_in", outcome="failure", actor_id=None, session_id=None)
+
+
+async def sign_in_unknown(stage: Stage) -> Expected:
+    await stage.send("POST", SIGNIN, 401, {"email": "nobody@example.com", "password": "wrong"})
+    return {"event": "sign_in", "outcome": "failure", "actor_id": None, "user_id": None, "session_id": None}
+
+
+async def sign_in_too_late(stage: Stage) -> Expected:
+    async def changed_meanwhile(*_: Any) -> None:
+        return None
+
+    with patch.object(services, "_opened", changed_meanwhile):
+        await stage.send("POST", SIGNIN, 401, {"email": stage.email, "password": PASSWORD})
+    return _by_member(stage, event="sign_in", outcome="refused", session_id=None)
+
+
+async def refresh(stage: Stage) -> None:
+    await stage.send("POST", REFRESH, 200, {"refresh_token": stage.pair["refresh_token"]})
+
+
+async def reuse(stage: Stage) -> Expected:
+    await refresh(stage)
+    with clock.shifted(11):
+        for _ in range(2):  # the second finds the session over
+            await stage.send("POST", REFRESH, 401, {"refresh_token": stage.pair["refresh_token"]})
+    return _by_member(stage, event="refresh_reuse", outcome="refused", actor_id=None)
+
+
+async def sign_out(stage: Stage) -> Expected:
+    for _ in range(2):
+        await stage.send("POST", LOGOUT, 204, {"refresh_token": stage.pair["refresh_token"]})
+    return _by_member(stage, event="sign_out")
+
+
+async def sign_out_by_access_token(stage: Stage) -> Expected:
+    await stage.send("POST", LOGOUT, 204, pair=stage.pair)
+    return _by_member(stage, event="sign_out")
+
+
+async def sign_out_everywhere(stage: Stage) -> Expected:
+    await stage.send("POST", ALL, 204, pair=stage.pair)
+    return _by_member(stage, event="sign_out_everywhere")
+
+
+async def end_session(stage: Stage) -> Expected:
+    other = await Session.objects.exclude(pk=_session(stage.pair)).filter(user_id=stage.member).aget()
+    await stage.send("DELETE", f"{SESSIONS}/{other.pk}", 204, pair=stage.pair)
+    details = {"from_session": str(stage.pair["session_id"])}
+    return _by_member(stage, event="session_ended", session_id=other.pk, details=details)
+
+
+async def end_foreign_session(stage: Stage) -> None:
+    await stage.send("DELETE", f"{SESSIONS}/{stage.root_pair['session_id']}", 404, pair=stage.pair)
+
+
+async def change_password(stage: Stage) -> Expected:
+    body = {"current_password": PASSWORD, "new_password": NEW_PASSWORD}
+    await stage.send("POST", PASSWORD_URL, 200, body, stage.pair)
+    return _by_member(stage, event="password_changed")
+
+
+async def change_password_wrong(stage: Stage) -> Expected:
+    body = {"current_password": "wrong", "new_password": NEW_PASSWORD}
+    await stage.send("POST", PASSWORD_URL, 401, body, stage.pair)
+    return _by_member(stage, event="password_changed", outcome="failure")
+
+
+async def rename(stage: Stage) -> Expected:
+    await stage.send("PATCH", ME, 200, {"name": "Other"}, stage.pair)
+    return _by_member(stage, event="profile_changed", details={"fields": ["name"]})
+
+
+async def look(stage: Stage) -> None:
+    await stage.send("GET", ME, 200, pair=stage.pair)
+    await stage.send("PATCH", ME, 200, {}, stage.pair)
+    await stage.send("GET", SESSIONS, 200, pair=stage.pair)
+
+
+async def delete_account(stage: Stage) -> Expected:
+    await stage.send("DELETE", ME, 204, {"password": PASSWORD}, stage.pair)
+    return _by_member(stage, event="account_deleted")
+
+
+async def delete_account_wrong(stage: Stage) -> Expected:
+    await stage.send("DELETE", ME, 401, {"password": "wrong"}, stage.pair)
+    return _by_member(stage, event="account_deleted", outcome="failure")
+
+
+async def create_user(stage: Stage) -> Expected:
+    body = {"email": "made@example.com", "is_staff": True, "roles": ["support"]}
+    made = await stage.send("POST", USERS, 201, body, stage.root_pair)
+    details = {"is_staff": True, "is_superuser": False, "roles": ["support"]}
+    return _by_root(stage, event="user_created", user_id=uuid.UUID(made["id"]), details=details)
+
+
+async def create_user_taken(stage: Stage) -> None:
+    await stage.send("POST", USERS, 409, {"email": stage.email}, stage.root_pair)
+
+
+async def change_user(stage: Stage) -> Expected:
+    body = {"name": "Other", "is_active": False, "is_staff": False, "roles": ["support"]}
+    for _ in range(2):  # the second time nothing changes
+        await stage.send("PATCH", f"{USERS}/{stage.member}", 200, body, stage.root_pair)
+    details = {"fields": ["is_active", "name"], "roles_given": ["support"]}
+    return _by_root(stage, event="user_changed", details=details)
+
+
+async def delete_user(stage: Stage) -> Expected:
+    await stage.send("DELETE", f"{USERS}/{stage.member}", 204, pair=stage.root_pair)
+    return _by_root(stage, event="user_deleted")
+
+
+async def give_role(stage: Stage) -> Expected:
+    for _ in range(2):
+        await stage.send("PUT", f"{USERS}/{stage.member}/roles/support", 204, pair=stage.root_pair)
+    return _by_root(stage, event="role_given", details={"role": "support"})
+
+
+async def take_role(stage: Stage) -> Expected:
+    await (await User.objects.aget(pk=stage.member)).groups.aadd(await Group.objects.aget(name="support"))
+    for _ in range(2):
+        await stage.send("DELETE", f"{USERS}/{stage.member}/roles/support", 204, pair=stage.root_pair)
+    return _by_root(stage, event="role_taken", details={"role": "support"})
+
+
+async def create_role(stage: Stage) -> Expected:
+    await stage.send("POST", ROLES, 201, {"name": "new", "permissions": ["accounts.view_user"]}, stage.root_pair)
+    details = {"role": "new", "permissions": ["accounts.view_user"]}
+    return _by_root(stage, event="role_created", user_id=None, details=details)
+
+
+async def create_role_taken(stage: Stage) -> None:
+    await stage.send("POST", ROLES, 409, {"name": "support"}, stage.root_pair)
+
+
+async def end_sessions(stage: Stage) -> Expected:
+    await stage.send("DELETE", f"{USERS}/{stage.member}/sessions", 204, pair=stage.root_pair)
+    return _by_root(stage, event="sessions_ended")
+
+
+async def be_denied(stage: Stage) -> Expected:
+    path = f"{USERS}/{stage.root}"
+    await stage.send("DELETE", path, 403, pair=stage.pair)
+    details = {"method": "DELETE", "path": path}
+    return _by_member(stage, event="access_denied", outcome="refused", user_id=stage.root, details=details)
+
+
+async def be_denied_by_a_bad_request(stage: Stage) -> Expected:
+    await stage.send("POST", USERS, 403, {"email": 5}, stage.pair)
+    details = {"method": "POST", "path": USERS}
+    return _by_member(stage, event="access_denied", outcome="refused", user_id=None, details=details)
+
+
+ACTS: tuple[Act, ...] = (
+    sign_up, sign_up_taken, sign_in, sign_in_wrong, sign_in_too_late, sign_in_unknown, refresh, reuse, sign_out,
+    sign_out_by_access_token, sign_out_everywhere, end_session, end_foreign_session, change_password,
+    change_password_wrong, rename, look, delete_account, delete_account_wrong, create_user, create_user_taken,
+    change_user, delete_user, give_role, take_role, create_role, create_role_taken, end_sessions, be_denied,
+    be_denied_by_a_bad_request,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("act", ACTS, ids=lambda act: act.__name__)
+async def test_an_act_leaves_exactly_one_event(stage: Stage, act: Act) -> None:
+    """One event with the right ids, outcome and details, and whence the request came; none for what is no act."""
+    await Group.objects.acreate(name="support")
+    await stage.api.post(SIGNIN, json={"email": stage.email, "password": PASSWORD})
+    before = [pk async for pk in AuditEvent.objects.values_list("pk", flat=True)]
+    expected = await act(stage)
+    assert await sync_to_async(audit.wait_until_written)()
+    left = [event async for event in AuditEvent.objects.exclude(pk__in=before)]
+    if expected is None:
+        assert left == []
+        return
+    whole = {"outcome": "success", "details": {}, "address": "127.0.0.1", "user_agent": AGENT} | expected
+    assert [{name: getattr(event, name) for name in whole} for event in left] == [whole]
+    assert left[0].request_id == "rid-of-the-act"
+
+
+def test_commands_on_keys_leave_events(transactional_db: None) -> None:
+    """Creating, rotating and dropping keys by command is recorded, without an actor; doing nothing is not."""
+    call_command("create_signing_key")
+    call_command("create_signing_key")
+    retired = SigningKey.objects.get(state="active").kid
+    call_command("rotate_signing_key", now=True)
+    active = SigningKey.objects.get(state="active").kid
+    call_command("rotate_signing_key", drop=retired)
+    events = AuditEvent.objects.order_by("id").values_list("event", "actor_id", "details")
+    assert list(events) == [
+        ("keys_created", None, {"active": retired}),
+        ("key_rotated", None, {"active": active, "at_once": True}),
+        ("key_dropped", None, {"dropped": retired, "active": active}),
+    ]
+
+
+def test_what_staff_do_to_sessions_and_keys_in_the_admin(client: Client, transactional_db: None) -> None:
+    """Ending sessions leaves one event for each; rotating and dropping a key name who did it."""
+    retired = create_first_keys()
+    root = User.objects.create_user("root@example.com", is_superuser=True, is_staff=True)
+    client.force_login(root)
+    account = account_snapshot(User.objects.create_user("mia@example.com").pk)
+    assert account is not None
+    opened = [sessions.open_session(account=account, client=ClientInfo()).session_id for _ in range(2)]
+    before = set(AuditEvent.objects.values_list("pk", flat=True))
+    body = {"action": "end_sessions", "_selected_action": opened, "confirmed": "yes"}
+    assert client.post(reverse("admin:tokens_session_changelist"), body).status_code == 302
+    with clock.shifted(301):  # the next key has been published for as long as clients keep the key set
+        assert client.post(reverse("admin:tokens_signingkey_rotate"), {"confirmed": "yes"}).status_code == 302
+    body = {"action": "drop_as_compromised", "_selected_action": [retired], "confirmed": "yes"}
+    assert client.post(reverse("admin:tokens_signingkey_changelist"), body).status_code == 302
+    left = AuditEvent.objects.exclude(pk__in=before).order_by("id")
+    assert {event.actor_id for event in left} == {root.pk}
+    ended = [event for event in left if event.event == "session_ended"]
+    assert {(event.user_id, event.session_id) for event in ended} == {(account.id, one) for one in opened}
+    assert sorted(event.event for event in left) == ["key_dropped", "key_rotated", "session_ended", "session_ended"]
