@@ -1,12 +1,17 @@
 """Fixtures of this application's tests."""
 
+import uuid
 from collections.abc import Callable
 
+import httpx
 import pytest
 
 from accounts.models import User
 from accounts.outputs import Account
 from accounts.services import account_snapshot
+from conftest import PASSWORD
+from tokens.tests.browser import SIGNIN, Member, Pair
+from tokens.tests.stage import Stage
 
 
 @pytest.fixture
@@ -20,3 +25,15 @@ def new_account(db: None, new_email: Callable[[], str]) -> Callable[[], Account]
         return account
 
     return create
+
+
+@pytest.fixture
+async def stage(api: httpx.AsyncClient, pair: Pair, member: Member) -> Stage:
+    """Everybody is signed in, and what led there is not part of the scene."""
+    root = await User.objects.acreate(
+        email="root@example.com", email_key="root@example.com", password="", is_superuser=True, is_staff=True
+    )
+    password = (await User.objects.aget(pk=member["id"])).password
+    await User.objects.filter(pk=root.pk).aupdate(password=password)
+    signed_in = await api.post(SIGNIN, json={"email": "root@example.com", "password": PASSWORD})
+    return Stage(api, uuid.UUID(member["id"]), member["email"], pair, root.pk, signed_in.json())

@@ -2,11 +2,9 @@
 
 import uuid
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from typing import Any
 from unittest.mock import patch
 
-import httpx
 import pytest
 from asgiref.sync import sync_to_async
 from django.contrib.auth.models import Group
@@ -18,67 +16,23 @@ from accounts import audit
 from accounts.audit_models import AuditEvent
 from accounts.models import User
 from accounts.services import account_snapshot
-from conftest import PASSWORD, bearer
+from conftest import PASSWORD
 from ironauth.infrastructure import clock
 from tokens import services, sessions
 from tokens.key_rotation import create_first_keys
 from tokens.models import Session, SigningKey
 from tokens.sessions import ClientInfo
-from tokens.tests.browser import LOGOUT, ME, PASSWORD_URL, REFRESH, SIGNIN, Pair
+from tokens.tests.browser import LOGOUT, ME, PASSWORD_URL, REFRESH, SIGNIN
+from tokens.tests.stage import AGENT, Expected, Stage, by_member, by_root, session_of
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
 
 NEW_PASSWORD = "seven amber kites over Lyon"
 SIGNUP, ALL, SESSIONS = "/api/v1/access/signup", "/api/v1/access/logout-all", "/api/v1/access/sessions"
 USERS, ROLES = "/api/v1/users", "/api/v1/roles"
-AGENT = "Test Browser/1.0"
 
 
-@dataclass
-class Stage:
-    """The people of a scene: a member with a session, a superuser with one, and what they send requests by."""
-
-    api: httpx.AsyncClient
-    member: uuid.UUID
-    email: str
-    pair: Pair
-    root: uuid.UUID
-    root_pair: Pair
-    ids: dict[str, Any] = field(default_factory=dict)
-
-    async def send(self, method: str, path: str, expected: int, json: Any = None, pair: Pair | None = None) -> Any:
-        headers = {"User-Agent": AGENT, "X-Request-ID": "rid-of-the-act", **(bearer(pair) if pair else {})}
-        answer = await self.api.request(method, path, json=json, headers=headers)
-        assert answer.status_code == expected, answer.text
-        return answer.json() if answer.content else None
-
-
-@pytest.fixture
-async def stage(api: httpx.AsyncClient, pair: Pair, member: dict[str, Any]) -> Stage:
-    """Everybody is signed in, and what led there is not part of the scene."""
-    root = await User.objects.acreate(
-        email="root@example.com", email_key="root@example.com", password="", is_superuser=True, is_staff=True
-    )
-    password = (await User.objects.aget(pk=member["id"])).password
-    await User.objects.filter(pk=root.pk).aupdate(password=password)
-    signed_in = await api.post(SIGNIN, json={"email": "root@example.com", "password": PASSWORD})
-    return Stage(api, uuid.UUID(member["id"]), member["email"], pair, root.pk, signed_in.json())
-
-
-Expected = dict[str, Any]
 Act = Callable[[Stage], Awaitable[Expected | None]]
-
-
-def _by_member(stage: Stage, **more: Any) -> Expected:
-    return {"actor_id": stage.member, "user_id": stage.member, "session_id": _session(stage.pair), **more}
-
-
-def _by_root(stage: Stage, **more: Any) -> Expected:
-    return {"actor_id": stage.root, "user_id": stage.member, "session_id": None, **more}
-
-
-def _session(pair: Pair) -> uuid.UUID:
-    return uuid.UUID(str(pair["session_id"]))
 
 
 async def sign_up(stage: Stage) -> Expected:
@@ -93,12 +47,12 @@ async def sign_up_taken(stage: Stage) -> None:
 
 async def sign_in(stage: Stage) -> Expected:
     pair = await stage.send("POST", SIGNIN, 200, {"email": stage.email, "password": PASSWORD})
-    return _by_member(stage, event="sign_in", session_id=_session(pair))
+    return by_member(stage, event="sign_in", session_id=session_of(pair))
 
 
 async def sign_in_wrong(stage: Stage) -> Expected:
     await stage.send("POST", SIGNIN, 401, {"email": stage.email, "password": "wrong"})
-    return _by_member(stage, event="sign_in", outcome="failure", actor_id=None, session_id=None)
+    return by_member(stage, event="sign_in", outcome="failure", actor_id=None, session_id=None)
 
 
 async def sign_in_unknown(stage: Stage) -> Expected:
@@ -112,7 +66,7 @@ async def sign_in_too_late(stage: Stage) -> Expected:
 
     with patch.object(services, "_opened", changed_meanwhile):
         await stage.send("POST", SIGNIN, 401, {"email": stage.email, "password": PASSWORD})
-    return _by_member(stage, event="sign_in", outcome="refused", session_id=None)
+    return by_member(stage, event="sign_in", outcome="refused", session_id=None)
 
 
 async def refresh(stage: Stage) -> None:
@@ -124,30 +78,30 @@ async def reuse(stage: Stage) -> Expected:
     with clock.shifted(11):
         for _ in range(2):  # the second finds the session over
             await stage.send("POST", REFRESH, 401, {"refresh_token": stage.pair["refresh_token"]})
-    return _by_member(stage, event="refresh_reuse", outcome="refused", actor_id=None)
+    return by_member(stage, event="refresh_reuse", outcome="refused", actor_id=None)
 
 
 async def sign_out(stage: Stage) -> Expected:
     for _ in range(2):
         await stage.send("POST", LOGOUT, 204, {"refresh_token": stage.pair["refresh_token"]})
-    return _by_member(stage, event="sign_out")
+    return by_member(stage, event="sign_out")
 
 
 async def sign_out_by_access_token(stage: Stage) -> Expected:
     await stage.send("POST", LOGOUT, 204, pair=stage.pair)
-    return _by_member(stage, event="sign_out")
+    return by_member(stage, event="sign_out")
 
 
 async def sign_out_everywhere(stage: Stage) -> Expected:
     await stage.send("POST", ALL, 204, pair=stage.pair)
-    return _by_member(stage, event="sign_out_everywhere")
+    return by_member(stage, event="sign_out_everywhere")
 
 
 async def end_session(stage: Stage) -> Expected:
-    other = await Session.objects.exclude(pk=_session(stage.pair)).filter(user_id=stage.member).aget()
+    other = await Session.objects.exclude(pk=session_of(stage.pair)).filter(user_id=stage.member).aget()
     await stage.send("DELETE", f"{SESSIONS}/{other.pk}", 204, pair=stage.pair)
     details = {"from_session": str(stage.pair["session_id"])}
-    return _by_member(stage, event="session_ended", session_id=other.pk, details=details)
+    return by_member(stage, event="session_ended", session_id=other.pk, details=details)
 
 
 async def end_foreign_session(stage: Stage) -> None:
@@ -157,18 +111,18 @@ async def end_foreign_session(stage: Stage) -> None:
 async def change_password(stage: Stage) -> Expected:
     body = {"current_password": PASSWORD, "new_password": NEW_PASSWORD}
     await stage.send("POST", PASSWORD_URL, 200, body, stage.pair)
-    return _by_member(stage, event="password_changed")
+    return by_member(stage, event="password_changed")
 
 
 async def change_password_wrong(stage: Stage) -> Expected:
     body = {"current_password": "wrong", "new_password": NEW_PASSWORD}
     await stage.send("POST", PASSWORD_URL, 401, body, stage.pair)
-    return _by_member(stage, event="password_changed", outcome="failure")
+    return by_member(stage, event="password_changed", outcome="failure")
 
 
 async def rename(stage: Stage) -> Expected:
     await stage.send("PATCH", ME, 200, {"name": "Other"}, stage.pair)
-    return _by_member(stage, event="profile_changed", details={"fields": ["name"]})
+    return by_member(stage, event="profile_changed", details={"fields": ["name"]})
 
 
 async def look(stage: Stage) -> None:
@@ -179,19 +133,19 @@ async def look(stage: Stage) -> None:
 
 async def delete_account(stage: Stage) -> Expected:
     await stage.send("DELETE", ME, 204, {"password": PASSWORD}, stage.pair)
-    return _by_member(stage, event="account_deleted")
+    return by_member(stage, event="account_deleted")
 
 
 async def delete_account_wrong(stage: Stage) -> Expected:
     await stage.send("DELETE", ME, 401, {"password": "wrong"}, stage.pair)
-    return _by_member(stage, event="account_deleted", outcome="failure")
+    return by_member(stage, event="account_deleted", outcome="failure")
 
 
 async def create_user(stage: Stage) -> Expected:
     body = {"email": "made@example.com", "is_staff": True, "roles": ["support"]}
     made = await stage.send("POST", USERS, 201, body, stage.root_pair)
     details = {"is_staff": True, "is_superuser": False, "roles": ["support"]}
-    return _by_root(stage, event="user_created", user_id=uuid.UUID(made["id"]), details=details)
+    return by_root(stage, event="user_created", user_id=uuid.UUID(made["id"]), details=details)
 
 
 async def create_user_taken(stage: Stage) -> None:
@@ -203,31 +157,31 @@ async def change_user(stage: Stage) -> Expected:
     for _ in range(2):  # the second time nothing changes
         await stage.send("PATCH", f"{USERS}/{stage.member}", 200, body, stage.root_pair)
     details = {"fields": ["is_active", "name"], "roles_given": ["support"]}
-    return _by_root(stage, event="user_changed", details=details)
+    return by_root(stage, event="user_changed", details=details)
 
 
 async def delete_user(stage: Stage) -> Expected:
     await stage.send("DELETE", f"{USERS}/{stage.member}", 204, pair=stage.root_pair)
-    return _by_root(stage, event="user_deleted")
+    return by_root(stage, event="user_deleted")
 
 
 async def give_role(stage: Stage) -> Expected:
     for _ in range(2):
         await stage.send("PUT", f"{USERS}/{stage.member}/roles/support", 204, pair=stage.root_pair)
-    return _by_root(stage, event="role_given", details={"role": "support"})
+    return by_root(stage, event="role_given", details={"role": "support"})
 
 
 async def take_role(stage: Stage) -> Expected:
     await (await User.objects.aget(pk=stage.member)).groups.aadd(await Group.objects.aget(name="support"))
     for _ in range(2):
         await stage.send("DELETE", f"{USERS}/{stage.member}/roles/support", 204, pair=stage.root_pair)
-    return _by_root(stage, event="role_taken", details={"role": "support"})
+    return by_root(stage, event="role_taken", details={"role": "support"})
 
 
 async def create_role(stage: Stage) -> Expected:
     await stage.send("POST", ROLES, 201, {"name": "new", "permissions": ["accounts.view_user"]}, stage.root_pair)
     details = {"role": "new", "permissions": ["accounts.view_user"]}
-    return _by_root(stage, event="role_created", user_id=None, details=details)
+    return by_root(stage, event="role_created", user_id=None, details=details)
 
 
 async def create_role_taken(stage: Stage) -> None:
@@ -236,20 +190,20 @@ async def create_role_taken(stage: Stage) -> None:
 
 async def end_sessions(stage: Stage) -> Expected:
     await stage.send("DELETE", f"{USERS}/{stage.member}/sessions", 204, pair=stage.root_pair)
-    return _by_root(stage, event="sessions_ended")
+    return by_root(stage, event="sessions_ended")
 
 
 async def be_denied(stage: Stage) -> Expected:
     path = f"{USERS}/{stage.root}"
     await stage.send("DELETE", path, 403, pair=stage.pair)
     details = {"method": "DELETE", "path": path}
-    return _by_member(stage, event="access_denied", outcome="refused", user_id=stage.root, details=details)
+    return by_member(stage, event="access_denied", outcome="refused", user_id=stage.root, details=details)
 
 
 async def be_denied_by_a_bad_request(stage: Stage) -> Expected:
     await stage.send("POST", USERS, 403, {"email": 5}, stage.pair)
     details = {"method": "POST", "path": USERS}
-    return _by_member(stage, event="access_denied", outcome="refused", user_id=None, details=details)
+    return by_member(stage, event="access_denied", outcome="refused", user_id=None, details=details)
 
 
 ACTS: tuple[Act, ...] = (
