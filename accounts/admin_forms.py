@@ -15,10 +15,11 @@ from django.contrib.auth.forms import (
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
-from accounts import audit, emails, passwords, throttling, units
+from accounts import audit, emails, outgoing_mail, passwords, throttling, units
 from accounts.errors import LastSuperuser
 from accounts.inputs import validate_role_name
 from accounts.models import Role, User
+from accounts.outgoing_mail import Kind
 from ironauth.infrastructure import origin
 from ironauth.infrastructure.errors import Overloaded, Throttled
 
@@ -123,13 +124,14 @@ class _ChoosesPassword(MaybePassword):
             form.add_error(field, _busy(busy))
 
     def set_password_and_save(self, user: User, *_field: Any, commit: bool = True, **kwargs: Any) -> User:
-        """Save ``user``, whose password was set by the validation, and record it."""
+        """Save ``user``, whose password was set by the validation, record it, and have the person told."""
         form: Any = self
         if not form.cleaned_data.get("set_usable_password", True):
             super().set_password_and_save(user, commit=False, **kwargs)
         if commit:
             with transaction.atomic():
                 user.save()
+                outgoing_mail.enqueue(Kind.PASSWORD_CHANGED, recipient=user.email, user_id=user.pk)
                 audit.record(audit.Event.PASSWORD_CHANGED, actor_id=origin.admin_user_id(), user_id=user.pk)
         return user
 

@@ -10,10 +10,11 @@ from typing import Any, Final, NamedTuple
 
 from django.db import models
 
-from accounts import audit, stored_user, user_deletion
+from accounts import audit, outgoing_mail, stored_user, user_deletion
 from accounts.audit import Event
 from accounts.errors import LastSuperuser, PasswordChanged
 from accounts.models import User
+from accounts.outgoing_mail import Kind
 from accounts.outputs import ACCOUNT_COLUMNS, Account, UserOut, account, account_of, user_out
 from ironauth.infrastructure.errors import NotAuthenticated
 from ironauth.infrastructure.fixed_queries import FixedSelect, Given
@@ -92,7 +93,7 @@ def rename(*, user_id: uuid.UUID, name: str, session_id: uuid.UUID | None) -> Us
 
 
 def set_password(*, user_id: uuid.UUID, old: str, new: str, session_id: uuid.UUID | None) -> Account:
-    """Store the hash ``new`` in place of ``old`` and end every session.
+    """Store the hash ``new`` in place of ``old``, end every session, and have the owner told.
 
     Raises ``NotAuthenticated`` when the user is gone or inactive, ``PasswordChanged`` when another request was faster.
     """
@@ -101,6 +102,7 @@ def set_password(*, user_id: uuid.UUID, old: str, new: str, session_id: uuid.UUI
         raise PasswordChanged
     user.password = new
     stored_user.change(user, ["password"])
+    outgoing_mail.enqueue(Kind.PASSWORD_CHANGED, recipient=user.email, user_id=user_id)
     _record_own(Event.PASSWORD_CHANGED, user_id, session_id)
     return account(user, stored_user.role_names(user_id))
 
