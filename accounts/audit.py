@@ -36,6 +36,13 @@ class Event(enum.StrEnum):
     SESSION_ENDED = "session_ended"
     SESSIONS_ENDED = "sessions_ended"  # all of one person, by staff
     PASSWORD_CHANGED = "password_changed"  # noqa: S105 - the name of an event
+    PASSWORD_RESET_REQUESTED = "password_reset_requested"  # noqa: S105 - as above; without user: for an unknown address
+    PASSWORD_RESET = "password_reset"  # noqa: S105 - as above
+    VERIFICATION_REQUESTED = "verification_requested"  # without user: for an unknown or verified address
+    EMAIL_VERIFIED = "email_verified"
+    EMAIL_CHANGE_REQUESTED = "email_change_requested"
+    EMAIL_CHANGED = "email_changed"
+    MAIL_GIVEN_UP = "mail_given_up"
     PROFILE_CHANGED = "profile_changed"
     ACCOUNT_DELETED = "account_deleted"  # by the person; staff leave USER_DELETED
     USER_CREATED = "user_created"
@@ -49,13 +56,18 @@ class Event(enum.StrEnum):
     ADMIN_SIGN_IN = "admin_sign_in"
     ADMIN_SIGN_OUT = "admin_sign_out"
     ACCESS_DENIED = "access_denied"  # somebody signed in asked the staff API for what they have no right to
+    THROTTLED = "throttled"  # tried too often: at most once an hour for each count and process
+    FAILURES_FORGIVEN = "failures_forgiven"  # an operator let somebody in again
     KEYS_CREATED = "keys_created"
     KEY_ROTATED = "key_rotated"
     KEY_DROPPED = "key_dropped"
 
 
 class Outcome(enum.StrEnum):
-    """How it ended. FAILURE: a proof was wrong. REFUSED: the proof was right, or needless, and a rule forbade it."""
+    """How it ended. FAILURE: a proof was wrong, or a message was not accepted.
+
+    REFUSED: the proof was right, or needless, and a rule forbade it.
+    """
 
     SUCCESS = "success"
     FAILURE = "failure"

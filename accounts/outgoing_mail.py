@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 from django.db import DEFAULT_DB_ALIAS, models
 from django.db.models import F, Q
 
-from accounts import email_tokens
+from accounts import audit, email_tokens
 from accounts.mail_models import EmailToken, OutgoingMail
 from ironauth.infrastructure import clock
 from ironauth.infrastructure.fixed_queries import FixedInsert, FixedSelect, Given, given_row
@@ -45,6 +45,7 @@ class Claimed(NamedTuple):
     created_at: datetime
     facts: dict[str, Any]
     token: str | None
+    user_id: uuid.UUID | None = None
 
 
 def enqueue(
@@ -103,7 +104,7 @@ def claim(mail_id: uuid.UUID) -> Claimed | None:
     if not mine.update(claimed_until=now + timedelta(seconds=LEASE_S), tries=F("tries") + 1):
         return None
     token = email_tokens.text(mail.token) if mail.token is not None else None
-    return Claimed(mail.pk, mail.kind, mail.recipient, mail.tries + 1, mail.created_at, mail.facts, token)
+    return Claimed(mail.pk, mail.kind, mail.recipient, mail.tries + 1, mail.created_at, mail.facts, token, mail.user_id)
 
 
 def keep(mail: Claimed) -> bool:
@@ -120,12 +121,19 @@ def sent(mail: Claimed) -> None:
 def failed(mail: Claimed) -> bool:
     """Let a message that was not accepted wait for its next turn; return True when it is given up. One query.
 
-    Given up: a day after it was queued. Nothing happens to a message whose lease was lost.
+    Given up: a day after it was queued, which is recorded (one query more). Nothing happens to a message whose lease
+    was lost.
     """
     now = clock.now()
     mine = OutgoingMail.objects.filter(pk=mail.id, tries=mail.tries)
     if now - mail.created_at >= timedelta(seconds=GIVE_UP_S):
-        return mine.update(claimed_until=None, failed_at=now) > 0
+        given_up = mine.update(claimed_until=None, failed_at=now) > 0
+        if given_up:
+            details = {"mail": str(mail.id), "kind": mail.kind}
+            audit.record(
+                audit.Event.MAIL_GIVEN_UP, outcome=audit.Outcome.FAILURE, user_id=mail.user_id, details=details
+            )
+        return given_up
     mine.update(claimed_until=None, next_try_at=now + timedelta(seconds=retry_after_s(mail.tries)))
     return False
 
