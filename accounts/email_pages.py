@@ -15,6 +15,7 @@ from accounts import email_services
 from accounts.email_views import OpenView
 from accounts.errors import InvalidEmailToken
 from accounts.inputs import EmailTokenInput, ResetPasswordInput
+from ironauth.infrastructure import origin
 from ironauth.infrastructure.errors import DomainError, ValidationFailed
 from ironauth.infrastructure.parsers import FormParser
 from ironauth.infrastructure.views import ApiRequest
@@ -79,7 +80,7 @@ class VerifyPage(TokenPage):
     async def act(self, request: ApiRequest) -> None:
         """Confirm the address."""
         data = await self.validated(request, EmailTokenInput)
-        await email_services.confirm_address(token=data["token"])
+        await email_services.confirm_address(token=data["token"], address=origin.address_of(request))
 
 
 class ResetPage(TokenPage):
@@ -90,4 +91,4 @@ class ResetPage(TokenPage):
     async def act(self, request: ApiRequest) -> None:
         """Set the new password."""
         data = await self.validated(request, ResetPasswordInput)
-        await email_services.reset_password(token=data["token"], new_password=data["new_password"])
+        await email_services.reset_password(**data, address=origin.address_of(request))

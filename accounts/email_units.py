@@ -6,7 +6,8 @@ recipient, and delivery drops them.
 
 import uuid
 
-from accounts import email_tokens, emails, outgoing_mail, stored_user, units
+from accounts import audit, email_tokens, emails, outgoing_mail, stored_user, throttling, units
+from accounts.audit import Event, Outcome
 from accounts.email_tokens import FoundToken, Purpose
 from accounts.errors import InvalidEmailToken, PasswordChanged
 from accounts.models import User
@@ -18,17 +19,21 @@ from ironauth.infrastructure import clock
 def request_reset(key: str) -> uuid.UUID | None:
     """Queue a message for who has this folded address and is active; return who that is.
 
-    Four queries, whoever it is.
+    Five queries, whoever it is.
     """
     holder = stored_user.lock_holder(key)
-    return _ask(holder if holder and holder.is_active else None, Purpose.RESET_PASSWORD, Kind.RESET_PASSWORD)
+    user_id = _ask(holder if holder and holder.is_active else None, Purpose.RESET_PASSWORD, Kind.RESET_PASSWORD)
+    audit.record(Event.PASSWORD_RESET_REQUESTED, user_id=user_id)
+    return user_id
 
 
 def request_verification(key: str) -> uuid.UUID | None:
     """The same for who has this address, is active and has not verified it yet."""
     holder = stored_user.lock_holder(key)
     waits = holder is not None and holder.is_active and holder.email_verified_at is None
-    return _ask(holder if waits else None, Purpose.VERIFY_EMAIL, Kind.VERIFY_EMAIL)
+    user_id = _ask(holder if waits else None, Purpose.VERIFY_EMAIL, Kind.VERIFY_EMAIL)
+    audit.record(Event.VERIFICATION_REQUESTED, user_id=user_id)
+    return user_id
 
 
 def sign_up(*, email: str, encoded: str, name: str) -> uuid.UUID | None:
@@ -40,10 +45,14 @@ def sign_up(*, email: str, encoded: str, name: str) -> uuid.UUID | None:
     added = stored_user.add_unless_taken(user)
     holder = stored_user.lock_holder(user.email_key)
     if added:
-        return _ask(holder, Purpose.VERIFY_EMAIL, Kind.VERIFY_EMAIL)
+        user_id = _ask(holder, Purpose.VERIFY_EMAIL, Kind.VERIFY_EMAIL)
+        audit.record(Event.SIGN_UP, actor_id=user_id, user_id=user_id)
+        return user_id
     email_tokens.issue(purpose=Purpose.VERIFY_EMAIL, user_id=None)
     recipient = holder.email if holder and holder.is_active else ""
-    outgoing_mail.enqueue(Kind.ACCOUNT_EXISTS, recipient=recipient, user_id=holder.id if holder else None)
+    holder_id = holder.id if holder else None
+    outgoing_mail.enqueue(Kind.ACCOUNT_EXISTS, recipient=recipient, user_id=holder_id)
+    audit.record(Event.SIGN_UP, outcome=Outcome.REFUSED, user_id=holder_id)
     return None
 
 
@@ -58,6 +67,8 @@ def create_unverified(*, email: str, encoded: str, name: str) -> UserOut:
 def reset_password(*, found: FoundToken, new: str) -> None:
     """Use the token up and store the hash ``new``: every session ends, and the address counts as verified.
 
+    Failures are forgiven: whoever guessed the old password knows nothing of the new one.
+
     Raises ``InvalidEmailToken`` when the token was used, or its user changed, since it was found.
     """
     user = _user_of(found)
@@ -68,6 +79,8 @@ def reset_password(*, found: FoundToken, new: str) -> None:
         changes.add("email_verified_at")
     stored_user.change(user, changes)
     outgoing_mail.enqueue(Kind.PASSWORD_CHANGED, recipient=user.email, user_id=user.pk)
+    throttling.forgive_account(email=user.email, user_id=user.pk)
+    audit.record(Event.PASSWORD_RESET, actor_id=user.pk, user_id=user.pk)
 
 
 def confirm_address(*, found: FoundToken) -> None:
@@ -77,19 +90,21 @@ def confirm_address(*, found: FoundToken) -> None:
     """
     user = _user_of(found)
     user.email_verified_at = clock.now()
-    changes = {"email_verified_at"}
+    changes, event = {"email_verified_at"}, Event.EMAIL_VERIFIED
     if found.purpose == Purpose.CHANGE_EMAIL:
         outgoing_mail.enqueue(Kind.EMAIL_CHANGED, recipient=user.email, user_id=user.pk)
         user.email = found.new_email
-        changes.add("email")
+        changes, event = changes | {"email"}, Event.EMAIL_CHANGED
     stored_user.change(user, changes)
+    audit.record(event, actor_id=user.pk, user_id=user.pk)
 
 
-def request_change(*, user_id: uuid.UUID, old: str, new_email: str) -> None:
+def request_change(*, user_id: uuid.UUID, old: str, new_email: str, session_id: uuid.UUID | None) -> None:
     """Queue the message that confirms a new address, and one to the present address that says so.
 
     Another account's address gets a message that there is an account already. ``old``: the hash the password was right
-    for. Raises ``NotAuthenticated`` when the user is gone or inactive, ``PasswordChanged``.
+    for; ``session_id``: the session it is done in. Raises ``NotAuthenticated`` when the user is gone or inactive,
+    ``PasswordChanged``.
     """
     user = units.locked(user_id)
     if user.password != old:
@@ -102,6 +117,7 @@ def request_change(*, user_id: uuid.UUID, old: str, new_email: str) -> None:
         recipient = holder.email if holder.is_active else ""
         outgoing_mail.enqueue(Kind.ACCOUNT_EXISTS, recipient=recipient, user_id=holder.id)
     outgoing_mail.enqueue(Kind.EMAIL_CHANGE_REQUESTED, recipient=user.email, user_id=user_id)
+    audit.record(Event.EMAIL_CHANGE_REQUESTED, actor_id=user_id, user_id=user_id, session_id=session_id)
 
 
 def _ask(holder: stored_user.Holder | None, purpose: Purpose, kind: Kind) -> uuid.UUID | None:

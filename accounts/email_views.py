@@ -7,7 +7,8 @@ from accounts import email_services
 from accounts.errors import EmailTaken, InvalidCredentials, InvalidEmailToken, PasswordChanged
 from accounts.inputs import ChangeEmailInput, EmailInput, EmailTokenInput, ResetPasswordInput
 from accounts.views import signed_in
-from ironauth.infrastructure.errors import Overloaded, ValidationFailed
+from ironauth.infrastructure import origin
+from ironauth.infrastructure.errors import Overloaded, Throttled, ValidationFailed
 from ironauth.infrastructure.views import ApiRequest, AsyncAPIView
 
 ACCEPTED = OpenApiResponse(None, "Always, whether the address is known or not: who owns it gets a message.")
@@ -28,12 +29,12 @@ class ResetRequestView(OpenView):
         summary="Ask for a message that lets me choose a new password",
         tags=["access"],
         request=EmailInput,
-        responses={202: ACCEPTED, 400: ValidationFailed},
+        responses={202: ACCEPTED, 400: ValidationFailed, 429: Throttled},
     )
     async def post(self, request: ApiRequest) -> Response:
         """Queue a message to the address, if an active account has it; it replaces the token of an older one."""
         data = await self.validated(request, EmailInput)
-        await email_services.request_password_reset(email=data["email"])
+        await email_services.request_password_reset(email=data["email"], address=origin.address_of(request))
         return Response(status=202)
 
 
@@ -45,12 +46,12 @@ class ResetConfirmView(OpenView):
         summary="Choose a new password with the token of a message",
         tags=["access"],
         request=ResetPasswordInput,
-        responses={204: None, 400: (ValidationFailed, InvalidEmailToken), 503: Overloaded},
+        responses={204: None, 400: (ValidationFailed, InvalidEmailToken), 429: Throttled, 503: Overloaded},
     )
     async def post(self, request: ApiRequest) -> None:
         """Set the password and end every session; a password the policy refuses leaves the token as it is."""
         data = await self.validated(request, ResetPasswordInput)
-        await email_services.reset_password(token=data["token"], new_password=data["new_password"])
+        await email_services.reset_password(**data, address=origin.address_of(request))
 
 
 class VerifyEmailView(OpenView):
@@ -61,12 +62,12 @@ class VerifyEmailView(OpenView):
         summary="Confirm an address with the token of a message",
         tags=["access"],
         request=EmailTokenInput,
-        responses={204: None, 400: (ValidationFailed, InvalidEmailToken), 409: EmailTaken},
+        responses={204: None, 400: (ValidationFailed, InvalidEmailToken), 409: EmailTaken, 429: Throttled},
     )
     async def post(self, request: ApiRequest) -> None:
         """Mark the address as verified; with the token of a change, it becomes the account's address."""
         data = await self.validated(request, EmailTokenInput)
-        await email_services.confirm_address(token=data["token"])
+        await email_services.confirm_address(token=data["token"], address=origin.address_of(request))
 
 
 class ResendView(OpenView):
@@ -77,12 +78,12 @@ class ResendView(OpenView):
         summary="Ask for another message that verifies my address",
         tags=["access"],
         request=EmailInput,
-        responses={202: ACCEPTED, 400: ValidationFailed},
+        responses={202: ACCEPTED, 400: ValidationFailed, 429: Throttled},
     )
     async def post(self, request: ApiRequest) -> Response:
         """Queue a message to the address, if an active account has it and has not verified it."""
         data = await self.validated(request, EmailInput)
-        await email_services.resend_verification(email=data["email"])
+        await email_services.resend_verification(email=data["email"], address=origin.address_of(request))
         return Response(status=202)
 
 
@@ -99,11 +100,15 @@ class ChangeEmailView(AsyncAPIView):
             400: ValidationFailed,
             401: InvalidCredentials,
             409: PasswordChanged,
+            429: Throttled,
             503: Overloaded,
         },
     )
     async def post(self, request: ApiRequest) -> Response:
         """Queue a message to the new address, which confirms it, and one to the present address, which says so."""
         data = await self.validated(request, ChangeEmailInput)
-        await email_services.request_email_change(user_id=signed_in(request).id, **data)
+        who = signed_in(request)
+        await email_services.request_email_change(
+            user_id=who.id, session_id=who.session_id, address=origin.address_of(request), **data
+        )
         return Response(status=202)

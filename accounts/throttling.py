@@ -1,4 +1,4 @@
-"""How often strangers may guess: the rules, and what sign-in, sign-up and refresh ask before they do anything.
+"""How often strangers may guess a password: what sign-in, and whoever asks for it once more, ask before the hash.
 
 Sign-in has two counts. The client address (IPv6: its /64) has so many failures in any 15 minutes, whatever accounts
 they were for. The account, that is the folded e-mail address, whether or not anybody has it, has consecutive failures
@@ -10,22 +10,21 @@ of its own, which strangers do not touch. A browser is known by its device cooki
 
 Whoever shares an owner's address may tell from this that they have been there; nobody else learns who exists.
 
-The tables hold MACs under SECRET_KEY instead of addresses; a new SECRET_KEY resets every count.
+What else is counted, and the keys of the counts: ``rate_limits``.
 """
 
-import hmac
-import math
-from typing import Final, NamedTuple, NoReturn
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
 
-from accounts import emails
+from accounts import emails, rate_limits
+from accounts.rate_limits import SIGN_IN, Refused, mac
 from ironauth.infrastructure import failure_count, sliding_window, window_store
 from ironauth.infrastructure.client_address import client_network
 from ironauth.infrastructure.database import database
-from ironauth.infrastructure.errors import Throttled, Unavailable
+from ironauth.infrastructure.errors import Unavailable
 from ironauth.infrastructure.failure_count import Reserved
 from ironauth.infrastructure.logs import get_logger
 from ironauth.infrastructure.origin import Origin
@@ -34,26 +33,6 @@ from ironauth.infrastructure.window_store import Question
 
 #: How long a device is known after it signed in; seconds. As long as a session may last (SP 800-63B-4 §2.1.3).
 KNOWN_S: Final = 30 * 86_400
-_KEY_CHARACTERS: Final = 32  # 128 bits in hexadecimal: no two subjects share a count
-
-
-class Rule(NamedTuple):
-    """At most so many (``setting`` names the number) in any ``window_s`` seconds for one client address."""
-
-    name: str
-    setting: str
-    window_s: int
-
-
-#: Tries that were not right. 100 leave room for an office behind one address; guessing one password in 10,000
-#: accounts from one address takes a day.
-SIGN_IN: Final = Rule("sign_in", "IRONAUTH_THROTTLE_SIGNIN_FAILURES", 900)
-#: Each costs a hash and tells whether an address is taken; 30 are a class of pupils.
-SIGN_UP: Final = Rule("sign_up", "IRONAUTH_THROTTLE_SIGNUPS", 3_600)
-#: Tokens of 256 bits cannot be guessed: this only ends a broken client's loop. Valid ones are never counted.
-REFRESH: Final = Rule("refresh", "IRONAUTH_THROTTLE_BAD_REFRESHES", 900)
-
-
 UNKNOWN: Final = Origin()
 
 
@@ -82,16 +61,20 @@ async def admit_sign_in(*, email: str, origin: Origin) -> Attempt | None:
     """Count a try to sign in and return it; None when throttles are off. Comes before the hash.
 
     One unit of work of three queries (address, known devices, account); with Redis one question there and two
-    queries. A refusal costs one query more, and none at all when Redis knows of it. An unknown client address (a Unix
-    socket without a configured proxy) has no count of its own. Raises ``Throttled`` (429), alike for every account.
+    queries. A refusal costs one query more, and none at all when Redis knows of it; one that the audit trail hears of
+    (an hour's first of a count) another one. An unknown client address (a Unix socket without a configured proxy) has
+    no count of its own. Raises ``Throttled`` (429), alike for every account.
     """
     if not settings.IRONAUTH_THROTTLE:
         return None
     plan = _sign_in(email, origin)
     window = await sliding_window.take_in_redis(plan.asked) if plan.asked else None
     if isinstance(window, Refusal):
-        _refuse(plan.rule, "address", window.wait_s)
-    return _let_in(plan, await database().write(_admit, plan, window))
+        await rate_limits.refuse(_full_window(plan, window))
+    found = await database().write(_admit, plan, window)
+    if isinstance(found, Refused):
+        await rate_limits.refuse(found, email=email if found.by == "account" else "")
+    return found
 
 
 async def give_back(attempt: Attempt | None) -> None:
@@ -126,10 +109,12 @@ def admit_sign_in_blocking(*, email: str, origin: Origin) -> Attempt | None:
     plan = _sign_in(email, origin)
     window = sliding_window.take_in_redis_blocking(plan.asked) if plan.asked else None
     if isinstance(window, Refusal):
-        _refuse(plan.rule, "address", window.wait_s)
+        rate_limits.refuse_blocking(_full_window(plan, window))
     with transaction.atomic():
         found = _admit(plan, window)
-    return _let_in(plan, found)
+    if isinstance(found, Refused):
+        rate_limits.refuse_blocking(found, email=email if found.by == "account" else "")
+    return found
 
 
 def give_back_blocking(attempt: Attempt | None) -> None:
@@ -160,44 +145,34 @@ async def admit_confirmation(*, user_id: UUID) -> Attempt | None:
     """
     if not settings.IRONAUTH_THROTTLE:
         return None
-    plan = _Plan("confirmation", _key("confirmation", str(user_id)))
-    return _let_in(plan, await database().write(_admit, plan, None))
-
-
-async def admit(rule: Rule, *, address: str) -> None:
-    """Count one more of ``rule`` for the client at ``address``, for good. One query, with Redis none.
-
-    Raises ``Throttled`` (429).
-    """
-    asked = _question(rule, address) if settings.IRONAUTH_THROTTLE else None
-    if asked is None:
-        return
-    found = await sliding_window.take_in_redis(asked)
-    if found is None:
-        found = await database().write(sliding_window.take_in_database, asked)
-    if isinstance(found, Refusal):
-        _refuse(rule.name, "address", found.wait_s)
+    found = await database().write(_admit, _Plan("confirmation", _confirmation(user_id)), None)
+    if isinstance(found, Refused):
+        await rate_limits.refuse(found, user_id=user_id)
+    return found
 
 
 # ------------------------------------------------------------------ units of work
-def forgive_account(*, email: str) -> None:
-    """Reset the account's count, for instance after its password was reset by e-mail. One query."""
-    failure_count.forgive([_account(email)])
+def forgive_account(*, email: str, user_id: UUID | None) -> None:
+    """Reset the account's counts, for instance after its password was reset by e-mail. One query.
+
+    ``user_id``: who has the address, None for nobody.
+    """
+    failure_count.forgive([_account(email), *((_confirmation(user_id),) if user_id else ())])
 
 
-def _admit(plan: _Plan, window: Taken | None) -> Attempt | tuple[str, float]:
-    """Return the try, or which count refused it and for how many seconds.
+def _admit(plan: _Plan, window: Taken | None) -> Attempt | Refused:
+    """Return the try, or which count refused it.
 
     What the address was counted for stays counted when the account refuses.
     """
     if window is None and plan.asked is not None:
         found = sliding_window.take_in_database(plan.asked)
         if isinstance(found, Refusal):
-            return "address", found.wait_s
+            return _full_window(plan, found)
         window = found
     failure = failure_count.reserve(plan.account, devices=(*plan.devices, *plan.address))
     if not isinstance(failure, Reserved):
-        return "account", failure
+        return Refused(plan.rule, "account", plan.account, failure)
     return Attempt(plan.account, plan.devices, plan.address, failure, window)
 
 
@@ -224,40 +199,22 @@ def _sign_in(email: str, origin: Origin) -> _Plan:
         rule=SIGN_IN.name,
         account=account,
         devices=_device_key(account, origin.device),
-        address=(_key("account at address", account, network),) if network else (),
-        asked=_question(SIGN_IN, origin.address),
+        address=(mac("account at address", account, network),) if network else (),
+        asked=rate_limits.client_question(SIGN_IN, origin.address),
     )
 
 
 def _account(email: str) -> str:
-    return _key("account", emails.lookup_key(email) or email)  # what is no address has a count of its own too
+    return mac("account", emails.lookup_key(email) or email)  # what is no address has a count of its own too
 
 
 def _device_key(account: str, device: str) -> tuple[str, ...]:
-    return (_key("account on device", account, device),) if device else ()
+    return (mac("account on device", account, device),) if device else ()
 
 
-def _question(rule: Rule, address: str) -> Question | None:
-    """Return what to ask about this client; None for one whose address is unknown: nobody could be told apart."""
-    network = client_network(address)
-    if not network:
-        return None
-    limit: int = getattr(settings, rule.setting)
-    return sliding_window.question(_key(rule.name, network), limit=limit, window_s=rule.window_s)
+def _confirmation(user_id: UUID) -> str:
+    return mac("confirmation", str(user_id))
 
 
-def _key(kind: str, *parts: str) -> str:
-    text = "\0".join(("ironauth throttle", kind, *parts)).encode("utf-8", "surrogatepass")  # typed, not yet judged
-    return hmac.digest(settings.SECRET_KEY.encode(), text, "sha256").hex()[:_KEY_CHARACTERS]
-
-
-def _let_in(plan: _Plan, found: Attempt | tuple[str, float]) -> Attempt:
-    """Return the try. Raises ``Throttled`` when it was refused."""
-    if not isinstance(found, Attempt):
-        _refuse(plan.rule, *found)
-    return found
-
-
-def _refuse(rule: str, by: str, wait_s: float) -> NoReturn:
-    get_logger().info("throttled", rule=rule, by=by)
-    raise Throttled(retry_after_s=max(1, math.ceil(wait_s)))
+def _full_window(plan: _Plan, refusal: Refusal) -> Refused:
+    return Refused(plan.rule, "address", plan.asked.key if plan.asked else "", refusal.wait_s)

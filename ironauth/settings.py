@@ -92,6 +92,9 @@ IRONAUTH_THROTTLE_SIGNIN_FAILURES = env.whole("IRONAUTH_THROTTLE_SIGNIN_FAILURES
 # The load-test commands of the contract sign up without end, against a development server as it is.
 IRONAUTH_THROTTLE_SIGNUPS = env.whole("IRONAUTH_THROTTLE_SIGNUPS", default=1_000_000 if DEBUG else 30)
 IRONAUTH_THROTTLE_BAD_REFRESHES = env.whole("IRONAUTH_THROTTLE_BAD_REFRESHES", default=300)
+IRONAUTH_THROTTLE_BAD_EMAIL_TOKENS = env.whole("IRONAUTH_THROTTLE_BAD_EMAIL_TOKENS", default=100)
+IRONAUTH_THROTTLE_MAILS = env.whole("IRONAUTH_THROTTLE_MAILS", default=30)
+IRONAUTH_THROTTLE_MAILS_TO_ONE = env.whole("IRONAUTH_THROTTLE_MAILS_TO_ONE", default=5)
 
 # ---------------------------------------------------------------- mail
 IRONAUTH_MAIL_TIMEOUT_S = env.number("IRONAUTH_MAIL_TIMEOUT_S", default=10.0)

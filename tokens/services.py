@@ -6,7 +6,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db import IntegrityError
 
-from accounts import audit, throttling
+from accounts import audit, rate_limits
 from accounts import services as accounts
 from accounts.errors import InvalidCredentials
 from accounts.outputs import Authenticated
@@ -59,7 +59,7 @@ async def refresh(*, token: str, address: str = "") -> TokenPair:
     """
     parsed = refresh_token.parse(token)
     if parsed is None:
-        await throttling.admit(throttling.REFRESH, address=address)
+        await rate_limits.admit(rate_limits.REFRESH, address=address)
         raise InvalidRefreshToken
     reading = token_cache().begin()
     key = await key_store().signing()
@@ -67,7 +67,7 @@ async def refresh(*, token: str, address: str = "") -> TokenPair:
     event = log.warning if rotation.outcome is Outcome.REUSE else log.info
     event("refresh", outcome=rotation.outcome.value, session_id=str(parsed.session_id))
     if rotation.grant is None:
-        await throttling.admit(throttling.REFRESH, address=address)
+        await rate_limits.admit(rate_limits.REFRESH, address=address)
         raise InvalidRefreshToken(session_over=rotation.outcome in SESSION_OVER)
     return _pair(rotation.grant, key, reading)
 

@@ -34,6 +34,11 @@ LIMITS = {
     "IRONAUTH_THROTTLE_SIGNIN_FAILURES": Limit(5, 1_000_000, "in 15 minutes", ADDRESS),
     "IRONAUTH_THROTTLE_SIGNUPS": Limit(1, 1_000_000, "in an hour", ADDRESS),
     "IRONAUTH_THROTTLE_BAD_REFRESHES": Limit(5, 1_000_000, "in 15 minutes", ADDRESS),
+    "IRONAUTH_THROTTLE_BAD_EMAIL_TOKENS": Limit(5, 1_000_000, "in 15 minutes", ADDRESS),
+    "IRONAUTH_THROTTLE_MAILS": Limit(1, 1_000_000, "in an hour", ADDRESS),
+    "IRONAUTH_THROTTLE_MAILS_TO_ONE": Limit(
+        1, 1_000_000, "in 15 minutes", "a mailbox is not to be filled by strangers, and mail is lost at times"
+    ),
     "IRONAUTH_MAIL_TIMEOUT_S": Limit(
         1, 60, "seconds", "less gives up on mail servers that look up names first; more keeps one of four threads"
     ),

@@ -32,10 +32,12 @@ def sign_up(base: str, email: str) -> None:
     assert answer.status_code == 201, answer.text
 
 
-@pytest.mark.parametrize(("debug", "found"), [("0", "True 100 30 300"), ("1", "True 100 1000000 300")])
+@pytest.mark.parametrize(
+    ("debug", "found"), [("0", "True 100 30 300 100 30 5"), ("1", "True 100 1000000 300 100 30 5")]
+)
 def test_throttles_are_on_by_default(debug: str, found: str) -> None:
     """Without any setting; in development sign-ups have no limit that a load test would meet."""
-    names = ("", "_SIGNIN_FAILURES", "_SIGNUPS", "_BAD_REFRESHES")
+    names = ("", "_SIGNIN_FAILURES", "_SIGNUPS", "_BAD_REFRESHES", "_BAD_EMAIL_TOKENS", "_MAILS", "_MAILS_TO_ONE")
     shown = ", ".join(f"settings.IRONAUTH_THROTTLE{name}" for name in names)
     env = {**os.environ, **settings_test.ENVIRONMENT, "DEBUG": debug, "ALLOWED_HOSTS": "localhost"}
     del env["IRONAUTH_THROTTLE"]

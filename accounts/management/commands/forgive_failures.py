@@ -5,11 +5,11 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import transaction
 
-from accounts import throttling
+from accounts import audit, emails, throttling, units
 
 
 class Command(BaseCommand):
-    """Reset an account's count of failed sign-ins, so that its owner may try from anywhere at once."""
+    """Reset an account's counts of wrong passwords, so that its owner may try from anywhere at once."""
 
     help = (
         "Reset the count of failed sign-ins of one e-mail address. It says the same whether or not anybody has the "
@@ -22,6 +22,10 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Reset the count."""
+        email = options["email"]
         with transaction.atomic():
-            throttling.forgive_account(email=options["email"])
+            found = units.credentials_of_email(emails.lookup_key(email))
+            user_id = found.id if found else None
+            throttling.forgive_account(email=email, user_id=user_id)
+            audit.record(audit.Event.FAILURES_FORGIVEN, user_id=user_id)
         self.stdout.write("The next sign-in is let in at once.")

@@ -1,0 +1,37 @@
+"""Asking somebody who is signed in for the password once more, before what a stolen session must not do alone."""
+
+import uuid
+
+from accounts import audit, passwords, throttling, units
+from accounts.audit import Event, Outcome
+from accounts.errors import InvalidCredentials
+from accounts.units import Credentials
+from ironauth.infrastructure.database import database
+from ironauth.infrastructure.errors import NotAuthenticated, Overloaded
+
+
+async def present(user_id: uuid.UUID) -> Credentials:
+    """Return the credentials of an active user; raises ``NotAuthenticated`` for any other."""
+    found = await database().read(units.credentials_of_id, user_id)
+    if found is None or not found.is_active:
+        raise NotAuthenticated
+    return found
+
+
+async def require_password(found: Credentials, password: str, event: Event, session_id: uuid.UUID | None) -> None:
+    """Raise ``InvalidCredentials`` unless ``password`` is right, leaving ``event`` as failed in the trail.
+
+    Raises ``Throttled`` after too many that were not.
+    """
+    attempt = await throttling.admit_confirmation(user_id=found.id)
+    try:
+        verdict = await passwords.verify_password(password, found.encoded)
+    except Overloaded:
+        await throttling.give_back(attempt)
+        raise
+    if not verdict.ok:
+        await audit.record_later(
+            event, outcome=Outcome.FAILURE, actor_id=found.id, user_id=found.id, session_id=session_id
+        )
+        raise InvalidCredentials("The current password is wrong: check it and try again.")
+    await throttling.succeeded(attempt)

@@ -1,0 +1,194 @@
+"""How often something may be done that is no sign-in: by one client, with one mailbox, with one account.
+
+A rule is a number of times in any stretch of time (``sliding_window``). Sign-ins have counts of their own besides, in
+``throttling``.
+
+The tables hold MACs under SECRET_KEY instead of addresses; a new SECRET_KEY resets every count.
+"""
+
+import hmac
+import math
+import threading
+from collections.abc import Sequence
+from typing import Final, NamedTuple, NoReturn
+from uuid import UUID
+
+from django.conf import settings
+
+from accounts import audit, emails, units
+from accounts.audit import Event, Outcome
+from ironauth.infrastructure import clock, sliding_window
+from ironauth.infrastructure.client_address import client_network
+from ironauth.infrastructure.database import database
+from ironauth.infrastructure.errors import Throttled
+from ironauth.infrastructure.logs import get_logger
+from ironauth.infrastructure.sliding_window import Refusal
+from ironauth.infrastructure.window_store import Question
+
+_KEY_CHARACTERS: Final = 32  # 128 bits in hexadecimal: no two subjects share a count
+
+
+class Rule(NamedTuple):
+    """At most so many (``setting`` names the number) in any ``window_s`` seconds for one of a kind."""
+
+    name: str
+    setting: str
+    window_s: int
+
+
+#: Tries that were not right. 100 leave room for an office behind one address; guessing one password in 10,000
+#: accounts from one address takes a day.
+SIGN_IN: Final = Rule("sign_in", "IRONAUTH_THROTTLE_SIGNIN_FAILURES", 900)
+#: Each costs a hash and tells whether an address is taken; 30 are a class of pupils.
+SIGN_UP: Final = Rule("sign_up", "IRONAUTH_THROTTLE_SIGNUPS", 3_600)
+#: Tokens of 256 bits cannot be guessed: this only ends a broken client's loop. Valid ones are never counted.
+REFRESH: Final = Rule("refresh", "IRONAUTH_THROTTLE_BAD_REFRESHES", 900)
+#: The same for the tokens of messages; 100, because a whole office may click old links.
+EMAIL_TOKEN: Final = Rule("email_token", "IRONAUTH_THROTTLE_BAD_EMAIL_TOKENS", 900)
+#: Messages one client has sent, whoever gets them: each could go to somebody who has not asked for it.
+MAIL: Final = Rule("mail", "IRONAUTH_THROTTLE_MAILS", 3_600)
+#: Messages to one mailbox, whoever has them sent, and those one account has sent. A quarter of an hour: who is
+#: refused has a message whose link still works, so strangers who ask for five keep nobody out.
+MAIL_TO_ONE: Final = Rule("mail", "IRONAUTH_THROTTLE_MAILS_TO_ONE", 900)
+
+
+class Refused(NamedTuple):
+    """Which count of a rule has no room, and for how many seconds; ``key`` is the count's."""
+
+    rule: str
+    by: str
+    key: str
+    wait_s: float
+
+
+async def admit(rule: Rule, *, address: str) -> None:
+    """Count one more of ``rule`` for the client at ``address``, for good. One query, with Redis none.
+
+    Raises ``Throttled`` (429).
+    """
+    asked = client_question(rule, address) if settings.IRONAUTH_THROTTLE else None
+    if asked is not None:
+        await _admit(rule, [("address", asked)])
+
+
+async def admit_mail(*, email: str, address: str = "", user_id: UUID | None = None) -> None:
+    """Count one more message to ``email``, for good, whether or not anybody has that address.
+
+    ``address``: the client that asks, "" when it is counted elsewhere or unknown; ``user_id``: whose account it asks
+    for, where it has proved that. One unit of work of a query for each, with Redis a question there for each. Raises
+    ``Throttled`` (429).
+    """
+    if not settings.IRONAUTH_THROTTLE:
+        return
+    asked = [("mailbox", _question(MAIL_TO_ONE, mac("mailbox", emails.fold(email))))]
+    if user_id is not None:
+        asked.append(("account", _question(MAIL_TO_ONE, mac("mail of account", str(user_id)))))
+    by_client = client_question(MAIL, address)
+    if by_client is not None:
+        asked.insert(0, ("address", by_client))
+    await _admit(MAIL, asked, user_id)
+
+
+async def _admit(rule: Rule, asked: Sequence[tuple[str, Question]], user_id: UUID | None = None) -> None:
+    """Take a place in each of these counts; those taken before one refuses stay taken."""
+    left: list[tuple[str, Question]] = []  # to be asked of the database
+    for by, question in asked:
+        found = await sliding_window.take_in_redis(question)
+        if isinstance(found, Refusal):
+            await refuse(Refused(rule.name, by, question.key, found.wait_s), user_id=user_id)
+        if found is None:
+            left.append((by, question))
+    refused = await database().write(_take, rule.name, left) if left else None
+    if refused is not None:
+        await refuse(refused, user_id=user_id)
+
+
+def _take(rule: str, asked: Sequence[tuple[str, Question]]) -> Refused | None:
+    """Take a place in each of these counts in the database; return which had none."""
+    for by, question in asked:
+        found = sliding_window.take_in_database(question)
+        if isinstance(found, Refusal):
+            return Refused(rule, by, question.key, found.wait_s)
+    return None
+
+
+# ------------------------------------------------------------------ keys
+def client_question(rule: Rule, address: str) -> Question | None:
+    """Return what to ask about this client; None for one whose address is unknown: nobody could be told apart."""
+    network = client_network(address)
+    return _question(rule, mac(rule.name, network)) if network else None
+
+
+def mac(kind: str, *parts: str) -> str:
+    """Return the key of the count of ``kind`` for whom ``parts`` name."""
+    text = "\0".join(("ironauth throttle", kind, *parts)).encode("utf-8", "surrogatepass")  # typed, not yet judged
+    return hmac.digest(settings.SECRET_KEY.encode(), text, "sha256").hex()[:_KEY_CHARACTERS]
+
+
+def _question(rule: Rule, key: str) -> Question:
+    limit: int = getattr(settings, rule.setting)
+    return sliding_window.question(key, limit=limit, window_s=rule.window_s)
+
+
+# ------------------------------------------------------------------ refusals
+async def refuse(refused: Refused, *, user_id: UUID | None = None, email: str = "") -> NoReturn:
+    """Raise ``Throttled``, leaving an event in the trail unless it has a recent one of this count.
+
+    ``email``: whose account it is, where ``user_id`` is not known; one query then, whoever has it.
+    """
+    if _told.is_news(refused.key):
+        if email:
+            found = await database().read(units.credentials_of_email, emails.lookup_key(email))
+            user_id = found.id if found else None
+        await audit.record_later(Event.THROTTLED, outcome=Outcome.REFUSED, user_id=user_id, details=_details(refused))
+    raise _error(refused)
+
+
+def refuse_blocking(refused: Refused, *, email: str = "") -> NoReturn:
+    """See refuse(); on the calling thread's own connection."""
+    if _told.is_news(refused.key):
+        found = units.credentials_of_email(emails.lookup_key(email)) if email else None
+        user_id = found.id if found else None
+        audit.record(Event.THROTTLED, outcome=Outcome.REFUSED, user_id=user_id, details=_details(refused))
+    raise _error(refused)
+
+
+def _details(refused: Refused) -> audit.Details:
+    """Return which rule and what kind of count refused, never the count's key."""
+    return {"rule": refused.rule, "by": refused.by}
+
+
+def _error(refused: Refused) -> Throttled:
+    """Return the answer, and log it."""
+    get_logger().info("throttled", rule=refused.rule, by=refused.by)
+    return Throttled(retry_after_s=max(1, math.ceil(refused.wait_s)))
+
+
+class _Told:
+    """Counts whose refusal is in the trail: one event an hour from each process, however many tries are refused.
+
+    In memory: a refusal must stay cheap. A count is full before it refuses, so that there are fewer of these events
+    than of what filled the counts.
+    """
+
+    INTERVAL_S: Final = 3_600
+    MOST: Final = 10_000  # counts remembered, about 1 MiB; beyond it the oldest may be told again
+
+    def __init__(self) -> None:
+        self._until: dict[str, float] = {}  # in order of time
+        self._lock = threading.Lock()
+
+    def is_news(self, key: str) -> bool:
+        """Return whether ``key`` was not told within the hour, and take it for told from now on."""
+        now = clock.unix()
+        with self._lock:
+            if self._until.get(key, 0) > now:
+                return False
+            self._until.pop(key, None)
+            if len(self._until) >= self.MOST:
+                del self._until[next(iter(self._until))]
+            self._until[key] = now + self.INTERVAL_S
+            return True
+
+
+_told = _Told()
