@@ -1,9 +1,10 @@
 """Nothing that proves who somebody is, or signs for us, is found in a log, a table or an answer (security-bar 35)."""
 
 import base64
+import re
 import secrets
 import time
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
@@ -15,13 +16,17 @@ import structlog
 from asgiref.sync import sync_to_async
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from django.conf import settings
 from django.core.management import call_command
 from django.db import connection
 from django.test import override_settings
 
-from accounts import audit
+from accounts import audit, email_tokens
+from accounts.email_tokens import ID_BYTES
+from accounts.mail_models import EmailToken, OutgoingMail
 from conftest import PASSWORD, ServeProcess, bearer
 from ironauth.infrastructure import logs
+from ironauth.infrastructure.models import ThrottleFailures, ThrottleWindow
 from tokens import refresh_token
 from tokens.key_rotation import drop, rotate
 from tokens.key_wrapping import unseal
@@ -31,6 +36,28 @@ from tokens.tests.browser import LOGOUT, ME, PASSWORD_URL, REFRESH, SAME_ORIGIN,
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
 
 NEW_PASSWORD = "seven amber kites over Lyon"
+RESET = "/api/v1/access/password/reset"
+RESET_PASSWORD = "nine copper herons near Ulm"
+
+#: What the trail hears of a walk, at least.
+RECORDED = (
+    "sign_up",
+    "sign_in",
+    "refresh_reuse",
+    "password_changed",
+    "sign_out",
+    "key_rotated",
+    "key_dropped",
+    "verification_requested",
+    "email_verified",
+    "email_change_requested",
+    "email_changed",
+    "password_reset_requested",
+    "password_reset",
+)
+KEY = re.compile(r"[0-9a-f]{32}")
+
+Post = Callable[..., Awaitable[dict[str, Any]]]
 
 
 @dataclass
@@ -38,9 +65,10 @@ class Walk:
     """What a person and an operator were given on a complete walk, and what the server answered."""
 
     email: str
-    passwords: list[str] = field(default_factory=lambda: [PASSWORD, NEW_PASSWORD])
+    passwords: list[str] = field(default_factory=lambda: [PASSWORD, NEW_PASSWORD, RESET_PASSWORD])
     pairs: list[Pair] = field(default_factory=list)
     cookies: list[str] = field(default_factory=list)
+    mail_tokens: list[str] = field(default_factory=list)
     seeds: dict[str, bytes] = field(default_factory=dict)
     answers: list[bytes] = field(default_factory=list)
 
@@ -54,6 +82,8 @@ class Walk:
             found |= spellings(parsed.mac) if parsed else {token.rsplit(".", 1)[-1].encode()}
         for seed in self.seeds.values():
             found |= seed_spellings(seed)
+        for token in self.mail_tokens:
+            found |= {token.encode()} | spellings(base64.urlsafe_b64decode(token)[ID_BYTES:])
         return found
 
 
@@ -89,8 +119,18 @@ def every_table() -> bytes:
     return b"\n".join(parts)
 
 
+def waiting_tokens() -> list[str]:
+    """Return what the queued messages will say, computed as delivery computes it, the oldest first."""
+    rows = OutgoingMail.objects.exclude(token=None).select_related("token").order_by("pk")
+    return [email_tokens.text(row.token) for row in rows if row.token is not None]
+
+
 async def complete_walk(client: httpx.AsyncClient, email: str) -> Walk:
-    """Sign up, in (both ways), refresh, rotate the key, reuse, change the password, sign out, drop the key."""
+    """Sign up, in (both ways), refresh, rotate the key, reuse, change the password, sign out, drop the key.
+
+    Then what goes by e-mail: a verified address, another address, a forgotten password, an unknown address. Nothing
+    delivers the messages: the last ones still wait in the end, to be looked at.
+    """
     walk = Walk(email)
     walk.seeds |= await sync_to_async(stored_seeds)()
 
@@ -132,7 +172,34 @@ async def complete_walk(client: httpx.AsyncClient, email: str) -> Walk:
     assert (await client.get(ME, headers={"Authorization": f"Bearer {changed['access_token']}x"})).status_code == 401
     await sync_to_async(drop)(retired)
     walk.seeds |= await sync_to_async(stored_seeds)()
+    await walk_by_mail(walk, post, await signed_in(NEW_PASSWORD))
     return walk
+
+
+async def walk_by_mail(walk: Walk, post: Post, pair: Pair) -> None:
+    """Do what messages' tokens allow, and leave some waiting."""
+
+    async def newest() -> str:
+        walk.mail_tokens += await sync_to_async(waiting_tokens)()
+        return walk.mail_tokens[-1]
+
+    access = "/api/v1/access"
+    await post(f"{access}/email/verify/resend", 202, {"email": walk.email})
+    await post(f"{access}/email/verify", 204, {"token": await newest()})
+    walk.passwords.append(wrong := "wrong " + secrets.token_hex(8))
+    moved = {"new_email": f"moved-{walk.email}"}
+    await post(f"{access}/email", 401, {**moved, "password": wrong}, pair)
+    await post(f"{access}/email", 202, {**moved, "password": NEW_PASSWORD}, pair)
+    await post(f"{access}/email/verify", 204, {"token": (moving := await newest())})
+    await post(f"{access}/email/verify", 400, {"token": moving})
+    await post(RESET, 202, {"email": moved["new_email"]})
+    forgotten = {"token": await newest(), "new_password": RESET_PASSWORD}
+    await post(f"{RESET}/confirm", 400, {**forgotten, "new_password": (weak := secrets.token_hex(6))})
+    walk.passwords.append(weak)
+    await post(f"{RESET}/confirm", 204, forgotten)
+    await post(RESET, 202, {"email": f"nobody-{walk.email}"})
+    await post(RESET, 202, {"email": moved["new_email"]})
+    await newest()
 
 
 def assert_kept_nowhere(walk: Walk, logged: bytes) -> None:
@@ -140,17 +207,24 @@ def assert_kept_nowhere(walk: Walk, logged: bytes) -> None:
     assert audit.wait_until_written()
     tables = every_table()
     assert len(walk.seeds) >= 3
-    assert len(walk.pairs) == 5
+    assert len(walk.pairs) == 6
+    assert len(set(walk.mail_tokens)) == 5
     assert all(kid.encode() in tables for kid in walk.seeds)  # the scan does see what is there
     assert walk.email.encode() in tables
+    assert OutgoingMail.objects.filter(kind="reset_password").count() == 2  # to somebody, and to nobody
+    assert EmailToken.objects.count() == 2
+    assert ThrottleFailures.objects.exists()
+    assert ThrottleWindow.objects.exists() or settings.REDIS_URL
     exported = StringIO()
     assert audit.wait_until_written()
     call_command("audit_export", stdout=exported)
     trail = exported.getvalue().encode()
-    for event in ("sign_up", "sign_in", "refresh_reuse", "password_changed", "sign_out", "key_rotated", "key_dropped"):
+    for event in RECORDED:
         assert f'"event":"{event}"'.encode() in trail, event
     assert not [secret for secret in walk.secrets() if secret in trail]
     assert walk.email.encode() not in trail  # ids, never addresses
+    counted = [*ThrottleFailures.objects.values_list("pk"), *ThrottleWindow.objects.values_list("pk")]
+    assert not [key for (key,) in counted if not KEY.fullmatch(key)]  # MACs, never addresses
     assert logged
     assert not [secret for secret in walk.secrets() if secret in logged]
     assert not [secret for secret in walk.secrets() if secret in tables]
@@ -181,7 +255,7 @@ async def test_nothing_is_kept_in_this_process(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Neither what is handed to the logger, nor the lines it writes, nor any table has a token, password or seed."""
-    with override_settings(IRONAUTH_ACCESS_LOG=True):
+    with override_settings(IRONAUTH_ACCESS_LOG=True, IRONAUTH_THROTTLE=True):
         walk = await complete_walk(api, new_email())
     logs.flush()
     written = capsys.readouterr()
@@ -195,7 +269,7 @@ def written_by_server(folder: Path) -> bytes:
     """Return the server's output, once it has the lines of the walk's last request; it writes every 50 ms."""
     (file,) = folder.glob("serve-*.log")
     deadline = time.monotonic() + 5
-    while (logged := file.read_bytes()).count(f'"path":"{ME}"'.encode()) < 3:
+    while (logged := file.read_bytes()).count(f'"path":"{RESET}"'.encode()) < 3:
         assert time.monotonic() < deadline, logged
         time.sleep(0.02)
     return logged
@@ -205,7 +279,9 @@ async def test_a_talkative_server_keeps_nothing(
     serve_process: ServeProcess, signing_key: str, new_email: Callable[[], str], tmp_path: Path
 ) -> None:
     """A real server that logs all it can, access lines included, writes no token, password or seed anywhere."""
-    base = await sync_to_async(serve_process)(IRONAUTH_ACCESS_LOG="1", IRONAUTH_LOG_LEVEL="DEBUG")
+    base = await sync_to_async(serve_process)(
+        IRONAUTH_ACCESS_LOG="1", IRONAUTH_LOG_LEVEL="DEBUG", IRONAUTH_THROTTLE="1", IRONAUTH_MAIL_DELIVERY="worker"
+    )
     async with httpx.AsyncClient(base_url=base, timeout=30) as client:
         walk = await complete_walk(client, new_email())
         logged = await sync_to_async(written_by_server)(tmp_path)
