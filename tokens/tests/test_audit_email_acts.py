@@ -1,5 +1,6 @@
 """Every act by e-mail leaves exactly one event, and a change of password a message to its owner."""
 
+import uuid
 from collections.abc import Awaitable, Callable
 from unittest.mock import patch
 
@@ -93,7 +94,7 @@ ACTS: tuple[Act, ...] = (
 )
 
 
-async def left_since(before: list[object]) -> list[AuditEvent]:
+async def left_since(before: list[uuid.UUID]) -> list[AuditEvent]:
     """Return what the trail has besides."""
     assert await sync_to_async(audit.wait_until_written)()
     return [event async for event in AuditEvent.objects.exclude(pk__in=before).order_by("id")]
@@ -102,7 +103,7 @@ async def left_since(before: list[object]) -> list[AuditEvent]:
 @pytest.mark.parametrize("act", ACTS, ids=lambda act: act.__name__)
 async def test_an_act_by_mail_leaves_its_events(stage: Stage, act: Act) -> None:
     """One for each step, with the right ids and outcome, and no address that anybody typed."""
-    before: list[object] = [pk async for pk in AuditEvent.objects.values_list("pk", flat=True)]
+    before = [pk async for pk in AuditEvent.objects.values_list("pk", flat=True)]
     expected = [
         {"outcome": "success", "details": {}, "address": "127.0.0.1", "user_agent": AGENT} | one
         for one in await act(stage)
@@ -117,7 +118,7 @@ async def test_a_sign_up_that_tells_nothing_tells_the_trail(
 ) -> None:
     """A new person, a known address, and a right password before the address is verified."""
     settings.IRONAUTH_EMAIL_VERIFICATION = "required"
-    before: list[object] = [pk async for pk in AuditEvent.objects.values_list("pk", flat=True)]
+    before = [pk async for pk in AuditEvent.objects.values_list("pk", flat=True)]
     await stage.send("POST", SIGNUP, 202, {"email": "new@example.com", "password": PASSWORD})
     await stage.send("POST", SIGNUP, 202, {"email": stage.email, "password": PASSWORD})
     await stage.send("POST", SIGNIN, 403, {"email": "new@example.com", "password": PASSWORD})

@@ -123,7 +123,7 @@ async def test_an_issued_token_of_a_key_dropped_meanwhile_is_not_kept(
     """A key dropped, and the key set read again, while the password was hashed: the token is refused from the start."""
     authenticate = accounts.authenticate
 
-    async def authenticate_and_drop(**given: str) -> Authenticated:
+    async def authenticate_and_drop(**given: Any) -> Authenticated:
         who = await authenticate(**given)
         await sync_to_async(key_rotation.drop)(signing_key)
         key_store().outdated()

@@ -49,7 +49,7 @@ async def ask(path: str, email: str, address: str = "203.0.113.7") -> httpx.Resp
 async def throttled() -> list[tuple[Any, ...]]:
     """Return the trail's events of throttles: whose account, from where, and the details."""
     assert await sync_to_async(audit.wait_until_written)()
-    rows = AuditEvent.objects.filter(event="throttled", outcome="refused").order_by("id")
+    rows = AuditEvent.objects.filter(event="throttled", outcome="refused")
     return [(row.user_id, row.address, row.details) async for row in rows]
 
 
@@ -185,8 +185,8 @@ async def test_a_reset_forgives(member: Member, elsewhere: httpx.AsyncClient) ->
     assert refused(await sign_in("198.51.100.1", member["email"], PASSWORD))
     assert (await ask(ASKING[0], member["email"])).status_code == 202
     ((_, _, token),) = await delivered()
-    body = {"token": token, "new_password": NEW_PASSWORD}
-    assert (await elsewhere.post(f"{ACCESS}/password/reset/confirm", json=body)).status_code == 204
+    chosen = {"token": token, "new_password": NEW_PASSWORD}
+    assert (await elsewhere.post(f"{ACCESS}/password/reset/confirm", json=chosen)).status_code == 204
     assert not await ThrottleFailures.objects.filter(failures__gt=0).aexists()
     again = await sign_in("198.51.100.1", member["email"], NEW_PASSWORD)
     assert again.status_code == 200
@@ -198,15 +198,12 @@ async def test_a_reset_forgives(member: Member, elsewhere: httpx.AsyncClient) ->
 async def test_the_trail_hears_of_a_throttled_account_once_an_hour(member: Member) -> None:
     """However many tries are refused; the event says whose account it is, if it is anybody's."""
     for email, user_id in ((member["email"], member["id"]), ("nobody@example.com", "")):
-        before = len(await throttled())
+        before = await throttled()
         await fail("198.51.100.1", email, FREE_FAILURES)
         for n in range(15):
             assert refused(await sign_in(f"198.51.100.{n}", email))
-        told = (await throttled())[before:]
-        assert [(str(who or ""), details) for who, _, details in told] == [
-            (user_id, {"rule": "sign_in", "by": "account"})
-        ]
-        assert told[0][1] == "198.51.100.0"
+        (told,) = [event for event in await throttled() if event not in before]
+        assert (str(told[0] or ""), *told[1:]) == (user_id, "198.51.100.0", {"rule": "sign_in", "by": "account"})
     await ThrottleFailures.objects.aupdate(retry_at=clock.unix() + DAY)
     for later, events in ((3_599, 2), (3_601, 4)):
         with clock.shifted(later):
@@ -255,6 +252,6 @@ async def test_an_operator_who_forgives_leaves_an_event(member: Member) -> None:
     """For somebody's address with whose it is, for nobody's without."""
     for email in (member["email"].upper(), "nobody@example.com"):
         await sync_to_async(call_command)("forgive_failures", email, stdout=StringIO())
-    rows = AuditEvent.objects.filter(event="failures_forgiven").order_by("id")
+    rows = AuditEvent.objects.filter(event="failures_forgiven")
     found = [(str(row.user_id or ""), row.actor_id, row.outcome, row.details) async for row in rows]
-    assert found == [(member["id"], None, "success", {}), ("", None, "success", {})]
+    assert sorted(found, key=str) == [("", None, "success", {}), (member["id"], None, "success", {})]
