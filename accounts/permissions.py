@@ -1,5 +1,6 @@
 """DRF permissions of the staff API: Django model permissions, read from the database at request time."""
 
+from collections.abc import Awaitable
 from typing import Any, ClassVar
 
 from django.http import HttpRequest
@@ -32,7 +33,11 @@ class StaffPermission(BasePermission):
         if caller is None or not caller.is_authenticated:
             return False
         if request.method not in getattr(view, "rights_in_unit", ()):
-            await self.require(request)
+            try:
+                await self.require(request)
+            except PermissionDenied:
+                await _record_denial(request)
+                raise
         return True
 
     async def require(self, request: Request) -> None:
@@ -43,12 +48,7 @@ class StaffPermission(BasePermission):
         permission = self.needed.get("GET" if request.method == "HEAD" else request.method or "")
         if permission:
             caller: Any = request.user
-            rights = await database().read(rights_of, caller.id)
-            try:
-                rights.require(permission)
-            except PermissionDenied:
-                await _record_denial(request)
-                raise
+            (await database().read(rights_of, caller.id)).require(permission)
 
 
 class UserPermission(StaffPermission):
@@ -107,15 +107,22 @@ class StaffView(AsyncAPIView):
     def _judged(self, handler: Handler) -> Handler:
         async def judged(request: ApiRequest, *args: Any, **kwargs: Any) -> Any:
             try:
-                return await handler(request, *args, **kwargs)
-            except PermissionDenied:
+                return await self._rights_first(handler(request, *args, **kwargs), request)
+            except PermissionDenied:  # whoever asked: handlers do too, before they say what is wrong with the input
                 await _record_denial(request)
-                raise
-            except Exception:
-                await self.require_rights(request)
                 raise
 
         return judged
+
+    async def _rights_first(self, answer: Awaitable[Any], request: ApiRequest) -> Any:
+        """Return the answer; when there is an error instead, let missing rights go before it."""
+        try:
+            return await answer
+        except PermissionDenied:
+            raise
+        except Exception:
+            await self.require_rights(request)
+            raise
 
 
 async def _record_denial(request: Request) -> None:

@@ -9,9 +9,11 @@ from typing import Any, cast
 
 import httpx
 import pytest
+from asgiref.sync import sync_to_async
 from django.db.backends.utils import CursorWrapper
 from pytest_django import Settings
 
+from accounts import audit
 from accounts.models import User
 from accounts.tests.conftest import full_pool  # noqa: F401 - a fixture
 from accounts.throttling import KNOWN_S
@@ -304,6 +306,7 @@ async def test_what_a_sign_in_pays(
             settings.IRONAUTH_THROTTLE = on
             statements.clear()
             await sign_in("203.0.113.7", email, password)
+            assert await sync_to_async(audit.wait_until_written)()
             counts.append(len(statements))
         extra.append(counts[0] - counts[1])
     assert extra == ([4, 2, 2] if settings.REDIS_URL else [6, 3, 3])
