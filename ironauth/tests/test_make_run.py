@@ -12,7 +12,7 @@ from ironauth.infrastructure import setting_addresses
 
 def make(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run make without the caller's own variables for it."""
-    environment = {name: value for name, value in os.environ.items() if name not in ("PORT", "MAKEFLAGS")}
+    environment = {name: value for name, value in os.environ.items() if name not in ("PORT", "MAKEFLAGS", "MAKELEVEL")}
     return subprocess.run(
         ["make", *arguments],
         cwd=settings.BASE_DIR,
