@@ -129,7 +129,8 @@ def lock_holder(key: str) -> Holder | None:
 def change(user: User, fields: Iterable[str]) -> None:
     """Store these fields of a user, as ``save`` does, and invalidate them. Call it inside a transaction.
 
-    Two queries; one more when a field that may end sessions is among them, and one when they have ended.
+    Two queries, one when nobody can see the fields; one more when one that may end sessions is among them, and one when
+    they have ended.
     """
     written = guarded.prepare(user, DEFAULT_DB_ALIAS, frozenset(fields))
     _update_of(written).run(id=user.pk, **{field: getattr(user, field) for field in written})

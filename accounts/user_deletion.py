@@ -17,7 +17,8 @@ _DELETE: Final = FixedDelete(lambda: User.objects.filter(pk=_ID))
 def delete(user: User) -> None:
     """Delete a user and what hangs on them, telling every signal's receivers. Call it inside a transaction.
 
-    One query for each table whose rows refer to users, and the user; what the receivers do comes on top.
+    One query for each table whose rows go with a user, unless the database cascades to them itself, and the user; what
+    the receivers do comes on top. Receivers of the tables' own signals have to be connected at start-up.
     """
     dependents = _dependents()
     if dependents is None:

@@ -14,9 +14,9 @@ _NS_PER_MS = 1_000_000
 class Round(msgspec.Struct, frozen=True):
     """One measured round of one workload. Rates per second, times in ms unless named otherwise.
 
-    ``server_cpu_us`` is the server's CPU time per accepted answer; ``server_cores``, ``client_cores`` and
-    ``other_cores`` say how many cores the server, the load generator and everything else kept busy; ``samples`` what
-    the machine did beside it.
+    ``server_cpu_us`` is the server's CPU time per accepted answer; ``server_cores``, ``client_cores``,
+    ``beside_cores`` and ``other_cores`` say how many cores the server, the load generator, what else the run started
+    (databases, Redis) and everything foreign to it kept busy; ``samples`` what the machine did beside it.
     """
 
     rate: float
@@ -28,6 +28,7 @@ class Round(msgspec.Struct, frozen=True):
     server_cpu_us: float = 0.0
     server_cores: float = 0.0
     client_cores: float = 0.0
+    beside_cores: float = 0.0
     other_cores: float = 0.0
     failures: dict[str, int] = {}
     samples: list[Sample] = []

@@ -64,9 +64,10 @@ class TwoLevelCache(BaseCache):
     ) -> T:
         """Return the value of ``key``, from memory, else from Redis, else from ``load()``, one reading for all.
 
-        ``tags`` that are known beforehand: when one was invalidated moments ago, Redis is not asked, because what it
-        holds is older. What ``load`` raises reaches everyone who waited for it, and is not kept. A value read while one
-        of its tags was being invalidated is returned to those who asked before, and not kept.
+        ``tags`` that are known beforehand: when one was invalidated moments ago, Redis is neither asked, because what
+        it holds is older, nor told, because nobody else asks it either. What ``load`` raises reaches everyone who
+        waited for it, and is not kept. A value read while one of its tags was being invalidated is returned to those
+        who asked before, and not kept.
         """
         value = self.peek(key)
         if isinstance(value, kind):
@@ -93,14 +94,15 @@ class TwoLevelCache(BaseCache):
     ) -> T:
         reading = self.begin()
         max_stale_s = self._l1.max_stale_s
-        if self._l2 is not None and not freshness.dropped_after(tags, reading.started - max_stale_s):
-            shared = await self._l2.get(key, kind, max_stale_s=max_stale_s)
+        l2 = None if freshness.dropped_after(tags, reading.started - max_stale_s) else self._l2
+        if l2 is not None:
+            shared = await l2.get(key, kind, max_stale_s=max_stale_s)
             if shared is not None and self._l1.put(key, shared, sequence=reading.sequence):
                 return shared.value  # type: ignore[return-value]  # decoded as ``kind``
         loaded = await load()
         entry = _entry(loaded, reading)
-        if self._l1.put(key, entry, sequence=reading.sequence) and self._l2 is not None:
-            _in_background(self._l2.put(key, entry, max_stale_s=max_stale_s))
+        if self._l1.put(key, entry, sequence=reading.sequence) and l2 is not None:
+            _in_background(l2.put(key, entry, max_stale_s=max_stale_s))
         return loaded.value
 
     # ------------------------------------------------------------ Django's API

@@ -1,7 +1,8 @@
 """Log lines leave the process from one thread of their own, so that no request ever waits for a write.
 
-The hot path appends to a deque, which needs neither lock nor wake-up; the thread looks every 50 ms and writes what
-it finds in one go.
+The hot path appends to a deque, which needs neither lock nor wake-up; the thread looks every 10 ms and writes what
+it finds in one go. It holds the interpreter meanwhile: at 25,000 requests/s what gathers in 50 ms took 3 ms, and a log
+of everything cost /me 16 % of its requests and tripled its p99; in 10 ms it is 11 % (of four short runs).
 """
 
 import atexit
@@ -14,8 +15,8 @@ from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import NamedTuple
 
-#: Longest delay of a line in seconds; a person reading along does not notice it.
-INTERVAL_S = 0.05
+#: Longest delay of a line in seconds.
+INTERVAL_S = 0.01
 #: Lines that may wait before those below ERROR are dropped (and counted): about 5 MiB at 500 bytes each.
 MAX_WAITING = 10_000
 

@@ -1,4 +1,4 @@
-"""Logs: one safe line per event, never late by more than 50 ms, never at a request's expense."""
+"""Logs: one safe line per event, never late by more than 10 ms, never at a request's expense."""
 
 import json
 import logging

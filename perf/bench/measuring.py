@@ -168,11 +168,13 @@ def to_round(result: LoadResult, meters: Sequence[Meter] = (), samples: Sequence
         first, last = meters
         elapsed = last.at - first.at
         server, client = last.server - first.server, last.client - first.client
-        others = max(last.machine - first.machine - server - client, 0.0)
+        beside = max(last.beside - first.beside, 0.0)
+        others = max(last.machine - first.machine - server - client - beside, 0.0)
         used = {
             "server_cpu_us": 1e6 * server / len(ordered) if ordered else 0.0,
             "server_cores": server / elapsed,
             "client_cores": client / elapsed,
+            "beside_cores": beside / elapsed,
             "other_cores": others / elapsed,
         }
     return Round(

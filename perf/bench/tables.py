@@ -26,7 +26,7 @@ def _table(report: Report) -> list[str]:
     lines = [
         (
             "| workload | requests/s: median (low-high) | p50 ms | p99 ms | of bare | of raw hash "
-            "| server CPU µs/request | cores busy: server + client + others | failed | 503 |"
+            "| server CPU µs/request | cores busy: server + client + databases + others | failed | 503 |"
         ),
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
@@ -36,7 +36,8 @@ def _table(report: Report) -> list[str]:
         cores = " + ".join(
             f"{spread(values).median:.2f}"
             for values in zip(
-                *((each.server_cores, each.client_cores, each.other_cores) for each in rounds), strict=True
+                *((each.server_cores, each.client_cores, each.beside_cores, each.other_cores) for each in rounds),
+                strict=True,
             )
         )
         lines.append(

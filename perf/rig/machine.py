@@ -65,7 +65,9 @@ def _commit(root: Path) -> str:
     head = _git(root, "rev-parse", "--short=12", "HEAD")
     if not head:
         return "not committed yet"
-    return f"{head} + uncommitted changes" if _git(root, "status", "--porcelain") else head
+    # Results written by the run before are no change of what is measured.
+    changed = _git(root, "status", "--porcelain", "--", ".", ":!perf/results", ":!perf/README.md")
+    return f"{head} + uncommitted changes" if changed else head
 
 
 def _git(root: Path, *arguments: str) -> str:

@@ -33,6 +33,7 @@ class Meter:
     server: float
     client: float
     machine: float
+    beside: float = 0.0  # what else this process started: databases, Redis, proxies
 
 
 def free_port() -> int:
@@ -64,12 +65,14 @@ def pin(pid: int, cores: Iterable[int]) -> None:
 
 
 def read_meter(server_pid: int) -> Meter:
-    """Read the CPU time of a server's process tree, of this process and of the whole machine."""
-    server = sum(_process_cpu_s(member) for member in process_tree(server_pid))
+    """Read the CPU time of a server's process tree, of this process, of what else it started, and of the machine."""
+    serving = process_tree(server_pid)
+    server = sum(_process_cpu_s(member) for member in serving)
+    beside = sum(_process_cpu_s(member) for member in {*process_tree(os.getpid())} - {os.getpid(), *serving})
     own = resource.getrusage(resource.RUSAGE_SELF)
     fields = [int(ticks) for ticks in _read(Path("/proc/stat")).split("\n", 1)[0].split()[1:9]]
     busy = sum(fields) - fields[3] - fields[4]  # without idle and iowait, proc(5)
-    return Meter(time.monotonic(), server, own.ru_utime + own.ru_stime, busy * _TICK_S)
+    return Meter(time.monotonic(), server, own.ru_utime + own.ru_stime, busy * _TICK_S, beside)
 
 
 def run_time_s(pid: int) -> float:

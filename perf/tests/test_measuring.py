@@ -16,11 +16,11 @@ from perf.rig.site_setup import ROOT
 def test_a_round_is_metered() -> None:
     """CPU time is given by answer, cores by second, and others are what is left of the machine's."""
     result = LoadResult(2.0, latencies_ns=[1_000_000] * 100, failures=Counter({"status 500": 1}), shed=2)
-    meters = [Meter(10.0, 1.0, 5.0, 20.0), Meter(12.0, 2.0, 5.5, 22.0)]
+    meters = [Meter(10.0, 1.0, 5.0, 20.0, 3.0), Meter(12.0, 2.0, 5.5, 22.0, 3.25)]
     measured = to_round(result, meters)
     assert (measured.rate, measured.p50_ms, measured.completed) == (50.0, 1.0, 100)
     assert (measured.server_cpu_us, measured.server_cores) == (10_000.0, 0.5)
-    assert (measured.client_cores, measured.other_cores) == (0.25, 0.25)
+    assert (measured.client_cores, measured.beside_cores, measured.other_cores) == (0.25, 0.125, 0.125)
     assert (measured.failed, measured.shed, measured.failures) == (1, 2, {"status 500": 1})
 
 

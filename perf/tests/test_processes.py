@@ -44,6 +44,7 @@ def test_a_server_is_pinned_metered_and_ended(tmp_path: Path) -> None:
     assert after.server > before.server
     assert after.client > before.client
     assert after.machine - before.machine >= after.server - before.server
+    assert after.beside == before.beside
     assert not Path(f"/proc/{pid}").exists()
 
 

@@ -1,0 +1,102 @@
+"""README.md as its readers use it: the tour pasted into a shell, the container's settings made by its example."""
+
+import os
+import re
+import shutil
+import stat
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from django.conf import settings
+
+from ironauth.tests.test_boot import SHOWN, start
+
+README = (Path(settings.BASE_DIR) / "README.md").read_text(encoding="utf-8")
+BLOCK = re.compile(r"^```(sh|)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+NEXT = "== next block =="
+NAME = re.compile(r'"(\w+)":')
+
+
+def section(title: str) -> str:
+    """Return the text below the heading of that title."""
+    return README.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+
+
+def tour() -> list[tuple[str, str]]:
+    """Return the tour's blocks, each with the answer that is printed below it."""
+    blocks = BLOCK.findall(section("Two-minute tour"))
+    assert [kind for kind, _ in blocks] == ["sh", ""] * (len(blocks) // 2)
+    return [(blocks[at][1], blocks[at + 1][1]) for at in range(0, len(blocks), 2)]
+
+
+def pasted(shell: str, script: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run ``script`` as typed into ``shell``: line by line from its input, with hardly any environment."""
+    program = shutil.which(shell)
+    if program is None:
+        pytest.skip(f"{shell} is not installed")
+    return subprocess.run(
+        [program, "-s"],
+        input=script,
+        cwd=folder,
+        env={"PATH": os.environ["PATH"], **environment},
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="the tour is made with curl")
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+def test_the_tour_can_be_pasted(serve_process: Callable[..., str], tmp_path: Path, shell: str) -> None:
+    """Every block of it, first to last in one shell on any port, gets the answers that are printed below it."""
+    port = str(urlsplit(serve_process("--migrate")).port)
+    steps = tour()
+    script = "".join(f"{commands}echo '{NEXT}'\n" for commands, _ in steps)
+    result = pasted(shell, script, tmp_path, PORT=port)
+    assert (result.returncode, result.stderr) == (0, "")
+    answers = result.stdout.split(f"{NEXT}\n")[:-1]
+    assert len(answers) == len(steps)
+    for answer, (commands, printed) in zip(answers, steps, strict=True):
+        assert set(NAME.findall(printed)) <= set(NAME.findall(answer)), (commands, answer)
+        for status in re.findall(r'^\d{3}$|"status":\d{3}', printed, re.MULTILINE):
+            assert status in answer, (commands, answer)
+        assert ('"status":' in answer) == ('"status":' in printed), (commands, answer)
+
+
+def test_the_tour_is_made_for_the_default_port() -> None:
+    """Where PORT is not set, it asks the server that a bare ``make run`` starts."""
+    assert "BASE=http://127.0.0.1:${PORT:-8000}\n" in tour()[0][0]
+
+
+def test_the_containers_settings_are_accepted(tmp_path: Path) -> None:
+    """What the example writes is private, is all a production server needs, and is never overwritten."""
+    (example,) = (text for kind, text in BLOCK.findall(section("Container image")) if kind == "sh")
+    assert pasted("sh", example, tmp_path).stderr == ""
+    file = tmp_path / "ironauth.env"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    first = file.read_text()
+    values = dict(line.split("=", 1) for line in first.splitlines())
+    assert values["DEBUG"] == "0"
+    shown = start(["-c", SHOWN], {"IRONAUTH_ENV_FILE": os.devnull, "IRONAUTH_COOKIE_SECURE": "1", **values})
+    assert shown.stdout == "False True https://id.example.com ['id.example.com']\n", shown.stderr
+    again = pasted("sh", example, tmp_path)
+    assert again.returncode != 0
+    assert "ironauth.env" in again.stderr
+    assert file.read_text() == first
+    assert "/ironauth.env" in (Path(settings.BASE_DIR) / ".gitignore").read_text().splitlines()
+
+
+def test_the_containers_settings_are_drawn_anew(tmp_path: Path) -> None:
+    """No two readers share a secret."""
+    (example,) = (text for kind, text in BLOCK.findall(section("Container image")) if kind == "sh")
+    made = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        pasted("sh", example, tmp_path / name)
+        made.append(dict(line.split("=", 1) for line in (tmp_path / name / "ironauth.env").read_text().splitlines()))
+    assert made[0].keys() == made[1].keys()
+    assert all(made[0][name] != made[1][name] for name in ("SECRET_KEY", "IRONAUTH_MASTER_KEYS"))
