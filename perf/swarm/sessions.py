@@ -172,8 +172,13 @@ class CookieGuest(Guest):
         return {"Origin": CREW.assignment.host, "Sec-Fetch-Site": "same-origin"}
 
     def _cookies(self) -> dict[str, str]:
-        """Return the tokens in the jar by name, without the prefix that Secure cookies have."""
-        return {cookie.name.removeprefix("__Host-"): cookie.value or "" for cookie in self.client.cookiejar}
+        """Return the tokens in the jar by name, without the prefix that Secure cookies have.
+
+        Not the one by which the throttles know a device: it is no credential, and outlives the session on purpose.
+        """
+        named = {cookie.name.removeprefix("__Host-"): cookie.value or "" for cookie in self.client.cookiejar}
+        named.pop("device", None)
+        return named
 
     def _took_cookies(self, before: dict[str, str]) -> Check:
         def check(answer: Answer) -> str:
