@@ -59,7 +59,7 @@ def invalidate(*tags: str) -> None:
     """Have every process stop using what carries one of ``tags``, when the current transaction commits. 1 query.
 
     Call it inside the transaction that makes the change; outside of one the rows are committed at once. A rollback
-    undoes it. Redis is told after the commit, by the feed's event loop where one runs; failing to is not an error.
+    undoes it. Redis is told on commit, which may block for its time limit; failing to is not an error.
     """
     wanted = list(dict.fromkeys(tags))
     if not wanted:
@@ -87,7 +87,6 @@ class InvalidationFeed:
         self._own_lock = threading.Lock()
         self._own: set[int] = set()  # rows of this process: applied when they were committed
         self._failing = False
-        self._sender = broadcast.Sender()
 
     @property
     def position(self) -> int | None:
@@ -129,7 +128,6 @@ class InvalidationFeed:
             with suppress(asyncio.CancelledError):
                 await task
         self._loop = None
-        await self._sender.finish()
         freshness.stop()
 
     async def poll(self) -> None:
@@ -156,26 +154,24 @@ class InvalidationFeed:
     def committed(self, ids: list[tuple[int, str]]) -> None:
         """Tell the callbacks and the other processes what this one has invalidated; called on any thread.
 
-        The event loop does it, after the answer is on its way; without one the calling thread does, and may wait for
-        Redis' time limit.
+        The others are told before the answer, although it is a hint only: who has signed out expects it to be so
+        everywhere at once. Blocks for at most Redis' time limit.
         """
+        tags = [tag for _, tag in ids]
         loop = self._loop
         if loop is not None:
             with self._own_lock:
                 self._own.update(row_id for row_id, _ in ids)
-            with suppress(RuntimeError):  # the loop was closed before the feed was stopped
-                loop.call_soon_threadsafe(self._tell, ids)
-                return
-        self._call(tag for _, tag in ids)
+        try:
+            if loop is None:
+                self._call(tags)
+            else:
+                loop.call_soon_threadsafe(self._call, tags)
+        except RuntimeError:  # the loop was closed before the feed was stopped
+            self._call(tags)
         remote = token_cache().remote
         if remote is not None:
             broadcast.publish(remote, ids)
-
-    def _tell(self, ids: list[tuple[int, str]]) -> None:
-        self._call(tag for _, tag in ids)
-        remote = token_cache().remote
-        if remote is not None:
-            self._sender.send(remote, ids)
 
     async def _poll_forever(self) -> None:
         while True:
