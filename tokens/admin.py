@@ -16,10 +16,11 @@ from accounts.admin_actions import BATCH
 from ironauth.infrastructure import clock
 from ironauth.infrastructure.admin_selection import CheckedSelection
 from ironauth.infrastructure.confirmation import CONFIRMED, SHOWN, ask
+from ironauth.infrastructure.read_only_admin import moment
 from tokens import admin_keys, sessions
 from tokens.admin_actions import note
 from tokens.models import Session, SessionQuerySet
-from tokens.read_only_admin import ReadOnly, moment
+from tokens.read_only_admin import ReadOnly
 from tokens.user_agents import short_name
 
 __all__ = ["SessionAdmin", "admin_keys"]  # Django looks for registrations in this module only

@@ -13,10 +13,11 @@ from django.urls import URLPattern, path, reverse
 
 from ironauth.infrastructure.admin_selection import CheckedSelection
 from ironauth.infrastructure.confirmation import CONFIRMED, ask
+from ironauth.infrastructure.read_only_admin import moment
 from tokens.admin_actions import note
 from tokens.key_rotation import RotationRefusedError, drop, rotate
 from tokens.models import SigningKey
-from tokens.read_only_admin import ReadOnly, moment
+from tokens.read_only_admin import ReadOnly
 
 KEY_FIELDS = (
     "kid", "state", "alg", "public_jwk", "master_key_id", "created_at", "activated_at", "retired_at", "not_after",

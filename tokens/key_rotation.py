@@ -15,9 +15,9 @@ from accounts import audit
 from accounts.audit import Event
 from ironauth.infrastructure import clock
 from ironauth.infrastructure.invalidation import KEYS_TAG, invalidate
+from ironauth.infrastructure.master_keys import newest_master_key_id
 from tokens.key_wrapping import seal, unseal
 from tokens.keys import new_key_pair
-from tokens.master_keys import newest_master_key_id
 from tokens.models import SigningKey
 
 #: Seconds a retiring key outlives its last token: other workers may sign with it for up to 5 s more, and clocks

@@ -18,11 +18,11 @@ from ironauth.infrastructure.cache import token_cache
 from ironauth.infrastructure.database import database
 from ironauth.infrastructure.errors import Unavailable
 from ironauth.infrastructure.logs import get_logger
+from ironauth.infrastructure.master_keys import MasterKeyMissingError
 from tokens.errors import SigningKeyMissing
 from tokens.key_rotation import kid_tag
 from tokens.key_wrapping import SealBrokenError, unseal
 from tokens.keys import ActiveKey, KeyRecord, KeySet, PublicJwk, build_key_set
-from tokens.master_keys import MasterKeyMissingError
 from tokens.models import SigningKey
 
 MAX_AGE_S = 5.0  # seconds; the same bound as IRONAUTH_L1_MAX_STALE_S's default

@@ -9,7 +9,7 @@ from typing import Final
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from tokens.master_keys import derived_key, newest_master_key_id
+from ironauth.infrastructure.master_keys import derived_key, newest_master_key_id
 
 NONCE_BYTES = 12  # 96 bits, SP 800-38D §8.2.2; random is safe for far more keys than anyone rotates
 PURPOSE: Final = "ironauth signing key"

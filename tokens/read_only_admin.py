@@ -1,9 +1,6 @@
 """Admin pages of rows that only units of work may write, with the columns of this application's lists."""
 
 from ironauth.infrastructure import read_only_admin
-from ironauth.infrastructure.read_only_admin import moment
-
-__all__ = ["ReadOnly", "moment"]
 
 
 class ReadOnly(read_only_admin.ReadOnly):

@@ -13,7 +13,7 @@ import hmac
 from typing import NamedTuple
 from uuid import UUID
 
-from tokens.master_keys import derived_key
+from ironauth.infrastructure.master_keys import derived_key
 
 ID_BYTES = 16
 GENERATION_BYTES = 4  # 2**32 refreshes; one each second for a 30-day session is 2.6 million

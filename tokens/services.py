@@ -110,8 +110,8 @@ async def change_password(
         new_password=new_password,
     )
     try:
-        # A transaction, unlike a sign-in's: its BEGIN finds out whether the connection still lives, before anything
-        # is written. The password is changed already, so this must not fail for a connection that died unused.
+        # A transaction: its BEGIN finds out whether the connection still lives, before anything is written. The
+        # password is changed already, so this must not fail for a connection that died unused.
         grant = await database().write(sessions.open_session, account=account, client=client, scope=principal.scope)
     except IntegrityError as error:
         if not refers_to_nothing(error):

@@ -20,8 +20,8 @@ from accounts.services import account_snapshot
 from ironauth.infrastructure import clock
 from ironauth.infrastructure.invalidation import invalidate, sid_tag
 from ironauth.infrastructure.logs import get_logger
+from ironauth.infrastructure.master_keys import MasterKeyMissingError, newest_master_key_id
 from tokens import refresh_token, stored_session
-from tokens.master_keys import MasterKeyMissingError, newest_master_key_id
 from tokens.models import FIRST_PARTY_CLIENT, FIRST_PARTY_SCOPE, Session
 from tokens.refresh_token import ParsedRefreshToken
 from tokens.stored_session import StoredSession

@@ -6,8 +6,8 @@ import pytest
 from django.conf import settings
 from django.test import override_settings
 
+from ironauth.infrastructure.master_keys import MasterKeyMissingError, derived_key, newest_master_key_id
 from tokens.key_wrapping import SealBrokenError, seal, unseal
-from tokens.master_keys import MasterKeyMissingError, derived_key, newest_master_key_id
 
 SEED = bytes(range(32))
 

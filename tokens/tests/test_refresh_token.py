@@ -7,8 +7,8 @@ import uuid
 import pytest
 from django.test import override_settings
 
+from ironauth.infrastructure.master_keys import MasterKeyMissingError, newest_master_key_id
 from tokens import refresh_token
-from tokens.master_keys import MasterKeyMissingError, newest_master_key_id
 
 SESSION = uuid.UUID("0198f1d2-0000-7000-8000-000000000001")
 SECRET = bytes(range(32))
