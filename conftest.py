@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
+from importlib import import_module
 from io import StringIO
 from pathlib import Path
 from typing import Any, cast
@@ -16,9 +17,11 @@ import httpx
 import pytest
 import pytest_django
 from asgiref.sync import sync_to_async
+from django.apps import apps
 from django.conf import settings
 from django.core.management import call_command
-from django.db import connection, connections
+from django.db import connection, connections, transaction
+from django.test import TransactionTestCase
 
 from accounts import audit, audit_triggers
 from ironauth import settings_test
@@ -30,6 +33,8 @@ from tokens.key_store import key_store
 
 #: Meets the default policy (15 code points) and is in no list.
 PASSWORD = "violet otter rides 9 trams"
+#: Filled by migrations, and changed by no test.
+KEPT_TABLES = frozenset({"django_content_type", "auth_permission"})
 #: Seconds a real server process may take to answer its first request.
 SERVER_START_S = 20.0
 
@@ -81,7 +86,9 @@ def django_db_setup(
     """
     with django_db_blocker.unblock():
         audit_triggers.remove(connection, "delete", "truncate")
-    yield
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TransactionTestCase, "_fixture_teardown", _empty_tables)
+        yield
     database().close()
     with django_db_blocker.unblock(), connection.cursor() as cursor:
         if connection.vendor == "postgresql":
@@ -89,6 +96,20 @@ def django_db_setup(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
                 " WHERE datname = current_database() AND pid <> pg_backend_pid()"
             )
+
+
+def _empty_tables(_case: TransactionTestCase) -> None:
+    """Leave the tables after a test as migrations left them: empty, but for content types and permissions.
+
+    Django truncates every table and makes those two anew: 0.20 s a test on Postgres and 0.09 s on SQLite, which was
+    half of the suite's time; this takes 0.01 s.
+    """
+    with transaction.atomic(), connection.cursor() as cursor:
+        for table in connection.introspection.django_table_names(only_existing=False, include_views=False):
+            if table not in KEPT_TABLES:
+                cursor.execute(f"DELETE FROM {connection.ops.quote_name(table)}")
+    if apps.is_installed("cachalot"):  # it does not see what is written by SQL
+        import_module("cachalot.api").invalidate()
 
 
 @pytest.fixture
