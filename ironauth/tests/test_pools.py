@@ -126,6 +126,16 @@ async def test_no_wake_up_is_lost(pool: Pool) -> None:
     assert pool.queued == 0
 
 
+async def test_jobs_one_after_the_other_stay_on_one_thread(pool: Pool) -> None:
+    """Of two idle threads the one that was busy last takes the next job; one at a time, they need no second thread."""
+    both = threading.Barrier(2, timeout=5)
+    await asyncio.gather(run(pool, both.wait), run(pool, both.wait))  # both have worked, and both are idle again
+    first = await run(pool, threading.get_ident)
+    for _ in range(20):
+        await until(lambda: len(pool._idle) == 2)
+        assert await run(pool, threading.get_ident) == first
+
+
 async def test_context_variables_travel_with_the_job(pool: Pool) -> None:
     """A job sees the context variables of its caller, and its changes stay its own."""
     variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="-")
