@@ -153,22 +153,30 @@ def _measure_storage(lab: Lab, folder: Path, storage: str, stack: ExitStack, cor
     kept = folder / "sessions.json"
     prepare(["-m", "perf.rig.seed", "--superuser", "--sessions", str(people), "--into", str(kept)], environment)
     site = serve(folder / "site.log", port, environment, stack)
-    view = serve(folder / "view.log", free_port(), {**environment, "IRONAUTH_HOT_LANE": "0"}, stack)
-    servers = {"site": site, "view": view}
     supply = _supply(site, kept)
-    for server in servers.values():
-        pin(server.pid, {min(cores)})
-    os.sched_setaffinity(0, {max(cores)})
     measured = [Measured() for _ in ENDPOINTS]
+    _ask(lab, site, "site", supply, count, measured)
+    site.stop()  # one worker is promised: a second one would hear every invalidation on the same core
+    os.sched_setaffinity(0, cores)
+    view = serve(folder / "view.log", free_port(), {**environment, "IRONAUTH_HOT_LANE": "0"}, stack)
+    _ask(lab, view, "view", supply, count, measured)
+    return measured
+
+
+def _ask(lab: Lab, server: Server, name: str, supply: Supply, count: int, measured: list[Measured]) -> None:
+    """Ask the endpoints that ``server`` is for, in rounds."""
+    cores = os.sched_getaffinity(0)
+    pin(server.pid, {min(cores)})
+    os.sched_setaffinity(0, {max(cores)})
     for number in range(1, lab.rounds + 1):
-        lab.say(f"round {number}")
+        lab.say(f"{name}, round {number}")
         for endpoint, each in zip(ENDPOINTS, measured, strict=True):
+            if endpoint.server != name:
+                continue
             source = endpoint.source(supply, count)
-            server = servers[endpoint.server]
             before = run_time_s(server.pid)
             result = run_load(server.address, [source], seconds=_PATIENCE_S)
             each.add(result, run_time_s(server.pid) - before)
-    return measured
 
 
 def _supply(site: Server, kept: Path) -> Supply:
