@@ -107,7 +107,7 @@ def _empty_tables(_case: TransactionTestCase) -> None:
     with transaction.atomic(), connection.cursor() as cursor:
         for table in connection.introspection.django_table_names(only_existing=False, include_views=False):
             if table not in KEPT_TABLES:
-                cursor.execute(f"DELETE FROM {connection.ops.quote_name(table)}")
+                cursor.execute(f"DELETE FROM {connection.ops.quote_name(table)}")  # noqa: S608 - our own names
     if apps.is_installed("cachalot"):  # it does not see what is written by SQL
         import_module("cachalot.api").invalidate()
 
