@@ -43,6 +43,7 @@ class Event(enum.StrEnum):
     EMAIL_CHANGE_REQUESTED = "email_change_requested"
     EMAIL_CHANGED = "email_changed"
     MAIL_GIVEN_UP = "mail_given_up"
+    MAIL_RETRIED = "mail_retried"  # staff had a message tried again
     PROFILE_CHANGED = "profile_changed"
     ACCOUNT_DELETED = "account_deleted"  # by the person; staff leave USER_DELETED
     USER_CREATED = "user_created"

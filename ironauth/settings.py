@@ -191,7 +191,7 @@ INSTALLED_APPS = [
     "accounts",
     "tokens",
     "ironauth",
-    "django.contrib.admin",
+    "accounts.admin_app.StaffAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
