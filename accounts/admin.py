@@ -54,8 +54,8 @@ class UserAdmin(CheckedSelection, UserPage, Audited, DjangoUserAdmin):
     inlines: ClassVar[list[type[admin.options.InlineModelAdmin[Any, Any]]]] = []
     fieldsets = (
         (None, {"fields": ("email", "name", "password")}),
-        ("Rights", {"fields": ("is_active", "is_staff", "is_superuser", "groups", "user_permissions")}),
         ("Sign-in", {"fields": UserPage.state_fields}),
+        ("Rights", {"fields": ("is_active", "is_staff", "is_superuser", "groups", "user_permissions")}),
         ("Record", {"fields": ("id", "last_login", "session_epoch", "created_at", "updated_at")}),
     )
     add_fieldsets = (

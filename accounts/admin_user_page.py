@@ -14,7 +14,7 @@ from django.utils.safestring import SafeString
 
 from accounts.admin_actions import offered
 from accounts.admin_changes import CHANGES
-from accounts.audit_admin import addresses
+from accounts.audit_admin import addresses, in_words
 from accounts.audit_models import AuditEvent
 from accounts.mail_models import OutgoingMail
 from accounts.models import User
@@ -97,7 +97,7 @@ def _trail(user_id: uuid.UUID) -> list[Happening]:
     return [
         Happening(
             at=moment(event.at),
-            event=event.event.replace("_", " ").capitalize(),
+            event=in_words(event.event),
             outcome=event.outcome,
             by=_who(event, user_id, people),
             address=event.address or "-",

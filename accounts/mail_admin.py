@@ -14,6 +14,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 
 from accounts import outgoing_mail
+from accounts.audit_admin import in_words
 from accounts.mail_models import OutgoingMail
 from ironauth.infrastructure import clock
 from ironauth.infrastructure.admin_selection import CheckedSelection
@@ -66,7 +67,8 @@ class OutgoingMailAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: 
     sortable_by = ()
     ordering = ("-id",)
     list_per_page = 50
-    show_full_result_count = False
+    show_full_result_count = False  # as in the other lists
+    show_facets = admin.ShowFacets.NEVER
     fields = FIELDS
     readonly_fields = FIELDS
     actions = ("try_again",)
@@ -74,7 +76,7 @@ class OutgoingMailAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: 
     @admin.display(description="about")
     def about(self, mail: OutgoingMail) -> str:
         """Return what the message is about."""
-        return mail.kind.replace("_", " ").capitalize()
+        return in_words(mail.kind)
 
     @admin.display(description="state")
     def state(self, mail: OutgoingMail) -> str:

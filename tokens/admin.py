@@ -65,6 +65,7 @@ class SessionAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ignor
     date_hierarchy = "created_at"
     list_select_related = ["user"]
     show_full_result_count = False  # counting millions of rows is what makes an admin list slow
+    show_facets = admin.ShowFacets.NEVER  # so does counting them for every filter
     fields = SESSION_FIELDS
     readonly_fields = SESSION_FIELDS
     actions = ["end_sessions"]
