@@ -44,6 +44,12 @@ class Event(enum.StrEnum):
     EMAIL_CHANGED = "email_changed"
     MAIL_GIVEN_UP = "mail_given_up"
     MAIL_RETRIED = "mail_retried"  # staff had a message tried again
+    MFA_ENABLED = "mfa_enabled"
+    MFA_DISABLED = "mfa_disabled"
+    MFA_RESET = "mfa_reset"  # by staff: every factor is gone
+    RECOVERY_CODES_CREATED = "recovery_codes_created"
+    RECOVERY_CODE_USED = "recovery_code_used"
+    STEP_UP = "step_up"
     PROFILE_CHANGED = "profile_changed"
     ACCOUNT_DELETED = "account_deleted"  # by the person; staff leave USER_DELETED
     USER_CREATED = "user_created"
