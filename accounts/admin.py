@@ -17,7 +17,7 @@ from accounts import admin_roles, audit_admin, emails, mail_admin, names, units
 from accounts.admin_actions import as_action
 from accounts.admin_changes import CHANGES
 from accounts.admin_filters import VerifiedFilter
-from accounts.admin_forms import OwnPasswordForm, SetPasswordForm, StaffSignInForm, UserAddForm, UserEditForm
+from accounts.admin_forms import OwnPasswordForm, SetPasswordForm, UserAddForm, UserEditForm
 from accounts.admin_user_page import UserPage
 from accounts.audit import Event
 from accounts.audited_admin import Audited
@@ -39,7 +39,6 @@ if TYPE_CHECKING:  # Django's class takes its model in brackets for type checker
 else:
     DjangoUserAdmin = auth_admin.UserAdmin
 
-admin.site.login_form = StaffSignInForm
 admin.site.password_change_form = OwnPasswordForm
 
 
