@@ -64,7 +64,7 @@ def credentials_of_id(user_id: uuid.UUID) -> Credentials | None:
 def _credentials(rows: list[list[Any]]) -> Credentials | None:
     """Return the credentials of the only row, if there is one."""
     own = len(_CREDENTIALS)
-    return Credentials(*rows[0][:own], methods=factors.named(rows[0][own:])) if rows else None
+    return Credentials._make([*rows[0][:own], factors.named(rows[0][own:])]) if rows else None
 
 
 def _with_factors(users: "models.QuerySet[User]") -> "models.QuerySet[User, Any]":

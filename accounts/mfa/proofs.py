@@ -114,7 +114,7 @@ async def judge(
     """
     hash_pool().require_capacity()
     attempt = await throttling.admit_second_factor(user_id=user_id)
-    typed = _typed(code)
+    typed = without_spaces(code)
     proof: TotpProof | RecoveryProof | None
     try:
         if totp.is_code(typed):
@@ -150,7 +150,7 @@ def judge_blocking(*, user_id: uuid.UUID, code: str) -> TotpProof | RecoveryProo
     """See judge(); None for a wrong code, and the trail is the caller's business. Blocks the calling thread."""
     hash_pool().require_capacity()
     attempt = throttling.admit_second_factor_blocking(user_id=user_id)
-    typed = _typed(code)
+    typed = without_spaces(code)
     if totp.is_code(typed):
         return _judge_totp(user_id, typed)
     known = recovery_codes.normalised(typed)
@@ -164,8 +164,8 @@ def judge_blocking(*, user_id: uuid.UUID, code: str) -> TotpProof | RecoveryProo
         raise
 
 
-def _typed(code: str) -> str:
-    """Return the code without the spaces that apps show inside it."""
+def without_spaces(code: str) -> str:
+    """Return a code as typed without the spaces that apps show inside it."""
     return code.strip().replace(" ", "")
 
 

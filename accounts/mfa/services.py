@@ -10,13 +10,15 @@ from django.db import transaction
 from accounts import confirmations, passwords
 from accounts.audit import Event
 from accounts.mfa import factors, proofs, recovery_codes, totp, units
-from accounts.mfa.errors import InvalidMfaCode, MfaNotEnabled
+from accounts.mfa.errors import InvalidMfaCode, MfaNotEnabled, MfaNotStarted
 from accounts.mfa.outputs import MfaOut, RecoveryCodes, TotpSetup
 from accounts.mfa.units import Hashes
 from accounts.models import User
 from ironauth.infrastructure.database import database
 from ironauth.infrastructure.hash_pool import hash_pool
 from ironauth.infrastructure.logs import get_logger
+from ironauth.infrastructure.master_keys import MasterKeyMissingError
+from ironauth.infrastructure.sealing import SealBrokenError
 
 
 async def overview(*, user_id: uuid.UUID) -> MfaOut:
@@ -43,8 +45,11 @@ async def confirm_totp(*, user_id: uuid.UUID, code: str, session_id: uuid.UUID |
     ``MfaAlreadyEnabled``, ``Overloaded``.
     """
     judged = await database().read(units.pending, user_id)
-    typed = code.strip().replace(" ", "")
-    secret = totp.unseal(judged.master_key_id, judged.sealed, user_id)
+    typed = proofs.without_spaces(code)
+    try:
+        secret = totp.unseal(judged.master_key_id, judged.sealed, user_id)
+    except (MasterKeyMissingError, SealBrokenError) as error:
+        raise MfaNotStarted from error  # nobody depends on it yet: a new one is quickly made
     step = totp.step_of(typed, secret) if totp.is_code(typed) else None
     if step is None:
         await proofs.refused(user_id=user_id, event=Event.MFA_ENABLED, session_id=session_id)
