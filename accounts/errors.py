@@ -27,6 +27,14 @@ class EmailNotVerified(errors.PermissionDenied):
     detail = "Confirm your e-mail address first: open the link in the message, or ask for a new one."
 
 
+class PasswordChangeRequired(errors.PermissionDenied):
+    """403: the password is right, and staff have asked for another one."""
+
+    code = "password_change_required"
+    title = "Password change required"
+    detail = "Choose a new password first: open the link in the message, or ask for one as if you had forgotten yours."
+
+
 class InvalidEmailToken(errors.BadRequest):
     """400: the token of a message is none of ours, for something else, expired, used, or replaced by a newer one."""
 

@@ -76,6 +76,7 @@ refuse_weak_argon2(
 IRONAUTH_PASSWORD_PEPPERS = key_ring(
     env.words("IRONAUTH_PASSWORD_PEPPERS"), "IRONAUTH_PASSWORD_PEPPERS", required=False
 )
+IRONAUTH_BREACHED_PASSWORDS = env.text("IRONAUTH_BREACHED_PASSWORDS", default="")
 PASSWORD_HASHERS = [
     # Reads the hashes of Django's own Argon2PasswordHasher too: listing both would let Django pick the unpooled one.
     "accounts.passwords.IronArgon2Hasher",
