@@ -114,6 +114,7 @@ IRONAUTH_EMAIL_VERIFICATION = env.choice(
     "IRONAUTH_EMAIL_VERIFICATION", choices=("off", "optional", "required"), default="off"
 )
 IRONAUTH_EMAIL_TOKEN_MIN = env.whole("IRONAUTH_EMAIL_TOKEN_MIN", default=30)
+IRONAUTH_NEW_DEVICE_MAIL = env.switch("IRONAUTH_NEW_DEVICE_MAIL", default=setting_mail.names_server(MAILERS["default"]))
 IRONAUTH_TEMPLATES = setting_mail.template_folders(env.text("IRONAUTH_TEMPLATES", default=""), "IRONAUTH_TEMPLATES")
 
 # ---------------------------------------------------------------- audit

@@ -34,7 +34,8 @@ log = get_logger()
 async def sign_in(*, email: str, password: str, client: ClientInfo) -> TokenPair:
     """Open a session for the person whose address and password these are.
 
-    Raises ``InvalidCredentials`` (401; unknown, wrong and inactive alike), ``Overloaded`` (503) when the hash pool is
+    Raises ``InvalidCredentials`` (401; unknown, wrong and inactive alike), ``EmailNotVerified`` and
+    ``PasswordChangeRequired`` (403, only after a right password), ``Overloaded`` (503) when the hash pool is
     full, ``SigningKeyMissing`` (503) before any hashing when no token could be signed, ``Throttled`` (429) before any
     hashing when the account or the client has failed too often.
     """

@@ -21,7 +21,8 @@ from ironauth.infrastructure import clock
 from ironauth.infrastructure.invalidation import invalidate, sid_tag
 from ironauth.infrastructure.logs import get_logger
 from ironauth.infrastructure.master_keys import MasterKeyMissingError, newest_master_key_id
-from tokens import refresh_token, stored_session
+from ironauth.infrastructure.origin import Origin
+from tokens import known_devices, refresh_token, stored_session
 from tokens.models import FIRST_PARTY_CLIENT, FIRST_PARTY_SCOPE, Session
 from tokens.refresh_token import ParsedRefreshToken
 from tokens.stored_session import StoredSession
@@ -50,7 +51,8 @@ SESSION_OVER = frozenset({Outcome.REUSE, Outcome.EXPIRED, Outcome.REVOKED, Outco
 class ClientInfo:
     """Where a session is opened from, as its owner will see it in the list; ``ip`` empty when unknown.
 
-    ``device``: what the browser's device cookie says; ``new_device``: what it will say after this sign-in. Not stored.
+    ``device``: what the browser's device cookie says; ``new_device``: what it will say after this sign-in. Of these
+    two nothing but MACs is stored.
     """
 
     ip: str = ""
@@ -111,6 +113,7 @@ def open_session(*, account: Account, client: ClientInfo, scope: str = FIRST_PAR
 def open_authenticated(*, who: Authenticated, client: ClientInfo) -> Grant | None:
     """Store a new session for a person whose password was just right, and that they signed in. 3 queries.
 
+    With IRONAUTH_NEW_DEVICE_MAIL what ``known_devices.note`` takes besides: one, for a device seen today.
     None when the person was deleted or deactivated, the password changed, or all sessions were ended, meanwhile. Raises
     ``IntegrityError`` when they were deleted between the two queries.
     """
@@ -119,6 +122,9 @@ def open_authenticated(*, who: Authenticated, client: ClientInfo) -> Grant | Non
         return None
     grant = open_session(account=account, client=client)
     audit.record(Event.SIGN_IN, actor_id=account.id, user_id=account.id, session_id=grant.session_id)
+    if settings.IRONAUTH_NEW_DEVICE_MAIL:
+        whence = Origin(address=client.ip, user_agent=client.user_agent, device=client.device)
+        known_devices.note(account=account, whence=whence, new_device=client.new_device)
     return grant
 
 
