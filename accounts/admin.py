@@ -15,7 +15,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.formats import date_format
 
 from accounts import admin_actions, admin_roles, audit_admin, emails, names, units
-from accounts.admin_filters import VerifiedFilter
+from accounts.admin_filters import FlaggedFilter, VerifiedFilter
 from accounts.admin_forms import OwnPasswordForm, SetPasswordForm, StaffSignInForm, UserAddForm, UserEditForm
 from accounts.audit import Event
 from accounts.audited_admin import Audited
@@ -49,12 +49,22 @@ class UserAdmin(CheckedSelection, Audited, DjangoUserAdmin):
     fieldsets = (
         (None, {"fields": ("email", "name", "password")}),
         ("Rights", {"fields": ("is_active", "is_staff", "is_superuser", "groups", "user_permissions")}),
+        ("Password", {"fields": ("must_change_password", "password_flagged_at")}),
         ("Record", {"fields": ("id", "email_verified_at", "last_login", "session_epoch", "created_at", "updated_at")}),
     )
     add_fieldsets = (
         (None, {"classes": ("wide",), "fields": ("email", "name", "usable_password", "password1", "password2")}),
     )
-    readonly_fields = ("id", "email_verified_at", "last_login", "session_epoch", "created_at", "updated_at")
+    readonly_fields = (
+        "id",
+        "must_change_password",
+        "password_flagged_at",
+        "email_verified_at",
+        "last_login",
+        "session_epoch",
+        "created_at",
+        "updated_at",
+    )
     list_display = (
         "email",
         "name",
@@ -70,6 +80,8 @@ class UserAdmin(CheckedSelection, Audited, DjangoUserAdmin):
         "is_staff",
         "is_superuser",
         ("email_verified_at", VerifiedFilter),
+        "must_change_password",
+        ("password_flagged_at", FlaggedFilter),
         ("groups", admin.RelatedOnlyFieldListFilter),
         "created_at",
     )
@@ -80,7 +92,7 @@ class UserAdmin(CheckedSelection, Audited, DjangoUserAdmin):
     show_full_result_count = False  # counting every user is what makes a long list slow
     show_facets = admin.ShowFacets.NEVER  # so does counting them for every filter
     filter_horizontal = ("groups", "user_permissions")
-    actions = ("end_all_sessions", "deactivate", "activate")
+    actions = ("end_all_sessions", "deactivate", "activate", "accept_password")
 
     @admin.display(description="roles")
     def roles(self, user: User) -> str:
@@ -123,6 +135,15 @@ class UserAdmin(CheckedSelection, Audited, DjangoUserAdmin):
     def activate(self, request: HttpRequest, queryset: UserQuerySet) -> HttpResponse | None:
         """Let the users sign in again."""
         return admin_actions.perform(admin_actions.ACTIVATE, self, request, queryset)
+
+    @admin.action(description="Accept the passwords of selected users again", permissions=["change"])
+    def accept_password(self, request: HttpRequest, queryset: UserQuerySet) -> HttpResponse | None:
+        """Take back that they must change it, for instance after having set another one for them."""
+        return admin_actions.perform(admin_actions.ACCEPT_PASSWORD, self, request, queryset)
+
+    def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
+        """Allow what Django takes for a question about passwords, by its first letters: when one was flagged."""
+        return lookup == "password_flagged_at__isempty" or super().lookup_allowed(lookup, value, request)
 
     def has_change_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
         """Show a person with rights the caller lacks read-only: whoever may edit an account can take it over."""

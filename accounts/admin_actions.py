@@ -68,6 +68,16 @@ ACTIVATE: Final = Change(
     spares_oneself=False,
     lets_in=True,
 )
+ACCEPT_PASSWORD: Final = Change(
+    name="accept_password",
+    title="Accept the password again",
+    done="The password is accepted again",
+    warning="Who had to choose another password may sign in with the one there is.",
+    spares="people with rights you do not hold",
+    changes=lambda: {"must_change_password": False},
+    spares_oneself=False,
+    lets_in=True,
+)
 
 
 def perform(

@@ -13,9 +13,10 @@ import hashlib
 import os
 import threading
 import unicodedata
+import weakref
 from bisect import bisect_left
 from pathlib import Path
-from typing import BinaryIO, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
@@ -32,12 +33,13 @@ MESSAGE: Final = (
 
 
 class BreachedList:
-    """An open list; usable by many threads at once. Raises ``ValueError`` for a file of another form."""
+    """An open list; usable by many threads at once. Raises ``OSError``, ``ValueError`` for a file of another form."""
 
-    def __init__(self, file: BinaryIO) -> None:
-        self._file = file  # closed with the last reference to this, never under somebody who is reading
-        size = os.fstat(file.fileno()).st_size - len(MAGIC)
-        if size < 0 or size % RECORD_BYTES or os.pread(file.fileno(), len(MAGIC), 0) != MAGIC:
+    def __init__(self, where: Path) -> None:
+        self._file = os.open(where, os.O_RDONLY | os.O_CLOEXEC)
+        weakref.finalize(self, os.close, self._file)  # with the last reference, never under somebody who is reading
+        size = os.fstat(self._file).st_size - len(MAGIC)
+        if size < 0 or size % RECORD_BYTES or os.pread(self._file, len(MAGIC), 0) != MAGIC:
             raise ValueError("not a list of breached passwords")
         self.count = size // RECORD_BYTES
 
@@ -47,7 +49,7 @@ class BreachedList:
         return at < self.count and self._record(at) == prefix
 
     def _record(self, number: int) -> bytes:
-        return os.pread(self._file.fileno(), RECORD_BYTES, len(MAGIC) + number * RECORD_BYTES)
+        return os.pread(self._file, RECORD_BYTES, len(MAGIC) + number * RECORD_BYTES)
 
 
 class _Opened(NamedTuple):
@@ -78,7 +80,7 @@ def installed() -> BreachedList | None:
         identity = (where, stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns)
         if _opened is None or _opened.identity != identity:
             with _lock:
-                _opened = _Opened(identity, BreachedList(where.open("rb", buffering=0)))
+                _opened = _Opened(identity, BreachedList(where))
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
