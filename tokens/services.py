@@ -133,7 +133,11 @@ async def end_own_session(*, principal: Principal, session_id: UUID) -> None:
     Raises ``NotFound`` (404) when the caller has no such live session: another person's is not told apart.
     """
     ended = await database().write(
-        sessions.end_own_session, session_id=session_id, user_id=principal.id, from_session_id=principal.session_id
+        sessions.end_own_session,
+        session_id=session_id,
+        user_id=principal.id,
+        epoch=principal.epoch,
+        from_session_id=principal.session_id,
     )
     if not ended:
         raise NotFound("You have no such session: see /api/v1/access/sessions for those you have.")

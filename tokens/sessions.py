@@ -232,22 +232,19 @@ def sign_out(*, session_id: UUID, user_id: UUID) -> None:
         audit.record(Event.SIGN_OUT, actor_id=user_id, user_id=user_id, session_id=session_id)
 
 
-def end_own_session(*, session_id: UUID, user_id: UUID, from_session_id: UUID) -> bool:
-    """Revoke one of a person's sessions from another; False when there is no such live session. 3 queries."""
-    reason = Session.RevokeReason.ENDED_BY_USER
-    ended = end_session(session_id=session_id, reason=reason, user_id=user_id)
+def end_own_session(*, session_id: UUID, user_id: UUID, epoch: int, from_session_id: UUID) -> bool:
+    """Revoke one of a person's sessions from another; False when there is no such live session. 3 queries, or 1."""
+    ended = stored_session.end_own(session_id, user_id=user_id, epoch=epoch, now=clock.now())
     if ended:
+        invalidate(sid_tag(session_id))
         details = {"from_session": str(from_session_id)}
         audit.record(Event.SESSION_ENDED, actor_id=user_id, user_id=user_id, session_id=session_id, details=details)
     return ended
 
 
-def end_session(*, session_id: UUID, reason: Session.RevokeReason, user_id: UUID | None = None) -> bool:
-    """Revoke one session, of ``user_id`` if given, and publish it; False when there is no such live session.
-
-    2 queries.
-    """
-    ended = stored_session.end(session_id, user_id=user_id, reason=reason, now=clock.now())
+def end_session(*, session_id: UUID, reason: Session.RevokeReason) -> bool:
+    """Revoke one session and publish it; False when there is none, or it was revoked before. 2 queries."""
+    ended = stored_session.end(session_id, reason=reason, now=clock.now())
     if ended:
         invalidate(sid_tag(session_id))
     return ended
