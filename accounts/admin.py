@@ -16,7 +16,7 @@ from django.utils.formats import date_format
 from accounts import admin_roles, audit_admin, emails, mail_admin, names, units
 from accounts.admin_actions import as_action
 from accounts.admin_changes import CHANGES
-from accounts.admin_filters import VerifiedFilter
+from accounts.admin_filters import FactorFilter, FlaggedFilter, VerifiedFilter
 from accounts.admin_forms import OwnPasswordForm, SetPasswordForm, UserAddForm, UserEditForm
 from accounts.admin_user_page import UserPage
 from accounts.audit import Event
@@ -76,6 +76,9 @@ class UserAdmin(CheckedSelection, UserPage, Audited, DjangoUserAdmin):
         "is_staff",
         "is_superuser",
         ("email_verified_at", VerifiedFilter),
+        FactorFilter,
+        "must_change_password",
+        ("password_flagged_at", FlaggedFilter),
         ("groups", admin.RelatedOnlyFieldListFilter),
         "created_at",
     )
@@ -114,6 +117,10 @@ class UserAdmin(CheckedSelection, UserPage, Audited, DjangoUserAdmin):
         for word in names.normalise(search_term).split():
             queryset = queryset.filter(Q(email_key__startswith=emails.fold(word)) | Q(name__icontains=word))
         return queryset, False
+
+    def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
+        """Allow what Django takes for a question about passwords, by its first letters: when one was flagged."""
+        return lookup == "password_flagged_at__isempty" or super().lookup_allowed(lookup, value, request)
 
     def has_change_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
         """Show a person with rights the caller lacks read-only: whoever may edit an account can take it over."""

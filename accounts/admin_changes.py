@@ -6,9 +6,11 @@ from typing import Any, Final
 
 from django.db.models import F, Q
 
-from accounts import audit, email_units, emails
+from accounts import audit, email_units, emails, staff_units
 from accounts.admin_actions import Change
 from accounts.audit import Event
+from accounts.mfa import factors
+from accounts.mfa import units as mfa_units
 from accounts.models import User
 
 #: Users in one transaction where each costs several statements: some 20 ms, so that other writers get their turn.
@@ -36,6 +38,12 @@ def _mail(ask: Callable[..., object]) -> Callable[[Sequence[uuid.UUID], uuid.UUI
     return carry_out
 
 
+def _reset_mfa(user_ids: Sequence[uuid.UUID], caller_id: uuid.UUID) -> None:
+    """Take every second factor of these users away."""
+    for user_id in user_ids:
+        mfa_units.reset(user_id, caller_id)
+
+
 SEND_RESET: Final = Change(
     name="send_reset",
     title="Send password reset",
@@ -57,6 +65,45 @@ RESEND_VERIFICATION: Final = Change(
     carry_out=_mail(email_units.request_verification),
     concerns=Q(is_active=True, email_verified_at=None),
     batch=FEW,
+)
+REQUIRE_CHANGE: Final = Change(
+    name="require_password_change",
+    title="Require password change",
+    choice="Require selected users to change the password",
+    done="Password change required",
+    warning="Every session ends, and nobody signs in with the present password. Each gets a message with a link to "
+    "choose another one.",
+    spares="you, superusers, and people who have to change it already",
+    carry_out=staff_units.require_password_change,
+    concerns=Q(must_change_password=False),
+    batch=FEW,
+    spares_oneself=True,
+)
+ACCEPT_PASSWORD: Final = Change(
+    name="accept_password",
+    title="Accept password again",
+    choice="Accept the passwords of selected users again",
+    done="The password is accepted again",
+    warning="Who had to choose another password may sign in with the one there is.",
+    spares="people with rights you do not hold, and people who need not change it",
+    carry_out=_update(Event.USER_CHANGED, must_change_password=False),
+    concerns=Q(must_change_password=True),
+    takes_over=True,
+)
+RESET_MFA: Final = Change(
+    name="reset_mfa",
+    title="Remove second factors",
+    choice="Remove the second factors of selected users",
+    done="Second factors removed",
+    warning="The password alone signs in from then on, until another factor is set up. Every session ends, and each is "
+    "told by a message. Make sure that it is the person who asks for it.",
+    spares="you, people with rights you do not hold, and people without a second factor",
+    carry_out=_reset_mfa,
+    concerns=factors.any_of(),
+    batch=FEW,
+    spares_oneself=True,
+    takes_over=True,
+    permission="reset_mfa",
 )
 END_SESSIONS: Final = Change(
     name="end_all_sessions",
@@ -91,4 +138,6 @@ ACTIVATE: Final = Change(
     takes_over=True,
 )
 #: In the order of the buttons on a person's page.
-CHANGES: Final = (END_SESSIONS, SEND_RESET, RESEND_VERIFICATION, DEACTIVATE, ACTIVATE)
+CHANGES: Final = (
+    END_SESSIONS, SEND_RESET, RESEND_VERIFICATION, REQUIRE_CHANGE, ACCEPT_PASSWORD, RESET_MFA, DEACTIVATE, ACTIVATE,
+)  # fmt: skip

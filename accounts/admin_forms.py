@@ -15,10 +15,9 @@ from django.contrib.auth.forms import (
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
-from accounts import audit, emails, outgoing_mail, passwords, throttling, units
-from accounts.errors import LastSuperuser
+from accounts import audit, breached_passwords, emails, outgoing_mail, passwords, throttling, units
+from accounts.errors import LastSuperuser, PasswordChangeRequired
 from accounts.inputs import validate_role_name
-from accounts.mfa import services
 from accounts.models import Role, User
 from accounts.outgoing_mail import Kind
 from ironauth.infrastructure import origin
@@ -94,12 +93,21 @@ class StaffSignInForm(AdminAuthenticationForm):
         except Overloaded as refused:
             throttling.give_back_blocking(attempt)
             raise busy(refused) from refused
-        self.methods = services.methods_blocking(self.get_user())
+        found = units.credentials_of_id(self.get_user().pk)
+        self.methods = found.methods if found else ()
         if self.methods:  # half of what is needed resets nothing
             throttling.give_back_blocking(attempt)
         else:
             throttling.succeeded_blocking(attempt)
+        if found is not None and found.password_flagged_at is None:
+            self._flag_breached(found)
         return data
+
+    def _flag_breached(self, found: units.Credentials) -> None:
+        """Note a password that is in the list of breached ones, as the API's sign-in does."""
+        if breached_passwords.is_breached(self.cleaned_data["password"]):
+            with transaction.atomic():
+                units.flag_password(found)
 
     def _admitted(self) -> throttling.Attempt | None:
         """Return the try, let in. Raises ``ValidationError`` with the remedy after too many."""
@@ -111,9 +119,11 @@ class StaffSignInForm(AdminAuthenticationForm):
             raise too_many(refused, remedy) from refused
 
     def confirm_login_allowed(self, user: Any) -> None:
-        """Let staff in; record that a right password of somebody else was refused, which no signal tells."""
+        """Let staff in whose password will do; record that a right one was refused, which no signal tells."""
         try:
             super().confirm_login_allowed(user)
+            if user.must_change_password:
+                raise ValidationError(PasswordChangeRequired.detail, code=PasswordChangeRequired.code)
         except ValidationError:
             audit.record(audit.Event.ADMIN_SIGN_IN, outcome=audit.Outcome.REFUSED, actor_id=user.pk, user_id=user.pk)
             raise

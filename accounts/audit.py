@@ -38,6 +38,8 @@ class Event(enum.StrEnum):
     PASSWORD_CHANGED = "password_changed"  # noqa: S105 - the name of an event
     PASSWORD_RESET_REQUESTED = "password_reset_requested"  # noqa: S105 - as above; without user: for an unknown address
     PASSWORD_RESET = "password_reset"  # noqa: S105 - as above
+    PASSWORD_CHANGE_REQUIRED = "password_change_required"  # noqa: S105 - as above; by staff
+    PASSWORD_FLAGGED = "password_flagged"  # noqa: S105 - as above; the one in use was found in the list of breached ones
     VERIFICATION_REQUESTED = "verification_requested"  # without user: for an unknown or verified address
     EMAIL_VERIFIED = "email_verified"
     EMAIL_CHANGE_REQUESTED = "email_change_requested"

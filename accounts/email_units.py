@@ -72,8 +72,8 @@ def reset_password(*, found: FoundToken, new: str) -> None:
     Raises ``InvalidEmailToken`` when the token was used, or its user changed, since it was found.
     """
     user = _user_of(found)
-    user.password = new
-    changes = {"password"}
+    user.password, user.must_change_password = new, False
+    changes = {"password", "must_change_password"}
     if user.email_verified_at is None:  # whoever has the message has the mailbox
         user.email_verified_at = clock.now()
         changes.add("email_verified_at")

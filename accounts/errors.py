@@ -53,6 +53,14 @@ class MfaEnrolmentRequired(errors.PermissionDenied):
     )
 
 
+class PasswordChangeRequired(errors.PermissionDenied):
+    """403: the password is right, and staff have asked for another one."""
+
+    code = "password_change_required"
+    title = "Password change required"
+    detail = "Choose a new password first: open the link in the message, or ask for one as if you had forgotten yours."
+
+
 class InvalidEmailToken(errors.BadRequest):
     """400: the token of a message is none of ours, for something else, expired, used, or replaced by a newer one."""
 

@@ -67,6 +67,9 @@ class OutgoingMail(models.Model):
         EMAIL_CHANGED = "email_changed"
         RESET_PASSWORD = "reset_password"  # noqa: S105 - as above
         PASSWORD_CHANGED = "password_changed"  # noqa: S105 - as above
+        PASSWORD_CHANGE_REQUIRED = "password_change_required"  # noqa: S105 - as above
+        PASSWORD_FLAGGED = "password_flagged"  # noqa: S105 - as above
+        NEW_DEVICE = "new_device"
         ACCOUNT_EXISTS = "account_exists"
         MFA_ENABLED = "mfa_enabled"
         MFA_DISABLED = "mfa_disabled"

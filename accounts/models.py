@@ -73,6 +73,19 @@ class User(AbstractBaseUser, PermissionsMixin):
         help_text=_("Sign-ins to applications are not counted here; live sessions say when they were last used."),
     )
     email_verified_at = models.DateTimeField(_("e-mail verified at"), null=True, blank=True)
+    must_change_password = models.BooleanField(
+        _("must change password"),
+        default=False,
+        db_default=False,  # the release before this one inserts without it while both serve
+        help_text=_("Signing in is refused until the person has set another password by e-mail."),
+    )
+    password_flagged_at = models.DateTimeField(
+        _("password found in a breach at"),
+        null=True,
+        blank=True,
+        editable=False,
+        help_text=_("At a sign-in the present password was in the list of breached ones. A new password clears it."),
+    )
     session_epoch = models.PositiveIntegerField(
         _("session epoch"), default=0, editable=False, help_text=_("Raised to end every session of the person at once.")
     )

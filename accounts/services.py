@@ -7,7 +7,8 @@ from django.db import IntegrityError
 
 from accounts import audit, confirmations, email_units, emails, passwords, rate_limits, step_up, throttling, units
 from accounts.audit import Event, Outcome
-from accounts.errors import EmailNotVerified, EmailTaken, InvalidCredentials
+from accounts.breached_passwords import require_unbreached
+from accounts.errors import EmailNotVerified, EmailTaken, InvalidCredentials, PasswordChangeRequired
 from accounts.even_time import answered_evenly
 from accounts.outputs import Account, Authenticated, UserOut
 from accounts.password_policy import require_policy
@@ -25,6 +26,7 @@ __all__ = [
     "delete_account",
     "end_all_sessions",
     "get_profile",
+    "require_admissible",
     "sign_up",
     "update_profile",
 ]
@@ -35,13 +37,14 @@ async def sign_up(*, email: str, password: str, name: str = "", address: str = "
 
     A taken address is found before the hash is paid for, and once more by the unique index: ``EmailTaken`` both times.
     Where addresses must be verified, nobody is told: the answer is None, and who owns the address gets a message.
-    Raises ``ValidationFailed`` for a password the policy refuses, ``Overloaded`` when the hash pool is full,
+    Raises ``ValidationFailed`` for a password the policy refuses or a breach has, ``Overloaded`` when the pool is full,
     ``Throttled`` when too many came from the client's ``address`` ("": unknown, not counted), or were mailed to.
     Account and audit event are one transaction, 0.3 ms (SQLite) or 0.5 ms (PostgreSQL, 4 round trips for 1) more than
     the account alone.
     """
     hash_pool().require_capacity()
     require_policy(password, email=email, name=name, field="password")
+    await require_unbreached(password, field="password")
     await rate_limits.admit(rate_limits.SIGN_UP, address=address)
     if settings.IRONAUTH_EMAIL_VERIFICATION == "required":
         await _sign_up_untold(email=email, password=password, name=name)
@@ -78,7 +81,7 @@ async def authenticate(
     Unknown, wrong, inactive, unusable and overlong all cost one query and one Argon2 run and raise the same
     ``InvalidCredentials``; the audit event of the refusal is one insert for all of them, and the answer does not wait
     for it. Upgrades an outdated hash on the way; that upgrade never fails the sign-in.
-    Raises ``EmailNotVerified`` after a right password, where addresses must be verified and this one is not.
+    Raises what ``require_admissible`` raises, after a right password only.
 
     Raises ``Throttled`` before any of that. The throttles cost a right password two units of work of three queries
     each (two each with Redis, and two questions there), a wrong one the first of them.
@@ -102,14 +105,34 @@ async def authenticate(
         await throttling.succeeded(attempt, new_device=new_device)
     if verdict.needs_rehash:
         await _upgrade(found, password)
-    if found.email_verified_at is None and settings.IRONAUTH_EMAIL_VERIFICATION == "required":
-        get_logger().info("sign_in_unverified", user_id=str(found.id))
-        details = {"reason": EmailNotVerified.code}
-        await audit.record_later(
-            Event.SIGN_IN, outcome=Outcome.REFUSED, actor_id=found.id, user_id=found.id, details=details
-        )
-        raise EmailNotVerified
+    await require_admissible(found)
+    if verdict.breached and found.password_flagged_at is None:
+        await _flag(found)
     return Authenticated(found.id, found.session_epoch, found.methods)
+
+
+async def require_admissible(found: Credentials) -> None:
+    """Refuse who has proved who they are and may not sign in yet, leaving that in the trail; nothing is queried.
+
+    Raises ``EmailNotVerified`` where addresses must be verified and this one is not, ``PasswordChangeRequired`` where
+    staff have asked for another password.
+    """
+    refusal: EmailNotVerified | PasswordChangeRequired
+    if found.email_verified_at is None and settings.IRONAUTH_EMAIL_VERIFICATION == "required":
+        refusal = EmailNotVerified()
+    elif found.must_change_password:
+        refusal = PasswordChangeRequired()
+    else:
+        return
+    get_logger().info("sign_in_not_admissible", user_id=str(found.id), reason=refusal.code)
+    await audit.record_later(
+        Event.SIGN_IN,
+        outcome=Outcome.REFUSED,
+        actor_id=found.id,
+        user_id=found.id,
+        details={"reason": refusal.code},
+    )
+    raise refusal
 
 
 async def get_profile(*, user_id: uuid.UUID) -> UserOut:
@@ -141,12 +164,13 @@ async def change_password(
     ``authenticated_at``: when the caller last proved who they are, unix seconds; people with a second factor need that
     to be recent, else ``StepUpRequired`` is raised; here and below.
 
-    Raises ``ValidationFailed`` (field ``new_password``) by the policy, ``InvalidCredentials`` for a wrong current
-    password, ``Throttled`` after too many of those, ``PasswordChanged`` when another change was faster, ``Overloaded``
-    when the hash pool is full.
+    Raises ``ValidationFailed`` (``new_password``) by policy or list of breaches, ``InvalidCredentials`` for a wrong
+    current password, ``Throttled`` after too many of those, ``PasswordChanged`` when another change was faster,
+    ``Overloaded`` when the hash pool is full.
     """
     found = await _recently_present(user_id, authenticated_at)
     require_policy(new_password, email=found.email, name=found.name, field="new_password")
+    await require_unbreached(new_password, field="new_password")
     await confirmations.require_password(found, current_password, Event.PASSWORD_CHANGED, session_id)
     encoded = await passwords.hash_password(new_password)
     account = await database().write(
@@ -182,6 +206,14 @@ async def _recently_present(user_id: uuid.UUID, authenticated_at: int) -> Creden
     if found.methods:
         step_up.require_recent_at(authenticated_at)
     return found
+
+
+async def _flag(found: Credentials) -> None:
+    """Note that the password is in the list of breached ones, and have its owner told; never fails the sign-in."""
+    try:
+        await database().write(units.flag_password, found)
+    except Unavailable:  # the next sign-in does it
+        get_logger().warning("password_not_flagged", user_id=str(found.id))
 
 
 async def _upgrade(found: Credentials, password: str) -> None:

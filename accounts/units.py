@@ -33,10 +33,22 @@ class Credentials(NamedTuple):
     name: str
     session_epoch: int
     email_verified_at: datetime | None
+    must_change_password: bool
+    password_flagged_at: datetime | None
     methods: tuple[str, ...]  # second factors
 
 
-_CREDENTIALS: Final = ("id", "password", "is_active", "email", "name", "session_epoch", "email_verified_at")
+_CREDENTIALS: Final = (
+    "id",
+    "password",
+    "is_active",
+    "email",
+    "name",
+    "session_epoch",
+    "email_verified_at",
+    "must_change_password",
+    "password_flagged_at",
+)
 _ID: Final = Given("id", models.UUIDField())
 _BY_EMAIL: Final = FixedSelect(lambda: _with_factors(User.objects.filter(email_key=Given("key", models.CharField()))))
 _BY_ID: Final = FixedSelect(lambda: _with_factors(User.objects.filter(pk=_ID)))
@@ -106,8 +118,8 @@ def set_password(*, user_id: uuid.UUID, old: str, new: str, session_id: uuid.UUI
     user = locked(user_id)
     if user.password != old:
         raise PasswordChanged
-    user.password = new
-    stored_user.change(user, ["password"])
+    user.password, user.must_change_password = new, False
+    stored_user.change(user, ["password", "must_change_password"])
     outgoing_mail.enqueue(Kind.PASSWORD_CHANGED, recipient=user.email, user_id=user_id)
     _record_own(Event.PASSWORD_CHANGED, user_id, session_id)
     return account(user, stored_user.role_names(user_id))
@@ -116,6 +128,16 @@ def set_password(*, user_id: uuid.UUID, old: str, new: str, session_id: uuid.UUI
 def upgrade_hash(*, user_id: uuid.UUID, old: str, new: str) -> bool:
     """Store a costlier hash of the same password, unless it was changed meanwhile. One query."""
     return User.objects.get_queryset().upgrade_hash(user_id, old, new)
+
+
+def flag_password(found: Credentials) -> None:
+    """Note that the password is in the list of breached ones and have its owner told, once for each password.
+
+    Three queries, one when it was noted before or the password has changed meanwhile.
+    """
+    if stored_user.flag_password(found.id, found.session_epoch):
+        outgoing_mail.enqueue(Kind.PASSWORD_FLAGGED, recipient=found.email, user_id=found.id)
+        audit.record(Event.PASSWORD_FLAGGED, user_id=found.id)
 
 
 def delete(*, user_id: uuid.UUID, old: str, session_id: uuid.UUID | None) -> None:

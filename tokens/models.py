@@ -177,3 +177,25 @@ class Session(models.Model):
 def _publish_deletion(instance: Session, **_: Any) -> None:
     """Publish the end of a session that is about to be deleted."""
     invalidate(sid_tag(instance.pk))
+
+
+class KnownDevice(models.Model):
+    """A browser or application a person has signed in with, so that one not seen before can be told to them.
+
+    It lets nobody in. ``place`` (kind of browser and network) and ``device`` (its cookie, "" without one) are MACs: the
+    row tells nobody where a person has been. The newest of a person's rows stay (``known_devices``).
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.DB_CASCADE, related_name="+")
+    place = models.CharField(max_length=32)
+    device = models.CharField(max_length=32, blank=True, default="")
+    seen_at = models.DateTimeField(default=clock.now)
+
+    class Meta:
+        """Nobody has a use for these rows but the sign-in."""
+
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return str(self.id)

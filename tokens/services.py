@@ -36,7 +36,8 @@ log = get_logger()
 async def sign_in(*, email: str, password: str, client: ClientInfo) -> TokenPair:
     """Open a session for the person whose address and password these are.
 
-    Raises ``InvalidCredentials`` (401; unknown, wrong and inactive alike), ``Overloaded`` (503) when the hash pool is
+    Raises ``InvalidCredentials`` (401; unknown, wrong and inactive alike), ``EmailNotVerified`` and
+    ``PasswordChangeRequired`` (403, only after a right password), ``Overloaded`` (503) when the hash pool is
     full, ``SigningKeyMissing`` (503) before any hashing when no token could be signed, ``Throttled`` (429) before any
     hashing when the account or the client has failed too often. Raises ``MfaRequired`` (401) instead of opening a
     session for somebody who has a second factor.
@@ -146,7 +147,11 @@ async def end_own_session(*, principal: Principal, session_id: UUID) -> None:
     Raises ``NotFound`` (404) when the caller has no such live session: another person's is not told apart.
     """
     ended = await database().write(
-        sessions.end_own_session, session_id=session_id, user_id=principal.id, from_session_id=principal.session_id
+        sessions.end_own_session,
+        session_id=session_id,
+        user_id=principal.id,
+        epoch=principal.epoch,
+        from_session_id=principal.session_id,
     )
     if not ended:
         raise NotFound("You have no such session: see /api/v1/access/sessions for those you have.")

@@ -21,7 +21,8 @@ from ironauth.infrastructure import clock
 from ironauth.infrastructure.invalidation import invalidate, sid_tag
 from ironauth.infrastructure.logs import get_logger
 from ironauth.infrastructure.master_keys import MasterKeyMissingError, newest_master_key_id
-from tokens import refresh_token, stored_session
+from ironauth.infrastructure.origin import Origin
+from tokens import known_devices, refresh_token, stored_session
 from tokens.models import BY_PASSWORD, FIRST_PARTY_CLIENT, FIRST_PARTY_SCOPE, Session
 from tokens.refresh_token import ParsedRefreshToken
 from tokens.stored_session import LiveSession, StoredSession
@@ -50,7 +51,8 @@ SESSION_OVER = frozenset({Outcome.REUSE, Outcome.EXPIRED, Outcome.REVOKED, Outco
 class ClientInfo:
     """Where a session is opened from, as its owner will see it in the list; ``ip`` empty when unknown.
 
-    ``device``: what the browser's device cookie says; ``new_device``: what it will say after this sign-in. Not stored.
+    ``device``: what the browser's device cookie says; ``new_device``: what it will say after this sign-in. Of these
+    two nothing but MACs is stored.
     """
 
     ip: str = ""
@@ -126,6 +128,7 @@ def open_session(
 def open_authenticated(*, who: Authenticated, client: ClientInfo, amr: str = BY_PASSWORD) -> Grant | None:
     """Store a new session for a person who has just proved who they are, and that they signed in. 3 queries.
 
+    With IRONAUTH_NEW_DEVICE_MAIL what ``known_devices.note`` takes besides: one, for a device seen today.
     None when the person was deleted or deactivated, the password changed, or all sessions were ended, meanwhile. Raises
     ``IntegrityError`` when they were deleted between the two queries.
     """
@@ -134,6 +137,9 @@ def open_authenticated(*, who: Authenticated, client: ClientInfo, amr: str = BY_
         return None
     grant = open_session(account=account, client=client, amr=amr)
     audit.record(Event.SIGN_IN, actor_id=account.id, user_id=account.id, session_id=grant.session_id)
+    if settings.IRONAUTH_NEW_DEVICE_MAIL:
+        whence = Origin(address=client.ip, user_agent=client.user_agent, device=client.device)
+        known_devices.note(account=account, whence=whence, new_device=client.new_device)
     return grant
 
 
@@ -250,22 +256,19 @@ def sign_out(*, session_id: UUID, user_id: UUID) -> None:
         audit.record(Event.SIGN_OUT, actor_id=user_id, user_id=user_id, session_id=session_id)
 
 
-def end_own_session(*, session_id: UUID, user_id: UUID, from_session_id: UUID) -> bool:
-    """Revoke one of a person's sessions from another; False when there is no such live session. 3 queries."""
-    reason = Session.RevokeReason.ENDED_BY_USER
-    ended = end_session(session_id=session_id, reason=reason, user_id=user_id)
+def end_own_session(*, session_id: UUID, user_id: UUID, epoch: int, from_session_id: UUID) -> bool:
+    """Revoke one of a person's sessions from another; False when there is no such live session. 3 queries, or 1."""
+    ended = stored_session.end_own(session_id, user_id=user_id, epoch=epoch, now=clock.now())
     if ended:
+        invalidate(sid_tag(session_id))
         details = {"from_session": str(from_session_id)}
         audit.record(Event.SESSION_ENDED, actor_id=user_id, user_id=user_id, session_id=session_id, details=details)
     return ended
 
 
-def end_session(*, session_id: UUID, reason: Session.RevokeReason, user_id: UUID | None = None) -> bool:
-    """Revoke one session, of ``user_id`` if given, and publish it; False when there is no such live session.
-
-    2 queries.
-    """
-    ended = stored_session.end(session_id, user_id=user_id, reason=reason, now=clock.now())
+def end_session(*, session_id: UUID, reason: Session.RevokeReason) -> bool:
+    """Revoke one session and publish it; False when there is none, or it was revoked before. 2 queries."""
+    ended = stored_session.end(session_id, reason=reason, now=clock.now())
     if ended:
         invalidate(sid_tag(session_id))
     return ended

@@ -83,7 +83,13 @@ _END: Final = FixedUpdate(
     revoke_reason=Given("reason", models.CharField()),
 )
 _END_OWN: Final = FixedUpdate(
-    lambda: Session.objects.filter(pk=_ID, revoked_at=None, user=Given("user_id", models.UUIDField())),
+    lambda: Session.objects.filter(
+        pk=_ID,
+        user=Given("user_id", models.UUIDField()),
+        epoch=Given("epoch", models.IntegerField()),
+        revoked_at=None,
+        idle_expires_at__gt=_NOW,
+    ),
     revoked_at=_NOW,
     revoke_reason=Given("reason", models.CharField()),
 )
@@ -129,8 +135,12 @@ def advance(session: StoredSession, *, now: datetime, idle_end: datetime) -> Sto
     return session._replace(generation=session.generation + 1, idle_expires_at=idle_end)
 
 
-def end(session_id: UUID, *, user_id: UUID | None, reason: Session.RevokeReason, now: datetime) -> bool:
-    """Mark a session as ended, of ``user_id`` if given, unless it was before; return whether it was marked. 1 query."""
-    if user_id is None:
-        return _END.run(id=session_id, reason=reason.value, now=now) > 0
-    return _END_OWN.run(id=session_id, user_id=user_id, reason=reason.value, now=now) > 0
+def end(session_id: UUID, *, reason: Session.RevokeReason, now: datetime) -> bool:
+    """Mark a session as ended, unless it was before; return whether it was marked. 1 query."""
+    return _END.run(id=session_id, reason=reason.value, now=now) > 0
+
+
+def end_own(session_id: UUID, *, user_id: UUID, epoch: int, now: datetime) -> bool:
+    """Mark a live session of this user and epoch as ended by them; return whether there is one. 1 query."""
+    reason = Session.RevokeReason.ENDED_BY_USER.value
+    return _END_OWN.run(id=session_id, user_id=user_id, epoch=epoch, reason=reason, now=now) > 0

@@ -8,7 +8,13 @@ from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_sche
 from rest_framework.permissions import AllowAny, IsAuthenticated
 from rest_framework.response import Response
 
-from accounts.errors import InvalidCredentials, PasswordChanged, StepUpRequired
+from accounts.errors import (
+    EmailNotVerified,
+    InvalidCredentials,
+    PasswordChanged,
+    PasswordChangeRequired,
+    StepUpRequired,
+)
 from ironauth.infrastructure import cookies, origin
 from ironauth.infrastructure.errors import FieldError, NotAuthenticated, Overloaded, Throttled, ValidationFailed
 from ironauth.infrastructure.parsers import FormParser, JSONParser
@@ -61,7 +67,7 @@ class SignInView(AsyncAPIView):
             200: TokenPair,
             204: NO_CONTENT,
             401: (InvalidCredentials, MfaRequired),
-            403: CrossOrigin,
+            403: (CrossOrigin, EmailNotVerified, PasswordChangeRequired),
             415: OpenApiResponse(None, "Neither JSON nor a form"),
             429: Throttled,
             503: (Overloaded, SigningKeyMissing),

@@ -2,10 +2,12 @@
 
 import uuid
 from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import or_
 from typing import Any, Final
 
 from django.db import models
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, Q
 
 from accounts.mfa.models import RecoveryCode, TotpFactor
 from accounts.mfa.outputs import MfaOut, PasskeyOut
@@ -27,6 +29,11 @@ _METHODS: Final = FixedSelect(
 def columns() -> tuple[Exists, ...]:
     """Return what a query of users selects besides, for `named`."""
     return tuple(Exists(rows().filter(user=OuterRef("pk"))) for rows in _ROWS.values())
+
+
+def any_of() -> Q:
+    """Return the condition by which a query of users finds those who have a factor."""
+    return reduce(or_, map(Q, columns()))
 
 
 def named(flags: Sequence[Any]) -> tuple[str, ...]:
