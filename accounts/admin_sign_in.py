@@ -69,7 +69,7 @@ def half(request: HttpRequest, *, enrolling: bool) -> Half | None:
     state: Any = request.session.get(_HALF)
     if not state or (state["setup"] is not None) != enrolling:
         return None
-    if not 0 <= clock.unix() - state["at"] < (ENROL_S if enrolling else CODE_S):
+    if abs(clock.unix() - state["at"]) >= (ENROL_S if enrolling else CODE_S):
         return None
     user = User.objects.filter(pk=uuid.UUID(state["user"]), is_active=True, is_staff=True).first()
     if user is None or not constant_time_compare(user.get_session_auth_hash(), state["hash"]):
