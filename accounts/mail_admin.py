@@ -33,7 +33,7 @@ def state_of(mail: OutgoingMail) -> str:
         return "Given up"
     if mail.claimed_until is not None and mail.claimed_until > clock.now():
         return "Being sent"
-    return "Failed, tried again" if mail.tries else "Waiting"
+    return "Failing" if mail.tries else "Waiting"
 
 
 class StateFilter(admin.SimpleListFilter):
@@ -43,7 +43,7 @@ class StateFilter(admin.SimpleListFilter):
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         """Offer the three."""
-        return [("waiting", "Waiting"), ("failing", "Failed, tried again"), ("given_up", "Given up")]
+        return [("waiting", "Waiting"), ("failing", "Failing"), ("given_up", "Given up")]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[OutgoingMail]) -> QuerySet[OutgoingMail]:
         """Return the messages of the chosen state."""
