@@ -14,7 +14,7 @@ from django.utils.safestring import SafeString
 
 from accounts.admin_actions import offered
 from accounts.admin_changes import CHANGES
-from accounts.audit_admin import addresses, in_words
+from accounts.audit_admin import THEMSELVES, addresses, in_words
 from accounts.audit_models import AuditEvent
 from accounts.mail_models import OutgoingMail
 from accounts.mfa import factors
@@ -45,7 +45,18 @@ class Happening(NamedTuple):
 class UserPage(Admin):
     """Mixin of the page: state, trail and buttons; each costs the same number of queries for everybody."""
 
-    state_fields = ("second_factor", "verified_address", "must_change_password", "password_flagged_at", "mail_state")
+    state_fields = ("password_state", "second_factor", "verified_address", "mail_state")
+
+    @display(description="present password")
+    def password_state(self, user: User) -> str:
+        """Return what speaks against the password."""
+        flagged = user.password_flagged_at
+        found = [
+            "There is none" if not user.has_usable_password() else "",
+            "Has to be changed before signing in" if user.must_change_password else "",
+            f"Found in a list of breached passwords at {moment(flagged)}" if flagged else "",
+        ]
+        return "; ".join(filter(None, found)) or "Nothing against it"
 
     @display(description="second factor")
     def second_factor(self, user: User) -> str:
@@ -128,6 +139,8 @@ def _trail(user_id: uuid.UUID) -> list[Happening]:
 
 def _who(event: AuditEvent, user_id: uuid.UUID, people: dict[uuid.UUID, str]) -> str:
     """Return who did it to whom, as seen from a person's page."""
+    if event.actor_id is not None and event.actor_id == event.user_id:
+        return THEMSELVES
     by = "-" if event.actor_id is None else people.get(event.actor_id, str(event.actor_id))
     if event.user_id is not None and event.user_id != user_id:
         return f"{by}, to {people.get(event.user_id, str(event.user_id))}"

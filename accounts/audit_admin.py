@@ -26,6 +26,7 @@ from ironauth.infrastructure.read_only_admin import ReadOnly
 
 COUNTED: Final = 10_000  # events; counting a million for the sake of a page number takes longer than the page
 MAX_FOUND: Final = 50  # people whose address begins as searched for
+THEMSELVES: Final = "themselves"  # who did something to their own account
 FIELDS: Final = (
     "at", "event", "outcome", "actor", "user", "session_id", "address", "user_agent", "request_id", "details", "id",
 )  # fmt: skip
@@ -63,7 +64,7 @@ def addresses(events: list[Any]) -> dict[uuid.UUID, str]:
 
 def in_words(code: str) -> str:
     """Return e.g. "Sign in" for ``sign_in``."""
-    return code.replace("_", " ").capitalize()
+    return code.replace("_", " ").capitalize().replace("Mfa ", "MFA ")
 
 
 class _Codes(admin.SimpleListFilter):
@@ -171,6 +172,8 @@ class AuditEventAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg] # D
     @admin.display(description="by")
     def actor(self, event: AuditEvent) -> str:
         """Return who did it."""
+        if event.actor_id is not None and event.actor_id == event.user_id:
+            return THEMSELVES
         return _person(event, event.actor_id)
 
     @admin.display(description="account")

@@ -242,6 +242,7 @@ def test_staff_set_up_the_factor_that_is_required(client: Client, staff: User, r
     done = client.post(SET_UP, {"code": pyotp.TOTP(_secret(page)).at(int(clock.unix()))})
     codes = re.findall(r"<code>([0-9a-z-]{19})</code>", done.content.decode())
     assert len(codes) == 10
+    assert re.findall(r'nonce="', re.sub(r"<[^>]+>", "", done.content.decode())) == []
     assert "no-store" in done.headers["cache-control"]
     assert opens(client)
     assert client.get(SET_UP).headers["location"] == LOGIN
