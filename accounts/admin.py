@@ -6,39 +6,44 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.contrib import admin
-from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.auth import admin as auth_admin
 from django.contrib.auth.models import Group
 from django.db import transaction
 from django.db.models import ManyToManyField, Q, QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 from django.utils.formats import date_format
 
-from accounts import admin_actions, admin_roles, audit_admin, emails, names, units
-from accounts.admin_filters import VerifiedFilter
-from accounts.admin_forms import OwnPasswordForm, SetPasswordForm, StaffSignInForm, UserAddForm, UserEditForm
+from accounts import admin_roles, audit_admin, emails, mail_admin, names, units
+from accounts.admin_actions import as_action
+from accounts.admin_changes import CHANGES
+from accounts.admin_filters import FactorFilter, FlaggedFilter, VerifiedFilter
+from accounts.admin_forms import OwnPasswordForm, SetPasswordForm, UserAddForm, UserEditForm
+from accounts.admin_user_page import UserPage
 from accounts.audit import Event
 from accounts.audited_admin import Audited
 from accounts.errors import LastSuperuser
-from accounts.managers import UserQuerySet
 from accounts.models import User
 from accounts.rights import permissions_of, rights_of_request
 from ironauth.infrastructure.admin_selection import CheckedSelection
 from ironauth.infrastructure.errors import PermissionDenied
 
-__all__ = ["UserAdmin", "admin_roles", "audit_admin"]  # Django looks for registrations in this module only
+__all__ = [
+    "UserAdmin",
+    "admin_roles",
+    "audit_admin",
+    "mail_admin",
+]  # Django looks for registrations in this module only
 
 if TYPE_CHECKING:  # Django's class takes its model in brackets for type checkers only
     DjangoUserAdmin = auth_admin.UserAdmin[User]
 else:
     DjangoUserAdmin = auth_admin.UserAdmin
 
-admin.site.login_form = StaffSignInForm
 admin.site.password_change_form = OwnPasswordForm
 
 
 @admin.register(User)
-class UserAdmin(CheckedSelection, Audited, DjangoUserAdmin):
+class UserAdmin(CheckedSelection, UserPage, Audited, DjangoUserAdmin):
     """People: find, add, change, deactivate, end sessions. Other applications append to ``inlines``."""
 
     audit_events = (Event.USER_CREATED, Event.USER_CHANGED, Event.USER_DELETED)
@@ -48,13 +53,14 @@ class UserAdmin(CheckedSelection, Audited, DjangoUserAdmin):
     inlines: ClassVar[list[type[admin.options.InlineModelAdmin[Any, Any]]]] = []
     fieldsets = (
         (None, {"fields": ("email", "name", "password")}),
+        ("Sign-in", {"fields": UserPage.state_fields}),
         ("Rights", {"fields": ("is_active", "is_staff", "is_superuser", "groups", "user_permissions")}),
-        ("Record", {"fields": ("id", "email_verified_at", "last_login", "session_epoch", "created_at", "updated_at")}),
+        ("Record", {"fields": ("id", "last_login", "session_epoch", "created_at", "updated_at")}),
     )
     add_fieldsets = (
         (None, {"classes": ("wide",), "fields": ("email", "name", "usable_password", "password1", "password2")}),
     )
-    readonly_fields = ("id", "email_verified_at", "last_login", "session_epoch", "created_at", "updated_at")
+    readonly_fields = (*UserPage.state_fields, "id", "last_login", "session_epoch", "created_at", "updated_at")
     list_display = (
         "email",
         "name",
@@ -70,6 +76,9 @@ class UserAdmin(CheckedSelection, Audited, DjangoUserAdmin):
         "is_staff",
         "is_superuser",
         ("email_verified_at", VerifiedFilter),
+        FactorFilter,
+        "must_change_password",
+        ("password_flagged_at", FlaggedFilter),
         ("groups", admin.RelatedOnlyFieldListFilter),
         "created_at",
     )
@@ -80,7 +89,7 @@ class UserAdmin(CheckedSelection, Audited, DjangoUserAdmin):
     show_full_result_count = False  # counting every user is what makes a long list slow
     show_facets = admin.ShowFacets.NEVER  # so does counting them for every filter
     filter_horizontal = ("groups", "user_permissions")
-    actions = ("end_all_sessions", "deactivate", "activate")
+    actions = tuple(map(as_action, CHANGES))
 
     @admin.display(description="roles")
     def roles(self, user: User) -> str:
@@ -109,20 +118,9 @@ class UserAdmin(CheckedSelection, Audited, DjangoUserAdmin):
             queryset = queryset.filter(Q(email_key__startswith=emails.fold(word)) | Q(name__icontains=word))
         return queryset, False
 
-    @admin.action(description="End all sessions of selected users", permissions=["change"])
-    def end_all_sessions(self, request: HttpRequest, queryset: UserQuerySet) -> HttpResponse | None:
-        """Sign the users out everywhere."""
-        return admin_actions.perform(admin_actions.END_SESSIONS, self, request, queryset)
-
-    @admin.action(description="Deactivate selected users", permissions=["change"])
-    def deactivate(self, request: HttpRequest, queryset: UserQuerySet) -> HttpResponse | None:
-        """Sign the users out everywhere and keep them out."""
-        return admin_actions.perform(admin_actions.DEACTIVATE, self, request, queryset)
-
-    @admin.action(description="Activate selected users", permissions=["change"])
-    def activate(self, request: HttpRequest, queryset: UserQuerySet) -> HttpResponse | None:
-        """Let the users sign in again."""
-        return admin_actions.perform(admin_actions.ACTIVATE, self, request, queryset)
+    def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
+        """Allow what Django takes for a question about passwords, by its first letters: when one was flagged."""
+        return lookup == "password_flagged_at__isempty" or super().lookup_allowed(lookup, value, request)
 
     def has_change_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
         """Show a person with rights the caller lacks read-only: whoever may edit an account can take it over."""
@@ -146,15 +144,6 @@ class UserAdmin(CheckedSelection, Audited, DjangoUserAdmin):
         form: type[Any] = super().get_form(request, obj, change=change, **kwargs)
         form.caller_id = request.user.pk  # made for this request by Django
         return form
-
-    def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-        """Offer to end the sessions of whoever is shown, also where the rest of the page is read-only."""
-        user: User | None = kwargs.get("obj")
-        context["may_see_trail"] = user is not None and request.user.has_perm("accounts.view_auditevent")
-        if user is not None and self.has_change_permission(request):
-            context["may_end_sessions"] = not user.is_superuser or rights_of_request(request).is_superuser
-            context["action_checkbox_name"] = ACTION_CHECKBOX_NAME
-        return super().render_change_form(request, context, *args, **kwargs)
 
     def get_inlines(self, request: HttpRequest, obj: User | None) -> list[Any]:
         """Show what other applications append only once there is a user it can belong to."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Collection, Sequence
 from itertools import batched
 from typing import Any, Final, NamedTuple
 
@@ -10,15 +11,13 @@ from django.contrib import admin, messages
 from django.contrib.admin.models import CHANGE, LogEntry
 from django.contrib.auth.models import Permission
 from django.db import transaction
-from django.db.models import F
+from django.db.models import Count, Q
 from django.http import HttpRequest
 from django.template.response import TemplateResponse
 
-from accounts import audit
-from accounts.audit import Event
 from accounts.managers import UserQuerySet
 from accounts.models import User
-from accounts.rights import held_by, rights_of_user
+from accounts.rights import held_by, potential_permissions, rights_of_user
 from ironauth.infrastructure.confirmation import CONFIRMED, SHOWN, ask
 from ironauth.infrastructure.logs import get_logger
 
@@ -26,48 +25,39 @@ BATCH: Final = 500  # users in one statement; SQLite as first shipped takes 999 
 
 
 class Change(NamedTuple):
-    """What an action does to each user, and the words for it, good for one and for many."""
+    """What an action does to each user, and the words for it, good for one and for many.
+
+    ``carry_out`` gets the ids of at most ``batch`` users and the caller's, inside a transaction, and records its
+    events. ``concerns``: whom there is anything to be done to. ``takes_over``: it would help whoever does it into the
+    account, so that people with rights the caller lacks are spared. ``permission``: what it takes besides, as the
+    admin's ``has_…_permission`` are named.
+    """
 
     name: str
     title: str
+    choice: str
     done: str
     warning: str
     spares: str
-    changes: Callable[[], dict[str, Any]]
-    spares_oneself: bool
-    event: Event = Event.USER_CHANGED
-    lets_in: bool = False
+    carry_out: Callable[[Sequence[uuid.UUID], uuid.UUID], None]
+    concerns: Q = Q()
+    batch: int = BATCH
+    spares_oneself: bool = False
+    takes_over: bool = False
+    permission: str = "change"
 
 
-END_SESSIONS: Final = Change(
-    name="end_all_sessions",
-    title="End all sessions",
-    done="All sessions ended",
-    warning="Every session ends, on this site too. Signing in again is possible.",
-    spares="superusers",
-    changes=lambda: {"session_epoch": F("session_epoch") + 1},
-    spares_oneself=False,
-    event=Event.SESSIONS_ENDED,
-)
-DEACTIVATE: Final = Change(
-    name="deactivate",
-    title="Deactivate",
-    done="Deactivated",
-    warning="Every session ends at once. Signing in is impossible until the account is activated again.",
-    spares="you, or superusers",
-    changes=lambda: {"is_active": False},
-    spares_oneself=True,
-)
-ACTIVATE: Final = Change(
-    name="activate",
-    title="Activate",
-    done="Activated",
-    warning="",
-    spares="people with rights you do not hold",
-    changes=lambda: {"is_active": True},
-    spares_oneself=False,
-    lets_in=True,
-)
+def as_action(change: Change) -> Callable[..., TemplateResponse | None]:
+    """Return what a list of users offers for ``change``."""
+
+    @admin.action(description=change.choice, permissions=[change.permission])
+    def act(
+        model_admin: admin.ModelAdmin[User], request: HttpRequest, queryset: UserQuerySet
+    ) -> TemplateResponse | None:
+        return perform(change, model_admin, request, queryset)
+
+    act.__name__ = change.name  # by which Django knows it
+    return act
 
 
 def perform(
@@ -75,7 +65,8 @@ def perform(
 ) -> TemplateResponse | None:
     """Carry ``change`` out, asking first where it has a warning; superusers are spared unless the caller is one.
 
-    Oneself is spared where the action would lock the caller out, which also keeps the last superuser.
+    Oneself is spared where the action would lock the caller out, which also keeps the last superuser. In short
+    transactions: one for all of a long list would keep SQLite's writers waiting.
     """
     caller: Any = request.user
     targets = _targets(change, caller, chosen)
@@ -86,18 +77,16 @@ def perform(
         )
         return None
     if change.warning and CONFIRMED not in request.POST:
-        return _ask(change, model_admin, request, chosen, spared=spared)
-    with transaction.atomic():
-        ids = list(targets.values_list("pk", flat=True))
-        for batch in batched(ids, BATCH):
+        return _ask(change, model_admin, request, chosen=targets, spared=spared)
+    ids = list(targets.order_by("pk").values_list("pk", flat=True))
+    for batch in batched(ids, change.batch):
+        with transaction.atomic():
             # By id: the list may be filtered by the very field that changes.
+            change.carry_out(batch, caller.pk)
             users = User.objects.filter(pk__in=batch)
-            users.update(**change.changes())
-            LogEntry.objects.log_actions(caller.pk, users.all(), CHANGE, change_message=f"{change.done}.")
-            fields = {"fields": sorted(change.changes())} if change.event is Event.USER_CHANGED else {}
-            audit.record_each(change.event, ((one, None) for one in batch), actor_id=caller.pk, details=fields)
-    for user_id in ids:
-        get_logger().info("admin_action", action=change.name, user_id=str(user_id), by=str(caller.pk))
+            LogEntry.objects.log_actions(caller.pk, users, CHANGE, change_message=f"{change.done}.")
+        for user_id in batch:
+            get_logger().info("admin_action", action=change.name, user_id=str(user_id), by=str(caller.pk))
     model_admin.message_user(
         request, f"{change.done}: {_count(len(ids))}.", messages.SUCCESS if ids else messages.WARNING
     )
@@ -106,23 +95,42 @@ def perform(
     return None
 
 
+def offered(changes: Collection[Change], caller: User, user: User) -> list[Change]:
+    """Return those of ``changes`` by which ``caller`` would change something about ``user``. Three queries at most."""
+    rights = rights_of_user(caller)
+    if user.is_superuser and not rights.is_superuser:
+        return []
+    concerned = User.objects.filter(pk=user.pk).aggregate(
+        **{change.name: Count("pk", filter=change.concerns) for change in changes}
+    )
+    above = rights.is_superuser or rights.permissions >= potential_permissions(user)
+    return [
+        change
+        for change in changes
+        if concerned[change.name]
+        and (above or not change.takes_over)
+        and not (change.spares_oneself and user.pk == caller.pk)
+    ]
+
+
 def _targets(change: Change, caller: User, chosen: UserQuerySet) -> UserQuerySet:
-    """Return those of ``chosen`` whom the caller may do this to."""
-    targets = chosen.exclude(pk=caller.pk) if change.spares_oneself else chosen
+    """Return those of ``chosen`` whom the caller may do this to, and whom it concerns."""
+    targets = chosen.filter(change.concerns)
+    if change.spares_oneself:
+        targets = targets.exclude(pk=caller.pk)
     if rights_of_user(caller).is_superuser:
         return targets
     targets = targets.filter(is_superuser=False)
-    if change.lets_in:
-        # Waking up somebody with rights the caller lacks would hand these rights to whoever knows the new password.
+    if change.takes_over:
         beyond = Permission.objects.exclude(pk__in=held_by(caller))
         targets = targets.exclude(user_permissions__in=beyond).exclude(groups__permissions__in=beyond)
     return targets
 
 
 def _ask(
-    change: Change, model_admin: admin.ModelAdmin[User], request: HttpRequest, chosen: UserQuerySet, spared: int
+    change: Change, model_admin: admin.ModelAdmin[User], request: HttpRequest, *, chosen: UserQuerySet, spared: int
 ) -> TemplateResponse:
-    """Return the page that asks before a destructive action."""
+    """Return the page that asks before an action, naming those it would be carried out on."""
     total = chosen.count()
     named = chosen.only("email", "name").prefetch_related(None)[:SHOWN]
     return ask(

@@ -15,8 +15,8 @@ from django.contrib.auth.forms import (
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
-from accounts import audit, emails, outgoing_mail, passwords, throttling, units
-from accounts.errors import LastSuperuser
+from accounts import audit, breached_passwords, emails, outgoing_mail, passwords, throttling, units
+from accounts.errors import LastSuperuser, PasswordChangeRequired
 from accounts.inputs import validate_role_name
 from accounts.models import Role, User
 from accounts.outgoing_mail import Kind
@@ -41,13 +41,26 @@ _WARNING = (
 )
 
 
-def _busy(refused: Overloaded) -> ValidationError:
+def busy(refused: Overloaded) -> ValidationError:
     """Return the full hash pool as an error of a form."""
     return ValidationError(f"The server is busy. Try again in {refused.retry_after_s} s.", code=refused.code)
 
 
+def too_many(refused: Throttled, remedy: str = "") -> ValidationError:
+    """Return a count that is full as an error of a form; ``remedy``: what else helps than to wait."""
+    return ValidationError(
+        f"Too many attempts. Try again in {refused.retry_after_s} s{remedy}.",
+        code=refused.code,
+    )
+
+
 class StaffSignInForm(AdminAuthenticationForm):
-    """Sign-in by e-mail address. Unlike Django's, it does not put the login through NFKC (``emails``)."""
+    """Sign-in by e-mail address. Unlike Django's, it does not put the login through NFKC (``emails``).
+
+    ``methods``: the second factors of whoever it was, once it is valid.
+    """
+
+    methods: tuple[str, ...] = ()
 
     error_messages = {
         **AdminAuthenticationForm.error_messages,
@@ -77,11 +90,24 @@ class StaffSignInForm(AdminAuthenticationForm):
         attempt = self._admitted()
         try:
             data = super().clean()
-        except Overloaded as busy:
+        except Overloaded as refused:
             throttling.give_back_blocking(attempt)
-            raise _busy(busy) from busy
-        throttling.succeeded_blocking(attempt)
+            raise busy(refused) from refused
+        found = units.credentials_of_id(self.get_user().pk)
+        self.methods = found.methods if found else ()
+        if self.methods:  # half of what is needed resets nothing
+            throttling.give_back_blocking(attempt)
+        else:
+            throttling.succeeded_blocking(attempt)
+        if found is not None and found.password_flagged_at is None:
+            self._flag_breached(found)
         return data
+
+    def _flag_breached(self, found: units.Credentials) -> None:
+        """Note a password that is in the list of breached ones, as the API's sign-in does."""
+        if breached_passwords.is_breached(self.cleaned_data["password"]):
+            with transaction.atomic():
+                units.flag_password(found)
 
     def _admitted(self) -> throttling.Attempt | None:
         """Return the try, let in. Raises ``ValidationError`` with the remedy after too many."""
@@ -89,16 +115,15 @@ class StaffSignInForm(AdminAuthenticationForm):
         try:
             return throttling.admit_sign_in_blocking(email=self.cleaned_data["username"], origin=whence)
         except Throttled as refused:
-            raise ValidationError(
-                f"Too many attempts. Try again in {refused.retry_after_s} s, or from a device on which you have signed "
-                "in within the last 30 days.",
-                code=refused.code,
-            ) from refused
+            remedy = ", or from a device on which you have signed in within the last 30 days"
+            raise too_many(refused, remedy) from refused
 
     def confirm_login_allowed(self, user: Any) -> None:
-        """Let staff in; record that a right password of somebody else was refused, which no signal tells."""
+        """Let staff in whose password will do; record that a right one was refused, which no signal tells."""
         try:
             super().confirm_login_allowed(user)
+            if user.must_change_password:
+                raise ValidationError(PasswordChangeRequired.detail, code=PasswordChangeRequired.code)
         except ValidationError:
             audit.record(audit.Event.ADMIN_SIGN_IN, outcome=audit.Outcome.REFUSED, actor_id=user.pk, user_id=user.pk)
             raise
@@ -120,8 +145,8 @@ class _ChoosesPassword(MaybePassword):
             return
         try:
             user.set_password(form.cleaned_data[field])
-        except Overloaded as busy:
-            form.add_error(field, _busy(busy))
+        except Overloaded as refused:
+            form.add_error(field, busy(refused))
 
     def set_password_and_save(self, user: User, *_field: Any, commit: bool = True, **kwargs: Any) -> User:
         """Save ``user``, whose password was set by the validation, record it, and have the person told."""
@@ -149,8 +174,8 @@ class OwnPasswordForm(_ChoosesPassword, DjangoOwnPasswordForm):
         """Check the old password on the hash pool; a full pool is said, not shown as a server error."""
         try:
             return super().clean_old_password()
-        except Overloaded as busy:
-            raise _busy(busy) from busy
+        except Overloaded as refused:
+            raise busy(refused) from refused
 
 
 class _UniqueAddress(UserModelForm):

@@ -10,13 +10,14 @@ class AccountsConfig(AppConfig):
     verbose_name = "People and roles"
 
     def ready(self) -> None:
-        """Connect the receivers; have servers load the blocklist before a sign-up needs it, and deliver mail."""
-        from accounts import audit_signals, mail_delivery, signals  # noqa: PLC0415 - models exist only once the registry is ready
+        """Connect the receivers; have servers load the blocklists before a sign-up needs it, and deliver mail."""
+        from accounts import audit_signals, breached_passwords, mail_delivery, signals  # noqa: PLC0415 - models exist only once the registry is ready
         from accounts.weak_patterns import load_common_passwords  # noqa: PLC0415 - as above
         from ironauth.infrastructure.lifespan import on_shutdown, on_startup  # noqa: PLC0415 - as above
 
         signals.connect()
         audit_signals.connect()
         on_startup(load_common_passwords)
+        on_startup(breached_passwords.open_at_start)
         on_startup(mail_delivery.start)
         on_shutdown(mail_delivery.stop)

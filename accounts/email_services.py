@@ -11,6 +11,7 @@ from django.db import IntegrityError
 
 from accounts import confirmations, email_tokens, email_units, emails, passwords, rate_limits
 from accounts.audit import Event
+from accounts.breached_passwords import require_unbreached
 from accounts.email_tokens import FoundToken, Purpose
 from accounts.errors import EmailTaken, InvalidEmailToken
 from accounts.even_time import answered_evenly
@@ -32,12 +33,13 @@ async def reset_password(*, token: str, new_password: str, address: str = "") ->
     """Set the password that a message's token allows to set; every session has ended when this returns.
 
     Raises ``InvalidEmailToken`` before any hash is paid for, or ``Throttled`` in its place after too many of them,
-    ``ValidationFailed`` (field ``new_password``) by the policy, which leaves the token as it is, ``Overloaded`` when
-    the hash pool is full.
+    ``ValidationFailed`` (``new_password``) by the policy or the list of breached ones, which leaves the token as it is,
+    ``Overloaded`` when the hash pool is full.
     """
     hash_pool().require_capacity()
     found = await _found(token, address, Purpose.RESET_PASSWORD)
     require_policy(new_password, email=found.email, name=found.name, field="new_password")
+    await require_unbreached(new_password, field="new_password")
     encoded = await passwords.hash_password(new_password)
     await database().write(email_units.reset_password, found=found, new=encoded)
     get_logger().info("password_reset", user_id=str(found.user_id))

@@ -16,23 +16,23 @@ from accounts.outputs import UserOut
 from ironauth.infrastructure import clock
 
 
-def request_reset(key: str) -> uuid.UUID | None:
+def request_reset(key: str, *, actor_id: uuid.UUID | None = None) -> uuid.UUID | None:
     """Queue a message for who has this folded address and is active; return who that is.
 
-    Five queries, whoever it is.
+    ``actor_id``: the member of staff who asks for somebody else. Five queries, whoever it is.
     """
     holder = stored_user.lock_holder(key)
     user_id = _ask(holder if holder and holder.is_active else None, Purpose.RESET_PASSWORD, Kind.RESET_PASSWORD)
-    audit.record(Event.PASSWORD_RESET_REQUESTED, user_id=user_id)
+    audit.record(Event.PASSWORD_RESET_REQUESTED, actor_id=actor_id, user_id=user_id)
     return user_id
 
 
-def request_verification(key: str) -> uuid.UUID | None:
+def request_verification(key: str, *, actor_id: uuid.UUID | None = None) -> uuid.UUID | None:
     """The same for who has this address, is active and has not verified it yet."""
     holder = stored_user.lock_holder(key)
     waits = holder is not None and holder.is_active and holder.email_verified_at is None
     user_id = _ask(holder if waits else None, Purpose.VERIFY_EMAIL, Kind.VERIFY_EMAIL)
-    audit.record(Event.VERIFICATION_REQUESTED, user_id=user_id)
+    audit.record(Event.VERIFICATION_REQUESTED, actor_id=actor_id, user_id=user_id)
     return user_id
 
 
@@ -72,8 +72,8 @@ def reset_password(*, found: FoundToken, new: str) -> None:
     Raises ``InvalidEmailToken`` when the token was used, or its user changed, since it was found.
     """
     user = _user_of(found)
-    user.password = new
-    changes = {"password"}
+    user.password, user.must_change_password = new, False
+    changes = {"password", "must_change_password"}
     if user.email_verified_at is None:  # whoever has the message has the mailbox
         user.email_verified_at = clock.now()
         changes.add("email_verified_at")

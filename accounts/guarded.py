@@ -47,7 +47,7 @@ def prepare(user: "User", using: str, fields: frozenset[str]) -> frozenset[str]:
 
 
 def _compare(user: "User", using: str, fields: frozenset[str]) -> frozenset[str]:
-    """Raise the epoch and clear the verification as the change from the stored row asks; return fields touched."""
+    """Raise the epoch and clear what was said of the old address or password; return the fields touched."""
     rows = type(user)._base_manager.using(using).select_for_update().filter(pk=user.pk)  # noqa: SLF001 - documented by Django
     before = rows.values("email_key", "password", "is_active", "session_epoch", "email_verified_at").first()
     if before is None:
@@ -56,6 +56,9 @@ def _compare(user: "User", using: str, fields: frozenset[str]) -> frozenset[str]
     ends_sessions = ("password" in fields and before["password"] != user.password) or (
         "is_active" in fields and before["is_active"] and not user.is_active
     )
+    if "password" in fields and before["password"] != user.password:
+        user.password_flagged_at = None  # the new password is not the one that was found in a breach
+        touched.add("password_flagged_at")
     epoch = user.session_epoch
     if isinstance(epoch, int) and (ends_sessions or "session_epoch" in fields):
         # The larger of both: an instance read before another process ended the sessions must not revive them.

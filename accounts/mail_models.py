@@ -67,7 +67,14 @@ class OutgoingMail(models.Model):
         EMAIL_CHANGED = "email_changed"
         RESET_PASSWORD = "reset_password"  # noqa: S105 - as above
         PASSWORD_CHANGED = "password_changed"  # noqa: S105 - as above
+        PASSWORD_CHANGE_REQUIRED = "password_change_required"  # noqa: S105 - as above
+        PASSWORD_FLAGGED = "password_flagged"  # noqa: S105 - as above
+        NEW_DEVICE = "new_device"
         ACCOUNT_EXISTS = "account_exists"
+        MFA_ENABLED = "mfa_enabled"
+        MFA_DISABLED = "mfa_disabled"
+        MFA_RESET = "mfa_reset"
+        RECOVERY_CODE_USED = "recovery_code_used"
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     kind = models.CharField(max_length=32)  # no choices: a new kind is a matter of templates, not of migrations

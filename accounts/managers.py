@@ -34,6 +34,8 @@ class UserQuerySet(models.QuerySet["User"]):
         ends_sessions = "password" in changes or changes.get("is_active", True) is not True
         if ends_sessions:
             changes.setdefault("session_epoch", F("session_epoch") + 1)
+        if "password" in changes:
+            changes.setdefault("password_flagged_at", None)
         changes.setdefault("updated_at", clock.now())
         self._for_write = True
         with transaction.atomic(using=self.db, savepoint=False):

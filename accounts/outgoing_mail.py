@@ -6,8 +6,9 @@ message taken has its number of tries raised, and that number is the lease's pro
 
 import random
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import batched
 from typing import Any, Final, NamedTuple
 
 from django.db import DEFAULT_DB_ALIAS, models
@@ -33,6 +34,7 @@ _NOW: Final = Given("now", models.DateTimeField())
 _INSERT: Final = FixedInsert(lambda: given_row(OutgoingMail))
 _DUE: Final = FixedSelect(lambda: _due_at(_NOW).order_by("next_try_at").values_list("id")[:MAX_DUE])
 MAX_DUE: Final = 100  # messages looked at in one reading
+BATCH: Final = 500  # messages in one statement; SQLite as first shipped takes 999 variables
 
 
 class Claimed(NamedTuple):
@@ -142,6 +144,26 @@ def retry_after_s(tries: int) -> float:
     """Return the seconds to wait after the ``tries``-th failure: 15, 30, 60 … up to an hour, a fifth more or less."""
     wait = min(float(LONGEST_RETRY_S), FIRST_RETRY_S * 2.0 ** min(tries - 1, 20))
     return wait * _random.uniform(1 - JITTER, 1 + JITTER)
+
+
+def try_again(mail_ids: Sequence[uuid.UUID], *, actor_id: uuid.UUID) -> int:
+    """Have these messages sent as soon as somebody delivers; return how many, without those being sent right now.
+
+    One that was given up has one try more, and is given up again when that fails. Two queries for each ``BATCH``
+    messages, and one for each message.
+    """
+    again = 0
+    for batch in batched(mail_ids, BATCH):
+        now = clock.now()
+        free = OutgoingMail.objects.filter(Q(claimed_until=None) | Q(claimed_until__lte=now), pk__in=batch)
+        chosen = list(free.select_for_update().order_by("pk").values_list("pk", "user_id", "kind"))
+        again += OutgoingMail.objects.filter(pk__in=[mail_id for mail_id, _, _ in chosen]).update(
+            next_try_at=now, failed_at=None, claimed_until=None
+        )
+        for mail_id, user_id, kind in chosen:
+            details = {"mail": str(mail_id), "kind": kind}
+            audit.record(audit.Event.MAIL_RETRIED, actor_id=actor_id, user_id=user_id, details=details)
+    return again
 
 
 def purge_failed(*, batch: int) -> int:

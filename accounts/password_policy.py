@@ -4,6 +4,8 @@ The blocklist is judged on the *whole* password: a long passphrase that merely c
 worth something at 15 characters, where lists of leaked passwords are nearly empty, the whole password is also looked at
 without its decoration (digits and symbols around it, separators, leet spelling, repetition). Refused is what then
 remains a common password, a walk over a keyboard or an alphabet, or made of the person's own name and address.
+
+``breached_passwords`` is asked besides, wherever a password is set: it reads the disk, and these rules do not.
 """
 
 import unicodedata
@@ -12,7 +14,7 @@ from typing import Final
 from django.conf import settings
 from django.core.exceptions import ValidationError
 
-from accounts import context_words, passwords, weak_patterns
+from accounts import breached_passwords, context_words, passwords, weak_patterns
 from ironauth.infrastructure.errors import FieldError, ValidationFailed
 
 _SHORTEST_FORM: Final = 3  # characters; the shortest name that is looked for
@@ -96,6 +98,8 @@ class PasswordPolicyValidator:
         found = policy_errors(password, email=getattr(user, "email", "") or "", name=getattr(user, "name", "") or "")
         if found:
             raise ValidationError([ValidationError(error.message, code=error.code) for error in found])
+        if breached_passwords.is_breached(password):
+            raise ValidationError(breached_passwords.MESSAGE, code=breached_passwords.CODE)
 
     def get_help_text(self) -> str:
         """Return what a form says beside the field."""

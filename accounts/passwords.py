@@ -34,7 +34,7 @@ from django.contrib.auth.hashers import (
 from django.db import transaction
 from django.utils.translation import gettext_noop as _
 
-from accounts import stored_hash
+from accounts import breached_passwords, stored_hash
 from ironauth.infrastructure.errors import Overloaded
 from ironauth.infrastructure.hash_pool import hash_pool
 from ironauth.infrastructure.logs import get_logger
@@ -51,10 +51,14 @@ _NO_MEMORY: Final = argon2.low_level.error_to_str(-22)
 
 
 class Verdict(NamedTuple):
-    """Whether a password is right, and whether its hash should be made anew with today's costs and pepper."""
+    """Whether a password is right, and whether its hash should be made anew with today's costs and pepper.
+
+    ``breached``: it is right, and in the list of breached ones.
+    """
 
     ok: bool
     needs_rehash: bool
+    breached: bool = False
 
 
 def normalised(password: str) -> str:
@@ -255,7 +259,8 @@ def _judge(password: str, encoded: str | None) -> tuple[Verdict, float]:
         preferred.encode("", preferred.salt())
         return Verdict(ok=False, needs_rehash=False), 0.0
     if ok:
-        return Verdict(ok=True, needs_rehash=hasher is not preferred or preferred.must_update(encoded)), 0.0
+        needs_rehash = hasher is not preferred or preferred.must_update(encoded)
+        return Verdict(ok=True, needs_rehash=needs_rehash, breached=breached_passwords.is_breached(password)), 0.0
     elapsed_s = time.monotonic() - began
     missing_s = 0.0 if hasher is preferred else max(0.0, hash_pool().stats().mean_hash_s - elapsed_s)
     return Verdict(ok=False, needs_rehash=False), missing_s

@@ -5,9 +5,10 @@ import uuid
 from django.conf import settings
 from django.db import IntegrityError
 
-from accounts import audit, confirmations, email_units, emails, passwords, rate_limits, throttling, units
+from accounts import audit, confirmations, email_units, emails, passwords, rate_limits, step_up, throttling, units
 from accounts.audit import Event, Outcome
-from accounts.errors import EmailNotVerified, EmailTaken, InvalidCredentials
+from accounts.breached_passwords import require_unbreached
+from accounts.errors import EmailNotVerified, EmailTaken, InvalidCredentials, PasswordChangeRequired
 from accounts.even_time import answered_evenly
 from accounts.outputs import Account, Authenticated, UserOut
 from accounts.password_policy import require_policy
@@ -25,6 +26,7 @@ __all__ = [
     "delete_account",
     "end_all_sessions",
     "get_profile",
+    "require_admissible",
     "sign_up",
     "update_profile",
 ]
@@ -35,13 +37,14 @@ async def sign_up(*, email: str, password: str, name: str = "", address: str = "
 
     A taken address is found before the hash is paid for, and once more by the unique index: ``EmailTaken`` both times.
     Where addresses must be verified, nobody is told: the answer is None, and who owns the address gets a message.
-    Raises ``ValidationFailed`` for a password the policy refuses, ``Overloaded`` when the hash pool is full,
+    Raises ``ValidationFailed`` for a password the policy refuses or a breach has, ``Overloaded`` when the pool is full,
     ``Throttled`` when too many came from the client's ``address`` ("": unknown, not counted), or were mailed to.
     Account and audit event are one transaction, 0.3 ms (SQLite) or 0.5 ms (PostgreSQL, 4 round trips for 1) more than
     the account alone.
     """
     hash_pool().require_capacity()
     require_policy(password, email=email, name=name, field="password")
+    await require_unbreached(password, field="password")
     await rate_limits.admit(rate_limits.SIGN_UP, address=address)
     if settings.IRONAUTH_EMAIL_VERIFICATION == "required":
         await _sign_up_untold(email=email, password=password, name=name)
@@ -72,10 +75,13 @@ async def authenticate(
 ) -> Authenticated:
     """Return whose address and password these are, if the account is active; it is then known on ``new_device``.
 
+    Not so where a second factor has still to be proved (``methods``): then the try is given back, and what failed
+    before it stays counted, for half of what is needed resets nothing.
+
     Unknown, wrong, inactive, unusable and overlong all cost one query and one Argon2 run and raise the same
     ``InvalidCredentials``; the audit event of the refusal is one insert for all of them, and the answer does not wait
     for it. Upgrades an outdated hash on the way; that upgrade never fails the sign-in.
-    Raises ``EmailNotVerified`` after a right password, where addresses must be verified and this one is not.
+    Raises what ``require_admissible`` raises, after a right password only.
 
     Raises ``Throttled`` before any of that. The throttles cost a right password two units of work of three queries
     each (two each with Redis, and two questions there), a wrong one the first of them.
@@ -93,17 +99,40 @@ async def authenticate(
         get_logger().info("sign_in_refused", user_id=str(user_id) if user_id else None)
         await audit.record_later(Event.SIGN_IN, outcome=Outcome.FAILURE, user_id=user_id)
         raise InvalidCredentials
-    await throttling.succeeded(attempt, new_device=new_device)
+    if found.methods:
+        await throttling.give_back(attempt)
+    else:
+        await throttling.succeeded(attempt, new_device=new_device)
     if verdict.needs_rehash:
         await _upgrade(found, password)
+    await require_admissible(found)
+    if verdict.breached and found.password_flagged_at is None:
+        await _flag(found)
+    return Authenticated(found.id, found.session_epoch, found.methods)
+
+
+async def require_admissible(found: Credentials) -> None:
+    """Refuse who has proved who they are and may not sign in yet, leaving that in the trail; nothing is queried.
+
+    Raises ``EmailNotVerified`` where addresses must be verified and this one is not, ``PasswordChangeRequired`` where
+    staff have asked for another password.
+    """
+    refusal: EmailNotVerified | PasswordChangeRequired
     if found.email_verified_at is None and settings.IRONAUTH_EMAIL_VERIFICATION == "required":
-        get_logger().info("sign_in_unverified", user_id=str(found.id))
-        details = {"reason": EmailNotVerified.code}
-        await audit.record_later(
-            Event.SIGN_IN, outcome=Outcome.REFUSED, actor_id=found.id, user_id=found.id, details=details
-        )
-        raise EmailNotVerified
-    return Authenticated(found.id, found.session_epoch)
+        refusal = EmailNotVerified()
+    elif found.must_change_password:
+        refusal = PasswordChangeRequired()
+    else:
+        return
+    get_logger().info("sign_in_not_admissible", user_id=str(found.id), reason=refusal.code)
+    await audit.record_later(
+        Event.SIGN_IN,
+        outcome=Outcome.REFUSED,
+        actor_id=found.id,
+        user_id=found.id,
+        details={"reason": refusal.code},
+    )
+    raise refusal
 
 
 async def get_profile(*, user_id: uuid.UUID) -> UserOut:
@@ -123,16 +152,25 @@ async def update_profile(*, user_id: uuid.UUID, name: str, session_id: uuid.UUID
 
 
 async def change_password(
-    *, user_id: uuid.UUID, current_password: str, new_password: str, session_id: uuid.UUID | None = None
+    *,
+    user_id: uuid.UUID,
+    current_password: str,
+    new_password: str,
+    session_id: uuid.UUID | None = None,
+    authenticated_at: int = 0,
 ) -> Account:
     """Replace the password; every session of the user has ended when this returns, the caller's too.
 
-    Raises ``ValidationFailed`` (field ``new_password``) by the policy, ``InvalidCredentials`` for a wrong current
-    password, ``Throttled`` after too many of those, ``PasswordChanged`` when another change was faster, ``Overloaded``
-    when the hash pool is full.
+    ``authenticated_at``: when the caller last proved who they are, unix seconds; people with a second factor need that
+    to be recent, else ``StepUpRequired`` is raised; here and below.
+
+    Raises ``ValidationFailed`` (``new_password``) by policy or list of breaches, ``InvalidCredentials`` for a wrong
+    current password, ``Throttled`` after too many of those, ``PasswordChanged`` when another change was faster,
+    ``Overloaded`` when the hash pool is full.
     """
-    found = await confirmations.present(user_id)
+    found = await _recently_present(user_id, authenticated_at)
     require_policy(new_password, email=found.email, name=found.name, field="new_password")
+    await require_unbreached(new_password, field="new_password")
     await confirmations.require_password(found, current_password, Event.PASSWORD_CHANGED, session_id)
     encoded = await passwords.hash_password(new_password)
     account = await database().write(
@@ -142,13 +180,15 @@ async def change_password(
     return account
 
 
-async def delete_account(*, user_id: uuid.UUID, password: str, session_id: uuid.UUID | None = None) -> None:
+async def delete_account(
+    *, user_id: uuid.UUID, password: str, session_id: uuid.UUID | None = None, authenticated_at: int = 0
+) -> None:
     """Delete the account and everything that belongs to it.
 
     Raises ``InvalidCredentials`` for a wrong password, ``Throttled`` after too many, ``LastSuperuser``,
     ``PasswordChanged``, ``Overloaded``.
     """
-    found = await confirmations.present(user_id)
+    found = await _recently_present(user_id, authenticated_at)
     await confirmations.require_password(found, password, Event.ACCOUNT_DELETED, session_id)
     await database().write(units.delete, user_id=user_id, old=found.encoded, session_id=session_id)
     get_logger().info("user_deleted", user_id=str(user_id), by=str(user_id))
@@ -158,6 +198,22 @@ async def end_all_sessions(*, user_id: uuid.UUID, session_id: uuid.UUID | None =
     """End every session of the user everywhere. Raises ``NotAuthenticated`` when the account is gone or inactive."""
     await database().write(units.end_all_sessions, user_id=user_id, session_id=session_id)
     get_logger().info("all_sessions_ended", user_id=str(user_id))
+
+
+async def _recently_present(user_id: uuid.UUID, authenticated_at: int) -> Credentials:
+    """Return the credentials of an active user who need not step up; the password is asked for besides."""
+    found = await confirmations.present(user_id)
+    if found.methods:
+        step_up.require_recent_at(authenticated_at)
+    return found
+
+
+async def _flag(found: Credentials) -> None:
+    """Note that the password is in the list of breached ones, and have its owner told; never fails the sign-in."""
+    try:
+        await database().write(units.flag_password, found)
+    except Unavailable:  # the next sign-in does it
+        get_logger().warning("password_not_flagged", user_id=str(found.id))
 
 
 async def _upgrade(found: Credentials, password: str) -> None:

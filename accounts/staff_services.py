@@ -9,6 +9,7 @@ from django.contrib.auth.hashers import make_password
 from django.db import IntegrityError
 
 from accounts import passwords, staff_units
+from accounts.breached_passwords import require_unbreached
 from accounts.errors import EmailTaken, RoleExists
 from accounts.outputs import RoleOut, UserOut
 from accounts.paging import Page
@@ -36,13 +37,14 @@ async def create_user(*, actor_id: uuid.UUID, values: Mapping[str, Any]) -> User
     """Create a user; without a password nobody can sign in to it until one is set.
 
     The policy has been asked by the input. Raises ``EmailTaken``, ``PermissionDenied``, ``ValidationFailed`` (unknown
-    roles), ``Overloaded``.
+    roles, a password known from a breach), ``Overloaded``.
     """
     password = values["password"]
     if password is None:
         encoded = make_password(None)
     else:  # what would be refused is, before the hash is paid for
         await database().read(staff_units.roles_of_new_user, actor_id=actor_id, values=values)
+        await require_unbreached(password, field="password")
         encoded = await passwords.hash_password(password)
     try:
         user = await database().write(staff_units.create_user, actor_id=actor_id, encoded=encoded, values=values)

@@ -8,10 +8,12 @@ from django.contrib.auth.models import Group, Permission
 from django.db import models
 from django.db.models import Prefetch, QuerySet
 
-from accounts import audit, emails, paging, stored_user, units, user_deletion
+from accounts import audit, email_tokens, emails, outgoing_mail, paging, stored_user, units, user_deletion
 from accounts.audit import Event
+from accounts.email_tokens import Purpose
 from accounts.errors import EmailTaken
 from accounts.models import User
+from accounts.outgoing_mail import Kind
 from accounts.outputs import RoleOut, UserOut, user_out
 from accounts.rights import Rights, rights_of
 from ironauth.infrastructure import clock
@@ -124,6 +126,26 @@ def update_user(*, actor_id: uuid.UUID, user_id: uuid.UUID, values: Mapping[str,
         details = {"fields": sorted(touched), **moved}
         audit.record(Event.USER_CHANGED, actor_id=actor_id, user_id=user.pk, details=details)
     return user_out(user, stored_user.role_names(user.pk))
+
+
+def require_password_change(user_ids: Iterable[uuid.UUID], actor_id: uuid.UUID) -> None:
+    """End every session of these people, keep them out until they have set another password, and mail them how.
+
+    Who is inactive gets no message. Eight queries for each. Raises ``NotFound``, ``PermissionDenied``: then nothing
+    has happened to anybody, as call and transaction are one.
+    """
+    rights = rights_of(actor_id)
+    for user_id in sorted(set(user_ids)):  # in one order, so that two of these never wait in a circle
+        user = _target(rights, user_id, "accounts.change_user")
+        user.must_change_password = True
+        stored_user.change(user, ["must_change_password"])
+        stored_user.end_sessions(user_id)
+        if user.is_active:
+            token_id = email_tokens.issue(purpose=Purpose.RESET_PASSWORD, user_id=user_id)
+            outgoing_mail.enqueue(
+                Kind.PASSWORD_CHANGE_REQUIRED, recipient=user.email, user_id=user_id, token_id=token_id
+            )
+        audit.record(Event.PASSWORD_CHANGE_REQUIRED, actor_id=actor_id, user_id=user_id)
 
 
 def delete_user(*, actor_id: uuid.UUID, user_id: uuid.UUID) -> None:

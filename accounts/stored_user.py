@@ -54,6 +54,10 @@ _END_OWN_SESSIONS: Final = FixedUpdate(
     session_epoch=F("session_epoch") + 1,
     updated_at=Given("now", models.DateTimeField()),
 )
+_FLAG_PASSWORD: Final = FixedUpdate(
+    lambda: User.objects.filter(pk=_ID, session_epoch=Given("epoch", models.IntegerField()), password_flagged_at=None),
+    password_flagged_at=Given("now", models.DateTimeField()),
+)
 _INSERT: Final = FixedInsert(lambda: given_row(User))
 _INSERT_UNLESS_TAKEN: Final = FixedInsert(lambda: given_row(User), ignore_conflicts=True)
 _ID_BY_KEY: Final = FixedSelect(
@@ -94,6 +98,14 @@ def rename(user_id: uuid.UUID, name: str) -> bool:
         return False
     invalidate(sub_tag(user_id))
     return True
+
+
+def flag_password(user_id: uuid.UUID, epoch: int) -> bool:
+    """Note that the password of this epoch is known from a breach; return False when it was noted, or has changed.
+
+    Not told by its hash, which the same sign-in may have made anew. One query.
+    """
+    return _FLAG_PASSWORD.run(id=user_id, epoch=epoch, now=clock.now()) > 0
 
 
 def end_sessions(user_id: uuid.UUID, *, if_active: bool = False) -> bool:

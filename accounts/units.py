@@ -13,6 +13,7 @@ from django.db import models
 from accounts import audit, outgoing_mail, stored_user, user_deletion
 from accounts.audit import Event
 from accounts.errors import LastSuperuser, PasswordChanged
+from accounts.mfa import factors
 from accounts.models import User
 from accounts.outgoing_mail import Kind
 from accounts.outputs import ACCOUNT_COLUMNS, Account, UserOut, account, account_of, user_out
@@ -32,14 +33,25 @@ class Credentials(NamedTuple):
     name: str
     session_epoch: int
     email_verified_at: datetime | None
+    must_change_password: bool
+    password_flagged_at: datetime | None
+    methods: tuple[str, ...]  # second factors
 
 
-_CREDENTIALS: Final = ("id", "password", "is_active", "email", "name", "session_epoch", "email_verified_at")
-_ID: Final = Given("id", models.UUIDField())
-_BY_EMAIL: Final = FixedSelect(
-    lambda: User.objects.filter(email_key=Given("key", models.CharField())).order_by().values_list(*_CREDENTIALS)
+_CREDENTIALS: Final = (
+    "id",
+    "password",
+    "is_active",
+    "email",
+    "name",
+    "session_epoch",
+    "email_verified_at",
+    "must_change_password",
+    "password_flagged_at",
 )
-_BY_ID: Final = FixedSelect(lambda: User.objects.filter(pk=_ID).order_by().values_list(*_CREDENTIALS))
+_ID: Final = Given("id", models.UUIDField())
+_BY_EMAIL: Final = FixedSelect(lambda: _with_factors(User.objects.filter(email_key=Given("key", models.CharField()))))
+_BY_ID: Final = FixedSelect(lambda: _with_factors(User.objects.filter(pk=_ID)))
 _TAKEN: Final = FixedSelect(
     lambda: User.objects.filter(email_key=Given("key", models.CharField())).order_by().values_list("pk")
 )
@@ -63,7 +75,13 @@ def credentials_of_id(user_id: uuid.UUID) -> Credentials | None:
 
 def _credentials(rows: list[list[Any]]) -> Credentials | None:
     """Return the credentials of the only row, if there is one."""
-    return Credentials(*rows[0]) if rows else None
+    own = len(_CREDENTIALS)
+    return Credentials._make([*rows[0][:own], factors.named(rows[0][own:])]) if rows else None
+
+
+def _with_factors(users: "models.QuerySet[User]") -> "models.QuerySet[User, Any]":
+    """Return what `Credentials` says of ``users``, which factors they have in the same query."""
+    return users.order_by().values_list(*_CREDENTIALS, *factors.columns())
 
 
 def account_snapshot(user_id: uuid.UUID) -> Account | None:
@@ -100,8 +118,8 @@ def set_password(*, user_id: uuid.UUID, old: str, new: str, session_id: uuid.UUI
     user = locked(user_id)
     if user.password != old:
         raise PasswordChanged
-    user.password = new
-    stored_user.change(user, ["password"])
+    user.password, user.must_change_password = new, False
+    stored_user.change(user, ["password", "must_change_password"])
     outgoing_mail.enqueue(Kind.PASSWORD_CHANGED, recipient=user.email, user_id=user_id)
     _record_own(Event.PASSWORD_CHANGED, user_id, session_id)
     return account(user, stored_user.role_names(user_id))
@@ -110,6 +128,16 @@ def set_password(*, user_id: uuid.UUID, old: str, new: str, session_id: uuid.UUI
 def upgrade_hash(*, user_id: uuid.UUID, old: str, new: str) -> bool:
     """Store a costlier hash of the same password, unless it was changed meanwhile. One query."""
     return User.objects.get_queryset().upgrade_hash(user_id, old, new)
+
+
+def flag_password(found: Credentials) -> None:
+    """Note that the password is in the list of breached ones and have its owner told, once for each password.
+
+    Three queries, one when it was noted before or the password has changed meanwhile.
+    """
+    if stored_user.flag_password(found.id, found.session_epoch):
+        outgoing_mail.enqueue(Kind.PASSWORD_FLAGGED, recipient=found.email, user_id=found.id)
+        audit.record(Event.PASSWORD_FLAGGED, user_id=found.id)
 
 
 def delete(*, user_id: uuid.UUID, old: str, session_id: uuid.UUID | None) -> None:

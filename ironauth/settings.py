@@ -76,6 +76,7 @@ refuse_weak_argon2(
 IRONAUTH_PASSWORD_PEPPERS = key_ring(
     env.words("IRONAUTH_PASSWORD_PEPPERS"), "IRONAUTH_PASSWORD_PEPPERS", required=False
 )
+IRONAUTH_BREACHED_PASSWORDS = env.text("IRONAUTH_BREACHED_PASSWORDS", default="")
 PASSWORD_HASHERS = [
     # Reads the hashes of Django's own Argon2PasswordHasher too: listing both would let Django pick the unpooled one.
     "accounts.passwords.IronArgon2Hasher",
@@ -85,6 +86,9 @@ PASSWORD_HASHERS = [
     "django.contrib.auth.hashers.ScryptPasswordHasher",
 ]
 AUTH_PASSWORD_VALIDATORS = [{"NAME": "accounts.password_policy.PasswordPolicyValidator"}]
+
+# ---------------------------------------------------------------- second factors
+IRONAUTH_STAFF_MFA = env.choice("IRONAUTH_STAFF_MFA", choices=("optional", "required"), default="optional")
 
 # ---------------------------------------------------------------- throttles
 IRONAUTH_THROTTLE = env.switch("IRONAUTH_THROTTLE", default=True)
@@ -113,6 +117,7 @@ IRONAUTH_EMAIL_VERIFICATION = env.choice(
     "IRONAUTH_EMAIL_VERIFICATION", choices=("off", "optional", "required"), default="off"
 )
 IRONAUTH_EMAIL_TOKEN_MIN = env.whole("IRONAUTH_EMAIL_TOKEN_MIN", default=30)
+IRONAUTH_NEW_DEVICE_MAIL = env.switch("IRONAUTH_NEW_DEVICE_MAIL", default=setting_mail.names_server(MAILERS["default"]))
 IRONAUTH_TEMPLATES = setting_mail.template_folders(env.text("IRONAUTH_TEMPLATES", default=""), "IRONAUTH_TEMPLATES")
 
 # ---------------------------------------------------------------- audit
@@ -191,7 +196,7 @@ INSTALLED_APPS = [
     "accounts",
     "tokens",
     "ironauth",
-    "django.contrib.admin",
+    "accounts.admin_app.StaffAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",

@@ -17,13 +17,13 @@ from ironauth.infrastructure import clock
 from ironauth.infrastructure.admin_selection import CheckedSelection
 from ironauth.infrastructure.confirmation import CONFIRMED, SHOWN, ask
 from ironauth.infrastructure.read_only_admin import moment
-from tokens import admin_keys, sessions
+from tokens import admin_keys, admin_start, sessions
 from tokens.admin_actions import note
 from tokens.models import Session, SessionQuerySet
 from tokens.read_only_admin import ReadOnly
 from tokens.user_agents import short_name
 
-__all__ = ["SessionAdmin", "admin_keys"]  # Django looks for registrations in this module only
+__all__ = ["SessionAdmin", "admin_keys", "admin_start"]  # Django looks for registrations in this module only
 
 SESSION_FIELDS = (
     "id", "user", "state", "created_at", "last_used_at", "idle_expires_at", "absolute_expires_at", "ip", "user_agent",
@@ -65,6 +65,7 @@ class SessionAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ignor
     date_hierarchy = "created_at"
     list_select_related = ["user"]
     show_full_result_count = False  # counting millions of rows is what makes an admin list slow
+    show_facets = admin.ShowFacets.NEVER  # so does counting them for every filter
     fields = SESSION_FIELDS
     readonly_fields = SESSION_FIELDS
     actions = ["end_sessions"]
@@ -173,10 +174,29 @@ class SessionInline(ReadOnly, admin.TabularInline):  # type: ignore[type-arg] # 
     model = Session
     hidden = ("secret",)
     verbose_name_plural = "Live sessions"
-    fields = ["created_at", "last_used_at", "idle_expires_at", "ip", "user_agent"]
-    readonly_fields = ["created_at", "last_used_at", "idle_expires_at", "ip", "user_agent"]
+    fields = readonly_fields = ["opened", "last_used", "expires", "ip", "browser"]
     extra = 0
     show_change_link = True
+
+    @admin.display(description="Opened")
+    def opened(self, session: Session) -> str:
+        """Return since when the session lives."""
+        return moment(session.created_at)
+
+    @admin.display(description="Last used")
+    def last_used(self, session: Session) -> str:
+        """Return when the session was opened or last refreshed."""
+        return moment(session.last_used_at)
+
+    @admin.display(description="Expires")
+    def expires(self, session: Session) -> str:
+        """Return when the session ends unless it is used."""
+        return moment(session.idle_expires_at)
+
+    @admin.display(description="Browser")
+    def browser(self, session: Session) -> str:
+        """Return the browser in a few words."""
+        return short_name(session.user_agent)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Session]:
         """Return the live ones only."""

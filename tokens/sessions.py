@@ -21,10 +21,11 @@ from ironauth.infrastructure import clock
 from ironauth.infrastructure.invalidation import invalidate, sid_tag
 from ironauth.infrastructure.logs import get_logger
 from ironauth.infrastructure.master_keys import MasterKeyMissingError, newest_master_key_id
-from tokens import refresh_token, stored_session
-from tokens.models import FIRST_PARTY_CLIENT, FIRST_PARTY_SCOPE, Session
+from ironauth.infrastructure.origin import Origin
+from tokens import known_devices, refresh_token, stored_session
+from tokens.models import BY_PASSWORD, FIRST_PARTY_CLIENT, FIRST_PARTY_SCOPE, Session
 from tokens.refresh_token import ParsedRefreshToken
-from tokens.stored_session import StoredSession
+from tokens.stored_session import LiveSession, StoredSession
 
 log = get_logger()
 
@@ -50,7 +51,8 @@ SESSION_OVER = frozenset({Outcome.REUSE, Outcome.EXPIRED, Outcome.REVOKED, Outco
 class ClientInfo:
     """Where a session is opened from, as its owner will see it in the list; ``ip`` empty when unknown.
 
-    ``device``: what the browser's device cookie says; ``new_device``: what it will say after this sign-in. Not stored.
+    ``device``: what the browser's device cookie says; ``new_device``: what it will say after this sign-in. Of these
+    two nothing but MACs is stored.
     """
 
     ip: str = ""
@@ -69,6 +71,8 @@ class Grant:
     scope: str
     refresh_token: str
     expires_at: datetime
+    authenticated_at: datetime
+    amr: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +83,17 @@ class Rotation:
     grant: Grant | None = None
 
 
-def open_session(*, account: Account, client: ClientInfo, scope: str = FIRST_PARTY_SCOPE) -> Grant:
+def open_session(
+    *,
+    account: Account,
+    client: ClientInfo,
+    scope: str = FIRST_PARTY_SCOPE,
+    amr: str = BY_PASSWORD,
+    authenticated_at: datetime | None = None,
+) -> Grant:
     """Store a new session of the account and return what its first tokens are made from. 1 query.
+
+    ``amr``, ``authenticated_at``: how the person proved who they are, and when; None: just now.
 
     The session carries the epoch the password was checked under: if that has been raised meanwhile, it is born dead.
     Raises ``IntegrityError`` when the user was deleted meanwhile.
@@ -95,6 +108,8 @@ def open_session(*, account: Account, client: ClientInfo, scope: str = FIRST_PAR
         scope=scope,
         epoch=account.session_epoch,
         created_at=now,
+        authenticated_at=authenticated_at or now,
+        amr=amr,
         last_used_at=now,
         idle_expires_at=idle_end,
         absolute_expires_at=absolute,
@@ -105,20 +120,26 @@ def open_session(*, account: Account, client: ClientInfo, scope: str = FIRST_PAR
     token = refresh_token.mint(
         session_id=session.pk, generation=0, secret=bytes(session.secret), master_key_id=session.master_key_id
     )
-    return Grant(session.pk, account, session.client_id, session.scope, token, idle_end)
+    return Grant(
+        session.pk, account, session.client_id, session.scope, token, idle_end, session.authenticated_at, session.amr
+    )
 
 
-def open_authenticated(*, who: Authenticated, client: ClientInfo) -> Grant | None:
-    """Store a new session for a person whose password was just right, and that they signed in. 3 queries.
+def open_authenticated(*, who: Authenticated, client: ClientInfo, amr: str = BY_PASSWORD) -> Grant | None:
+    """Store a new session for a person who has just proved who they are, and that they signed in. 3 queries.
 
+    With IRONAUTH_NEW_DEVICE_MAIL what ``known_devices.note`` takes besides: one, for a device seen today.
     None when the person was deleted or deactivated, the password changed, or all sessions were ended, meanwhile. Raises
     ``IntegrityError`` when they were deleted between the two queries.
     """
     account = account_snapshot(who.id)
     if account is None or not account.user.is_active or account.session_epoch != who.session_epoch:
         return None
-    grant = open_session(account=account, client=client)
+    grant = open_session(account=account, client=client, amr=amr)
     audit.record(Event.SIGN_IN, actor_id=account.id, user_id=account.id, session_id=grant.session_id)
+    if settings.IRONAUTH_NEW_DEVICE_MAIL:
+        whence = Origin(address=client.ip, user_agent=client.user_agent, device=client.device)
+        known_devices.note(account=account, whence=whence, new_device=client.new_device)
     return grant
 
 
@@ -195,7 +216,16 @@ def _grant(session: StoredSession) -> Grant:
         secret=session.secret,
         master_key_id=session.master_key_id,
     )
-    return Grant(session.id, session.account, session.client_id, session.scope, token, session.idle_expires_at)
+    return Grant(
+        session.id,
+        session.account,
+        session.client_id,
+        session.scope,
+        token,
+        session.idle_expires_at,
+        session.authenticated_at,
+        session.amr,
+    )
 
 
 def _idle_end(now: datetime, absolute: datetime) -> datetime:
@@ -203,12 +233,12 @@ def _idle_end(now: datetime, absolute: datetime) -> datetime:
     return min(now + timedelta(seconds=settings.IRONAUTH_SESSION_IDLE_S), absolute)
 
 
-def live_account(*, session_id: UUID, user_id: UUID, epoch: int) -> Account | None:
-    """Return the account behind a token while its session lives, None otherwise. 1 query."""
-    account = stored_session.find_live(session_id=session_id, user_id=user_id, epoch=epoch, now=clock.now())
-    if account is None or not account.user.is_active or account.session_epoch != epoch:
+def live_account(*, session_id: UUID, user_id: UUID, epoch: int) -> LiveSession | None:
+    """Return the account behind a token, and what its session says, while that lives, None otherwise. 1 query."""
+    live = stored_session.find_live(session_id=session_id, user_id=user_id, epoch=epoch, now=clock.now())
+    if live is None or not live.account.user.is_active or live.account.session_epoch != epoch:
         return None
-    return account
+    return live
 
 
 def session_of(*, parsed: ParsedRefreshToken) -> tuple[UUID, UUID] | None:
@@ -226,22 +256,19 @@ def sign_out(*, session_id: UUID, user_id: UUID) -> None:
         audit.record(Event.SIGN_OUT, actor_id=user_id, user_id=user_id, session_id=session_id)
 
 
-def end_own_session(*, session_id: UUID, user_id: UUID, from_session_id: UUID) -> bool:
-    """Revoke one of a person's sessions from another; False when there is no such live session. 3 queries."""
-    reason = Session.RevokeReason.ENDED_BY_USER
-    ended = end_session(session_id=session_id, reason=reason, user_id=user_id)
+def end_own_session(*, session_id: UUID, user_id: UUID, epoch: int, from_session_id: UUID) -> bool:
+    """Revoke one of a person's sessions from another; False when there is no such live session. 3 queries, or 1."""
+    ended = stored_session.end_own(session_id, user_id=user_id, epoch=epoch, now=clock.now())
     if ended:
+        invalidate(sid_tag(session_id))
         details = {"from_session": str(from_session_id)}
         audit.record(Event.SESSION_ENDED, actor_id=user_id, user_id=user_id, session_id=session_id, details=details)
     return ended
 
 
-def end_session(*, session_id: UUID, reason: Session.RevokeReason, user_id: UUID | None = None) -> bool:
-    """Revoke one session, of ``user_id`` if given, and publish it; False when there is no such live session.
-
-    2 queries.
-    """
-    ended = stored_session.end(session_id, user_id=user_id, reason=reason, now=clock.now())
+def end_session(*, session_id: UUID, reason: Session.RevokeReason) -> bool:
+    """Revoke one session and publish it; False when there is none, or it was revoked before. 2 queries."""
+    ended = stored_session.end(session_id, reason=reason, now=clock.now())
     if ended:
         invalidate(sid_tag(session_id))
     return ended

@@ -1,4 +1,4 @@
-"""A user agent in a few words, for lists; it is the client's own claim, and decides nothing."""
+"""A user agent in a few words, for lists and messages; it is the client's own claim, and lets nobody in."""
 
 import re
 
@@ -6,6 +6,11 @@ import re
 _PRODUCTS = (
     ("Edg", "Edge"), ("EdgA", "Edge"), ("EdgiOS", "Edge"), ("OPR", "Opera"), ("Firefox", "Firefox"),
     ("FxiOS", "Firefox"), ("CriOS", "Chrome"), ("Chrome", "Chrome"), ("Version", "Safari"),
+)  # fmt: skip
+#: Systems in the order in which they tell: Android claims to be Linux, the iPhone to be like a Mac.
+_SYSTEMS = (
+    ("Windows", "Windows"), ("iPhone", "iPhone"), ("iPad", "iPad"), ("Android", "Android"), ("CrOS", "ChromeOS"),
+    ("Macintosh", "macOS"), ("Linux", "Linux"), ("X11", "Linux"),
 )  # fmt: skip
 _SHOWN = 40  # characters of an agent that is none of these
 
@@ -18,3 +23,17 @@ def short_name(user_agent: str) -> str:
             if version := re.search(rf"\b{token}/(\d+)", user_agent):
                 return f"{name} {version[1]}" + (f" ({platform[1]})" if platform else "")
     return user_agent[:_SHOWN]
+
+
+def kind(user_agent: str) -> str:
+    """Return e.g. "Firefox on Windows" or "an application": in our words alone, and the same after an update."""
+    browser = ""
+    if user_agent.startswith("Mozilla/"):
+        browser = next((name for token, name in _PRODUCTS if re.search(rf"\b{token}/\d", user_agent)), "a browser")
+    system = next((name for token, name in _SYSTEMS if token in user_agent), "")
+    return f"{browser or 'an application'} on {system}" if system else browser or "an application"
+
+
+def family(user_agent: str) -> str:
+    """Return what tells one kind of client from another, whatever its version: as ``kind``, or a program's own name."""
+    return kind(user_agent) if user_agent.startswith("Mozilla/") else user_agent.partition("/")[0]

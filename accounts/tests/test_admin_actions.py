@@ -74,10 +74,10 @@ def test_words_for_one_and_for_many(client: Client, root: User, make_user: MakeU
         return page
 
     assert "Deactivate: 1 user?" in act(one)
-    assert "Deactivate: 3 users?" in (page := act(one, two, root))
-    assert "Left as they are: 1 user (you, or superusers)." in page
+    assert "Deactivate: 2 users?" in (page := act(one, two, root))
+    assert "Left as they are: 1 user (you, superusers, and people who are inactive)." in page
     assert "Deactivated: 2 users." in (page := act(one, two, root, confirmed="yes"))
-    assert "Left as they were: 1 user (you, or superusers)." in page
+    assert "Left as they were: 1 user (you, superusers, and people who are inactive)." in page
 
 
 def test_sessions_can_be_ended_from_the_user_page(client: Client, root: User, make_user: MakeUser) -> None:
@@ -85,7 +85,7 @@ def test_sessions_can_be_ended_from_the_user_page(client: Client, root: User, ma
     user = make_user()
     page = client.get(f"{LIST}{user.pk}/change/").content.decode()
     assert "None." in page
-    button = page[page.index('class="object-tools"') : page.index('value="End all sessions"')]
+    button = page[page.index('class="user-actions"') : page.index('value="End all sessions"')]
     fields = dict(re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)"', button))
     (path,) = re.findall(r'action="([^"]+)"', button)
     question = client.post(path, fields).content.decode()

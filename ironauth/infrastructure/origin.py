@@ -24,7 +24,7 @@ _request: ContextVar[HttpRequest | None] = ContextVar("ironauth_request", defaul
 class Origin(NamedTuple):
     """Whence an act comes; empty strings where nothing is known, as in a command.
 
-    ``device``: what the browser's device cookie says, which only the throttles look at; it is stored nowhere.
+    ``device``: what the browser's device cookie says, for telling known devices; of it nothing but MACs is stored.
     """
 
     address: str = ""

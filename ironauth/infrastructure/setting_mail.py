@@ -60,6 +60,11 @@ def mailer(url: str, name: str, *, timeout_s: float) -> dict[str, Any]:
     return backend | {"OPTIONS": options}
 
 
+def names_server(mailer: dict[str, Any]) -> bool:
+    """Return whether a mailer reaches people, which console and files do not."""
+    return "host" in mailer.get("OPTIONS", {})
+
+
 def sender(value: str, name: str) -> str:
     """Return the address that messages come from."""
     try:

@@ -12,6 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from accounts.models import User
 from accounts.outputs import Account, Authenticated
 from ironauth.infrastructure import clock
+from ironauth.infrastructure.ids import new_id
 from ironauth.infrastructure.invalidation import sid_tag
 from ironauth.infrastructure.models import Invalidation
 from tokens import refresh_token, sessions, stored_session
@@ -260,7 +261,9 @@ def test_live_account(account: Account, grant: Grant) -> None:
     """A token's session is confirmed only for its own user and epoch, while it lives."""
     good = {"session_id": grant.session_id, "user_id": account.id, "epoch": account.session_epoch}
     found = sessions.live_account(**good)  # type: ignore[arg-type] # a test's own mixture
-    assert found == account
+    assert found is not None
+    assert found.account == account
+    assert (found.authenticated_at, found.amr) == (grant.authenticated_at, "pwd")
     for wrong in ({"user_id": grant.session_id}, {"session_id": account.id}, {"epoch": 5}):
         assert sessions.live_account(**{**good, **wrong}) is None  # type: ignore[arg-type] # as above
     with clock.shifted(14 * DAY + 1):
@@ -269,13 +272,18 @@ def test_live_account(account: Account, grant: Grant) -> None:
     assert sessions.live_account(**good) is None  # type: ignore[arg-type] # as above
 
 
-def test_end_session_of_somebody_else(grant: Grant, new_account: Callable[[], Account]) -> None:
-    """A session is ended only for its own user, and only once."""
-    reason = Session.RevokeReason.ENDED_BY_USER
-    assert not sessions.end_session(session_id=grant.session_id, reason=reason, user_id=new_account().id)
+@pytest.mark.parametrize("wrong", ["user", "epoch", "idle"])
+def test_a_session_is_ended_for_its_owner_while_it_lives(
+    grant: Grant, new_account: Callable[[], Account], wrong: str
+) -> None:
+    """Not for somebody else, not when it is over by the epoch or by its limit, and only once."""
+    own = {"session_id": grant.session_id, "user_id": grant.account.id, "epoch": 0, "from_session_id": new_id()}
+    other = {"user": {"user_id": new_account().id}, "epoch": {"epoch": 1}, "idle": {}}[wrong]
+    with clock.shifted(14 * DAY + 1 if wrong == "idle" else 0):
+        assert not sessions.end_own_session(**{**own, **other})  # type: ignore[arg-type] # a test's own mixture
     assert Session.objects.get().revoked_at is None
-    assert sessions.end_session(session_id=grant.session_id, reason=reason, user_id=grant.account.id)
-    assert not sessions.end_session(session_id=grant.session_id, reason=reason, user_id=grant.account.id)
+    assert sessions.end_own_session(**own)  # type: ignore[arg-type] # as above
+    assert not sessions.end_own_session(**own)  # type: ignore[arg-type] # as above
 
 
 def test_live_sessions(account: Account, grant: Grant) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tokens.user_agents import short_name
+from tokens.user_agents import family, kind, short_name
 
 WEBKIT = "AppleWebKit/537.36 (KHTML, like Gecko)"
 
@@ -26,3 +26,32 @@ WEBKIT = "AppleWebKit/537.36 (KHTML, like Gecko)"
 def test_short_name(user_agent: str, name: str) -> None:
     """A browser is named with its version and platform; anything else by its own beginning."""
     assert short_name(user_agent) == name
+
+
+@pytest.mark.parametrize(
+    ("user_agent", "words"),
+    [
+        ("Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0", "Firefox on Linux"),
+        (f"Mozilla/5.0 (Windows NT 10.0; Win64; x64) {WEBKIT} Chrome/138.0.0.0 Safari/537.36 Edg/138.0.1",
+         "Edge on Windows"),
+        (f"Mozilla/5.0 (Linux; Android 15; Pixel 9) {WEBKIT} Chrome/138.0.0.0 Mobile Safari/537.36",
+         "Chrome on Android"),
+        (f"Mozilla/5.0 (iPhone; CPU iPhone OS 19_0 like Mac OS X) {WEBKIT} Version/19.0 Mobile/15E148 Safari/604.1",
+         "Safari on iPhone"),
+        (f"Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) {WEBKIT} Version/19.0 Safari/604.1", "Safari on macOS"),
+        ("Mozilla/5.0 (compatible; visit https://evil.example)", "a browser"),
+        ("Shop/1.2 (iPhone; iOS 19.0)", "an application on iPhone"),
+        ("curl/8.9", "an application"),
+        ("", "an application"),
+    ],
+)  # fmt: skip
+def test_kind(user_agent: str, words: str) -> None:
+    """Only words of ours, whatever the client says, and none that an update changes."""
+    assert kind(user_agent) == words
+
+
+def test_family() -> None:
+    """A browser's is its kind, a program's the name it gives itself."""
+    assert family("Mozilla/5.0 (X11; Linux x86_64) Firefox/140.0") == "Firefox on Linux"
+    assert family("Shop/1.2 (iPhone; iOS 19.0)") == "Shop"
+    assert family("") == ""

@@ -1,0 +1,67 @@
+"""The admin's site: Django's, with a sign-in in two steps and a start page that shows the last 24 hours."""
+
+from functools import partial
+from typing import Any
+
+from django.contrib.admin import AdminSite
+from django.contrib.auth import REDIRECT_FIELD_NAME
+from django.contrib.auth.decorators import login_not_required
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, URLResolver, path, reverse
+from django.utils.decorators import method_decorator
+from django.views.decorators.cache import never_cache
+from django.views.decorators.csrf import csrf_protect
+from django.views.decorators.debug import sensitive_post_parameters
+
+from accounts import admin_second_factor, admin_sign_in, admin_start
+from accounts.admin_second_factor import PasswordView
+
+
+class StaffSite(AdminSite):
+    """What ``django.contrib.admin.site`` is here."""
+
+    site_title = site_header = "IronAuth"
+    index_title = "Start"
+    index_template = "admin/start.html"
+
+    def get_urls(self) -> list[URLPattern | URLResolver]:
+        """Add the pages of the second step, which are for people who are not signed in yet."""
+        return [
+            path("login/code/", self._step(admin_second_factor.prove), name="login_code"),
+            path("login/set-up/", self._step(admin_second_factor.set_up), name="login_set_up"),
+            *super().get_urls(),
+        ]
+
+    def has_permission(self, request: HttpRequest) -> bool:
+        """Let staff in whose session has what this server asks of staff."""
+        return super().has_permission(request) and admin_sign_in.may_enter(request)
+
+    @method_decorator(never_cache)
+    @method_decorator(login_not_required)
+    def login(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        """Ask for address and password, as Django's site does."""
+        redirect_url = PasswordView().get_redirect_url(request) or reverse("admin:index", current_app=self.name)
+        if request.method == "GET" and self.has_permission(request):
+            return HttpResponseRedirect(redirect_url)
+        context = {
+            **self.each_context(request),
+            "title": "Log in",
+            "subtitle": None,
+            "app_path": request.get_full_path(),
+            "username": request.user.get_username(),
+            "lacks_factor": super().has_permission(request),
+            REDIRECT_FIELD_NAME: redirect_url,
+            **(extra_context or {}),
+        }
+        request.current_app = self.name  # type: ignore[attr-defined] # Django's own convention
+        view = PasswordView.as_view(extra_context=context, template_name="admin/sign_in.html")
+        return view(request)
+
+    def index(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> TemplateResponse:
+        """Show the figures the caller may see, and the lists."""
+        return super().index(request, {"figures": admin_start.figures(request), **(extra_context or {})})
+
+    def _step(self, view: Any) -> Any:
+        """Return a view that anybody may ask for, guarded as Django guards its sign-in."""
+        return never_cache(csrf_protect(sensitive_post_parameters()(login_not_required(partial(view, self)))))

@@ -1,0 +1,301 @@
+"""Signing in to the admin with a second factor: what opens, what does not, and for how long half of it counts."""
+
+import re
+import secrets
+from typing import Any
+
+import pyotp
+import pytest
+from asgiref.sync import async_to_sync
+from django.test import Client
+from django.urls import reverse
+from pytest_django import Settings
+
+from accounts import admin_sign_in
+from accounts.audit_models import AuditEvent
+from accounts.mail_models import OutgoingMail
+from accounts.mfa import services
+from accounts.mfa.models import RecoveryCode, TotpFactor
+from accounts.models import User
+from accounts.tests.conftest import PASSWORD, MakeUser
+from ironauth.infrastructure import clock
+from ironauth.infrastructure.failure_count import FREE_FAILURES
+from ironauth.infrastructure.hash_pool import hash_pool
+from ironauth.infrastructure.models import ThrottleFailures
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
+LOGIN, CODE, SET_UP = "/admin/login/", "/admin/login/code/", "/admin/login/set-up/"
+USERS = "/admin/accounts/user/"
+WRONG = "000000"
+
+
+@pytest.fixture(autouse=True)
+def _still(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Throttles on, counts that no other test has touched, and a clock that stands still at the middle of a step."""
+    settings.IRONAUTH_THROTTLE = True
+    settings.SECRET_KEY = secrets.token_urlsafe(48)
+    now = clock.unix() // 30 * 30 + 15
+    monkeypatch.setattr(clock, "_source", lambda: now)
+
+
+@pytest.fixture
+def staff(make_user: MakeUser) -> User:
+    """A member of staff who may see users."""
+    return make_user("accounts.view_user", email="mia@example.com", is_staff=True)
+
+
+class Enrolled:
+    """Somebody with an app and recovery codes."""
+
+    def __init__(self, user: User) -> None:
+        setup = async_to_sync(services.start_totp)(user_id=user.pk)
+        self.app = pyotp.TOTP(setup.secret)
+        self.codes = async_to_sync(services.confirm_totp)(user_id=user.pk, code=self.code()).recovery_codes
+        TotpFactor.objects.update(last_step=0)  # as if it had been set up long ago
+
+    def code(self) -> str:
+        return self.app.at(int(clock.unix()))
+
+
+@pytest.fixture
+def enrolled(staff: User) -> Enrolled:
+    """The same person with a second factor."""
+    return Enrolled(staff)
+
+
+def password(browser: Client, user: User, **more: str) -> Any:
+    """Fill in the first form."""
+    return browser.post(LOGIN, {"username": user.email, "password": PASSWORD, "next": USERS, **more})
+
+
+def opens(browser: Client) -> bool:
+    """Tell whether a page of the admin is shown."""
+    return browser.get(USERS).status_code == 200
+
+
+def acts() -> list[tuple[str, str]]:
+    """Return what the trail says of signing in to the admin."""
+    rows = AuditEvent.objects.filter(event__startswith="admin_sign").order_by("id")
+    return list(rows.values_list("event", "outcome"))
+
+
+def test_password_and_code_open_the_admin(client: Client, staff: User, enrolled: Enrolled) -> None:
+    """The code follows the password, leads where one wanted to go, and only then is the sign-in recorded."""
+    answer = password(client, staff)
+    assert (answer.status_code, answer.headers["location"]) == (302, CODE)
+    assert acts() == []
+    page = client.get(CODE)
+    assert "no-store" in page.headers["cache-control"]
+    assert 'autocomplete="one-time-code"' in page.content.decode()
+    half_way = client.session.session_key
+    answer = client.post(CODE, {"code": enrolled.code()})
+    assert (answer.status_code, answer.headers["location"]) == (302, USERS)
+    assert opens(client)
+    assert client.session.session_key != half_way
+    assert acts() == [("admin_sign_in", "success")]
+    staff.refresh_from_db()
+    assert staff.last_login is not None
+
+
+def test_nothing_opens_between_password_and_code(client: Client, staff: User, enrolled: Enrolled) -> None:
+    """Every page asks for the sign-in, own password and log-out included; nobody counts as signed in."""
+    password(client, staff)
+    for name in ("index", "password_change", "password_change_done", "jsi18n", "logout", "accounts_user_changelist"):
+        for answer in (client.get(reverse(f"admin:{name}")), client.post(reverse(f"admin:{name}"))):
+            assert answer.status_code == 302, name
+            assert answer.headers["location"].startswith((LOGIN, "/admin/")), name
+    assert client.get("/admin/", follow=True).redirect_chain[-1][0].startswith(LOGIN)
+    assert "_auth_user_id" not in client.session
+    assert AuditEvent.objects.filter(event="admin_sign_out").count() == 0
+
+
+def test_codes_are_judged_as_the_api_judges_them(client: Client, staff: User, enrolled: Enrolled) -> None:
+    """A wrong code is said and recorded, a used one is wrong, a recovery code works once, however it is typed."""
+    password(client, staff)
+    answer = client.post(CODE, {"code": WRONG})
+    assert answer.status_code == 200
+    assert "wrong, has expired or was used before" in answer.content.decode()
+    assert AuditEvent.objects.get(event="admin_sign_in").details == {"reason": "invalid_mfa_code"}
+    code = enrolled.code()
+    assert client.post(CODE, {"code": f" {code[:3]} {code[3:]} "}).status_code == 302
+    for typed, status in ((code, 200), (enrolled.codes[0].upper(), 302), (enrolled.codes[0], 200), ("", 200)):
+        browser = Client()
+        password(browser, staff)
+        assert browser.post(CODE, {"code": typed}).status_code == status, typed
+        assert opens(browser) is (status == 302)
+    assert RecoveryCode.objects.filter(user=staff).count() == 9
+
+
+@pytest.mark.parametrize(
+    ("after_s", "status"), [(admin_sign_in.CODE_S - 1, 200), (admin_sign_in.CODE_S, 302), (-1, 200)]
+)
+def test_the_password_counts_for_five_minutes(
+    client: Client, staff: User, enrolled: Enrolled, after_s: int, status: int
+) -> None:
+    """At 299 s the page asks for the code, also where clocks differ; at 300 s one begins again, and reads so."""
+    password(client, staff)
+    with clock.shifted(after_s):
+        answer = client.get(CODE)
+        assert answer.status_code == status
+        if status == 302:
+            assert client.post(CODE, {"code": enrolled.code()}).status_code == 302
+            assert "Please begin again" in client.get(LOGIN).content.decode()
+            assert not opens(client)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"password": "another"}, {"session_epoch": 9}, {"is_active": False}, {"is_staff": False},
+    ],
+)  # fmt: skip
+def test_what_ends_a_session_ends_half_of_one(
+    client: Client, staff: User, enrolled: Enrolled, change: dict[str, Any]
+) -> None:
+    """A new password, a raised epoch, deactivation and the loss of the post leave nothing to complete."""
+    password(client, staff)
+    User.objects.filter(pk=staff.pk).update(**change)
+    assert client.post(CODE, {"code": enrolled.code()}).headers["location"] == LOGIN
+    assert not opens(client)
+
+
+def test_half_a_sign_in_ends_whoever_was_signed_in(client: Client, staff: User, enrolled: Enrolled, root: User) -> None:
+    """With the password of another account the browser is nobody's until the code; nothing is inherited."""
+    assert opens(client)
+    before = client.session.session_key
+    password(client, staff)
+    assert not opens(client)
+    assert client.session.session_key != before
+
+
+def test_wrong_codes_have_their_count(client: Client, staff: User, enrolled: Enrolled) -> None:
+    """After ten nothing is judged for a second, whatever the browser; a right password resets nothing."""
+    for n in range(FREE_FAILURES):
+        browser = Client(REMOTE_ADDR=f"198.51.100.{n}")
+        password(browser, staff)
+        assert "wrong, has expired" in browser.post(CODE, {"code": WRONG}).content.decode()
+    password(client, staff)
+    jobs = hash_pool().stats().completed
+    refused = client.post(CODE, {"code": enrolled.codes[0]})
+    assert "Too many attempts. Try again in 1 s." in refused.content.decode()
+    assert hash_pool().stats().completed == jobs
+    with clock.shifted(1):
+        assert client.post(CODE, {"code": enrolled.code()}).status_code == 302
+    assert set(ThrottleFailures.objects.values_list("failures", flat=True)) == {0}
+
+
+def test_a_full_pool_is_said(client: Client, staff: User, enrolled: Enrolled, request: pytest.FixtureRequest) -> None:
+    """A recovery code that cannot be judged now is not used up, and not counted."""
+    password(client, staff)
+    request.getfixturevalue("full_pool")
+    assert "The server is busy" in client.post(CODE, {"code": enrolled.codes[0]}).content.decode()
+    assert RecoveryCode.objects.filter(user=staff).count() == 10
+    assert not any(ThrottleFailures.objects.values_list("failures", flat=True))
+
+
+def test_the_form_needs_its_token(staff: User, enrolled: Enrolled) -> None:
+    """Another site cannot send the code."""
+    browser = Client()
+    password(browser, staff)
+    browser.handler.enforce_csrf_checks = True
+    assert browser.post(CODE, {"code": enrolled.code()}).status_code == 403
+
+
+def test_the_steps_are_no_pages_by_themselves(client: Client, root: User) -> None:
+    """Without a password before, whoever one is, they lead to the first form."""
+    for browser in (client, Client()):
+        for page in (CODE, SET_UP):
+            assert browser.get(page).headers["location"] == LOGIN
+            assert browser.post(page, {"code": WRONG}).headers["location"] == LOGIN
+
+
+def test_people_without_a_factor_sign_in_as_before(client: Client, staff: User) -> None:
+    """By the password alone, where none is required."""
+    assert password(client, staff).headers["location"] == USERS
+    assert opens(client)
+
+
+# ------------------------------------------------------------------ IRONAUTH_STAFF_MFA=required
+@pytest.fixture
+def required(settings: Settings) -> None:
+    """Staff need a second factor."""
+    settings.IRONAUTH_STAFF_MFA = "required"
+
+
+def _secret(page: str) -> str:
+    (shown,) = re.findall(r"<code>([A-Z2-7 ]+)</code>", page)
+    return str(shown).replace(" ", "")
+
+
+def test_staff_set_up_the_factor_that_is_required(client: Client, staff: User, required: None) -> None:
+    """After the password only the page with the QR code is left; its first code signs in and shows ten codes, once."""
+    assert password(client, staff).headers["location"] == SET_UP
+    assert client.get(CODE).headers["location"] == LOGIN
+    assert not opens(client)
+    page = client.get(SET_UP).content.decode()
+    assert "<svg" in page
+    assert "style=" not in page
+    assert _secret(page) == _secret(client.get(SET_UP).content.decode())
+    wrong = client.post(SET_UP, {"code": WRONG})
+    assert _secret(wrong.content.decode()) == _secret(page)
+    assert not opens(client)
+    done = client.post(SET_UP, {"code": pyotp.TOTP(_secret(page)).at(int(clock.unix()))})
+    codes = re.findall(r"<code>([0-9a-z-]{19})</code>", done.content.decode())
+    assert len(codes) == 10
+    assert re.findall(r'nonce="', re.sub(r"<[^>]+>", "", done.content.decode())) == []
+    assert "no-store" in done.headers["cache-control"]
+    assert opens(client)
+    assert client.get(SET_UP).headers["location"] == LOGIN
+    assert acts() == [("admin_sign_in", "success")]
+    other = Client()
+    assert password(other, staff).headers["location"] == CODE
+    assert other.post(CODE, {"code": codes[0]}).status_code == 302
+
+
+def test_a_secret_of_somebody_else_is_never_shown(client: Client, staff: User, required: None) -> None:
+    """Who replaces the secret meanwhile, with a stolen session, gets neither it shown here nor theirs accepted."""
+    password(client, staff)
+    page = client.get(SET_UP).content.decode()
+    theirs = async_to_sync(services.start_totp)(user_id=staff.pk).secret
+    assert _secret(client.get(SET_UP).content.decode()) == _secret(page) != theirs
+    client.post(SET_UP, {"code": pyotp.TOTP(_secret(page)).at(int(clock.unix()))})
+    assert not opens(client)
+    assert not TotpFactor.objects.filter(confirmed_at__isnull=False).exists()
+
+
+@pytest.mark.parametrize(("after_s", "status"), [(admin_sign_in.ENROL_S - 1, 200), (admin_sign_in.ENROL_S, 302)])
+def test_setting_up_has_its_time(client: Client, staff: User, required: None, after_s: int, status: int) -> None:
+    """A quarter of an hour, for who installs an app first."""
+    password(client, staff)
+    with clock.shifted(after_s):
+        assert client.get(SET_UP).status_code == status
+
+
+def test_sessions_of_a_password_alone_open_nothing(
+    client: Client, staff: User, settings: Settings, make_user: MakeUser
+) -> None:
+    """From the moment a factor is required; signing in again says why, and leads to where one is set up."""
+    password(client, staff)
+    assert opens(client)
+    settings.IRONAUTH_STAFF_MFA = "required"
+    assert not opens(client)
+    assert client.post(reverse("admin:password_change"), {"old_password": PASSWORD}).status_code == 302
+    assert "asks for a second factor" in client.get(LOGIN).content.decode()
+    assert password(client, staff).headers["location"] == SET_UP
+
+
+def test_removed_factors_end_the_session(client: Client, staff: User, enrolled: Enrolled, root: User) -> None:
+    """A colleague who removes them ends what they opened, and the person reads of it."""
+    browser = Client()
+    password(browser, staff)
+    browser.post(CODE, {"code": enrolled.code()})
+    assert opens(browser)
+    act = {"action": "reset_mfa", "_selected_action": [str(staff.pk)]}
+    assert "Remove second factors: 1 user?" in client.post(USERS, act).content.decode()
+    assert opens(browser)
+    client.post(USERS, {**act, "confirmed": "yes"})
+    assert not opens(browser)
+    assert services.methods_blocking(staff) == ()
+    assert OutgoingMail.objects.filter(user=staff, kind="mfa_reset").exists()
+    assert AuditEvent.objects.get(event="mfa_reset").actor_id == root.pk
+    assert password(browser, staff).headers["location"] == USERS
