@@ -86,12 +86,12 @@ class StaffSignInForm(AdminAuthenticationForm):
 
     def _flag_breached(self) -> None:
         """Note a password that is in the list of breached ones, as the API's sign-in does."""
-        found = units.credentials_of_id(self.get_user().pk)
-        if found is None or found.password_flagged_at is not None:
-            return
-        if breached_passwords.is_breached(self.cleaned_data["password"]):
-            with transaction.atomic():
-                units.flag_password(found)
+        user: Any = self.get_user()
+        if user.password_flagged_at is None and breached_passwords.is_breached(self.cleaned_data["password"]):
+            found = units.credentials_of_id(user.pk)
+            if found is not None:
+                with transaction.atomic():
+                    units.flag_password(found)
 
     def _admitted(self) -> throttling.Attempt | None:
         """Return the try, let in. Raises ``ValidationError`` with the remedy after too many."""
