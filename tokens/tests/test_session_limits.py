@@ -130,3 +130,23 @@ async def test_last_use_is_the_last_refresh(api: httpx.AsyncClient, pair: Pair) 
     assert ((await Session.objects.aget()).last_used_at - opened).total_seconds() == 70
     with clock.shifted(75):  # the grace is no use: it may be a copy of an answer that was lost
         assert (await refreshed(api, pair)).status_code == 200
+
+
+@pytest.mark.parametrize(("after_s", "moved_s"), [(59, 0), (60, 60), (61, 61)])
+async def test_last_use_moves_once_a_minute(api: httpx.AsyncClient, pair: Pair, after_s: int, moved_s: int) -> None:
+    """A refresh within 60 s of the last use noted leaves it as it is, and the session ends later all the same."""
+    opened = (await Session.objects.aget()).last_used_at
+    await chain(api, pair, after_s)
+    session = await Session.objects.aget()
+    assert (session.last_used_at - opened).total_seconds() == moved_s
+    assert (session.idle_expires_at - opened).total_seconds() == after_s + IDLE_S
+    assert session.rotated_at is not None
+    assert (session.rotated_at - opened).total_seconds() == after_s
+
+
+async def test_the_minute_counts_from_the_use_that_was_noted(api: httpx.AsyncClient, pair: Pair) -> None:
+    """However often it is refreshed within a minute: refreshes that were not noted do not put the next one off."""
+    opened = (await Session.objects.aget()).last_used_at
+    for moment, noted_s in ((30, 0), (59, 0), (60, 60), (119, 60), (120, 120)):
+        pair = await chain(api, pair, moment)
+        assert ((await Session.objects.aget()).last_used_at - opened).total_seconds() == noted_s
