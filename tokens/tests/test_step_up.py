@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 from asgiref.sync import sync_to_async
+from django.db import connection
 
 from accounts import audit
 from accounts.audit_models import AuditEvent
@@ -117,10 +118,21 @@ async def test_password_and_account_of_who_has_a_factor(api: httpx.AsyncClient, 
     assert (await api.request("DELETE", ME, json={"password": PASSWORD}, headers=bearer(fresh))).status_code == 204
 
 
+def insert_as_before(session_id: str) -> uuid.UUID:
+    """Copy a session as the release before writes one, which knows nothing of proofs; return its id."""
+    known = [f.column for f in Session._meta.concrete_fields if f.name not in ("id", "authenticated_at", "amr")]
+    columns = ", ".join(known)
+    new, old = (Session._meta.pk.get_db_prep_value(one, connection) for one in (uuid.uuid4(), uuid.UUID(session_id)))
+    with connection.cursor() as cursor:
+        statement = f"INSERT INTO tokens_session (id, {columns}) SELECT %s, {columns} FROM tokens_session WHERE id = %s"  # noqa: S608 - the model's names
+        cursor.execute(statement, [new, old])
+    return uuid.UUID(str(new))
+
+
 async def test_sessions_of_before_count_as_long_ago(api: httpx.AsyncClient, pair: Pair) -> None:
-    """A row that the release before has written says nothing of it: the database's own default is 1970."""
-    field = Session._meta.get_field("authenticated_at")
-    assert field.db_default == datetime(1970, 1, 1, tzinfo=UTC)
+    """A row that says nothing of its proof works, and steps up: the database's own default is 1970."""
+    session = await Session.objects.aget(pk=await sync_to_async(insert_as_before)(pair["session_id"]))
+    assert (session.authenticated_at, session.amr) == (datetime(1970, 1, 1, tzinfo=UTC), "pwd")
     await age(pair, int(clock.unix()))
     assert said(await api.post(TOTP, headers=bearer(pair))) == STEP_UP_REQUIRED
     assert (await api.get(ME, headers=bearer(pair))).status_code == 200
