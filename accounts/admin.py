@@ -14,7 +14,7 @@ from django.db.models import ManyToManyField, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.formats import date_format
 
-from accounts import admin_actions, admin_roles, audit_admin, emails, names, units
+from accounts import admin_actions, admin_deletions, admin_roles, audit_admin, deletions, emails, names, units
 from accounts.admin_filters import VerifiedFilter
 from accounts.admin_forms import OwnPasswordForm, SetPasswordForm, StaffSignInForm, UserAddForm, UserEditForm
 from accounts.audit import Event
@@ -45,7 +45,7 @@ class UserAdmin(CheckedSelection, Audited, DjangoUserAdmin):
     form = UserEditForm
     add_form = UserAddForm
     change_password_form = SetPasswordForm
-    inlines: ClassVar[list[type[admin.options.InlineModelAdmin[Any, Any]]]] = []
+    inlines: ClassVar[list[type[admin.options.InlineModelAdmin[Any, Any]]]] = [admin_deletions.PendingInline]
     fieldsets = (
         (None, {"fields": ("email", "name", "password")}),
         ("Rights", {"fields": ("is_active", "is_staff", "is_superuser", "groups", "user_permissions")}),
@@ -72,6 +72,7 @@ class UserAdmin(CheckedSelection, Audited, DjangoUserAdmin):
         ("email_verified_at", VerifiedFilter),
         ("groups", admin.RelatedOnlyFieldListFilter),
         "created_at",
+        admin_deletions.PendingFilter,
     )
     search_fields = ("email_key__startswith", "name")  # what get_search_results does; without it there is no field
     search_help_text = "Beginning of the e-mail address, or part of the name"
@@ -80,7 +81,7 @@ class UserAdmin(CheckedSelection, Audited, DjangoUserAdmin):
     show_full_result_count = False  # counting every user is what makes a long list slow
     show_facets = admin.ShowFacets.NEVER  # so does counting them for every filter
     filter_horizontal = ("groups", "user_permissions")
-    actions = ("end_all_sessions", "deactivate", "activate")
+    actions = ("end_all_sessions", "deactivate", "activate", admin_deletions.restore)
 
     @admin.display(description="roles")
     def roles(self, user: User) -> str:
@@ -105,8 +106,12 @@ class UserAdmin(CheckedSelection, Audited, DjangoUserAdmin):
         self, request: HttpRequest, queryset: QuerySet[User], search_term: str
     ) -> tuple[QuerySet[User], bool]:
         """Find the beginning of the folded address, or part of the name as typed, for every word."""
+        among_deleted = request.GET.get(admin_deletions.PendingFilter.parameter_name) == "yes"
         for word in names.normalise(search_term).split():
-            queryset = queryset.filter(Q(email_key__startswith=emails.fold(word)) | Q(name__icontains=word))
+            found = Q(email_key__startswith=emails.fold(word)) | Q(name__icontains=word)
+            if among_deleted:
+                found |= Q(pending_deletion__email__istartswith=word)
+            queryset = queryset.filter(found)
         return queryset, False
 
     @admin.action(description="End all sessions of selected users", permissions=["change"])
@@ -125,8 +130,12 @@ class UserAdmin(CheckedSelection, Audited, DjangoUserAdmin):
         return admin_actions.perform(admin_actions.ACTIVATE, self, request, queryset)
 
     def has_change_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
-        """Show a person with rights the caller lacks read-only: whoever may edit an account can take it over."""
-        return super().has_change_permission(request, obj) and (obj is None or _may_take_over(request, obj))
+        """Show a person with rights the caller lacks read-only: whoever may edit an account can take it over.
+
+        So is one who is being deleted: to be restored first.
+        """
+        editable = obj is None or (not deletions.is_pending(obj) and _may_take_over(request, obj))
+        return super().has_change_permission(request, obj) and editable
 
     def has_delete_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
         """Nobody deletes a person with rights the caller lacks."""

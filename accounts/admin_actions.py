@@ -63,7 +63,7 @@ ACTIVATE: Final = Change(
     title="Activate",
     done="Activated",
     warning="",
-    spares="people with rights you do not hold",
+    spares="people with rights you do not hold, or who are being deleted",
     changes=lambda: {"is_active": True},
     spares_oneself=False,
     lets_in=True,
@@ -109,6 +109,8 @@ def perform(
 def _targets(change: Change, caller: User, chosen: UserQuerySet) -> UserQuerySet:
     """Return those of ``chosen`` whom the caller may do this to."""
     targets = chosen.exclude(pk=caller.pk) if change.spares_oneself else chosen
+    if change.lets_in:
+        targets = targets.filter(pending_deletion__isnull=True)  # active under the stand-in, nobody could sign in
     if rights_of_user(caller).is_superuser:
         return targets
     targets = targets.filter(is_superuser=False)

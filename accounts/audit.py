@@ -44,7 +44,9 @@ class Event(enum.StrEnum):
     EMAIL_CHANGED = "email_changed"
     MAIL_GIVEN_UP = "mail_given_up"
     PROFILE_CHANGED = "profile_changed"
-    ACCOUNT_DELETED = "account_deleted"  # by the person; staff leave USER_DELETED
+    ACCOUNT_DELETED = "account_deleted"  # by the person, in effect at once; staff leave USER_DELETED
+    ACCOUNT_RESTORED = "account_restored"  # within the days of grace
+    ACCOUNT_PURGED = "account_purged"  # after them, for good
     USER_CREATED = "user_created"
     USER_CHANGED = "user_changed"
     USER_DELETED = "user_deleted"

@@ -27,6 +27,7 @@ class EmailToken(models.Model):
         VERIFY_EMAIL = "verify_email"
         CHANGE_EMAIL = "change_email"
         RESET_PASSWORD = "reset_password"  # noqa: S105 - a purpose, not a password
+        RESTORE_ACCOUNT = "restore_account"
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     purpose = models.CharField(max_length=16, choices=Purpose)
@@ -68,6 +69,7 @@ class OutgoingMail(models.Model):
         RESET_PASSWORD = "reset_password"  # noqa: S105 - as above
         PASSWORD_CHANGED = "password_changed"  # noqa: S105 - as above
         ACCOUNT_EXISTS = "account_exists"
+        ACCOUNT_DELETION = "account_deletion"
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     kind = models.CharField(max_length=32)  # no choices: a new kind is a matter of templates, not of migrations

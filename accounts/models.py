@@ -10,11 +10,12 @@ from django.utils.translation import gettext_lazy as _
 
 from accounts import emails, guarded, names, passwords
 from accounts.audit_models import AuditEvent
+from accounts.deletion_models import PendingDeletion
 from accounts.managers import UserManager
 from ironauth.infrastructure import clock
 from ironauth.infrastructure.ids import new_id
 
-__all__ = ["AuditEvent", "Role", "User"]  # Django looks for models in this module only
+__all__ = ["AuditEvent", "PendingDeletion", "Role", "User"]  # Django looks for models in this module only
 
 
 class User(AbstractBaseUser, PermissionsMixin):

@@ -5,7 +5,7 @@ import uuid
 from django.conf import settings
 from django.db import IntegrityError
 
-from accounts import audit, confirmations, email_units, emails, passwords, rate_limits, throttling, units
+from accounts import audit, confirmations, deletions, email_units, emails, passwords, rate_limits, throttling, units
 from accounts.audit import Event, Outcome
 from accounts.errors import EmailNotVerified, EmailTaken, InvalidCredentials
 from accounts.even_time import answered_evenly
@@ -143,14 +143,14 @@ async def change_password(
 
 
 async def delete_account(*, user_id: uuid.UUID, password: str, session_id: uuid.UUID | None = None) -> None:
-    """Delete the account and everything that belongs to it.
+    """End the account and every session of it; IRONAUTH_DELETION_GRACE_DAYS later nothing is left of it.
 
     Raises ``InvalidCredentials`` for a wrong password, ``Throttled`` after too many, ``LastSuperuser``,
     ``PasswordChanged``, ``Overloaded``.
     """
     found = await confirmations.present(user_id)
     await confirmations.require_password(found, password, Event.ACCOUNT_DELETED, session_id)
-    await database().write(units.delete, user_id=user_id, old=found.encoded, session_id=session_id)
+    await database().write(deletions.request, user_id=user_id, old=found.encoded, session_id=session_id)
     get_logger().info("user_deleted", user_id=str(user_id), by=str(user_id))
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from django.db import models
 
-from accounts import audit, outgoing_mail, stored_user, user_deletion
+from accounts import audit, outgoing_mail, stored_user
 from accounts.audit import Event
 from accounts.errors import LastSuperuser, PasswordChanged
 from accounts.models import User
@@ -110,19 +110,6 @@ def set_password(*, user_id: uuid.UUID, old: str, new: str, session_id: uuid.UUI
 def upgrade_hash(*, user_id: uuid.UUID, old: str, new: str) -> bool:
     """Store a costlier hash of the same password, unless it was changed meanwhile. One query."""
     return User.objects.get_queryset().upgrade_hash(user_id, old, new)
-
-
-def delete(*, user_id: uuid.UUID, old: str, session_id: uuid.UUID | None) -> None:
-    """Delete the account and all that hangs on it.
-
-    Raises ``NotAuthenticated``, ``PasswordChanged`` as above, ``LastSuperuser`` when nobody could run the system.
-    """
-    user = locked(user_id)
-    if user.password != old:
-        raise PasswordChanged
-    keep_a_superuser(without=[user])
-    user_deletion.delete(user)
-    _record_own(Event.ACCOUNT_DELETED, user_id, session_id)
 
 
 def end_all_sessions(*, user_id: uuid.UUID, session_id: uuid.UUID | None) -> None:

@@ -115,9 +115,10 @@ IRONAUTH_EMAIL_VERIFICATION = env.choice(
 IRONAUTH_EMAIL_TOKEN_MIN = env.whole("IRONAUTH_EMAIL_TOKEN_MIN", default=30)
 IRONAUTH_TEMPLATES = setting_mail.template_folders(env.text("IRONAUTH_TEMPLATES", default=""), "IRONAUTH_TEMPLATES")
 
-# ---------------------------------------------------------------- audit
+# ---------------------------------------------------------------- audit and privacy
 # A year, which PCI DSS 10.5.1 asks for, and five weeks in which a yearly review can still compare the last one's.
 IRONAUTH_AUDIT_KEEP_DAYS = env.whole("IRONAUTH_AUDIT_KEEP_DAYS", default=400)
+IRONAUTH_DELETION_GRACE_DAYS = env.whole("IRONAUTH_DELETION_GRACE_DAYS", default=7)
 
 # ---------------------------------------------------------------- lanes
 IRONAUTH_HOT_LANE = env.switch("IRONAUTH_HOT_LANE", default=True)

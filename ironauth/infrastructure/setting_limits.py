@@ -49,6 +49,9 @@ LIMITS = {
     "IRONAUTH_AUDIT_KEEP_DAYS": Limit(
         30, 3_650, "days", "an intrusion is often found after weeks, and personal data is not kept for ever"
     ),
+    "IRONAUTH_DELETION_GRACE_DAYS": Limit(
+        0, 30, "days", "0 deletes at once, and a person may ask to be forgotten within a month: GDPR Art. 12 (3)"
+    ),
     "IRONAUTH_HASH_THREADS": Limit(1, 64, "threads", "each takes IRONAUTH_ARGON2_MEMORY_KIB"),
     "IRONAUTH_HASH_MAX_WAIT_S": Limit(
         0.1, 30, "seconds", "less refuses sign-ins on an idle server, and proxies give up after 60"
