@@ -4,12 +4,14 @@ from django.urls import URLPattern, path
 
 from accounts import email_pages, email_views
 from accounts.audit_views import AuditView
+from accounts.export_views import ExportView
 from accounts.staff_views import MembershipView, RolesView, UsersView, UserView
 from accounts.views import MeView, SignupView
 
 access_urlpatterns: list[URLPattern] = [
     path("signup", SignupView.as_view(), name="signup"),
     path("me", MeView.as_view(), name="me"),
+    path("me/export", ExportView.as_view(), name="me-export"),
     path("me/restore", email_views.RestoreView.as_view(), name="me-restore"),
     path("password/reset", email_views.ResetRequestView.as_view(), name="password-reset"),
     path("password/reset/confirm", email_views.ResetConfirmView.as_view(), name="password-reset-confirm"),
