@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.errors import Unsatisfiable
 from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
+from schemathesis.core.result import Ok
 from schemathesis.specs.openapi.checks import (
     content_type_conformance,
     response_headers_conformance,
@@ -95,6 +96,7 @@ def body_fields(document: dict[str, Any], operation: Any) -> set[str]:
 def operations() -> Iterator[Any]:
     """Yield every operation of the document."""
     for found in schemathesis.openapi.from_dict(described()).get_all_operations():
+        assert isinstance(found, Ok)
         yield found.ok()
 
 
