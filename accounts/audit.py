@@ -43,6 +43,12 @@ class Event(enum.StrEnum):
     EMAIL_CHANGE_REQUESTED = "email_change_requested"
     EMAIL_CHANGED = "email_changed"
     MAIL_GIVEN_UP = "mail_given_up"
+    MFA_ENABLED = "mfa_enabled"
+    MFA_DISABLED = "mfa_disabled"
+    MFA_RESET = "mfa_reset"  # by staff: every factor is gone
+    RECOVERY_CODES_CREATED = "recovery_codes_created"
+    RECOVERY_CODE_USED = "recovery_code_used"
+    STEP_UP = "step_up"
     PROFILE_CHANGED = "profile_changed"
     ACCOUNT_DELETED = "account_deleted"  # by the person, in effect at once; staff leave USER_DELETED
     ACCOUNT_RESTORED = "account_restored"  # within the days of grace

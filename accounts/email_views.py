@@ -3,8 +3,8 @@
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.response import Response
 
-from accounts import email_services
-from accounts.errors import EmailTaken, InvalidCredentials, InvalidEmailToken, PasswordChanged
+from accounts import email_services, step_up
+from accounts.errors import EmailTaken, InvalidCredentials, InvalidEmailToken, PasswordChanged, StepUpRequired
 from accounts.inputs import ChangeEmailInput, EmailInput, EmailTokenInput, ResetPasswordInput
 from accounts.views import signed_in
 from ironauth.infrastructure import origin
@@ -114,7 +114,7 @@ class ChangeEmailView(AsyncAPIView):
         responses={
             202: OpenApiResponse(None, "Always with a right password: the change happens when the message is opened."),
             400: ValidationFailed,
-            401: InvalidCredentials,
+            401: (InvalidCredentials, StepUpRequired),
             409: PasswordChanged,
             429: Throttled,
             503: Overloaded,
@@ -124,6 +124,7 @@ class ChangeEmailView(AsyncAPIView):
         """Queue a message to the new address, which confirms it, and one to the present address, which says so."""
         data = await self.validated(request, ChangeEmailInput)
         who = signed_in(request)
+        step_up.require_recent(who)
         await email_services.request_email_change(
             user_id=who.id, session_id=who.session_id, address=origin.address_of(request), **data
         )

@@ -27,6 +27,32 @@ class EmailNotVerified(errors.PermissionDenied):
     detail = "Confirm your e-mail address first: open the link in the message, or ask for a new one."
 
 
+class StepUpRequired(errors.NotAuthenticated):
+    """401: the session is good, and this needs a proof of who is there that is not older than ``max_age_s`` seconds."""
+
+    code = "step_up_required"
+    title = "Proof needed again"
+    detail = (
+        "Prove again who you are first, with your password or, if you have one, your second factor: "
+        "POST /api/v1/access/step-up."
+    )
+
+    def __init__(self, *, max_age_s: int) -> None:
+        challenge = f'{errors.BEARER_CHALLENGE}, error="insufficient_user_authentication", max_age="{max_age_s}"'
+        super().__init__(headers={"WWW-Authenticate": challenge})  # RFC 9470 §3
+
+
+class MfaEnrolmentRequired(errors.PermissionDenied):
+    """403: staff work only in sessions that a second factor has opened or confirmed (IRONAUTH_STAFF_MFA)."""
+
+    code = "mfa_enrolment_required"
+    title = "Second factor required"
+    detail = (
+        "Staff need a second factor here: set one up (POST /api/v1/access/mfa/totp), then sign in with it, or "
+        "confirm this session with it (POST /api/v1/access/step-up)."
+    )
+
+
 class InvalidEmailToken(errors.BadRequest):
     """400: the token of a message is none of ours, for something else, expired, used, or replaced by a newer one."""
 

@@ -70,6 +70,10 @@ class OutgoingMail(models.Model):
         PASSWORD_CHANGED = "password_changed"  # noqa: S105 - as above
         ACCOUNT_EXISTS = "account_exists"
         ACCOUNT_DELETION = "account_deletion"
+        MFA_ENABLED = "mfa_enabled"
+        MFA_DISABLED = "mfa_disabled"
+        MFA_RESET = "mfa_reset"
+        RECOVERY_CODE_USED = "recovery_code_used"
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     kind = models.CharField(max_length=32)  # no choices: a new kind is a matter of templates, not of migrations

@@ -12,10 +12,12 @@ from accounts import emails, guarded, names, passwords
 from accounts.audit_models import AuditEvent
 from accounts.deletion_models import PendingDeletion
 from accounts.managers import UserManager
+from accounts.mfa.models import RecoveryCode, TotpFactor
 from ironauth.infrastructure import clock
 from ironauth.infrastructure.ids import new_id
 
-__all__ = ["AuditEvent", "PendingDeletion", "Role", "User"]  # Django looks for models in this module only
+# Django looks for models in this module only.
+__all__ = ["AuditEvent", "PendingDeletion", "RecoveryCode", "Role", "TotpFactor", "User"]
 
 
 class User(AbstractBaseUser, PermissionsMixin):
@@ -91,6 +93,7 @@ class User(AbstractBaseUser, PermissionsMixin):
         verbose_name = _("user")
         verbose_name_plural = _("users")
         ordering = ("-created_at", "-id")
+        permissions = (("reset_mfa", "Can take away second factors"),)
         indexes = (
             # The staff list's default order, and its order by name; e-mail has its unique index.
             models.Index(fields=("-created_at", "-id"), name="accounts_user_created"),

@@ -35,10 +35,14 @@ class Account(msgspec.Struct, frozen=True):
 
 
 class Authenticated(msgspec.Struct, frozen=True):
-    """Whose password was right, and the epoch it was right under; an account can change while a password is hashed."""
+    """Whose password was right, and the epoch it was right under; an account can change while a password is hashed.
+
+    ``methods``: the second factors, one of which has still to be proved; none for who has none.
+    """
 
     id: uuid.UUID
     session_epoch: int
+    methods: tuple[str, ...] = ()
 
 
 class UserPage(msgspec.Struct, frozen=True):

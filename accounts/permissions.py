@@ -3,12 +3,14 @@
 from collections.abc import Awaitable
 from typing import Any, ClassVar
 
+from django.conf import settings
 from django.http import HttpRequest
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from accounts import audit
+from accounts.errors import MfaEnrolmentRequired
 from accounts.rights import rights_of
 from ironauth.infrastructure.database import database
 from ironauth.infrastructure.errors import PermissionDenied
@@ -28,16 +30,19 @@ class StaffPermission(BasePermission):
         """Tell whether the caller may use this method, or may go on to the unit of work that asks.
 
         Raises what ``require`` does, for methods not in the view's ``rights_in_unit``: one read on the database pool.
+        Raises ``MfaEnrolmentRequired`` before that, where staff need a second factor and this session has seen none.
         """
         caller: Any = request.user
         if caller is None or not caller.is_authenticated:
             return False
-        if request.method not in getattr(view, "rights_in_unit", ()):
-            try:
+        try:
+            if settings.IRONAUTH_STAFF_MFA == "required" and "mfa" not in caller.amr.split():
+                raise MfaEnrolmentRequired
+            if request.method not in getattr(view, "rights_in_unit", ()):
                 await self.require(request)
-            except PermissionDenied:
-                await _record_denial(request)
-                raise
+        except PermissionDenied:
+            await _record_denial(request)
+            raise
         return True
 
     async def require(self, request: Request) -> None:
@@ -70,6 +75,12 @@ class MembershipPermission(StaffPermission):
         "PUT": "accounts.change_user",
         "DELETE": "accounts.change_user",
     }
+
+
+class MfaResetPermission(StaffPermission):
+    """The right to take away second factors."""
+
+    needed: ClassVar[dict[str, str]] = {"DELETE": "accounts.reset_mfa"}
 
 
 class AuditPermission(StaffPermission):

@@ -5,7 +5,18 @@ import uuid
 from django.conf import settings
 from django.db import IntegrityError
 
-from accounts import audit, confirmations, deletions, email_units, emails, passwords, rate_limits, throttling, units
+from accounts import (
+    audit,
+    confirmations,
+    deletions,
+    email_units,
+    emails,
+    passwords,
+    rate_limits,
+    step_up,
+    throttling,
+    units,
+)
 from accounts.audit import Event, Outcome
 from accounts.errors import EmailNotVerified, EmailTaken, InvalidCredentials
 from accounts.even_time import answered_evenly
@@ -72,6 +83,9 @@ async def authenticate(
 ) -> Authenticated:
     """Return whose address and password these are, if the account is active; it is then known on ``new_device``.
 
+    Not so where a second factor has still to be proved (``methods``): then the try is given back, and what failed
+    before it stays counted, for half of what is needed resets nothing.
+
     Unknown, wrong, inactive, unusable and overlong all cost one query and one Argon2 run and raise the same
     ``InvalidCredentials``; the audit event of the refusal is one insert for all of them, and the answer does not wait
     for it. Upgrades an outdated hash on the way; that upgrade never fails the sign-in.
@@ -93,7 +107,10 @@ async def authenticate(
         get_logger().info("sign_in_refused", user_id=str(user_id) if user_id else None)
         await audit.record_later(Event.SIGN_IN, outcome=Outcome.FAILURE, user_id=user_id)
         raise InvalidCredentials
-    await throttling.succeeded(attempt, new_device=new_device)
+    if found.methods:
+        await throttling.give_back(attempt)
+    else:
+        await throttling.succeeded(attempt, new_device=new_device)
     if verdict.needs_rehash:
         await _upgrade(found, password)
     if found.email_verified_at is None and settings.IRONAUTH_EMAIL_VERIFICATION == "required":
@@ -103,7 +120,7 @@ async def authenticate(
             Event.SIGN_IN, outcome=Outcome.REFUSED, actor_id=found.id, user_id=found.id, details=details
         )
         raise EmailNotVerified
-    return Authenticated(found.id, found.session_epoch)
+    return Authenticated(found.id, found.session_epoch, found.methods)
 
 
 async def get_profile(*, user_id: uuid.UUID) -> UserOut:
@@ -123,15 +140,23 @@ async def update_profile(*, user_id: uuid.UUID, name: str, session_id: uuid.UUID
 
 
 async def change_password(
-    *, user_id: uuid.UUID, current_password: str, new_password: str, session_id: uuid.UUID | None = None
+    *,
+    user_id: uuid.UUID,
+    current_password: str,
+    new_password: str,
+    session_id: uuid.UUID | None = None,
+    authenticated_at: int = 0,
 ) -> Account:
     """Replace the password; every session of the user has ended when this returns, the caller's too.
+
+    ``authenticated_at``: when the caller last proved who they are, unix seconds; people with a second factor need that
+    to be recent, else ``StepUpRequired`` is raised; here and below.
 
     Raises ``ValidationFailed`` (field ``new_password``) by the policy, ``InvalidCredentials`` for a wrong current
     password, ``Throttled`` after too many of those, ``PasswordChanged`` when another change was faster, ``Overloaded``
     when the hash pool is full.
     """
-    found = await confirmations.present(user_id)
+    found = await _recently_present(user_id, authenticated_at)
     require_policy(new_password, email=found.email, name=found.name, field="new_password")
     await confirmations.require_password(found, current_password, Event.PASSWORD_CHANGED, session_id)
     encoded = await passwords.hash_password(new_password)
@@ -142,13 +167,15 @@ async def change_password(
     return account
 
 
-async def delete_account(*, user_id: uuid.UUID, password: str, session_id: uuid.UUID | None = None) -> None:
+async def delete_account(
+    *, user_id: uuid.UUID, password: str, session_id: uuid.UUID | None = None, authenticated_at: int = 0
+) -> None:
     """End the account and every session of it; IRONAUTH_DELETION_GRACE_DAYS later nothing is left of it.
 
     Raises ``InvalidCredentials`` for a wrong password, ``Throttled`` after too many, ``LastSuperuser``,
     ``PasswordChanged``, ``Overloaded``.
     """
-    found = await confirmations.present(user_id)
+    found = await _recently_present(user_id, authenticated_at)
     await confirmations.require_password(found, password, Event.ACCOUNT_DELETED, session_id)
     await database().write(deletions.request, user_id=user_id, old=found.encoded, session_id=session_id)
     get_logger().info("user_deleted", user_id=str(user_id), by=str(user_id))
@@ -158,6 +185,14 @@ async def end_all_sessions(*, user_id: uuid.UUID, session_id: uuid.UUID | None =
     """End every session of the user everywhere. Raises ``NotAuthenticated`` when the account is gone or inactive."""
     await database().write(units.end_all_sessions, user_id=user_id, session_id=session_id)
     get_logger().info("all_sessions_ended", user_id=str(user_id))
+
+
+async def _recently_present(user_id: uuid.UUID, authenticated_at: int) -> Credentials:
+    """Return the credentials of an active user who need not step up; the password is asked for besides."""
+    found = await confirmations.present(user_id)
+    if found.methods:
+        step_up.require_recent_at(authenticated_at)
+    return found
 
 
 async def _upgrade(found: Credentials, password: str) -> None:

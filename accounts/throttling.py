@@ -137,6 +137,17 @@ def succeeded_blocking(attempt: Attempt | None) -> None:
         _forgive(attempt, ())
 
 
+def admit_second_factor_blocking(*, user_id: UUID) -> Attempt | None:
+    """See admit_second_factor()."""
+    if not settings.IRONAUTH_THROTTLE:
+        return None
+    with transaction.atomic():
+        found = _admit(_second_factor(user_id), None)
+    if isinstance(found, Refused):
+        rate_limits.refuse_blocking(found)
+    return found
+
+
 # ------------------------------------------------------------------ everything else
 async def admit_confirmation(*, user_id: UUID) -> Attempt | None:
     """Count a try to give the password of somebody who is signed in: a stolen session is no licence to guess.
@@ -151,7 +162,37 @@ async def admit_confirmation(*, user_id: UUID) -> Attempt | None:
     return found
 
 
+async def admit_second_factor(*, user_id: UUID) -> Attempt | None:
+    """Count a try to prove a person's second factor, wherever it is asked for: whoever gets here has the password.
+
+    No device is known here, and a new password resets nothing: six digits are too few for it. One unit of work of one
+    query. Raises ``Throttled`` (429).
+    """
+    if not settings.IRONAUTH_THROTTLE:
+        return None
+    found = await database().write(_admit, _second_factor(user_id), None)
+    if isinstance(found, Refused):
+        await rate_limits.refuse(found, user_id=user_id)
+    return found
+
+
 # ------------------------------------------------------------------ units of work
+def forgive_second_factor(user_id: UUID) -> None:
+    """Reset the count of wrong second factors of this user: one was right, or they are gone. One query."""
+    failure_count.forgive([_second_factor(user_id).account])
+
+
+def succeeded_in_full(*, email: str, origin: Origin, new_device: str) -> None:
+    """Do what `succeeded` does for a sign-in whose password was judged before its second factor. Two queries."""
+    if not settings.IRONAUTH_THROTTLE:
+        return
+    plan = _sign_in(email, origin)
+    known = _device_key(plan.account, new_device)
+    failure_count.forgive(
+        (plan.account, *(plan.devices if known else ())), remember=(*plan.address, *known), known_s=KNOWN_S
+    )
+
+
 def forgive_account(*, email: str, user_id: UUID | None) -> None:
     """Reset the account's counts, for instance after its password was reset by e-mail. One query.
 
@@ -214,6 +255,10 @@ def _device_key(account: str, device: str) -> tuple[str, ...]:
 
 def _confirmation(user_id: UUID) -> str:
     return mac("confirmation", str(user_id))
+
+
+def _second_factor(user_id: UUID) -> _Plan:
+    return _Plan("second_factor", mac("second factor", str(user_id)))
 
 
 def _full_window(plan: _Plan, refusal: Refusal) -> Refused:

@@ -13,6 +13,7 @@ from django.db import models
 from accounts import audit, outgoing_mail, stored_user
 from accounts.audit import Event
 from accounts.errors import LastSuperuser, PasswordChanged
+from accounts.mfa import factors
 from accounts.models import User
 from accounts.outgoing_mail import Kind
 from accounts.outputs import ACCOUNT_COLUMNS, Account, UserOut, account, account_of, user_out
@@ -32,14 +33,13 @@ class Credentials(NamedTuple):
     name: str
     session_epoch: int
     email_verified_at: datetime | None
+    methods: tuple[str, ...]  # second factors
 
 
 _CREDENTIALS: Final = ("id", "password", "is_active", "email", "name", "session_epoch", "email_verified_at")
 _ID: Final = Given("id", models.UUIDField())
-_BY_EMAIL: Final = FixedSelect(
-    lambda: User.objects.filter(email_key=Given("key", models.CharField())).order_by().values_list(*_CREDENTIALS)
-)
-_BY_ID: Final = FixedSelect(lambda: User.objects.filter(pk=_ID).order_by().values_list(*_CREDENTIALS))
+_BY_EMAIL: Final = FixedSelect(lambda: _with_factors(User.objects.filter(email_key=Given("key", models.CharField()))))
+_BY_ID: Final = FixedSelect(lambda: _with_factors(User.objects.filter(pk=_ID)))
 _TAKEN: Final = FixedSelect(
     lambda: User.objects.filter(email_key=Given("key", models.CharField())).order_by().values_list("pk")
 )
@@ -63,7 +63,13 @@ def credentials_of_id(user_id: uuid.UUID) -> Credentials | None:
 
 def _credentials(rows: list[list[Any]]) -> Credentials | None:
     """Return the credentials of the only row, if there is one."""
-    return Credentials(*rows[0]) if rows else None
+    own = len(_CREDENTIALS)
+    return Credentials._make([*rows[0][:own], factors.named(rows[0][own:])]) if rows else None
+
+
+def _with_factors(users: "models.QuerySet[User]") -> "models.QuerySet[User, Any]":
+    """Return what `Credentials` says of ``users``, which factors they have in the same query."""
+    return users.order_by().values_list(*_CREDENTIALS, *factors.columns())
 
 
 def account_snapshot(user_id: uuid.UUID) -> Account | None:

@@ -5,6 +5,7 @@ from django.urls import URLPattern, path
 from accounts import email_pages, email_views
 from accounts.audit_views import AuditView
 from accounts.export_views import ExportView
+from accounts.mfa import urls as mfa_urls
 from accounts.staff_views import MembershipView, RolesView, UsersView, UserView
 from accounts.views import MeView, SignupView
 
@@ -18,6 +19,7 @@ access_urlpatterns: list[URLPattern] = [
     path("email", email_views.ChangeEmailView.as_view(), name="email"),
     path("email/verify", email_views.VerifyEmailView.as_view(), name="email-verify"),
     path("email/verify/resend", email_views.ResendView.as_view(), name="email-verify-resend"),
+    *mfa_urls.access_urlpatterns,
 ]
 #: At the root: what the links in messages open.
 page_urlpatterns: list[URLPattern] = [
@@ -29,6 +31,7 @@ staff_urlpatterns: list[URLPattern] = [
     path("users", UsersView.as_view(), name="users"),
     path("users/<uuid:user_id>", UserView.as_view(), name="user"),
     path("users/<uuid:user_id>/roles/<str:role>", MembershipView.as_view(), name="user-role"),
+    *mfa_urls.staff_urlpatterns,
     path("audit", AuditView.as_view(), name="audit"),
     path("roles", RolesView.as_view(), name="roles"),
 ]

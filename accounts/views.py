@@ -8,7 +8,7 @@ from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.response import Response
 
 from accounts import services
-from accounts.errors import EmailTaken, InvalidCredentials, LastSuperuser
+from accounts.errors import EmailTaken, InvalidCredentials, LastSuperuser, StepUpRequired
 from accounts.inputs import DeleteAccountInput, ProfileInput, SignupInput
 from accounts.outputs import UserOut
 from ironauth.infrastructure import cookies, origin
@@ -26,6 +26,10 @@ class SignedIn(Protocol):
     @property
     def session_id(self) -> uuid.UUID:
         """The session the request belongs to."""
+
+    @property
+    def authenticated_at(self) -> int:
+        """When they last proved who they are; unix seconds."""
 
     @property
     def user(self) -> UserOut:
@@ -91,7 +95,7 @@ class MeView(AsyncAPIView):
         responses={
             204: None,
             400: ValidationFailed,
-            401: InvalidCredentials,
+            401: (InvalidCredentials, StepUpRequired),
             409: LastSuperuser,
             429: Throttled,
         },
@@ -100,7 +104,12 @@ class MeView(AsyncAPIView):
         """Delete the account after the password was given once more; a message tells how long that can be undone."""
         who = signed_in(request)
         data = await self.validated(request, DeleteAccountInput)
-        await services.delete_account(user_id=who.id, session_id=who.session_id, password=data["password"])
+        await services.delete_account(
+            user_id=who.id,
+            session_id=who.session_id,
+            authenticated_at=who.authenticated_at,
+            password=data["password"],
+        )
         response = HttpResponse(status=204)
         del response.headers["Content-Type"]
         cookies.clear(response)

@@ -86,6 +86,9 @@ PASSWORD_HASHERS = [
 ]
 AUTH_PASSWORD_VALIDATORS = [{"NAME": "accounts.password_policy.PasswordPolicyValidator"}]
 
+# ---------------------------------------------------------------- second factors
+IRONAUTH_STAFF_MFA = env.choice("IRONAUTH_STAFF_MFA", choices=("optional", "required"), default="optional")
+
 # ---------------------------------------------------------------- throttles
 IRONAUTH_THROTTLE = env.switch("IRONAUTH_THROTTLE", default=True)
 IRONAUTH_THROTTLE_SIGNIN_FAILURES = env.whole("IRONAUTH_THROTTLE_SIGNIN_FAILURES", default=100)

@@ -51,6 +51,17 @@ def require_same_origin(request: HttpRequest) -> None:
         raise CrossOrigin
 
 
+def refuse_login_csrf(request: HttpRequest) -> None:
+    """Raise ``CrossOrigin`` when another site signs this browser in, under an account of its choice (login CSRF).
+
+    A client that is no browser sends neither header and passes: it has no cookies to be tricked with.
+    """
+    meta = request.META
+    from_browser = "HTTP_ORIGIN" in meta or meta.get("HTTP_SEC_FETCH_SITE") not in (None, "none")
+    if from_browser and not cookies.origin_allowed(request):
+        raise CrossOrigin("Sign in from this site's own pages, or from an origin in IRONAUTH_TRUSTED_ORIGINS.")
+
+
 def _bearer_token(header: str) -> str | None:
     """Return the bearer token of an Authorization header, None for another scheme.
 

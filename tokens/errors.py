@@ -1,5 +1,7 @@
 """What can go wrong with a credential, as domain errors with a stable code (RFC 6750 §3 challenges included)."""
 
+from collections.abc import Sequence
+
 from ironauth.infrastructure.errors import (
     BEARER_CHALLENGE,
     BadRequest,
@@ -74,6 +76,25 @@ class InvalidRefreshToken(NotAuthenticated):
     def __init__(self, *, session_over: bool = False) -> None:
         super().__init__()
         self.session_over = session_over
+
+
+class MfaRequired(NotAuthenticated):
+    """The password is right, and a second factor has to be proved: with ``mfa_token``, by one of ``methods``."""
+
+    code = "mfa_required"
+    title = "Second factor required"
+    detail = "Send a code of a second factor with the mfa_token to POST /api/v1/access/signin/mfa."
+
+    def __init__(self, *, mfa_token: str, methods: Sequence[str]) -> None:
+        super().__init__(members={"mfa_token": mfa_token, "methods": tuple(methods)})
+
+
+class InvalidMfaToken(NotAuthenticated):
+    """The token between password and second factor is no good any more; one body for every reason."""
+
+    code = "invalid_mfa_token"
+    title = "Invalid mfa_token"
+    detail = "The mfa_token is invalid, has expired or was used before: sign in with the password again."
 
 
 class SigningKeyMissing(Unavailable):

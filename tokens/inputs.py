@@ -6,6 +6,7 @@ from rest_framework import serializers
 
 from accounts.fields import PasswordField, TextField
 from accounts.inputs import ChoosesPassword
+from accounts.mfa.inputs import CodeField
 
 TRANSPORTS = ["body", "cookie"]
 
@@ -24,6 +25,21 @@ class SignInForm(serializers.Serializer[Any]):
     username = TextField()
     password = PasswordField()
     transport = serializers.ChoiceField(choices=TRANSPORTS, default="cookie")
+
+
+class SignInMfaInput(serializers.Serializer[Any]):
+    """Body of ``POST /signin/mfa``: what ``mfa_required`` gave, and a code from an app or a recovery code."""
+
+    mfa_token = TextField()
+    code = CodeField()
+    transport = serializers.ChoiceField(choices=TRANSPORTS, default="body")
+
+
+class StepUpInput(serializers.Serializer[Any]):
+    """Body of ``POST /step-up``: the code where the caller has a second factor, else the password."""
+
+    password = PasswordField(required=False)
+    code = CodeField(required=False)
 
 
 class RefreshTokenInput(serializers.Serializer[Any]):

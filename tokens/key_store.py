@@ -19,9 +19,10 @@ from ironauth.infrastructure.database import database
 from ironauth.infrastructure.errors import Unavailable
 from ironauth.infrastructure.logs import get_logger
 from ironauth.infrastructure.master_keys import MasterKeyMissingError
+from ironauth.infrastructure.sealing import SealBrokenError
 from tokens.errors import SigningKeyMissing
 from tokens.key_rotation import kid_tag
-from tokens.key_wrapping import SealBrokenError, unseal
+from tokens.key_wrapping import unseal
 from tokens.keys import ActiveKey, KeyRecord, KeySet, PublicJwk, build_key_set
 from tokens.models import SigningKey
 

@@ -7,7 +7,7 @@ useless without the server's key), a signing key row holds its private part encr
 from __future__ import annotations
 
 import os
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from django.conf import settings
@@ -25,6 +25,12 @@ from tokens.refresh_token import SECRET_BYTES
 FIRST_PARTY_CLIENT = "ironauth"
 #: What a first-party token may do: everything the person may do with their own account here.
 FIRST_PARTY_SCOPE = "account"
+
+
+#: How somebody signs in with a password alone: a value of RFC 8176.
+BY_PASSWORD = "pwd"  # noqa: S105 - a value, not a password
+#: When a session was authenticated whose row does not say: one of the release before.
+LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def new_secret() -> bytes:
@@ -102,6 +108,9 @@ class SessionQuerySet(models.QuerySet["Session"]):
 class Session(models.Model):
     """One signed-in device. ``idle_expires_at`` never lies after ``absolute_expires_at``.
 
+    ``authenticated_at``: when the person last proved who they are in it, ``amr``: how, as in RFC 8176 §1. A refresh
+    proves nothing and keeps both.
+
     The database itself deletes a person's sessions with the person, whoever deletes the row. Whatever else ends a
     session must publish it: ``save()``, ``delete()`` and a queryset's ``delete()`` do; ``update()`` is for units of
     work that publish themselves.
@@ -127,6 +136,8 @@ class Session(models.Model):
     scope = models.CharField(max_length=255, default=FIRST_PARTY_SCOPE, blank=True)
     epoch = models.PositiveIntegerField()
     created_at = models.DateTimeField(default=clock.now)
+    authenticated_at = models.DateTimeField(default=clock.now, db_default=LONG_AGO)
+    amr = models.CharField(max_length=64, default=BY_PASSWORD, db_default=BY_PASSWORD)
     last_used_at = models.DateTimeField(default=clock.now)
     rotated_at = models.DateTimeField(null=True, blank=True)
     idle_expires_at = models.DateTimeField()

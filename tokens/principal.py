@@ -10,7 +10,8 @@ from accounts.outputs import UserOut
 class Principal(msgspec.Struct, frozen=True):
     """A signed-in person and the session they act through; stands in for Django's user on the API lane.
 
-    ``exp`` in unix seconds; ``digest`` is the SHA-256 of the one token text this was made from.
+    ``exp`` and ``authenticated_at``, when the person last proved who they are, in unix seconds; ``amr``: how, as in RFC
+    8176 §1. ``digest`` is the SHA-256 of the one token text this was made from.
     """
 
     user: UserOut
@@ -21,6 +22,8 @@ class Principal(msgspec.Struct, frozen=True):
     exp: int
     epoch: int
     digest: bytes
+    authenticated_at: int
+    amr: str
 
     @property
     def is_authenticated(self) -> bool:

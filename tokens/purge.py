@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db import connection, transaction
 
 from accounts import audit_units, deletions, email_tokens, outgoing_mail
-from ironauth.infrastructure import clock
+from ironauth.infrastructure import clock, once
 from ironauth.infrastructure import models as infrastructure
 from tokens import key_rotation
 from tokens.models import Session
@@ -36,13 +36,15 @@ class Purged:
     email_tokens: int
     mails: int
     audit_events: int
+    used_once: int
 
 
 def purge_expired(*, batch: int = DEFAULT_BATCH, keep_s: int = SESSION_KEEP_S) -> Purged:
     """Delete sessions that ended more than ``keep_s`` seconds ago, and whatever else has no use any more.
 
     That is: accounts whose days of grace are over, old invalidations, finished signing keys, old counts of the
-    throttles, expired e-mail tokens, messages given up a month ago, audit events older than IRONAUTH_AUDIT_KEEP_DAYS.
+    throttles, expired e-mail tokens, messages given up a month ago, audit events older than IRONAUTH_AUDIT_KEEP_DAYS,
+    what was used up of tokens long dead.
     ``batch``: rows per transaction. Safe to run at any time and more than once at a time.
     """
     _wait_for_writers()
@@ -55,6 +57,7 @@ def purge_expired(*, batch: int = DEFAULT_BATCH, keep_s: int = SESSION_KEEP_S) -
         email_tokens=_in_batches(lambda rows: email_tokens.purge(before=clock.now(), batch=rows), batch),
         mails=_in_batches(lambda rows: outgoing_mail.purge_failed(batch=rows), batch),
         audit_events=_purge_audit(clock.now() - timedelta(days=settings.IRONAUTH_AUDIT_KEEP_DAYS), batch),
+        used_once=_in_batches(lambda rows: once.purge(batch=rows), batch),
     )
 
 

@@ -1,6 +1,7 @@
 """Signing in and out, refreshing, changing the password, and a person's own sessions."""
 
 import secrets
+from datetime import UTC, datetime
 from uuid import UUID
 
 from django.conf import settings
@@ -17,14 +18,15 @@ from ironauth.infrastructure.database_faults import refers_to_nothing
 from ironauth.infrastructure.errors import NotFound
 from ironauth.infrastructure.logs import get_logger
 from ironauth.infrastructure.origin import Origin
-from tokens import authentication, codec, refresh_token, sessions
+from tokens import authentication, codec, mfa_token, refresh_token, sessions
 from tokens.claims import AccessClaims
-from tokens.errors import InvalidRefreshToken
+from tokens.errors import InvalidRefreshToken, MfaRequired
 from tokens.key_store import key_store
 from tokens.keys import ActiveKey
 from tokens.outputs import SessionOut, TokenPair, session_out
 from tokens.principal import Principal
 from tokens.sessions import SESSION_OVER, ClientInfo, Grant, Outcome
+from tokens.stored_session import LiveSession
 
 JTI_BYTES = 16  # 128 random bits: no two tokens share one
 
@@ -36,18 +38,22 @@ async def sign_in(*, email: str, password: str, client: ClientInfo) -> TokenPair
 
     Raises ``InvalidCredentials`` (401; unknown, wrong and inactive alike), ``Overloaded`` (503) when the hash pool is
     full, ``SigningKeyMissing`` (503) before any hashing when no token could be signed, ``Throttled`` (429) before any
-    hashing when the account or the client has failed too often.
+    hashing when the account or the client has failed too often. Raises ``MfaRequired`` (401) instead of opening a
+    session for somebody who has a second factor.
     """
     reading = token_cache().begin()  # before the key is chosen: it may be dropped while the password is hashed
     key = await key_store().signing()
     origin = Origin(address=client.ip, device=client.device)
     who = await accounts.authenticate(email=email, password=password, origin=origin, new_device=client.new_device)
+    if who.methods:
+        log.info("second_factor_asked", user_id=str(who.id))
+        raise MfaRequired(mfa_token=mfa_token.mint(who), methods=who.methods)
     grant = await _opened(who, client)
     if grant is None:  # only who knows the password gets here
         await audit.record_later(audit.Event.SIGN_IN, outcome=audit.Outcome.REFUSED, actor_id=who.id, user_id=who.id)
         raise InvalidCredentials("The account was changed while you were signing in: sign in again.")
     log.info("signed_in", user_id=str(who.id), session_id=str(grant.session_id))
-    return _pair(grant, key, reading)
+    return token_pair(grant, key, reading)
 
 
 async def refresh(*, token: str, address: str = "") -> TokenPair:
@@ -69,7 +75,7 @@ async def refresh(*, token: str, address: str = "") -> TokenPair:
     if rotation.grant is None:
         await rate_limits.admit(rate_limits.REFRESH, address=address)
         raise InvalidRefreshToken(session_over=rotation.outcome in SESSION_OVER)
-    return _pair(rotation.grant, key, reading)
+    return token_pair(rotation.grant, key, reading)
 
 
 async def sign_out(*, session_id: UUID, user_id: UUID) -> None:
@@ -108,16 +114,24 @@ async def change_password(
         session_id=principal.session_id,
         current_password=current_password,
         new_password=new_password,
+        authenticated_at=principal.authenticated_at,
     )
     try:
         # A transaction: its BEGIN finds out whether the connection still lives, before anything is written. The
         # password is changed already, so this must not fail for a connection that died unused.
-        grant = await database().write(sessions.open_session, account=account, client=client, scope=principal.scope)
+        grant = await database().write(
+            sessions.open_session,
+            account=account,
+            client=client,
+            scope=principal.scope,
+            amr=principal.amr,  # a password alone does not make it newer than the session it replaces
+            authenticated_at=datetime.fromtimestamp(principal.authenticated_at, UTC),
+        )
     except IntegrityError as error:
         if not refers_to_nothing(error):
             raise
         raise InvalidCredentials from error  # deleted meanwhile
-    return _pair(grant, key)  # its user was read before everything of theirs was invalidated: not to be kept
+    return token_pair(grant, key)  # its user was read before everything of theirs was invalidated: not to be kept
 
 
 async def list_sessions(*, principal: Principal) -> list[SessionOut]:
@@ -153,7 +167,7 @@ async def _opened(who: Authenticated, client: ClientInfo) -> Grant | None:
         return None  # deleted in this very moment
 
 
-def _pair(grant: Grant, key: ActiveKey, reading: Reading | None = None) -> TokenPair:
+def token_pair(grant: Grant, key: ActiveKey, reading: Reading | None = None) -> TokenPair:
     """Return the tokens of a grant; the access token never outlives the session.
 
     ``reading``: taken before the key was chosen and the grant's account and session were read; with it, this process
@@ -177,7 +191,8 @@ def _pair(grant: Grant, key: ActiveKey, reading: Reading | None = None) -> Token
     )
     access_token = codec.encode(claims, key)
     if reading is not None:
-        authentication.keep_issued(access_token, claims, kid=key.kid, user=grant.account.user, reading=reading)
+        live = LiveSession(grant.account, grant.authenticated_at, grant.amr)
+        authentication.keep_issued(access_token, claims, kid=key.kid, live=live, reading=reading)
     return TokenPair(
         access_token=access_token,
         token_type="Bearer",  # noqa: S106 - RFC 6749 §7.1, not a password

@@ -22,9 +22,9 @@ from ironauth.infrastructure.invalidation import invalidate, sid_tag
 from ironauth.infrastructure.logs import get_logger
 from ironauth.infrastructure.master_keys import MasterKeyMissingError, newest_master_key_id
 from tokens import refresh_token, stored_session
-from tokens.models import FIRST_PARTY_CLIENT, FIRST_PARTY_SCOPE, Session
+from tokens.models import BY_PASSWORD, FIRST_PARTY_CLIENT, FIRST_PARTY_SCOPE, Session
 from tokens.refresh_token import ParsedRefreshToken
-from tokens.stored_session import StoredSession
+from tokens.stored_session import LiveSession, StoredSession
 
 log = get_logger()
 
@@ -69,6 +69,8 @@ class Grant:
     scope: str
     refresh_token: str
     expires_at: datetime
+    authenticated_at: datetime
+    amr: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +81,17 @@ class Rotation:
     grant: Grant | None = None
 
 
-def open_session(*, account: Account, client: ClientInfo, scope: str = FIRST_PARTY_SCOPE) -> Grant:
+def open_session(
+    *,
+    account: Account,
+    client: ClientInfo,
+    scope: str = FIRST_PARTY_SCOPE,
+    amr: str = BY_PASSWORD,
+    authenticated_at: datetime | None = None,
+) -> Grant:
     """Store a new session of the account and return what its first tokens are made from. 1 query.
+
+    ``amr``, ``authenticated_at``: how the person proved who they are, and when; None: just now.
 
     The session carries the epoch the password was checked under: if that has been raised meanwhile, it is born dead.
     Raises ``IntegrityError`` when the user was deleted meanwhile.
@@ -95,6 +106,8 @@ def open_session(*, account: Account, client: ClientInfo, scope: str = FIRST_PAR
         scope=scope,
         epoch=account.session_epoch,
         created_at=now,
+        authenticated_at=authenticated_at or now,
+        amr=amr,
         last_used_at=now,
         idle_expires_at=idle_end,
         absolute_expires_at=absolute,
@@ -105,11 +118,13 @@ def open_session(*, account: Account, client: ClientInfo, scope: str = FIRST_PAR
     token = refresh_token.mint(
         session_id=session.pk, generation=0, secret=bytes(session.secret), master_key_id=session.master_key_id
     )
-    return Grant(session.pk, account, session.client_id, session.scope, token, idle_end)
+    return Grant(
+        session.pk, account, session.client_id, session.scope, token, idle_end, session.authenticated_at, session.amr
+    )
 
 
-def open_authenticated(*, who: Authenticated, client: ClientInfo) -> Grant | None:
-    """Store a new session for a person whose password was just right, and that they signed in. 3 queries.
+def open_authenticated(*, who: Authenticated, client: ClientInfo, amr: str = BY_PASSWORD) -> Grant | None:
+    """Store a new session for a person who has just proved who they are, and that they signed in. 3 queries.
 
     None when the person was deleted or deactivated, the password changed, or all sessions were ended, meanwhile. Raises
     ``IntegrityError`` when they were deleted between the two queries.
@@ -117,7 +132,7 @@ def open_authenticated(*, who: Authenticated, client: ClientInfo) -> Grant | Non
     account = account_snapshot(who.id)
     if account is None or not account.user.is_active or account.session_epoch != who.session_epoch:
         return None
-    grant = open_session(account=account, client=client)
+    grant = open_session(account=account, client=client, amr=amr)
     audit.record(Event.SIGN_IN, actor_id=account.id, user_id=account.id, session_id=grant.session_id)
     return grant
 
@@ -195,7 +210,16 @@ def _grant(session: StoredSession) -> Grant:
         secret=session.secret,
         master_key_id=session.master_key_id,
     )
-    return Grant(session.id, session.account, session.client_id, session.scope, token, session.idle_expires_at)
+    return Grant(
+        session.id,
+        session.account,
+        session.client_id,
+        session.scope,
+        token,
+        session.idle_expires_at,
+        session.authenticated_at,
+        session.amr,
+    )
 
 
 def _idle_end(now: datetime, absolute: datetime) -> datetime:
@@ -203,12 +227,12 @@ def _idle_end(now: datetime, absolute: datetime) -> datetime:
     return min(now + timedelta(seconds=settings.IRONAUTH_SESSION_IDLE_S), absolute)
 
 
-def live_account(*, session_id: UUID, user_id: UUID, epoch: int) -> Account | None:
-    """Return the account behind a token while its session lives, None otherwise. 1 query."""
-    account = stored_session.find_live(session_id=session_id, user_id=user_id, epoch=epoch, now=clock.now())
-    if account is None or not account.user.is_active or account.session_epoch != epoch:
+def live_account(*, session_id: UUID, user_id: UUID, epoch: int) -> LiveSession | None:
+    """Return the account behind a token, and what its session says, while that lives, None otherwise. 1 query."""
+    live = stored_session.find_live(session_id=session_id, user_id=user_id, epoch=epoch, now=clock.now())
+    if live is None or not live.account.user.is_active or live.account.session_epoch != epoch:
         return None
-    return account
+    return live
 
 
 def session_of(*, parsed: ParsedRefreshToken) -> tuple[UUID, UUID] | None:

@@ -17,6 +17,8 @@ class StoredSession(NamedTuple):
 
     account: Account
     id: UUID
+    authenticated_at: datetime
+    amr: str
     generation: int
     secret: bytes
     master_key_id: str
@@ -29,9 +31,18 @@ class StoredSession(NamedTuple):
     revoked_at: datetime | None
 
 
+class LiveSession(NamedTuple):
+    """Whose a session is that lives, and when and how they last proved it."""
+
+    account: Account
+    authenticated_at: datetime
+    amr: str
+
+
 _ID: Final = Given("id", models.UUIDField())
 _NOW: Final = Given("now", models.DateTimeField())
 _SESSION_COLUMNS: Final = StoredSession._fields[1:]
+_LIVE_COLUMNS: Final = LiveSession._fields[1:]
 _ACCOUNT_COLUMNS: Final = tuple(f"user__{column}" for column in ACCOUNT_COLUMNS)
 _BY_ID: Final = FixedSelect(
     lambda: Session.objects.filter(pk=_ID).order_by().values_list(*_SESSION_COLUMNS, *_ACCOUNT_COLUMNS)
@@ -46,7 +57,7 @@ _LIVE: Final = FixedSelect(
             idle_expires_at__gt=_NOW,
         )
         .order_by()
-        .values_list(*_ACCOUNT_COLUMNS)
+        .values_list(*_LIVE_COLUMNS, *_ACCOUNT_COLUMNS)
     )
 )
 _INSERT: Final = FixedInsert(lambda: given_row(Session))
@@ -58,6 +69,13 @@ _ADVANCE: Final = FixedUpdate(
     last_used_at=_NOW,
     rotated_at=_NOW,
     idle_expires_at=Given("idle_end", models.DateTimeField()),
+)
+_AUTHENTICATE: Final = FixedUpdate(
+    lambda: Session.objects.filter(
+        pk=_ID, user=Given("user_id", models.UUIDField()), revoked_at=None, idle_expires_at__gt=_NOW
+    ),
+    authenticated_at=_NOW,
+    amr=Given("amr", models.CharField()),
 )
 _END: Final = FixedUpdate(
     lambda: Session.objects.filter(pk=_ID, revoked_at=None),
@@ -87,10 +105,18 @@ def find(session_id: UUID) -> StoredSession | None:
     return found._replace(secret=bytes(found.secret))  # drivers may return a memoryview
 
 
-def find_live(*, session_id: UUID, user_id: UUID, epoch: int, now: datetime) -> Account | None:
-    """Return the account of a session of this user and epoch that is neither revoked nor expired. 1 query."""
+def find_live(*, session_id: UUID, user_id: UUID, epoch: int, now: datetime) -> LiveSession | None:
+    """Return a session of this user and epoch that is neither revoked nor expired. 1 query."""
     rows = _LIVE.rows(id=session_id, user_id=user_id, epoch=epoch, now=now)
-    return account_of(rows) if rows else None
+    if not rows:
+        return None
+    own = len(_LIVE_COLUMNS)
+    return LiveSession(account_of([row[own:] for row in rows]), *rows[0][:own])
+
+
+def authenticate(session_id: UUID, *, user_id: UUID, amr: str, now: datetime) -> bool:
+    """Note that the person has just proved who they are; return whether the session lives. 1 query."""
+    return _AUTHENTICATE.run(id=session_id, user_id=user_id, amr=amr, now=now) > 0
 
 
 def advance(session: StoredSession, *, now: datetime, idle_end: datetime) -> StoredSession | None:

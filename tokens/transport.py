@@ -7,10 +7,31 @@ from django.http import HttpRequest, HttpResponse
 
 from accounts.throttling import KNOWN_S
 from ironauth.infrastructure import cookies, origin
+from tokens.credentials import refuse_login_csrf
 from tokens.outputs import TokenPair
 from tokens.sessions import ClientInfo
 
 DEVICE_BYTES = 32  # 256 random bits: nobody guesses what another browser is known by
+
+
+def arriving(request: HttpRequest, transport: str) -> ClientInfo:
+    """Return where a sign-in comes from; with cookies, on a device that is new.
+
+    Raises ``CrossOrigin`` (403) when another site would be given cookies here.
+    """
+    if transport == "cookie":
+        refuse_login_csrf(request)
+        return on_new_device(client_info(request))
+    return client_info(request)
+
+
+def handed_over(pair: TokenPair, client: ClientInfo, transport: str) -> TokenPair | HttpResponse:
+    """Return the answer to a sign-in: the pair itself, or 204 with it, and the device, in cookies."""
+    if transport != "cookie":
+        return pair
+    response = cookie_response(pair)
+    set_device(response, client)
+    return response
 
 
 def cookie_response(pair: TokenPair) -> HttpResponse:

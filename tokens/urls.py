@@ -2,11 +2,13 @@
 
 from django.urls import URLPattern, path
 
-from tokens import session_views, staff_views, views, wellknown_views
+from tokens import factor_views, session_views, staff_views, views, wellknown_views
 
 #: Under /api/v1/access/.
 access_urlpatterns: list[URLPattern] = [
     path("signin", views.SignInView.as_view(), name="signin"),
+    path("signin/mfa", factor_views.SignInMfaView.as_view(), name="signin-mfa"),
+    path("step-up", factor_views.StepUpView.as_view(), name="step-up"),
     path("refresh", views.RefreshView.as_view(), name="refresh"),
     path("logout", views.LogoutView.as_view(), name="logout"),
     path("logout-all", views.LogoutAllView.as_view(), name="logout-all"),

@@ -8,7 +8,7 @@ from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_sche
 from rest_framework.permissions import AllowAny, IsAuthenticated
 from rest_framework.response import Response
 
-from accounts.errors import InvalidCredentials, PasswordChanged
+from accounts.errors import InvalidCredentials, PasswordChanged, StepUpRequired
 from ironauth.infrastructure import cookies, origin
 from ironauth.infrastructure.errors import FieldError, NotAuthenticated, Overloaded, Throttled, ValidationFailed
 from ironauth.infrastructure.parsers import FormParser, JSONParser
@@ -16,17 +16,24 @@ from ironauth.infrastructure.views import ApiRequest, AsyncAPIView
 from tokens import services
 from tokens.authentication import AccessTokenAuthentication
 from tokens.credentials import access_credential, require_same_origin
-from tokens.errors import CrossOrigin, InvalidRefreshToken, InvalidToken, SigningKeyMissing, TwoCredentials
+from tokens.errors import (
+    CrossOrigin,
+    InvalidRefreshToken,
+    InvalidToken,
+    MfaRequired,
+    SigningKeyMissing,
+    TwoCredentials,
+)
 from tokens.inputs import ChangePasswordInput, RefreshTokenInput, SignInForm, SignInInput
 from tokens.outputs import TokenPair
 from tokens.transport import (
+    arriving,
     cleared_response,
     client_info,
     cookie_response,
+    handed_over,
     no_content,
-    on_new_device,
     set_cookies,
-    set_device,
 )
 
 NO_CONTENT = OpenApiResponse(None, "The same with the cookie transport: both cookies are set.")
@@ -53,7 +60,7 @@ class SignInView(AsyncAPIView):
         responses={
             200: TokenPair,
             204: NO_CONTENT,
-            401: InvalidCredentials,
+            401: (InvalidCredentials, MfaRequired),
             403: CrossOrigin,
             415: OpenApiResponse(None, "Neither JSON nor a form"),
             429: Throttled,
@@ -64,20 +71,11 @@ class SignInView(AsyncAPIView):
         """Open a session. JSON is answered with a TokenPair unless ``transport`` is "cookie", a form the other way."""
         is_form = request.content_type.lower().startswith(FormParser.media_type)  # RFC 9110 §8.3.1
         data = await self.validated(request, SignInForm if is_form else SignInInput)
-        by_cookie = data["transport"] == "cookie"
-        if by_cookie:
-            _refuse_login_csrf(request)
-        client = client_info(request._request)  # noqa: SLF001 - Django's request
-        if by_cookie:
-            client = on_new_device(client)
+        client = arriving(request._request, data["transport"])  # noqa: SLF001 - Django's request
         pair = await services.sign_in(
             email=data["username" if is_form else "email"], password=data["password"], client=client
         )
-        if not by_cookie:
-            return pair
-        response = cookie_response(pair)
-        set_device(response, client)
-        return response
+        return handed_over(pair, client, data["transport"])
 
 
 class RefreshView(AsyncAPIView):
@@ -229,7 +227,7 @@ class PasswordView(AsyncAPIView):
         request=ChangePasswordInput,
         responses={
             200: TokenPair,
-            401: (InvalidToken, InvalidCredentials),
+            401: (InvalidToken, InvalidCredentials, StepUpRequired),
             403: CrossOrigin,
             409: PasswordChanged,
             429: Throttled,
@@ -261,14 +259,3 @@ def _refresh_cookie(request: ApiRequest) -> str | None:
 def _has_our_cookies(request: ApiRequest) -> bool:
     """Return whether the browser sent any of the two cookies."""
     return bool(request.COOKIES.get(cookies.access_name()) or request.COOKIES.get(cookies.refresh_name()))
-
-
-def _refuse_login_csrf(request: ApiRequest) -> None:
-    """Raise ``CrossOrigin`` when another site signs this browser in, under an account of its choice (login CSRF).
-
-    A client that is no browser sends neither header and passes: it has no cookies to be tricked with.
-    """
-    meta = request.META
-    from_browser = "HTTP_ORIGIN" in meta or meta.get("HTTP_SEC_FETCH_SITE") not in (None, "none")
-    if from_browser and not cookies.origin_allowed(request):
-        raise CrossOrigin("Sign in from this site's own pages, or from an origin in IRONAUTH_TRUSTED_ORIGINS.")

@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('accounts', '0004_mail'),
+        ('accounts', '0005_mfa'),
     ]
 
     operations = [

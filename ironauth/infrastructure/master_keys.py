@@ -13,7 +13,13 @@ from django.conf import settings
 
 DERIVED_BYTES = 32  # AES-256-GCM and HMAC-SHA-256 both take 256 bits
 
-Purpose = Literal["ironauth signing key", "ironauth refresh token", "ironauth e-mail token"]
+Purpose = Literal[
+    "ironauth signing key",
+    "ironauth refresh token",
+    "ironauth e-mail token",
+    "ironauth mfa token",
+    "ironauth totp secret",
+]
 
 
 class MasterKeyMissingError(LookupError):
@@ -38,7 +44,7 @@ def derived_key(master_key_id: str, purpose: Purpose) -> bytes:
     return _derive(master, purpose)
 
 
-@lru_cache(maxsize=32)  # a handful of master keys times three purposes; HKDF takes 10 µs, a refresh needs it
+@lru_cache(maxsize=32)  # a handful of master keys times the purposes; HKDF takes 10 µs, a refresh needs it
 def _derive(master: bytes, purpose: str) -> bytes:
     """Return HKDF-SHA-256 of ``master``, without salt (RFC 5869 §3.1: the master key is already uniform)."""
     return HKDF(algorithm=SHA256(), length=DERIVED_BYTES, salt=None, info=purpose.encode()).derive(master)

@@ -1,4 +1,4 @@
-"""The tables every process shares: revocations, and what the throttles count."""
+"""The tables every process shares: revocations, what the throttles count, and what was used up."""
 
 from datetime import timedelta
 
@@ -67,6 +67,21 @@ class ThrottleFailures(models.Model):
 
     def __str__(self) -> str:
         return f"{self.key}: {self.failures}"
+
+
+class UsedOnce(models.Model):
+    """Something that may be used once, and has been; see ``once``. ``expires_at``: its end anyway, in unix seconds."""
+
+    key = models.CharField(primary_key=True, max_length=80)
+    expires_at = models.BigIntegerField(db_index=True)
+
+    class Meta:
+        """Named in full, as the tables above."""
+
+        db_table = "infrastructure_usedonce"
+
+    def __str__(self) -> str:
+        return self.key
 
 
 def purge(older_than_s: float = 3600, batch: int = 1000) -> int:

@@ -7,7 +7,8 @@ from django.conf import settings
 from django.test import override_settings
 
 from ironauth.infrastructure.master_keys import MasterKeyMissingError, derived_key, newest_master_key_id
-from tokens.key_wrapping import SealBrokenError, seal, unseal
+from ironauth.infrastructure.sealing import SealBrokenError
+from tokens.key_wrapping import seal, unseal
 
 SEED = bytes(range(32))
 

@@ -97,7 +97,7 @@ def test_command(opened: list[Grant]) -> None:
         call_command("purge_expired", stdout=out)
     assert out.getvalue().strip() == (
         "deleted accounts=0 sessions=7 invalidations=0 signing_keys=0 throttle_counts=0 email_tokens=0 mails=0 "
-        "audit_events=0"
+        "audit_events=0 used_once=0"
     )
     with pytest.raises(CommandError, match="--batch"):
         call_command("purge_expired", batch=0)
@@ -114,4 +114,5 @@ def test_nothing_to_do(db: None) -> None:
         email_tokens=0,
         mails=0,
         audit_events=0,
+        used_once=0,
     )

@@ -260,7 +260,9 @@ def test_live_account(account: Account, grant: Grant) -> None:
     """A token's session is confirmed only for its own user and epoch, while it lives."""
     good = {"session_id": grant.session_id, "user_id": account.id, "epoch": account.session_epoch}
     found = sessions.live_account(**good)  # type: ignore[arg-type] # a test's own mixture
-    assert found == account
+    assert found is not None
+    assert found.account == account
+    assert (found.authenticated_at, found.amr) == (grant.authenticated_at, "pwd")
     for wrong in ({"user_id": grant.session_id}, {"session_id": account.id}, {"epoch": 5}):
         assert sessions.live_account(**{**good, **wrong}) is None  # type: ignore[arg-type] # as above
     with clock.shifted(14 * DAY + 1):

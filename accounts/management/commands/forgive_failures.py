@@ -9,11 +9,11 @@ from accounts import audit, emails, throttling, units
 
 
 class Command(BaseCommand):
-    """Reset an account's counts of wrong passwords, so that its owner may try from anywhere at once."""
+    """Reset an account's counts of wrong passwords and codes, so that its owner may try from anywhere at once."""
 
     help = (
-        "Reset the count of failed sign-ins of one e-mail address. It says the same whether or not anybody has the "
-        "address; the counts of client addresses stay."
+        "Reset the count of failed sign-ins of one e-mail address, and of its second factor. It says the same "
+        "whether or not anybody has the address; the counts of client addresses stay."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -27,5 +27,7 @@ class Command(BaseCommand):
             found = units.credentials_of_email(emails.lookup_key(email))
             user_id = found.id if found else None
             throttling.forgive_account(email=email, user_id=user_id)
+            if user_id:
+                throttling.forgive_second_factor(user_id)
             audit.record(audit.Event.FAILURES_FORGIVEN, user_id=user_id)
         self.stdout.write("The next sign-in is let in at once.")

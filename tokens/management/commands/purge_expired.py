@@ -30,5 +30,6 @@ class Command(BaseCommand):
         self.stdout.write(
             f"deleted accounts={purged.accounts} sessions={purged.sessions} invalidations={purged.invalidations} "
             f"signing_keys={purged.signing_keys} throttle_counts={purged.throttle_counts} "
-            f"email_tokens={purged.email_tokens} mails={purged.mails} audit_events={purged.audit_events}"
+            f"email_tokens={purged.email_tokens} mails={purged.mails} audit_events={purged.audit_events} "
+            f"used_once={purged.used_once}"
         )

@@ -1,0 +1,37 @@
+"""``manage.py reseal_secrets``: what makes an old master key dispensable for second factors."""
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from accounts.mfa import units
+from ironauth.infrastructure.master_keys import newest_master_key_id
+
+DEFAULT_BATCH = 200  # rows; some milliseconds of one transaction
+
+
+class Command(BaseCommand):
+    """Seal the secrets of second factors under the newest master key; say how many are left under older ones."""
+
+    help = (
+        "Seal the secrets of second factors under the first of IRONAUTH_MASTER_KEYS. Run it after a new key was put in "
+        "front and every server has it; sessions and e-mail links still need the older key until they end."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Add --batch."""
+        parser.add_argument(
+            "--batch", type=int, default=DEFAULT_BATCH, help=f"rows per transaction (default: {DEFAULT_BATCH})"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Reseal; fails when some secrets do not open."""
+        if options["batch"] < 1:
+            raise CommandError("--batch must be at least 1.")
+        done = units.reseal(batch=options["batch"])
+        self.stdout.write(f"resealed={done.resealed} left={done.left} newest={newest_master_key_id()}")
+        if done.left:
+            raise CommandError(
+                f"{done.left} secrets do not open: put their master key back into IRONAUTH_MASTER_KEYS and run this "
+                "again, or reset these people's second factors."
+            )

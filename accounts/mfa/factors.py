@@ -1,0 +1,61 @@
+"""What second factors people have: read with whatever is read of them, so that nobody pays a query for having none."""
+
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from django.db import models
+from django.db.models import Exists, OuterRef
+
+from accounts.mfa.models import RecoveryCode, TotpFactor
+from accounts.mfa.outputs import MfaOut, PasskeyOut
+from accounts.models import User
+from ironauth.infrastructure.fixed_queries import FixedSelect, Given
+
+TOTP: Final = "totp"
+RECOVERY_CODE: Final = "recovery_code"
+#: The rows behind each method, in the order in which people are offered them.
+_ROWS: "Final[dict[str, Callable[[], models.QuerySet[Any]]]]" = {
+    TOTP: lambda: TotpFactor.objects.filter(confirmed_at__isnull=False),
+    RECOVERY_CODE: RecoveryCode.objects.all,
+}
+_METHODS: Final = FixedSelect(
+    lambda: User.objects.filter(pk=Given("id", models.UUIDField())).order_by().values_list(*columns())
+)
+
+
+def columns() -> tuple[Exists, ...]:
+    """Return what a query of users selects besides, for `named`."""
+    return tuple(Exists(rows().filter(user=OuterRef("pk"))) for rows in _ROWS.values())
+
+
+def named(flags: Sequence[Any]) -> tuple[str, ...]:
+    """Return the methods that `columns` of one user say there are.
+
+    A recovery code stands in for another factor: without one it is none.
+    """
+    methods = tuple(method for method, has in zip(_ROWS, flags, strict=True) if has)
+    return () if methods == (RECOVERY_CODE,) else methods
+
+
+def methods_of(user_id: uuid.UUID) -> tuple[str, ...]:
+    """Return the methods of this user, none for nobody. One query."""
+    rows = _METHODS.rows(id=user_id)
+    return named(rows[0]) if rows else ()
+
+
+def passkeys_of(user_id: uuid.UUID) -> tuple[PasskeyOut, ...]:
+    """Return the user's passkeys."""
+    del user_id
+    return ()
+
+
+def overview(user_id: uuid.UUID) -> MfaOut:
+    """Return all that a person is told about their factors. Two queries."""
+    methods = methods_of(user_id)
+    return MfaOut(
+        methods=methods,
+        totp=TOTP in methods,
+        recovery_codes_left=RecoveryCode.objects.filter(user_id=user_id).count(),
+        passkeys=passkeys_of(user_id),
+    )

@@ -1,0 +1,38 @@
+"""What the API says about second factors; the field order is the contract's."""
+
+import uuid
+from datetime import datetime
+
+import msgspec
+
+
+class PasskeyOut(msgspec.Struct, frozen=True):
+    """A passkey, by the name its owner gave it."""
+
+    id: uuid.UUID
+    name: str
+    created_at: datetime
+    last_used_at: datetime | None
+
+
+class MfaOut(msgspec.Struct, frozen=True):
+    """A person's second factors; without any, ``methods`` is empty and a password suffices."""
+
+    methods: tuple[str, ...]
+    totp: bool
+    recovery_codes_left: int
+    passkeys: tuple[PasskeyOut, ...]
+
+
+class TotpSetup(msgspec.Struct, frozen=True):
+    """A secret that waits for its first code: as text to type, as an otpauth address, and as the QR code of that."""
+
+    secret: str
+    otpauth_uri: str
+    qr_svg: str
+
+
+class RecoveryCodes(msgspec.Struct, frozen=True):
+    """Ten codes that each stand in for a factor once; shown now and never again."""
+
+    recovery_codes: tuple[str, ...]

@@ -1,0 +1,195 @@
+"""Judging a code from an app or a recovery code, and making it count: once, whoever asks, counted before it is judged.
+
+A code is judged first, which may take a hash, and used up in the transaction of what it is good for: a sign-in, a
+step-up. Wrong ones have a count of the person's own (``throttling``), which a right password does not touch.
+"""
+
+import uuid
+from typing import Final, NamedTuple, Protocol
+
+from django.db import models
+
+from accounts import audit, outgoing_mail, passwords, throttling
+from accounts.audit import Event, Outcome
+from accounts.mfa import recovery_codes, totp
+from accounts.mfa.errors import InvalidMfaCode
+from accounts.mfa.models import RecoveryCode, TotpFactor
+from accounts.outgoing_mail import Kind
+from accounts.passwords import Verdict
+from ironauth.infrastructure.database import database
+from ironauth.infrastructure.errors import Overloaded, Unavailable
+from ironauth.infrastructure.fixed_queries import FixedDelete, FixedSelect, FixedUpdate, Given
+from ironauth.infrastructure.hash_pool import hash_pool
+from ironauth.infrastructure.logs import get_logger
+from ironauth.infrastructure.master_keys import MasterKeyMissingError
+from ironauth.infrastructure.sealing import SealBrokenError
+
+_USER: Final = Given("user_id", models.UUIDField())
+_STEP: Final = Given("step", models.BigIntegerField())
+_TOTP: Final = FixedSelect(
+    lambda: (
+        TotpFactor.objects.filter(user=_USER, confirmed_at__isnull=False)
+        .order_by()
+        .values_list("master_key_id", "sealed", "last_step")
+    )
+)
+_USE_STEP: Final = FixedUpdate(
+    lambda: TotpFactor.objects.filter(user=_USER, confirmed_at__isnull=False, last_step__lt=_STEP), last_step=_STEP
+)
+_CODE: Final = FixedSelect(
+    lambda: (
+        RecoveryCode.objects.filter(user=_USER, selector=Given("selector", models.CharField()))
+        .order_by()
+        .values_list("id", "encoded", "user__email")
+    )
+)
+_USE_CODE: Final = FixedDelete(lambda: RecoveryCode.objects.filter(pk=Given("id", models.UUIDField())))
+
+
+class Proof(Protocol):
+    """A second factor that was right when it was judged."""
+
+    @property
+    def user_id(self) -> uuid.UUID:
+        """Whose it is."""
+
+    @property
+    def amr(self) -> str:
+        """How it was proved: values of RFC 8176, or ours where it has none."""
+
+    def use(self) -> bool:
+        """Make it count, in the caller's transaction; False when another request was faster."""
+
+
+class TotpProof(NamedTuple):
+    """A right code from an app, of one time step."""
+
+    user_id: uuid.UUID
+    step: int
+    amr: str = "otp"
+
+    def use(self) -> bool:
+        """Take no other code of this step or an earlier one from now on (RFC 6238 §5.2). Two queries, one if late."""
+        if not _USE_STEP.run(user_id=self.user_id, step=self.step):
+            return False
+        throttling.forgive_second_factor(self.user_id)
+        return True
+
+
+class RecoveryProof(NamedTuple):
+    """A right recovery code; its owner gets a message when it is used."""
+
+    user_id: uuid.UUID
+    code_id: uuid.UUID
+    email: str
+    amr: str = "rec"  # RFC 8176 has no value for it
+
+    def use(self) -> bool:
+        """Delete the code, and tell its owner and the audit trail. Five queries, one if late."""
+        if not _USE_CODE.run(id=self.code_id):
+            return False
+        throttling.forgive_second_factor(self.user_id)
+        left = RecoveryCode.objects.filter(user_id=self.user_id).count()
+        outgoing_mail.enqueue(Kind.RECOVERY_CODE_USED, recipient=self.email, user_id=self.user_id, facts={"left": left})
+        audit.record(Event.RECOVERY_CODE_USED, actor_id=self.user_id, user_id=self.user_id, details={"left": left})
+        return True
+
+
+class _Stored(NamedTuple):
+    """The hash a recovery code is judged against; without one the judgement costs the same."""
+
+    code_id: uuid.UUID | None = None
+    encoded: str | None = None
+    email: str = ""
+
+
+async def judge(
+    *, user_id: uuid.UUID, code: str, event: Event, session_id: uuid.UUID | None = None
+) -> TotpProof | RecoveryProof:
+    """Return what proves that the person has a second factor, by a code as it was typed.
+
+    Raises ``InvalidMfaCode``, leaving ``event`` as failed in the trail; ``Throttled`` after too many of those, before
+    anything is looked at or hashed; ``Overloaded``. Two units of work of a query each; a recovery code costs one
+    Argon2 run, whether or not the person has it.
+    """
+    hash_pool().require_capacity()
+    attempt = await throttling.admit_second_factor(user_id=user_id)
+    typed = without_spaces(code)
+    proof: TotpProof | RecoveryProof | None
+    try:
+        if totp.is_code(typed):
+            proof = await database().read(_judge_totp, user_id, typed)
+        else:
+            known = recovery_codes.normalised(typed)
+            stored = await database().read(_stored, user_id, known) if known else _Stored()
+            verdict = await passwords.verify_password(known, stored.encoded) if known else None
+            proof = _judged(user_id, stored, verdict)
+    except (Overloaded, Unavailable):  # nothing was judged
+        await throttling.give_back(attempt)
+        raise
+    if proof is None:
+        await refused(user_id=user_id, event=event, session_id=session_id)
+        raise InvalidMfaCode
+    return proof
+
+
+async def refused(*, user_id: uuid.UUID, event: Event, session_id: uuid.UUID | None = None) -> None:
+    """Leave in log and trail that a second factor was wrong; the answer does not wait for it."""
+    get_logger().info("second_factor_refused", user_id=str(user_id))
+    await audit.record_later(
+        event,
+        outcome=Outcome.FAILURE,
+        actor_id=user_id if session_id else None,
+        user_id=user_id,
+        session_id=session_id,
+        details={"reason": InvalidMfaCode.code},
+    )
+
+
+def judge_blocking(*, user_id: uuid.UUID, code: str) -> TotpProof | RecoveryProof | None:
+    """See judge(); None for a wrong code, and the trail is the caller's business. Blocks the calling thread."""
+    hash_pool().require_capacity()
+    attempt = throttling.admit_second_factor_blocking(user_id=user_id)
+    typed = without_spaces(code)
+    if totp.is_code(typed):
+        return _judge_totp(user_id, typed)
+    known = recovery_codes.normalised(typed)
+    if known is None:
+        return None
+    stored = _stored(user_id, known)
+    try:
+        return _judged(user_id, stored, passwords.verify_blocking(known, stored.encoded))
+    except Overloaded:
+        throttling.give_back_blocking(attempt)
+        raise
+
+
+def without_spaces(code: str) -> str:
+    """Return a code as typed without the spaces that apps show inside it."""
+    return code.strip().replace(" ", "")
+
+
+def _judge_totp(user_id: uuid.UUID, code: str) -> TotpProof | None:
+    """Unit of work: one query."""
+    rows = _TOTP.rows(user_id=user_id)
+    if not rows:
+        return None
+    key_id, sealed, last_step = rows[0]
+    try:
+        step = totp.step_of(code, totp.unseal(key_id, bytes(sealed), user_id))
+    except (MasterKeyMissingError, SealBrokenError) as error:  # recovery codes still work
+        get_logger().error("totp_secret_unreadable", user_id=str(user_id), remedy=str(error))
+        return None
+    return TotpProof(user_id, step) if step is not None and step > last_step else None
+
+
+def _stored(user_id: uuid.UUID, code: str) -> _Stored:
+    """Unit of work: one query."""
+    rows = _CODE.rows(user_id=user_id, selector=recovery_codes.selector(code))
+    return _Stored(*rows[0]) if rows else _Stored()
+
+
+def _judged(user_id: uuid.UUID, stored: _Stored, verdict: Verdict | None) -> RecoveryProof | None:
+    if verdict is None or not verdict.ok or stored.code_id is None:
+        return None
+    return RecoveryProof(user_id, stored.code_id, stored.email)

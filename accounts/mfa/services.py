@@ -1,0 +1,125 @@
+"""What people do with their second factors; async, keyword-only, never sees a request. Forms of the admin at the end.
+
+``session_id``: the session it is done in, for the audit trail. That the caller signed in recently is the view's to ask.
+"""
+
+import uuid
+
+from django.db import transaction
+
+from accounts import confirmations, passwords
+from accounts.audit import Event
+from accounts.mfa import factors, proofs, recovery_codes, totp, units
+from accounts.mfa.errors import InvalidMfaCode, MfaNotEnabled, MfaNotStarted
+from accounts.mfa.outputs import MfaOut, RecoveryCodes, TotpSetup
+from accounts.mfa.units import Hashes
+from accounts.models import User
+from ironauth.infrastructure.database import database
+from ironauth.infrastructure.hash_pool import hash_pool
+from ironauth.infrastructure.logs import get_logger
+from ironauth.infrastructure.master_keys import MasterKeyMissingError
+from ironauth.infrastructure.sealing import SealBrokenError
+
+
+async def overview(*, user_id: uuid.UUID) -> MfaOut:
+    """Return what the person has."""
+    return await database().read(factors.overview, user_id)
+
+
+async def start_totp(*, user_id: uuid.UUID) -> TotpSetup:
+    """Make a secret for an app; it counts once its first code is confirmed, and replaces one that still waits for it.
+
+    Raises ``MfaAlreadyEnabled``, ``NotAuthenticated``.
+    """
+    secret = totp.new_secret()
+    key_id, sealed = totp.seal(secret, user_id)
+    email = await database().write(units.store_secret, user_id=user_id, sealed=sealed, master_key_id=key_id)
+    address = totp.uri(secret, email)
+    return TotpSetup(secret=totp.as_text(secret), otpauth_uri=address, qr_svg=totp.qr_svg(address))
+
+
+async def confirm_totp(*, user_id: uuid.UUID, code: str, session_id: uuid.UUID | None = None) -> RecoveryCodes:
+    """Make the app a factor by its first code; return new recovery codes, in place of any older ones.
+
+    No session ends. Raises ``InvalidMfaCode``, which leaves the secret as it is, ``MfaNotStarted``,
+    ``MfaAlreadyEnabled``, ``Overloaded``.
+    """
+    judged = await database().read(units.pending, user_id)
+    typed = proofs.without_spaces(code)
+    try:
+        secret = totp.unseal(judged.master_key_id, judged.sealed, user_id)
+    except (MasterKeyMissingError, SealBrokenError) as error:
+        raise MfaNotStarted from error  # nobody depends on it yet: a new one is quickly made
+    step = totp.step_of(typed, secret) if totp.is_code(typed) else None
+    if step is None:
+        await proofs.refused(user_id=user_id, event=Event.MFA_ENABLED, session_id=session_id)
+        raise InvalidMfaCode
+    codes = recovery_codes.new_codes()
+    hashes = await hashed(codes)
+    await database().write(
+        units.confirm_totp, user_id=user_id, judged=judged, step=step, hashes=hashes, session_id=session_id
+    )
+    get_logger().info("mfa_enabled", user_id=str(user_id), method=factors.TOTP)
+    return RecoveryCodes(tuple(codes))
+
+
+async def new_recovery_codes(
+    *, user_id: uuid.UUID, password: str, session_id: uuid.UUID | None = None
+) -> RecoveryCodes:
+    """Return ten new codes; all older ones are worthless.
+
+    Raises ``MfaNotEnabled``, ``InvalidCredentials``, ``Throttled``, ``PasswordChanged``, ``Overloaded``.
+    """
+    found = await confirmations.present(user_id)
+    await confirmations.require_password(found, password, Event.RECOVERY_CODES_CREATED, session_id)
+    if not found.methods:
+        raise MfaNotEnabled
+    codes = recovery_codes.new_codes()
+    hashes = await hashed(codes)
+    await database().write(
+        units.replace_codes, user_id=user_id, old=found.encoded, hashes=hashes, session_id=session_id
+    )
+    get_logger().info("recovery_codes_created", user_id=str(user_id))
+    return RecoveryCodes(tuple(codes))
+
+
+async def remove_totp(*, user_id: uuid.UUID, password: str, session_id: uuid.UUID | None = None) -> None:
+    """Take the app away. Errors as above."""
+    found = await confirmations.present(user_id)
+    await confirmations.require_password(found, password, Event.MFA_DISABLED, session_id)
+    await database().write(units.remove_totp, user_id=user_id, old=found.encoded, session_id=session_id)
+    get_logger().info("mfa_disabled", user_id=str(user_id), method=factors.TOTP)
+
+
+async def reset(*, actor_id: uuid.UUID, user_id: uuid.UUID) -> None:
+    """Take every factor of a person away, for staff; see ``units.reset`` for who may."""
+    if await database().write(units.reset, user_id, actor_id):
+        get_logger().info("mfa_reset", user_id=str(user_id), by=str(actor_id))
+
+
+async def hashed(codes: list[str]) -> Hashes:
+    """Return the hashes of new recovery codes by their selectors. One Argon2 run each, one after the other.
+
+    So that who sets up a factor keeps one hash thread busy, and not all. Raises ``Overloaded``.
+    """
+    hash_pool().require_capacity()
+    plain = [recovery_codes.normalised(code) or code for code in codes]
+    return {recovery_codes.selector(code): await passwords.hash_password(code) for code in plain}
+
+
+# ------------------------------------------------------------------ the admin: on its own threads
+def methods_blocking(user: User) -> tuple[str, ...]:
+    """Return the person's second factors, none for who needs none. One query."""
+    return factors.methods_of(user.pk)
+
+
+def verify_code_blocking(user: User, code: str) -> bool:
+    """Judge a code as a sign-in through the API does, under the same count, and use it up; False for a wrong one.
+
+    What the audit trail is to say of it is the caller's business. Raises ``Throttled``, ``Overloaded``.
+    """
+    proof = proofs.judge_blocking(user_id=user.pk, code=code)
+    if proof is None:
+        return False
+    with transaction.atomic():
+        return proof.use()

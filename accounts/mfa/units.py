@@ -1,0 +1,189 @@
+"""Units of work on second factors: setting up, taking away, and keeping secrets under the newest master key."""
+
+import uuid
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+from django.db import transaction
+
+from accounts import audit, outgoing_mail, stored_user, throttling, units
+from accounts.audit import Event
+from accounts.errors import PasswordChanged
+from accounts.mfa import factors, totp
+from accounts.mfa.errors import MfaAlreadyEnabled, MfaNotEnabled, MfaNotStarted
+from accounts.mfa.models import RecoveryCode, TotpFactor
+from accounts.models import User
+from accounts.outgoing_mail import Kind
+from accounts.rights import rights_of
+from ironauth.infrastructure import clock
+from ironauth.infrastructure.errors import NotFound, PermissionDenied
+from ironauth.infrastructure.master_keys import MasterKeyMissingError, newest_master_key_id
+from ironauth.infrastructure.sealing import SealBrokenError
+
+type Hashes = Mapping[str, str]  # of recovery codes, by selector
+
+_NO_USER: Final = "There is no user with this id."
+
+
+class Pending(NamedTuple):
+    """A secret that waits for its first code."""
+
+    sealed: bytes
+    master_key_id: str
+
+
+def store_secret(*, user_id: uuid.UUID, sealed: bytes, master_key_id: str) -> str:
+    """Let this secret wait for its first code, in place of an older one that does; return the user's address.
+
+    Raises ``MfaAlreadyEnabled``, ``NotAuthenticated`` when the user is gone or inactive.
+    """
+    user = units.locked(user_id)
+    if TotpFactor.objects.filter(user_id=user_id, confirmed_at__isnull=False).exists():
+        raise MfaAlreadyEnabled
+    fresh = {"sealed": sealed, "master_key_id": master_key_id, "created_at": clock.now(), "last_step": 0}
+    TotpFactor.objects.update_or_create(user_id=user_id, defaults=fresh)
+    return user.email
+
+
+def pending(user_id: uuid.UUID) -> Pending:
+    """Return the secret that waits. One query. Raises ``MfaNotStarted``, ``MfaAlreadyEnabled``."""
+    row = TotpFactor.objects.filter(user_id=user_id).first()
+    if row is None:
+        raise MfaNotStarted
+    if row.confirmed_at is not None:
+        raise MfaAlreadyEnabled
+    return Pending(bytes(row.sealed), row.master_key_id)
+
+
+def confirm_totp(
+    *, user_id: uuid.UUID, judged: Pending, step: int, hashes: Hashes, session_id: uuid.UUID | None
+) -> None:
+    """Make the secret that was judged a factor, with new recovery codes; its first code is used up.
+
+    Raises ``MfaNotStarted`` when that secret waits no more, ``NotAuthenticated``.
+    """
+    user = units.locked(user_id)
+    waiting = TotpFactor.objects.filter(user_id=user_id, confirmed_at=None, sealed=judged.sealed)
+    if not waiting.update(confirmed_at=clock.now(), last_step=step):
+        raise MfaNotStarted
+    _replace_codes(user_id, hashes)
+    throttling.forgive_second_factor(user_id)
+    outgoing_mail.enqueue(Kind.MFA_ENABLED, recipient=user.email, user_id=user_id)
+    _record_own(Event.MFA_ENABLED, user_id, session_id, {"method": factors.TOTP})
+
+
+def replace_codes(*, user_id: uuid.UUID, old: str, hashes: Hashes, session_id: uuid.UUID | None) -> None:
+    """Store new recovery codes in place of all older ones. ``old``: the hash the password was right for.
+
+    Raises ``MfaNotEnabled``, ``PasswordChanged``, ``NotAuthenticated``.
+    """
+    _confirmed(user_id, old)
+    if not factors.methods_of(user_id):
+        raise MfaNotEnabled
+    _replace_codes(user_id, hashes)
+    _record_own(Event.RECOVERY_CODES_CREATED, user_id, session_id)
+
+
+def remove_totp(*, user_id: uuid.UUID, old: str, session_id: uuid.UUID | None) -> None:
+    """Take the app away; the recovery codes go with the last factor. ``old`` and errors as above."""
+    user = _confirmed(user_id, old)
+    removed, _ = TotpFactor.objects.filter(user_id=user_id, confirmed_at__isnull=False).delete()
+    if not removed:
+        raise MfaNotEnabled
+    forget_idle_codes(user_id)
+    outgoing_mail.enqueue(Kind.MFA_DISABLED, recipient=user.email, user_id=user_id)
+    _record_own(Event.MFA_DISABLED, user_id, session_id, {"method": factors.TOTP})
+
+
+def forget_idle_codes(user_id: uuid.UUID) -> None:
+    """Delete the recovery codes of somebody who has no factor that they could stand in for. Two queries at most."""
+    if not factors.methods_of(user_id):
+        RecoveryCode.objects.filter(user_id=user_id).delete()
+
+
+def reset(user_id: uuid.UUID, actor_id: uuid.UUID) -> bool:
+    """Take every factor away, end every session and tell the person; return whether they had any.
+
+    Raises ``NotFound``; ``PermissionDenied`` without ``accounts.reset_mfa``, for one's own account, and for somebody
+    who holds rights that ``actor_id`` does not: with a new password it would be a way to them.
+    """
+    rights = rights_of(actor_id)
+    rights.require("accounts.reset_mfa")
+    user = stored_user.lock(user_id)
+    if user is None:
+        raise NotFound(_NO_USER)
+    if user_id == actor_id:
+        raise PermissionDenied("This is your own account: remove your factors there, or ask a colleague.")
+    rights.require_all_of(user)
+    methods = factors.methods_of(user_id)
+    TotpFactor.objects.filter(user_id=user_id).delete()
+    RecoveryCode.objects.filter(user_id=user_id).delete()
+    throttling.forgive_second_factor(user_id)
+    if not methods:
+        return False
+    stored_user.end_sessions(user_id)
+    outgoing_mail.enqueue(Kind.MFA_RESET, recipient=user.email, user_id=user_id)
+    audit.record(Event.MFA_RESET, actor_id=actor_id, user_id=user_id, details={"methods": list(methods)})
+    return True
+
+
+class Resealed(NamedTuple):
+    """What became of the secrets under older master keys."""
+
+    resealed: int
+    left: int
+
+
+def reseal(*, batch: int) -> Resealed:
+    """Seal every secret under the newest master key, ``batch`` rows in a transaction; safe at any time.
+
+    ``left``: secrets that do not open, because their master key is gone or they were damaged.
+    """
+    newest, done, left = newest_master_key_id(), 0, 0
+    after = uuid.UUID(int=0)
+    while True:
+        old = TotpFactor.objects.exclude(master_key_id=newest).filter(pk__gt=after).order_by("pk")
+        rows = list(old[:batch])
+        if not rows:
+            return Resealed(done, left)
+        with transaction.atomic():
+            changed = [_resealed(row) for row in rows]
+        done += changed.count(True)
+        left += changed.count(None)
+        after = rows[-1].pk
+
+
+def _resealed(row: TotpFactor) -> bool | None:
+    """Return whether the row is sealed anew: False when another process was faster, None when it does not open."""
+    sealed = bytes(row.sealed)
+    try:
+        secret = totp.unseal(row.master_key_id, sealed, row.pk)
+    except (MasterKeyMissingError, SealBrokenError):
+        return None
+    key_id, anew = totp.seal(secret, row.pk)
+    same = TotpFactor.objects.filter(pk=row.pk, sealed=sealed)
+    return same.update(sealed=anew, master_key_id=key_id) > 0
+
+
+def _confirmed(user_id: uuid.UUID, old: str) -> User:
+    """Return the user, locked, whose password was right for the hash ``old``."""
+    user = units.locked(user_id)
+    if user.password != old:
+        raise PasswordChanged
+    return user
+
+
+def _replace_codes(user_id: uuid.UUID, hashes: Hashes) -> None:
+    now: datetime = clock.now()
+    RecoveryCode.objects.filter(user_id=user_id).delete()
+    RecoveryCode.objects.bulk_create(
+        RecoveryCode(user_id=user_id, selector=selector, encoded=encoded, created_at=now)
+        for selector, encoded in hashes.items()
+    )
+
+
+def _record_own(
+    event: Event, user_id: uuid.UUID, session_id: uuid.UUID | None, details: Mapping[str, Any] | None = None
+) -> None:
+    audit.record(event, actor_id=user_id, user_id=user_id, session_id=session_id, details=details)

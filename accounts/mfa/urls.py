@@ -1,0 +1,15 @@
+"""Paths of second factors; ``accounts.urls`` adds them to its own."""
+
+from django.urls import URLPattern, path
+
+from accounts.mfa import views
+
+access_urlpatterns: list[URLPattern] = [
+    path("mfa", views.MfaView.as_view(), name="mfa"),
+    path("mfa/totp", views.TotpView.as_view(), name="mfa-totp"),
+    path("mfa/totp/confirm", views.TotpConfirmView.as_view(), name="mfa-totp-confirm"),
+    path("mfa/recovery-codes", views.RecoveryCodesView.as_view(), name="mfa-recovery-codes"),
+]
+staff_urlpatterns: list[URLPattern] = [
+    path("users/<uuid:user_id>/mfa", views.UserMfaView.as_view(), name="user-mfa"),
+]

@@ -1,0 +1,106 @@
+"""Second factors at work: finishing a sign-in with one, and confirming a session with one. Async, keyword-only."""
+
+from typing import Final
+
+from django.db import IntegrityError
+
+from accounts import confirmations
+from accounts.audit import Event
+from accounts.mfa import proofs
+from accounts.mfa.errors import InvalidMfaCode
+from accounts.mfa.proofs import Proof
+from ironauth.infrastructure.cache import Reading, token_cache
+from ironauth.infrastructure.database import database
+from ironauth.infrastructure.database_faults import refers_to_nothing
+from ironauth.infrastructure.errors import FieldError, ValidationFailed
+from ironauth.infrastructure.logs import get_logger
+from tokens import factor_sessions, mfa_token
+from tokens.errors import InvalidMfaToken
+from tokens.key_store import key_store
+from tokens.keys import ActiveKey
+from tokens.mfa_token import MfaTicket
+from tokens.outputs import TokenPair
+from tokens.principal import Principal
+from tokens.services import token_pair
+from tokens.sessions import ClientInfo
+
+CODE_NEEDED: Final = FieldError(field="code", code="required", message="Send a code of your second factor.")
+PASSWORD_NEEDED: Final = FieldError(field="password", code="required", message="Send your password.")
+
+log = get_logger()
+
+
+async def sign_in_with_factor(*, token: str, code: str, client: ClientInfo) -> TokenPair:
+    """Open a session for the person whose password ``token`` stands for, by a code of their second factor.
+
+    Raises ``InvalidMfaToken`` (401) when it is no good, ``InvalidMfaCode`` (401), ``Throttled`` (429) after too many
+    of those and before anything is judged, ``Overloaded`` (503), ``SigningKeyMissing`` (503) before that.
+    """
+    ticket = mfa_token.parse(token)
+    if ticket is None:
+        raise InvalidMfaToken
+    reading = token_cache().begin()
+    key = await key_store().signing()
+    found = await database().read(factor_sessions.holder_of, ticket)
+    proof = await proofs.judge(user_id=ticket.user_id, code=code, event=Event.SIGN_IN)
+    return await finish_sign_in(ticket=ticket, proof=proof, email=found.email, client=client, key=key, reading=reading)
+
+
+async def finish_sign_in(
+    *, ticket: MfaTicket, proof: Proof, email: str, client: ClientInfo, key: ActiveKey, reading: Reading
+) -> TokenPair:
+    """Open the session of a sign-in whose second factor has been judged, whatever kind it is.
+
+    Raises ``InvalidMfaToken`` or ``InvalidMfaCode`` when ticket or proof were used, or the account was changed,
+    meanwhile.
+    """
+    try:
+        grant = await database().write(
+            factor_sessions.open_with_factor, ticket=ticket, proof=proof, email=email, client=client
+        )
+    except InvalidMfaCode:
+        await proofs.refused(user_id=ticket.user_id, event=Event.SIGN_IN)
+        raise
+    except IntegrityError as error:
+        if not refers_to_nothing(error):
+            raise
+        raise InvalidMfaToken from error  # deleted in this very moment
+    log.info("signed_in", user_id=str(ticket.user_id), session_id=str(grant.session_id), amr=grant.amr)
+    return token_pair(grant, key, reading)
+
+
+async def step_up(*, principal: Principal, password: str | None, code: str | None) -> None:
+    """Let the caller prove who they are once more: with a second factor where they have one, else with the password.
+
+    Raises ``ValidationFailed`` (400) naming the field that is needed, ``InvalidMfaCode`` or ``InvalidCredentials``
+    (401), ``Throttled`` (429), ``Overloaded`` (503).
+    """
+    found = await confirmations.present(principal.id)
+    proof: Proof | None = None
+    if found.methods:
+        if code is None:
+            raise ValidationFailed(errors=[CODE_NEEDED])
+        proof = await proofs.judge(
+            user_id=principal.id, code=code, event=Event.STEP_UP, session_id=principal.session_id
+        )
+    else:
+        if password is None:
+            raise ValidationFailed(errors=[PASSWORD_NEEDED])
+        await confirmations.require_password(found, password, Event.STEP_UP, principal.session_id)
+    await confirm_session(principal=principal, proof=proof)
+
+
+async def confirm_session(*, principal: Principal, proof: Proof | None) -> None:
+    """Note in the caller's session that they have just proved who they are, by ``proof`` or else the password.
+
+    Raises ``InvalidMfaCode`` when the proof was used meanwhile, ``NotAuthenticated`` when the session is over.
+    """
+    amr = factor_sessions.with_proof(principal.amr, proof)
+    try:
+        await database().write(
+            factor_sessions.step_up, session_id=principal.session_id, user_id=principal.id, amr=amr, proof=proof
+        )
+    except InvalidMfaCode:
+        await proofs.refused(user_id=principal.id, event=Event.STEP_UP, session_id=principal.session_id)
+        raise
+    log.info("stepped_up", user_id=str(principal.id), session_id=str(principal.session_id), amr=amr)

@@ -1,0 +1,78 @@
+"""Units of work on sessions that a second factor opens, or confirms. Synchronous, run by the database pool.
+
+They raise, unlike those of ``sessions``: what a refusal rolls back is the use of a code or ticket that opened nothing.
+"""
+
+from uuid import UUID
+
+from accounts import audit, throttling, units
+from accounts.audit import Event
+from accounts.mfa.errors import InvalidMfaCode
+from accounts.mfa.proofs import Proof
+from accounts.outputs import Authenticated
+from accounts.units import Credentials
+from ironauth.infrastructure import clock, once
+from ironauth.infrastructure.errors import NotAuthenticated
+from ironauth.infrastructure.invalidation import invalidate, sid_tag
+from ironauth.infrastructure.origin import Origin
+from tokens import mfa_token, stored_session
+from tokens.errors import InvalidMfaToken
+from tokens.mfa_token import MfaTicket
+from tokens.models import BY_PASSWORD
+from tokens.sessions import ClientInfo, Grant, open_authenticated
+
+#: What more than one factor is called: a value of RFC 8176.
+MULTIPLE = "mfa"
+
+
+def holder_of(ticket: MfaTicket) -> Credentials:
+    """Return whose ticket it is. Two queries.
+
+    Raises ``InvalidMfaToken`` when it was used, or its user is gone, inactive, or had their sessions ended since.
+    """
+    found = units.credentials_of_id(ticket.user_id)
+    if found is None or not found.is_active or found.session_epoch != ticket.session_epoch:
+        raise InvalidMfaToken
+    if once.is_used(mfa_token.ONCE, ticket.id):
+        raise InvalidMfaToken
+    return found
+
+
+def with_proof(amr: str, proof: Proof | None) -> str:
+    """Return the ``amr`` of a session that is confirmed by ``proof``, or by the password, besides how it was opened."""
+    more = (proof.amr, MULTIPLE) if proof else (BY_PASSWORD,)
+    return " ".join(dict.fromkeys((*amr.split(), *more)))
+
+
+def open_with_factor(*, ticket: MfaTicket, proof: Proof, email: str, client: ClientInfo) -> Grant:
+    """Store a new session for somebody whose second factor was just right, and use up both proof and ticket.
+
+    ``email``: the account's, whose count of wrong passwords is reset; with the client's device it is known from now
+    on. Raises ``InvalidMfaToken`` when the ticket was used, or its account has changed; ``InvalidMfaCode`` when the
+    proof was used; nothing has happened then. 10 queries at most.
+    """
+    if not once.use_up(mfa_token.ONCE, ticket.id, ticket.expires_at):
+        raise InvalidMfaToken
+    if not proof.use():
+        raise InvalidMfaCode
+    who = Authenticated(ticket.user_id, ticket.session_epoch)
+    grant = open_authenticated(who=who, client=client, amr=with_proof(BY_PASSWORD, proof))
+    if grant is None:
+        raise InvalidMfaToken
+    origin = Origin(address=client.ip, device=client.device)
+    throttling.succeeded_in_full(email=email, origin=origin, new_device=client.new_device)
+    return grant
+
+
+def step_up(*, session_id: UUID, user_id: UUID, amr: str, proof: Proof | None = None) -> None:
+    """Note in the session that its person has just proved who they are again, and make every worker see it.
+
+    ``proof``: the second factor it was done with, used up here. Raises ``InvalidMfaCode`` when it was used before,
+    ``NotAuthenticated`` when the session is over. 3 queries and what the proof takes.
+    """
+    if proof is not None and not proof.use():
+        raise InvalidMfaCode
+    if not stored_session.authenticate(session_id, user_id=user_id, amr=amr, now=clock.now()):
+        raise NotAuthenticated
+    invalidate(sid_tag(session_id))
+    audit.record(Event.STEP_UP, actor_id=user_id, user_id=user_id, session_id=session_id)
