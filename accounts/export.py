@@ -16,6 +16,7 @@ from django.db.models import F, Model, QuerySet
 from accounts.audit_models import AuditEvent
 from accounts.deletion_models import PendingDeletion
 from accounts.mail_models import EmailToken, OutgoingMail
+from accounts.mfa.models import RecoveryCode, TotpFactor
 from accounts.models import User
 from accounts.outputs import ExportOut
 from ironauth.infrastructure import clock
@@ -96,6 +97,14 @@ def _mails(user_id: uuid.UUID) -> QuerySet[Any, Any]:
     return mails.values("kind", "recipient", "facts", "created_at", "next_try_at", "tries", "failed_at")
 
 
+def _one_time_codes(user_id: uuid.UUID) -> QuerySet[Any, Any]:
+    return TotpFactor.objects.filter(user_id=user_id).values("created_at", "confirmed_at")
+
+
+def _recovery_codes(user_id: uuid.UUID) -> QuerySet[Any, Any]:
+    return RecoveryCode.objects.filter(user_id=user_id).order_by("pk").values("id", "created_at")
+
+
 def _events(events: QuerySet[AuditEvent]) -> QuerySet[Any, Any]:
     return events.order_by("-id").values(
         "id", "at", "event", "outcome", "actor_id", "user_id", "session_id", "address", "user_agent", "request_id",
@@ -124,6 +133,8 @@ register("roles", _roles, User.groups.through)
 register("permissions", _permissions, User.user_permissions.through)
 register("links_in_messages", _links, EmailToken)
 register("messages_waiting", _mails, OutgoingMail)
+register("one_time_codes", _one_time_codes, TotpFactor)
+register("recovery_codes", _recovery_codes, RecoveryCode)
 register("events", _events_about, AuditEvent)
 register("events_caused", _events_by, AuditEvent)
 register("admin_log", _admin_log, LogEntry)

@@ -32,11 +32,12 @@ from accounts.models import User
 from conftest import PASSWORD, ServeProcess
 from ironauth.infrastructure.openapi import PROBLEM_MEDIA_TYPE
 from ironauth.pages import OPENAPI_FILE
+from tokens.tests.second_factor import App
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
 
 #: Requests of each kind for one operation: 800 in all, half a minute on two busy cores.
-EXAMPLES: Final = 6
+EXAMPLES: Final = 5
 #: The same for requests with real values, each of which a new person is signed up for.
 REAL_EXAMPLES: Final = 2
 CHECKS: Final = [
@@ -57,6 +58,16 @@ MAILED: Final = {
     "POST /api/v1/access/me/restore": Purpose.RESTORE_ACCOUNT,
 }
 
+#: Operations of people who have begun to set up an app for one-time codes, and of people who have one.
+BEGUN: Final = {"POST /api/v1/access/mfa/totp/confirm"}
+ENROLLED: Final = {
+    "DELETE /api/v1/access/mfa/totp",
+    "POST /api/v1/access/mfa/recovery-codes",
+    "POST /api/v1/access/signin/mfa",
+    "DELETE /api/v1/users/{user_id}/mfa",
+}
+#: Operations no request of this test succeeds at, and why; else the test would praise a server that refuses everything.
+UNREACHED: Final[dict[str, str]] = {}
 MAKES_PEOPLE: Final = {"POST /api/v1/access/signup", "POST /api/v1/users"}
 
 Headers = dict[str, str]
@@ -141,6 +152,28 @@ class Server:
                 email_tokens.issue(purpose=purpose, user_id=uuid.UUID(person["user_id"]))
         return email_tokens.text(EmailToken.objects.get(user_id=person["user_id"], purpose=purpose))
 
+    def enrol(self, person: Values, *, confirm: bool) -> None:
+        """Set an app up, at least as far as its first code; ``person`` has the code to send next, and a ticket."""
+        headers = {"Authorization": f"Bearer {person['access_token']}"}
+        access = f"{self.base}/api/v1/access"
+        app = App(self.http.post(f"{access}/mfa/totp", headers=headers, timeout=30).json()["secret"])
+        person["code"] = app.code()
+        if confirm:
+            body = {"code": app.code(-1)}
+            done = self.http.post(f"{access}/mfa/totp/confirm", json=body, headers=headers, timeout=30)
+            assert done.status_code == 200, done.text
+            body = {"email": person["email"], "password": PASSWORD}
+            person["mfa_token"] = self.http.post(f"{access}/signin", json=body, timeout=30).json()["mfa_token"]
+
+    def prepare(self, label: str, person: Values) -> None:
+        """Bring ``person`` to where this operation makes sense."""
+        if label in MAILED:
+            person["token"] = self.mailed(MAILED[label], person)
+        if label in MAKES_PEOPLE:
+            person["email"] = person["new_email"]
+        if label in BEGUN | ENROLLED:
+            self.enrol(person, confirm=label in ENROLLED)
+
     def credential(self, operation: Any, person: Values | None = None) -> Headers:
         """Return the header of somebody who may: staff for staff, else ``person``, or a new one."""
         staff = operation.path.startswith(STAFF)
@@ -176,10 +209,7 @@ class Server:
         def ask(case: Any) -> None:
             person = self.person()
             headers = self.credential(operation, person)
-            if operation.label in MAILED:
-                person["token"] = self.mailed(MAILED[operation.label], person)
-            if operation.label in MAKES_PEOPLE:
-                person["email"] = person["new_email"]
+            self.prepare(operation.label, person)
             case.path_parameters.update({name: person[name] for name in case.path_parameters.keys() & person.keys()})
             if isinstance(case.body, dict):
                 case.body.update({name: person[name] for name in fields & person.keys()})
@@ -209,5 +239,5 @@ def test_every_answer_is_in_the_document(serve_process: ServeProcess, signing_ke
         server.real(operation)
     assert not server.failures, "\n\n".join(server.failures)
     assert len(labels) == sum(len(item) for item in server.document["paths"].values())
-    # Each was really reached by somebody signed in: else the test would praise a server that refuses everything.
-    assert not {label for label, statuses in server.answers.items() if not any(one < 300 for one in statuses)}
+    refused = {label for label, statuses in server.answers.items() if min(statuses) >= 300}
+    assert refused == UNREACHED.keys()

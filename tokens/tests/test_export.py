@@ -18,10 +18,13 @@ from pytest_django import Settings
 
 from accounts import audit, deletions, export
 from accounts.audit_models import AuditEvent
+from accounts.mfa.models import TotpFactor
 from accounts.models import User
 from conftest import bearer
+from ironauth.infrastructure import clock
 from tokens.models import Session
-from tokens.tests.browser import Member, Pair
+from tokens.tests.browser import REFRESH, Member, Pair
+from tokens.tests.second_factor import enrol
 from tokens.tests.test_no_secret_leaks import spellings
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
@@ -84,16 +87,33 @@ async def test_a_person_gets_everything_as_a_file(
     )  # fmt: skip
 
 
+async def test_it_takes_a_recent_proof(api: httpx.AsyncClient, member: Member, pair: Pair) -> None:
+    """Ten minutes after the sign-in a stolen session is not enough (RFC 9470), one second before it is."""
+    for after_s, status in ((599, 200), (601, 401)):
+        with clock.shifted(after_s):
+            fresh = await api.post(REFRESH, json={"refresh_token": pair["refresh_token"]})
+            pair = fresh.json()
+            answer = await api.get(EXPORT, headers=bearer(pair))
+        assert answer.status_code == status
+    assert answer.json()["code"] == "step_up_required"
+
+
 async def test_no_secret_is_in_it(api: httpx.AsyncClient, member: Member, pair: Pair) -> None:
-    """Neither the stored hash, nor what tokens are recognised by, nor anything of another person."""
+    """Neither the stored hash, nor what tokens, codes and recovery codes are recognised by."""
+    app, codes = await enrol(api, pair)
     await api.post("/api/v1/access/email/verify/resend", json={"email": member["email"]})
     body = (await api.get(EXPORT, headers=bearer(pair))).content
     user = await User.objects.aget(pk=member["id"])
     session = await Session.objects.aget()
-    hidden = {user.password.encode(), *spellings(bytes(session.secret))}
+    hidden = {user.password.encode(), *spellings(bytes(session.secret)), app.secret.encode()}
+    hidden |= {code.encode() for code in codes}
+    hidden |= {code.encoded.encode() async for code in user.recovery_codes.all()}
+    hidden |= spellings(bytes((await TotpFactor.objects.aget()).sealed))
     async for token in user.email_tokens.all():
         hidden |= spellings(bytes(token.nonce)) | spellings(bytes(token.digest))
     assert not [secret for secret in hidden if secret in body]
+    found = json.loads(body)["sections"]
+    assert (len(found["one_time_codes"]), len(found["recovery_codes"])) == (1, 10)
 
 
 async def test_a_long_history_is_cut_and_says_so(
