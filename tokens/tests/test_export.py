@@ -20,15 +20,17 @@ from accounts import audit, deletions, export
 from accounts.audit_models import AuditEvent
 from accounts.mfa.models import TotpFactor
 from accounts.models import User
-from conftest import bearer
+from conftest import PASSWORD, bearer
 from ironauth.infrastructure import clock
 from tokens.models import Session
-from tokens.tests.browser import REFRESH, Member, Pair
+from tokens.purge import purge_expired
+from tokens.tests.browser import ME, REFRESH, Member, Pair
 from tokens.tests.second_factor import enrol
-from tokens.tests.test_no_secret_leaks import spellings
+from tokens.tests.test_no_secret_leaks import every_table, spellings
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
 
+DAY = 86_400
 EXPORT = "/api/v1/access/me/export"
 #: Columns that name a person without being a foreign key.
 NAMES_A_PERSON = re.compile(r"(^|_)(user|actor|owner|person|holder)(_id)?$")
@@ -180,3 +182,25 @@ def test_those_being_deleted_can_ask_too(make_person: Any) -> None:
 def make_person() -> Any:
     """Give a maker of people who cannot sign in."""
     return User.objects.create_user
+
+
+async def test_of_a_purged_account_only_its_id_is_left(api: httpx.AsyncClient, member: Member, pair: Pair) -> None:
+    """No table has the address, the name, or anything by the person's id but the audit trail, which names nobody."""
+    root = await sync_to_async(User.objects.create_user)("root@example.com", is_superuser=True, is_staff=True)
+    user = await User.objects.aget(pk=member["id"])
+    await sync_to_async(LogEntry.objects.log_actions)(
+        root.pk, [user], 2, change_message="Changed.", single_object=False
+    )
+    await User.objects.filter(pk=user.pk).aupdate(name="Mia of the seven names")
+    await api.post("/api/v1/access/password/reset", json={"email": member["email"]})
+    await enrol(api, pair)
+    answer = await api.request("DELETE", ME, json={"password": PASSWORD}, headers=bearer(pair))
+    assert answer.status_code == 204
+    assert str(member["email"]).encode() in await sync_to_async(every_table)()
+    with clock.shifted(8 * DAY):
+        assert (await sync_to_async(purge_expired)()).accounts == 1
+    left = await sync_to_async(every_table)()
+    assert str(member["email"]).encode() not in left
+    assert b"seven names" not in left
+    held = await sync_to_async(export.collect)(user.pk, most=None)
+    assert {name for name, rows in held.sections.items() if rows} == {"events"}
