@@ -172,11 +172,12 @@ async def delete_account(
 ) -> None:
     """End the account and every session of it; IRONAUTH_DELETION_GRACE_DAYS later nothing is left of it.
 
-    Raises ``InvalidCredentials`` for a wrong password, ``Throttled`` after too many, ``LastSuperuser``,
-    ``PasswordChanged``, ``Overloaded``.
+    Raises ``InvalidCredentials`` for a wrong password, ``Throttled`` after too many or too many messages,
+    ``LastSuperuser``, ``PasswordChanged``, ``Overloaded``.
     """
     found = await _recently_present(user_id, authenticated_at)
     await confirmations.require_password(found, password, Event.ACCOUNT_DELETED, session_id)
+    await rate_limits.admit_deletion(email=found.email, user_id=user_id)
     await database().write(deletions.request, user_id=user_id, old=found.encoded, session_id=session_id)
     get_logger().info("user_deleted", user_id=str(user_id), by=str(user_id))
 

@@ -246,3 +246,18 @@ def test_the_purge_takes_what_is_due_and_no_more_than_it_is_told(make_user: Make
     assert left[0] - left[1] == {people[0].pk, people[2].pk}
     assert left[1] - left[2] == {people[3].pk}
     assert left[3] == {people[1].pk, people[4].pk}
+
+
+async def test_a_mailbox_is_not_filled_by_leaving(api: httpx.AsyncClient, signing_key: str, settings: Settings) -> None:
+    """Whoever signs up and leaves again and again under one address is stopped; other messages do not count here."""
+    settings.IRONAUTH_THROTTLE, settings.IRONAUTH_THROTTLE_MAILS_TO_ONE = True, 2
+    body = {"email": EMAIL, "password": PASSWORD}
+    for _ in range(3):  # the third is refused
+        await api.post(f"{ACCESS}/password/reset", json={"email": EMAIL})
+    statuses = []
+    for _ in range(3):
+        assert (await api.post(f"{ACCESS}/signup", json=body)).status_code == 201
+        headers = {"Authorization": f"Bearer {(await api.post(f'{ACCESS}/signin', json=body)).json()['access_token']}"}
+        statuses.append((await api.request("DELETE", ME, json={"password": PASSWORD}, headers=headers)).status_code)
+    assert statuses == [204, 204, 429]
+    assert len(await delivered()) == 2

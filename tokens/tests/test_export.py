@@ -188,9 +188,7 @@ async def test_of_a_purged_account_only_its_id_is_left(api: httpx.AsyncClient, m
     """No table has the address, the name, or anything by the person's id but the audit trail, which names nobody."""
     root = await sync_to_async(User.objects.create_user)("root@example.com", is_superuser=True, is_staff=True)
     user = await User.objects.aget(pk=member["id"])
-    await sync_to_async(LogEntry.objects.log_actions)(
-        root.pk, [user], 2, change_message="Changed.", single_object=False
-    )
+    await sync_to_async(lambda: LogEntry.objects.log_actions(root.pk, [user], 2, change_message="Changed."))()
     await User.objects.filter(pk=user.pk).aupdate(name="Mia of the seven names")
     await api.post("/api/v1/access/password/reset", json={"email": member["email"]})
     await enrol(api, pair)
