@@ -179,7 +179,7 @@ async def delete_account(
     await confirmations.require_password(found, password, Event.ACCOUNT_DELETED, session_id)
     await rate_limits.admit_deletion(email=found.email, user_id=user_id)
     await database().write(deletions.request, user_id=user_id, old=found.encoded, session_id=session_id)
-    get_logger().info("user_deleted", user_id=str(user_id), by=str(user_id))
+    get_logger().info("account_deleted", user_id=str(user_id), grace_days=settings.IRONAUTH_DELETION_GRACE_DAYS)
 
 
 async def end_all_sessions(*, user_id: uuid.UUID, session_id: uuid.UUID | None = None) -> None:

@@ -1,6 +1,8 @@
 """An account its owner deletes: nothing works at once, all can be taken back for some days, then nothing is left."""
 
+import asyncio
 import re
+import secrets
 import uuid
 from datetime import timedelta
 
@@ -251,6 +253,7 @@ def test_the_purge_takes_what_is_due_and_no_more_than_it_is_told(make_user: Make
 async def test_a_mailbox_is_not_filled_by_leaving(api: httpx.AsyncClient, signing_key: str, settings: Settings) -> None:
     """Whoever signs up and leaves again and again under one address is stopped; other messages do not count here."""
     settings.IRONAUTH_THROTTLE, settings.IRONAUTH_THROTTLE_MAILS_TO_ONE = True, 2
+    settings.SECRET_KEY = secrets.token_urlsafe(48)  # other counts than any other test's, in Redis too
     body = {"email": EMAIL, "password": PASSWORD}
     for _ in range(3):  # the third is refused
         await api.post(f"{ACCESS}/password/reset", json={"email": EMAIL})
@@ -261,3 +264,13 @@ async def test_a_mailbox_is_not_filled_by_leaving(api: httpx.AsyncClient, signin
         statuses.append((await api.request("DELETE", ME, json={"password": PASSWORD}, headers=headers)).status_code)
     assert statuses == [204, 204, 429]
     assert len(await delivered()) == 2
+
+
+async def test_of_parallel_clicks_one_restores(api: httpx.AsyncClient, user: User, sign_in: SignIn) -> None:
+    """Five at once, with a purge among them that comes too early: one is answered 204, and the account is whole."""
+    token = await deleted(api, user, await sign_in(user))
+    purge = sync_to_async(transaction.atomic(deletions.purge_due), thread_sensitive=True)
+    *answers, purged = await asyncio.gather(*(restored(api, token) for _ in range(5)), purge(10))
+    assert (sorted(status for status, _ in answers), purged) == ([204, 400, 400, 400, 400], 0)
+    assert await sign_in_status(api, EMAIL, PASSWORD) == 200
+    assert [event for event, _, _ in await events(user)] == ["account_deleted", "account_restored"]
