@@ -13,7 +13,7 @@ from django.db.models import ManyToManyField, Q, QuerySet
 from django.http import HttpRequest
 from django.utils.formats import date_format
 
-from accounts import admin_roles, audit_admin, emails, mail_admin, names, units
+from accounts import admin_deletions, admin_roles, audit_admin, deletions, emails, mail_admin, names, units
 from accounts.admin_actions import as_action
 from accounts.admin_changes import CHANGES
 from accounts.admin_filters import FactorFilter, FlaggedFilter, VerifiedFilter
@@ -50,7 +50,7 @@ class UserAdmin(CheckedSelection, UserPage, Audited, DjangoUserAdmin):
     form = UserEditForm
     add_form = UserAddForm
     change_password_form = SetPasswordForm
-    inlines: ClassVar[list[type[admin.options.InlineModelAdmin[Any, Any]]]] = []
+    inlines: ClassVar[list[type[admin.options.InlineModelAdmin[Any, Any]]]] = [admin_deletions.PendingInline]
     fieldsets = (
         (None, {"fields": ("email", "name", "password")}),
         ("Sign-in", {"fields": UserPage.state_fields}),
@@ -81,6 +81,7 @@ class UserAdmin(CheckedSelection, UserPage, Audited, DjangoUserAdmin):
         ("password_flagged_at", FlaggedFilter),
         ("groups", admin.RelatedOnlyFieldListFilter),
         "created_at",
+        admin_deletions.PendingFilter,
     )
     search_fields = ("email_key__startswith", "name")  # what get_search_results does; without it there is no field
     search_help_text = "Beginning of the e-mail address, or part of the name"
@@ -89,7 +90,7 @@ class UserAdmin(CheckedSelection, UserPage, Audited, DjangoUserAdmin):
     show_full_result_count = False  # counting every user is what makes a long list slow
     show_facets = admin.ShowFacets.NEVER  # so does counting them for every filter
     filter_horizontal = ("groups", "user_permissions")
-    actions = tuple(map(as_action, CHANGES))
+    actions = (*map(as_action, CHANGES), admin_deletions.restore)
 
     @admin.display(description="roles")
     def roles(self, user: User) -> str:
@@ -114,8 +115,12 @@ class UserAdmin(CheckedSelection, UserPage, Audited, DjangoUserAdmin):
         self, request: HttpRequest, queryset: QuerySet[User], search_term: str
     ) -> tuple[QuerySet[User], bool]:
         """Find the beginning of the folded address, or part of the name as typed, for every word."""
+        among_deleted = request.GET.get(admin_deletions.PendingFilter.parameter_name) == "yes"
         for word in names.normalise(search_term).split():
-            queryset = queryset.filter(Q(email_key__startswith=emails.fold(word)) | Q(name__icontains=word))
+            found = Q(email_key__startswith=emails.fold(word)) | Q(name__icontains=word)
+            if among_deleted:
+                found |= Q(pending_deletion__email__istartswith=word)
+            queryset = queryset.filter(found)
         return queryset, False
 
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
@@ -123,8 +128,12 @@ class UserAdmin(CheckedSelection, UserPage, Audited, DjangoUserAdmin):
         return lookup == "password_flagged_at__isempty" or super().lookup_allowed(lookup, value, request)
 
     def has_change_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
-        """Show a person with rights the caller lacks read-only: whoever may edit an account can take it over."""
-        return super().has_change_permission(request, obj) and (obj is None or _may_take_over(request, obj))
+        """Show a person with rights the caller lacks read-only: whoever may edit an account can take it over.
+
+        So is one who is being deleted: to be restored first.
+        """
+        editable = obj is None or (not deletions.is_pending(obj) and _may_take_over(request, obj))
+        return super().has_change_permission(request, obj) and editable
 
     def has_delete_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
         """Nobody deletes a person with rights the caller lacks."""

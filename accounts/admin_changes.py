@@ -131,9 +131,9 @@ ACTIVATE: Final = Change(
     choice="Activate selected users",
     done="Activated",
     warning="",
-    spares="people with rights you do not hold, and people who are active",
+    spares="people with rights you do not hold, who are active, or who are being deleted",
     carry_out=_update(Event.USER_CHANGED, is_active=True),
-    concerns=Q(is_active=False),
+    concerns=Q(is_active=False, pending_deletion=None),  # active under the stand-in address, nobody could sign in
     # Waking up somebody with rights the caller lacks would hand these rights to whoever knows the new password.
     takes_over=True,
 )

@@ -53,7 +53,10 @@ class Event(enum.StrEnum):
     RECOVERY_CODE_USED = "recovery_code_used"
     STEP_UP = "step_up"
     PROFILE_CHANGED = "profile_changed"
-    ACCOUNT_DELETED = "account_deleted"  # by the person; staff leave USER_DELETED
+    ACCOUNT_DELETED = "account_deleted"  # by the person, in effect at once; staff leave USER_DELETED
+    ACCOUNT_RESTORED = "account_restored"  # within the days of grace
+    ACCOUNT_PURGED = "account_purged"  # after them, for good
+    DATA_EXPORTED = "data_exported"
     USER_CREATED = "user_created"
     USER_CHANGED = "user_changed"
     USER_DELETED = "user_deleted"

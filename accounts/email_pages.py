@@ -92,3 +92,14 @@ class ResetPage(TokenPage):
         """Set the new password."""
         data = await self.validated(request, ResetPasswordInput)
         await email_services.reset_password(**data, address=origin.address_of(request))
+
+
+class RestorePage(TokenPage):
+    """GET, POST /account/restore."""
+
+    template = "accounts/pages/restore.html"
+
+    async def act(self, request: ApiRequest) -> None:
+        """Take the deletion back."""
+        data = await self.validated(request, EmailTokenInput)
+        await email_services.restore_account(token=data["token"], address=origin.address_of(request))

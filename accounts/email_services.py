@@ -9,7 +9,7 @@ import uuid
 
 from django.db import IntegrityError
 
-from accounts import confirmations, email_tokens, email_units, emails, passwords, rate_limits
+from accounts import confirmations, deletions, email_tokens, email_units, emails, passwords, rate_limits
 from accounts.audit import Event
 from accounts.breached_passwords import require_unbreached
 from accounts.email_tokens import FoundToken, Purpose
@@ -69,6 +69,23 @@ async def confirm_address(*, token: str, address: str = "") -> None:
         raise EmailTaken from error
     event = "email_changed" if found.purpose == Purpose.CHANGE_EMAIL else "email_verified"
     get_logger().info(event, user_id=str(found.user_id))
+
+
+async def restore_account(*, token: str, address: str = "") -> None:
+    """Take the deletion of an account back, within its days of grace.
+
+    Raises ``InvalidEmailToken`` or ``Throttled`` as above; ``EmailTaken`` when somebody else has its address by now,
+    which leaves the token as it is.
+    """
+    found = await _found(token, address, Purpose.RESTORE_ACCOUNT)
+    try:
+        await database().write(deletions.restore, found=found)
+    except IntegrityError as error:
+        raise EmailTaken(
+            "Another account has your e-mail address by now, so yours cannot be restored under it: ask the people who "
+            "run this service."
+        ) from error
+    get_logger().info("account_restored", user_id=str(found.user_id), by=str(found.user_id))
 
 
 async def request_email_change(

@@ -43,8 +43,10 @@ _REPLACE: Final = FixedDelete(
     )
 )
 _USE: Final = FixedDelete(lambda: EmailToken.objects.filter(pk=_ID, expires_at__gt=_NOW))
+#: Not for taking a deletion back: that ends when the account does.
 _RENEW: Final = FixedUpdate(
-    lambda: EmailToken.objects.filter(pk=_ID), expires_at=Given("expires_at", models.DateTimeField())
+    lambda: EmailToken.objects.filter(pk=_ID).exclude(purpose=Purpose.RESTORE_ACCOUNT),
+    expires_at=Given("expires_at", models.DateTimeField()),
 )
 
 
@@ -59,8 +61,12 @@ class FoundToken(NamedTuple):
     name: str
 
 
-def issue(*, purpose: Purpose, user_id: uuid.UUID | None, new_email: str = "") -> uuid.UUID:
+def issue(
+    *, purpose: Purpose, user_id: uuid.UUID | None, new_email: str = "", expires_at: datetime | None = None
+) -> uuid.UUID:
     """Store a new token in place of the user's older one of this purpose; return its id. Two queries.
+
+    ``expires_at``: IRONAUTH_EMAIL_TOKEN_MIN after its message is sent unless given.
 
     Call it inside a transaction that has locked the user's row, so that two requests at once leave one token. Without
     a user the same is written, and the token opens nothing.
@@ -77,7 +83,7 @@ def issue(*, purpose: Purpose, user_id: uuid.UUID | None, new_email: str = "") -
         master_key_id=key_id,
         digest=digest,
         created_at=now,
-        expires_at=_end(now),
+        expires_at=expires_at or _end(now),
     )
     return token_id
 
@@ -94,14 +100,18 @@ def renew(token_id: uuid.UUID) -> None:
 
 
 def find(token: str, *purposes: Purpose) -> FoundToken | None:
-    """Return whose token this is, when it is good for one of ``purposes`` and its user active. At most one query."""
+    """Return whose token this is, when it is good for one of ``purposes`` and its user active. At most one query.
+
+    Of an inactive user only the token that makes them active again is good.
+    """
     parts = _parts(token)
     rows = _FIND.rows(id=parts[0], now=clock.now()) if parts else []
     if not parts or not rows:
         return None
     token_id, purpose, digest, new_email, user_id, email, name, is_active = rows[0]
     genuine = hmac.compare_digest(hashlib.sha256(parts[1]).digest(), bytes(digest))
-    if not genuine or not is_active or purpose not in purposes:
+    wanted = (False,) if purpose == Purpose.RESTORE_ACCOUNT else (True,)  # None: it was made for nobody
+    if not genuine or is_active not in wanted or purpose not in purposes:
         return None
     return FoundToken(token_id, purpose, new_email, user_id, email, name)
 

@@ -70,6 +70,22 @@ class VerifyEmailView(OpenView):
         await email_services.confirm_address(token=data["token"], address=origin.address_of(request))
 
 
+class RestoreView(OpenView):
+    """POST /api/v1/access/me/restore."""
+
+    @extend_schema(
+        operation_id="access_me_restore",
+        summary="Take the deletion of my account back with the token of a message",
+        tags=["access"],
+        request=EmailTokenInput,
+        responses={204: None, 400: (ValidationFailed, InvalidEmailToken), 409: EmailTaken, 429: Throttled},
+    )
+    async def post(self, request: ApiRequest) -> None:
+        """Let the account in again, unless its address is taken by now; its password is the one of before."""
+        data = await self.validated(request, EmailTokenInput)
+        await email_services.restore_account(token=data["token"], address=origin.address_of(request))
+
+
 class ResendView(OpenView):
     """POST /api/v1/access/email/verify/resend."""
 

@@ -36,6 +36,8 @@ _INVISIBLE: Final = re.compile(
 )
 _NON_ASCII: Final = re.compile(r"[^\x00-\x7f]")
 _ASCII_VALIDATOR: Final = EmailValidator()
+#: Addresses of accounts that are being deleted end in it, and nobody's else may. RFC 6761 §6.4: no mail goes there.
+STAND_IN_DOMAIN: Final = "deleted.invalid"
 
 
 def normalise(email: str) -> str:
@@ -90,7 +92,8 @@ def validate(email: str) -> None:
         )
     local, at, domain = email.rpartition("@")
     # Django's validator knows ASCII local parts only; letters beyond were judged above (RFC 6531 §3.3).
-    if not at or not _matches(f"{_NON_ASCII.sub('a', local)}@{domain}"):
+    taken = domain.lower() == STAND_IN_DOMAIN
+    if not at or taken or not _matches(f"{_NON_ASCII.sub('a', local)}@{domain}"):
         raise ValidationError("Enter an e-mail address such as name@example.com.", code="email_invalid")
 
 

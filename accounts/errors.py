@@ -77,6 +77,14 @@ class LastSuperuser(errors.Conflict):
     detail = "This is the last active superuser: make another one first (manage.py createsuperuser)."
 
 
+class DeletionPending(errors.Conflict):
+    """409: the owner has deleted the account, and may still take that back."""
+
+    code = "deletion_pending"
+    title = "Account is being deleted"
+    detail = "The owner has deleted this account: restore it first (in the admin), or delete it for good."
+
+
 class RoleExists(errors.Conflict):
     """409: a role of this name exists."""
 

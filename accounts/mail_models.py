@@ -27,6 +27,7 @@ class EmailToken(models.Model):
         VERIFY_EMAIL = "verify_email"
         CHANGE_EMAIL = "change_email"
         RESET_PASSWORD = "reset_password"  # noqa: S105 - a purpose, not a password
+        RESTORE_ACCOUNT = "restore_account"
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     purpose = models.CharField(max_length=16, choices=Purpose)
@@ -71,6 +72,7 @@ class OutgoingMail(models.Model):
         PASSWORD_FLAGGED = "password_flagged"  # noqa: S105 - as above
         NEW_DEVICE = "new_device"
         ACCOUNT_EXISTS = "account_exists"
+        ACCOUNT_DELETION = "account_deletion"
         MFA_ENABLED = "mfa_enabled"
         MFA_DISABLED = "mfa_disabled"
         MFA_RESET = "mfa_reset"

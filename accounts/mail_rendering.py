@@ -24,6 +24,7 @@ PAGES: Final = {
     "change_email": "email-pages:verify",
     "reset_password": "email-pages:reset",
     "password_change_required": "email-pages:reset",
+    "account_deletion": "email-pages:restore",
 }
 SUBJECT_CHARACTERS: Final = 200  # a header line may have 998 (RFC 5322 §2.1.1); people read sixty
 

@@ -10,12 +10,14 @@ from django.utils.translation import gettext_lazy as _
 
 from accounts import emails, guarded, names, passwords
 from accounts.audit_models import AuditEvent
+from accounts.deletion_models import PendingDeletion
 from accounts.managers import UserManager
 from accounts.mfa.models import RecoveryCode, TotpFactor
 from ironauth.infrastructure import clock
 from ironauth.infrastructure.ids import new_id
 
-__all__ = ["AuditEvent", "RecoveryCode", "Role", "TotpFactor", "User"]  # Django looks for models in this module only
+# Django looks for models in this module only.
+__all__ = ["AuditEvent", "PendingDeletion", "RecoveryCode", "Role", "TotpFactor", "User"]
 
 
 class User(AbstractBaseUser, PermissionsMixin):

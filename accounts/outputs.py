@@ -84,6 +84,15 @@ class AuditPage(msgspec.Struct, frozen=True):
     previous: str | None
 
 
+class ExportOut(msgspec.Struct, frozen=True):
+    """Everything held about a person, by section; ``incomplete`` names the sections that have more rows than given."""
+
+    id: uuid.UUID
+    made_at: datetime
+    sections: dict[str, list[dict[str, Any]]]
+    incomplete: tuple[str, ...]
+
+
 #: The columns `account_of` expects, as paths from a user; the last one repeats the row for each role.
 ACCOUNT_COLUMNS: Final = (
     "id",

@@ -50,6 +50,11 @@ MAIL: Final = Rule("mail", "IRONAUTH_THROTTLE_MAILS", 3_600)
 #: Messages to one mailbox, whoever has them sent, and those one account has sent. A quarter of an hour: who is
 #: refused has a message whose link still works, so strangers who ask for five keep nobody out.
 MAIL_TO_ONE: Final = Rule("mail", "IRONAUTH_THROTTLE_MAILS_TO_ONE", 900)
+#: Messages that tell one mailbox of a deletion. A count of its own: strangers who ask for other messages must not keep
+#: anybody from leaving, and whoever signs up and leaves again and again under another's address fills this one.
+DELETION: Final = Rule("deletion", "IRONAUTH_THROTTLE_MAILS_TO_ONE", 900)
+#: Exports of everything held about one person: each reads hundreds of rows, and nobody needs many.
+EXPORT: Final = Rule("data_export", "IRONAUTH_THROTTLE_EXPORTS", 3_600)
 
 
 class Refused(NamedTuple):
@@ -69,6 +74,21 @@ async def admit(rule: Rule, *, address: str) -> None:
     asked = client_question(rule, address) if settings.IRONAUTH_THROTTLE else None
     if asked is not None:
         await _admit(rule, [("address", asked)])
+
+
+async def admit_account(rule: Rule, *, user_id: UUID) -> None:
+    """Count one more of ``rule`` for this account, for good. One query, with Redis none. Raises ``Throttled`` (429)."""
+    if settings.IRONAUTH_THROTTLE:
+        await _admit(rule, [("account", _question(rule, mac(rule.name, str(user_id))))], user_id)
+
+
+async def admit_deletion(*, email: str, user_id: UUID) -> None:
+    """Count one more message about a deletion to ``email``, for good. One query, with Redis none.
+
+    Raises ``Throttled`` (429).
+    """
+    if settings.IRONAUTH_THROTTLE and settings.IRONAUTH_DELETION_GRACE_DAYS:
+        await _admit(DELETION, [("mailbox", _question(DELETION, mac("deletion", emails.fold(email))))], user_id)
 
 
 async def admit_mail(*, email: str, address: str = "", user_id: UUID | None = None) -> None:

@@ -5,7 +5,18 @@ import uuid
 from django.conf import settings
 from django.db import IntegrityError
 
-from accounts import audit, confirmations, email_units, emails, passwords, rate_limits, step_up, throttling, units
+from accounts import (
+    audit,
+    confirmations,
+    deletions,
+    email_units,
+    emails,
+    passwords,
+    rate_limits,
+    step_up,
+    throttling,
+    units,
+)
 from accounts.audit import Event, Outcome
 from accounts.breached_passwords import require_unbreached
 from accounts.errors import EmailNotVerified, EmailTaken, InvalidCredentials, PasswordChangeRequired
@@ -183,15 +194,16 @@ async def change_password(
 async def delete_account(
     *, user_id: uuid.UUID, password: str, session_id: uuid.UUID | None = None, authenticated_at: int = 0
 ) -> None:
-    """Delete the account and everything that belongs to it.
+    """End the account and every session of it; IRONAUTH_DELETION_GRACE_DAYS later nothing is left of it.
 
-    Raises ``InvalidCredentials`` for a wrong password, ``Throttled`` after too many, ``LastSuperuser``,
-    ``PasswordChanged``, ``Overloaded``.
+    Raises ``InvalidCredentials`` for a wrong password, ``Throttled`` after too many or too many messages,
+    ``LastSuperuser``, ``PasswordChanged``, ``Overloaded``.
     """
     found = await _recently_present(user_id, authenticated_at)
     await confirmations.require_password(found, password, Event.ACCOUNT_DELETED, session_id)
-    await database().write(units.delete, user_id=user_id, old=found.encoded, session_id=session_id)
-    get_logger().info("user_deleted", user_id=str(user_id), by=str(user_id))
+    await rate_limits.admit_deletion(email=found.email, user_id=user_id)
+    await database().write(deletions.request, user_id=user_id, old=found.encoded, session_id=session_id)
+    get_logger().info("account_deleted", user_id=str(user_id), grace_days=settings.IRONAUTH_DELETION_GRACE_DAYS)
 
 
 async def end_all_sessions(*, user_id: uuid.UUID, session_id: uuid.UUID | None = None) -> None:

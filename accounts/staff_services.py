@@ -57,7 +57,8 @@ async def create_user(*, actor_id: uuid.UUID, values: Mapping[str, Any]) -> User
 async def update_user(*, actor_id: uuid.UUID, user_id: uuid.UUID, values: Mapping[str, Any]) -> UserOut:
     """Change a user; a deactivation ends every session at once.
 
-    Raises ``NotFound``, ``PermissionDenied``, ``EmailTaken``, ``LastSuperuser``, ``ValidationFailed`` (unknown roles).
+    Raises ``NotFound``, ``PermissionDenied``, ``EmailTaken``, ``LastSuperuser``, ``DeletionPending``,
+    ``ValidationFailed`` (unknown roles).
     """
     try:
         user = await database().write(staff_units.update_user, actor_id=actor_id, user_id=user_id, values=values)

@@ -8,7 +8,7 @@ from django.contrib.auth.models import Group, Permission
 from django.db import models
 from django.db.models import Prefetch, QuerySet
 
-from accounts import audit, email_tokens, emails, outgoing_mail, paging, stored_user, units, user_deletion
+from accounts import audit, deletions, email_tokens, emails, outgoing_mail, paging, stored_user, units, user_deletion
 from accounts.audit import Event
 from accounts.email_tokens import Purpose
 from accounts.errors import EmailTaken
@@ -100,10 +100,11 @@ def create_user(*, actor_id: uuid.UUID, encoded: str, values: Mapping[str, Any])
 def update_user(*, actor_id: uuid.UUID, user_id: uuid.UUID, values: Mapping[str, Any]) -> UserOut:
     """Change what is named; what stays as it was is no change, and leaves no trace in the trail.
 
-    Raises ``NotFound``, ``PermissionDenied``, ``LastSuperuser``, ``IntegrityError``.
+    Raises ``NotFound``, ``PermissionDenied``, ``LastSuperuser``, ``DeletionPending``, ``IntegrityError``.
     """
     rights = rights_of(actor_id)
     user = _target(rights, user_id, "accounts.change_user")
+    deletions.refuse_pending(user)
     changes = {name: values[name] for name in _PLAIN if name in values and values[name] != getattr(user, name)}
     if "is_staff" in changes or "is_superuser" in changes:
         rights.require_superuser("change who is staff")

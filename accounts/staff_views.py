@@ -12,7 +12,7 @@ from rest_framework.serializers import BaseSerializer
 from rest_framework.utils.urls import replace_query_param
 
 from accounts import staff_services
-from accounts.errors import EmailTaken, LastSuperuser, RoleExists
+from accounts.errors import DeletionPending, EmailTaken, LastSuperuser, RoleExists
 from accounts.inputs import RoleCreateInput, UserCreateInput, UserPatchInput
 from accounts.outputs import RoleOut, UserOut, UserPage
 from accounts.permissions import MembershipPermission, RolePermission, StaffView, UserPermission
@@ -83,7 +83,13 @@ class UserView(StaffView):
         summary="Change a user",
         tags=["staff"],
         request=UserPatchInput,
-        responses={200: UserOut, 400: ValidationFailed, 403: PermissionDenied, 404: NotFound, 409: EmailTaken},
+        responses={
+            200: UserOut,
+            400: ValidationFailed,
+            403: PermissionDenied,
+            404: NotFound,
+            409: (EmailTaken, LastSuperuser, DeletionPending),
+        },
     )
     async def patch(self, request: ApiRequest, user_id: uuid.UUID) -> UserOut:
         """Change the fields that are sent; ``is_active: false`` ends every session of the person at once."""

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from django.db import models
 
-from accounts import audit, outgoing_mail, stored_user, user_deletion
+from accounts import audit, outgoing_mail, stored_user
 from accounts.audit import Event
 from accounts.errors import LastSuperuser, PasswordChanged
 from accounts.mfa import factors
@@ -138,19 +138,6 @@ def flag_password(found: Credentials) -> None:
     if stored_user.flag_password(found.id, found.session_epoch):
         outgoing_mail.enqueue(Kind.PASSWORD_FLAGGED, recipient=found.email, user_id=found.id)
         audit.record(Event.PASSWORD_FLAGGED, user_id=found.id)
-
-
-def delete(*, user_id: uuid.UUID, old: str, session_id: uuid.UUID | None) -> None:
-    """Delete the account and all that hangs on it.
-
-    Raises ``NotAuthenticated``, ``PasswordChanged`` as above, ``LastSuperuser`` when nobody could run the system.
-    """
-    user = locked(user_id)
-    if user.password != old:
-        raise PasswordChanged
-    keep_a_superuser(without=[user])
-    user_deletion.delete(user)
-    _record_own(Event.ACCOUNT_DELETED, user_id, session_id)
 
 
 def end_all_sessions(*, user_id: uuid.UUID, session_id: uuid.UUID | None) -> None:

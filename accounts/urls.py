@@ -4,6 +4,7 @@ from django.urls import URLPattern, path
 
 from accounts import email_pages, email_views
 from accounts.audit_views import AuditView
+from accounts.export_views import ExportView
 from accounts.mfa import urls as mfa_urls
 from accounts.staff_views import MembershipView, RolesView, UsersView, UserView
 from accounts.views import MeView, SignupView
@@ -11,6 +12,8 @@ from accounts.views import MeView, SignupView
 access_urlpatterns: list[URLPattern] = [
     path("signup", SignupView.as_view(), name="signup"),
     path("me", MeView.as_view(), name="me"),
+    path("me/export", ExportView.as_view(), name="me-export"),
+    path("me/restore", email_views.RestoreView.as_view(), name="me-restore"),
     path("password/reset", email_views.ResetRequestView.as_view(), name="password-reset"),
     path("password/reset/confirm", email_views.ResetConfirmView.as_view(), name="password-reset-confirm"),
     path("email", email_views.ChangeEmailView.as_view(), name="email"),
@@ -22,6 +25,7 @@ access_urlpatterns: list[URLPattern] = [
 page_urlpatterns: list[URLPattern] = [
     path("email/verify", email_pages.VerifyPage.as_view(), name="verify"),
     path("password/reset", email_pages.ResetPage.as_view(), name="reset"),
+    path("account/restore", email_pages.RestorePage.as_view(), name="restore"),
 ]
 staff_urlpatterns: list[URLPattern] = [
     path("users", UsersView.as_view(), name="users"),

@@ -101,7 +101,7 @@ class MeView(AsyncAPIView):
         },
     )
     async def delete(self, request: ApiRequest) -> HttpResponse:
-        """Delete the account for good after the password was given once more."""
+        """Delete the account after the password was given once more; a message tells how long that can be undone."""
         who = signed_in(request)
         data = await self.validated(request, DeleteAccountInput)
         await services.delete_account(

@@ -98,6 +98,7 @@ IRONAUTH_THROTTLE_SIGNUPS = env.whole("IRONAUTH_THROTTLE_SIGNUPS", default=1_000
 IRONAUTH_THROTTLE_BAD_REFRESHES = env.whole("IRONAUTH_THROTTLE_BAD_REFRESHES", default=300)
 IRONAUTH_THROTTLE_BAD_EMAIL_TOKENS = env.whole("IRONAUTH_THROTTLE_BAD_EMAIL_TOKENS", default=100)
 IRONAUTH_THROTTLE_MAILS = env.whole("IRONAUTH_THROTTLE_MAILS", default=30)
+IRONAUTH_THROTTLE_EXPORTS = env.whole("IRONAUTH_THROTTLE_EXPORTS", default=5)
 IRONAUTH_THROTTLE_MAILS_TO_ONE = env.whole("IRONAUTH_THROTTLE_MAILS_TO_ONE", default=5)
 
 # ---------------------------------------------------------------- mail
@@ -120,9 +121,10 @@ IRONAUTH_EMAIL_TOKEN_MIN = env.whole("IRONAUTH_EMAIL_TOKEN_MIN", default=30)
 IRONAUTH_NEW_DEVICE_MAIL = env.switch("IRONAUTH_NEW_DEVICE_MAIL", default=setting_mail.names_server(MAILERS["default"]))
 IRONAUTH_TEMPLATES = setting_mail.template_folders(env.text("IRONAUTH_TEMPLATES", default=""), "IRONAUTH_TEMPLATES")
 
-# ---------------------------------------------------------------- audit
+# ---------------------------------------------------------------- audit and privacy
 # A year, which PCI DSS 10.5.1 asks for, and five weeks in which a yearly review can still compare the last one's.
 IRONAUTH_AUDIT_KEEP_DAYS = env.whole("IRONAUTH_AUDIT_KEEP_DAYS", default=400)
+IRONAUTH_DELETION_GRACE_DAYS = env.whole("IRONAUTH_DELETION_GRACE_DAYS", default=7)
 
 # ---------------------------------------------------------------- lanes
 IRONAUTH_HOT_LANE = env.switch("IRONAUTH_HOT_LANE", default=True)

@@ -8,7 +8,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db import connection, transaction
 
-from accounts import audit_units, email_tokens, outgoing_mail
+from accounts import audit_units, deletions, email_tokens, outgoing_mail
 from ironauth.infrastructure import clock, once
 from ironauth.infrastructure import models as infrastructure
 from tokens import key_rotation
@@ -20,6 +20,7 @@ LOCK_WAIT_MS = 60_000  # milliseconds
 SESSION_KEEP_S = 86_400
 #: Where a walk over the sessions begins: smaller than every id.
 FIRST = UUID(int=0)
+ACCOUNT_COST = 50  # sessions deleted in the time that one account takes, with all that hangs on it
 INVALIDATION_KEEP_S = 3_600  # seconds; every running worker has read a row within 5
 
 
@@ -27,6 +28,7 @@ INVALIDATION_KEEP_S = 3_600  # seconds; every running worker has read a row with
 class Purged:
     """How many rows of each kind were deleted."""
 
+    accounts: int
     sessions: int
     invalidations: int
     signing_keys: int
@@ -40,12 +42,14 @@ class Purged:
 def purge_expired(*, batch: int = DEFAULT_BATCH, keep_s: int = SESSION_KEEP_S) -> Purged:
     """Delete sessions that ended more than ``keep_s`` seconds ago, and whatever else has no use any more.
 
-    That is: old invalidations, finished signing keys, old counts of the throttles, expired e-mail tokens, messages
-    given up a month ago, audit events older than IRONAUTH_AUDIT_KEEP_DAYS, what was used up of tokens long dead.
+    That is: accounts whose days of grace are over, old invalidations, finished signing keys, old counts of the
+    throttles, expired e-mail tokens, messages given up a month ago, audit events older than IRONAUTH_AUDIT_KEEP_DAYS,
+    what was used up of tokens long dead.
     ``batch``: rows per transaction. Safe to run at any time and more than once at a time.
     """
     _wait_for_writers()
     return Purged(
+        accounts=_in_batches(deletions.purge_due, max(1, batch // ACCOUNT_COST)),
         sessions=_purge_sessions(clock.now() - timedelta(seconds=keep_s), batch),
         invalidations=_in_batches(_purge_invalidations, batch),
         signing_keys=key_rotation.forget_finished(),

@@ -358,4 +358,4 @@ def test_inlines_are_open_to_other_applications() -> None:
     """Tokens append the sessions of a user without accounts knowing of them."""
     from accounts.admin import UserAdmin  # noqa: PLC0415 - after the registry is complete
 
-    assert [inline.__name__ for inline in UserAdmin.inlines] == ["SessionInline"]
+    assert [inline.__name__ for inline in UserAdmin.inlines] == ["PendingInline", "SessionInline"]

@@ -176,11 +176,12 @@ async def test_two_changes_of_password_at_once_have_one_winner(user: User) -> No
 
 
 async def test_deleting_an_account_needs_its_password(user: User) -> None:
-    """A wrong password deletes nothing, the right one everything."""
+    """A wrong password deletes nothing; with the right one the account can do nothing from then on."""
     with pytest.raises(InvalidCredentials):
         await services.delete_account(user_id=user.pk, password="wrong")
+    assert (await User.objects.aget(pk=user.pk)).is_active
     await services.delete_account(user_id=user.pk, password=PASSWORD)
-    assert not await User.objects.filter(pk=user.pk).aexists()
+    assert not (await User.objects.aget(pk=user.pk)).is_active
 
 
 async def test_last_superuser_cannot_delete_the_account(make_user: MakeUser) -> None:

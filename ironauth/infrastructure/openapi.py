@@ -127,6 +127,8 @@ class Schema(AutoSchema):
         security = self.get_auth()
         if self.get_request_serializer() is not None:
             yield "400", "The body is malformed, or a field is bad: `errors` names every bad one"
+            yield "413", "The body is larger than 64 KiB"
+            yield "415", "The body is of a media type that is not listed here"
         elif security and {} not in security:
             yield "400", "More than one credential, or a malformed one"
         if security and {} not in security:
@@ -135,7 +137,7 @@ class Schema(AutoSchema):
         if "{" in self.path:
             yield "404", "There is no such thing, or not for this caller"
         yield "503", "Overloaded, or the database cannot be reached: try again after `Retry-After` seconds"
-        yield "default", "Any other error, e.g. `405`, `413`, `415`, `429` or `500`"
+        yield "default", "Any other error, e.g. `405`, `408`, `429`, `431` or `500`"
 
     def _problem(self, description: str) -> JsonSchema:
         """Return an error answer, registering the schemas it needs."""

@@ -39,6 +39,7 @@ LIMITS = {
     "IRONAUTH_THROTTLE_MAILS_TO_ONE": Limit(
         1, 1_000_000, "in 15 minutes", "a mailbox is not to be filled by strangers, and mail is lost at times"
     ),
+    "IRONAUTH_THROTTLE_EXPORTS": Limit(1, 1_000, "in an hour", "each reads all that is held about a person"),
     "IRONAUTH_MAIL_TIMEOUT_S": Limit(
         1, 60, "seconds", "less gives up on mail servers that look up names first; more keeps one of four threads"
     ),
@@ -48,6 +49,9 @@ LIMITS = {
     # accounts.audit_triggers: the database itself keeps events for 29 days.
     "IRONAUTH_AUDIT_KEEP_DAYS": Limit(
         30, 3_650, "days", "an intrusion is often found after weeks, and personal data is not kept for ever"
+    ),
+    "IRONAUTH_DELETION_GRACE_DAYS": Limit(
+        0, 30, "days", "0 deletes at once, and a person may ask to be forgotten within a month: GDPR Art. 12 (3)"
     ),
     "IRONAUTH_HASH_THREADS": Limit(1, 64, "threads", "each takes IRONAUTH_ARGON2_MEMORY_KIB"),
     "IRONAUTH_HASH_MAX_WAIT_S": Limit(

@@ -73,7 +73,7 @@ def test_the_document_is_valid(document: Json) -> None:
 def test_every_route_is_in_the_document(document: Json) -> None:
     """Every path but those for people (pages, the admin), with every method its view handles, is described."""
     missing = []
-    for_people = {"/", "/favicon.ico", "/api/docs/", "/email/verify", "/password/reset"}
+    for_people = {"/", "/favicon.ico", "/api/docs/", "/email/verify", "/password/reset", "/account/restore"}
     for path, view in _routes(get_resolver().url_patterns):
         if path in for_people or path.startswith("/admin/"):
             continue

@@ -133,12 +133,17 @@ async def look(stage: Stage) -> None:
 
 async def delete_account(stage: Stage) -> Expected:
     await stage.send("DELETE", ME, 204, {"password": PASSWORD}, stage.pair)
-    return by_member(stage, event="account_deleted")
+    return by_member(stage, event="account_deleted", details={"grace_days": 7})
 
 
 async def delete_account_wrong(stage: Stage) -> Expected:
     await stage.send("DELETE", ME, 401, {"password": "wrong"}, stage.pair)
     return by_member(stage, event="account_deleted", outcome="failure")
+
+
+async def export_data(stage: Stage) -> Expected:
+    await stage.send("GET", f"{ME}/export", 200, pair=stage.pair)
+    return by_member(stage, event="data_exported")
 
 
 async def create_user(stage: Stage) -> Expected:
@@ -209,9 +214,9 @@ async def be_denied_by_a_bad_request(stage: Stage) -> Expected:
 ACTS: tuple[Act, ...] = (
     sign_up, sign_up_taken, sign_in, sign_in_wrong, sign_in_too_late, sign_in_unknown, refresh, reuse, sign_out,
     sign_out_by_access_token, sign_out_everywhere, end_session, end_foreign_session, change_password,
-    change_password_wrong, rename, look, delete_account, delete_account_wrong, create_user, create_user_taken,
-    change_user, delete_user, give_role, take_role, create_role, create_role_taken, end_sessions, be_denied,
-    be_denied_by_a_bad_request,
+    change_password_wrong, rename, look, delete_account, delete_account_wrong, export_data, create_user,
+    create_user_taken, change_user, delete_user, give_role, take_role, create_role, create_role_taken, end_sessions,
+    be_denied, be_denied_by_a_bad_request,
 )  # fmt: skip
 
 

@@ -96,8 +96,8 @@ def test_command(opened: list[Grant]) -> None:
     with clock.shifted(20 * DAY):
         call_command("purge_expired", stdout=out)
     assert out.getvalue().strip() == (
-        "deleted sessions=7 invalidations=0 signing_keys=0 throttle_counts=0 email_tokens=0 mails=0 audit_events=0 "
-        "used_once=0"
+        "deleted accounts=0 sessions=7 invalidations=0 signing_keys=0 throttle_counts=0 email_tokens=0 mails=0 "
+        "audit_events=0 used_once=0"
     )
     with pytest.raises(CommandError, match="--batch"):
         call_command("purge_expired", batch=0)
@@ -106,6 +106,7 @@ def test_command(opened: list[Grant]) -> None:
 def test_nothing_to_do(db: None) -> None:
     """On an empty database the purge does nothing."""
     assert purge_expired() == Purged(
+        accounts=0,
         sessions=0,
         invalidations=0,
         signing_keys=0,

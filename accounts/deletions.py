@@ -1,0 +1,139 @@
+"""Units of work on accounts their owners delete: put off by some days, taken back, carried out. One transaction each.
+
+In the days of grace the account can do nothing, and its address is free: whoever signs up with it gets an account of
+their own. So the user's row has a stand-in, which no other account can have (``emails.validate`` refuses it), and the
+address waits beside it.
+"""
+
+import uuid
+from datetime import datetime, timedelta
+from typing import Final
+
+from django.conf import settings
+from django.contrib.admin.models import LogEntry
+from django.contrib.contenttypes.models import ContentType
+
+from accounts import audit, email_tokens, emails, outgoing_mail, stored_user, units, user_deletion
+from accounts.audit import Event
+from accounts.deletion_models import PendingDeletion
+from accounts.email_tokens import FoundToken, Purpose
+from accounts.errors import DeletionPending, InvalidEmailToken, PasswordChanged
+from accounts.models import User
+from accounts.outgoing_mail import Kind
+from ironauth.infrastructure import clock
+
+_DUE_FORMAT: Final = "%-d %B %Y, %H:%M UTC"  # as people read it; LANGUAGE_CODE is English
+
+
+def request(*, user_id: uuid.UUID, old: str, session_id: uuid.UUID | None) -> None:
+    """End the account: in IRONAUTH_DELETION_GRACE_DAYS, of which a message tells the owner, or with 0 now, for good.
+
+    ``old``: the hash the password was right for. Raises ``NotAuthenticated`` when the user is gone or inactive,
+    ``PasswordChanged``, ``LastSuperuser`` when nobody could run the system.
+    """
+    user = units.locked(user_id)
+    if user.password != old:
+        raise PasswordChanged
+    units.keep_a_superuser(without=[user])
+    days = settings.IRONAUTH_DELETION_GRACE_DAYS
+    if days:
+        _put_off(user, clock.now() + timedelta(days=days))
+    else:
+        _erase(user)
+    audit.record(
+        Event.ACCOUNT_DELETED,
+        actor_id=user_id,
+        user_id=user_id,
+        session_id=session_id,
+        details={"grace_days": days},
+    )
+
+
+def restore(*, found: FoundToken) -> None:
+    """Use the token up and let its user in again, under the address and the password of before.
+
+    The address counts as verified: the token was sent there. Raises ``InvalidEmailToken`` when the token was used, or
+    the account purged or restored, since it was found; ``IntegrityError`` when somebody else has the address meanwhile.
+    """
+    user = stored_user.lock(found.user_id)
+    if user is None or not email_tokens.use_up(found.id):
+        raise InvalidEmailToken
+    pending = PendingDeletion.objects.filter(pk=user.pk).first()
+    if pending is None:
+        raise InvalidEmailToken
+    _take_back(user, pending, verified_at=pending.email_verified_at or clock.now())
+    audit.record(Event.ACCOUNT_RESTORED, actor_id=user.pk, user_id=user.pk)
+
+
+def restore_by_staff(*, user_id: uuid.UUID, actor_id: uuid.UUID) -> bool:
+    """The same without a token; return False when nothing is to be taken back. Raises ``IntegrityError`` as above."""
+    user = stored_user.lock(user_id)
+    pending = PendingDeletion.objects.filter(pk=user_id).first()
+    if user is None or pending is None:
+        return False
+    _take_back(user, pending, verified_at=pending.email_verified_at)
+    audit.record(Event.ACCOUNT_RESTORED, actor_id=actor_id, user_id=user_id)
+    return True
+
+
+def purge_due(batch: int) -> int:
+    """Delete at most ``batch`` accounts whose time has come, for good; return how many.
+
+    Ten queries for each. Whoever restores one at this moment, or purges too, waits, and then finds it decided.
+    """
+    now = clock.now()
+    due = PendingDeletion.objects.filter(due_at__lte=now, user__is_active=False).order_by("due_at")
+    purged = 0
+    for user_id in list(due.values_list("pk", flat=True)[:batch]):
+        user = stored_user.lock(user_id)
+        if user is None or user.is_active or not PendingDeletion.objects.filter(pk=user_id).exists():
+            continue
+        _erase(user)
+        audit.record(Event.ACCOUNT_PURGED, user_id=user_id)
+        purged += 1
+    return purged
+
+
+def is_pending(user: User) -> bool:
+    """Return whether this account is being deleted. No query: only such a one has the stand-in for its address."""
+    return user.email == _stand_in(user.pk)
+
+
+def refuse_pending(user: User) -> None:
+    """Raise ``DeletionPending`` for an account that is being deleted: let in, it would lose its address."""
+    if is_pending(user):
+        raise DeletionPending
+
+
+def _put_off(user: User, due_at: datetime) -> None:
+    email = user.email
+    PendingDeletion.objects.create(
+        user=user, email=email, email_verified_at=user.email_verified_at, requested_at=clock.now(), due_at=due_at
+    )
+    user.email, user.is_active = _stand_in(user.pk), False
+    stored_user.change(user, ["email", "is_active"])  # every session ends, and every earlier message opens nothing
+    token_id = email_tokens.issue(purpose=Purpose.RESTORE_ACCOUNT, user_id=user.pk, expires_at=due_at)
+    outgoing_mail.enqueue(
+        Kind.ACCOUNT_DELETION,
+        recipient=email,
+        user_id=user.pk,
+        token_id=token_id,
+        facts={"due": due_at.strftime(_DUE_FORMAT)},
+    )
+
+
+def _take_back(user: User, pending: PendingDeletion, *, verified_at: datetime | None) -> None:
+    pending.delete()
+    user.email, user.is_active, user.email_verified_at = pending.email, True, verified_at
+    stored_user.change(user, ["email", "is_active", "email_verified_at"])
+
+
+def _erase(user: User) -> None:
+    """Delete the user, and their address from the admin's log of what staff did to them."""
+    entries = LogEntry.objects.filter(content_type=ContentType.objects.get_for_model(User), object_id=str(user.pk))
+    entries.update(object_repr="")
+    user_deletion.delete(user)
+
+
+def _stand_in(user_id: uuid.UUID) -> str:
+    return f"{user_id}@{emails.STAND_IN_DOMAIN}"

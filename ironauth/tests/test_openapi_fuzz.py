@@ -1,0 +1,243 @@
+"""The API under generated requests: whatever is sent to what the document describes, it describes the answer too."""
+
+import json
+import secrets
+import traceback
+import uuid
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+import requests
+import schemathesis
+from django.contrib.auth.models import Group
+from django.db import transaction
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis.errors import Unsatisfiable
+from schemathesis import GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.core.result import Ok
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from accounts import email_tokens
+from accounts.email_tokens import Purpose
+from accounts.mail_models import EmailToken
+from accounts.models import User
+from conftest import PASSWORD, ServeProcess
+from ironauth.infrastructure.openapi import PROBLEM_MEDIA_TYPE
+from ironauth.pages import OPENAPI_FILE
+from tokens.tests.second_factor import App
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
+
+#: Requests of each kind for one operation: 800 in all, half a minute on two busy cores.
+EXAMPLES: Final = 5
+#: The same for requests with real values, each of which a new person is signed up for.
+REAL_EXAMPLES: Final = 2
+CHECKS: Final = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+]
+STAFF: Final = ("/api/v1/users", "/api/v1/roles", "/api/v1/audit")
+ROLE: Final = "editors"
+
+NEW_PASSWORD: Final = "seven amber kites over Lyon"
+#: Operations whose ``token`` is that of a message.
+MAILED: Final = {
+    "POST /api/v1/access/email/verify": Purpose.VERIFY_EMAIL,
+    "POST /api/v1/access/password/reset/confirm": Purpose.RESET_PASSWORD,
+    "POST /api/v1/access/me/restore": Purpose.RESTORE_ACCOUNT,
+}
+
+#: Operations of people who have begun to set up an app for one-time codes, and of people who have one.
+BEGUN: Final = {"POST /api/v1/access/mfa/totp/confirm"}
+ENROLLED: Final = {
+    "DELETE /api/v1/access/mfa/totp",
+    "POST /api/v1/access/mfa/recovery-codes",
+    "POST /api/v1/access/signin/mfa",
+    "DELETE /api/v1/users/{user_id}/mfa",
+}
+#: Operations no request of this test succeeds at, and why; else the test would praise a server that refuses everything.
+UNREACHED: Final[dict[str, str]] = {}
+MAKES_PEOPLE: Final = {"POST /api/v1/access/signup", "POST /api/v1/users"}
+
+Headers = dict[str, str]
+Values = dict[str, Any]
+
+
+def bounded(examples: int) -> settings:
+    """Return how many requests are made, the same in every run: a failure is a change of ours, not luck."""
+    return settings(
+        max_examples=examples,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+def described() -> dict[str, Any]:
+    """Return the document without its catch-all answer, under which everything would be described."""
+    document: dict[str, Any] = json.loads(OPENAPI_FILE.read_bytes())
+    for item in document["paths"].values():
+        for operation in item.values():
+            operation["responses"].pop("default", None)
+    return document
+
+
+def body_fields(document: dict[str, Any], operation: Any) -> set[str]:
+    """Return the names of the fields that the operation's body may have."""
+    body = document["paths"][operation.path][operation.method.lower()].get("requestBody")
+    if body is None:
+        return set()
+    name = body["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
+    return set(document["components"]["schemas"][name]["properties"])
+
+
+def operations() -> Iterator[Any]:
+    """Yield every operation of the document."""
+    for found in schemathesis.openapi.from_dict(described()).get_all_operations():
+        assert isinstance(found, Ok)
+        yield found.ok()
+
+
+class Server:
+    """A live server, people on it, and what it answered to whom."""
+
+    def __init__(self, base: str) -> None:
+        self.base = base
+        self.document = described()
+        self.http = requests.Session()
+        self.answers: dict[str, set[int]] = defaultdict(set)
+        self.failures: list[str] = []
+        root = User.objects.create_superuser("root@example.com", PASSWORD)
+        self.root = root.email
+
+    def signed_in(self, email: str) -> Values:
+        """Return a new token pair."""
+        body = {"email": email, "password": PASSWORD}
+        answer = self.http.post(f"{self.base}/api/v1/access/signin", json=body, timeout=30)
+        assert answer.status_code == 200, answer.text
+        return dict(answer.json())
+
+    def person(self) -> Values:
+        """Sign somebody up and in; return every value of theirs that a request could name."""
+        email = f"person-{secrets.token_hex(6)}@example.com"
+        body = {"email": email, "password": PASSWORD}
+        made = self.http.post(f"{self.base}/api/v1/access/signup", json=body, timeout=30)
+        assert made.status_code == 201, made.text
+        names = {"email": email, "username": email, "password": PASSWORD, "current_password": PASSWORD, "role": ROLE}
+        new = {"new_password": NEW_PASSWORD, "new_email": f"new-{email}", "roles": [ROLE], "permissions": []}
+        new["name"] = email.partition("@")[0]  # of a person, or a role
+        return {**names, **new, **self.signed_in(email), "user_id": made.json()["id"]}
+
+    def mailed(self, purpose: Purpose, person: Values) -> str:
+        """Return the token of a message of this kind to ``person``."""
+        if purpose == Purpose.RESTORE_ACCOUNT:
+            headers = {"Authorization": f"Bearer {person['access_token']}"}
+            body = {"password": PASSWORD}
+            self.http.delete(f"{self.base}/api/v1/access/me", json=body, headers=headers, timeout=30)
+        else:
+            with transaction.atomic():
+                email_tokens.issue(purpose=purpose, user_id=uuid.UUID(person["user_id"]))
+        return email_tokens.text(EmailToken.objects.get(user_id=person["user_id"], purpose=purpose))
+
+    def enrol(self, person: Values, *, confirm: bool) -> None:
+        """Set an app up, at least as far as its first code; ``person`` has the code to send next, and a ticket."""
+        headers = {"Authorization": f"Bearer {person['access_token']}"}
+        access = f"{self.base}/api/v1/access"
+        app = App(self.http.post(f"{access}/mfa/totp", headers=headers, timeout=30).json()["secret"])
+        person["code"] = app.code()
+        if confirm:
+            body = {"code": app.code(-1)}
+            done = self.http.post(f"{access}/mfa/totp/confirm", json=body, headers=headers, timeout=30)
+            assert done.status_code == 200, done.text
+            body = {"email": person["email"], "password": PASSWORD}
+            person["mfa_token"] = self.http.post(f"{access}/signin", json=body, timeout=30).json()["mfa_token"]
+
+    def prepare(self, label: str, person: Values) -> None:
+        """Bring ``person`` to where this operation makes sense."""
+        if label in MAILED:
+            person["token"] = self.mailed(MAILED[label], person)
+        if label in MAKES_PEOPLE:
+            person["email"] = person["new_email"]
+        if label in BEGUN | ENROLLED:
+            self.enrol(person, confirm=label in ENROLLED)
+
+    def credential(self, operation: Any, person: Values | None = None) -> Headers:
+        """Return the header of somebody who may: staff for staff, else ``person``, or a new one."""
+        staff = operation.path.startswith(STAFF)
+        found = self.signed_in(self.root) if staff else person or self.person()
+        return {"Authorization": f"Bearer {found['access_token']}"}
+
+    def send(self, case: Any, headers: Headers) -> None:
+        """Send one request and judge the answer."""
+        self.http.cookies.clear()
+        response = case.call(base_url=self.base, session=self.http, headers=headers)
+        if headers:
+            self.answers[case.operation.label].add(response.status_code)
+        case.validate_response(response, checks=CHECKS)
+        if response.status_code >= 400 and case.operation.label != "GET /health":
+            assert response.headers["content-type"] == [PROBLEM_MEDIA_TYPE]
+
+    def generated(self, operation: Any, mode: GenerationMode, headers: Headers) -> None:
+        """Send what fits the document, or what does not."""
+
+        @bounded(EXAMPLES)
+        @given(case=operation.as_strategy(generation_mode=mode))
+        def ask(case: Any) -> None:
+            self.send(case, headers)
+
+        self._collect(ask)
+
+    def real(self, operation: Any) -> None:
+        """Send what fits the document with real people's values in place of made-up ones."""
+        fields = body_fields(self.document, operation)
+
+        @bounded(REAL_EXAMPLES)
+        @given(case=operation.as_strategy())
+        def ask(case: Any) -> None:
+            person = self.person()
+            headers = self.credential(operation, person)
+            self.prepare(operation.label, person)
+            case.path_parameters.update({name: person[name] for name in case.path_parameters.keys() & person.keys()})
+            if isinstance(case.body, dict):
+                case.body.update({name: person[name] for name in fields & person.keys()})
+            self.send(case, headers)
+
+        self._collect(ask)
+
+    def _collect(self, ask: Any) -> None:
+        try:
+            ask()
+        except Unsatisfiable:
+            pass  # without parameters there is nothing to get wrong
+        except Exception as error:  # noqa: BLE001 - all operations are tried before the test fails
+            self.failures.append("".join(traceback.format_exception(error, chain=False))[-3_000:])
+
+
+def test_every_answer_is_in_the_document(serve_process: ServeProcess, signing_key: str) -> None:
+    """No 5xx, no status, header or body that the document does not describe; signed in or not, sensible or not."""
+    server = Server(serve_process())
+    Group.objects.create(name=ROLE)
+    labels = set()
+    for operation in operations():
+        labels.add(operation.label)
+        for mode in GenerationMode:
+            for headers in ({}, server.credential(operation)):
+                server.generated(operation, mode, headers)
+        server.real(operation)
+    assert not server.failures, "\n\n".join(server.failures)
+    assert len(labels) == sum(len(item) for item in server.document["paths"].values())
+    refused = {label for label, statuses in server.answers.items() if min(statuses) >= 300}
+    assert refused == UNREACHED.keys()
