@@ -14,7 +14,17 @@ from django.db.models import ManyToManyField, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.formats import date_format
 
-from accounts import admin_actions, admin_roles, audit_admin, emails, names, units
+from accounts import (
+    admin_actions,
+    admin_roles,
+    audit_admin,
+    breached_passwords,
+    breached_service,
+    emails,
+    names,
+    passwords,
+    units,
+)
 from accounts.admin_filters import FlaggedFilter, VerifiedFilter
 from accounts.admin_forms import OwnPasswordForm, SetPasswordForm, StaffSignInForm, UserAddForm, UserEditForm
 from accounts.audit import Event
@@ -144,6 +154,14 @@ class UserAdmin(CheckedSelection, Audited, DjangoUserAdmin):
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
         """Allow what Django takes for a question about passwords, by its first letters: when one was flagged."""
         return lookup == "password_flagged_at__isempty" or super().lookup_allowed(lookup, value, request)
+
+    def add_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        """Have a service asked about the password before the transaction begins in which Django judges the form."""
+        password = request.POST.get("password1", "")
+        if not password or passwords.too_long(password) or not self.has_add_permission(request):
+            return super().add_view(request, *args, **kwargs)
+        with breached_service.asked_beforehand(breached_passwords.sha1_of(password)):
+            return super().add_view(request, *args, **kwargs)
 
     def has_change_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
         """Show a person with rights the caller lacks read-only: whoever may edit an account can take it over."""

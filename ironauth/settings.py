@@ -78,6 +78,10 @@ IRONAUTH_PASSWORD_PEPPERS = key_ring(
     env.words("IRONAUTH_PASSWORD_PEPPERS"), "IRONAUTH_PASSWORD_PEPPERS", required=False
 )
 IRONAUTH_BREACHED_PASSWORDS = env.text("IRONAUTH_BREACHED_PASSWORDS", default="")
+IRONAUTH_BREACHED_PASSWORDS_URL = addresses.range_service(
+    env.text("IRONAUTH_BREACHED_PASSWORDS_URL", default=""), "IRONAUTH_BREACHED_PASSWORDS_URL"
+)
+IRONAUTH_BREACHED_PASSWORDS_TIMEOUT_S = env.number("IRONAUTH_BREACHED_PASSWORDS_TIMEOUT_S", default=1.0)
 PASSWORD_HASHERS = [
     # Reads the hashes of Django's own Argon2PasswordHasher too: listing both would let Django pick the unpooled one.
     "accounts.passwords.IronArgon2Hasher",
