@@ -13,7 +13,19 @@ from django.db.models import ManyToManyField, Q, QuerySet
 from django.http import HttpRequest
 from django.utils.formats import date_format
 
-from accounts import admin_deletions, admin_roles, audit_admin, deletions, emails, mail_admin, names, units
+from accounts import (
+    admin_deletions,
+    admin_roles,
+    audit_admin,
+    breached_passwords,
+    breached_service,
+    deletions,
+    emails,
+    mail_admin,
+    names,
+    passwords,
+    units,
+)
 from accounts.admin_actions import as_action
 from accounts.admin_changes import CHANGES
 from accounts.admin_filters import FactorFilter, FlaggedFilter, VerifiedFilter
@@ -126,6 +138,14 @@ class UserAdmin(CheckedSelection, UserPage, Audited, DjangoUserAdmin):
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
         """Allow what Django takes for a question about passwords, by its first letters: when one was flagged."""
         return lookup == "password_flagged_at__isempty" or super().lookup_allowed(lookup, value, request)
+
+    def add_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+        """Have a service asked about the password before the transaction begins in which Django judges the form."""
+        password = request.POST.get("password1", "")
+        if not password or passwords.too_long(password) or not self.has_add_permission(request):
+            return super().add_view(request, *args, **kwargs)
+        with breached_service.asked_beforehand(breached_passwords.sha1_of(password)):
+            return super().add_view(request, *args, **kwargs)
 
     def has_change_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
         """Show a person with rights the caller lacks read-only: whoever may edit an account can take it over.

@@ -11,7 +11,7 @@ class AccountsConfig(AppConfig):
 
     def ready(self) -> None:
         """Connect the receivers; have servers load the blocklists before a sign-up needs it, and deliver mail."""
-        from accounts import audit_signals, breached_passwords, mail_delivery, signals  # noqa: PLC0415 - models exist only once the registry is ready
+        from accounts import audit_signals, breached_passwords, breached_service, mail_delivery, signals  # noqa: PLC0415 - models exist only once the registry is ready
         from accounts.weak_patterns import load_common_passwords  # noqa: PLC0415 - as above
         from ironauth.infrastructure.lifespan import on_shutdown, on_startup  # noqa: PLC0415 - as above
 
@@ -21,3 +21,4 @@ class AccountsConfig(AppConfig):
         on_startup(breached_passwords.open_at_start)
         on_startup(mail_delivery.start)
         on_shutdown(mail_delivery.stop)
+        on_shutdown(breached_service.close)

@@ -1,4 +1,4 @@
-"""Passwords known from breaches, in a file beside the server: nothing about a password ever leaves the machine.
+"""Passwords known from breaches, in a file beside the server; ``breached_service`` is asked besides, if there is one.
 
 ``manage.py breached_passwords install`` makes the file (``breached_file``); without one nothing is known. It holds the
 first 8 bytes of each password's SHA-1, sorted: of a billion of them, one new password in 2 * 10^10 is taken for one
@@ -21,6 +21,7 @@ from typing import Final, NamedTuple
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 
+from accounts import breached_service
 from ironauth.infrastructure.errors import FieldError, ValidationFailed
 from ironauth.infrastructure.logs import get_logger
 
@@ -91,10 +92,15 @@ def installed() -> BreachedList | None:
     return _opened.found
 
 
-def prefix_of(password: str) -> bytes:
-    """Return what a list knows of a password: in NFC, as it is hashed here, and by SHA-1, as breaches are published."""
+def sha1_of(password: str) -> bytes:
+    """Return the password in NFC, as it is hashed here, by SHA-1, as breaches are published; 20 bytes."""
     text = unicodedata.normalize("NFC", password).encode("utf-8", "surrogatepass")
-    return hashlib.sha1(text, usedforsecurity=False).digest()[:RECORD_BYTES]
+    return hashlib.sha1(text, usedforsecurity=False).digest()
+
+
+def prefix_of(password: str) -> bytes:
+    """Return what a list knows of a password."""
+    return sha1_of(password)[:RECORD_BYTES]
 
 
 def is_breached(password: str) -> bool:
@@ -112,8 +118,12 @@ def is_breached(password: str) -> bool:
 
 
 async def require_unbreached(password: str, *, field: str) -> None:
-    """Raise ``ValidationFailed`` (``field``) when the password is in the list; off the event loop, if there is one."""
-    if installed() is not None and await asyncio.to_thread(is_breached, password):
+    """Raise ``ValidationFailed`` (``field``) when the password is in the list, or else the service knows it.
+
+    To be called after whatever limits how often a stranger may ask, and outside of every transaction.
+    """
+    listed = installed() is not None and await asyncio.to_thread(is_breached, password)
+    if listed or await breached_service.knows(sha1_of(password)):
         raise ValidationFailed(errors=[FieldError(field, CODE, MESSAGE)])
 
 

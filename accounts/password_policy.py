@@ -5,7 +5,8 @@ worth something at 15 characters, where lists of leaked passwords are nearly emp
 without its decoration (digits and symbols around it, separators, leet spelling, repetition). Refused is what then
 remains a common password, a walk over a keyboard or an alphabet, or made of the person's own name and address.
 
-``breached_passwords`` is asked besides, wherever a password is set: it reads the disk, and these rules do not.
+``breached_passwords`` is asked besides, wherever a password is set: it reads the disk and may
+ask a service, and these rules do not.
 """
 
 import unicodedata
@@ -14,7 +15,7 @@ from typing import Final
 from django.conf import settings
 from django.core.exceptions import ValidationError
 
-from accounts import breached_passwords, context_words, passwords, weak_patterns
+from accounts import breached_passwords, breached_service, context_words, passwords, weak_patterns
 from ironauth.infrastructure.errors import FieldError, ValidationFailed
 
 _SHORTEST_FORM: Final = 3  # characters; the shortest name that is looked for
@@ -98,7 +99,8 @@ class PasswordPolicyValidator:
         found = policy_errors(password, email=getattr(user, "email", "") or "", name=getattr(user, "name", "") or "")
         if found:
             raise ValidationError([ValidationError(error.message, code=error.code) for error in found])
-        if breached_passwords.is_breached(password):
+        digest = breached_passwords.sha1_of(password)
+        if breached_passwords.is_breached(password) or breached_service.knows_blocking(digest):
             raise ValidationError(breached_passwords.MESSAGE, code=breached_passwords.CODE)
 
     def get_help_text(self) -> str:

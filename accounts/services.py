@@ -51,12 +51,12 @@ async def sign_up(*, email: str, password: str, name: str = "", address: str = "
     Raises ``ValidationFailed`` for a password the policy refuses or a breach has, ``Overloaded`` when the pool is full,
     ``Throttled`` when too many came from the client's ``address`` ("": unknown, not counted), or were mailed to.
     Account and audit event are one transaction, 0.3 ms (SQLite) or 0.5 ms (PostgreSQL, 4 round trips for 1) more than
-    the account alone.
+    the account alone. A password known from a breach counts for the throttle: a service may have been asked about it.
     """
     hash_pool().require_capacity()
     require_policy(password, email=email, name=name, field="password")
-    await require_unbreached(password, field="password")
     await rate_limits.admit(rate_limits.SIGN_UP, address=address)
+    await require_unbreached(password, field="password")
     if settings.IRONAUTH_EMAIL_VERIFICATION == "required":
         await _sign_up_untold(email=email, password=password, name=name)
         return None
@@ -181,8 +181,8 @@ async def change_password(
     """
     found = await _recently_present(user_id, authenticated_at)
     require_policy(new_password, email=found.email, name=found.name, field="new_password")
-    await require_unbreached(new_password, field="new_password")
     await confirmations.require_password(found, current_password, Event.PASSWORD_CHANGED, session_id)
+    await require_unbreached(new_password, field="new_password")
     encoded = await passwords.hash_password(new_password)
     account = await database().write(
         units.set_password, user_id=user_id, old=found.encoded, new=encoded, session_id=session_id

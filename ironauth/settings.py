@@ -18,6 +18,7 @@ from ironauth.infrastructure.configuration import (
     default_database_threads,
     default_hash_threads,
     key_ring,
+    postgres_options,
     refuse_exposed_shortcuts,
     refuse_idle_beyond_absolute,
     refuse_missing_laboratory,
@@ -77,6 +78,10 @@ IRONAUTH_PASSWORD_PEPPERS = key_ring(
     env.words("IRONAUTH_PASSWORD_PEPPERS"), "IRONAUTH_PASSWORD_PEPPERS", required=False
 )
 IRONAUTH_BREACHED_PASSWORDS = env.text("IRONAUTH_BREACHED_PASSWORDS", default="")
+IRONAUTH_BREACHED_PASSWORDS_URL = addresses.range_service(
+    env.text("IRONAUTH_BREACHED_PASSWORDS_URL", default=""), "IRONAUTH_BREACHED_PASSWORDS_URL"
+)
+IRONAUTH_BREACHED_PASSWORDS_TIMEOUT_S = env.number("IRONAUTH_BREACHED_PASSWORDS_TIMEOUT_S", default=1.0)
 PASSWORD_HASHERS = [
     # Reads the hashes of Django's own Argon2PasswordHasher too: listing both would let Django pick the unpooled one.
     "accounts.passwords.IronArgon2Hasher",
@@ -152,16 +157,7 @@ DATABASES["default"].update(CONN_MAX_AGE=None, CONN_HEALTH_CHECKS=True, ATOMIC_R
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     DATABASES["default"]["OPTIONS"] = sqlite_options(IRONAUTH_DATABASE_TIMEOUT_S)
 else:
-    # libpq's own floor for connect_timeout is 2 s; the pool's own time limit is what a request sees. A server that
-    # vanished without a word is noticed by the kernel after 5 s, so that its pool threads come back.
-    DATABASES["default"]["OPTIONS"] = {
-        "connect_timeout": 2,
-        "tcp_user_timeout": 5_000,  # milliseconds
-        "keepalives_idle": 5,
-        "keepalives_interval": 1,
-        "keepalives_count": 3,
-        **DATABASES["default"].get("OPTIONS", {}),
-    }
+    DATABASES["default"]["OPTIONS"] = postgres_options(DATABASES["default"].get("OPTIONS", {}))
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 REDIS_URL = addresses.redis(env.text("REDIS_URL", default=""), "REDIS_URL")

@@ -9,7 +9,7 @@ import base64
 import binascii
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from urllib.parse import urlsplit
 
@@ -183,6 +183,22 @@ def sqlite_options(timeout_s: float) -> dict[str, object]:
         "transaction_mode": "IMMEDIATE",
         "timeout": timeout_s,
         "init_command": ";".join(f"PRAGMA {pragma}" for pragma in pragmas),
+    }
+
+
+def postgres_options(given: Mapping[str, object]) -> dict[str, object]:
+    """Return Django's ``OPTIONS`` for Postgres; those ``given`` in the URL win.
+
+    libpq's own floor for ``connect_timeout`` is 2 s; the pool's own time limit is what a request sees. A server that
+    vanished without a word is noticed by the kernel after 5 s, so that its pool threads come back.
+    """
+    return {
+        "connect_timeout": 2,
+        "tcp_user_timeout": 5_000,  # milliseconds
+        "keepalives_idle": 5,
+        "keepalives_interval": 1,
+        "keepalives_count": 3,
+        **given,
     }
 
 

@@ -117,8 +117,13 @@ class Pool:
         finally:
             timer.cancel()
 
-    def run_blocking[T](self, call: Callable[[], T], *, limit_s: float, late: Callable[[], Exception]) -> T:
-        """Run ``call`` on a thread and block until its result; raise ``late()`` when it has not started in time."""
+    def run_blocking[T](
+        self, call: Callable[[], T], *, limit_s: float, late: Callable[[], Exception], leave_running: bool = False
+    ) -> T:
+        """Run ``call`` on a thread and block until its result; raise ``late()`` when it has not started in time.
+
+        With ``leave_running`` also when it has not ended in time, as ``run`` does.
+        """
         finished = threading.Event()
         outcome: list[Any] = [None, None]
 
@@ -129,7 +134,7 @@ class Pool:
         job = Job(call, start_by=time.monotonic() + limit_s, late=late, settle=settle)
         self.submit(job)
         try:
-            if not finished.wait(limit_s) and self.withdraw(job):
+            if not finished.wait(limit_s) and (self.withdraw(job) or leave_running):
                 raise late()
             finished.wait()
         except BaseException:

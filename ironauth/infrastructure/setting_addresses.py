@@ -1,4 +1,4 @@
-"""Addresses among the settings: the issuer, origins, host names, networks, the database's and Redis' URL.
+"""Addresses among the settings: the issuer, origins, host names, networks, URLs of the database and of services.
 
 Each function returns what may be used, or raises ``ImproperlyConfigured`` in one line that names the variable and the
 remedy. Errors of the parsers below are not chained: their messages repeat parts of a URL, such as its password.
@@ -21,6 +21,7 @@ HOST_NAME = re.compile(rf"{LABEL}(?:\.{LABEL})*")
 # The widest networks meant for private use: 10.0.0.0/8 (RFC 1918 §3) and fc00::/7 (RFC 4193 §3.1). Anything wider
 # would believe what strangers write in X-Forwarded-For.
 WIDEST_NETWORK = {4: 8, 6: 7}
+PLAIN_PATH = re.compile(r"(?:/[A-Za-z0-9._~-]+)*")  # RFC 3986 §2.3: what nobody needs to escape, or may misread
 POSTGRES_SCHEMES = ("postgres", "postgresql")
 
 
@@ -152,6 +153,28 @@ def redis(url: str, name: str) -> str:
             f"{name} is not a Redis URL: write redis://host:6379/0, rediss://… for TLS or unix:///path, special "
             "characters of the password as %XX; or leave it empty for none"
         ) from None
+    return url
+
+
+def range_service(url: str, name: str) -> str:
+    """Return the address of a service with the range API of "Have I Been Pwned"; empty stands for none.
+
+    An ``https://`` origin and a path, to which a slash and five characters will be added; plain http on loopback only.
+    """
+    if not url:
+        return url
+    scheme, _, rest = url.partition("://")
+    host, slash, path = rest.partition("/")
+    origin = f"{scheme}://{host}"
+    if not _is_origin(origin) or not PLAIN_PATH.fullmatch(slash + path):
+        raise ImproperlyConfigured(
+            f"{name} is not an address of a range API (lower-case host; no slash at the end, query, fragment, user or "
+            "default port): write it like https://api.pwnedpasswords.com/range, or leave it empty for none"
+        )
+    if not _is_confidential(origin):
+        raise ImproperlyConfigured(
+            f"{name} must begin with https://, http is for loopback only: parts of the hashes of passwords go there"
+        )
     return url
 
 

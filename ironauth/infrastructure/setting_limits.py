@@ -31,6 +31,9 @@ LIMITS = {
     "IRONAUTH_ARGON2_TIME_COST": Limit(1, 20, "passes", STORED_HASH),
     "IRONAUTH_ARGON2_MEMORY_KIB": Limit(7_168, 1_048_576, "KiB", f"less is below the OWASP floor; {STORED_HASH}"),
     "IRONAUTH_ARGON2_PARALLELISM": Limit(1, 16, "lanes", STORED_HASH),
+    "IRONAUTH_BREACHED_PASSWORDS_TIMEOUT_S": Limit(
+        0.1, 10, "seconds", "less gives up on a service far away, and people wait for it when they choose a password"
+    ),
     "IRONAUTH_THROTTLE_SIGNIN_FAILURES": Limit(5, 1_000_000, "in 15 minutes", ADDRESS),
     "IRONAUTH_THROTTLE_SIGNUPS": Limit(1, 1_000_000, "in an hour", ADDRESS),
     "IRONAUTH_THROTTLE_BAD_REFRESHES": Limit(5, 1_000_000, "in 15 minutes", ADDRESS),

@@ -109,9 +109,12 @@ async def test_a_running_job_is_left_only_when_asked(pool: Pool) -> None:
     gate = threading.Event()
     with pytest.raises(Late):
         await run(pool, gate.wait, limit_s=0.05, leave_running=True)
-    assert pool.running == 1
+    with pytest.raises(Late):
+        await asyncio.to_thread(pool.run_blocking, gate.wait, limit_s=0.05, late=Late, leave_running=True)
+    assert pool.running == 2
     gate.set()
     await until(lambda: pool.running == 0)
+    assert await asyncio.to_thread(pool.run_blocking, slow, limit_s=0.05, late=Late) == "done"
 
 
 async def test_no_wake_up_is_lost(pool: Pool) -> None:

@@ -120,6 +120,34 @@ def test_no_issuer() -> None:
     assert addresses.origins([], "ORIGINS") == []
 
 
+@pytest.mark.parametrize("path", ["", "/range", "/v3/pwned_passwords-1.0/~range"])
+@pytest.mark.parametrize("origin", ORIGINS)
+def test_range_services_are_accepted(origin: str, path: str) -> None:
+    """https anywhere and plain http on this machine, with a plain path or none; nothing is fine as well."""
+    assert addresses.range_service(origin + path, "RANGE") == origin + path
+    assert addresses.range_service("", "RANGE") == ""
+
+
+@pytest.mark.parametrize("path", ["/", "/range/", "//range", "/range?", "/range?a=b", "/range#a", "/r%20ge", "/r\nge"])
+def test_paths_that_are_not_plain_are_refused(path: str) -> None:
+    """What a slash and five characters cannot simply be added to stops the start."""
+    with pytest.raises(ImproperlyConfigured, match=r"^RANGE is not an address of a range API"):
+        addresses.range_service(f"https://api.example.com{path}", "RANGE")
+
+
+@pytest.mark.parametrize(
+    "origin", [item for item in (*NO_ORIGINS, *INSECURE) if item != "https://id.example.com/tenant"]
+)
+def test_no_range_service_without_an_origin(origin: str) -> None:
+    """An origin of another spelling, or plain http elsewhere, in one line without the value."""
+    with pytest.raises(ImproperlyConfigured) as refused:
+        addresses.range_service(origin, "RANGE")
+    assert str(refused.value).startswith("RANGE ")
+    assert ("http is for loopback only" in str(refused.value)) == (origin in INSECURE)
+    assert "\n" not in str(refused.value)
+    assert "hush-hush" not in str(refused.value)
+
+
 @pytest.mark.parametrize(
     "host",
     [
