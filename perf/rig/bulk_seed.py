@@ -45,6 +45,7 @@ USER_COLUMNS: Final = (
 )  # fmt: skip
 SESSION_COLUMNS: Final = (
     "id", "user_id", "generation", "secret", "master_key_id", "client_id", "scope", "epoch", "created_at",
+    "authenticated_at", "amr",
     "last_used_at", "rotated_at", "idle_expires_at", "absolute_expires_at", "revoked_at", "revoke_reason", "ip",
     "user_agent",
 )  # fmt: skip
@@ -95,7 +96,8 @@ def session_rows(people: int, *, now: datetime, master_key_id: str) -> Iterator[
         used_at = used.isoformat(" ")
         yield (
             _id(created, serial), _id(users_start + owner * users_step, owner), 1, os.urandom(32), master_key_id,
-            "ironauth", "account", 0, created.isoformat(" "), used_at, used_at, idle_end, absolute.isoformat(" "),
+            "ironauth", "account", 0, created.isoformat(" "), created.isoformat(" "), "pwd",
+            used_at, used_at, idle_end, absolute.isoformat(" "),
             revoked, reason, f"10.{serial >> 16 & 255}.{serial >> 8 & 255}.{serial & 255}", _AGENT,
         )  # fmt: skip
 

@@ -121,7 +121,7 @@ async def test_password_and_account_of_who_has_a_factor(api: httpx.AsyncClient, 
 def insert_as_before(session_id: str) -> uuid.UUID:
     """Copy a session as the release before writes one, which knows nothing of proofs; return its id."""
     known = [f.column for f in Session._meta.concrete_fields if f.name not in ("id", "authenticated_at", "amr")]
-    columns = ", ".join(known)
+    columns = ", ".join(filter(None, known))
     new, old = (Session._meta.pk.get_db_prep_value(one, connection) for one in (uuid.uuid4(), uuid.UUID(session_id)))
     with connection.cursor() as cursor:
         statement = f"INSERT INTO tokens_session (id, {columns}) SELECT %s, {columns} FROM tokens_session WHERE id = %s"  # noqa: S608 - the model's names
