@@ -2,14 +2,17 @@
 
 import uuid
 from collections.abc import Callable
+from typing import Any
 
 import httpx
 import pytest
+from django.db.backends.utils import CursorWrapper
 
 from accounts.models import User
 from accounts.outputs import Account
 from accounts.services import account_snapshot
 from conftest import PASSWORD
+from ironauth.infrastructure import clock
 from tokens.tests.browser import SIGNIN, Member, Pair
 from tokens.tests.stage import Stage
 
@@ -37,3 +40,26 @@ async def stage(api: httpx.AsyncClient, pair: Pair, member: Member) -> Stage:
     await User.objects.filter(pk=root.pk).aupdate(password=password)
     signed_in = await api.post(SIGNIN, json={"email": "root@example.com", "password": PASSWORD})
     return Stage(api, uuid.UUID(member["id"]), member["email"], pair, root.pk, signed_in.json())
+
+
+@pytest.fixture
+def still_clock(monkeypatch: pytest.MonkeyPatch) -> float:
+    """A clock that stands still in the middle of a step of one-time codes; the unix second it shows."""
+    now = float(int(clock.unix()) // 30 * 30 + 15)
+    monkeypatch.setattr(clock, "_source", lambda: now)
+    return now
+
+
+@pytest.fixture
+def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Every statement of this process but those that begin a transaction."""
+    seen: list[str] = []
+    original = CursorWrapper.execute
+
+    def watch(self: CursorWrapper, sql: Any, params: Any = None) -> Any:
+        if not str(sql).startswith("BEGIN"):
+            seen.append(str(sql))
+        return original(self, sql, params)
+
+    monkeypatch.setattr(CursorWrapper, "execute", watch)
+    return seen

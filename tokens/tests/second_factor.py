@@ -1,5 +1,6 @@
 """What the tests of second factors share: an app that makes codes, and the way in with one."""
 
+import base64
 import re
 from typing import Any
 
@@ -25,6 +26,10 @@ class App:
     def code(self, steps: int = 0) -> str:
         """Return the code shown now, or so many steps later."""
         return pyotp.TOTP(self.secret).at(clock.unix(), counter_offset=steps)
+
+    def raw(self) -> bytes:
+        """Return the secret's bytes."""
+        return base64.b32decode(self.secret)
 
     def wrong(self) -> str:
         """Return six digits that are no code of the steps around now."""

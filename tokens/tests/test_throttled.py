@@ -10,7 +10,6 @@ from typing import Any, cast
 import httpx
 import pytest
 from asgiref.sync import sync_to_async
-from django.db.backends.utils import CursorWrapper
 from pytest_django import Settings
 
 from accounts import audit
@@ -262,21 +261,6 @@ async def test_a_stolen_session_is_no_licence_to_guess(api: httpx.AsyncClient, p
 
 
 # ------------------------------------------------------------------ cost, and what is kept
-@pytest.fixture
-def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Every statement of this process but those that begin a transaction."""
-    seen: list[str] = []
-    original = CursorWrapper.execute
-
-    def watch(self: CursorWrapper, sql: Any, params: Any = None) -> Any:
-        if not str(sql).startswith("BEGIN"):
-            seen.append(str(sql))
-        return original(self, sql, params)
-
-    monkeypatch.setattr(CursorWrapper, "execute", watch)
-    return seen
-
-
 async def test_hot_paths_pay_nothing(
     api: httpx.AsyncClient, settings: Settings, pair: dict[str, Any], statements: list[str]
 ) -> None:

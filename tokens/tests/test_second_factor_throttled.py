@@ -1,0 +1,155 @@
+"""Guessing a second factor: its own count, before any hash, which a right password does not touch."""
+
+import asyncio
+import secrets
+import uuid
+
+import httpx
+import pytest
+from asgiref.sync import sync_to_async
+from django.core.management import call_command
+from pytest_django import Settings
+
+from accounts import audit
+from accounts.audit_models import AuditEvent
+from accounts.mfa import services
+from accounts.models import User
+from accounts.tests.conftest import full_pool  # noqa: F401 - a fixture
+from conftest import PASSWORD, bearer
+from ironauth.infrastructure import clock
+from ironauth.infrastructure.errors import Overloaded, Throttled
+from ironauth.infrastructure.failure_count import FREE_FAILURES, MAX_FAILURES
+from ironauth.infrastructure.hash_pool import hash_pool
+from ironauth.infrastructure.models import ThrottleFailures
+from tokens.tests.browser import SIGNIN, Member, Pair
+from tokens.tests.second_factor import STEP_UP, enrol, password_only, said, sign_in_fully, with_code
+from tokens.tests.test_no_secret_leaks import waiting_tokens
+
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.storage,
+    pytest.mark.usefixtures("still_clock"),
+]
+THROTTLED = (429, "throttled")
+INVALID_CODE = (401, "invalid_mfa_code")
+
+
+@pytest.fixture(autouse=True)
+def _throttled(settings: Settings) -> None:
+    """Throttles on, and counts that no other test has touched."""
+    settings.IRONAUTH_THROTTLE = True
+    settings.SECRET_KEY = secrets.token_urlsafe(48)
+
+
+async def failures() -> list[int]:
+    """Return the counts that are not 0."""
+    return [row.failures async for row in ThrottleFailures.objects.filter(failures__gt=0)]
+
+
+async def test_ten_codes_are_judged(api: httpx.AsyncClient, member: Member, pair: Pair) -> None:
+    """Then nothing is, not even the right one, from whatever token, before the wait is over; no hash is paid for."""
+    app, codes = await enrol(api, pair)
+    token = (await password_only(api, member))["mfa_token"]
+    for _ in range(FREE_FAILURES):
+        assert said(await with_code(api, token, app.wrong())) == INVALID_CODE
+    token = (await password_only(api, member))["mfa_token"]
+    jobs = hash_pool().stats().completed
+    for code in (app.code(), codes[0], app.wrong()):
+        refused = await with_code(api, token, code)
+        assert said(refused) == THROTTLED
+        assert refused.headers["retry-after"] == "1"
+    assert hash_pool().stats().completed == jobs
+    step_up = await api.post(STEP_UP, json={"code": app.code()}, headers=bearer(pair))
+    assert said(step_up) == THROTTLED  # one count, wherever the code is asked for
+    with clock.shifted(1):
+        assert (await with_code(api, token, app.code())).status_code == 200
+    assert await failures() == []
+    await sync_to_async(audit.wait_until_written)()
+    event = await AuditEvent.objects.aget(event="throttled")
+    assert (event.user_id, event.details) == (uuid.UUID(member["id"]), {"rule": "second_factor", "by": "account"})
+
+
+async def test_parallel_guesses_do_not_slip_through(api: httpx.AsyncClient, member: Member, pair: Pair) -> None:
+    """Of thirty at once ten are judged."""
+    app, _ = await enrol(api, pair)
+    token = (await password_only(api, member))["mfa_token"]
+    answers = await asyncio.gather(*(with_code(api, token, app.wrong()) for _ in range(30)))
+    assert sorted(answer.status_code for answer in answers) == [401] * 10 + [429] * 20
+
+
+async def test_a_right_password_resets_nothing_of_it(api: httpx.AsyncClient, member: Member, pair: Pair) -> None:
+    """Neither the count of codes nor, without the code, that of passwords; a new password by mail does not either."""
+    app, _ = await enrol(api, pair)
+    await ThrottleFailures.objects.all().adelete()  # no device is known
+    for _ in range(3):
+        answer = await api.post(SIGNIN, json={"email": member["email"], "password": "wrong"})
+        assert answer.status_code == 401
+    token = (await password_only(api, member))["mfa_token"]
+    for _ in range(2):
+        await with_code(api, token, app.wrong())
+    await password_only(api, member)
+    assert sorted(await failures()) == [2, 3]
+    await api.post("/api/v1/access/password/reset", json={"email": member["email"]})
+    body = {"token": (await sync_to_async(waiting_tokens)())[-1], "new_password": PASSWORD + " more"}
+    assert (await api.post("/api/v1/access/password/reset/confirm", json=body)).status_code == 204
+    assert await failures() == [2]
+    await sign_in_fully(api, {**member, "password": PASSWORD + " more"}, app.code())
+    assert await failures() == []
+
+
+@pytest.mark.parametrize("counted", [MAX_FAILURES - 1, MAX_FAILURES])
+async def test_a_hundred_in_a_row_and_never_more(
+    api: httpx.AsyncClient, member: Member, pair: Pair, counted: int
+) -> None:
+    """The hundredth is judged, the next one never, until an operator says so."""
+    app, _ = await enrol(api, pair)
+    token = (await password_only(api, member))["mfa_token"]
+    await with_code(api, token, app.wrong())
+    assert await ThrottleFailures.objects.filter(failures=1).aupdate(failures=counted, retry_at=0) == 1
+    last = said(await with_code(api, token, app.wrong()))
+    assert last == (INVALID_CODE if counted < MAX_FAILURES else THROTTLED)
+    assert said(await with_code(api, token, app.code())) == THROTTLED
+    await sync_to_async(call_command)("forgive_failures", member["email"])
+    assert (await with_code(api, token, app.code())).status_code == 200
+
+
+async def test_a_known_device_comes_with_the_second_factor(api: httpx.AsyncClient, member: Member, pair: Pair) -> None:
+    """An address from which only the password was given is not known by it; once the code was right, it is."""
+    app, _ = await enrol(api, pair)
+    await ThrottleFailures.objects.all().adelete()
+    asked = await password_only(api, member)
+    assert not await ThrottleFailures.objects.filter(known_until__gt=0).aexists()
+    assert (await with_code(api, asked["mfa_token"], app.code())).status_code == 200
+    assert await ThrottleFailures.objects.filter(known_until__gt=0).acount() == 1
+
+
+async def test_what_was_not_judged_is_not_counted(
+    api: httpx.AsyncClient,
+    member: Member,
+    pair: Pair,
+    full_pool: None,  # noqa: F811 - the fixture
+) -> None:
+    """A full hash pool answers 503, and the try is given back."""
+    user = await User.objects.aget(pk=member["id"])
+    with pytest.raises(Overloaded):
+        await sync_to_async(services.verify_code_blocking)(user, "0000-0000-0000-0000")
+    assert await failures() == []
+
+
+async def test_the_admin_has_the_same_count(api: httpx.AsyncClient, member: Member, pair: Pair) -> None:
+    """The blocking form judges as the API does, uses codes up, and is refused with it."""
+    app, codes = await enrol(api, pair)
+    user = await User.objects.aget(pk=member["id"])
+    verify = sync_to_async(services.verify_code_blocking)
+    assert await sync_to_async(services.methods_blocking)(user) == ("totp", "recovery_code")
+    assert [await verify(user, code) for code in (app.code(), app.code(), codes[0], codes[0])] == [
+        True,
+        False,
+        True,
+        False,
+    ]
+    token = (await password_only(api, member))["mfa_token"]
+    for _ in range(FREE_FAILURES - 1):
+        assert said(await with_code(api, token, app.wrong())) == INVALID_CODE
+    with pytest.raises(Throttled):
+        await verify(user, codes[1])
