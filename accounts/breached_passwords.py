@@ -71,7 +71,7 @@ def path() -> Path:
 def installed() -> BreachedList | None:
     """Return the list, opening it anew when another one has been installed; None without one.
 
-    An ``os.stat`` when nothing has changed, 2 µs. Blocks no longer than it takes to open a file.
+    When nothing has changed an ``os.stat``, 10 µs, which an event loop can afford.
     """
     global _opened  # noqa: PLW0603 - one open list per process is the point
     where = path()
@@ -100,7 +100,8 @@ def prefix_of(password: str) -> bytes:
 def is_breached(password: str) -> bool:
     """Tell whether the password is in the list; False without a list.
 
-    Reads the disk: 30 µs when the file is in memory. For pool threads and the admin's, not for an event loop.
+    Reads the disk: 50 µs among 50 million when the system has the file in memory. For pool threads and the admin's,
+    not for an event loop.
     """
     found = installed()
     try:

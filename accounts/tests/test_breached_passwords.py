@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import io
+import os
 import random
 import sys
 from collections.abc import Awaitable, Callable
@@ -363,7 +364,7 @@ async def test_a_disk_that_fails_refuses_nobody(user: User, install: Install, mo
         raise OSError("input/output error")
 
     assert is_breached(PASSWORD)
-    monkeypatch.setattr(breached_passwords.os, "pread", fails)
+    monkeypatch.setattr(os, "pread", fails)
     with capture_logs() as logs:
         assert (await services.authenticate(email=user.email, password=PASSWORD)).id == user.pk
     assert "breached_passwords_unreadable" in [line["event"] for line in logs]

@@ -133,3 +133,12 @@ def test_a_template_folder_exists(tmp_path: Path) -> None:
     for bad in ("templates", str(file), str(tmp_path / "missing")):
         with pytest.raises(ImproperlyConfigured, match="IRONAUTH_TEMPLATES"):
             setting_mail.template_folders(bad, "IRONAUTH_TEMPLATES")
+
+
+@pytest.mark.parametrize(
+    ("url", "reaches"),
+    [("smtp+tls://mail.example.com", True), ("consolemail://", False), ("filemail:///var/mail", False)],
+)
+def test_only_a_mail_server_reaches_people(url: str, reaches: bool) -> None:
+    """Whether messages nobody asked for are worth writing depends on it."""
+    assert setting_mail.names_server(setting_mail.mailer(url, "EMAIL_URL", timeout_s=10.0)) == reaches

@@ -41,7 +41,7 @@ NAMES: Final = 100
 
 USER_COLUMNS: Final = (
     "id", "email", "email_key", "name", "password", "is_active", "is_staff", "is_superuser", "last_login",
-    "email_verified_at", "session_epoch", "created_at", "updated_at",
+    "email_verified_at", "must_change_password", "password_flagged_at", "session_epoch", "created_at", "updated_at",
 )  # fmt: skip
 SESSION_COLUMNS: Final = (
     "id", "user_id", "generation", "secret", "master_key_id", "client_id", "scope", "epoch", "created_at",
@@ -72,7 +72,7 @@ def user_rows(people: int, *, now: datetime, encoded: str) -> Iterator[tuple[Any
         email, at = email_of(serial), created.isoformat(" ")
         name = f"Robin {serial * _SCATTER // 7 % NAMES:02d}"
         staff = int(serial % 1_000 == 999)
-        yield _id(created, serial), email, email, name, encoded, 1, staff, 0, None, at, 0, at, at
+        yield _id(created, serial), email, email, name, encoded, 1, staff, 0, None, at, 0, None, 0, at, at
 
 
 def session_rows(people: int, *, now: datetime, master_key_id: str) -> Iterator[tuple[Any, ...]]:

@@ -277,13 +277,14 @@ def test_a_session_is_ended_for_its_owner_while_it_lives(
     grant: Grant, new_account: Callable[[], Account], wrong: str
 ) -> None:
     """Not for somebody else, not when it is over by the epoch or by its limit, and only once."""
-    own = {"session_id": grant.session_id, "user_id": grant.account.id, "epoch": 0, "from_session_id": new_id()}
-    other = {"user": {"user_id": new_account().id}, "epoch": {"epoch": 1}, "idle": {}}[wrong]
+    own: dict[str, Any] = {"session_id": grant.session_id, "user_id": grant.account.id, "epoch": 0}
+    own["from_session_id"] = new_id()
+    changes: dict[str, Any] = {"user": {"user_id": new_account().id}, "epoch": {"epoch": 1}, "idle": {}}
     with clock.shifted(14 * DAY + 1 if wrong == "idle" else 0):
-        assert not sessions.end_own_session(**{**own, **other})  # type: ignore[arg-type] # a test's own mixture
+        assert not sessions.end_own_session(**{**own, **changes[wrong]})
     assert Session.objects.get().revoked_at is None
-    assert sessions.end_own_session(**own)  # type: ignore[arg-type] # as above
-    assert not sessions.end_own_session(**own)  # type: ignore[arg-type] # as above
+    assert sessions.end_own_session(**own)
+    assert not sessions.end_own_session(**own)
 
 
 def test_live_sessions(account: Account, grant: Grant) -> None:
