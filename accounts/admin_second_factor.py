@@ -160,7 +160,7 @@ def _begin_again(request: HttpRequest) -> HttpResponse:
 
 
 def _page(site: AdminSite, request: HttpRequest, template: str, title: str, **context: Any) -> HttpResponse:
-    request.current_app = site.name  # type: ignore[attr-defined] # Django's own convention
+    request.current_app = site.name  # Django's own convention
     return TemplateResponse(
         request, template, {**site.each_context(request), "title": title, "subtitle": None, **context}
     )

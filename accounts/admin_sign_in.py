@@ -74,7 +74,7 @@ def half(request: HttpRequest, *, enrolling: bool) -> Half | None:
     user = User.objects.filter(pk=uuid.UUID(state["user"]), is_active=True, is_staff=True).first()
     if user is None or not constant_time_compare(user.get_session_auth_hash(), state["hash"]):
         return None
-    user.backend = state["backend"]  # type: ignore[attr-defined] # how Django's login() is told
+    user.backend = state["backend"]  # how Django's login() is told
     setup = state["setup"]
     return Half(user, state["next"], (setup[0], bytes.fromhex(setup[1])) if setup else None)
 

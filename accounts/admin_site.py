@@ -54,9 +54,10 @@ class StaffSite(AdminSite):
             REDIRECT_FIELD_NAME: redirect_url,
             **(extra_context or {}),
         }
-        request.current_app = self.name  # type: ignore[attr-defined] # Django's own convention
-        view = PasswordView.as_view(extra_context=context, template_name="admin/sign_in.html")
-        return view(request)
+        request.current_app = self.name  # Django's own convention
+        view: Any = PasswordView.as_view(extra_context=context, template_name="admin/sign_in.html")
+        answer: HttpResponse = view(request)
+        return answer
 
     def index(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> TemplateResponse:
         """Show the figures the caller may see, and the lists."""

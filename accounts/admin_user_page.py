@@ -3,7 +3,7 @@
 import uuid
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from django.contrib.admin import ModelAdmin, display
+from django.contrib.admin import ActionLocation, ModelAdmin, display
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.db.models import Count, Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -85,7 +85,7 @@ class UserPage(Admin):
         )
         if not any(counts.values()):
             return "Nothing waits"
-        link = f"{reverse('admin:accounts_outgoingmail_changelist')}?{urlencode({'user__id__exact': user.pk})}"
+        link = f"{reverse('admin:accounts_outgoingmail_changelist')}?{urlencode({'user__id__exact': str(user.pk)})}"
         return format_html('<a href="{}">{waiting} waiting, {given_up} given up</a>', link, **counts)
 
     def has_reset_mfa_permission(self, request: HttpRequest) -> bool:
@@ -108,9 +108,14 @@ class UserPage(Admin):
                 )
         return super().render_change_form(request, context, *args, **kwargs)
 
-    def response_action(self, request: HttpRequest, queryset: QuerySet[User], **kwargs: Any) -> HttpResponse | None:
+    def response_action(
+        self,
+        request: HttpRequest,
+        queryset: QuerySet[User],
+        action_location: ActionLocation = ActionLocation.CHANGE_LIST,
+    ) -> HttpResponse | None:
         """Return to the person's page from what was done by a button there."""
-        answer = super().response_action(request, queryset, **kwargs)
+        answer = super().response_action(request, queryset, action_location)
         chosen = request.POST.getlist(ACTION_CHECKBOX_NAME)
         if PAGE in request.POST and len(chosen) == 1 and isinstance(answer, HttpResponseRedirect):
             return HttpResponseRedirect(reverse("admin:accounts_user_change", args=[chosen[0]]))

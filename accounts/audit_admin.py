@@ -8,9 +8,10 @@ from functools import cached_property
 from typing import Any, ClassVar, Final
 
 from django.contrib import admin
-from django.contrib.admin.views.main import ChangeList
+from django.contrib.admin.views.main import SEARCH_VAR, ChangeList
 from django.core.paginator import Paginator
-from django.db.models import Q, QuerySet
+from django.db.models import Q, QuerySet, Value
+from django.db.models.functions import Coalesce
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
@@ -77,8 +78,17 @@ class _Codes(admin.SimpleListFilter):
         return [(code.value, in_words(code.value)) for code in self.codes]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[AuditEvent]) -> QuerySet[AuditEvent]:
-        """Return the events with the chosen code."""
-        return queryset.filter(**{str(self.parameter_name): self.value()}) if self.value() else queryset
+        """Return the events with the chosen code; of what a search finds they are checked, not searched by.
+
+        SQLite, without statistics, would look for one person's sign-ins among all of them: 9 s at 1,000,000 events.
+        """
+        if not self.value():
+            return queryset
+        name = str(self.parameter_name)
+        if request.GET.get(SEARCH_VAR, "").strip():
+            checked = f"checked_{name}"
+            return queryset.alias(**{checked: Coalesce(name, Value(""))}).filter(**{checked: self.value()})
+        return queryset.filter(**{name: self.value()})
 
 
 class EventFilter(_Codes):

@@ -7,7 +7,7 @@ day, each further one only the two hours at its ends, and that every ``FRESH_S``
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from django.core.cache import cache
 from django.db.models import Count, Q, QuerySet, Value
@@ -84,6 +84,7 @@ def _count(spans: Sequence[tuple[datetime, datetime]]) -> dict[tuple[datetime, d
     """Return what happened in each of ``spans``. One query, which reads nothing but an index."""
     found: dict[tuple[datetime, datetime], Counts] = {span: {} for span in spans}
     first, *others = [_within(number, *span) for number, span in enumerate(spans)]
+    row: dict[str, Any]
     for row in first.union(*others, all=True).order_by():
         counts = found[spans[row["span"]]]
         for outcome in Outcome:
@@ -91,7 +92,7 @@ def _count(spans: Sequence[tuple[datetime, datetime]]) -> dict[tuple[datetime, d
     return found
 
 
-def _within(number: int, since: datetime, until: datetime) -> "QuerySet[AuditEvent, dict[str, int]]":
+def _within(number: int, since: datetime, until: datetime) -> "QuerySet[AuditEvent, Any]":
     """Return the query of one span. Grouped by event alone: that is the index's own order, so nothing is sorted."""
     events = AuditEvent.objects.filter(
         event__in=[event.value for event in EVENTS], id__gte=first_id_at(since), id__lt=first_id_at(until)

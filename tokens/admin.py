@@ -174,7 +174,8 @@ class SessionInline(ReadOnly, admin.TabularInline):  # type: ignore[type-arg] # 
     model = Session
     hidden = ("secret",)
     verbose_name_plural = "Live sessions"
-    fields = readonly_fields = ["opened", "last_used", "expires", "ip", "browser"]
+    fields = ["opened", "last_used", "expires", "ip", "browser"]
+    readonly_fields = ["opened", "last_used", "expires", "ip", "browser"]
     extra = 0
     show_change_link = True
 
