@@ -15,6 +15,7 @@ from django.core.mail import EmailMultiAlternatives
 from django.template.loader import render_to_string
 from django.urls import reverse
 
+from accounts import emails
 from accounts.outgoing_mail import Claimed
 from ironauth.infrastructure import clock
 
@@ -47,7 +48,7 @@ def render(mail: Claimed) -> EmailMultiAlternatives:
         subject,
         render_to_string(f"{name}.txt", context),
         settings.IRONAUTH_MAIL_FROM,
-        [mail.recipient],
+        [emails.for_mail(mail.recipient)],
         headers={
             "Message-ID": f"<{mail.id}@{_domain()}>",
             "Date": format_datetime(clock.now()),

@@ -116,6 +116,14 @@ def test_an_operator_replaces_a_template(tmp_path: Path) -> None:
         mail_rendering.render(claimed._replace(kind="unknown"))
 
 
+async def test_a_message_goes_to_the_very_domain(smtp: SmtpServer) -> None:
+    """Not to that of the look-alike which an older mapping of its letters makes: it may be somebody else's."""
+    await database().write(outgoing_mail.enqueue, Kind.PASSWORD_CHANGED, recipient="mia@stra\u00dfe.example")
+    with through(smtp):
+        assert await MailDelivery().deliver_due() == 1
+    assert [message["To"] for message in smtp.received] == ["mia@xn--strae-oqa.example"]
+
+
 @pytest.mark.parametrize("mood", ["refuses", "silent", "hangs"])
 async def test_what_the_mail_server_does_not_accept_is_tried_again(mood: Any, smtp: SmtpServer) -> None:
     """Refused, or no answer in time: the row stays, nothing of the address is logged, a later try works."""
