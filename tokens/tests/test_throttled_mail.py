@@ -108,6 +108,18 @@ async def test_strangers_who_ask_leave_a_link_that_works(member: Member) -> None
             assert (await client.post(f"{ACCESS}/password/reset/confirm", json=body)).status_code == 204
 
 
+async def test_messages_of_another_kind_leave_room_for_a_reset(settings: Settings, api: httpx.AsyncClient) -> None:
+    """Strangers who have other messages sent there, or only ask for them, do not keep the owner from a reset."""
+    settings.IRONAUTH_EMAIL_VERIFICATION = "required"
+    settings.IRONAUTH_THROTTLE_MAILS_TO_ONE = 2
+    body = {"email": "mia@example.com", "password": PASSWORD}
+    async with client_at("198.51.100.1") as stranger:
+        answers = [await stranger.post(SIGNUP, json=body) for _ in range(3)]
+        answers += [await ask(ASKING[1], "mia@example.com", "198.51.100.1") for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [202, 202, 429] * 2
+    assert [(await ask(ASKING[0], "mia@example.com")).status_code for _ in range(3)] == [202, 202, 429]
+
+
 async def test_a_sign_up_that_tells_nothing_is_a_message_too(settings: Settings) -> None:
     """Where addresses must be verified, nobody fills a mailbox by signing up, and nothing is hashed for trying."""
     settings.IRONAUTH_EMAIL_VERIFICATION = "required"
