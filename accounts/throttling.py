@@ -153,11 +153,14 @@ async def admit_confirmation(*, user_id: UUID) -> Attempt | None:
 
 # ------------------------------------------------------------------ units of work
 def forgive_account(*, email: str, user_id: UUID | None) -> None:
-    """Reset the account's counts, for instance after its password was reset by e-mail. One query.
+    """Reset the account's counts, for instance after its password was reset by e-mail. Two queries.
 
+    Those of its known devices too, which stay known: who forgot the password most likely guessed on one of them.
     ``user_id``: who has the address, None for nobody.
     """
-    failure_count.forgive([_account(email), *((_confirmation(user_id),) if user_id else ())])
+    account = _account(email)
+    failure_count.forgive([account, *((_confirmation(user_id),) if user_id else ())])
+    failure_count.forgive_devices(_forgiven(account))
 
 
 def _admit(plan: _Plan, window: Taken | None) -> Attempt | Refused:
@@ -170,7 +173,8 @@ def _admit(plan: _Plan, window: Taken | None) -> Attempt | Refused:
         if isinstance(found, Refusal):
             return _full_window(plan, found)
         window = found
-    failure = failure_count.reserve(plan.account, devices=(*plan.devices, *plan.address))
+    devices = (*plan.devices, *plan.address)
+    failure = failure_count.reserve(plan.account, devices=devices, forgiven=_forgiven(plan.account))
     if not isinstance(failure, Reserved):
         return Refused(plan.rule, "account", plan.account, failure)
     return Attempt(plan.account, plan.devices, plan.address, failure, window)
@@ -210,6 +214,10 @@ def _account(email: str) -> str:
 
 def _device_key(account: str, device: str) -> tuple[str, ...]:
     return (mac("account on device", account, device),) if device else ()
+
+
+def _forgiven(account: str) -> str:
+    return mac("account forgiven", account)
 
 
 def _confirmation(user_id: UUID) -> str:

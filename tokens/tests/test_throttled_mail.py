@@ -206,6 +206,33 @@ async def test_a_reset_forgives(member: Member, elsewhere: httpx.AsyncClient) ->
     assert (await elsewhere.post(PASSWORD_URL, json=right, headers=bearer(again.json()))).status_code == 200
 
 
+@pytest.mark.parametrize("way", ["reset", "operator"])
+async def test_known_devices_are_forgiven_too(way: str, member: Member) -> None:
+    """Who forgot the password on a device of theirs gets in there at once, and is as well known there as before."""
+    assert (await sign_in("203.0.113.7", member["email"], PASSWORD)).status_code == 200
+    await fail("203.0.113.7", member["email"], FREE_FAILURES)
+    assert refused(await sign_in("203.0.113.7", member["email"], PASSWORD), 1)
+    assert await ThrottleFailures.objects.filter(failures__gt=0).aupdate(retry_at=clock.unix() + DAY) == 1
+    with clock.shifted(60):
+        password = PASSWORD
+        if way == "operator":
+            await sync_to_async(call_command)("forgive_failures", member["email"], stdout=StringIO())
+        else:
+            password = NEW_PASSWORD
+            assert (await ask(ASKING[0], member["email"])).status_code == 202
+            ((_, _, token),) = await delivered()
+            async with client_at("203.0.113.9") as client:
+                body = {"token": token, "new_password": password}
+                assert (await client.post(f"{ACCESS}/password/reset/confirm", json=body)).status_code == 204
+    with clock.shifted(120):
+        await fail("198.51.100.1", member["email"], FREE_FAILURES)
+        assert refused(await sign_in("198.51.100.2", member["email"], password), 1)
+        await fail("203.0.113.7", member["email"], FREE_FAILURES - 1)
+        assert (await sign_in("203.0.113.7", member["email"], password)).status_code == 200
+        await fail("203.0.113.7", member["email"], FREE_FAILURES)
+        assert refused(await sign_in("203.0.113.7", member["email"], password), 1)
+
+
 # ------------------------------------------------------------------ the trail
 async def test_the_trail_hears_of_a_throttled_account_once_an_hour(member: Member) -> None:
     """However many tries are refused; the event says whose account it is, if it is anybody's."""
