@@ -113,6 +113,13 @@ def reserve(key: str, *, devices: Sequence[str] = (), forgiven: str = "") -> Res
     return float(LONGEST_WAIT_S) if failures >= MAX_FAILURES else float(retry_at) - now
 
 
+def is_known(devices: Sequence[str]) -> bool:
+    """Return whether one of these keys stands for a known device. One query."""
+    with connection.cursor() as cursor:
+        cursor.execute(_KNOWN.format(_places(devices)), devices)
+        return any(until > int(clock.unix()) for _, until in cursor.fetchall())
+
+
 def give_back(reserved: Reserved) -> None:
     """Undo a reservation that was never judged. One query."""
     with connection.cursor() as cursor:
