@@ -69,8 +69,9 @@ class _Codes(admin.SimpleListFilter):
         return [(code.value, code.value.replace("_", " ").capitalize()) for code in self.codes]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[AuditEvent]) -> QuerySet[AuditEvent]:
-        """Return the events with the chosen code."""
-        return queryset.filter(**{str(self.parameter_name): self.value()}) if self.value() else queryset
+        """Return the events with the chosen code; what is none, NUL for one, is not asked for."""
+        code = self.value()
+        return queryset.filter(**{str(self.parameter_name): code}) if code in dict(self.lookup_choices) else queryset
 
 
 class EventFilter(_Codes):
