@@ -24,7 +24,7 @@ from ironauth.infrastructure.logs import get_logger
 async def request_password_reset(*, email: str, address: str = "") -> None:
     """Have a message sent to who has this address, if anybody active has. Raises ``Throttled``."""
     async with answered_evenly():
-        await rate_limits.admit_mail(email=email, address=address)
+        await rate_limits.admit_mail(kind="reset", email=email, address=address)
         user_id = await database().write(email_units.request_reset, emails.fold(email))
     get_logger().info("password_reset_requested", user_id=str(user_id) if user_id else None)
 
@@ -51,7 +51,7 @@ async def resend_verification(*, email: str, address: str = "") -> None:
     Raises ``Throttled``.
     """
     async with answered_evenly():
-        await rate_limits.admit_mail(email=email, address=address)
+        await rate_limits.admit_mail(kind="verification", email=email, address=address)
         user_id = await database().write(email_units.request_verification, emails.fold(email))
     get_logger().info("verification_requested", user_id=str(user_id) if user_id else None)
 
@@ -97,7 +97,7 @@ async def request_email_change(
     ``NotAuthenticated``, ``PasswordChanged``, ``Overloaded``.
     """
     found = await confirmations.present(user_id)
-    await rate_limits.admit_mail(email=new_email, address=address, user_id=user_id)
+    await rate_limits.admit_mail(kind="change", email=new_email, address=address, user_id=user_id)
     await confirmations.require_password(found, password, Event.EMAIL_CHANGE_REQUESTED, session_id)
     async with answered_evenly():
         await database().write(

@@ -106,16 +106,15 @@ def request_change(*, user_id: uuid.UUID, old: str, new_email: str, session_id: 
     for; ``session_id``: the session it is done in. Raises ``NotAuthenticated`` when the user is gone or inactive,
     ``PasswordChanged``.
     """
-    user = units.locked(user_id)
+    user, holder = _locked(user_id, emails.fold(new_email))
     if user.password != old:
         raise PasswordChanged
     token_id = email_tokens.issue(purpose=Purpose.CHANGE_EMAIL, user_id=user_id, new_email=new_email)
-    holder = stored_user.lock_holder(emails.fold(new_email))
-    if holder is None or holder.id == user_id:
+    if holder is None:
         outgoing_mail.enqueue(Kind.CHANGE_EMAIL, recipient=new_email, user_id=user_id, token_id=token_id)
     else:  # nobody ever sees the token
         recipient = holder.email if holder.is_active else ""
-        outgoing_mail.enqueue(Kind.ACCOUNT_EXISTS, recipient=recipient, user_id=holder.id)
+        outgoing_mail.enqueue(Kind.ACCOUNT_EXISTS, recipient=recipient, user_id=holder.pk)
     outgoing_mail.enqueue(Kind.EMAIL_CHANGE_REQUESTED, recipient=user.email, user_id=user_id)
     audit.record(Event.EMAIL_CHANGE_REQUESTED, actor_id=user_id, user_id=user_id, session_id=session_id)
 
@@ -126,6 +125,20 @@ def _ask(holder: stored_user.Holder | None, purpose: Purpose, kind: Kind) -> uui
     token_id = email_tokens.issue(purpose=purpose, user_id=user_id)
     outgoing_mail.enqueue(kind, recipient=holder.email if holder else "", user_id=user_id, token_id=token_id)
     return user_id
+
+
+def _locked(user_id: uuid.UUID, key: str) -> tuple[User, User | None]:
+    """Return the active user, and who else has this folded address, both locked; as ``units.locked`` otherwise.
+
+    In the order of their ids, so that two people who ask for each other's address never wait in a circle.
+    """
+    found = units.credentials_of_email(key)
+    other_id = found.id if found and found.id != user_id else None
+    other = stored_user.lock(other_id) if other_id and other_id < user_id else None
+    user = units.locked(user_id)
+    if other_id and other_id > user_id:
+        other = stored_user.lock(other_id)
+    return user, other if other and other.email_key == key else None  # gone, or moved on, meanwhile
 
 
 def _user_of(found: FoundToken) -> User:

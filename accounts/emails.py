@@ -63,6 +63,19 @@ def fold(email: str) -> str:
     return normalise("".join(map(_lower, normalise(email))))
 
 
+def for_mail(email: str) -> str:
+    """Return ``email`` with its domain in ASCII, each label as IDNA 2008 writes it (RFC 5891 §4.4): nothing is mapped.
+
+    Python's codec, which mail libraries use, is IDNA 2003's: it makes ``ss`` of ``ß`` and sends what is meant for
+    ``straße.de`` to whoever has ``strasse.de``.
+    """
+    local, at, domain = email.rpartition("@")
+    labels = [
+        label if label.isascii() else f"xn--{fold(label).encode('punycode').decode()}" for label in domain.split(".")
+    ]
+    return f"{local}{at}{'.'.join(labels)}"
+
+
 def lookup_key(email: str) -> str:
     """Return the key to look an account up by; empty, which matches none, for what can never have been registered."""
     try:

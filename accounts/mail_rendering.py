@@ -15,6 +15,7 @@ from django.core.mail import EmailMultiAlternatives
 from django.template.loader import render_to_string
 from django.urls import reverse
 
+from accounts import emails
 from accounts.outgoing_mail import Claimed
 from ironauth.infrastructure import clock
 
@@ -32,15 +33,16 @@ SUBJECT_CHARACTERS: Final = 200  # a header line may have 998 (RFC 5322 §2.1.1)
 def render(mail: Claimed) -> EmailMultiAlternatives:
     """Return the message, with the same Message-ID at every try, so that mailboxes can tell a repeated one.
 
-    Raises ``TemplateDoesNotExist`` and what templates raise.
+    Raises ``TemplateDoesNotExist``, what templates raise, and ``MasterKeyMissingError`` for a token of a lost key.
     """
+    token = mail.token
     issuer = urlsplit(settings.IRONAUTH_ISSUER)
     page = PAGES.get(mail.kind)
     context = {
         **mail.facts,
-        "link": f"{settings.IRONAUTH_ISSUER}{reverse(page)}?token={mail.token}" if page else None,
+        "link": f"{settings.IRONAUTH_ISSUER}{reverse(page)}?token={token}" if page else None,
         "site": issuer.netloc,
-        "token": mail.token,
+        "token": token,
         "minutes": settings.IRONAUTH_EMAIL_TOKEN_MIN,
     }
     name = f"accounts/mail/{mail.kind}"
@@ -49,7 +51,7 @@ def render(mail: Claimed) -> EmailMultiAlternatives:
         subject,
         render_to_string(f"{name}.txt", context),
         settings.IRONAUTH_MAIL_FROM,
-        [mail.recipient],
+        [emails.for_mail(mail.recipient)],
         headers={
             "Message-ID": f"<{mail.id}@{_domain()}>",
             "Date": format_datetime(clock.now()),

@@ -46,8 +46,13 @@ class Claimed(NamedTuple):
     tries: int
     created_at: datetime
     facts: dict[str, Any]
-    token: str | None
+    token_row: EmailToken | None
     user_id: uuid.UUID | None = None
+
+    @property
+    def token(self) -> str | None:
+        """What its link brings; made where the message is, so that a lost master key fails this message alone."""
+        return email_tokens.text(self.token_row) if self.token_row is not None else None
 
 
 def enqueue(
@@ -105,8 +110,8 @@ def claim(mail_id: uuid.UUID) -> Claimed | None:
         email_tokens.renew(mail.token.pk)
     if not mine.update(claimed_until=now + timedelta(seconds=LEASE_S), tries=F("tries") + 1):
         return None
-    token = email_tokens.text(mail.token) if mail.token is not None else None
-    return Claimed(mail.pk, mail.kind, mail.recipient, mail.tries + 1, mail.created_at, mail.facts, token, mail.user_id)
+    tries = mail.tries + 1
+    return Claimed(mail.pk, mail.kind, mail.recipient, tries, mail.created_at, mail.facts, mail.token, mail.user_id)
 
 
 def keep(mail: Claimed) -> bool:

@@ -10,7 +10,7 @@ import hmac
 import math
 import threading
 from collections.abc import Sequence
-from typing import Final, NamedTuple, NoReturn
+from typing import Final, Literal, NamedTuple, NoReturn
 from uuid import UUID
 
 from django.conf import settings
@@ -24,6 +24,8 @@ from ironauth.infrastructure.errors import Throttled
 from ironauth.infrastructure.logs import get_logger
 from ironauth.infrastructure.sliding_window import Refusal
 from ironauth.infrastructure.window_store import Question
+
+type MailKind = Literal["reset", "verification", "sign-up", "change"]  # what is asked for, whatever is sent
 
 _KEY_CHARACTERS: Final = 32  # 128 bits in hexadecimal: no two subjects share a count
 
@@ -47,8 +49,9 @@ REFRESH: Final = Rule("refresh", "IRONAUTH_THROTTLE_BAD_REFRESHES", 900)
 EMAIL_TOKEN: Final = Rule("email_token", "IRONAUTH_THROTTLE_BAD_EMAIL_TOKENS", 900)
 #: Messages one client has sent, whoever gets them: each could go to somebody who has not asked for it.
 MAIL: Final = Rule("mail", "IRONAUTH_THROTTLE_MAILS", 3_600)
-#: Messages to one mailbox, whoever has them sent, and those one account has sent. A quarter of an hour: who is
-#: refused has a message whose link still works, so strangers who ask for five keep nobody out.
+#: Messages of one kind to one mailbox, whoever has them sent, and those one account has sent. A quarter of an hour: who
+#: is refused has a message of this kind whose link still works, so strangers who ask for five keep nobody out. With one
+#: count for all kinds, five that bring no link, or none at all, would keep the owner from a new password.
 MAIL_TO_ONE: Final = Rule("mail", "IRONAUTH_THROTTLE_MAILS_TO_ONE", 900)
 #: Messages that tell one mailbox of a deletion. A count of its own: strangers who ask for other messages must not keep
 #: anybody from leaving, and whoever signs up and leaves again and again under another's address fills this one.
@@ -91,8 +94,8 @@ async def admit_deletion(*, email: str, user_id: UUID) -> None:
         await _admit(DELETION, [("mailbox", _question(DELETION, mac("deletion", emails.fold(email))))], user_id)
 
 
-async def admit_mail(*, email: str, address: str = "", user_id: UUID | None = None) -> None:
-    """Count one more message to ``email``, for good, whether or not anybody has that address.
+async def admit_mail(*, kind: MailKind, email: str, address: str = "", user_id: UUID | None = None) -> None:
+    """Count one more message of this kind to ``email``, for good, whether or not anybody has that address.
 
     ``address``: the client that asks, "" when it is counted elsewhere or unknown; ``user_id``: whose account it asks
     for, where it has proved that. One unit of work of a query for each, with Redis a question there for each. Raises
@@ -100,7 +103,7 @@ async def admit_mail(*, email: str, address: str = "", user_id: UUID | None = No
     """
     if not settings.IRONAUTH_THROTTLE:
         return
-    asked = [("mailbox", _question(MAIL_TO_ONE, mac("mailbox", emails.fold(email))))]
+    asked = [("mailbox", _question(MAIL_TO_ONE, mac("mailbox", kind, emails.fold(email))))]
     if user_id is not None:
         asked.append(("account", _question(MAIL_TO_ONE, mac("mail of account", str(user_id)))))
     by_client = client_question(MAIL, address)

@@ -74,7 +74,7 @@ async def sign_up(*, email: str, password: str, name: str = "", address: str = "
 
 async def _sign_up_untold(*, email: str, password: str, name: str) -> None:
     """Create an account, or have the owner of the address told that there is one, in the same time."""
-    await rate_limits.admit_mail(email=email)
+    await rate_limits.admit_mail(kind="sign-up", email=email)
     encoded = await passwords.hash_password(password)
     async with answered_evenly():
         user_id = await database().write(email_units.sign_up, email=email, encoded=encoded, name=name)

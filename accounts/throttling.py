@@ -6,7 +6,8 @@ with growing waits and an end at 100 (``failure_count`` has the formula). A try 
 is let in, before the hash, and a right password gives it back and resets the account's count.
 
 Nobody can lock the owner out for good: a device that has signed in to this very account within 30 days has a count
-of its own, which strangers do not touch. A browser is known by its device cookie, an API client by its address.
+of its own, which strangers do not touch. A browser is known by its device cookie, an API client by its address; the
+browser is let in even where strangers behind the same address have used up that one's failures.
 
 Whoever shares an owner's address may tell from this that they have been there; nobody else learns who exists.
 
@@ -61,15 +62,15 @@ async def admit_sign_in(*, email: str, origin: Origin) -> Attempt | None:
     """Count a try to sign in and return it; None when throttles are off. Comes before the hash.
 
     One unit of work of three queries (address, known devices, account); with Redis one question there and two
-    queries. A refusal costs one query more, and none at all when Redis knows of it; one that the audit trail hears of
-    (an hour's first of a count) another one. An unknown client address (a Unix socket without a configured proxy) has
-    no count of its own. Raises ``Throttled`` (429), alike for every account.
+    queries. A refusal costs one query more, and none at all when Redis knows of it, unless it brings a device cookie;
+    one that the audit trail hears of (an hour's first of a count) another one. An unknown client address (a Unix socket
+    without a configured proxy) has no count of its own. Raises ``Throttled`` (429), alike for every account.
     """
     if not settings.IRONAUTH_THROTTLE:
         return None
     plan = _sign_in(email, origin)
     window = await sliding_window.take_in_redis(plan.asked) if plan.asked else None
-    if isinstance(window, Refusal):
+    if isinstance(window, Refusal) and not plan.devices:
         await rate_limits.refuse(_full_window(plan, window))
     found = await database().write(_admit, plan, window)
     if isinstance(found, Refused):
@@ -108,7 +109,7 @@ def admit_sign_in_blocking(*, email: str, origin: Origin) -> Attempt | None:
         return None
     plan = _sign_in(email, origin)
     window = sliding_window.take_in_redis_blocking(plan.asked) if plan.asked else None
-    if isinstance(window, Refusal):
+    if isinstance(window, Refusal) and not plan.devices:
         rate_limits.refuse_blocking(_full_window(plan, window))
     with transaction.atomic():
         found = _admit(plan, window)
@@ -194,24 +195,31 @@ def succeeded_in_full(*, email: str, origin: Origin, new_device: str) -> None:
 
 
 def forgive_account(*, email: str, user_id: UUID | None) -> None:
-    """Reset the account's counts, for instance after its password was reset by e-mail. One query.
+    """Reset the account's counts, for instance after its password was reset by e-mail. Two queries.
 
+    Those of its known devices too, which stay known: who forgot the password most likely guessed on one of them.
     ``user_id``: who has the address, None for nobody.
     """
-    failure_count.forgive([_account(email), *((_confirmation(user_id),) if user_id else ())])
+    account = _account(email)
+    failure_count.forgive([account, _beyond(account), *((_confirmation(user_id),) if user_id else ())])
+    failure_count.forgive_devices(_forgiven(account))
 
 
-def _admit(plan: _Plan, window: Taken | None) -> Attempt | Refused:
+def _admit(plan: _Plan, window: Taken | Refusal | None) -> Attempt | Refused:
     """Return the try, or which count refused it.
 
-    What the address was counted for stays counted when the account refuses.
+    What the address was counted for stays counted when the account refuses. A known browser, which may share the
+    address with strangers, is let in beyond; all of an account's have one count there, so that many are no licence.
     """
     if window is None and plan.asked is not None:
-        found = sliding_window.take_in_database(plan.asked)
-        if isinstance(found, Refusal):
-            return _full_window(plan, found)
-        window = found
-    failure = failure_count.reserve(plan.account, devices=(*plan.devices, *plan.address))
+        window = sliding_window.take_in_database(plan.asked)
+    if isinstance(window, Refusal):
+        if not (plan.devices and failure_count.is_known(plan.devices)):
+            return _full_window(plan, window)
+        window, failure = None, failure_count.reserve(_beyond(plan.account))
+    else:
+        devices = (*plan.devices, *plan.address)
+        failure = failure_count.reserve(plan.account, devices=devices, forgiven=_forgiven(plan.account))
     if not isinstance(failure, Reserved):
         return Refused(plan.rule, "account", plan.account, failure)
     return Attempt(plan.account, plan.devices, plan.address, failure, window)
@@ -251,6 +259,14 @@ def _account(email: str) -> str:
 
 def _device_key(account: str, device: str) -> tuple[str, ...]:
     return (mac("account on device", account, device),) if device else ()
+
+
+def _beyond(account: str) -> str:
+    return mac("account beyond address", account)
+
+
+def _forgiven(account: str) -> str:
+    return mac("account forgiven", account)
 
 
 def _confirmation(user_id: UUID) -> str:

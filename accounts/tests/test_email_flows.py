@@ -22,6 +22,7 @@ from accounts.mail_models import EmailToken, OutgoingMail
 from accounts.models import User
 from accounts.tests.conftest import PASSWORD, MakeUser, SignIn
 from ironauth.infrastructure import clock
+from ironauth.infrastructure.database import database
 from ironauth.infrastructure.hash_pool import hash_pool
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
@@ -346,6 +347,20 @@ async def test_somebody_elses_address_is_not_told_apart(
         ("taken@example.com", "You have an account already", None),
     ]
     assert (await api.post(f"{ACCESS}/email/verify", json={"token": token})).status_code == 400
+
+
+async def test_people_who_ask_for_each_others_addresses_do_not_wait_in_a_circle(make_user: MakeUser) -> None:
+    """However often they do so at once, none is the victim of a deadlock, whose unit of work would run again."""
+    people = [await sync_to_async(make_user)(email=f"{name}@example.com") for name in ("mia", "pia")]
+    runs: list[User] = []
+
+    def ask(one: User, other: User) -> None:
+        runs.append(one)
+        email_units.request_change(user_id=one.pk, old=one.password, new_email=other.email, session_id=None)
+
+    for _ in range(20):
+        await asyncio.gather(*(database().write(ask, *pair) for pair in (people, people[::-1])))
+    assert len(runs) == 40
 
 
 async def test_an_address_taken_meanwhile_stays_with_who_has_it(

@@ -158,3 +158,21 @@ def test_far_too_long_addresses_are_not_normalised() -> None:
     with pytest.raises(ValidationError):
         emails.validate(emails.normalise(address))
     assert emails.normalise("e\u0301" * 400 + "@b.co") == "\u00e9" * 400 + "@b.co"
+
+
+@pytest.mark.parametrize(
+    ("address", "sent_to"),
+    [
+        ("mia@stra\u00dfe.de", "mia@xn--strae-oqa.de"),  # IDNA 2003 makes strasse.de of it, which is somebody else's
+        ("mia@\u03c3\u03b1\u03c2.gr", "mia@xn--mxa8ab.gr"),  # and takes the final sigma for another
+        ("mia@EX\u00c4MPLE.Com", "mia@xn--exmple-cua.Com"),
+        ("mia@exa\u0308mple.com", "mia@xn--exmple-cua.com"),
+        ("Mia@Example.com", "Mia@Example.com"),
+        ('"a@b"@example.com', '"a@b"@example.com'),
+        ("mia@[127.0.0.1]", "mia@[127.0.0.1]"),
+        ("mia", "mia"),
+    ],
+)
+def test_mail_goes_to_the_very_domain(address: str, sent_to: str) -> None:
+    """No letter of a domain is replaced by others on the way to the mail server."""
+    assert emails.for_mail(emails.normalise(address)) == sent_to

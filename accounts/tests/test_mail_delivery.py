@@ -31,6 +31,7 @@ from conftest import ServeProcess, process_environment
 from ironauth.infrastructure import clock, setting_mail
 from ironauth.infrastructure.database import database, is_pool_thread
 from ironauth.infrastructure.ids import new_id
+from ironauth.infrastructure.master_keys import newest_master_key_id
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
 
@@ -89,7 +90,9 @@ async def test_a_message_arrives_complete(smtp: SmtpServer, make_user: MakeUser)
 @pytest.mark.parametrize("kind", list(Kind))
 def test_every_kind_has_its_templates(kind: Kind) -> None:
     """Each renders to a subject of one line, a text without markup and a page, and nothing is left unfilled."""
-    claimed = outgoing_mail.Claimed(new_id(), kind, "mia@example.com", 1, clock.now(), {}, "TOKEN")
+    row = EmailToken(purpose=Purpose.RESET_PASSWORD, nonce=b"n" * 32, master_key_id=newest_master_key_id())
+    claimed = outgoing_mail.Claimed(new_id(), kind, "mia@example.com", 1, clock.now(), {}, row)
+    token = email_tokens.text(row)
     message = mail_rendering.render(claimed)
     html = str(message.alternatives[0][0])
     assert message.subject
@@ -97,7 +100,7 @@ def test_every_kind_has_its_templates(kind: Kind) -> None:
     assert "localhost:8000" in message.body
     assert "localhost:8000" in html
     assert "<" not in message.body
-    assert ("TOKEN" in message.body) == ("TOKEN" in html) == (kind in mail_rendering.PAGES)
+    assert (token in message.body) == (token in html) == (kind in mail_rendering.PAGES)
     assert "None" not in message.body + html
 
 
@@ -114,6 +117,14 @@ def test_an_operator_replaces_a_template(tmp_path: Path) -> None:
     assert message.message()["Bcc"] is None
     with pytest.raises(TemplateDoesNotExist):
         mail_rendering.render(claimed._replace(kind="unknown"))
+
+
+async def test_a_message_goes_to_the_very_domain(smtp: SmtpServer) -> None:
+    """Not to that of the look-alike which an older mapping of its letters makes: it may be somebody else's."""
+    await database().write(outgoing_mail.enqueue, Kind.PASSWORD_CHANGED, recipient="mia@stra\u00dfe.example")
+    with through(smtp):
+        assert await MailDelivery().deliver_due() == 1
+    assert [message["To"] for message in smtp.received] == ["mia@xn--strae-oqa.example"]
 
 
 @pytest.mark.parametrize("mood", ["refuses", "silent", "hangs"])
@@ -227,6 +238,27 @@ async def test_one_bad_message_does_not_stop_the_others() -> None:
     await MailDelivery().deliver_due()
     assert len(mail.outbox) == 3
     assert [row.kind for row in await rows()] == ["unknown"]
+
+
+async def test_tokens_of_a_lost_master_key_do_not_stop_the_others() -> None:
+    """Their messages are tried again, as the key may come back, and given up after a day; the others are sent."""
+
+    def ask() -> None:
+        for _ in range(2 * mail_delivery.THREADS):
+            token_id = email_tokens.issue(purpose=Purpose.RESET_PASSWORD, user_id=None)
+            outgoing_mail.enqueue(Kind.RESET_PASSWORD, recipient="a@example.com", token_id=token_id)
+        EmailToken.objects.update(master_key_id="lost")
+
+    await database().write(ask)
+    await queue(3)
+    with capture_logs() as logged:
+        await MailDelivery().deliver_due()
+    assert len(mail.outbox) == 3
+    assert {row.tries for row in await rows()} == {1}
+    assert {event["cause"] for event in logged if event["event"] == "mail_failed"} == {"MasterKeyMissingError"}
+    with clock.shifted(GIVE_UP_S + 1):
+        await MailDelivery().deliver_due()
+    assert None not in {row.failed_at for row in await rows()}
 
 
 async def test_rows_for_nobody_do_not_hold_up_messages(monkeypatch: pytest.MonkeyPatch) -> None:

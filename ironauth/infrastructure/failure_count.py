@@ -29,6 +29,8 @@ KEEP_S: Final = 365 * 86_400
 _PRUNE_ONE_IN: Final = 100
 _PRUNE_BATCH: Final = 200
 
+# The row's last failure, whose time its end tells, came before the account was forgiven.
+_FORGIVEN: Final = f"t.expires_at < %(forgiven_at)s + {KEEP_S}"
 # 2**17 s are more than a day.
 _WAIT: Final = (
     f"CASE WHEN t.failures + 1 < {FREE_FAILURES} THEN 0 WHEN t.failures + 1 - {FREE_FAILURES} > 16 "
@@ -38,17 +40,25 @@ _RESERVE: Final = f"""
 INSERT INTO infrastructure_throttlefailures AS t ("key", failures, retry_at, known_until, expires_at)
 VALUES (%(key)s, 1, %(now)s, 0, %(expires_at)s)
 ON CONFLICT ("key") DO UPDATE SET
-  failures = t.failures + 1, retry_at = %(now)s + {_WAIT}, expires_at = excluded.expires_at
-WHERE t.retry_at <= %(now)s AND t.failures < {MAX_FAILURES}
+  failures = CASE WHEN {_FORGIVEN} THEN 1 ELSE t.failures + 1 END,
+  retry_at = %(now)s + CASE WHEN {_FORGIVEN} THEN 0 ELSE {_WAIT} END,
+  expires_at = excluded.expires_at
+WHERE {_FORGIVEN} OR t.retry_at <= %(now)s AND t.failures < {MAX_FAILURES}
 RETURNING retry_at
 """  # noqa: S608 - put together from the constants above
 _STATE: Final = 'SELECT failures, retry_at FROM infrastructure_throttlefailures WHERE "key" = %s'
-_KNOWN: Final = 'SELECT "key" FROM infrastructure_throttlefailures WHERE "key" IN ({}) AND known_until > %s'
+_KNOWN: Final = 'SELECT "key", known_until FROM infrastructure_throttlefailures WHERE "key" IN ({})'
 # A wait that another try has begun meanwhile stays.
 _GIVE_BACK: Final = """
 UPDATE infrastructure_throttlefailures
 SET failures = failures - 1, retry_at = CASE WHEN retry_at = %(retry_at)s THEN 0 ELSE retry_at END
 WHERE "key" = %(key)s AND failures > 0
+"""
+# ``known_until`` of such a row is when it was written.
+_FORGIVE_DEVICES: Final = """
+INSERT INTO infrastructure_throttlefailures ("key", failures, retry_at, known_until, expires_at)
+VALUES (%(key)s, 0, 0, %(now)s, %(expires_at)s)
+ON CONFLICT ("key") DO UPDATE SET known_until = excluded.known_until, expires_at = excluded.expires_at
 """
 _FORGIVE: Final = 'DELETE FROM infrastructure_throttlefailures WHERE "key" IN ({})'
 _REMEMBER: Final = """
@@ -72,27 +82,42 @@ def wait_after(failures: int) -> int | None:
     return 0 if failures < FREE_FAILURES else min(1 << (failures - FREE_FAILURES), LONGEST_WAIT_S)
 
 
-def reserve(key: str, *, devices: Sequence[str] = ()) -> Reserved | float:
+def reserve(key: str, *, devices: Sequence[str] = (), forgiven: str = "") -> Reserved | float:
     """Count one more failure; return it, or the seconds to wait, when nothing is counted.
 
-    ``devices``: keys of which the first that stands for a known device is counted instead of ``key``. Two queries,
-    one without ``devices``, one more for a refusal.
+    ``devices``: keys of which the first that stands for a known device is counted instead of ``key``; ``forgiven``:
+    the key `forgive_devices` is called with for them. Two queries, one without ``devices``, one more for a refusal.
     """
     now = clock.unix()
     if random.randrange(_PRUNE_ONE_IN) == 0:  # noqa: S311 - which request pays for it is no secret
         purge_throttles(batch=_PRUNE_BATCH)
+    forgiven_at = 0
     with connection.cursor() as cursor:
         if devices:
-            cursor.execute(_KNOWN.format(_places(devices)), [*devices, int(now)])
-            known = {found for (found,) in cursor.fetchall()}
-            key = next((device for device in devices if device in known), key)
-        cursor.execute(_RESERVE, {"key": key, "now": now, "expires_at": int(now) + KEEP_S})
+            cursor.execute(_KNOWN.format(_places((*devices, forgiven))), [*devices, forgiven])
+            until: dict[str, int] = dict(cursor.fetchall())
+            forgiven_at = until.get(forgiven, 0)
+            key = next((device for device in devices if until.get(device, 0) > int(now)), key)
+        given: dict[str, str | int | float] = {
+            "key": key,
+            "now": now,
+            "expires_at": int(now) + KEEP_S,
+            "forgiven_at": forgiven_at,
+        }
+        cursor.execute(_RESERVE, given)
         rows = cursor.fetchall()
         if rows:
             return Reserved(key, float(rows[0][0]))
         cursor.execute(_STATE, [key])
         failures, retry_at = cursor.fetchone() or (0, now)
     return float(LONGEST_WAIT_S) if failures >= MAX_FAILURES else float(retry_at) - now
+
+
+def is_known(devices: Sequence[str]) -> bool:
+    """Return whether one of these keys stands for a known device. One query."""
+    with connection.cursor() as cursor:
+        cursor.execute(_KNOWN.format(_places(devices)), devices)
+        return any(until > int(clock.unix()) for _, until in cursor.fetchall())
 
 
 def give_back(reserved: Reserved) -> None:
@@ -115,6 +140,16 @@ def forgive(keys: Sequence[str], *, remember: Sequence[str] = (), known_s: int =
             until = now + known_s
             values = [value for key in sorted(remember) for value in (key, until, until)]
             cursor.execute(_REMEMBER.format(rows), values)
+
+
+def forgive_devices(forgiven: str) -> None:
+    """Let every device whose tries name ``forgiven`` begin anew: none is known by its key, so the time is kept.
+
+    A failure of this very second still counts. One query.
+    """
+    now = int(clock.unix())
+    with connection.cursor() as cursor:
+        cursor.execute(_FORGIVE_DEVICES, {"key": forgiven, "now": now, "expires_at": now + KEEP_S})
 
 
 def _places(values: Sequence[str]) -> str:

@@ -190,6 +190,30 @@ async def test_an_address_has_its_limit_whatever_the_accounts(settings: Settings
         assert (await sign_in("203.0.113.7", member["email"], PASSWORD)).status_code == 200
 
 
+async def test_a_known_browser_works_where_strangers_have_used_up_the_address(
+    settings: Settings, member: Member
+) -> None:
+    """Behind one address with them it is let in, for this account, with ten tries for all its browsers there."""
+    settings.IRONAUTH_THROTTLE_SIGNIN_FAILURES = 5
+    async with client_at("203.0.113.7") as browser:
+        await by_cookie(browser, member)
+        cookie = f"device={browser.cookies['device']}"
+    async with client_at("203.0.113.7") as browser:
+        await by_cookie(browser, member)
+        another = f"device={browser.cookies['device']}"
+    for n in range(5):
+        await fail("203.0.113.7", f"nobody{n}@example.com", 1)
+    for email, device in ((member["email"], ""), (member["email"], f"device={'A' * 43}"), ("x@example.com", cookie)):
+        assert refused(await sign_in("203.0.113.7", email, PASSWORD, Cookie=device), 900 + 180)
+    answers = [await sign_in("203.0.113.7", member["email"], Cookie=cookie) for _ in range(FREE_FAILURES)]
+    assert [answer.status_code for answer in answers] == [401] * FREE_FAILURES
+    assert refused(await sign_in("203.0.113.7", member["email"], PASSWORD, Cookie=cookie), 1)
+    assert refused(await sign_in("203.0.113.7", member["email"], PASSWORD, Cookie=another), 1)
+    with clock.shifted(1):
+        assert (await sign_in("203.0.113.7", member["email"], PASSWORD, Cookie=cookie)).status_code == 200
+        assert refused(await sign_in("203.0.113.7", member["email"], PASSWORD))
+
+
 async def test_a_network_of_ipv6_is_one_client(settings: Settings, signing_key: str) -> None:
     """Its /64 counts together, the next /64 does not, and IPv4 in IPv6 clothing is IPv4."""
     settings.IRONAUTH_THROTTLE_SIGNIN_FAILURES = 5

@@ -108,6 +108,18 @@ async def test_strangers_who_ask_leave_a_link_that_works(member: Member) -> None
             assert (await client.post(f"{ACCESS}/password/reset/confirm", json=body)).status_code == 204
 
 
+async def test_messages_of_another_kind_leave_room_for_a_reset(settings: Settings, api: httpx.AsyncClient) -> None:
+    """Strangers who have other messages sent there, or only ask for them, do not keep the owner from a reset."""
+    settings.IRONAUTH_EMAIL_VERIFICATION = "required"
+    settings.IRONAUTH_THROTTLE_MAILS_TO_ONE = 2
+    body = {"email": "mia@example.com", "password": PASSWORD}
+    async with client_at("198.51.100.1") as stranger:
+        answers = [await stranger.post(SIGNUP, json=body) for _ in range(3)]
+        answers += [await ask(ASKING[1], "mia@example.com", "198.51.100.1") for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [202, 202, 429] * 2
+    assert [(await ask(ASKING[0], "mia@example.com")).status_code for _ in range(3)] == [202, 202, 429]
+
+
 async def test_a_sign_up_that_tells_nothing_is_a_message_too(settings: Settings) -> None:
     """Where addresses must be verified, nobody fills a mailbox by signing up, and nothing is hashed for trying."""
     settings.IRONAUTH_EMAIL_VERIFICATION = "required"
@@ -192,6 +204,33 @@ async def test_a_reset_forgives(member: Member, elsewhere: httpx.AsyncClient) ->
     assert again.status_code == 200
     right = {"current_password": NEW_PASSWORD, "new_password": PASSWORD}
     assert (await elsewhere.post(PASSWORD_URL, json=right, headers=bearer(again.json()))).status_code == 200
+
+
+@pytest.mark.parametrize("way", ["reset", "operator"])
+async def test_known_devices_are_forgiven_too(way: str, member: Member) -> None:
+    """Who forgot the password on a device of theirs gets in there at once, and is as well known there as before."""
+    assert (await sign_in("203.0.113.7", member["email"], PASSWORD)).status_code == 200
+    await fail("203.0.113.7", member["email"], FREE_FAILURES)
+    assert refused(await sign_in("203.0.113.7", member["email"], PASSWORD), 1)
+    assert await ThrottleFailures.objects.filter(failures__gt=0).aupdate(retry_at=clock.unix() + DAY) == 1
+    with clock.shifted(60):
+        password = PASSWORD
+        if way == "operator":
+            await sync_to_async(call_command)("forgive_failures", member["email"], stdout=StringIO())
+        else:
+            password = NEW_PASSWORD
+            assert (await ask(ASKING[0], member["email"])).status_code == 202
+            ((_, _, token),) = await delivered()
+            async with client_at("203.0.113.9") as client:
+                body = {"token": token, "new_password": password}
+                assert (await client.post(f"{ACCESS}/password/reset/confirm", json=body)).status_code == 204
+    with clock.shifted(120):
+        await fail("198.51.100.1", member["email"], FREE_FAILURES)
+        assert refused(await sign_in("198.51.100.2", member["email"], password), 1)
+        await fail("203.0.113.7", member["email"], FREE_FAILURES - 1)
+        assert (await sign_in("203.0.113.7", member["email"], password)).status_code == 200
+        await fail("203.0.113.7", member["email"], FREE_FAILURES)
+        assert refused(await sign_in("203.0.113.7", member["email"], password), 1)
 
 
 # ------------------------------------------------------------------ the trail

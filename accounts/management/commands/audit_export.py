@@ -3,7 +3,7 @@
 import json
 import uuid
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import msgspec
@@ -13,8 +13,12 @@ from django.utils.dateparse import parse_datetime
 from accounts import audit_units
 from accounts.outputs import AuditEventOut
 from ironauth.infrastructure import clock
+from ironauth.infrastructure.database import LATER_S
 
 BATCH: Final = 1_000  # events in memory at a time, each about 1 KiB
+#: Seconds after which nothing is added before an event: the longest an event that no answer waits for may lie in a
+#: queue, and half as long again for a transaction to end and clocks to differ.
+SETTLED_S: Final = LATER_S * 1.5
 
 
 class Command(BaseCommand):
@@ -28,12 +32,18 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         """Add --since and --until."""
         parser.add_argument("--since", metavar="TIME", help="events from this time on, e.g. 2026-11-01T00:00:00Z")
-        parser.add_argument("--until", metavar="TIME", help="events before this time (default: now)")
+        parser.add_argument(
+            "--until",
+            metavar="TIME",
+            help=f"events before this time (default: {SETTLED_S:.0f} s ago). Younger ones may come too late for this "
+            "export: who goes on from this time later on would never have them",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Write what there is; many short queries, so that nobody waits for a long one. Raises ``CommandError``."""
         since = _moment(options["since"], "--since") if options["since"] else None
-        until = _moment(options["until"], "--until") if options["until"] else clock.now()
+        settled = clock.now() - timedelta(seconds=SETTLED_S)
+        until = _moment(options["until"], "--until") if options["until"] else settled
         for event in _events(since, until):
             self.stdout.write(line(event))
 

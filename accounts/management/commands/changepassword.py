@@ -1,0 +1,28 @@
+"""``manage.py changepassword``: Django's, of which the owner and the audit trail hear."""
+
+import getpass
+from typing import Any
+
+from django.contrib.auth.management.commands import changepassword
+from django.db import transaction
+
+from accounts import audit, outgoing_mail
+from accounts.models import User
+from accounts.outgoing_mail import Kind
+
+
+class Command(changepassword.Command):
+    """Change a person's password."""
+
+    def handle(self, *args: Any, **options: Any) -> str | None:
+        """Do as Django does, then record it and have the person told.
+
+        Not in Django's own transaction: one that waited for somebody to type would keep SQLite's other writers out.
+        """
+        email = options["username"] = options["username"] or getpass.getuser()
+        said: str | None = super().handle(*args, **options)
+        with transaction.atomic(using=options["database"]):
+            user = User.objects.using(options["database"]).get(email=email)
+            outgoing_mail.enqueue(Kind.PASSWORD_CHANGED, recipient=user.email, user_id=user.pk)
+            audit.record(audit.Event.PASSWORD_CHANGED, user_id=user.pk)
+        return said
