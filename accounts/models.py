@@ -12,10 +12,12 @@ from accounts import emails, guarded, names, passwords
 from accounts.audit_models import AuditEvent
 from accounts.managers import UserManager
 from accounts.mfa.models import RecoveryCode, TotpFactor
+from accounts.mfa.passkey_models import Passkey
 from ironauth.infrastructure import clock
 from ironauth.infrastructure.ids import new_id
 
-__all__ = ["AuditEvent", "RecoveryCode", "Role", "TotpFactor", "User"]  # Django looks for models in this module only
+# Django looks for models in this module only.
+__all__ = ["AuditEvent", "Passkey", "RecoveryCode", "Role", "TotpFactor", "User"]
 
 
 class User(AbstractBaseUser, PermissionsMixin):
