@@ -51,6 +51,8 @@ class Event(enum.StrEnum):
     MFA_RESET = "mfa_reset"  # by staff: every factor is gone
     RECOVERY_CODES_CREATED = "recovery_codes_created"
     RECOVERY_CODE_USED = "recovery_code_used"
+    PASSKEY_ADDED = "passkey_added"
+    PASSKEY_REMOVED = "passkey_removed"
     STEP_UP = "step_up"
     PROFILE_CHANGED = "profile_changed"
     ACCOUNT_DELETED = "account_deleted"  # by the person, in effect at once; staff leave USER_DELETED

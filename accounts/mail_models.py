@@ -77,6 +77,8 @@ class OutgoingMail(models.Model):
         MFA_DISABLED = "mfa_disabled"
         MFA_RESET = "mfa_reset"
         RECOVERY_CODE_USED = "recovery_code_used"
+        PASSKEY_ADDED = "passkey_added"
+        PASSKEY_REMOVED = "passkey_removed"
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     kind = models.CharField(max_length=32)  # no choices: a new kind is a matter of templates, not of migrations

@@ -13,11 +13,12 @@ from accounts.audit_models import AuditEvent
 from accounts.deletion_models import PendingDeletion
 from accounts.managers import UserManager
 from accounts.mfa.models import RecoveryCode, TotpFactor
+from accounts.mfa.passkey_models import Passkey
 from ironauth.infrastructure import clock
 from ironauth.infrastructure.ids import new_id
 
 # Django looks for models in this module only.
-__all__ = ["AuditEvent", "PendingDeletion", "RecoveryCode", "Role", "TotpFactor", "User"]
+__all__ = ["AuditEvent", "Passkey", "PendingDeletion", "RecoveryCode", "Role", "TotpFactor", "User"]
 
 
 class User(AbstractBaseUser, PermissionsMixin):

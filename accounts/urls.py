@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern, path
 
-from accounts import email_pages, email_views
+from accounts import account_pages, email_pages, email_views
 from accounts.audit_views import AuditView
 from accounts.export_views import ExportView
 from accounts.mfa import urls as mfa_urls
@@ -21,11 +21,13 @@ access_urlpatterns: list[URLPattern] = [
     path("email/verify/resend", email_views.ResendView.as_view(), name="email-verify-resend"),
     *mfa_urls.access_urlpatterns,
 ]
-#: At the root: what the links in messages open.
+#: At the root: what the links in messages open, and pages for people without a product front end.
 page_urlpatterns: list[URLPattern] = [
     path("email/verify", email_pages.VerifyPage.as_view(), name="verify"),
     path("password/reset", email_pages.ResetPage.as_view(), name="reset"),
     path("account/restore", email_pages.RestorePage.as_view(), name="restore"),
+    path("account/signin", account_pages.SignInPage.as_view(), name="signin-page"),
+    path("account/security", account_pages.SecurityPage.as_view(), name="security-page"),
 ]
 staff_urlpatterns: list[URLPattern] = [
     path("users", UsersView.as_view(), name="users"),

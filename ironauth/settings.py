@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from django.utils.csp import CSP
-
+from ironauth.admin_policy import SECURE_CSP  # noqa: F401 - a setting, read by Django's CSP middleware
 from ironauth.infrastructure import setting_addresses as addresses
-from ironauth.infrastructure import setting_mail
+from ironauth.infrastructure import setting_mail, setting_webauthn
 from ironauth.infrastructure.configuration import (
     audience,
     default_database_threads,
@@ -62,6 +61,12 @@ refuse_exposed_shortcuts(
 )
 IRONAUTH_TRUSTED_ORIGINS = addresses.origins(env.words("IRONAUTH_TRUSTED_ORIGINS"), "IRONAUTH_TRUSTED_ORIGINS")
 IRONAUTH_TRUSTED_PROXIES = addresses.networks(env.words("IRONAUTH_TRUSTED_PROXIES"), "IRONAUTH_TRUSTED_PROXIES")
+IRONAUTH_WEBAUTHN_RP_ID, IRONAUTH_WEBAUTHN_ORIGINS = setting_webauthn.relying_party(
+    env.text("IRONAUTH_WEBAUTHN_RP_ID", default=""),
+    env.words("IRONAUTH_WEBAUTHN_ORIGINS"),
+    issuer=IRONAUTH_ISSUER,
+    trusted=IRONAUTH_TRUSTED_ORIGINS,
+)
 
 # ---------------------------------------------------------------- passwords
 AUTH_USER_MODEL = "accounts.User"
@@ -101,6 +106,7 @@ IRONAUTH_THROTTLE_SIGNIN_FAILURES = env.whole("IRONAUTH_THROTTLE_SIGNIN_FAILURES
 # The load-test commands of the contract sign up without end, against a development server as it is.
 IRONAUTH_THROTTLE_SIGNUPS = env.whole("IRONAUTH_THROTTLE_SIGNUPS", default=1_000_000 if DEBUG else 30)
 IRONAUTH_THROTTLE_BAD_REFRESHES = env.whole("IRONAUTH_THROTTLE_BAD_REFRESHES", default=300)
+IRONAUTH_THROTTLE_PASSKEYS = env.whole("IRONAUTH_THROTTLE_PASSKEYS", default=300)
 IRONAUTH_THROTTLE_BAD_EMAIL_TOKENS = env.whole("IRONAUTH_THROTTLE_BAD_EMAIL_TOKENS", default=100)
 IRONAUTH_THROTTLE_MAILS = env.whole("IRONAUTH_THROTTLE_MAILS", default=30)
 IRONAUTH_THROTTLE_EXPORTS = env.whole("IRONAUTH_THROTTLE_EXPORTS", default=5)
@@ -257,17 +263,6 @@ SECURE_HSTS_SECONDS = 31_536_000 if IRONAUTH_COOKIE_SECURE else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = IRONAUTH_COOKIE_SECURE
 # No SECURE_PROXY_SSL_HEADER: it believes any peer. infrastructure.lanes takes the scheme from configured proxies only.
 SILENCED_SYSTEM_CHECKS = ["security.W008"]  # the proxy that ends TLS redirects to https; we never see plain http
-SECURE_CSP = {  # Django's admin needs nothing else: no inline script or style, nothing from another host
-    "default-src": [CSP.NONE],
-    "script-src": [CSP.SELF],
-    "style-src": [CSP.SELF],
-    "img-src": [CSP.SELF, "data:"],
-    "font-src": [CSP.SELF],
-    "connect-src": [CSP.SELF],
-    "form-action": [CSP.SELF],
-    "base-uri": [CSP.NONE],
-    "frame-ancestors": [CSP.NONE],
-}
 X_FRAME_OPTIONS = "DENY"
 
 # ---------------------------------------------------------------- API

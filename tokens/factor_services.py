@@ -1,13 +1,16 @@
 """Second factors at work: finishing a sign-in with one, and confirming a session with one. Async, keyword-only."""
 
-from typing import Final
+from typing import Final, NamedTuple
+from uuid import UUID
 
 from django.db import IntegrityError
 
 from accounts import confirmations
 from accounts.audit import Event
-from accounts.mfa import proofs
-from accounts.mfa.errors import InvalidMfaCode
+from accounts.mfa import passkey_proofs, proofs
+from accounts.mfa.ceremonies import Json
+from accounts.mfa.challenges import Purpose
+from accounts.mfa.errors import SecondFactorRefused
 from accounts.mfa.proofs import Proof
 from ironauth.infrastructure.cache import Reading, token_cache
 from ironauth.infrastructure.database import database
@@ -30,11 +33,20 @@ PASSWORD_NEEDED: Final = FieldError(field="password", code="required", message="
 log = get_logger()
 
 
-async def sign_in_with_factor(*, token: str, code: str, client: ClientInfo) -> TokenPair:
-    """Open a session for the person whose password ``token`` stands for, by a code of their second factor.
+class Shown(NamedTuple):
+    """What was sent to prove a second factor: a code, or an authenticator's answer to a challenge."""
 
-    Raises ``InvalidMfaToken`` (401) when it is no good, ``InvalidMfaCode`` (401), ``Throttled`` (429) after too many
-    of those and before anything is judged, ``Overloaded`` (503), ``SigningKeyMissing`` (503) before that.
+    code: str | None = None
+    challenge_token: str | None = None
+    credential: Json | None = None
+
+
+async def sign_in_with_factor(*, token: str, shown: Shown, client: ClientInfo) -> TokenPair:
+    """Open a session for the person whose password ``token`` stands for, by their second factor.
+
+    Raises ``InvalidMfaToken`` (401) when it is no good, ``InvalidMfaCode`` or ``InvalidPasskey`` (401), ``Throttled``
+    (429) after too many of those, for a code before anything is judged, ``ValidationFailed`` (400) when nothing was
+    shown, ``Overloaded`` (503), ``SigningKeyMissing`` (503) before that.
     """
     ticket = mfa_token.parse(token)
     if ticket is None:
@@ -42,7 +54,9 @@ async def sign_in_with_factor(*, token: str, code: str, client: ClientInfo) -> T
     reading = token_cache().begin()
     key = await key_store().signing()
     found = await database().read(factor_sessions.holder_of, ticket)
-    proof = await proofs.judge(user_id=ticket.user_id, code=code, event=Event.SIGN_IN)
+    proof = await _judge(
+        shown, user_id=ticket.user_id, purpose=Purpose.SECOND_FACTOR, event=Event.SIGN_IN, address=client.ip
+    )
     return await finish_sign_in(ticket=ticket, proof=proof, email=found.email, client=client, key=key, reading=reading)
 
 
@@ -51,15 +65,15 @@ async def finish_sign_in(
 ) -> TokenPair:
     """Open the session of a sign-in whose second factor has been judged, whatever kind it is.
 
-    Raises ``InvalidMfaToken`` or ``InvalidMfaCode`` when ticket or proof were used, or the account was changed,
-    meanwhile.
+    Raises ``InvalidMfaToken``, ``InvalidMfaCode`` or ``InvalidPasskey`` when ticket or proof were used, or the account
+    was changed, meanwhile.
     """
     try:
         grant = await database().write(
             factor_sessions.open_with_factor, ticket=ticket, proof=proof, email=email, client=client
         )
-    except InvalidMfaCode:
-        await proofs.refused(user_id=ticket.user_id, event=Event.SIGN_IN)
+    except SecondFactorRefused as error:
+        await proofs.refused(user_id=ticket.user_id, event=Event.SIGN_IN, reason=error.code)
         raise
     except IntegrityError as error:
         if not refers_to_nothing(error):
@@ -69,19 +83,22 @@ async def finish_sign_in(
     return token_pair(grant, key, reading)
 
 
-async def step_up(*, principal: Principal, password: str | None, code: str | None) -> None:
+async def step_up(*, principal: Principal, password: str | None, shown: Shown, address: str) -> None:
     """Let the caller prove who they are once more: with a second factor where they have one, else with the password.
 
-    Raises ``ValidationFailed`` (400) naming the field that is needed, ``InvalidMfaCode`` or ``InvalidCredentials``
-    (401), ``Throttled`` (429), ``Overloaded`` (503).
+    Raises ``ValidationFailed`` (400) naming the field that is needed, ``InvalidMfaCode``, ``InvalidPasskey`` or
+    ``InvalidCredentials`` (401), ``Throttled`` (429), ``Overloaded`` (503).
     """
     found = await confirmations.present(principal.id)
     proof: Proof | None = None
     if found.methods:
-        if code is None:
-            raise ValidationFailed(errors=[CODE_NEEDED])
-        proof = await proofs.judge(
-            user_id=principal.id, code=code, event=Event.STEP_UP, session_id=principal.session_id
+        proof = await _judge(
+            shown,
+            user_id=principal.id,
+            purpose=Purpose.STEP_UP,
+            event=Event.STEP_UP,
+            address=address,
+            session_id=principal.session_id,
         )
     else:
         if password is None:
@@ -93,14 +110,39 @@ async def step_up(*, principal: Principal, password: str | None, code: str | Non
 async def confirm_session(*, principal: Principal, proof: Proof | None) -> None:
     """Note in the caller's session that they have just proved who they are, by ``proof`` or else the password.
 
-    Raises ``InvalidMfaCode`` when the proof was used meanwhile, ``NotAuthenticated`` when the session is over.
+    Raises ``InvalidMfaCode`` or ``InvalidPasskey`` when the proof was used meanwhile, ``NotAuthenticated`` when the
+    session is over.
     """
     amr = factor_sessions.with_proof(principal.amr, proof)
     try:
         await database().write(
             factor_sessions.step_up, session_id=principal.session_id, user_id=principal.id, amr=amr, proof=proof
         )
-    except InvalidMfaCode:
-        await proofs.refused(user_id=principal.id, event=Event.STEP_UP, session_id=principal.session_id)
+    except SecondFactorRefused as error:
+        await proofs.refused(
+            user_id=principal.id, event=Event.STEP_UP, session_id=principal.session_id, reason=error.code
+        )
         raise
     log.info("stepped_up", user_id=str(principal.id), session_id=str(principal.session_id), amr=amr)
+
+
+async def _judge(
+    shown: Shown, *, user_id: UUID, purpose: Purpose, event: Event, address: str, session_id: UUID | None = None
+) -> Proof:
+    """Return what proves that ``user_id`` has a second factor; raises what judging a code or a passkey raises.
+
+    ``purpose``: what a passkey's challenge must have been made for.
+    """
+    if shown.challenge_token is not None and shown.credential is not None:
+        return await passkey_proofs.judge(
+            shown.credential,
+            challenge_token=shown.challenge_token,
+            purpose=purpose,
+            user_id=user_id,
+            event=event,
+            address=address,
+            session_id=session_id,
+        )
+    if shown.code is None:
+        raise ValidationFailed(errors=[CODE_NEEDED])
+    return await proofs.judge(user_id=user_id, code=shown.code, event=event, session_id=session_id)

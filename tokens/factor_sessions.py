@@ -7,7 +7,7 @@ from uuid import UUID
 
 from accounts import audit, throttling, units
 from accounts.audit import Event
-from accounts.mfa.errors import InvalidMfaCode
+from accounts.mfa.passkey_proofs import PasskeyProof
 from accounts.mfa.proofs import Proof
 from accounts.outputs import Authenticated
 from accounts.units import Credentials
@@ -23,6 +23,8 @@ from tokens.sessions import ClientInfo, Grant, open_authenticated
 
 #: What more than one factor is called: a value of RFC 8176.
 MULTIPLE = "mfa"
+#: How a passkey whose authenticator has verified its user signs in, whichever way it did: values of RFC 8176.
+BY_PASSKEY = f"pop user {MULTIPLE}"
 
 
 def holder_of(ticket: MfaTicket) -> Credentials:
@@ -48,30 +50,50 @@ def open_with_factor(*, ticket: MfaTicket, proof: Proof, email: str, client: Cli
     """Store a new session for somebody whose second factor was just right, and use up both proof and ticket.
 
     ``email``: the account's, whose count of wrong passwords is reset; with the client's device it is known from now
-    on. Raises ``InvalidMfaToken`` when the ticket was used, or its account has changed; ``InvalidMfaCode`` when the
-    proof was used; nothing has happened then. 10 queries at most.
+    on. Raises ``InvalidMfaToken`` when the ticket was used, or its account has changed; ``InvalidMfaCode`` or
+    ``InvalidPasskey`` when the proof was used; nothing has happened then. 10 queries at most.
     """
     if not once.use_up(mfa_token.ONCE, ticket.id, ticket.expires_at):
         raise InvalidMfaToken
     if not proof.use():
-        raise InvalidMfaCode
+        raise proof.refusal
     who = Authenticated(ticket.user_id, ticket.session_epoch)
     grant = open_authenticated(who=who, client=client, amr=with_proof(BY_PASSWORD, proof))
     if grant is None:
         raise InvalidMfaToken
+    _know(email, client)
+    return grant
+
+
+def open_with_passkey(*, found: Credentials, proof: PasskeyProof, client: ClientInfo) -> Grant:
+    """Store a new session for somebody whose passkey was just right, instead of any password, and use the proof up.
+
+    ``found``: whose it is. Counts and devices as above. Raises ``InvalidPasskey`` when the proof was used, or the
+    account has changed; nothing has happened then. 9 queries at most.
+    """
+    if not proof.use():
+        raise proof.refusal
+    grant = open_authenticated(who=Authenticated(found.id, found.session_epoch), client=client, amr=BY_PASSKEY)
+    if grant is None:
+        raise proof.refusal
+    _know(found.email, client)
+    return grant
+
+
+def _know(email: str, client: ClientInfo) -> None:
+    """Reset the account's count of wrong passwords, and know the client's device from now on."""
     origin = Origin(address=client.ip, device=client.device)
     throttling.succeeded_in_full(email=email, origin=origin, new_device=client.new_device)
-    return grant
 
 
 def step_up(*, session_id: UUID, user_id: UUID, amr: str, proof: Proof | None = None) -> None:
     """Note in the session that its person has just proved who they are again, and make every worker see it.
 
-    ``proof``: the second factor it was done with, used up here. Raises ``InvalidMfaCode`` when it was used before,
-    ``NotAuthenticated`` when the session is over. 3 queries and what the proof takes.
+    ``proof``: the second factor it was done with, used up here. Raises ``InvalidMfaCode`` or ``InvalidPasskey`` when it
+    was used before, ``NotAuthenticated`` when the session is over. 3 queries and what the proof takes.
     """
     if proof is not None and not proof.use():
-        raise InvalidMfaCode
+        raise proof.refusal
     if not stored_session.authenticate(session_id, user_id=user_id, amr=amr, now=clock.now()):
         raise NotAuthenticated
     invalidate(sid_tag(session_id))

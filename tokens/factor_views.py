@@ -8,10 +8,13 @@ from rest_framework.permissions import AllowAny
 
 from accounts.errors import InvalidCredentials
 from accounts.mfa.errors import InvalidMfaCode
+from accounts.mfa.passkey_errors import InvalidPasskey
+from ironauth.infrastructure import origin
 from ironauth.infrastructure.errors import Overloaded, Throttled, ValidationFailed
 from ironauth.infrastructure.views import ApiRequest, AsyncAPIView
 from tokens import factor_services
 from tokens.errors import CrossOrigin, InvalidMfaToken, InvalidToken, SigningKeyMissing
+from tokens.factor_services import Shown
 from tokens.inputs import SignInMfaInput, StepUpInput
 from tokens.outputs import TokenPair
 from tokens.transport import arriving, handed_over
@@ -33,7 +36,7 @@ class SignInMfaView(AsyncAPIView):
             200: TokenPair,
             204: NO_CONTENT,
             400: ValidationFailed,
-            401: (InvalidMfaToken, InvalidMfaCode),
+            401: (InvalidMfaToken, InvalidMfaCode, InvalidPasskey),
             403: CrossOrigin,
             429: Throttled,
             503: (Overloaded, SigningKeyMissing),
@@ -43,7 +46,7 @@ class SignInMfaView(AsyncAPIView):
         """Open the session that `mfa_required` stood in the way of; answered as a sign-in is."""
         data = await self.validated(request, SignInMfaInput)
         client = arriving(request._request, data["transport"])  # noqa: SLF001 - Django's request
-        pair = await factor_services.sign_in_with_factor(token=data["mfa_token"], code=data["code"], client=client)
+        pair = await factor_services.sign_in_with_factor(token=data["mfa_token"], shown=_shown(data), client=client)
         return handed_over(pair, client, data["transport"])
 
 
@@ -58,13 +61,23 @@ class StepUpView(AsyncAPIView):
         responses={
             204: OpenApiResponse(None, "For ten minutes this session may do what `step_up_required` kept it from."),
             400: ValidationFailed,
-            401: (InvalidToken, InvalidCredentials, InvalidMfaCode),
+            401: (InvalidToken, InvalidCredentials, InvalidMfaCode, InvalidPasskey),
             403: CrossOrigin,
             429: Throttled,
             503: Overloaded,
         },
     )
     async def post(self, request: ApiRequest) -> None:
-        """Note in the session that its person is here: by a code where they have a second factor, else the password."""
+        """Note in the session that its person is here: by a second factor where they have one, else the password."""
         data = await self.validated(request, StepUpInput)
-        await factor_services.step_up(principal=request.auth, password=data.get("password"), code=data.get("code"))
+        await factor_services.step_up(
+            principal=request.auth,
+            password=data.get("password"),
+            shown=_shown(data),
+            address=origin.address_of(request),
+        )
+
+
+def _shown(data: dict[str, Any]) -> Shown:
+    """Return what was sent to prove a second factor."""
+    return Shown(data.get("code"), data.get("challenge_token"), data.get("credential"))

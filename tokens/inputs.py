@@ -6,7 +6,7 @@ from rest_framework import serializers
 
 from accounts.fields import PasswordField, TextField
 from accounts.inputs import ChoosesPassword
-from accounts.mfa.inputs import CodeField
+from accounts.mfa.passkey_inputs import CredentialField, FactorInput
 
 TRANSPORTS = ["body", "cookie"]
 
@@ -27,19 +27,31 @@ class SignInForm(serializers.Serializer[Any]):
     transport = serializers.ChoiceField(choices=TRANSPORTS, default="cookie")
 
 
-class SignInMfaInput(serializers.Serializer[Any]):
-    """Body of ``POST /signin/mfa``: what ``mfa_required`` gave, and a code from an app or a recovery code."""
+class SignInMfaInput(FactorInput):
+    """Body of ``POST /signin/mfa``: what ``mfa_required`` gave, and a code or a passkey's answer."""
 
     mfa_token = TextField()
-    code = CodeField()
     transport = serializers.ChoiceField(choices=TRANSPORTS, default="body")
 
 
-class StepUpInput(serializers.Serializer[Any]):
-    """Body of ``POST /step-up``: the code where the caller has a second factor, else the password."""
+class MfaTokenInput(serializers.Serializer[Any]):
+    """Body of ``POST /signin/mfa/options``."""
+
+    mfa_token = TextField()
+
+
+class PasskeySignInInput(serializers.Serializer[Any]):
+    """Body of ``POST /signin/passkey``."""
+
+    challenge_token = TextField()
+    credential = CredentialField()
+    transport = serializers.ChoiceField(choices=TRANSPORTS, default="body")
+
+
+class StepUpInput(FactorInput):
+    """Body of ``POST /step-up``: a second factor's code or answer where the caller has one, else the password."""
 
     password = PasswordField(required=False)
-    code = CodeField(required=False)
 
 
 class RefreshTokenInput(serializers.Serializer[Any]):

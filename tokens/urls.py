@@ -2,13 +2,17 @@
 
 from django.urls import URLPattern, path
 
-from tokens import factor_views, session_views, staff_views, views, wellknown_views
+from tokens import factor_views, passkey_views, session_views, staff_views, views, wellknown_views
 
 #: Under /api/v1/access/.
 access_urlpatterns: list[URLPattern] = [
     path("signin", views.SignInView.as_view(), name="signin"),
     path("signin/mfa", factor_views.SignInMfaView.as_view(), name="signin-mfa"),
+    path("signin/mfa/options", passkey_views.SecondFactorOptionsView.as_view(), name="signin-mfa-options"),
+    path("signin/passkey", passkey_views.PasskeySignInView.as_view(), name="signin-passkey"),
+    path("signin/passkey/options", passkey_views.SignInOptionsView.as_view(), name="signin-passkey-options"),
     path("step-up", factor_views.StepUpView.as_view(), name="step-up"),
+    path("step-up/options", passkey_views.StepUpOptionsView.as_view(), name="step-up-options"),
     path("refresh", views.RefreshView.as_view(), name="refresh"),
     path("logout", views.LogoutView.as_view(), name="logout"),
     path("logout-all", views.LogoutAllView.as_view(), name="logout-all"),

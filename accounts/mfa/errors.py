@@ -3,7 +3,11 @@
 from ironauth.infrastructure import errors
 
 
-class InvalidMfaCode(errors.NotAuthenticated):
+class SecondFactorRefused(errors.NotAuthenticated):
+    """401: what was to prove a second factor does not, or was used before."""
+
+
+class InvalidMfaCode(SecondFactorRefused):
     """401: the code is wrong, too old, used before, or of a factor this person does not have; one body for all."""
 
     code = "invalid_mfa_code"

@@ -14,14 +14,17 @@ from django.db.models import Exists, OuterRef, Q
 
 from accounts.mfa.models import RecoveryCode, TotpFactor
 from accounts.mfa.outputs import MfaOut, PasskeyOut
+from accounts.mfa.passkey_models import Passkey
 from accounts.models import User
 from ironauth.infrastructure.fixed_queries import FixedSelect, Given
 
 TOTP: Final = "totp"
+PASSKEY: Final = "passkey"
 RECOVERY_CODE: Final = "recovery_code"
 #: The rows behind each method, in the order in which people are offered them.
 _ROWS: "Final[dict[str, Callable[[], models.QuerySet[Any]]]]" = {
     TOTP: lambda: TotpFactor.objects.filter(confirmed_at__isnull=False),
+    PASSKEY: Passkey.objects.all,
     RECOVERY_CODE: RecoveryCode.objects.all,
 }
 _METHODS: Final = FixedSelect(
@@ -55,13 +58,13 @@ def methods_of(user_id: uuid.UUID) -> tuple[str, ...]:
 
 
 def passkeys_of(user_id: uuid.UUID) -> tuple[PasskeyOut, ...]:
-    """Return the user's passkeys."""
-    del user_id
-    return ()
+    """Return the user's passkeys, the newest last. One query."""
+    rows = Passkey.objects.filter(user_id=user_id).order_by("pk")
+    return tuple(PasskeyOut(*row) for row in rows.values_list("id", "name", "created_at", "last_used_at"))
 
 
 def overview(user_id: uuid.UUID) -> MfaOut:
-    """Return all that a person is told about their factors. Two queries."""
+    """Return all that a person is told about their factors. Three queries."""
     methods = methods_of(user_id)
     return MfaOut(
         methods=methods,

@@ -1,7 +1,9 @@
 """What the API says about second factors; the field order is the contract's."""
 
 import uuid
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
@@ -13,6 +15,23 @@ class PasskeyOut(msgspec.Struct, frozen=True):
     name: str
     created_at: datetime
     last_used_at: datetime | None
+
+
+class PasskeyOptions(msgspec.Struct, frozen=True):
+    """What to give the browser's ``navigator.credentials``, and the token to send back with its answer.
+
+    ``publicKey``: its JSON form (``parseCreationOptionsFromJSON``, ``parseRequestOptionsFromJSON``).
+    """
+
+    challenge_token: str
+    public_key: Mapping[str, Any] = msgspec.field(name="publicKey")
+
+
+class AddedPasskey(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A new passkey; with the first factor also ten recovery codes, shown now and never again."""
+
+    passkey: PasskeyOut
+    recovery_codes: tuple[str, ...] = ()
 
 
 class MfaOut(msgspec.Struct, frozen=True):

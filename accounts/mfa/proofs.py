@@ -12,7 +12,7 @@ from django.db import models
 from accounts import audit, outgoing_mail, passwords, throttling
 from accounts.audit import Event, Outcome
 from accounts.mfa import recovery_codes, totp
-from accounts.mfa.errors import InvalidMfaCode
+from accounts.mfa.errors import InvalidMfaCode, SecondFactorRefused
 from accounts.mfa.models import RecoveryCode, TotpFactor
 from accounts.outgoing_mail import Kind
 from accounts.passwords import Verdict
@@ -57,6 +57,10 @@ class Proof(Protocol):
     def amr(self) -> str:
         """How it was proved: values of RFC 8176, or ours where it has none."""
 
+    @property
+    def refusal(self) -> type[SecondFactorRefused]:
+        """What to raise when it does not count."""
+
     def use(self) -> bool:
         """Make it count, in the caller's transaction; False when another request was faster."""
 
@@ -67,6 +71,7 @@ class TotpProof(NamedTuple):
     user_id: uuid.UUID
     step: int
     amr: str = "otp"
+    refusal: type[SecondFactorRefused] = InvalidMfaCode
 
     def use(self) -> bool:
         """Take no other code of this step or an earlier one from now on (RFC 6238 §5.2). Two queries, one if late."""
@@ -83,6 +88,7 @@ class RecoveryProof(NamedTuple):
     code_id: uuid.UUID
     email: str
     amr: str = "rec"  # RFC 8176 has no value for it
+    refusal: type[SecondFactorRefused] = InvalidMfaCode
 
     def use(self) -> bool:
         """Delete the code, and tell its owner and the audit trail. Five queries, one if late."""
@@ -133,16 +139,18 @@ async def judge(
     return proof
 
 
-async def refused(*, user_id: uuid.UUID, event: Event, session_id: uuid.UUID | None = None) -> None:
+async def refused(
+    *, user_id: uuid.UUID, event: Event, session_id: uuid.UUID | None = None, reason: str = InvalidMfaCode.code
+) -> None:
     """Leave in log and trail that a second factor was wrong; the answer does not wait for it."""
-    get_logger().info("second_factor_refused", user_id=str(user_id))
+    get_logger().info("second_factor_refused", user_id=str(user_id), reason=reason)
     await audit.record_later(
         event,
         outcome=Outcome.FAILURE,
         actor_id=user_id if session_id else None,
         user_id=user_id,
         session_id=session_id,
-        details={"reason": InvalidMfaCode.code},
+        details={"reason": reason},
     )
 
 

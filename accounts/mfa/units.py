@@ -13,6 +13,7 @@ from accounts.errors import PasswordChanged
 from accounts.mfa import factors, totp
 from accounts.mfa.errors import MfaAlreadyEnabled, MfaNotEnabled, MfaNotStarted
 from accounts.mfa.models import RecoveryCode, TotpFactor
+from accounts.mfa.passkey_models import Passkey
 from accounts.models import User
 from accounts.outgoing_mail import Kind
 from accounts.rights import rights_of
@@ -67,7 +68,7 @@ def confirm_totp(
     waiting = TotpFactor.objects.filter(user_id=user_id, confirmed_at=None, sealed=judged.sealed)
     if not waiting.update(confirmed_at=clock.now(), last_step=step):
         raise MfaNotStarted
-    _replace_codes(user_id, hashes)
+    store_codes(user_id, hashes)
     throttling.forgive_second_factor(user_id)
     outgoing_mail.enqueue(Kind.MFA_ENABLED, recipient=user.email, user_id=user_id)
     _record_own(Event.MFA_ENABLED, user_id, session_id, {"method": factors.TOTP})
@@ -81,7 +82,7 @@ def replace_codes(*, user_id: uuid.UUID, old: str, hashes: Hashes, session_id: u
     _confirmed(user_id, old)
     if not factors.methods_of(user_id):
         raise MfaNotEnabled
-    _replace_codes(user_id, hashes)
+    store_codes(user_id, hashes)
     _record_own(Event.RECOVERY_CODES_CREATED, user_id, session_id)
 
 
@@ -117,6 +118,7 @@ def reset(user_id: uuid.UUID, actor_id: uuid.UUID) -> bool:
         raise PermissionDenied("This is your own account: remove your factors there, or ask a colleague.")
     rights.require_all_of(user)
     methods = factors.methods_of(user_id)
+    Passkey.objects.filter(user_id=user_id).delete()
     TotpFactor.objects.filter(user_id=user_id).delete()
     RecoveryCode.objects.filter(user_id=user_id).delete()
     throttling.forgive_second_factor(user_id)
@@ -174,7 +176,8 @@ def _confirmed(user_id: uuid.UUID, old: str) -> User:
     return user
 
 
-def _replace_codes(user_id: uuid.UUID, hashes: Hashes) -> None:
+def store_codes(user_id: uuid.UUID, hashes: Hashes) -> None:
+    """Store recovery codes in place of all older ones. Two queries."""
     now: datetime = clock.now()
     RecoveryCode.objects.filter(user_id=user_id).delete()
     RecoveryCode.objects.bulk_create(

@@ -17,6 +17,7 @@ Purpose = Literal[
     "ironauth signing key",
     "ironauth refresh token",
     "ironauth e-mail token",
+    "ironauth passkey challenge",
     "ironauth mfa token",
     "ironauth totp secret",
 ]

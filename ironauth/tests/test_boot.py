@@ -35,6 +35,11 @@ BAD_SETTINGS = {
     "no audience": ({"IRONAUTH_AUDIENCE": ""}, "IRONAUTH_AUDIENCE"),
     "no network": ({"IRONAUTH_TRUSTED_PROXIES": "garbage"}, "IRONAUTH_TRUSTED_PROXIES, item 1"),
     "no origin": ({"IRONAUTH_TRUSTED_ORIGINS": "garbage"}, "IRONAUTH_TRUSTED_ORIGINS, item 1"),
+    "passkeys for an address": ({"IRONAUTH_WEBAUTHN_RP_ID": "https://localhost"}, "IRONAUTH_WEBAUTHN_RP_ID"),
+    "passkeys for another host": (
+        {"IRONAUTH_WEBAUTHN_ORIGINS": "https://a.example"},
+        "IRONAUTH_WEBAUTHN_ORIGINS, item 1",
+    ),
     "endless session": ({"IRONAUTH_SESSION_ABSOLUTE_S": "9999999999999"}, "IRONAUTH_SESSION_ABSOLUTE_S"),
     "idle beyond absolute": (
         {"IRONAUTH_SESSION_ABSOLUTE_S": "3600", "IRONAUTH_SESSION_IDLE_S": "3601"},

@@ -73,7 +73,8 @@ def test_the_document_is_valid(document: Json) -> None:
 def test_every_route_is_in_the_document(document: Json) -> None:
     """Every path but those for people (pages, the admin), with every method its view handles, is described."""
     missing = []
-    for_people = {"/", "/favicon.ico", "/api/docs/", "/email/verify", "/password/reset", "/account/restore"}
+    for_people = {"/", "/favicon.ico", "/api/docs/", "/email/verify", "/password/reset"}
+    for_people |= {"/account/restore", "/account/signin", "/account/security"}
     for path, view in _routes(get_resolver().url_patterns):
         if path in for_people or path.startswith("/admin/"):
             continue
@@ -118,7 +119,16 @@ def test_writes_say_what_they_read(document: Json) -> None:
         for name, operation in _operations(document)
         if name.startswith(("POST", "PATCH")) and "requestBody" not in operation
     }
-    assert without == {"POST /api/v1/access/logout-all", "POST /api/v1/access/mfa/totp"}
+    assert without == {
+        f"POST /api/v1/access/{path}"
+        for path in (
+            "logout-all",
+            "mfa/totp",
+            "mfa/passkeys/options",
+            "signin/passkey/options",
+            "step-up/options",
+        )
+    }
 
 
 def test_protected_operations_name_both_credentials(document: Json) -> None:

@@ -1,0 +1,48 @@
+"""Pages for people without a product front end: sign in, and look after second factors and sessions.
+
+They hold nothing of anybody: their scripts ask the API with the cookie transport, under its rules and throttles.
+"""
+
+from typing import ClassVar
+
+from django.http import HttpResponse
+from django.template.loader import render_to_string
+from drf_spectacular.utils import extend_schema
+
+from accounts.email_views import OpenView
+from ironauth.infrastructure.views import ApiRequest
+
+HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+        "form-action 'none'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; "
+        "trusted-types 'none'"
+    ),
+    "Cross-Origin-Opener-Policy": "same-origin",
+    # Passkeys of this site are for its own pages, not for a frame of another one in them.
+    "Permissions-Policy": "publickey-credentials-create=(self), publickey-credentials-get=(self)",
+}
+
+
+class AccountPage(OpenView):
+    """A page that is the same for everybody."""
+
+    template: ClassVar[str]
+
+    @extend_schema(exclude=True)
+    async def get(self, request: ApiRequest) -> HttpResponse:
+        """Show the page; nothing is asked of the database."""
+        return HttpResponse(render_to_string(self.template), headers=HEADERS)
+
+
+class SignInPage(AccountPage):
+    """GET /account/signin; ``next`` in its address is a path of this site to go on to."""
+
+    template = "accounts/pages/signin.html"
+
+
+class SecurityPage(AccountPage):
+    """GET /account/security."""
+
+    template = "accounts/pages/security.html"

@@ -1,0 +1,134 @@
+"""Judging what an authenticator signed, and making it count once: a second factor, or a sign-in without a password.
+
+A ``Proof`` as codes are (``proofs``): judged first, and used up in the transaction of what it is good for. Nobody
+guesses a signature, so that wrong ones are counted for the client's address only, to end a broken client's loop.
+"""
+
+import uuid
+from datetime import timedelta
+from typing import Final, NamedTuple, NoReturn
+
+from django.db.models import Q
+
+from accounts import audit, rate_limits, throttling
+from accounts.audit import Event, Outcome
+from accounts.mfa import ceremonies, challenges, passkey_units
+from accounts.mfa.ceremonies import Assertion, Json, UnusableAnswer
+from accounts.mfa.challenges import Challenge, Purpose
+from accounts.mfa.errors import SecondFactorRefused
+from accounts.mfa.passkey_errors import InvalidPasskey
+from accounts.mfa.passkey_models import Passkey
+from accounts.mfa.passkey_units import ONCE, Stored
+from ironauth.infrastructure import clock, once
+from ironauth.infrastructure.database import database
+from ironauth.infrastructure.logs import get_logger
+
+#: Seconds between two writes of when a passkey that does not count was last used; as for sessions.
+USED_EVERY_S: Final = 60
+
+
+class PasskeyProof(NamedTuple):
+    """An assertion that was right when it was judged. ``amr``: values of RFC 8176, here "proof of possession"."""
+
+    user_id: uuid.UUID
+    passkey_id: uuid.UUID
+    challenge: Challenge
+    sign_count: int
+    backed_up: bool
+    amr: str = "pop"
+    refusal: type[SecondFactorRefused] = InvalidPasskey
+
+    def use(self) -> bool:
+        """Make it count; False when its challenge was used before, or a later assertion was faster. Four queries.
+
+        The passkey must still be there, and its counter still below what was signed, or not counting at all. Wrong
+        codes of a second factor are forgiven: whoever holds the passkey is not who guessed them.
+        """
+        if not once.use_up(ONCE, self.challenge.id, self.challenge.expires_at) or not self._count():
+            return False
+        throttling.forgive_second_factor(self.user_id)
+        return True
+
+    def _count(self) -> bool:
+        """Note in the passkey's row that it was used; False when it is gone or has counted further."""
+        now = clock.now()
+        mine = Passkey.objects.filter(pk=self.passkey_id)
+        if self.sign_count:
+            later = mine.filter(sign_count__lt=self.sign_count)
+            changes = {"sign_count": self.sign_count, "last_used_at": now, "backed_up": self.backed_up}
+            return later.update(**changes) > 0
+        rested = Q(last_used_at=None) | Q(last_used_at__lte=now - timedelta(seconds=USED_EVERY_S))
+        still = mine.filter(sign_count=0)
+        due = still.filter(rested | ~Q(backed_up=self.backed_up))
+        return due.update(last_used_at=now, backed_up=self.backed_up) > 0 or still.exists()
+
+
+async def judge(
+    answer: Json,
+    *,
+    challenge_token: str,
+    purpose: Purpose,
+    user_id: uuid.UUID | None,
+    event: Event,
+    address: str,
+    session_id: uuid.UUID | None = None,
+) -> PasskeyProof:
+    """Return what proves that whoever answers the challenge holds a passkey, of ``user_id`` if given.
+
+    Else the authenticator has to have verified its user (PIN, fingerprint), and says itself whose the passkey is.
+    Raises ``InvalidPasskey``, leaving ``event`` as failed in the trail; ``Throttled`` in its place after too many from
+    the client's ``address``. One query.
+    """
+    stored: Stored | None = None
+    try:
+        challenge = challenges.parse(challenge_token, purpose)
+        if challenge is None or challenge.user_id != user_id:
+            raise UnusableAnswer("challenge")
+        stored = await database().read(passkey_units.find, ceremonies.credential_id_of(answer))
+        if stored is None or user_id not in (None, stored.user_id):
+            raise UnusableAnswer("credential")
+        found = ceremonies.verify_assertion(
+            answer, challenge=challenge.value, public_key=stored.public_key, verified=user_id is None
+        )
+        _require_fit(found, stored, anonymous=user_id is None)
+    except UnusableAnswer as error:
+        whose, which = (stored.user_id, stored.id) if stored else (user_id, None)
+        await refused(
+            event, error.reason, user_id=user_id or whose, passkey_id=which, session_id=session_id, address=address
+        )
+    return PasskeyProof(stored.user_id, stored.id, challenge, found.sign_count, found.backed_up)
+
+
+async def refused(
+    event: Event,
+    cause: str,
+    *,
+    user_id: uuid.UUID | None,
+    passkey_id: uuid.UUID | None = None,
+    session_id: uuid.UUID | None = None,
+    address: str,
+) -> NoReturn:
+    """Leave in log and trail that a passkey was refused, and raise ``InvalidPasskey``, or ``Throttled`` instead."""
+    named = {"passkey": str(passkey_id)} if passkey_id else {}
+    get_logger().info("passkey_refused", cause=cause, user_id=str(user_id) if user_id else None, **named)
+    await audit.record_later(
+        event,
+        outcome=Outcome.FAILURE,
+        actor_id=user_id if session_id else None,
+        user_id=user_id,
+        session_id=session_id,
+        details={"reason": InvalidPasskey.code, "cause": cause, **named},
+    )
+    await rate_limits.admit(rate_limits.PASSKEY, address=address)
+    raise InvalidPasskey
+
+
+def _require_fit(found: Assertion, stored: Stored, *, anonymous: bool) -> None:
+    """Refuse what the signature covers and does not fit to the passkey (WebAuthn Level 3 §7.2, steps 6, 19 and 22)."""
+    if (found.user_handle is None and anonymous) or found.user_handle not in (None, stored.user_id.bytes):
+        raise UnusableAnswer("user_handle")
+    if found.backup_eligible != stored.backup_eligible:
+        raise UnusableAnswer("backup_eligible")
+    counts = found.sign_count or stored.sign_count
+    if counts and found.sign_count <= stored.sign_count:  # a copy of the authenticator is in use
+        raise UnusableAnswer("sign_count")

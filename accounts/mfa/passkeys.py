@@ -1,0 +1,92 @@
+"""What people do with their passkeys; async, keyword-only, never sees a request.
+
+``session_id``: the session it is done in, for the audit trail. That the caller signed in recently is the view's to ask.
+"""
+
+import uuid
+
+from django.db import IntegrityError
+
+from accounts.mfa import ceremonies, challenges, passkey_units, recovery_codes, services
+from accounts.mfa.ceremonies import Json, UnusableAnswer
+from accounts.mfa.challenges import Purpose
+from accounts.mfa.outputs import AddedPasskey, PasskeyOptions
+from accounts.mfa.passkey_errors import PasskeyNotMade, PasskeyTaken
+from ironauth.infrastructure.database import database
+from ironauth.infrastructure.errors import NotFound
+from ironauth.infrastructure.logs import get_logger
+
+DEFAULT_NAME = "Passkey"
+
+
+async def registration_options(*, user_id: uuid.UUID) -> PasskeyOptions:
+    """Return what the browser needs to make a passkey. Nothing is stored.
+
+    Raises ``TooManyPasskeys``, ``NotAuthenticated``.
+    """
+    holder = await database().read(passkey_units.holder, user_id)
+    token, challenge = challenges.mint(Purpose.REGISTER, user_id)
+    options = ceremonies.registration_options(
+        challenge=challenge, user_id=user_id, email=holder.email, name=holder.name, present=holder.passkeys
+    )
+    return PasskeyOptions(token, options)
+
+
+async def add(
+    *,
+    user_id: uuid.UUID,
+    challenge_token: str,
+    credential: Json,
+    name: str = "",
+    session_id: uuid.UUID | None = None,
+) -> AddedPasskey:
+    """Store the passkey an authenticator has made; with the first factor come recovery codes.
+
+    No session ends. Raises ``PasskeyNotMade``, ``PasskeyTaken``, ``TooManyPasskeys``, ``NotAuthenticated``,
+    ``Overloaded``.
+    """
+    challenge = challenges.parse(challenge_token, Purpose.REGISTER)
+    if challenge is None or challenge.user_id != user_id:
+        raise PasskeyNotMade
+    try:
+        made = ceremonies.verify_registration(credential, challenge=challenge.value)
+    except UnusableAnswer as error:
+        get_logger().info("passkey_not_made", reason=error.reason, user_id=str(user_id))
+        raise PasskeyNotMade from error
+    holder = await database().read(passkey_units.holder, user_id)
+    codes = [] if holder.methods else recovery_codes.new_codes()
+    hashes = await services.hashed(codes) if codes else None
+    try:
+        passkey, with_codes = await database().write(
+            passkey_units.add,
+            user_id=user_id,
+            challenge=challenge,
+            credential=made,
+            name=name or DEFAULT_NAME,
+            hashes=hashes,
+            session_id=session_id,
+        )
+    except IntegrityError as error:  # somebody registered the same credential at this very moment
+        raise PasskeyTaken from error
+    get_logger().info("passkey_added", user_id=str(user_id), passkey_id=str(passkey.id))
+    return AddedPasskey(passkey, tuple(codes)) if with_codes else AddedPasskey(passkey)
+
+
+async def remove(*, user_id: uuid.UUID, passkey_id: uuid.UUID, session_id: uuid.UUID | None = None) -> None:
+    """Take a passkey away. Raises ``NotFound`` when the person has no such passkey: another's is not told apart."""
+    if not await database().write(passkey_units.remove, user_id=user_id, passkey_id=passkey_id, session_id=session_id):
+        raise NotFound("You have no such passkey: see /api/v1/access/mfa for those you have.")
+    get_logger().info("passkey_removed", user_id=str(user_id), passkey_id=str(passkey_id))
+
+
+async def assertion_options(purpose: Purpose, *, user_id: uuid.UUID) -> PasskeyOptions:
+    """Return what the browser needs to use one of the person's passkeys. Nothing is stored. One query."""
+    allowed = await database().read(passkey_units.known_of, user_id)
+    token, challenge = challenges.mint(purpose, user_id)
+    return PasskeyOptions(token, ceremonies.assertion_options(challenge=challenge, allowed=allowed, verified=False))
+
+
+def sign_in_options() -> PasskeyOptions:
+    """Return what the browser needs to use a passkey of anybody's. Nothing is stored, or asked of the database."""
+    token, challenge = challenges.mint(Purpose.SIGN_IN)
+    return PasskeyOptions(token, ceremonies.assertion_options(challenge=challenge, verified=True))

@@ -1,0 +1,201 @@
+import { $, begin, call, makePasskey, on, passkeysWork, usePasskey } from "./account.js";
+
+let factors = null; // what GET /mfa said last
+
+// ---------------------------------------------------------------- asking who it is once more
+let asked = null; // what the open dialog does with an answer
+
+// Resolves with what came of `act` on what was typed; what `act` refuses is shown, and can be tried again. Rejects when
+// the person gives up, and when a recent sign-in is needed first.
+function ask({ password, code, passkey }, act) {
+  const dialog = $("ask");
+  for (const name of ["ask-password", "ask-password-text"]) $(name).hidden = !password;
+  for (const name of ["ask-code", "ask-code-text"]) $(name).hidden = !code;
+  $("ask-form").querySelector("[type=submit]").hidden = !password && !code;
+  $("ask-passkey").hidden = !passkey || !passkeysWork;
+  $("ask-password-input").required = Boolean(password);
+  $("ask-code-input").required = Boolean(code);
+  $("ask-password-input").value = $("ask-code-input").value = $("ask-problem").textContent = "";
+  return new Promise((resolve, reject) => {
+    let end = () => reject(new Error(""));
+    // Not before it is closed: the same dialog may have to ask something else next.
+    dialog.addEventListener("close", () => end(), { once: true });
+    asked = async (given) => {
+      try {
+        const done = await act(await given());
+        end = () => resolve(done);
+      } catch (problem) {
+        if (problem.code !== "step_up_required") throw problem;
+        end = () => reject(problem);
+      }
+      dialog.close();
+    };
+    dialog.showModal();
+  });
+}
+
+on($("ask-form"), "submit", () => asked(() => ({
+  ...($("ask-password-input").required && { password: $("ask-password-input").value }),
+  ...($("ask-code-input").required && { code: $("ask-code-input").value }),
+})));
+on($("ask-passkey"), "click", () => asked(async () => usePasskey(await call("POST", "/step-up/options", {}))));
+$("ask-cancel").addEventListener("click", () => $("ask").close());
+
+// Do what needs a recent sign-in, after asking for one where it is too long ago.
+async function recently(act) {
+  try {
+    return await act();
+  } catch (problem) {
+    if (problem.code !== "step_up_required") throw problem;
+  }
+  const methods = factors.methods;
+  const wanted = methods.length
+    ? { code: methods.some((method) => method !== "passkey"), passkey: methods.includes("passkey") }
+    : { password: true };
+  await ask(wanted, (given) => call("POST", "/step-up", given));
+  return act();
+}
+
+// Do what needs the password anyway.
+const withPassword = (act) => recently(() => ask({ password: true }, act));
+
+// ---------------------------------------------------------------- what there is
+const day = new Intl.DateTimeFormat(undefined, { dateStyle: "medium" });
+const minute = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+
+function when(element, text, format) {
+  element.dateTime = text;
+  element.textContent = format.format(new Date(text));
+}
+
+function rows(list, template, items, fill) {
+  list.replaceChildren(...items.map((item) => {
+    const row = $(template).content.cloneNode(true);
+    fill((name) => row.querySelector(`[data-${name}]`), item);
+    return row;
+  }));
+}
+
+async function showFactors() {
+  factors = await call("GET", "/mfa");
+  rows($("passkeys"), "passkey-row", factors.passkeys, (part, passkey) => {
+    part("name").textContent = passkey.name;
+    when(part("created"), passkey.created_at, day);
+    if (passkey.last_used_at) {
+      part("unused").hidden = true;
+      part("is-used").hidden = false;
+      when(part("used"), passkey.last_used_at, minute);
+    }
+    part("remove").setAttribute("aria-label", `${part("remove").textContent} ${passkey.name}`);
+    on(part("remove"), "click", async () => {
+      await recently(() => call("DELETE", `/mfa/passkeys/${passkey.id}`));
+      await showFactors();
+    });
+  });
+  $("no-passkeys").hidden = factors.passkeys.length > 0;
+  $("passkey-form").hidden = !passkeysWork;
+  $("totp-on").hidden = !factors.totp;
+  $("totp-start").hidden = factors.totp || !$("totp-form").hidden;
+  $("recovery").hidden = factors.methods.length === 0;
+  $("recovery-left").textContent = factors.recovery_codes_left;
+}
+
+// What a person calls the device: browser and system, where the user agent is one of those everybody has.
+function deviceOf(agent) {
+  const browsers = { Edg: "Edge", OPR: "Opera", SamsungBrowser: "Samsung Internet", Firefox: "Firefox", Chrome: "Chrome", Safari: "Safari" };
+  const systems = { iPhone: "iPhone", iPad: "iPad", Android: "Android", Windows: "Windows", "Mac OS X": "Mac", CrOS: "ChromeOS", Linux: "Linux" };
+  const named = (names, end) => names[Object.keys(names).find((name) => agent.includes(name + end))];
+  const known = [named(browsers, "/"), named(systems, "")].filter(Boolean);
+  return agent.startsWith("Mozilla/") && known.length ? known.join(", ") : agent || "—";
+}
+
+async function showSessions() {
+  rows($("sessions"), "session-row", await call("GET", "/sessions"), (part, session) => {
+    part("agent").textContent = deviceOf(session.user_agent);
+    part("agent").title = session.user_agent;
+    part("ip").textContent = session.ip || "—";
+    part("current").hidden = !session.current;
+    when(part("used"), session.last_used_at, minute);
+    part("end").setAttribute("aria-label", `${part("end").textContent} ${part("agent").textContent}`);
+    on(part("end"), "click", async () => {
+      await call("DELETE", `/sessions/${session.id}`);
+      if (session.current) location.replace("/account/signin");
+      else await showSessions();
+    });
+  });
+}
+
+// ---------------------------------------------------------------- recovery codes: shown once
+function showCodes(codes) {
+  if (!codes?.length) return;
+  $("codes-list").replaceChildren(...codes.map((code) => {
+    const item = document.createElement("li");
+    item.append(Object.assign(document.createElement("code"), { textContent: code }));
+    return item;
+  }));
+  $("codes").hidden = false;
+  $("codes-title").focus();
+}
+
+on($("codes-copy"), "click", async () => {
+  const codes = [...$("codes-list").children].map((item) => item.textContent);
+  const { done, refused } = $("codes-copy").dataset;
+  await navigator.clipboard.writeText(codes.join("\n")).catch(() => { throw new Error(refused); });
+  $("codes-status").textContent = done;
+});
+on($("codes-print"), "click", () => print());
+on($("codes-done"), "click", () => {
+  $("codes-list").replaceChildren();
+  $("codes-status").textContent = "";
+  $("codes").hidden = true;
+});
+on($("recovery-new"), "click", async () => {
+  showCodes((await withPassword((given) => call("POST", "/mfa/recovery-codes", given))).recovery_codes);
+  await showFactors();
+});
+
+// ---------------------------------------------------------------- passkeys and one-time codes
+on($("passkey-form"), "submit", async () => {
+  const options = await recently(() => call("POST", "/mfa/passkeys/options", {}));
+  const name = $("passkey-name").value.trim();
+  const made = await call("POST", "/mfa/passkeys", { ...(await makePasskey(options)), ...(name && { name }) });
+  $("passkey-name").value = "";
+  await showFactors();
+  showCodes(made.recovery_codes);
+});
+
+on($("totp-start"), "click", async () => {
+  const made = await recently(() => call("POST", "/mfa/totp", {}));
+  // An image is a document of its own, which has to name its namespace.
+  const svg = made.qr_svg.includes("xmlns=") ? made.qr_svg : made.qr_svg.replace("<svg", "<svg xmlns='http://www.w3.org/2000/svg'");
+  $("totp-qr").src = `data:image/svg+xml,${encodeURIComponent(svg)}`;
+  $("totp-secret").textContent = made.secret.match(/.{1,4}/g).join(" ");
+  $("totp-form").hidden = false;
+  $("totp-start").hidden = true;
+  $("totp-code").focus();
+});
+on($("totp-form"), "submit", async () => {
+  const made = await recently(() => call("POST", "/mfa/totp/confirm", { code: $("totp-code").value }));
+  $("totp-form").hidden = true;
+  $("totp-qr").removeAttribute("src");
+  $("totp-secret").textContent = $("totp-code").value = "";
+  await showFactors();
+  showCodes(made.recovery_codes);
+});
+on($("totp-remove"), "click", async () => {
+  await withPassword((given) => call("DELETE", "/mfa/totp", given));
+  await showFactors();
+});
+
+on($("sign-out"), "click", async () => {
+  await call("POST", "/logout", {});
+  location.replace("/account/signin");
+});
+
+try {
+  $("who").textContent = $("ask-username").value = (await call("GET", "/me")).email;
+  await Promise.all([showFactors(), showSessions()]);
+} catch (problem) {
+  $("problem").textContent = problem.message;
+}
+begin();

@@ -1,0 +1,61 @@
+import { $, begin, on, open, passkeysWork, Problem, usePasskey } from "./account.js";
+
+let ticket = null; // of a right password, while the second factor is asked for
+
+// A path of this site, whatever somebody wrote into the address.
+function destination() {
+  const home = "/account/security";
+  try {
+    const wanted = new URL(new URLSearchParams(location.search).get("next") || home, location.origin);
+    return wanted.origin === location.origin ? wanted.pathname + wanted.search + wanted.hash : home;
+  } catch {
+    return home;
+  }
+}
+
+function show(step) {
+  $("first").hidden = step !== "first";
+  $("second").hidden = step !== "second";
+  const input = $(step === "first" ? "email" : "code");
+  (input.closest("form").hidden ? $(`${step}-title`) : input).focus();
+}
+
+function startAgain() {
+  ticket = null;
+  $("password").value = $("code").value = "";
+  show("first");
+}
+
+async function finish(path, body) {
+  try {
+    await open(path, { ...body, transport: "cookie" });
+  } catch (problem) {
+    if (problem instanceof Problem && problem.code === "mfa_required") return askForMore(problem.body);
+    if (problem instanceof Problem && problem.code === "invalid_mfa_token") startAgain();
+    throw problem;
+  }
+  location.replace(destination());
+  return new Promise(() => {}); // the button stays as it is until the next page is there
+}
+
+function askForMore({ mfa_token, methods }) {
+  ticket = mfa_token;
+  $("code-form").hidden = !methods.some((method) => method !== "passkey");
+  $("second-passkey").hidden = !passkeysWork || !methods.includes("passkey");
+  show("second");
+}
+
+on($("password-form"), "submit", () =>
+  finish("/signin", { email: $("email").value, password: $("password").value }));
+on($("passkey"), "click", async () =>
+  finish("/signin/passkey", await usePasskey(await open("/signin/passkey/options", {}))));
+on($("code-form"), "submit", () => finish("/signin/mfa", { mfa_token: ticket, code: $("code").value }));
+on($("second-passkey"), "click", async () => {
+  const answer = await usePasskey(await open("/signin/mfa/options", { mfa_token: ticket }));
+  return finish("/signin/mfa", { mfa_token: ticket, ...answer });
+});
+on($("again"), "click", startAgain);
+
+$("passkey").hidden = document.querySelector(".or").hidden = !passkeysWork;
+begin();
+$("email").focus();

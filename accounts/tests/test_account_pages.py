@@ -1,0 +1,82 @@
+"""The pages for people without a product front end: nothing of anybody in them, nothing they could be made to run."""
+
+import re
+from pathlib import Path
+
+import httpx
+import pytest
+from django.contrib.staticfiles import finders
+from django.template.loader import get_template
+from pytest_django import Settings
+
+from accounts import account_pages
+
+PAGES = ("/account/signin", "/account/security")
+
+
+@pytest.mark.parametrize("path", PAGES)
+async def test_a_page_is_the_same_for_everybody(api: httpx.AsyncClient, path: str) -> None:
+    """It needs no session, asks no database, and says nothing of its address or its cookies."""
+    plain = await api.get(path)
+    other = await api.get(f"{path}?next=<script>alert(1)</script>", headers={"Cookie": "access_token=x"})
+    assert (plain.status_code, other.status_code) == (200, 200)
+    assert plain.content == other.content
+    assert plain.headers["content-type"] == "text/html; charset=utf-8"
+    assert plain.headers["cache-control"] == "no-store"
+
+
+@pytest.mark.parametrize("path", PAGES)
+async def test_a_page_runs_this_sites_files_alone(api: httpx.AsyncClient, path: str) -> None:
+    """No inline script or style, no handler in markup, nothing from elsewhere: it is forbidden, and nothing tries."""
+    answer = await api.get(path)
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "script-src 'self';" in policy
+    assert "require-trusted-types-for 'script'" in policy
+    assert "unsafe" not in policy
+    assert "frame-ancestors 'none'" in policy
+    assert not re.search(r"<script(?![^>]*\ssrc=)|<style|\sstyle=|\son[a-z]+=|javascript:|https?://", answer.text)
+    files = re.findall(r'(?:src|href)="/static/([^"]+)"', answer.text)
+    assert len(files) == 4
+    assert all(finders.find(file) for file in files)
+
+
+@pytest.mark.parametrize("path", PAGES)
+async def test_a_page_says_what_is_missing_without_javascript(api: httpx.AsyncClient, path: str) -> None:
+    """Everything but that is hidden until its script has begun."""
+    text = (await api.get(path)).text
+    assert re.search(r"<noscript>.*JavaScript.*</noscript>", text)
+    assert "<main hidden" in text
+
+
+@pytest.mark.parametrize("path", PAGES)
+async def test_every_field_has_a_label(api: httpx.AsyncClient, path: str) -> None:
+    """Whatever is typed into is named for who cannot see it; what is hidden is for password managers."""
+    text = (await api.get(path)).text
+    fields = {match[1] for match in re.finditer(r'<input id="([^"]+)"(?![^>]*\shidden)', text)}
+    assert fields
+    assert fields <= set(re.findall(r'<label for="([^"]+)"', text))
+
+
+def test_scripts_find_what_they_look_for() -> None:
+    """Each id that a script asks for is in its page, and no script writes markup."""
+    for page, script in (("signin", "signin.js"), ("security", "security.js")):
+        html = get_template(f"accounts/pages/{page}.html").render()
+        code = Path(str(finders.find(f"accounts/{script}"))).read_text() + _shared()
+        assert set(re.findall(r'\$\("([\w-]+)"\)', code)) <= set(re.findall(r'id="([\w-]+)"', html))
+        assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|setTimeout\(", code)
+
+
+def _shared() -> str:
+    return Path(str(finders.find("accounts/account.js"))).read_text()
+
+
+async def test_a_deployment_brings_its_own_page(api: httpx.AsyncClient, settings: Settings, tmp_path: Path) -> None:
+    """A template of the same name in the deployment's folder takes the place of ours, under the same policy."""
+    folder = tmp_path / "accounts" / "pages"
+    folder.mkdir(parents=True)
+    (folder / "signin.html").write_text("<title>Ours</title>")
+    settings.TEMPLATES = [{**settings.TEMPLATES[0], "DIRS": [tmp_path]}]
+    answer = await api.get("/account/signin")
+    assert answer.text == "<title>Ours</title>"
+    assert answer.headers["content-security-policy"] == account_pages.HEADERS["Content-Security-Policy"]
