@@ -17,6 +17,7 @@ from accounts.audit_models import AuditEvent
 from accounts.deletion_models import PendingDeletion
 from accounts.mail_models import EmailToken, OutgoingMail
 from accounts.mfa.models import RecoveryCode, TotpFactor
+from accounts.mfa.passkey_models import Passkey
 from accounts.models import User
 from accounts.outputs import ExportOut
 from ironauth.infrastructure import clock
@@ -69,8 +70,8 @@ def collect(user_id: uuid.UUID, *, most: int | None = MOST_ROWS) -> ExportOut:
 
 def _account(user_id: uuid.UUID) -> QuerySet[Any, Any]:
     return User.objects.filter(pk=user_id).values(
-        "id", "email", "name", "is_active", "is_staff", "is_superuser", "email_verified_at", "last_login", "created_at",
-        "updated_at",
+        "id", "email", "name", "is_active", "is_staff", "is_superuser", "email_verified_at", "must_change_password",
+        "password_flagged_at", "last_login", "created_at", "updated_at",
     )  # fmt: skip
 
 
@@ -105,6 +106,14 @@ def _recovery_codes(user_id: uuid.UUID) -> QuerySet[Any, Any]:
     return RecoveryCode.objects.filter(user_id=user_id).order_by("pk").values("id", "created_at")
 
 
+def _passkeys(user_id: uuid.UUID) -> QuerySet[Any, Any]:
+    """Return what tells the passkeys apart; an id and a public key mean something to the authenticator alone."""
+    return Passkey.objects.filter(user_id=user_id).order_by("pk").values(
+        "id", "name", "transports", "backup_eligible", "backed_up", "aaguid", "sign_count", "created_at",
+        "last_used_at",
+    )  # fmt: skip
+
+
 def _events(events: QuerySet[AuditEvent]) -> QuerySet[Any, Any]:
     return events.order_by("-id").values(
         "id", "at", "event", "outcome", "actor_id", "user_id", "session_id", "address", "user_agent", "request_id",
@@ -135,6 +144,7 @@ register("links_in_messages", _links, EmailToken)
 register("messages_waiting", _mails, OutgoingMail)
 register("one_time_codes", _one_time_codes, TotpFactor)
 register("recovery_codes", _recovery_codes, RecoveryCode)
+register("passkeys", _passkeys, Passkey)
 register("events", _events_about, AuditEvent)
 register("events_caused", _events_by, AuditEvent)
 register("admin_log", _admin_log, LogEntry)

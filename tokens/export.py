@@ -1,4 +1,4 @@
-"""What this application adds to the export of everything held about a person: their sessions."""
+"""What this application adds to the export of everything held about a person: sessions and known devices."""
 
 import uuid
 from typing import Any
@@ -6,16 +6,22 @@ from typing import Any
 from django.db.models import QuerySet
 
 from accounts import export
-from tokens.models import Session
+from tokens.models import KnownDevice, Session
 
 
 def register() -> None:
-    """Add the sessions, those over and not yet purged too; called once, when the application is ready."""
+    """Add the sessions, those over and not yet purged too, and devices; called once, when the application is ready."""
     export.register("sessions", _sessions, Session)
+    export.register("known_devices", _known_devices, KnownDevice)
 
 
 def _sessions(user_id: uuid.UUID) -> QuerySet[Any, Any]:
     return Session.objects.filter(user_id=user_id).order_by("-created_at", "-pk").values(
         "id", "client_id", "scope", "created_at", "last_used_at", "idle_expires_at", "absolute_expires_at",
-        "revoked_at", "revoke_reason", "ip", "user_agent",
+        "revoked_at", "revoke_reason", "authenticated_at", "amr", "ip", "user_agent",
     )  # fmt: skip
+
+
+def _known_devices(user_id: uuid.UUID) -> QuerySet[Any, Any]:
+    """Return when devices were seen; what they are recognised by says nothing to anybody."""
+    return KnownDevice.objects.filter(user_id=user_id).order_by("-pk").values("id", "seen_at")

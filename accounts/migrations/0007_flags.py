@@ -4,7 +4,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('accounts', '0005_mfa'),
+        ('accounts', '0006_passkeys'),
     ]
 
     operations = [
