@@ -6,6 +6,8 @@ import signal
 import sys
 from types import FrameType
 
+from ironauth import huge_pages
+
 INTERRUPTED = 130  # what a shell reports for a command ended by SIGINT
 
 
@@ -41,6 +43,9 @@ if __name__ == "__main__":
         # Until the server listens for signals: a KeyboardInterrupt raised inside a callback of the import system is
         # printed and lost, and the server would start in spite of it.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+    huge_pages.hear_interrupts()
+    if sys.argv[1:2] in (["serve"], ["hash_calibrate"]):
+        huge_pages.use_huge_pages()
     try:
         main()
     except KeyboardInterrupt:

@@ -6,7 +6,6 @@
 import errno
 import ipaddress
 import logging
-import os
 import resource
 import signal
 import socket
@@ -29,29 +28,11 @@ MAX_REQUESTS = 10_000  # running at once, above any load one loop answers in tim
 RESERVED_FILES = 256  # file descriptors left: 128 for connections in excess, the rest for database, Redis and logs
 WORKER_HEALTH_S = 30  # a starting worker shares its CPU with the others; Uvicorn's 5 s kills it while importing
 SOCKET_MODE = 0o660  # the reverse proxy is in the socket's group; nobody else speaks to it
-HUGE_PAGES = "glibc.malloc.hugetlb"
 logger = logging.getLogger(__name__)
 
 
 class ServerError(Exception):
     """The server cannot start; the message is one line and ends with the remedy."""
-
-
-def use_huge_pages() -> None:
-    """Start this process again with transparent huge pages for malloc, once, where glibc offers them.
-
-    Argon2id walks 64 MiB at random and spends a quarter of its time on TLB misses with 4 KiB pages: 138 ms became
-    100 ms a hash (design §2). glibc reads its tunables before ``main``, so nothing short of a new ``exec`` sets them.
-    Other tunables are kept, and one that sets ``hugetlb`` itself, even to 0, is respected. Where there is no glibc
-    (musl, macOS) nothing happens; before glibc 2.35 the tunable is unknown and ignored.
-    """
-    tunables = os.environ.get("GLIBC_TUNABLES", "")
-    if HUGE_PAGES in tunables or not _is_glibc():
-        return
-    os.environ["GLIBC_TUNABLES"] = ":".join(filter(None, [tunables, f"{HUGE_PAGES}=1"]))
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 - this very command, no shell
 
 
 def is_loopback(host: str) -> bool:
@@ -223,14 +204,6 @@ class _Configuration(uvicorn.Config):
             from ironauth.infrastructure import loop_debug  # noqa: PLC0415 - for --loop-debug alone: else it costs nothing
 
             loop_debug.watch(self.slow_callback_ms)
-
-
-def _is_glibc() -> bool:
-    """Return whether the C library is the GNU one (``confstr`` knows the name nowhere else)."""
-    try:
-        return (os.confstr("CS_GNU_LIBC_VERSION") or "").startswith("glibc")
-    except (ValueError, OSError):
-        return False
 
 
 def _bind_failure(host: str, port: int, error: OSError) -> str:

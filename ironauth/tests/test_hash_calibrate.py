@@ -13,7 +13,6 @@ from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from ironauth import server
 from ironauth.infrastructure import argon2_build
 from ironauth.infrastructure.configuration import refuse_weak_argon2
 from ironauth.settings_test import ENVIRONMENT
@@ -21,12 +20,6 @@ from ironauth.settings_test import ENVIRONMENT
 PROPOSED = re.compile(
     r"IRONAUTH_ARGON2_TIME_COST=(\d+)\nIRONAUTH_ARGON2_MEMORY_KIB=(\d+)\nIRONAUTH_ARGON2_PARALLELISM=1\n"
 )
-
-
-@pytest.fixture(autouse=True)
-def no_restart(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep the command from starting this process again with huge pages."""
-    monkeypatch.setattr(server, "use_huge_pages", lambda: None)
 
 
 def calibrate(*arguments: str) -> str:

@@ -6,8 +6,6 @@ import re
 import resource
 import socket
 import stat
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,28 +13,6 @@ import pytest
 from ironauth import server
 
 ROOT = Path(server.__file__).parents[1]
-SHOW_TUNABLES = "import os; from ironauth import server; server.use_huge_pages(); print(os.environ['GLIBC_TUNABLES'])"
-
-
-def _tunables(**environment: str) -> str:
-    env = {name: value for name, value in os.environ.items() if name != "GLIBC_TUNABLES"} | environment
-    command = [sys.executable, "-c", SHOW_TUNABLES]
-    return subprocess.run(command, env=env, cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
-
-
-def test_starts_itself_again_with_huge_pages() -> None:
-    """Without the tunable the process replaces itself by one that has it, once."""
-    assert _tunables() == "glibc.malloc.hugetlb=1"
-
-
-def test_other_tunables_are_kept() -> None:
-    """Tunables that the operator set stay, before ours."""
-    assert _tunables(GLIBC_TUNABLES="glibc.malloc.arena_max=2") == "glibc.malloc.arena_max=2:glibc.malloc.hugetlb=1"
-
-
-def test_an_operators_choice_is_respected() -> None:
-    """Who switched huge pages off keeps them off."""
-    assert _tunables(GLIBC_TUNABLES="glibc.malloc.hugetlb=0") == "glibc.malloc.hugetlb=0"
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.3.2.1", "::1", "localhost"])

@@ -8,7 +8,7 @@ from typing import Any
 
 import uvicorn
 
-from ironauth import server
+from ironauth import huge_pages, server
 
 _BODY = b'{"id":"01890a5d-ac96-774b-bcce-b302099a8057","email":"ada@bench.example","name":"Ada"}'
 _START = {
@@ -40,12 +40,13 @@ def main() -> int:
 
     ``--stock`` leaves Uvicorn its own protocol: the yardstick must not move with what we gain below ASGI.
     """
+    huge_pages.hear_interrupts()
+    huge_pages.use_huge_pages()
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--stock", action="store_true", help="Uvicorn's own HTTP protocol")
     options = parser.parse_args()
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "ironauth.settings")  # the HTTP protocol's own answers need them
-    server.use_huge_pages()
     bound = server.bind_tcp("127.0.0.1", options.port)
     server.listen(bound)
     config = server.configuration(workers=1)

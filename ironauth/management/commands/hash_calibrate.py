@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from ironauth import server
 from ironauth.infrastructure import argon2_build
 from ironauth.infrastructure.configuration import ARGON2_FLOORS
 from ironauth.infrastructure.setting_limits import LIMITS
@@ -52,7 +51,6 @@ class Command(BaseCommand):
 
         Ends quietly, as other commands do, when whoever reads its output (``| head -4``) has read enough.
         """
-        server.use_huge_pages()
         limit = LIMITS["IRONAUTH_ARGON2_MEMORY_KIB"]
         target_ms = _number(options, "target_ms", 1, MAX_TARGET_MS)
         memory_mib = _number(options, "memory_mib", limit.least / 1024, limit.most / 1024, whole=True)

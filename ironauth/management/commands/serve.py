@@ -69,7 +69,6 @@ class Command(BaseCommand):
 
     def handle(self, *_args: Any, **options: Any) -> None:
         """Bind, prepare, serve. Every refusal is one line with its remedy and exit status 1; a clean end is 0."""
-        server.use_huge_pages()
         os.umask(UMASK)
         host: str = options["host"]
         port: int = options["port"]
