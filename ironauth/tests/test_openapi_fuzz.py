@@ -67,7 +67,15 @@ ENROLLED: Final = {
     "DELETE /api/v1/users/{user_id}/mfa",
 }
 #: Operations no request of this test succeeds at, and why; else the test would praise a server that refuses everything.
-UNREACHED: Final[dict[str, str]] = {}
+UNREACHED: Final = dict.fromkeys(
+    (
+        "POST /api/v1/access/mfa/passkeys",
+        "DELETE /api/v1/access/mfa/passkeys/{passkey_id}",
+        "POST /api/v1/access/signin/passkey",
+        "POST /api/v1/access/signin/mfa/options",
+    ),
+    "takes an authenticator, and is walked with one in tokens/tests/test_passkeys.py",
+)
 MAKES_PEOPLE: Final = {"POST /api/v1/access/signup", "POST /api/v1/users"}
 
 Headers = dict[str, str]

@@ -20,15 +20,31 @@ HASHING = frozenset(
         f"DELETE {ACCESS}/me",  # asks for the password once more
         f"POST {ACCESS}/email",  # as above
         f"POST {ACCESS}/password/reset/confirm",
+        f"POST {ACCESS}/step-up",
+        f"POST {ACCESS}/mfa/totp/confirm",  # makes ten recovery codes
+        f"POST {ACCESS}/mfa/recovery-codes",  # as above
+        f"POST {ACCESS}/mfa/passkeys",  # as above, with the first
+        f"DELETE {ACCESS}/mfa/totp",
     }
 )
 #: Operations that are slow on purpose, or need what only a message says: answered at even steps of 0.1 s, so that
-#: nobody reads from the clock who has an account; verifying takes a token that a message brings.
+#: nobody reads from the clock who has an account; verifying and restoring take a token that a message brings.
 BY_MAIL = frozenset(
     {
         f"POST {ACCESS}/password/reset",
         f"POST {ACCESS}/email/verify",
         f"POST {ACCESS}/email/verify/resend",
+        f"POST {ACCESS}/me/restore",
+    }
+)
+#: Operations that take what somebody's app or authenticator says, or that somebody has one.
+BY_DEVICE = frozenset(
+    {
+        f"POST {ACCESS}/signin/mfa",
+        f"POST {ACCESS}/signin/mfa/options",
+        f"POST {ACCESS}/signin/passkey",
+        f"POST {ACCESS}/step-up/options",
+        f"DELETE {ACCESS}/mfa/passkeys/{{passkey_id}}",
     }
 )
 
@@ -116,6 +132,25 @@ def _each(operation: str, requests: Callable[[Supply, int], Iterable[bytes]], no
 
 def _ask(supply: Supply, method: str, path: str, members: dict[str, object] | None = None) -> bytes:
     return send(method, f"{STAFF}{path}", supply.host, members, supply.staff.pair.access_token)
+
+
+def _own(operation: str, members: dict[str, object] | None = None, status: int = OK) -> Endpoint:
+    """Return an operation that somebody signed in repeats on their own account."""
+    method, _, path = operation.partition(" ")
+
+    def source(supply: Supply, count: int) -> Source:
+        request = send(method, path, supply.host, members, supply.reader.pair.access_token)
+        return Listed(itertools.repeat(request, count), statuses=(status,))
+
+    return Endpoint(operation, source)
+
+
+def _ask_for_challenge(supply: Supply, count: int) -> Source:
+    return Listed(itertools.repeat(send("POST", f"{ACCESS}/signin/passkey/options", supply.host, {}), count))
+
+
+def _reset_factors(supply: Supply, count: int) -> Iterable[bytes]:
+    return [_ask(supply, "DELETE", f"/users/{each.session.user_id}/mfa") for each in supply.take(count)]
 
 
 def _rename(supply: Supply, count: int) -> Iterable[bytes]:
@@ -219,6 +254,11 @@ ENDPOINTS = (
     _reading(f"{ACCESS}/verify", status=NO_CONTENT),
     _reading(f"{ACCESS}/verify", "hot lane off", status=NO_CONTENT, server="view"),
     _reading(f"{ACCESS}/sessions"),
+    _reading(f"{ACCESS}/mfa"),
+    _reading(f"{ACCESS}/me/export"),
+    _own(f"POST {ACCESS}/mfa/totp"),
+    _own(f"POST {ACCESS}/mfa/passkeys/options", {}),
+    Endpoint(f"POST {ACCESS}/signin/passkey/options", _ask_for_challenge),
     Endpoint(f"PATCH {ACCESS}/me", lambda supply, count: Listed(_rename(supply, count))),
     Endpoint(f"POST {ACCESS}/refresh", _refresh),
     _each(f"POST {ACCESS}/logout", _sign_out, "by access token"),
@@ -230,6 +270,7 @@ ENDPOINTS = (
     _by_staff(f"POST {STAFF}/users", _create_user, CREATED),
     _by_staff(f"PATCH {STAFF}/users/{{user_id}}", _change_user),
     _by_staff(f"DELETE {STAFF}/users/{{user_id}}", _delete_user, NO_CONTENT),
+    _by_staff(f"DELETE {STAFF}/users/{{user_id}}/mfa", _reset_factors, NO_CONTENT),
     _by_staff(f"PUT {STAFF}/users/{{user_id}}/roles/{{role}}", _give_role, NO_CONTENT),
     _by_staff(f"DELETE {STAFF}/users/{{user_id}}/roles/{{role}}", _take_role, NO_CONTENT),
     _by_staff(f"GET {STAFF}/roles", _list_roles),

@@ -76,6 +76,7 @@ def site_environment(folder: Path, *, port: int, hash_threads: int) -> dict[str,
         "IRONAUTH_ARGON2_MEMORY_KIB": str(ARGON2["memory-kib"]),
         "IRONAUTH_ARGON2_PARALLELISM": str(ARGON2["parallelism"]),
         "IRONAUTH_HASH_THREADS": str(hash_threads),
+        "IRONAUTH_DELETION_GRACE_DAYS": "0",  # what a swarm made is gone when it ends
         "IRONAUTH_THROTTLE": "0",  # every client of a load test has the same address
         "IRONAUTH_LOG_FORMAT": "json",
         "IRONAUTH_LOG_LEVEL": "INFO",
