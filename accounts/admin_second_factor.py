@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from typing import Any, Final
 
+import msgspec
 from asgiref.sync import async_to_sync
 from django import forms
 from django.contrib import messages
@@ -20,9 +21,12 @@ from accounts import admin_sign_in, audit
 from accounts.admin_forms import StaffSignInForm, busy, too_many
 from accounts.admin_sign_in import Half
 from accounts.audit import Event, Outcome
-from accounts.mfa import factors, services, totp
+from accounts.mfa import factors, passkeys, services, totp
+from accounts.mfa.challenges import Purpose
 from accounts.mfa.errors import InvalidMfaCode, MfaAlreadyEnabled, MfaNotStarted
+from accounts.mfa.passkey_errors import InvalidPasskey
 from accounts.models import User
+from ironauth.infrastructure import origin
 from ironauth.infrastructure.errors import Overloaded, Throttled
 
 _LONGEST: Final = 64  # characters of a code as it is typed; the rest of it is no code
@@ -76,6 +80,33 @@ class ProofForm(CodeForm):
         return code
 
 
+class PasskeyForm(forms.Form):
+    """Judges what the page's script made of the passkey as a sign-in through the API does."""
+
+    challenge_token = forms.CharField(required=False)
+    credential = forms.CharField(required=False)
+
+    def __init__(self, data: Any = None, *, user: User, address: str) -> None:
+        super().__init__(data)
+        self.user, self.address = user, address
+
+    def clean(self) -> dict[str, Any]:
+        """Use the answer up. A wrong one is in the trail, whatever is wrong with it; too many tries are said."""
+        try:
+            passkeys.verify_blocking(
+                _answer(self.cleaned_data.get("credential", "")),
+                challenge_token=self.cleaned_data.get("challenge_token", ""),
+                user_id=self.user.pk,
+                event=Event.ADMIN_SIGN_IN,
+                address=self.address,
+            )
+        except Throttled as refused:
+            raise too_many(refused) from refused
+        except InvalidPasskey as refused:
+            raise ValidationError(refused.detail, code=refused.code) from refused
+        return self.cleaned_data
+
+
 class FirstCodeForm(CodeForm):
     """Confirms that the app has the secret it was shown; ``recovery_codes`` are there once it is valid."""
 
@@ -116,17 +147,19 @@ class PasswordView(LoginView):
 
 
 def prove(site: AdminSite, request: HttpRequest) -> HttpResponse:
-    """Ask for the code, and sign in by a right one."""
+    """Ask for a code or a passkey, and sign in by a right one."""
     whom = admin_sign_in.half(request, enrolling=False)
     if whom is None:
         return _begin_again(request)
-    form = ProofForm(request.POST if request.method == "POST" else None, user=whom.user)
-    if form.is_valid():
+    sent = request.POST if request.method == "POST" else None
+    by_passkey = sent is not None and "credential" in sent
+    form = ProofForm(None if by_passkey else sent, user=whom.user)
+    passkey = PasskeyForm(sent if by_passkey else None, user=whom.user, address=origin.address_of(request))
+    if form.is_valid() or passkey.is_valid():
         admin_sign_in.complete(request, whom)
         return redirect(whom.next_url)
-    by_app = factors.TOTP in services.methods_blocking(whom.user)
-    recovery = not by_app or "recovery" in request.GET
-    return _page(site, request, "admin/code.html", "Second step", form=form, recovery=recovery, by_app=by_app)
+    offered = _offered(whom.user, typed=form.is_bound, recovery="recovery" in request.GET)
+    return _page(site, request, "admin/code.html", "Second step", form=form, passkey=passkey, **offered)
 
 
 def set_up(site: AdminSite, request: HttpRequest) -> HttpResponse:
@@ -152,6 +185,30 @@ def _shown(whom: Half) -> dict[str, Any]:
         "qr_svg": mark_safe(totp.qr_svg(totp.uri(secret, whom.user.email))),  # noqa: S308 - made here, of squares
         "secret": " ".join(text[at : at + 4] for at in range(0, len(text), 4)),
     }
+
+
+def _offered(user: User, *, typed: bool, recovery: bool) -> dict[str, Any]:
+    """Return what the page offers, and what a passkey is to sign: for each page another challenge.
+
+    ``typed``: whether it says what is wrong with a code. ``recovery``: whether it is to ask for a recovery code.
+    """
+    methods = services.methods_blocking(user)
+    by_app, by_passkey = factors.TOTP in methods, factors.PASSKEY in methods
+    recovery = recovery or not (by_app or (by_passkey and not typed))
+    options = None
+    if by_passkey and not recovery:
+        asked = passkeys.assertion_options_blocking(Purpose.SECOND_FACTOR, user_id=user.pk)
+        options = msgspec.json.encode(asked).decode()
+    return {"by_app": by_app, "by_passkey": by_passkey, "recovery": recovery, "options": options}
+
+
+def _answer(text: str) -> dict[str, Any]:
+    """Return the JSON object in ``text``; an empty one, which proves nothing, for anything else."""
+    try:
+        answer = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return {}
+    return answer if isinstance(answer, dict) else {}
 
 
 def _begin_again(request: HttpRequest) -> HttpResponse:

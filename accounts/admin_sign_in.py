@@ -71,7 +71,8 @@ def half(request: HttpRequest, *, enrolling: bool) -> Half | None:
         return None
     if abs(clock.unix() - state["at"]) >= (ENROL_S if enrolling else CODE_S):
         return None
-    user = User.objects.filter(pk=uuid.UUID(state["user"]), is_active=True, is_staff=True).first()
+    may = User.objects.filter(is_active=True, is_staff=True, must_change_password=False)
+    user = may.filter(pk=uuid.UUID(state["user"])).first()
     if user is None or not constant_time_compare(user.get_session_auth_hash(), state["hash"]):
         return None
     user.backend = state["backend"]  # how Django's login() is told

@@ -14,6 +14,7 @@ from typing import Final, Literal, NamedTuple, NoReturn
 from uuid import UUID
 
 from django.conf import settings
+from django.db import transaction
 
 from accounts import audit, emails, units
 from accounts.audit import Event, Outcome
@@ -80,6 +81,19 @@ async def admit(rule: Rule, *, address: str) -> None:
     asked = client_question(rule, address) if settings.IRONAUTH_THROTTLE else None
     if asked is not None:
         await _admit(rule, [("address", asked)])
+
+
+def admit_blocking(rule: Rule, *, address: str) -> None:
+    """See admit(); on the calling thread's own connection."""
+    asked = client_question(rule, address) if settings.IRONAUTH_THROTTLE else None
+    if asked is None:
+        return
+    found = sliding_window.take_in_redis_blocking(asked)
+    if found is None:
+        with transaction.atomic():
+            found = sliding_window.take_in_database(asked)
+    if isinstance(found, Refusal):
+        refuse_blocking(Refused(rule.name, "address", asked.key, found.wait_s))
 
 
 async def admit_account(rule: Rule, *, user_id: UUID) -> None:

@@ -1,14 +1,16 @@
 """Sessions in Django's admin: to see and to end (signing keys: ``admin_keys``)."""
 
 from itertools import batched
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 from django.contrib import admin, messages
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.admin.views.main import ChangeList
 from django.db import transaction
 from django.db.models import QuerySet
+from django.forms.models import BaseInlineFormSet
 from django.http import HttpRequest, HttpResponse
+from django.utils.functional import cached_property
 
 from accounts import audit
 from accounts.admin import UserAdmin
@@ -23,8 +25,14 @@ from tokens.models import Session, SessionQuerySet
 from tokens.read_only_admin import ReadOnly
 from tokens.user_agents import short_name
 
+if TYPE_CHECKING:  # Django's class takes its models in brackets for type checkers only
+    BaseFormSet = BaseInlineFormSet[Session, Any, Any]
+else:
+    BaseFormSet = BaseInlineFormSet
+
 __all__ = ["SessionAdmin", "admin_keys", "admin_start"]  # Django looks for registrations in this module only
 
+LISTED: Final = 20  # on a person's page: more than devices most people have; applications may open any number
 SESSION_FIELDS = (
     "id", "user", "state", "created_at", "last_used_at", "idle_expires_at", "absolute_expires_at", "ip", "user_agent",
     "client_id", "scope", "generation", "revoked_at", "revoke_reason",
@@ -54,7 +62,7 @@ class SessionAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ignor
     """Every session; ending one takes effect at once."""
 
     lookups = frozenset({
-        "state", "revoke_reason__exact", "revoke_reason__isnull",
+        "state", "user__exact", "revoke_reason__exact", "revoke_reason__isnull",
         *(f"created_at__{part}" for part in ("gte", "lt", "isnull", "year", "month", "day")),
     })  # fmt: skip
     hidden = ("secret",)
@@ -168,10 +176,29 @@ def _count(number: int) -> str:
     return f"{number} session" if number == 1 else f"{number} sessions"
 
 
+class _Newest(BaseFormSet):
+    """The rows of a person that come first, and no more of them."""
+
+    @cached_property
+    def _first(self) -> QuerySet[Session]:
+        return super().get_queryset()[:LISTED]
+
+    def get_queryset(self) -> QuerySet[Session]:
+        """Return them, read once."""
+        return self._first
+
+
 class SessionInline(ReadOnly, admin.TabularInline):  # type: ignore[type-arg] # as above
-    """The live sessions of a person, on the person's page."""
+    """The live sessions of a person that were used last, on the person's page.
+
+    ``link_to``, ``link_text`` and ``note`` are for the page's template: where all of them are, and what these are.
+    """
 
     model = Session
+    formset = _Newest
+    link_to = "admin:tokens_session_changelist"
+    link_text = "All sessions of this person"
+    note = f"The {LISTED} used last, if there are more."
     hidden = ("secret",)
     verbose_name_plural = "Live sessions"
     fields = ["opened", "last_used", "expires", "ip", "browser"]

@@ -81,22 +81,28 @@ async def judge(
     """
     stored: Stored | None = None
     try:
-        challenge = challenges.parse(challenge_token, purpose)
-        if challenge is None or challenge.user_id != user_id:
-            raise UnusableAnswer("challenge")
+        challenge = _challenge(challenge_token, purpose, user_id)
         stored = await database().read(passkey_units.find, ceremonies.credential_id_of(answer))
-        if stored is None or user_id not in (None, stored.user_id):
-            raise UnusableAnswer("credential")
-        found = ceremonies.verify_assertion(
-            answer, challenge=challenge.value, public_key=stored.public_key, verified=user_id is None
-        )
-        _require_fit(found, stored, anonymous=user_id is None)
+        return _judged(answer, challenge, stored, user_id)
     except UnusableAnswer as error:
         whose, which = (stored.user_id, stored.id) if stored else (user_id, None)
         await refused(
             event, error.reason, user_id=user_id or whose, passkey_id=which, session_id=session_id, address=address
         )
-    return PasskeyProof(stored.user_id, stored.id, challenge, found.sign_count, found.backed_up)
+
+
+def judge_blocking(
+    answer: Json, *, challenge_token: str, purpose: Purpose, user_id: uuid.UUID, event: Event, address: str
+) -> PasskeyProof:
+    """See judge(). Blocks the calling thread."""
+    stored: Stored | None = None
+    try:
+        challenge = _challenge(challenge_token, purpose, user_id)
+        stored = passkey_units.find(ceremonies.credential_id_of(answer))
+        return _judged(answer, challenge, stored, user_id)
+    except UnusableAnswer as error:
+        which = stored.id if stored else None
+        refused_blocking(event, error.reason, user_id=user_id, passkey_id=which, address=address)
 
 
 async def refused(
@@ -109,18 +115,52 @@ async def refused(
     address: str,
 ) -> NoReturn:
     """Leave in log and trail that a passkey was refused, and raise ``InvalidPasskey``, or ``Throttled`` instead."""
-    named = {"passkey": str(passkey_id)} if passkey_id else {}
-    get_logger().info("passkey_refused", cause=cause, user_id=str(user_id) if user_id else None, **named)
     await audit.record_later(
         event,
         outcome=Outcome.FAILURE,
         actor_id=user_id if session_id else None,
         user_id=user_id,
         session_id=session_id,
-        details={"reason": InvalidPasskey.code, "cause": cause, **named},
+        details=_logged(cause, user_id, passkey_id),
     )
     await rate_limits.admit(rate_limits.PASSKEY, address=address)
     raise InvalidPasskey
+
+
+def refused_blocking(
+    event: Event, cause: str, *, user_id: uuid.UUID, passkey_id: uuid.UUID | None = None, address: str
+) -> NoReturn:
+    """See refused(). Blocks the calling thread."""
+    details = _logged(cause, user_id, passkey_id)
+    audit.record(event, outcome=Outcome.FAILURE, user_id=user_id, details=details)
+    rate_limits.admit_blocking(rate_limits.PASSKEY, address=address)
+    raise InvalidPasskey
+
+
+def _logged(cause: str, user_id: uuid.UUID | None, passkey_id: uuid.UUID | None) -> audit.Details:
+    """Leave in the log that a passkey was refused; return what the trail says of it."""
+    named = {"passkey": str(passkey_id)} if passkey_id else {}
+    get_logger().info("passkey_refused", cause=cause, user_id=str(user_id) if user_id else None, **named)
+    return {"reason": InvalidPasskey.code, "cause": cause, **named}
+
+
+def _challenge(token: str, purpose: Purpose, user_id: uuid.UUID | None) -> Challenge:
+    """Return the challenge that ``user_id``, or anybody, may answer for ``purpose``. Raises ``UnusableAnswer``."""
+    challenge = challenges.parse(token, purpose)
+    if challenge is None or challenge.user_id != user_id:
+        raise UnusableAnswer("challenge")
+    return challenge
+
+
+def _judged(answer: Json, challenge: Challenge, stored: Stored | None, user_id: uuid.UUID | None) -> PasskeyProof:
+    """Return what the answer proves with the passkey it names, as it is stored. Raises ``UnusableAnswer``."""
+    if stored is None or user_id not in (None, stored.user_id):
+        raise UnusableAnswer("credential")
+    found = ceremonies.verify_assertion(
+        answer, challenge=challenge.value, public_key=stored.public_key, verified=user_id is None
+    )
+    _require_fit(found, stored, anonymous=user_id is None)
+    return PasskeyProof(stored.user_id, stored.id, challenge, found.sign_count, found.backed_up)
 
 
 def _require_fit(found: Assertion, stored: Stored, *, anonymous: bool) -> None:

@@ -1,14 +1,15 @@
-"""What people do with their passkeys; async, keyword-only, never sees a request.
+"""What people do with their passkeys; async, keyword-only, never sees a request. Forms of the admin at the end.
 
 ``session_id``: the session it is done in, for the audit trail. That the caller signed in recently is the view's to ask.
 """
 
 import uuid
 
-from django.db import IntegrityError
+from django.db import IntegrityError, transaction
 
-from accounts.mfa import ceremonies, challenges, passkey_units, recovery_codes, services
-from accounts.mfa.ceremonies import Json, UnusableAnswer
+from accounts.audit import Event
+from accounts.mfa import ceremonies, challenges, passkey_proofs, passkey_units, recovery_codes, services
+from accounts.mfa.ceremonies import Json, Known, UnusableAnswer
 from accounts.mfa.challenges import Purpose
 from accounts.mfa.outputs import AddedPasskey, PasskeyOptions
 from accounts.mfa.passkey_errors import PasskeyNotMade, PasskeyTaken
@@ -81,12 +82,40 @@ async def remove(*, user_id: uuid.UUID, passkey_id: uuid.UUID, session_id: uuid.
 
 async def assertion_options(purpose: Purpose, *, user_id: uuid.UUID) -> PasskeyOptions:
     """Return what the browser needs to use one of the person's passkeys. Nothing is stored. One query."""
-    allowed = await database().read(passkey_units.known_of, user_id)
-    token, challenge = challenges.mint(purpose, user_id)
-    return PasskeyOptions(token, ceremonies.assertion_options(challenge=challenge, allowed=allowed, verified=False))
+    return _asked(purpose, user_id, await database().read(passkey_units.known_of, user_id))
 
 
 def sign_in_options() -> PasskeyOptions:
     """Return what the browser needs to use a passkey of anybody's. Nothing is stored, or asked of the database."""
     token, challenge = challenges.mint(Purpose.SIGN_IN)
     return PasskeyOptions(token, ceremonies.assertion_options(challenge=challenge, verified=True))
+
+
+def _asked(purpose: Purpose, user_id: uuid.UUID, allowed: tuple[Known, ...]) -> PasskeyOptions:
+    token, challenge = challenges.mint(purpose, user_id)
+    return PasskeyOptions(token, ceremonies.assertion_options(challenge=challenge, allowed=allowed, verified=False))
+
+
+# ------------------------------------------------------------------ the admin: on its own threads
+def assertion_options_blocking(purpose: Purpose, *, user_id: uuid.UUID) -> PasskeyOptions:
+    """See assertion_options(). Blocks the calling thread."""
+    return _asked(purpose, user_id, passkey_units.known_of(user_id))
+
+
+def verify_blocking(answer: Json, *, challenge_token: str, user_id: uuid.UUID, event: Event, address: str) -> None:
+    """Judge a passkey as a sign-in through the API does, under the same rule for ``address``, and use its answer up.
+
+    Raises ``InvalidPasskey``, leaving ``event`` as failed in the trail; ``Throttled`` in its place.
+    """
+    proof = passkey_proofs.judge_blocking(
+        answer,
+        challenge_token=challenge_token,
+        purpose=Purpose.SECOND_FACTOR,
+        user_id=user_id,
+        event=event,
+        address=address,
+    )
+    with transaction.atomic():
+        used = proof.use()
+    if not used:
+        passkey_proofs.refused_blocking(event, "used", user_id=user_id, passkey_id=proof.passkey_id, address=address)

@@ -68,7 +68,7 @@ def test_scripts_find_what_they_look_for() -> None:
 
 
 def _shared() -> str:
-    return Path(str(finders.find("accounts/account.js"))).read_text()
+    return "".join(Path(str(finders.find(f"accounts/{name}.js"))).read_text() for name in ("account", "passkeys"))
 
 
 async def test_a_deployment_brings_its_own_page(api: httpx.AsyncClient, settings: Settings, tmp_path: Path) -> None:

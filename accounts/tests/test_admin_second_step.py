@@ -18,14 +18,13 @@ from accounts.mfa import services
 from accounts.mfa.models import RecoveryCode, TotpFactor
 from accounts.models import User
 from accounts.tests.conftest import PASSWORD, MakeUser
+from accounts.tests.second_step import CODE, LOGIN, SET_UP, USERS, Enrolled, acts, opens, password
 from ironauth.infrastructure import clock
 from ironauth.infrastructure.failure_count import FREE_FAILURES
 from ironauth.infrastructure.hash_pool import hash_pool
 from ironauth.infrastructure.models import ThrottleFailures
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
-LOGIN, CODE, SET_UP = "/admin/login/", "/admin/login/code/", "/admin/login/set-up/"
-USERS = "/admin/accounts/user/"
 WRONG = "000000"
 
 
@@ -44,39 +43,10 @@ def staff(make_user: MakeUser) -> User:
     return make_user("accounts.view_user", email="mia@example.com", is_staff=True)
 
 
-class Enrolled:
-    """Somebody with an app and recovery codes."""
-
-    def __init__(self, user: User) -> None:
-        setup = async_to_sync(services.start_totp)(user_id=user.pk)
-        self.app = pyotp.TOTP(setup.secret)
-        self.codes = async_to_sync(services.confirm_totp)(user_id=user.pk, code=self.code()).recovery_codes
-        TotpFactor.objects.update(last_step=0)  # as if it had been set up long ago
-
-    def code(self) -> str:
-        return self.app.at(int(clock.unix()))
-
-
 @pytest.fixture
 def enrolled(staff: User) -> Enrolled:
     """The same person with a second factor."""
     return Enrolled(staff)
-
-
-def password(browser: Client, user: User, **more: str) -> Any:
-    """Fill in the first form."""
-    return browser.post(LOGIN, {"username": user.email, "password": PASSWORD, "next": USERS, **more})
-
-
-def opens(browser: Client) -> bool:
-    """Tell whether a page of the admin is shown."""
-    return browser.get(USERS).status_code == 200
-
-
-def acts() -> list[tuple[str, str]]:
-    """Return what the trail says of signing in to the admin."""
-    rows = AuditEvent.objects.filter(event__startswith="admin_sign").order_by("id")
-    return list(rows.values_list("event", "outcome"))
 
 
 def test_password_and_code_open_the_admin(client: Client, staff: User, enrolled: Enrolled) -> None:

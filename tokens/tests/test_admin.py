@@ -4,6 +4,7 @@ import base64
 import html
 import re
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -291,6 +292,65 @@ def test_sessions_on_the_user_page(browser: Client, grant: Grant) -> None:
     assert "Browser/1.0" in browser.get(address).content.decode()
     sessions.end_session(session_id=grant.session_id, reason=Session.RevokeReason.SIGNED_OUT)
     assert "Browser/1.0" not in browser.get(address).content.decode()
+
+
+def test_a_persons_page_does_not_grow_with_their_sessions(browser: Client, grant: Grant) -> None:
+    """It shows the twenty used last, at the same cost however many there are; a link leads to all of theirs."""
+    user_id, first = grant.account.id, Session.objects.get(pk=grant.session_id)
+    address = reverse("admin:accounts_user_change", args=[user_id])
+
+    def add(number: int) -> None:
+        newer = [
+            Session(
+                user_id=user_id,
+                master_key_id=first.master_key_id,
+                epoch=first.epoch,
+                last_used_at=first.last_used_at + timedelta(seconds=n),
+                idle_expires_at=first.idle_expires_at,
+                absolute_expires_at=first.absolute_expires_at,
+            )
+            for n in range(1, number + 1)
+        ]
+        Session.objects.bulk_create(newer)
+
+    def shown() -> tuple[str, int]:
+        with CaptureQueriesContext(connection) as captured:
+            page = browser.get(address).content.decode()
+        return page, len(captured)
+
+    add(19)
+    shown()  # Django remembers content types
+    page, queries = shown()
+    assert "Browser/1.0" in page  # the one used first of twenty
+    add(480)
+    grown, as_many = shown()
+    assert "Browser/1.0" not in grown
+    assert as_many == queries
+    assert len(grown) == pytest.approx(len(page), abs=500)
+    assert len(re.findall(r'id="sessions-\d+"', grown)) == 20
+    Session.objects.exclude(pk=first.pk).delete()
+    (link,) = re.findall(r'href="([^"]+)">All sessions of this person<', grown)
+    sessions.open_session(account=grant.account, client=ClientInfo("192.0.2.8", "Other/1.0"))
+    stranger = User.objects.create_user(email="zoe@example.com")
+    Session.objects.filter(ip="192.0.2.8").update(user=stranger)
+    listed = browser.get(html.unescape(link)).context["cl"]
+    assert [one.pk for one in listed.result_list] == [first.pk]
+    for nobody in ("x", "%00"):
+        assert browser.get(f"{reverse(SESSIONS)}?user__exact={nobody}").headers["location"].endswith("?e=1")
+
+
+def test_a_person_is_saved_though_other_sessions_are_live_by_now(browser: Client, grant: Grant) -> None:
+    """What the page showed of sessions is not taken for a change of them, and no row is written."""
+    address = reverse("admin:accounts_user_change", args=[grant.account.id])
+    page = browser.get(address)
+    fields: dict[str, Any] = dict(page.context["adminform"].form.initial)
+    kept = {name: fields[name] for name in ("email", "name")} | {"is_active": "on"}
+    sent = dict(re.findall(r'name="((?:sessions|pending)[^"]*)" value="([^"]*)"', page.content.decode()))
+    assert any(value == str(grant.session_id) for value in sent.values())
+    sessions.end_session(session_id=grant.session_id, reason=Session.RevokeReason.SIGNED_OUT)
+    assert browser.post(address, kept | sent | {"name": "Mia"}).status_code == 302
+    assert User.objects.get(pk=grant.account.id).name == "Mia"
+    assert Session.objects.count() == 1
 
 
 def test_deleting_a_user_takes_the_sessions_along(browser: Client, grant: Grant) -> None:

@@ -1,7 +1,7 @@
-// What both pages share: the API with the cookie transport, and WebAuthn. No script may run in markup (Trusted Types).
+// What both pages share: the API with the cookie transport.
+import { texts } from "./passkeys.js";
 
 const API = "/api/v1/access";
-const texts = document.querySelector("main").dataset;
 let refreshing = null;
 
 export class Problem extends Error {
@@ -48,54 +48,6 @@ export async function call(method, path, body) {
     return new Promise(() => {});
   }
   return send(method, path, body);
-}
-
-export const passkeysWork = Boolean(window.PublicKeyCredential?.parseRequestOptionsFromJSON);
-
-async function ceremony(run) {
-  if (!passkeysWork) throw new Error(texts.unsupported);
-  try {
-    return (await run()).toJSON();
-  } catch (error) {
-    const known = { SecurityError: texts.elsewhere, InvalidStateError: texts.exists, NotSupportedError: texts.unsupported };
-    throw new Error(known[error.name] || texts.cancelled);
-  }
-}
-
-// Answer the options the server gave; returns what it wants back.
-export async function makePasskey({ challenge_token, publicKey }) {
-  const credential = await ceremony(() => navigator.credentials.create({
-    publicKey: PublicKeyCredential.parseCreationOptionsFromJSON(publicKey),
-  }));
-  return { challenge_token, credential };
-}
-
-export async function usePasskey({ challenge_token, publicKey }) {
-  const credential = await ceremony(() => navigator.credentials.get({
-    publicKey: PublicKeyCredential.parseRequestOptionsFromJSON(publicKey),
-  }));
-  return { challenge_token, credential };
-}
-
-export const $ = (id) => document.getElementById(id);
-
-// Run what a button or a form is for: once at a time, with its problem shown where the person looks.
-export function on(element, event, action) {
-  element.addEventListener(event, async (happened) => {
-    happened.preventDefault();
-    const button = event === "submit" ? element.querySelector("[type=submit]") : element;
-    if (button.disabled) return;
-    button.disabled = true;
-    const problem = element.closest("dialog, .card")?.querySelector("[role=alert]") || $("problem");
-    problem.textContent = "";
-    try {
-      await action(happened);
-    } catch (error) {
-      problem.textContent = error.message;
-    } finally {
-      button.disabled = false;
-    }
-  });
 }
 
 export function begin() {

@@ -1,4 +1,5 @@
-import { $, begin, call, makePasskey, on, passkeysWork, usePasskey } from "./account.js";
+import { begin, call } from "./account.js";
+import { $, makePasskey, on, passkeysWork, usePasskey } from "./passkeys.js";
 
 let factors = null; // what GET /mfa said last
 

@@ -1,4 +1,5 @@
-import { $, begin, on, open, passkeysWork, Problem, usePasskey } from "./account.js";
+import { begin, open, Problem } from "./account.js";
+import { $, on, passkeysWork, usePasskey } from "./passkeys.js";
 
 let ticket = null; // of a right password, while the second factor is asked for
 
