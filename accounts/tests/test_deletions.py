@@ -127,7 +127,7 @@ async def test_a_link_changes_nothing_before_the_click(api: httpx.AsyncClient, u
     """GET and HEAD show a strict page; the click restores, once."""
     token = await deleted(api, user, await sign_in(user))
     assert f"http://localhost:8000{PAGE}?token={token}" in str(mail.outbox[0].body)
-    assert re.search(r"On \d{1,2} \w+ \d{4}, \d\d:\d\d UTC all that", str(mail.outbox[0].body))
+    assert re.search(r"On \d{1,2} \w+ \d{4}, \d\d:\d\d UTC it is deleted for good", str(mail.outbox[0].body))
     for method in ("GET", "HEAD", "GET"):
         shown = await api.request(method, PAGE, params={"token": token})
         assert shown.status_code == 200
