@@ -24,6 +24,7 @@ from accounts import (
     mail_admin,
     names,
     passwords,
+    staff_units,
     units,
 )
 from accounts.admin_actions import as_action
@@ -146,6 +147,12 @@ class UserAdmin(CheckedSelection, UserPage, Audited, DjangoUserAdmin):
             return super().add_view(request, *args, **kwargs)
         with breached_service.asked_beforehand(breached_passwords.sha1_of(password)):
             return super().add_view(request, *args, **kwargs)
+
+    def save_model(self, request: HttpRequest, obj: User, form: Any, change: bool) -> None:
+        """Save, and tell who has another address from now on at the one of before."""
+        if change:
+            staff_units.tell_of_move(obj.pk, old=form.initial.get("email", obj.email), new=obj.email)
+        super().save_model(request, obj, form, change)
 
     def has_change_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
         """Show a person with rights the caller lacks read-only: whoever may edit an account can take it over.

@@ -171,11 +171,26 @@ class OwnPasswordForm(_ChoosesPassword, DjangoOwnPasswordForm):
     """Staff change their own password."""
 
     def clean_old_password(self) -> str:
-        """Check the old password on the hash pool; a full pool is said, not shown as a server error."""
+        """Check the old password on the hash pool, under the API's count: a stolen session is no licence to guess.
+
+        A wrong one is in the trail; a full pool and too many tries are said, not shown as a server error.
+        """
+        user_id = self.user.pk
         try:
-            return super().clean_old_password()
+            attempt = throttling.admit_confirmation_blocking(user_id=user_id)
+        except Throttled as refused:
+            raise too_many(refused) from refused
+        try:
+            old = super().clean_old_password()
         except Overloaded as refused:
+            throttling.give_back_blocking(attempt)
             raise busy(refused) from refused
+        except ValidationError:
+            failed = audit.Outcome.FAILURE
+            audit.record(audit.Event.PASSWORD_CHANGED, outcome=failed, actor_id=user_id, user_id=user_id)
+            raise
+        throttling.succeeded_blocking(attempt)
+        return old
 
 
 class _UniqueAddress(UserModelForm):

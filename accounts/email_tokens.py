@@ -5,8 +5,6 @@ stays in the row, the key is derived from a master key, which is not in the data
 The text can be computed again for as long as the message waits, so nobody has to keep it; the row has its SHA-256.
 """
 
-import base64
-import binascii
 import hashlib
 import hmac
 import os
@@ -19,7 +17,7 @@ from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, models
 
 from accounts.mail_models import EmailToken, OutgoingMail
-from ironauth.infrastructure import clock
+from ironauth.infrastructure import clock, token_text
 from ironauth.infrastructure.fixed_queries import FixedDelete, FixedInsert, FixedSelect, FixedUpdate, Given, given_row
 from ironauth.infrastructure.ids import new_id
 from ironauth.infrastructure.master_keys import derived_key, newest_master_key_id
@@ -91,7 +89,7 @@ def issue(
 def text(token: EmailToken) -> str:
     """Return what the message says. Raises ``MasterKeyMissingError`` when the row's key has left the settings."""
     mac = _mac(token.pk, token.purpose, bytes(token.nonce), token.master_key_id)
-    return base64.urlsafe_b64encode(token.pk.bytes + mac).decode()
+    return token_text.encode(token.pk.bytes + mac)
 
 
 def renew(token_id: uuid.UUID) -> None:
@@ -143,15 +141,8 @@ def _end(now: datetime) -> datetime:
 
 def _parts(token: str) -> tuple[uuid.UUID, bytes] | None:
     """Return the id and the authentication code in ``token``; None when it has not the one form tokens have."""
-    if len(token) != TOKEN_CHARACTERS or not token.isascii():
-        return None
-    try:
-        raw = base64.b64decode(token, altchars=b"-_", validate=True)
-    except (binascii.Error, ValueError):
-        return None
-    if base64.urlsafe_b64encode(raw).decode() != token:  # it takes + and / as well
-        return None
-    return uuid.UUID(bytes=raw[:ID_BYTES]), raw[ID_BYTES:]
+    raw = token_text.decode(token, TOKEN_CHARACTERS)
+    return (uuid.UUID(bytes=raw[:ID_BYTES]), raw[ID_BYTES:]) if raw is not None else None
 
 
 def _mac(token_id: uuid.UUID, purpose: str, nonce: bytes, master_key_id: str) -> bytes:

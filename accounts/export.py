@@ -11,7 +11,8 @@ from typing import Any, Final, NamedTuple
 
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Group, Permission
-from django.db.models import F, Model, QuerySet
+from django.contrib.contenttypes.models import ContentType
+from django.db.models import F, Model, Q, QuerySet
 
 from accounts.audit_models import AuditEvent
 from accounts.deletion_models import PendingDeletion
@@ -114,26 +115,40 @@ def _passkeys(user_id: uuid.UUID) -> QuerySet[Any, Any]:
     )  # fmt: skip
 
 
-def _events(events: QuerySet[AuditEvent]) -> QuerySet[Any, Any]:
-    return events.order_by("-id").values(
-        "id", "at", "event", "outcome", "actor_id", "user_id", "session_id", "address", "user_agent", "request_id",
-        "details",
-    )  # fmt: skip
+_OF_ANY_EVENT: Final = ("id", "at", "event", "outcome", "actor_id", "user_id", "session_id", "request_id", "details")
+_WHENCE: Final = ("address", "user_agent")  # whose they are: the actor's
+
+
+def _events(events: QuerySet[AuditEvent], *more: str) -> QuerySet[Any, Any]:
+    rows: QuerySet[Any, Any] = events.order_by("-id").values(*_OF_ANY_EVENT, *more)
+    return rows
 
 
 def _events_about(user_id: uuid.UUID) -> QuerySet[Any, Any]:
-    return _events(AuditEvent.objects.filter(user_id=user_id))
+    """Return what the person did, or somebody unknown tried, to the account."""
+    return _events(AuditEvent.objects.filter(Q(actor_id=user_id) | Q(actor_id=None), user_id=user_id), *_WHENCE)
+
+
+def _events_by_others(user_id: uuid.UUID) -> QuerySet[Any, Any]:
+    """Return what staff did to the account; where they did it is other people's data."""
+    return _events(AuditEvent.objects.filter(user_id=user_id, actor_id__isnull=False).exclude(actor_id=user_id))
 
 
 def _events_by(user_id: uuid.UUID) -> QuerySet[Any, Any]:
     """Return what the person did to others, or to nobody's account; each half has an index of its own."""
-    return _events(AuditEvent.objects.filter(actor_id=user_id).exclude(user_id=user_id))
+    return _events(AuditEvent.objects.filter(actor_id=user_id).exclude(user_id=user_id), *_WHENCE)
 
 
 def _admin_log(user_id: uuid.UUID) -> QuerySet[Any, Any]:
     """Return what the person did in the admin; to whom is other people's data."""
     entries = LogEntry.objects.filter(user_id=user_id).order_by("-pk")
     return entries.values("action_time", "action_flag", "change_message")
+
+
+def _admin_log_about(user_id: uuid.UUID) -> QuerySet[Any, Any]:
+    """Return what was done to the account in the admin; the trail says by whom."""
+    about = LogEntry.objects.filter(content_type=ContentType.objects.get_for_model(User), object_id=str(user_id))
+    return about.order_by("-pk").values("action_time", "action_flag", "change_message")
 
 
 register("account", _account, User)
@@ -146,5 +161,7 @@ register("one_time_codes", _one_time_codes, TotpFactor)
 register("recovery_codes", _recovery_codes, RecoveryCode)
 register("passkeys", _passkeys, Passkey)
 register("events", _events_about, AuditEvent)
+register("events_by_others", _events_by_others, AuditEvent)
 register("events_caused", _events_by, AuditEvent)
 register("admin_log", _admin_log, LogEntry)
+register("admin_log_about", _admin_log_about, LogEntry)

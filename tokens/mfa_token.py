@@ -5,8 +5,6 @@ It opens nothing by itself, dies after five minutes, with the password it was gi
 with the session it has opened (``infrastructure.once``).
 """
 
-import base64
-import binascii
 import hashlib
 import hmac
 import os
@@ -16,7 +14,7 @@ from uuid import UUID
 from django.conf import settings
 
 from accounts.outputs import Authenticated
-from ironauth.infrastructure import clock
+from ironauth.infrastructure import clock, token_text
 from ironauth.infrastructure.master_keys import derived_key, newest_master_key_id
 
 LIFE_S: Final = 300  # seconds; five minutes: time to find the phone, or the printed codes
@@ -50,7 +48,7 @@ def mint(who: Authenticated) -> str:
             expires_at.to_bytes(EXPIRY_BYTES, "big"),
         )
     )
-    return base64.urlsafe_b64encode(body + _mac(body, newest_master_key_id())).decode().rstrip("=")
+    return token_text.encode(body + _mac(body, newest_master_key_id()))
 
 
 def parse(token: str) -> MfaTicket | None:
@@ -59,13 +57,8 @@ def parse(token: str) -> MfaTicket | None:
     Only the canonical spelling is accepted: one token, one text. Whether it is used up, or its user has changed, is
     for the database to say.
     """
-    if len(token) != TOKEN_CHARACTERS or not token.isascii():
-        return None
-    try:
-        raw = base64.b64decode(token + "==", altchars=b"-_", validate=True)
-    except (binascii.Error, ValueError):
-        return None
-    if base64.urlsafe_b64encode(raw).decode().rstrip("=") != token:
+    raw = token_text.decode(token, TOKEN_CHARACTERS)
+    if raw is None:
         return None
     body, mac = raw[:BODY_BYTES], raw[BODY_BYTES:]
     # It names no master key: it outlives a change of them by five minutes, and there are few.

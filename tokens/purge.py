@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.conf import settings
+from django.contrib.sessions.models import Session as AdminSession
 from django.db import connection, transaction
 
 from accounts import audit_units, deletions, email_tokens, outgoing_mail
@@ -30,6 +31,7 @@ class Purged:
 
     accounts: int
     sessions: int
+    admin_sessions: int
     invalidations: int
     signing_keys: int
     throttle_counts: int
@@ -42,15 +44,16 @@ class Purged:
 def purge_expired(*, batch: int = DEFAULT_BATCH, keep_s: int = SESSION_KEEP_S) -> Purged:
     """Delete sessions that ended more than ``keep_s`` seconds ago, and whatever else has no use any more.
 
-    That is: accounts whose days of grace are over, old invalidations, finished signing keys, old counts of the
-    throttles, expired e-mail tokens, messages given up a month ago, audit events older than IRONAUTH_AUDIT_KEEP_DAYS,
-    what was used up of tokens long dead.
+    That is: accounts whose days of grace are over, expired sessions of the admin, old invalidations, finished signing
+    keys, old counts of the throttles, expired e-mail tokens, messages given up a month ago, audit events older than
+    IRONAUTH_AUDIT_KEEP_DAYS, what was used up of tokens long dead.
     ``batch``: rows per transaction. Safe to run at any time and more than once at a time.
     """
     _wait_for_writers()
     return Purged(
-        accounts=_in_batches(deletions.purge_due, max(1, batch // ACCOUNT_COST)),
+        accounts=_purge_accounts(max(1, batch // ACCOUNT_COST)),
         sessions=_purge_sessions(clock.now() - timedelta(seconds=keep_s), batch),
+        admin_sessions=_in_batches(_purge_admin_sessions, batch),
         invalidations=_in_batches(_purge_invalidations, batch),
         signing_keys=key_rotation.forget_finished(),
         throttle_counts=_in_batches(infrastructure.purge_throttles, batch),
@@ -69,6 +72,20 @@ def _wait_for_writers() -> None:
     if connection.vendor == "sqlite":
         with connection.cursor() as cursor:
             cursor.execute(f"PRAGMA busy_timeout = {LOCK_WAIT_MS}")
+
+
+def _purge_accounts(batch: int) -> int:
+    """Delete the accounts that are due, ``batch`` in a transaction; return how many.
+
+    Less than a batch is not the end: some may have been kept, and wait for another day.
+    """
+    total = 0
+    while True:
+        with transaction.atomic():
+            purged = deletions.purge_due(batch)
+        if not purged:
+            return total
+        total += purged
 
 
 def _purge_sessions(before: datetime, batch: int) -> int:
@@ -95,6 +112,13 @@ def purge_batch(before: datetime, *, after: UUID, batch: int) -> tuple[int, UUID
         # published when it came; delete() would publish it once more.
         deleted = Session.objects.over(before).filter(pk__in=ids)._raw_delete("default")  # noqa: SLF001 - no signals, no loading
     return deleted, ids[-1]
+
+
+def _purge_admin_sessions(batch: int) -> int:
+    """Delete what Django keeps of browsers in the admin, also of those that went no further than the password."""
+    over = AdminSession.objects.filter(expire_date__lt=clock.now()).order_by("expire_date")
+    keys = list(over.values_list("pk", flat=True)[:batch])
+    return AdminSession.objects.filter(pk__in=keys)._raw_delete("default") if keys else 0  # noqa: SLF001 - as above
 
 
 def _purge_invalidations(batch: int) -> int:

@@ -6,13 +6,12 @@ makes a token. It is deterministic: the same session and generation always give 
 concurrent refresh can be given the *same* successor.
 """
 
-import base64
-import binascii
 import hashlib
 import hmac
 from typing import NamedTuple
 from uuid import UUID
 
+from ironauth.infrastructure import token_text
 from ironauth.infrastructure.master_keys import derived_key
 
 ID_BYTES = 16
@@ -38,7 +37,7 @@ def mint(*, session_id: UUID, generation: int, secret: bytes, master_key_id: str
     """
     body = session_id.bytes + generation.to_bytes(GENERATION_BYTES, "big")
     mac = _mac(body, secret, master_key_id)
-    return base64.urlsafe_b64encode(body + mac).decode().rstrip("=")
+    return token_text.encode(body + mac)
 
 
 def parse(token: str) -> ParsedRefreshToken | None:
@@ -46,13 +45,8 @@ def parse(token: str) -> ParsedRefreshToken | None:
 
     Only the canonical spelling is accepted: one token, one text.
     """
-    if len(token) != TOKEN_CHARACTERS or not token.isascii():
-        return None
-    try:
-        raw = base64.b64decode(token + "==", altchars=b"-_", validate=True)
-    except (binascii.Error, ValueError):
-        return None
-    if base64.urlsafe_b64encode(raw).decode().rstrip("=") != token:
+    raw = token_text.decode(token, TOKEN_CHARACTERS)
+    if raw is None:
         return None
     generation = int.from_bytes(raw[ID_BYTES : ID_BYTES + GENERATION_BYTES], "big")
     return ParsedRefreshToken(UUID(bytes=raw[:ID_BYTES]), generation, raw[ID_BYTES + GENERATION_BYTES :])

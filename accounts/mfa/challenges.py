@@ -6,8 +6,6 @@ everybody before the token is made, another one for each token, and no way back 
 (``ironauth.infrastructure.once``), by whoever acts on the answer and in the same transaction.
 """
 
-import base64
-import binascii
 import enum
 import hashlib
 import hmac
@@ -17,7 +15,7 @@ from typing import Final, NamedTuple
 
 from django.conf import settings
 
-from ironauth.infrastructure import clock
+from ironauth.infrastructure import clock, token_text
 from ironauth.infrastructure.ids import new_id
 from ironauth.infrastructure.master_keys import derived_key, newest_master_key_id
 
@@ -52,7 +50,7 @@ def mint(purpose: Purpose, user_id: uuid.UUID | None = None) -> tuple[str, bytes
     """Return a new challenge's token, and what the authenticator is to sign. ``user_id``: who alone may answer it."""
     body = _BODY.pack(new_id().bytes, int(clock.unix()) + LIFE_S, (user_id or _NOBODY).bytes)
     token = body + _mac(newest_master_key_id(), purpose, body)
-    return base64.urlsafe_b64encode(token).decode(), hashlib.sha256(token).digest()
+    return token_text.encode(token), hashlib.sha256(token).digest()
 
 
 def parse(token: str, purpose: Purpose) -> Challenge | None:
@@ -60,7 +58,7 @@ def parse(token: str, purpose: Purpose) -> Challenge | None:
 
     Says nothing about whether it was used: see ``once``.
     """
-    raw = _decoded(token)
+    raw = token_text.decode(token, _CHARACTERS)
     if raw is None:
         return None
     body, mac = raw[: _BODY.size], raw[_BODY.size :]
@@ -73,17 +71,6 @@ def parse(token: str, purpose: Purpose) -> Challenge | None:
     user = uuid.UUID(bytes=user_id)
     value = hashlib.sha256(raw).digest()
     return Challenge(uuid.UUID(bytes=challenge_id), user if user != _NOBODY else None, expires_at, value)
-
-
-def _decoded(token: str) -> bytes | None:
-    """Return the bytes of ``token``; None when it has not the one form tokens have."""
-    if len(token) != _CHARACTERS or not token.isascii():
-        return None
-    try:
-        raw = base64.b64decode(token, altchars=b"-_", validate=True)
-    except (binascii.Error, ValueError):
-        return None
-    return raw if base64.urlsafe_b64encode(raw).decode() == token else None  # it takes + and / as well
 
 
 def _mac(master_key_id: str, purpose: Purpose, body: bytes) -> bytes:

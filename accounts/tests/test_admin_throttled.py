@@ -13,9 +13,12 @@ from django.test import Client
 from django.urls import reverse
 from pytest_django import Settings
 
+from accounts import throttling
+from accounts.audit_models import AuditEvent
 from accounts.models import User
 from accounts.tests.conftest import PASSWORD, MakeUser
 from ironauth.infrastructure import clock
+from ironauth.infrastructure.errors import Throttled
 from ironauth.infrastructure.failure_count import FREE_FAILURES, MAX_FAILURES
 from ironauth.infrastructure.hash_pool import hash_pool
 from ironauth.infrastructure.models import ThrottleFailures
@@ -92,6 +95,29 @@ def test_the_admin_and_the_api_share_their_counts(staff: User, api: httpx.AsyncC
     assert async_to_sync(by_api)(10, WRONG) == [401] * 9 + [429]
     assert errors(sign_in("127.0.0.1", staff.email, PASSWORD))[0].startswith("Too many attempts")
     assert sign_in("198.51.100.1", staff.email, PASSWORD).status_code == 302
+
+
+def test_ones_own_password_is_not_to_be_guessed(staff: User) -> None:
+    """A stolen session has ten tries at the old password, as in the API: each in the trail, then nothing is hashed."""
+    browser, page = Client(), reverse("admin:password_change")
+    browser.force_login(staff)
+    new = "another otter rides 7 trams"
+
+    def code(old: str) -> str:
+        answer = browser.post(page, {"old_password": old, "new_password1": new, "new_password2": new})
+        return "" if answer.status_code == 302 else answer.context["form"].errors.as_data()["old_password"][0].code
+
+    jobs = hash_pool().stats().completed
+    assert [code(WRONG) for _ in range(FREE_FAILURES)] == ["password_incorrect"] * FREE_FAILURES
+    assert code(PASSWORD) == "throttled"
+    assert hash_pool().stats().completed == jobs + FREE_FAILURES
+    with pytest.raises(Throttled):
+        async_to_sync(throttling.admit_confirmation)(user_id=staff.pk)
+    trail = AuditEvent.objects.filter(user_id=staff.pk, event__in=("password_changed", "throttled"))
+    said = [(row.event, row.outcome, row.actor_id) for row in trail.order_by("event")]
+    assert said == [("password_changed", "failure", staff.pk)] * FREE_FAILURES + [("throttled", "refused", None)]
+    with clock.shifted(1):
+        assert code(PASSWORD) == ""
 
 
 def test_a_full_hash_pool_is_no_failure(staff: User, full_pool: None) -> None:

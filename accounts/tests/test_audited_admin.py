@@ -15,6 +15,7 @@ from pytest_django import DjangoAssertNumQueries
 from accounts import audit
 from accounts.audit import Event, Outcome
 from accounts.audit_models import AuditEvent
+from accounts.mail_models import OutgoingMail
 from accounts.models import User
 from accounts.tests.conftest import PASSWORD, MakeUser
 from ironauth.infrastructure import clock
@@ -68,6 +69,19 @@ def test_changing_a_user(client: Client, make_user: MakeUser, done: Done) -> Non
     assert done() == []
     assert client.post(address, _fields(user, name="New", groups=[role.pk])).status_code == 302
     assert done() == [("user_changed", "success", user.pk, {"fields": ["groups", "name"]})]
+
+
+def test_changing_an_address_is_told_to_the_old_one(client: Client, make_user: MakeUser, root: User) -> None:
+    """As when the person does it; not when the rest of the form is changed, nor when the form has an error."""
+    user = make_user(email="old@example.com")
+    address = reverse("admin:accounts_user_change", args=[user.pk])
+    for fields, status in (
+        ({"name": "New"}, 302), ({"email": root.email}, 200), ({"email": "OLD@example.com"}, 302),
+        ({"email": "new@example.com"}, 302),
+    ):  # fmt: skip
+        assert client.post(address, _fields(user, **fields)).status_code == status
+    sent = list(OutgoingMail.objects.values_list("kind", "recipient", "user_id"))
+    assert sent == [("email_changed", "OLD@example.com", user.pk)]
 
 
 def test_setting_a_password(client: Client, make_user: MakeUser, done: Done) -> None:

@@ -12,9 +12,11 @@ from asgiref.sync import sync_to_async
 from django.contrib.auth.models import Group
 from django.core import mail
 from django.db import transaction
+from django.db.models import ProtectedError
 from pytest_django import Settings
+from structlog.testing import capture_logs
 
-from accounts import deletions, outgoing_mail
+from accounts import deletions, outgoing_mail, user_deletion
 from accounts.audit_models import AuditEvent
 from accounts.deletion_models import PendingDeletion
 from accounts.mail_models import EmailToken, OutgoingMail
@@ -52,6 +54,12 @@ async def restored(api: httpx.AsyncClient, token: str) -> tuple[int, str]:
     """Take the deletion back; return the status and the code."""
     answer = await api.post(RESTORE, json={"token": token})
     return answer.status_code, answer.json()["code"] if answer.content else ""
+
+
+def purged(most: int) -> int:
+    """Delete what is due, at most so many; return how many that were."""
+    with transaction.atomic():
+        return deletions.purge_due(most)
 
 
 async def events(user: User) -> list[tuple[str, uuid.UUID | None, dict[str, object]]]:
@@ -119,7 +127,7 @@ async def test_a_link_changes_nothing_before_the_click(api: httpx.AsyncClient, u
     """GET and HEAD show a strict page; the click restores, once."""
     token = await deleted(api, user, await sign_in(user))
     assert f"http://localhost:8000{PAGE}?token={token}" in str(mail.outbox[0].body)
-    assert re.search(r"On \d{1,2} \w+ \d{4}, \d\d:\d\d UTC all that", str(mail.outbox[0].body))
+    assert re.search(r"On \d{1,2} \w+ \d{4}, \d\d:\d\d UTC it is deleted for good", str(mail.outbox[0].body))
     for method in ("GET", "HEAD", "GET"):
         shown = await api.request(method, PAGE, params={"token": token})
         assert shown.status_code == 200
@@ -241,13 +249,56 @@ def test_the_purge_takes_what_is_due_and_no_more_than_it_is_told(make_user: Make
     User.objects.filter(pk=people[1].pk).update(is_active=True)
     left = [set(User.objects.values_list("pk", flat=True))]
     with clock.shifted(10 * DAY + 60):
-        for purged in (2, 1, 0):
-            with transaction.atomic():
-                assert deletions.purge_due(2) == purged
+        for number in (2, 1, 0):
+            assert purged(2) == number
             left.append(set(User.objects.values_list("pk", flat=True)))
     assert left[0] - left[1] == {people[0].pk, people[2].pk}
     assert left[1] - left[2] == {people[3].pk}
     assert left[3] == {people[1].pk, people[4].pk}
+
+
+def test_an_account_that_is_kept_holds_up_nobody(make_user: MakeUser, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whom an application's rows protect stays, is logged and tried the next day; all others go at once."""
+    people = [make_user() for _ in range(4)]
+    for person in people:
+        with transaction.atomic():
+            deletions.request(user_id=person.pk, old=person.password, session_id=None)
+    protected, delete = {person.pk for person in people[:2]}, user_deletion.delete
+
+    def refuse_some(user: User) -> None:
+        if user.pk in protected:
+            raise ProtectedError("An invoice is about this person.", set())
+        delete(user)
+
+    monkeypatch.setattr(user_deletion, "delete", refuse_some)
+    with clock.shifted(8 * DAY), capture_logs() as logs:
+        assert [purged(3), purged(3), purged(3)] == [1, 1, 0]
+    assert [(line["event"], line["cause"]) for line in logs] == [("account_not_purged", "ProtectedError")] * 2
+    assert set(User.objects.values_list("pk", flat=True)) == protected
+    assert AuditEvent.objects.filter(event="account_purged").count() == 2
+    protected.clear()
+    with clock.shifted(9 * DAY - 60):
+        assert purged(3) == 0
+    with clock.shifted(9 * DAY + 60):
+        assert purged(3) == 2
+
+
+def test_an_account_in_use_again_is_not_purged(make_user: MakeUser) -> None:
+    """A form that staff had open meanwhile brings the account back whole: deactivated later, it stays; deleted, not."""
+    user = make_user(email=EMAIL)
+    with transaction.atomic():
+        deletions.request(user_id=user.pk, old=user.password, session_id=None)
+    user.save()  # as it was read before
+    User.objects.filter(pk=user.pk).update(is_active=False)
+    with clock.shifted(8 * DAY):
+        assert purged(3) == 0
+        assert User.objects.get(pk=user.pk).email == EMAIL
+        User.objects.filter(pk=user.pk).update(is_active=True)
+        with transaction.atomic():
+            deletions.request(user_id=user.pk, old=user.password, session_id=None)
+        assert purged(3) == 0
+    with clock.shifted(16 * DAY):
+        assert purged(3) == 1
 
 
 async def test_a_mailbox_is_not_filled_by_leaving(api: httpx.AsyncClient, signing_key: str, settings: Settings) -> None:

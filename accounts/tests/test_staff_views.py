@@ -13,6 +13,7 @@ from django.contrib.auth.models import Group
 from pytest_django import DjangoAssertNumQueries
 
 from accounts import passwords, staff_units
+from accounts.mail_models import OutgoingMail
 from accounts.models import User
 from accounts.outputs import UserOut
 from accounts.rights import rights_of
@@ -204,6 +205,18 @@ async def test_patch_changes_what_is_sent(
     assert (await call("PATCH", f"{USERS}/{uuid.uuid4()}", {})).status_code == 404
     assert (await call("PATCH", path, {"roles": ["missing"]})).status_code == 400
     assert (await call("PATCH", path, {"name": None, "is_active": "?"})).status_code == 400
+
+
+async def test_the_old_address_is_told(make: Callable[..., Any], enter: Callable[..., Any]) -> None:
+    """Whoever loses an account to a mistake, or to a thief among staff, hears of it; of a change of case nobody."""
+    call, target = await enter(await make(is_superuser=True)), await make(email="old@example.com")
+    path = f"{USERS}/{target.pk}"
+    for email in ("Old@example.com", "new@example.com"):
+        assert (await call("PATCH", path, {"email": email, "name": "New"})).json()["email"] == email
+    sent = [(mail.kind, mail.recipient, mail.user_id) async for mail in OutgoingMail.objects.all()]
+    assert sent == [("email_changed", "Old@example.com", target.pk)]
+    assert (await call("PATCH", path, {"email": (await make()).email})).status_code == 409
+    assert await OutgoingMail.objects.acount() == 1
 
 
 async def test_address_race_between_two_patches(make: Callable[..., Any], enter: Callable[..., Any]) -> None:

@@ -5,6 +5,7 @@ import re
 import secrets
 import uuid
 from collections.abc import Iterator
+from contextlib import contextmanager
 from io import StringIO
 from typing import Any
 
@@ -15,6 +16,7 @@ from django.apps import apps
 from django.contrib.admin.models import LogEntry
 from django.core.management import CommandError, call_command
 from django.db import models, transaction
+from django.test import RequestFactory
 from pytest_django import Settings
 
 from accounts import audit, deletions, export
@@ -22,7 +24,7 @@ from accounts.audit_models import AuditEvent
 from accounts.mfa.models import TotpFactor
 from accounts.models import User
 from conftest import PASSWORD, bearer
-from ironauth.infrastructure import clock
+from ironauth.infrastructure import clock, origin
 from tokens.models import Session
 from tokens.purge import purge_expired
 from tokens.tests.browser import ME, REFRESH, Member, Pair
@@ -148,16 +150,30 @@ def printed(asked: str) -> dict[str, Any]:
     return dict(json.loads(out.getvalue()))
 
 
+@contextmanager
+def request_from(address: str) -> Iterator[None]:
+    """Have what is recorded here come from a request of this client."""
+    token = origin.enter(RequestFactory(REMOTE_ADDR=address).get("/"))
+    try:
+        yield
+    finally:
+        origin.leave(token)
+
+
 def test_staff_print_the_same(make_person: Any) -> None:
-    """By address, folded, or id; a member of staff's acts on others too; recorded without an actor."""
+    """By address, folded, or id; whence staff acted is in theirs only; recorded without an actor."""
     mia, staff = make_person("Mia@example.com"), make_person("staff@example.com")
     LogEntry.objects.log_actions(staff.pk, [mia], 2, change_message="Changed.")
-    audit.record(audit.Event.USER_CHANGED, actor_id=staff.pk, user_id=mia.pk)
+    with request_from("192.0.2.77"):
+        audit.record(audit.Event.USER_CHANGED, actor_id=staff.pk, user_id=mia.pk)
     held = printed("mia@EXAMPLE.com")
     assert held["id"] == printed(str(mia.pk))["id"] == str(mia.pk)
-    assert [row["event"] for row in held["sections"]["events"]] == ["user_changed"]
+    assert held["sections"]["events"] == []
+    assert [row["event"] for row in held["sections"]["events_by_others"]] == ["user_changed"]
+    assert [row["change_message"] for row in held["sections"]["admin_log_about"]] == ["Changed."]
+    assert "192.0.2.77" not in json.dumps(held)
     others = printed("staff@example.com")["sections"]
-    assert [row["event"] for row in others["events_caused"]] == ["user_changed"]
+    assert [(row["event"], row["address"]) for row in others["events_caused"]] == [("user_changed", "192.0.2.77")]
     assert [row["change_message"] for row in others["admin_log"]] == ["Changed."]
     assert "mia@example.com" not in json.dumps(others).lower()
     assert AuditEvent.objects.filter(event="data_exported", actor_id=None, user_id=mia.pk).count() == 2

@@ -7,7 +7,9 @@ from typing import Any, Final
 import httpx
 import pytest
 from django.db import connection
+from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
 from pytest_django import Settings
 
 from accounts.mail_models import OutgoingMail
@@ -201,6 +203,20 @@ async def test_a_browser_with_its_cookie_is_known(
     api.headers["User-Agent"] = "curl/8"
     await by_cookie(api, member)
     assert await OutgoingMail.objects.acount() == 1
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_sign_in_to_the_admin_is_one_too(new_email: Callable[[], str], settings: Settings, told: bool) -> None:
+    """It makes a device known and is told when it is a new one, once; not where such messages are off."""
+    settings.IRONAUTH_NEW_DEVICE_MAIL = told
+    staff = User.objects.create_user(email=new_email(), password=PASSWORD, is_staff=True)
+    form = {"username": staff.email, "password": PASSWORD}
+    for agent in (FIREFOX, CHROME, CHROME):
+        answer = Client(headers={"User-Agent": agent}).post(reverse("admin:login"), form)
+        assert answer.status_code == 302
+    facts = [mail.facts for mail in OutgoingMail.objects.filter(kind="new_device", recipient=staff.email)]
+    assert [(fact["device"], fact["address"]) for fact in facts] == [("Chrome on Linux", "127.0.0.1")] * told
+    assert KnownDevice.objects.filter(user_id=staff.pk).count() == 2 * told
 
 
 @pytest.mark.django_db(transaction=True)

@@ -2,10 +2,14 @@
 
 from collections.abc import Callable
 from io import StringIO
+from typing import Any
 
 import pytest
+from django.contrib.sessions.models import Session as AdminSession
 from django.core.management import CommandError, call_command
+from django.test import Client
 
+from accounts import deletions
 from accounts.outputs import Account
 from ironauth.infrastructure import clock
 from ironauth.infrastructure.invalidation import invalidate
@@ -81,6 +85,26 @@ def test_invalidations_and_keys(opened: list[Grant]) -> None:
     assert not SigningKey.objects.filter(pk=old).exists()
 
 
+def test_accounts_go_batch_by_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch in which one account is kept is not taken for the last."""
+    due = iter([2, 1, 2, 0])
+    monkeypatch.setattr(deletions, "purge_due", lambda _: next(due))
+    assert purge_expired(batch=100).accounts == 5
+
+
+def test_sign_ins_to_the_admin_go(django_user_model: Any) -> None:
+    """Django deletes an expired session of the admin when its browser comes back, and most never do."""
+    for number in range(3):
+        user = django_user_model.objects.create_user(email=f"staff{number}@example.com", is_staff=True)
+        Client().force_login(user)
+    ends = AdminSession.objects.values_list("expire_date", flat=True)
+    with clock.shifted((min(ends) - clock.now()).total_seconds() - 5):
+        assert purge_expired(batch=2).admin_sessions == 0
+    with clock.shifted((max(ends) - clock.now()).total_seconds() + 5):
+        assert purge_expired(batch=2).admin_sessions == 3
+    assert not AdminSession.objects.exists()
+
+
 def test_deleting_publishes_nothing(opened: list[Grant]) -> None:
     """The end of these sessions was published when it came: the purge does not flood the workers."""
     before = Invalidation.objects.count()
@@ -96,8 +120,8 @@ def test_command(opened: list[Grant]) -> None:
     with clock.shifted(20 * DAY):
         call_command("purge_expired", stdout=out)
     assert out.getvalue().strip() == (
-        "deleted accounts=0 sessions=7 invalidations=0 signing_keys=0 throttle_counts=0 email_tokens=0 mails=0 "
-        "audit_events=0 used_once=0"
+        "deleted accounts=0 sessions=7 admin_sessions=0 invalidations=0 signing_keys=0 throttle_counts=0 "
+        "email_tokens=0 mails=0 audit_events=0 used_once=0"
     )
     with pytest.raises(CommandError, match="--batch"):
         call_command("purge_expired", batch=0)
@@ -108,6 +132,7 @@ def test_nothing_to_do(db: None) -> None:
     assert purge_expired() == Purged(
         accounts=0,
         sessions=0,
+        admin_sessions=0,
         invalidations=0,
         signing_keys=0,
         throttle_counts=0,

@@ -11,8 +11,8 @@ class Command(BaseCommand):
     """Delete ended sessions and whatever else has no use any more; print how many."""
 
     help = (
-        "Delete accounts whose days of grace are over, ended sessions, old invalidations, finished keys, old counts, "
-        "dead e-mail tokens and old audit events, in short transactions."
+        "Delete accounts whose days of grace are over, ended sessions, the admin's too, old invalidations, "
+        "finished keys, old counts, dead e-mail tokens and old audit events, in short transactions."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -28,7 +28,8 @@ class Command(BaseCommand):
             raise CommandError("--batch must be at least 1 and --keep-seconds at least 0.")
         purged = purge_expired(batch=options["batch"], keep_s=options["keep_seconds"])
         self.stdout.write(
-            f"deleted accounts={purged.accounts} sessions={purged.sessions} invalidations={purged.invalidations} "
+            f"deleted accounts={purged.accounts} sessions={purged.sessions} "
+            f"admin_sessions={purged.admin_sessions} invalidations={purged.invalidations} "
             f"signing_keys={purged.signing_keys} throttle_counts={purged.throttle_counts} "
             f"email_tokens={purged.email_tokens} mails={purged.mails} audit_events={purged.audit_events} "
             f"used_once={purged.used_once}"
