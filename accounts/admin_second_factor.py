@@ -20,9 +20,10 @@ from accounts import admin_sign_in, audit
 from accounts.admin_forms import StaffSignInForm, busy, too_many
 from accounts.admin_sign_in import Half
 from accounts.audit import Event, Outcome
-from accounts.mfa import factors, services, totp
+from accounts.mfa import factors, proofs, services, totp
 from accounts.mfa.errors import InvalidMfaCode, MfaAlreadyEnabled, MfaNotStarted
 from accounts.models import User
+from ironauth.infrastructure import origin
 from ironauth.infrastructure.errors import Overloaded, Throttled
 
 _LONGEST: Final = 64  # characters of a code as it is typed; the rest of it is no code
@@ -48,23 +49,24 @@ class CodeForm(forms.Form):
         ),
     )
 
-    def __init__(self, data: Any = None, *, user: User) -> None:
+    def __init__(self, data: Any = None, *, user: User, address: str = "") -> None:
         super().__init__(data)
-        self.user = user
+        self.user, self.address = user, address
 
 
 class ProofForm(CodeForm):
-    """Judges the code as a sign-in through the API does: under the same count, once, on the hash pool."""
+    """Judges the code as a sign-in through the API does: under the same counts, once, on the hash pool."""
 
     def clean_code(self) -> str:
         """Use the code up. A wrong one is in the trail; a full pool and too many tries are said."""
         code: str = self.cleaned_data["code"]
         try:
-            right = services.verify_code_blocking(self.user, code)
+            right = services.verify_code_blocking(self.user, code, address=self.address)
         except Overloaded as refused:
             raise busy(refused) from refused
         except Throttled as refused:
-            raise too_many(refused) from refused
+            by_app = totp.is_code(proofs.without_spaces(code))
+            raise too_many(refused, ", or use a recovery code" if by_app else "") from refused
         if not right:
             audit.record(
                 Event.ADMIN_SIGN_IN,
@@ -120,7 +122,8 @@ def prove(site: AdminSite, request: HttpRequest) -> HttpResponse:
     whom = admin_sign_in.half(request, enrolling=False)
     if whom is None:
         return _begin_again(request)
-    form = ProofForm(request.POST if request.method == "POST" else None, user=whom.user)
+    data = request.POST if request.method == "POST" else None
+    form = ProofForm(data, user=whom.user, address=origin.address_of(request))
     if form.is_valid():
         admin_sign_in.complete(request, whom)
         return redirect(whom.next_url)

@@ -14,6 +14,7 @@ from typing import Final, Literal, NamedTuple, NoReturn
 from uuid import UUID
 
 from django.conf import settings
+from django.db import transaction
 
 from accounts import audit, emails, units
 from accounts.audit import Event, Outcome
@@ -27,6 +28,8 @@ from ironauth.infrastructure.window_store import Question
 
 type MailKind = Literal["reset", "verification", "sign-up", "change"]  # what is asked for, whatever is sent
 
+#: What helps in place of waiting, by rule.
+_REMEDIES: Final = {"second_factor": " A recovery code or a passkey signs in at once."}
 _KEY_CHARACTERS: Final = 32  # 128 bits in hexadecimal: no two subjects share a count
 
 
@@ -48,6 +51,9 @@ REFRESH: Final = Rule("refresh", "IRONAUTH_THROTTLE_BAD_REFRESHES", 900)
 #: Signatures cannot be guessed either. Challenges are counted too: asking for one costs nothing else, and a page asks
 #: for one each time it is used.
 PASSKEY: Final = Rule("passkey", "IRONAUTH_THROTTLE_PASSKEYS", 900)
+#: Nor can recovery codes, but each costs a hash; as many as passwords, which cost the same. A count for each person
+#: would let whoever has the password keep the owner out.
+RECOVERY_CODE: Final = Rule("recovery_code", "IRONAUTH_THROTTLE_SIGNIN_FAILURES", 900)
 #: The same for the tokens of messages; 100, because a whole office may click old links.
 EMAIL_TOKEN: Final = Rule("email_token", "IRONAUTH_THROTTLE_BAD_EMAIL_TOKENS", 900)
 #: Messages one client has sent, whoever gets them: each could go to somebody who has not asked for it.
@@ -80,6 +86,19 @@ async def admit(rule: Rule, *, address: str) -> None:
     asked = client_question(rule, address) if settings.IRONAUTH_THROTTLE else None
     if asked is not None:
         await _admit(rule, [("address", asked)])
+
+
+def admit_blocking(rule: Rule, *, address: str) -> None:
+    """See admit(); on the calling thread's own connection."""
+    asked = client_question(rule, address) if settings.IRONAUTH_THROTTLE else None
+    if asked is None:
+        return
+    found = sliding_window.take_in_redis_blocking(asked)
+    if found is None:
+        with transaction.atomic():
+            found = sliding_window.take_in_database(asked)
+    if isinstance(found, Refusal):
+        refuse_blocking(Refused(rule.name, "address", asked.key, found.wait_s))
 
 
 async def admit_account(rule: Rule, *, user_id: UUID) -> None:
@@ -187,7 +206,8 @@ def _details(refused: Refused) -> audit.Details:
 def _error(refused: Refused) -> Throttled:
     """Return the answer, and log it."""
     get_logger().info("throttled", rule=refused.rule, by=refused.by)
-    return Throttled(retry_after_s=max(1, math.ceil(refused.wait_s)))
+    detail = Throttled.detail + _REMEDIES.get(refused.rule, "")
+    return Throttled(detail, retry_after_s=max(1, math.ceil(refused.wait_s)))
 
 
 class _Told:

@@ -145,4 +145,4 @@ async def _judge(
         )
     if shown.code is None:
         raise ValidationFailed(errors=[CODE_NEEDED])
-    return await proofs.judge(user_id=user_id, code=shown.code, event=event, session_id=session_id)
+    return await proofs.judge(user_id=user_id, code=shown.code, event=event, address=address, session_id=session_id)

@@ -113,12 +113,13 @@ def methods_blocking(user: User) -> tuple[str, ...]:
     return factors.methods_of(user.pk)
 
 
-def verify_code_blocking(user: User, code: str) -> bool:
-    """Judge a code as a sign-in through the API does, under the same count, and use it up; False for a wrong one.
+def verify_code_blocking(user: User, code: str, *, address: str) -> bool:
+    """Judge a code as a sign-in through the API does, under the same counts, and use it up; False for a wrong one.
 
-    What the audit trail is to say of it is the caller's business. Raises ``Throttled``, ``Overloaded``.
+    ``address``: the client's, "" when unknown. What the audit trail is to say of it is the caller's business. Raises
+    ``Throttled``, ``Overloaded``.
     """
-    proof = proofs.judge_blocking(user_id=user.pk, code=code)
+    proof = proofs.judge_blocking(user_id=user.pk, code=code, address=address)
     if proof is None:
         return False
     with transaction.atomic():

@@ -77,12 +77,12 @@ def test_an_older_step_is_refused_before_anything_is_written(owner: User, monkey
     step = 2_000
     monkeypatch.setattr(clock, "_source", lambda: step * 30.0)
     code, before = (totp._app(SECRET).generate_otp(one) for one in (step, step - 1))
-    assert proofs.judge_blocking(user_id=owner.pk, code=before) == TotpProof(owner.pk, step - 1)
-    proof = proofs.judge_blocking(user_id=owner.pk, code=code)
+    assert proofs.judge_blocking(user_id=owner.pk, code=before, address="") == TotpProof(owner.pk, step - 1)
+    proof = proofs.judge_blocking(user_id=owner.pk, code=code, address="")
     assert proof == TotpProof(owner.pk, step)
     assert proof.use()
-    assert proofs.judge_blocking(user_id=owner.pk, code=before) is None
-    assert proofs.judge_blocking(user_id=owner.pk, code=code) is None
+    assert proofs.judge_blocking(user_id=owner.pk, code=before, address="") is None
+    assert proofs.judge_blocking(user_id=owner.pk, code=code, address="") is None
 
 
 def test_recovery_codes_alone_are_no_factor(owner: User) -> None:
@@ -121,7 +121,7 @@ def test_resealing_says_what_is_lost(owner: User) -> None:
     with override_settings(IRONAUTH_MASTER_KEYS={"t2": secrets.token_bytes(32)}):
         with pytest.raises(CommandError, match="1 secrets do not open"):
             call_command("reseal_secrets", stdout=out)
-        assert proofs.judge_blocking(user_id=owner.pk, code="123456") is None
+        assert proofs.judge_blocking(user_id=owner.pk, code="123456", address="") is None
     assert out.getvalue().strip() == "resealed=0 left=1 newest=t2"
     assert TotpFactor.objects.values().get() == before
     with pytest.raises(CommandError, match="--batch"):

@@ -1,4 +1,4 @@
-"""Guessing a second factor: its own count, before any hash, which a right password does not touch."""
+"""Guessing a second factor: an app's codes have a count of their own, which a right password does not touch."""
 
 import asyncio
 import secrets
@@ -47,16 +47,17 @@ async def failures() -> list[int]:
 
 
 async def test_ten_codes_are_judged(api: httpx.AsyncClient, member: Member, pair: Pair) -> None:
-    """Then nothing is, not even the right one, from whatever token, before the wait is over; no hash is paid for."""
-    app, codes = await enrol(api, pair)
+    """Then none is, not even the right one, from whatever token, before the wait is over; no hash is paid for."""
+    app, _ = await enrol(api, pair)
     token = (await password_only(api, member))["mfa_token"]
     for _ in range(FREE_FAILURES):
         assert said(await with_code(api, token, app.wrong())) == INVALID_CODE
     token = (await password_only(api, member))["mfa_token"]
     jobs = hash_pool().stats().completed
-    for code in (app.code(), codes[0], app.wrong()):
+    for code in (app.code(), app.wrong()):
         refused = await with_code(api, token, code)
         assert said(refused) == THROTTLED
+        assert "recovery code or a passkey" in refused.json()["detail"]
         assert refused.headers["retry-after"] == "1"
     assert hash_pool().stats().completed == jobs
     step_up = await api.post(STEP_UP, json={"code": app.code()}, headers=bearer(pair))
@@ -113,6 +114,42 @@ async def test_a_hundred_in_a_row_and_never_more(
     assert (await with_code(api, token, app.code())).status_code == 200
 
 
+async def test_the_owner_is_never_kept_out(api: httpx.AsyncClient, member: Member, pair: Pair) -> None:
+    """Whoever has the password uses the count up for good; a recovery code opens nevertheless, and resets it."""
+    app, codes = await enrol(api, pair)
+    token = (await password_only(api, member))["mfa_token"]
+    await with_code(api, token, app.wrong())
+    assert await ThrottleFailures.objects.filter(failures=1).aupdate(failures=MAX_FAILURES, retry_at=0) == 1
+    assert said(await with_code(api, token, app.code())) == THROTTLED
+    assert said(await with_code(api, token, codes[0][:-1] + "?")) == INVALID_CODE
+    assert await failures() == [MAX_FAILURES]
+    stepped = await api.post(STEP_UP, json={"code": codes[0]}, headers=bearer(pair))
+    assert stepped.status_code == 204
+    assert await failures() == []
+    assert (await with_code(api, token, app.code())).status_code == 200
+
+
+async def test_recovery_codes_are_counted_for_the_address(
+    api: httpx.AsyncClient, member: Member, pair: Pair, settings: Settings
+) -> None:
+    """Each costs a hash, so that one address has so many, whosever they are, and the app's codes are not among them."""
+    settings.IRONAUTH_THROTTLE_SIGNIN_FAILURES = 5
+    app, codes = await enrol(api, pair)
+    token = (await password_only(api, member))["mfa_token"]
+    for _ in range(5):
+        assert said(await with_code(api, token, "0000-0000-0000-0000")) == INVALID_CODE
+    jobs = hash_pool().stats().completed
+    for code in (codes[0], "what?"):
+        assert said(await with_code(api, token, code)) == THROTTLED
+    user = await User.objects.aget(pk=member["id"])
+    with pytest.raises(Throttled):
+        await sync_to_async(services.verify_code_blocking)(user, codes[0], address="127.0.0.1")
+    assert hash_pool().stats().completed == jobs
+    assert await failures() == []
+    assert await sync_to_async(services.verify_code_blocking)(user, codes[0], address="198.51.100.1")
+    assert (await with_code(api, token, app.code())).status_code == 200
+
+
 async def test_a_known_device_comes_with_the_second_factor(api: httpx.AsyncClient, member: Member, pair: Pair) -> None:
     """An address from which only the password was given is not known by it; once the code was right, it is."""
     app, _ = await enrol(api, pair)
@@ -132,7 +169,7 @@ async def test_what_was_not_judged_is_not_counted(
     """A full hash pool answers 503, and the try is given back."""
     user = await User.objects.aget(pk=member["id"])
     with pytest.raises(Overloaded):
-        await sync_to_async(services.verify_code_blocking)(user, "0000-0000-0000-0000")
+        await sync_to_async(services.verify_code_blocking)(user, "0000-0000-0000-0000", address="")
     assert await failures() == []
 
 
@@ -142,14 +179,14 @@ async def test_the_admin_has_the_same_count(api: httpx.AsyncClient, member: Memb
     user = await User.objects.aget(pk=member["id"])
     verify = sync_to_async(services.verify_code_blocking)
     assert await sync_to_async(services.methods_blocking)(user) == ("totp", "recovery_code")
-    assert [await verify(user, code) for code in (app.code(), app.code(), codes[0], codes[0])] == [
+    assert [await verify(user, code, address="") for code in (app.code(), app.code(), codes[0], codes[0])] == [
         True,
         False,
         True,
         False,
     ]
     token = (await password_only(api, member))["mfa_token"]
-    for _ in range(FREE_FAILURES - 1):
+    for _ in range(FREE_FAILURES):
         assert said(await with_code(api, token, app.wrong())) == INVALID_CODE
     with pytest.raises(Throttled):
-        await verify(user, codes[1])
+        await verify(user, app.code(), address="")
