@@ -171,11 +171,25 @@ class OwnPasswordForm(_ChoosesPassword, DjangoOwnPasswordForm):
     """Staff change their own password."""
 
     def clean_old_password(self) -> str:
-        """Check the old password on the hash pool; a full pool is said, not shown as a server error."""
+        """Check the old password on the hash pool, under the API's count: a session is no licence to guess.
+
+        A full pool is said, not shown as a server error; so are too many attempts. A wrong one is in the trail.
+        """
         try:
-            return super().clean_old_password()
+            attempt = throttling.admit_confirmation_blocking(user_id=self.user.pk)
+        except Throttled as refused:
+            raise too_many(refused) from refused
+        try:
+            old = super().clean_old_password()
         except Overloaded as refused:
+            throttling.give_back_blocking(attempt)
             raise busy(refused) from refused
+        except ValidationError:
+            me, event = self.user.pk, audit.Event.PASSWORD_CHANGED
+            audit.record(event, outcome=audit.Outcome.FAILURE, actor_id=me, user_id=me)
+            raise
+        throttling.succeeded_blocking(attempt)
+        return old
 
 
 class _UniqueAddress(UserModelForm):

@@ -189,11 +189,12 @@ async def refuse(refused: Refused, *, user_id: UUID | None = None, email: str = 
     raise _error(refused)
 
 
-def refuse_blocking(refused: Refused, *, email: str = "") -> NoReturn:
+def refuse_blocking(refused: Refused, *, user_id: UUID | None = None, email: str = "") -> NoReturn:
     """See refuse(); on the calling thread's own connection."""
     if _told.is_news(refused.key):
-        found = units.credentials_of_email(emails.lookup_key(email)) if email else None
-        user_id = found.id if found else None
+        if email:
+            found = units.credentials_of_email(emails.lookup_key(email))
+            user_id = found.id if found else None
         audit.record(Event.THROTTLED, outcome=Outcome.REFUSED, user_id=user_id, details=_details(refused))
     raise _error(refused)
 

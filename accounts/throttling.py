@@ -138,14 +138,23 @@ def succeeded_blocking(attempt: Attempt | None) -> None:
         _forgive(attempt, ())
 
 
+def admit_confirmation_blocking(*, user_id: UUID) -> Attempt | None:
+    """See admit_confirmation()."""
+    return _admit_person_blocking(_Plan("confirmation", _confirmation(user_id)), user_id)
+
+
 def admit_second_factor_blocking(*, user_id: UUID) -> Attempt | None:
     """See admit_second_factor()."""
+    return _admit_person_blocking(_second_factor(user_id), user_id)
+
+
+def _admit_person_blocking(plan: _Plan, user_id: UUID) -> Attempt | None:
     if not settings.IRONAUTH_THROTTLE:
         return None
     with transaction.atomic():
-        found = _admit(_second_factor(user_id), None)
+        found = _admit(plan, None)
     if isinstance(found, Refused):
-        rate_limits.refuse_blocking(found)
+        rate_limits.refuse_blocking(found, user_id=user_id)
     return found
 
 
