@@ -90,6 +90,8 @@ class FirstCodeForm(CodeForm):
             made = async_to_sync(services.confirm_totp)(user_id=self.user.pk, code=code)
         except Overloaded as refused:
             raise busy(refused) from refused
+        except Throttled as refused:
+            raise too_many(refused) from refused
         except InvalidMfaCode as refused:
             raise ValidationError(_NOT_YET, code=refused.code) from refused
         except (MfaNotStarted, MfaAlreadyEnabled) as refused:

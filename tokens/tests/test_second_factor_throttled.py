@@ -12,8 +12,10 @@ from pytest_django import Settings
 
 from accounts import audit
 from accounts.audit_models import AuditEvent
+from accounts.mail_models import OutgoingMail
 from accounts.mfa import services
 from accounts.models import User
+from accounts.tests.authenticator import Authenticator
 from accounts.tests.conftest import full_pool  # noqa: F401 - a fixture
 from conftest import PASSWORD, bearer
 from ironauth.infrastructure import clock
@@ -22,7 +24,18 @@ from ironauth.infrastructure.failure_count import FREE_FAILURES, MAX_FAILURES
 from ironauth.infrastructure.hash_pool import hash_pool
 from ironauth.infrastructure.models import ThrottleFailures
 from tokens.tests.browser import SIGNIN, Member, Pair
-from tokens.tests.second_factor import STEP_UP, enrol, password_only, said, sign_in_fully, with_code
+from tokens.tests.second_factor import (
+    CONFIRM,
+    MFA,
+    STEP_UP,
+    TOTP,
+    App,
+    enrol,
+    password_only,
+    said,
+    sign_in_fully,
+    with_code,
+)
 from tokens.tests.test_no_secret_leaks import waiting_tokens
 
 pytestmark = [
@@ -148,6 +161,31 @@ async def test_recovery_codes_are_counted_for_the_address(
     assert await failures() == []
     assert await sync_to_async(services.verify_code_blocking)(user, codes[0], address="198.51.100.1")
     assert (await with_code(api, token, app.code())).status_code == 200
+
+
+async def test_new_factors_are_counted(api: httpx.AsyncClient, member: Member, pair: Pair, settings: Settings) -> None:
+    """An account gets so many in an hour: each is a message to its address, and ten hashes. Taking away is free."""
+    settings.IRONAUTH_THROTTLE_NEW_FACTORS = 3
+    codes, passkeys = f"{MFA}/recovery-codes", f"{MFA}/passkeys"
+    for _ in range(2):
+        app, _ = await enrol(api, pair)
+        gone = await api.request("DELETE", TOTP, json={"password": PASSWORD}, headers=bearer(pair))
+        assert gone.status_code == 204
+    options = (await api.post(f"{passkeys}/options", headers=bearer(pair))).json()
+    made = Authenticator().create(options["publicKey"])
+    body = {"challenge_token": options["challenge_token"], "credential": made}
+    assert (await api.post(passkeys, json=body, headers=bearer(pair))).status_code == 201
+    messages = await OutgoingMail.objects.acount()
+    jobs = hash_pool().stats().completed
+    assert said(await api.post(passkeys, json=body, headers=bearer(pair))) == THROTTLED
+    app = App((await api.post(TOTP, headers=bearer(pair))).json()["secret"])
+    assert said(await api.post(CONFIRM, json={"code": app.code()}, headers=bearer(pair))) == THROTTLED
+    assert hash_pool().stats().completed == jobs
+    assert said(await api.post(codes, json={"password": PASSWORD}, headers=bearer(pair))) == THROTTLED
+    assert hash_pool().stats().completed == jobs + 1  # the password's
+    assert await OutgoingMail.objects.acount() == messages
+    (passkey,) = (await api.get(MFA, headers=bearer(pair))).json()["passkeys"]
+    assert (await api.delete(f"{passkeys}/{passkey['id']}", headers=bearer(pair))).status_code == 204
 
 
 async def test_a_known_device_comes_with_the_second_factor(api: httpx.AsyncClient, member: Member, pair: Pair) -> None:
