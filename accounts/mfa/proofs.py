@@ -14,7 +14,7 @@ from django.db import models
 from accounts import audit, outgoing_mail, passwords, rate_limits, throttling
 from accounts.audit import Event, Outcome
 from accounts.mfa import recovery_codes, totp
-from accounts.mfa.errors import InvalidMfaCode, SecondFactorRefused
+from accounts.mfa.errors import InvalidMfaCode, SecondFactorRefused, TotpUnreadable
 from accounts.mfa.models import RecoveryCode, TotpFactor
 from accounts.outgoing_mail import Kind
 from accounts.passwords import Verdict
@@ -118,8 +118,8 @@ async def judge(
 
     Raises ``InvalidMfaCode``, leaving ``event`` as failed in the trail; ``Throttled`` after too many of those, before
     anything is looked at or hashed: of an app's for this person, of others from the client's ``address``;
-    ``Overloaded``. Two units of work of a query each; a recovery code costs one Argon2 run, whether or not the person
-    has it.
+    ``Overloaded``, ``TotpUnreadable``. Two units of work of a query each; a recovery code costs one Argon2 run, whether
+    or not the person has it.
     """
     hash_pool().require_capacity()
     typed = without_spaces(code)
@@ -163,8 +163,12 @@ def judge_blocking(*, user_id: uuid.UUID, code: str, address: str) -> TotpProof 
     hash_pool().require_capacity()
     typed = without_spaces(code)
     if totp.is_code(typed):
-        throttling.admit_second_factor_blocking(user_id=user_id)
-        return _judge_totp(user_id, typed)
+        attempt = throttling.admit_second_factor_blocking(user_id=user_id)
+        try:
+            return _judge_totp(user_id, typed)
+        except Unavailable:
+            throttling.give_back_blocking(attempt)
+            raise
     rate_limits.admit_blocking(rate_limits.RECOVERY_CODE, address=address)
     known = recovery_codes.normalised(typed)
     if known is None:
@@ -179,16 +183,16 @@ def without_spaces(code: str) -> str:
 
 
 def _judge_totp(user_id: uuid.UUID, code: str) -> TotpProof | None:
-    """Unit of work: one query."""
+    """Unit of work: one query. Raises ``TotpUnreadable``."""
     rows = _TOTP.rows(user_id=user_id)
     if not rows:
         return None
     key_id, sealed, last_step = rows[0]
     try:
         step = totp.step_of(code, totp.unseal(key_id, bytes(sealed), user_id))
-    except (MasterKeyMissingError, SealBrokenError) as error:  # recovery codes still work
+    except (MasterKeyMissingError, SealBrokenError) as error:  # not "wrong": tries that nobody judges would be counted
         get_logger().error("totp_secret_unreadable", user_id=str(user_id), remedy=str(error))
-        return None
+        raise TotpUnreadable from error
     return TotpProof(user_id, step) if step is not None and step > last_step else None
 
 

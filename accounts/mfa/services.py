@@ -119,7 +119,7 @@ def verify_code_blocking(user: User, code: str, *, address: str) -> bool:
     """Judge a code as a sign-in through the API does, under the same counts, and use it up; False for a wrong one.
 
     ``address``: the client's, "" when unknown. What the audit trail is to say of it is the caller's business. Raises
-    ``Throttled``, ``Overloaded``.
+    ``Throttled``, ``Overloaded``, ``TotpUnreadable``.
     """
     proof = proofs.judge_blocking(user_id=user.pk, code=code, address=address)
     if proof is None:

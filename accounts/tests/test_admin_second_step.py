@@ -2,20 +2,22 @@
 
 import re
 import secrets
+import uuid
 from typing import Any
 
 import pyotp
 import pytest
 from asgiref.sync import async_to_sync
-from django.test import Client
+from django.test import Client, override_settings
 from django.urls import reverse
 from pytest_django import Settings
 
-from accounts import admin_sign_in
+from accounts import admin_sign_in, units
 from accounts.audit_models import AuditEvent
 from accounts.mail_models import OutgoingMail
 from accounts.mfa import services
 from accounts.mfa.models import RecoveryCode, TotpFactor
+from accounts.mfa.passkey_models import Passkey
 from accounts.models import User
 from accounts.tests.conftest import PASSWORD, MakeUser
 from ironauth.infrastructure import clock
@@ -262,6 +264,41 @@ def test_a_secret_of_somebody_else_is_never_shown(client: Client, staff: User, r
     client.post(SET_UP, {"code": pyotp.TOTP(_secret(page)).at(int(clock.unix()))})
     assert not opens(client)
     assert not TotpFactor.objects.filter(confirmed_at__isnull=False).exists()
+
+
+def test_a_factor_set_up_elsewhere_is_asked_for(
+    client: Client, staff: User, required: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever has the password, and began before the owner made a passkey, gets neither an app nor in."""
+    password(client, staff)
+    code = pyotp.TOTP(_secret(client.get(SET_UP).content.decode())).at(int(clock.unix()))
+    Passkey.objects.create(
+        user=staff, credential_id=b"1", public_key=b"", sign_count=0, backup_eligible=False, backed_up=False,
+        aaguid=uuid.uuid4(),
+    )  # fmt: skip
+    assert client.get(SET_UP).headers["location"] == LOGIN
+    assert client.post(SET_UP, {"code": code}).headers["location"] == LOGIN
+    assert not opens(client)
+    assert services.methods_blocking(staff) == ("passkey",)
+    Passkey.objects.all().delete()
+    Enrolled(staff)
+    monkeypatch.setattr(units, "credentials_of_id", lambda _id: None)  # as it was read just before
+    assert password(client, staff).headers["location"] == LOGIN
+
+
+def test_a_lost_master_key_is_no_server_error(client: Client, staff: User, required: None) -> None:
+    """Who was about to set up an app begins again; who has one is told to use a recovery code, and gets in with it."""
+    password(client, staff)
+    ring = {"t9": secrets.token_bytes(32)}
+    with override_settings(IRONAUTH_MASTER_KEYS=ring):
+        assert client.get(SET_UP).headers["location"] == LOGIN
+        assert client.post(SET_UP, {"code": WRONG}).headers["location"] == LOGIN
+    enrolled = Enrolled(staff)
+    password(client, staff)
+    with override_settings(IRONAUTH_MASTER_KEYS=ring):
+        assert "cannot be checked at the moment" in client.post(CODE, {"code": enrolled.code()}).content.decode()
+        assert not ThrottleFailures.objects.filter(failures__gt=0).exists()
+        assert client.post(CODE, {"code": enrolled.codes[0]}).headers["location"] == USERS
 
 
 @pytest.mark.parametrize(("after_s", "status"), [(admin_sign_in.ENROL_S - 1, 200), (admin_sign_in.ENROL_S, 302)])

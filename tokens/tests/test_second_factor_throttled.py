@@ -7,13 +7,16 @@ import uuid
 import httpx
 import pytest
 from asgiref.sync import sync_to_async
+from django.conf import settings
 from django.core.management import call_command
+from django.test import override_settings
 from pytest_django import Settings
 
 from accounts import audit
 from accounts.audit_models import AuditEvent
 from accounts.mail_models import OutgoingMail
 from accounts.mfa import services
+from accounts.mfa.models import TotpFactor
 from accounts.models import User
 from accounts.tests.authenticator import Authenticator
 from accounts.tests.conftest import full_pool  # noqa: F401 - a fixture
@@ -209,6 +212,28 @@ async def test_what_was_not_judged_is_not_counted(
     with pytest.raises(Overloaded):
         await sync_to_async(services.verify_code_blocking)(user, "0000-0000-0000-0000", address="")
     assert await failures() == []
+
+
+async def test_a_lost_master_key_keeps_nobody_out(api: httpx.AsyncClient, member: Member, pair: Pair) -> None:
+    """Codes that nobody can judge are answered 503 and not counted; recovery codes work, and the app does later."""
+    app, codes = await enrol(api, pair)
+    kept = settings.IRONAUTH_MASTER_KEYS
+    with override_settings(IRONAUTH_MASTER_KEYS={"t2": secrets.token_bytes(32), **kept}):
+        await TotpFactor.objects.aupdate(master_key_id="gone")
+        token = (await password_only(api, member))["mfa_token"]
+        for _ in range(FREE_FAILURES + 1):
+            refused = await with_code(api, token, app.code())
+            assert said(refused) == (503, "totp_unreadable")
+            assert refused.headers["retry-after"] == "60"
+        assert said(await api.post(STEP_UP, json={"code": app.code()}, headers=bearer(pair))) == (
+            503,
+            "totp_unreadable",
+        )
+        assert await failures() == []
+        assert (await with_code(api, token, codes[0])).status_code == 200
+    await TotpFactor.objects.aupdate(master_key_id=next(iter(kept)))
+    token = (await password_only(api, member))["mfa_token"]
+    assert (await with_code(api, token, app.code())).status_code == 200
 
 
 async def test_the_admin_has_the_same_count(api: httpx.AsyncClient, member: Member, pair: Pair) -> None:
