@@ -108,7 +108,11 @@ async def refused(
     session_id: uuid.UUID | None = None,
     address: str,
 ) -> NoReturn:
-    """Leave in log and trail that a passkey was refused, and raise ``InvalidPasskey``, or ``Throttled`` instead."""
+    """Leave in log and trail that a passkey was refused, and raise ``InvalidPasskey``, or ``Throttled`` instead.
+
+    What is throttled leaves one event an hour, as everywhere: nobody fills the trail without so much as a password.
+    """
+    await rate_limits.admit(rate_limits.PASSKEY, address=address)
     named = {"passkey": str(passkey_id)} if passkey_id else {}
     get_logger().info("passkey_refused", cause=cause, user_id=str(user_id) if user_id else None, **named)
     await audit.record_later(
@@ -119,7 +123,6 @@ async def refused(
         session_id=session_id,
         details={"reason": InvalidPasskey.code, "cause": cause, **named},
     )
-    await rate_limits.admit(rate_limits.PASSKEY, address=address)
     raise InvalidPasskey
 
 
