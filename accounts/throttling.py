@@ -26,7 +26,7 @@ from ironauth.infrastructure import failure_count, sliding_window, window_store
 from ironauth.infrastructure.client_address import client_network
 from ironauth.infrastructure.database import database
 from ironauth.infrastructure.errors import Unavailable
-from ironauth.infrastructure.failure_count import Reserved
+from ironauth.infrastructure.failure_count import FREE_FAILURES, Reserved
 from ironauth.infrastructure.logs import get_logger
 from ironauth.infrastructure.origin import Origin
 from ironauth.infrastructure.sliding_window import Refusal, Taken
@@ -185,6 +185,11 @@ async def admit_second_factor(*, user_id: UUID) -> Attempt | None:
     if isinstance(found, Refused):
         await rate_limits.refuse(found, user_id=user_id)
     return found
+
+
+def is_last_free(attempt: Attempt | None) -> bool:
+    """Tell whether this try was the one after which waits begin; once in a row of failures."""
+    return attempt is not None and attempt.failure.failures == FREE_FAILURES
 
 
 # ------------------------------------------------------------------ units of work

@@ -9,9 +9,9 @@ for good at its end, must not keep the owner out. They are counted for the clien
 import uuid
 from typing import Final, NamedTuple, Protocol
 
-from django.db import models
+from django.db import models, transaction
 
-from accounts import audit, outgoing_mail, passwords, rate_limits, throttling
+from accounts import audit, outgoing_mail, passwords, rate_limits, stored_user, throttling
 from accounts.audit import Event, Outcome
 from accounts.mfa import recovery_codes, totp
 from accounts.mfa.errors import InvalidMfaCode, SecondFactorRefused, TotpUnreadable
@@ -116,6 +116,7 @@ async def judge(
 ) -> TotpProof | RecoveryProof:
     """Return what proves that the person has a second factor, by a code as it was typed.
 
+    After the tenth wrong one of an app in a row the person gets a message: whoever tries has the password.
     Raises ``InvalidMfaCode``, leaving ``event`` as failed in the trail; ``Throttled`` after too many of those, before
     anything is looked at or hashed: of an app's for this person, of others from the client's ``address``;
     ``Overloaded``, ``TotpUnreadable``. Two units of work of a query each; a recovery code costs one Argon2 run, whether
@@ -131,6 +132,8 @@ async def judge(
         except Unavailable:  # nothing was judged
             await throttling.give_back(attempt)
             raise
+        if proof is None and throttling.is_last_free(attempt):
+            await database().write(_warn, user_id)
     else:
         await rate_limits.admit(rate_limits.RECOVERY_CODE, address=address)
         known = recovery_codes.normalised(typed)
@@ -165,10 +168,14 @@ def judge_blocking(*, user_id: uuid.UUID, code: str, address: str) -> TotpProof 
     if totp.is_code(typed):
         attempt = throttling.admit_second_factor_blocking(user_id=user_id)
         try:
-            return _judge_totp(user_id, typed)
+            right = _judge_totp(user_id, typed)
         except Unavailable:
             throttling.give_back_blocking(attempt)
             raise
+        if right is None and throttling.is_last_free(attempt):
+            with transaction.atomic():
+                _warn(user_id)
+        return right
     rate_limits.admit_blocking(rate_limits.RECOVERY_CODE, address=address)
     known = recovery_codes.normalised(typed)
     if known is None:
@@ -194,6 +201,13 @@ def _judge_totp(user_id: uuid.UUID, code: str) -> TotpProof | None:
         get_logger().error("totp_secret_unreadable", user_id=str(user_id), remedy=str(error))
         raise TotpUnreadable from error
     return TotpProof(user_id, step) if step is not None and step > last_step else None
+
+
+def _warn(user_id: uuid.UUID) -> None:
+    """Unit of work: tell the owner that somebody gets as far as the second factor. Two queries."""
+    user = stored_user.find(user_id)
+    if user is not None:
+        outgoing_mail.enqueue(Kind.SECOND_FACTOR_REFUSED, recipient=user.email, user_id=user_id)
 
 
 def _stored(user_id: uuid.UUID, code: str) -> _Stored:

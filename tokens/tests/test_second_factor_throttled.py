@@ -86,6 +86,27 @@ async def test_ten_codes_are_judged(api: httpx.AsyncClient, member: Member, pair
     assert (event.user_id, event.details) == (uuid.UUID(member["id"]), {"rule": "second_factor", "by": "account"})
 
 
+async def test_the_owner_is_told_once(api: httpx.AsyncClient, member: Member, pair: Pair) -> None:
+    """The tenth wrong code in a row, wherever it is typed, is a message: who types it has the password."""
+    app, codes = await enrol(api, pair)
+    user = await User.objects.aget(pk=member["id"])
+    warnings = OutgoingMail.objects.filter(kind="second_factor_refused", recipient=member["email"])
+    token = (await password_only(api, member))["mfa_token"]
+    for n in range(FREE_FAILURES - 1):
+        assert said(await with_code(api, token, app.wrong() if n % 2 else app.code(-3))) == INVALID_CODE
+    assert not await warnings.aexists()
+    assert not await sync_to_async(services.verify_code_blocking)(user, app.wrong(), address="")
+    for wait in (0, 1, 3):
+        with clock.shifted(wait):
+            await with_code(api, token, app.wrong())
+            assert await warnings.acount() == 1
+    assert (await with_code(api, token, codes[0])).status_code == 200
+    token = (await password_only(api, member))["mfa_token"]
+    for _ in range(FREE_FAILURES):
+        assert said(await with_code(api, token, app.wrong())) == INVALID_CODE
+    assert await warnings.acount() == 2
+
+
 async def test_parallel_guesses_do_not_slip_through(api: httpx.AsyncClient, member: Member, pair: Pair) -> None:
     """Of thirty at once ten are judged."""
     app, _ = await enrol(api, pair)
