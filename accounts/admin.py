@@ -23,6 +23,7 @@ from accounts import (
     emails,
     mail_admin,
     names,
+    outgoing_mail,
     passwords,
     units,
 )
@@ -35,6 +36,7 @@ from accounts.audit import Event
 from accounts.audited_admin import Audited
 from accounts.errors import LastSuperuser
 from accounts.models import User
+from accounts.outgoing_mail import Kind
 from accounts.rights import permissions_of, rights_of_request
 from ironauth.infrastructure.admin_selection import CheckedSelection
 from ironauth.infrastructure.errors import PermissionDenied
@@ -173,6 +175,12 @@ class UserAdmin(CheckedSelection, UserPage, Audited, DjangoUserAdmin):
         form: type[Any] = super().get_form(request, obj, change=change, **kwargs)
         form.caller_id = request.user.pk  # made for this request by Django
         return form
+
+    def save_model(self, request: HttpRequest, obj: User, form: Any, change: bool) -> None:
+        """Save the person; when that gives them another address, the one before gets a message."""
+        if change and "email" in form.changed_data:
+            outgoing_mail.enqueue(Kind.EMAIL_CHANGED, recipient=form.initial["email"], user_id=obj.pk)
+        super().save_model(request, obj, form, change)
 
     def get_inlines(self, request: HttpRequest, obj: User | None) -> list[Any]:
         """Show what other applications append only once there is a user it can belong to."""

@@ -100,6 +100,7 @@ def create_user(*, actor_id: uuid.UUID, encoded: str, values: Mapping[str, Any])
 def update_user(*, actor_id: uuid.UUID, user_id: uuid.UUID, values: Mapping[str, Any]) -> UserOut:
     """Change what is named; what stays as it was is no change, and leaves no trace in the trail.
 
+    The address before gets a message when there is another one.
     Raises ``NotFound``, ``PermissionDenied``, ``LastSuperuser``, ``DeletionPending``, ``IntegrityError``.
     """
     rights = rights_of(actor_id)
@@ -114,6 +115,8 @@ def update_user(*, actor_id: uuid.UUID, user_id: uuid.UUID, values: Mapping[str,
         units.keep_a_superuser(without=[user])
     if changes.get("is_active") is False and user_id == actor_id:
         raise PermissionDenied("You would lock yourself out: ask a colleague to do it.")
+    if "email" in changes:
+        outgoing_mail.enqueue(Kind.EMAIL_CHANGED, recipient=user.email, user_id=user_id)
     for name, value in changes.items():
         setattr(user, name, value)
     touched = set(changes)

@@ -15,6 +15,7 @@ from pytest_django import DjangoAssertNumQueries
 from accounts import audit
 from accounts.audit import Event, Outcome
 from accounts.audit_models import AuditEvent
+from accounts.mail_models import OutgoingMail
 from accounts.models import User
 from accounts.tests.conftest import PASSWORD, MakeUser
 from ironauth.infrastructure import clock
@@ -68,6 +69,9 @@ def test_changing_a_user(client: Client, make_user: MakeUser, done: Done) -> Non
     assert done() == []
     assert client.post(address, _fields(user, name="New", groups=[role.pk])).status_code == 302
     assert done() == [("user_changed", "success", user.pk, {"fields": ["groups", "name"]})]
+    assert not OutgoingMail.objects.exists()
+    assert client.post(address, _fields(user, name="New", groups=[role.pk], email="new@example.com")).status_code == 302
+    assert list(OutgoingMail.objects.values_list("kind", "recipient")) == [("email_changed", user.email)]
 
 
 def test_setting_a_password(client: Client, make_user: MakeUser, done: Done) -> None:
