@@ -6,11 +6,13 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.contrib import admin
+from django.contrib.admin.utils import unquote
 from django.contrib.auth import admin as auth_admin
 from django.contrib.auth.models import Group
 from django.db import transaction
 from django.db.models import ManyToManyField, Q, QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.utils.formats import date_format
 
 from accounts import (
@@ -180,6 +182,13 @@ class UserAdmin(CheckedSelection, UserPage, Audited, DjangoUserAdmin):
         form: type[Any] = super().get_form(request, obj, change=change, **kwargs)
         form.caller_id = request.user.pk  # made for this request by Django
         return form
+
+    def user_change_password(self, request: HttpRequest, id: str, form_url: str = "") -> HttpResponse:  # noqa: A002 - Django's name
+        """Lead who means themselves to the page that asks for the old password."""
+        user = self.get_object(request, unquote(id))
+        if user is not None and user.pk == request.user.pk:
+            return redirect("admin:password_change")
+        return super().user_change_password(request, id, form_url)
 
     def get_inlines(self, request: HttpRequest, obj: User | None) -> list[Any]:
         """Show what other applications append only once there is a user it can belong to."""

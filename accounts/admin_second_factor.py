@@ -21,16 +21,19 @@ from accounts import admin_sign_in, audit
 from accounts.admin_forms import StaffSignInForm, busy, too_many
 from accounts.admin_sign_in import Half
 from accounts.audit import Event, Outcome
-from accounts.mfa import factors, passkeys, services, totp
+from accounts.mfa import factors, passkeys, proofs, services, totp
 from accounts.mfa.challenges import Purpose
-from accounts.mfa.errors import InvalidMfaCode, MfaAlreadyEnabled, MfaNotStarted
+from accounts.mfa.errors import InvalidMfaCode, MfaAlreadyEnabled, MfaNotStarted, TotpUnreadable
 from accounts.mfa.passkey_errors import InvalidPasskey
 from accounts.models import User
 from ironauth.infrastructure import origin
-from ironauth.infrastructure.errors import Overloaded, Throttled
+from ironauth.infrastructure.errors import NotAuthenticated, Overloaded, Throttled
+from ironauth.infrastructure.master_keys import MasterKeyMissingError
+from ironauth.infrastructure.sealing import SealBrokenError
 
 _LONGEST: Final = 64  # characters of a code as it is typed; the rest of it is no code
 _WRONG: Final = "The code is wrong, has expired or was used before. Wait for the next one, or use a recovery code."
+_UNREADABLE: Final = "Codes of your app cannot be checked at the moment. Use a recovery code, or try again later."
 _NOT_YET: Final = "The code does not fit. Check the clock of the phone, and that the app shows this account."
 _AGAIN: Final = "Signing in took too long or was interrupted. Please begin again."
 
@@ -52,23 +55,26 @@ class CodeForm(forms.Form):
         ),
     )
 
-    def __init__(self, data: Any = None, *, user: User) -> None:
+    def __init__(self, data: Any = None, *, user: User, address: str = "") -> None:
         super().__init__(data)
-        self.user = user
+        self.user, self.address = user, address
 
 
 class ProofForm(CodeForm):
-    """Judges the code as a sign-in through the API does: under the same count, once, on the hash pool."""
+    """Judges the code as a sign-in through the API does: under the same counts, once, on the hash pool."""
 
     def clean_code(self) -> str:
-        """Use the code up. A wrong one is in the trail; a full pool and too many tries are said."""
+        """Use the code up. A wrong one is in the trail; a full pool, too many tries and a lost secret are said."""
         code: str = self.cleaned_data["code"]
         try:
-            right = services.verify_code_blocking(self.user, code)
+            right = services.verify_code_blocking(self.user, code, address=self.address)
         except Overloaded as refused:
             raise busy(refused) from refused
+        except TotpUnreadable as refused:
+            raise ValidationError(_UNREADABLE, code=refused.code) from refused
         except Throttled as refused:
-            raise too_many(refused) from refused
+            by_app = totp.is_code(proofs.without_spaces(code))
+            raise too_many(refused, ", or use a recovery code" if by_app else "") from refused
         if not right:
             audit.record(
                 Event.ADMIN_SIGN_IN,
@@ -119,6 +125,8 @@ class FirstCodeForm(CodeForm):
             made = async_to_sync(services.confirm_totp)(user_id=self.user.pk, code=code)
         except Overloaded as refused:
             raise busy(refused) from refused
+        except Throttled as refused:
+            raise too_many(refused) from refused
         except InvalidMfaCode as refused:
             raise ValidationError(_NOT_YET, code=refused.code) from refused
         except (MfaNotStarted, MfaAlreadyEnabled) as refused:
@@ -141,7 +149,10 @@ class PasswordView(LoginView):
         if form.methods:
             admin_sign_in.begin(self.request, user, next_url)
             return redirect("admin:login_code")
-        secret = base64.b32decode(async_to_sync(services.start_totp)(user_id=user.pk).secret)
+        try:
+            secret = base64.b32decode(async_to_sync(services.start_totp)(user_id=user.pk).secret)
+        except (MfaAlreadyEnabled, NotAuthenticated):  # set up, or deactivated, at this very moment
+            return _begin_again(self.request)
         admin_sign_in.begin(self.request, user, next_url, setup=totp.seal(secret, user.pk))
         return redirect("admin:login_set_up")
 
@@ -153,8 +164,9 @@ def prove(site: AdminSite, request: HttpRequest) -> HttpResponse:
         return _begin_again(request)
     sent = request.POST if request.method == "POST" else None
     by_passkey = sent is not None and "credential" in sent
-    form = ProofForm(None if by_passkey else sent, user=whom.user)
-    passkey = PasskeyForm(sent if by_passkey else None, user=whom.user, address=origin.address_of(request))
+    address = origin.address_of(request)
+    form = ProofForm(None if by_passkey else sent, user=whom.user, address=address)
+    passkey = PasskeyForm(sent if by_passkey else None, user=whom.user, address=address)
     if form.is_valid() or passkey.is_valid():
         admin_sign_in.complete(request, whom)
         return redirect(whom.next_url)
@@ -163,9 +175,14 @@ def prove(site: AdminSite, request: HttpRequest) -> HttpResponse:
 
 
 def set_up(site: AdminSite, request: HttpRequest) -> HttpResponse:
-    """Show the secret; by its first code sign in, and show the recovery codes, this once."""
+    """Show the secret; by its first code sign in, and show the recovery codes, this once.
+
+    Not to who has a factor by now, set up elsewhere: whoever else has the password would get in without it. Nor where
+    the secret does not open, for its master key has left the settings.
+    """
     whom = admin_sign_in.half(request, enrolling=True)
-    if whom is None:
+    shown = _shown(whom) if whom is not None and not services.methods_blocking(whom.user) else None
+    if whom is None or shown is None:
         return _begin_again(request)
     form = FirstCodeForm(request.POST if request.method == "POST" else None, user=whom.user)
     if form.is_valid():
@@ -173,13 +190,16 @@ def set_up(site: AdminSite, request: HttpRequest) -> HttpResponse:
         return _page(
             site, request, "admin/recovery_codes.html", "Recovery codes", codes=form.recovery_codes, next=whom.next_url
         )
-    return _page(site, request, "admin/set_up.html", "Set up a second factor", form=form, **_shown(whom))
+    return _page(site, request, "admin/set_up.html", "Set up a second factor", form=form, **shown)
 
 
-def _shown(whom: Half) -> dict[str, Any]:
-    """Return the secret that was begun with, as an app reads it and as people type it."""
+def _shown(whom: Half) -> dict[str, Any] | None:
+    """Return the secret that was begun with, as an app reads it and as people type it; None when it does not open."""
     key_id, sealed = whom.setup or ("", b"")
-    secret = totp.unseal(key_id, sealed, whom.user.pk)
+    try:
+        secret = totp.unseal(key_id, sealed, whom.user.pk)
+    except (MasterKeyMissingError, SealBrokenError):
+        return None
     text = totp.as_text(secret)
     return {
         "qr_svg": mark_safe(totp.qr_svg(totp.uri(secret, whom.user.email))),  # noqa: S308 - made here, of squares

@@ -76,6 +76,8 @@ class OutgoingMail(models.Model):
         MFA_ENABLED = "mfa_enabled"
         MFA_DISABLED = "mfa_disabled"
         MFA_RESET = "mfa_reset"
+        SECOND_FACTOR_REFUSED = "second_factor_refused"
+        RECOVERY_CODES_CREATED = "recovery_codes_created"
         RECOVERY_CODE_USED = "recovery_code_used"
         PASSKEY_ADDED = "passkey_added"
         PASSKEY_REMOVED = "passkey_removed"

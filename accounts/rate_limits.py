@@ -28,6 +28,8 @@ from ironauth.infrastructure.window_store import Question
 
 type MailKind = Literal["reset", "verification", "sign-up", "change"]  # what is asked for, whatever is sent
 
+#: What helps in place of waiting, by rule.
+_REMEDIES: Final = {"second_factor": " A recovery code or a passkey signs in at once."}
 _KEY_CHARACTERS: Final = 32  # 128 bits in hexadecimal: no two subjects share a count
 
 
@@ -49,6 +51,9 @@ REFRESH: Final = Rule("refresh", "IRONAUTH_THROTTLE_BAD_REFRESHES", 900)
 #: Signatures cannot be guessed either. Challenges are counted too: asking for one costs nothing else, and a page asks
 #: for one each time it is used.
 PASSKEY: Final = Rule("passkey", "IRONAUTH_THROTTLE_PASSKEYS", 900)
+#: Nor can recovery codes, but each costs a hash; as many as passwords, which cost the same. A count for each person
+#: would let whoever has the password keep the owner out.
+RECOVERY_CODE: Final = Rule("recovery_code", "IRONAUTH_THROTTLE_SIGNIN_FAILURES", 900)
 #: The same for the tokens of messages; 100, because a whole office may click old links.
 EMAIL_TOKEN: Final = Rule("email_token", "IRONAUTH_THROTTLE_BAD_EMAIL_TOKENS", 900)
 #: Messages one client has sent, whoever gets them: each could go to somebody who has not asked for it.
@@ -62,6 +67,10 @@ MAIL_TO_ONE: Final = Rule("mail", "IRONAUTH_THROTTLE_MAILS_TO_ONE", 900)
 DELETION: Final = Rule("deletion", "IRONAUTH_THROTTLE_MAILS_TO_ONE", 900)
 #: Exports of everything held about one person: each reads hundreds of rows, and nobody needs many.
 EXPORT: Final = Rule("data_export", "IRONAUTH_THROTTLE_EXPORTS", 3_600)
+#: Second factors and recovery codes one account gets: each sends a message to an address that may be somebody else's,
+#: and recovery codes cost ten hashes. 20 are ten passkeys and an app, twice over. Taking one away is never refused, and
+#: is bounded by what there is.
+NEW_FACTOR: Final = Rule("new_factor", "IRONAUTH_THROTTLE_NEW_FACTORS", 3_600)
 
 
 class Refused(NamedTuple):
@@ -202,7 +211,8 @@ def _details(refused: Refused) -> audit.Details:
 def _error(refused: Refused) -> Throttled:
     """Return the answer, and log it."""
     get_logger().info("throttled", rule=refused.rule, by=refused.by)
-    return Throttled(retry_after_s=max(1, math.ceil(refused.wait_s)))
+    detail = Throttled.detail + _REMEDIES.get(refused.rule, "")
+    return Throttled(detail, retry_after_s=max(1, math.ceil(refused.wait_s)))
 
 
 class _Told:

@@ -100,6 +100,7 @@ def create_user(*, actor_id: uuid.UUID, encoded: str, values: Mapping[str, Any])
 def update_user(*, actor_id: uuid.UUID, user_id: uuid.UUID, values: Mapping[str, Any]) -> UserOut:
     """Change what is named; what stays as it was is no change, and leaves no trace in the trail.
 
+    The address before gets a message when there is another one.
     Raises ``NotFound``, ``PermissionDenied``, ``LastSuperuser``, ``DeletionPending``, ``IntegrityError``.
     """
     rights = rights_of(actor_id)

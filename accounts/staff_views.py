@@ -11,12 +11,13 @@ from rest_framework.response import Response
 from rest_framework.serializers import BaseSerializer
 from rest_framework.utils.urls import replace_query_param
 
-from accounts import staff_services
-from accounts.errors import DeletionPending, EmailTaken, LastSuperuser, RoleExists
+from accounts import staff_services, step_up
+from accounts.errors import DeletionPending, EmailTaken, LastSuperuser, RoleExists, StepUpRequired
 from accounts.inputs import RoleCreateInput, UserCreateInput, UserPatchInput
 from accounts.outputs import RoleOut, UserOut, UserPage
 from accounts.permissions import MembershipPermission, RolePermission, StaffView, UserPermission
 from accounts.staff_inputs import UserListInput
+from accounts.views import signed_in
 from ironauth.infrastructure.errors import NotFound, PermissionDenied, ValidationFailed
 from ironauth.infrastructure.problem import flatten
 from ironauth.infrastructure.validation import validated
@@ -86,14 +87,21 @@ class UserView(StaffView):
         responses={
             200: UserOut,
             400: ValidationFailed,
+            401: StepUpRequired,
             403: PermissionDenied,
             404: NotFound,
             409: (EmailTaken, LastSuperuser, DeletionPending),
         },
     )
     async def patch(self, request: ApiRequest, user_id: uuid.UUID) -> UserOut:
-        """Change the fields that are sent; ``is_active: false`` ends every session of the person at once."""
+        """Change the fields that are sent; ``is_active: false`` ends every session of the person at once.
+
+        Another ``email`` needs a sign-in or step-up of the last ten minutes, as it does for one's own: who gets the
+        account's messages sets its password. The address before gets a message.
+        """
         values = await _validated(self, request, UserPatchInput, "roles", staff_services.require_roles)
+        if "email" in values:
+            step_up.require_recent(signed_in(request))
         return await staff_services.update_user(actor_id=caller_id(request), user_id=user_id, values=values)
 
     @extend_schema(

@@ -26,7 +26,7 @@ from ironauth.infrastructure import failure_count, sliding_window, window_store
 from ironauth.infrastructure.client_address import client_network
 from ironauth.infrastructure.database import database
 from ironauth.infrastructure.errors import Unavailable
-from ironauth.infrastructure.failure_count import Reserved
+from ironauth.infrastructure.failure_count import FREE_FAILURES, Reserved
 from ironauth.infrastructure.logs import get_logger
 from ironauth.infrastructure.origin import Origin
 from ironauth.infrastructure.sliding_window import Refusal, Taken
@@ -138,17 +138,17 @@ def succeeded_blocking(attempt: Attempt | None) -> None:
         _forgive(attempt, ())
 
 
-def admit_second_factor_blocking(*, user_id: UUID) -> Attempt | None:
-    """See admit_second_factor()."""
-    return _admit_blocking(_second_factor(user_id), user_id)
-
-
 def admit_confirmation_blocking(*, user_id: UUID) -> Attempt | None:
     """See admit_confirmation()."""
-    return _admit_blocking(_Plan("confirmation", _confirmation(user_id)), user_id)
+    return _admit_person_blocking(_Plan("confirmation", _confirmation(user_id)), user_id)
 
 
-def _admit_blocking(plan: _Plan, user_id: UUID) -> Attempt | None:
+def admit_second_factor_blocking(*, user_id: UUID) -> Attempt | None:
+    """See admit_second_factor()."""
+    return _admit_person_blocking(_second_factor(user_id), user_id)
+
+
+def _admit_person_blocking(plan: _Plan, user_id: UUID) -> Attempt | None:
     if not settings.IRONAUTH_THROTTLE:
         return None
     with transaction.atomic():
@@ -173,10 +173,11 @@ async def admit_confirmation(*, user_id: UUID) -> Attempt | None:
 
 
 async def admit_second_factor(*, user_id: UUID) -> Attempt | None:
-    """Count a try to prove a person's second factor, wherever it is asked for: whoever gets here has the password.
+    """Count a try at the six digits of a person's app, wherever they are asked for: whoever gets here has the password.
 
-    No device is known here, and a new password resets nothing: six digits are too few for it. One unit of work of one
-    query. Raises ``Throttled`` (429).
+    No device is known here, and a new password resets nothing: six digits are too few for it. The owner gets in with
+    what is not counted here, a recovery code or a passkey, and either resets it. One unit of work of one query. Raises
+    ``Throttled`` (429).
     """
     if not settings.IRONAUTH_THROTTLE:
         return None
@@ -184,6 +185,11 @@ async def admit_second_factor(*, user_id: UUID) -> Attempt | None:
     if isinstance(found, Refused):
         await rate_limits.refuse(found, user_id=user_id)
     return found
+
+
+def is_last_free(attempt: Attempt | None) -> bool:
+    """Tell whether this try was the one after which waits begin; once in a row of failures."""
+    return attempt is not None and attempt.failure.failures == FREE_FAILURES
 
 
 # ------------------------------------------------------------------ units of work

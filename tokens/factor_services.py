@@ -46,7 +46,7 @@ async def sign_in_with_factor(*, token: str, shown: Shown, client: ClientInfo) -
 
     Raises ``InvalidMfaToken`` (401) when it is no good, ``InvalidMfaCode`` or ``InvalidPasskey`` (401), ``Throttled``
     (429) after too many of those, for a code before anything is judged, ``ValidationFailed`` (400) when nothing was
-    shown, ``Overloaded`` (503), ``SigningKeyMissing`` (503) before that.
+    shown, ``Overloaded`` or ``TotpUnreadable`` (503), ``SigningKeyMissing`` (503) before that.
     """
     ticket = mfa_token.parse(token)
     if ticket is None:
@@ -87,7 +87,7 @@ async def step_up(*, principal: Principal, password: str | None, shown: Shown, a
     """Let the caller prove who they are once more: with a second factor where they have one, else with the password.
 
     Raises ``ValidationFailed`` (400) naming the field that is needed, ``InvalidMfaCode``, ``InvalidPasskey`` or
-    ``InvalidCredentials`` (401), ``Throttled`` (429), ``Overloaded`` (503).
+    ``InvalidCredentials`` (401), ``Throttled`` (429), ``Overloaded`` or ``TotpUnreadable`` (503).
     """
     found = await confirmations.present(principal.id)
     proof: Proof | None = None
@@ -145,4 +145,4 @@ async def _judge(
         )
     if shown.code is None:
         raise ValidationFailed(errors=[CODE_NEEDED])
-    return await proofs.judge(user_id=user_id, code=shown.code, event=event, session_id=session_id)
+    return await proofs.judge(user_id=user_id, code=shown.code, event=event, address=address, session_id=session_id)

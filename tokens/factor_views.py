@@ -7,7 +7,7 @@ from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.permissions import AllowAny
 
 from accounts.errors import InvalidCredentials
-from accounts.mfa.errors import InvalidMfaCode
+from accounts.mfa.errors import InvalidMfaCode, TotpUnreadable
 from accounts.mfa.passkey_errors import InvalidPasskey
 from ironauth.infrastructure import origin
 from ironauth.infrastructure.errors import Overloaded, Throttled, ValidationFailed
@@ -39,7 +39,7 @@ class SignInMfaView(AsyncAPIView):
             401: (InvalidMfaToken, InvalidMfaCode, InvalidPasskey),
             403: CrossOrigin,
             429: Throttled,
-            503: (Overloaded, SigningKeyMissing),
+            503: (Overloaded, TotpUnreadable, SigningKeyMissing),
         },
     )
     async def post(self, request: ApiRequest) -> TokenPair | HttpResponse:
@@ -64,7 +64,7 @@ class StepUpView(AsyncAPIView):
             401: (InvalidToken, InvalidCredentials, InvalidMfaCode, InvalidPasskey),
             403: CrossOrigin,
             429: Throttled,
-            503: Overloaded,
+            503: (Overloaded, TotpUnreadable),
         },
     )
     async def post(self, request: ApiRequest) -> None:

@@ -15,6 +15,15 @@ class InvalidMfaCode(SecondFactorRefused):
     detail = "The code is wrong, has expired or was used before: wait for the next one, or use a recovery code."
 
 
+class TotpUnreadable(errors.Unavailable):
+    """503: the app's secret does not open, for its master key has left the settings; nothing was judged or counted."""
+
+    code = "totp_unreadable"
+    title = "Codes cannot be checked"
+    detail = "Codes of your app cannot be checked at the moment: use a recovery code or a passkey, or try again later."
+    default_retry_after_s = 60  # what is missing is put back by people
+
+
 class MfaAlreadyEnabled(errors.Conflict):
     """409: one-time codes are set up; a second app needs the first one removed."""
 

@@ -114,7 +114,11 @@ async def refused(
     session_id: uuid.UUID | None = None,
     address: str,
 ) -> NoReturn:
-    """Leave in log and trail that a passkey was refused, and raise ``InvalidPasskey``, or ``Throttled`` instead."""
+    """Leave in log and trail that a passkey was refused, and raise ``InvalidPasskey``, or ``Throttled`` instead.
+
+    What is throttled leaves one event an hour, as everywhere: nobody fills the trail without so much as a password.
+    """
+    await rate_limits.admit(rate_limits.PASSKEY, address=address)
     await audit.record_later(
         event,
         outcome=Outcome.FAILURE,
@@ -123,7 +127,6 @@ async def refused(
         session_id=session_id,
         details=_logged(cause, user_id, passkey_id),
     )
-    await rate_limits.admit(rate_limits.PASSKEY, address=address)
     raise InvalidPasskey
 
 
@@ -131,9 +134,9 @@ def refused_blocking(
     event: Event, cause: str, *, user_id: uuid.UUID, passkey_id: uuid.UUID | None = None, address: str
 ) -> NoReturn:
     """See refused(). Blocks the calling thread."""
+    rate_limits.admit_blocking(rate_limits.PASSKEY, address=address)
     details = _logged(cause, user_id, passkey_id)
     audit.record(event, outcome=Outcome.FAILURE, user_id=user_id, details=details)
-    rate_limits.admit_blocking(rate_limits.PASSKEY, address=address)
     raise InvalidPasskey
 
 

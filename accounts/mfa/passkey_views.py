@@ -12,7 +12,7 @@ from accounts.mfa.outputs import AddedPasskey, PasskeyOptions
 from accounts.mfa.passkey_errors import PasskeyNotMade, PasskeyTaken, TooManyPasskeys
 from accounts.mfa.passkey_inputs import NewPasskeyInput
 from accounts.views import signed_in
-from ironauth.infrastructure.errors import NotFound, Overloaded, ValidationFailed
+from ironauth.infrastructure.errors import NotFound, Overloaded, Throttled, ValidationFailed
 from ironauth.infrastructure.views import ApiRequest, AsyncAPIView
 
 
@@ -46,6 +46,7 @@ class PasskeysView(AsyncAPIView):
             400: (ValidationFailed, PasskeyNotMade),
             401: StepUpRequired,
             409: (PasskeyTaken, TooManyPasskeys),
+            429: Throttled,
             503: Overloaded,
         },
     )

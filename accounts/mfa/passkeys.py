@@ -7,6 +7,7 @@ import uuid
 
 from django.db import IntegrityError, transaction
 
+from accounts import rate_limits
 from accounts.audit import Event
 from accounts.mfa import ceremonies, challenges, passkey_proofs, passkey_units, recovery_codes, services
 from accounts.mfa.ceremonies import Json, Known, UnusableAnswer
@@ -44,7 +45,7 @@ async def add(
     """Store the passkey an authenticator has made; with the first factor come recovery codes.
 
     No session ends. Raises ``PasskeyNotMade``, ``PasskeyTaken``, ``TooManyPasskeys``, ``NotAuthenticated``,
-    ``Overloaded``.
+    ``Throttled`` after too many new factors, ``Overloaded``.
     """
     challenge = challenges.parse(challenge_token, Purpose.REGISTER)
     if challenge is None or challenge.user_id != user_id:
@@ -55,6 +56,7 @@ async def add(
         get_logger().info("passkey_not_made", reason=error.reason, user_id=str(user_id))
         raise PasskeyNotMade from error
     holder = await database().read(passkey_units.holder, user_id)
+    await rate_limits.admit_account(rate_limits.NEW_FACTOR, user_id=user_id)
     codes = [] if holder.methods else recovery_codes.new_codes()
     hashes = await services.hashed(codes) if codes else None
     try:

@@ -1,23 +1,25 @@
 """Judging a code from an app or a recovery code, and making it count: once, whoever asks, counted before it is judged.
 
 A code is judged first, which may take a hash, and used up in the transaction of what it is good for: a sign-in, a
-step-up. Wrong ones have a count of the person's own (``throttling``), which a right password does not touch.
+step-up. Wrong codes of an app have a count of the person's own (``throttling``), which a right password does not touch.
+Recovery codes have none: nobody guesses 80 random bits, and whoever has the password and uses that count up, which is
+for good at its end, must not keep the owner out. They are counted for the client's address, for what judging costs.
 """
 
 import uuid
 from typing import Final, NamedTuple, Protocol
 
-from django.db import models
+from django.db import models, transaction
 
-from accounts import audit, outgoing_mail, passwords, throttling
+from accounts import audit, outgoing_mail, passwords, rate_limits, stored_user, throttling
 from accounts.audit import Event, Outcome
 from accounts.mfa import recovery_codes, totp
-from accounts.mfa.errors import InvalidMfaCode, SecondFactorRefused
+from accounts.mfa.errors import InvalidMfaCode, SecondFactorRefused, TotpUnreadable
 from accounts.mfa.models import RecoveryCode, TotpFactor
 from accounts.outgoing_mail import Kind
 from accounts.passwords import Verdict
 from ironauth.infrastructure.database import database
-from ironauth.infrastructure.errors import Overloaded, Unavailable
+from ironauth.infrastructure.errors import Unavailable
 from ironauth.infrastructure.fixed_queries import FixedDelete, FixedSelect, FixedUpdate, Given
 from ironauth.infrastructure.hash_pool import hash_pool
 from ironauth.infrastructure.logs import get_logger
@@ -110,29 +112,34 @@ class _Stored(NamedTuple):
 
 
 async def judge(
-    *, user_id: uuid.UUID, code: str, event: Event, session_id: uuid.UUID | None = None
+    *, user_id: uuid.UUID, code: str, event: Event, address: str, session_id: uuid.UUID | None = None
 ) -> TotpProof | RecoveryProof:
     """Return what proves that the person has a second factor, by a code as it was typed.
 
+    After the tenth wrong one of an app in a row the person gets a message: whoever tries has the password.
     Raises ``InvalidMfaCode``, leaving ``event`` as failed in the trail; ``Throttled`` after too many of those, before
-    anything is looked at or hashed; ``Overloaded``. Two units of work of a query each; a recovery code costs one
-    Argon2 run, whether or not the person has it.
+    anything is looked at or hashed: of an app's for this person, of others from the client's ``address``;
+    ``Overloaded``, ``TotpUnreadable``. Two units of work of a query each; a recovery code costs one Argon2 run, whether
+    or not the person has it.
     """
     hash_pool().require_capacity()
-    attempt = await throttling.admit_second_factor(user_id=user_id)
     typed = without_spaces(code)
     proof: TotpProof | RecoveryProof | None
-    try:
-        if totp.is_code(typed):
+    if totp.is_code(typed):
+        attempt = await throttling.admit_second_factor(user_id=user_id)
+        try:
             proof = await database().read(_judge_totp, user_id, typed)
-        else:
-            known = recovery_codes.normalised(typed)
-            stored = await database().read(_stored, user_id, known) if known else _Stored()
-            verdict = await passwords.verify_password(known, stored.encoded) if known else None
-            proof = _judged(user_id, stored, verdict)
-    except (Overloaded, Unavailable):  # nothing was judged
-        await throttling.give_back(attempt)
-        raise
+        except Unavailable:  # nothing was judged
+            await throttling.give_back(attempt)
+            raise
+        if proof is None and throttling.is_last_free(attempt):
+            await database().write(_warn, user_id)
+    else:
+        await rate_limits.admit(rate_limits.RECOVERY_CODE, address=address)
+        known = recovery_codes.normalised(typed)
+        stored = await database().read(_stored, user_id, known) if known else _Stored()
+        verdict = await passwords.verify_password(known, stored.encoded) if known else None
+        proof = _judged(user_id, stored, verdict)
     if proof is None:
         await refused(user_id=user_id, event=event, session_id=session_id)
         raise InvalidMfaCode
@@ -154,22 +161,27 @@ async def refused(
     )
 
 
-def judge_blocking(*, user_id: uuid.UUID, code: str) -> TotpProof | RecoveryProof | None:
+def judge_blocking(*, user_id: uuid.UUID, code: str, address: str) -> TotpProof | RecoveryProof | None:
     """See judge(); None for a wrong code, and the trail is the caller's business. Blocks the calling thread."""
     hash_pool().require_capacity()
-    attempt = throttling.admit_second_factor_blocking(user_id=user_id)
     typed = without_spaces(code)
     if totp.is_code(typed):
-        return _judge_totp(user_id, typed)
+        attempt = throttling.admit_second_factor_blocking(user_id=user_id)
+        try:
+            right = _judge_totp(user_id, typed)
+        except Unavailable:
+            throttling.give_back_blocking(attempt)
+            raise
+        if right is None and throttling.is_last_free(attempt):
+            with transaction.atomic():
+                _warn(user_id)
+        return right
+    rate_limits.admit_blocking(rate_limits.RECOVERY_CODE, address=address)
     known = recovery_codes.normalised(typed)
     if known is None:
         return None
     stored = _stored(user_id, known)
-    try:
-        return _judged(user_id, stored, passwords.verify_blocking(known, stored.encoded))
-    except Overloaded:
-        throttling.give_back_blocking(attempt)
-        raise
+    return _judged(user_id, stored, passwords.verify_blocking(known, stored.encoded))
 
 
 def without_spaces(code: str) -> str:
@@ -178,17 +190,24 @@ def without_spaces(code: str) -> str:
 
 
 def _judge_totp(user_id: uuid.UUID, code: str) -> TotpProof | None:
-    """Unit of work: one query."""
+    """Unit of work: one query. Raises ``TotpUnreadable``."""
     rows = _TOTP.rows(user_id=user_id)
     if not rows:
         return None
     key_id, sealed, last_step = rows[0]
     try:
         step = totp.step_of(code, totp.unseal(key_id, bytes(sealed), user_id))
-    except (MasterKeyMissingError, SealBrokenError) as error:  # recovery codes still work
+    except (MasterKeyMissingError, SealBrokenError) as error:  # not "wrong": tries that nobody judges would be counted
         get_logger().error("totp_secret_unreadable", user_id=str(user_id), remedy=str(error))
-        return None
+        raise TotpUnreadable from error
     return TotpProof(user_id, step) if step is not None and step > last_step else None
+
+
+def _warn(user_id: uuid.UUID) -> None:
+    """Unit of work: tell the owner that somebody gets as far as the second factor. Two queries."""
+    user = stored_user.find(user_id)
+    if user is not None:
+        outgoing_mail.enqueue(Kind.SECOND_FACTOR_REFUSED, recipient=user.email, user_id=user_id)
 
 
 def _stored(user_id: uuid.UUID, code: str) -> _Stored:

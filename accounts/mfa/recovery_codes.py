@@ -1,7 +1,8 @@
 """Codes for who has lost the factor: made, read as people type them, and recognised; pure functions.
 
 ``xxxx-xxxx-xxxx-xxxx`` of digits and letters that are not mistaken for each other: the first group finds the row, the
-other three are 60 random bits. SP 800-63B-4 §3.1.2.2 asks 20, and Argon2id for less than 112.
+other three are 60 random bits, which makes 80 for who has no copy of the database. SP 800-63B-4 §3.1.2.2 asks 20, and
+Argon2id for less than 112.
 """
 
 import secrets

@@ -7,7 +7,7 @@ import uuid
 
 from django.db import transaction
 
-from accounts import confirmations, passwords
+from accounts import confirmations, passwords, rate_limits
 from accounts.audit import Event
 from accounts.mfa import factors, proofs, recovery_codes, totp, units
 from accounts.mfa.errors import InvalidMfaCode, MfaNotEnabled, MfaNotStarted
@@ -42,7 +42,7 @@ async def confirm_totp(*, user_id: uuid.UUID, code: str, session_id: uuid.UUID |
     """Make the app a factor by its first code; return new recovery codes, in place of any older ones.
 
     No session ends. Raises ``InvalidMfaCode``, which leaves the secret as it is, ``MfaNotStarted``,
-    ``MfaAlreadyEnabled``, ``Overloaded``.
+    ``MfaAlreadyEnabled``, ``Throttled`` after too many new factors, ``Overloaded``.
     """
     judged = await database().read(units.pending, user_id)
     typed = proofs.without_spaces(code)
@@ -54,6 +54,7 @@ async def confirm_totp(*, user_id: uuid.UUID, code: str, session_id: uuid.UUID |
     if step is None:
         await proofs.refused(user_id=user_id, event=Event.MFA_ENABLED, session_id=session_id)
         raise InvalidMfaCode
+    await rate_limits.admit_account(rate_limits.NEW_FACTOR, user_id=user_id)
     codes = recovery_codes.new_codes()
     hashes = await hashed(codes)
     await database().write(
@@ -74,6 +75,7 @@ async def new_recovery_codes(
     await confirmations.require_password(found, password, Event.RECOVERY_CODES_CREATED, session_id)
     if not found.methods:
         raise MfaNotEnabled
+    await rate_limits.admit_account(rate_limits.NEW_FACTOR, user_id=user_id)
     codes = recovery_codes.new_codes()
     hashes = await hashed(codes)
     await database().write(
@@ -113,12 +115,13 @@ def methods_blocking(user: User) -> tuple[str, ...]:
     return factors.methods_of(user.pk)
 
 
-def verify_code_blocking(user: User, code: str) -> bool:
-    """Judge a code as a sign-in through the API does, under the same count, and use it up; False for a wrong one.
+def verify_code_blocking(user: User, code: str, *, address: str) -> bool:
+    """Judge a code as a sign-in through the API does, under the same counts, and use it up; False for a wrong one.
 
-    What the audit trail is to say of it is the caller's business. Raises ``Throttled``, ``Overloaded``.
+    ``address``: the client's, "" when unknown. What the audit trail is to say of it is the caller's business. Raises
+    ``Throttled``, ``Overloaded``, ``TotpUnreadable``.
     """
-    proof = proofs.judge_blocking(user_id=user.pk, code=code)
+    proof = proofs.judge_blocking(user_id=user.pk, code=code, address=address)
     if proof is None:
         return False
     with transaction.atomic():

@@ -75,14 +75,15 @@ def confirm_totp(
 
 
 def replace_codes(*, user_id: uuid.UUID, old: str, hashes: Hashes, session_id: uuid.UUID | None) -> None:
-    """Store new recovery codes in place of all older ones. ``old``: the hash the password was right for.
+    """Store new recovery codes in place of all older ones; the person gets a message.
 
-    Raises ``MfaNotEnabled``, ``PasswordChanged``, ``NotAuthenticated``.
+    ``old``: the hash the password was right for. Raises ``MfaNotEnabled``, ``PasswordChanged``, ``NotAuthenticated``.
     """
-    _confirmed(user_id, old)
+    user = _confirmed(user_id, old)
     if not factors.methods_of(user_id):
         raise MfaNotEnabled
     store_codes(user_id, hashes)
+    outgoing_mail.enqueue(Kind.RECOVERY_CODES_CREATED, recipient=user.email, user_id=user_id)
     _record_own(Event.RECOVERY_CODES_CREATED, user_id, session_id)
 
 

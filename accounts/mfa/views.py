@@ -79,6 +79,7 @@ class TotpConfirmView(AsyncAPIView):
             400: ValidationFailed,
             401: (StepUpRequired, InvalidMfaCode),
             409: (MfaNotStarted, MfaAlreadyEnabled),
+            429: Throttled,
             503: Overloaded,
         },
     )

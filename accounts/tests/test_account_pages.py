@@ -67,6 +67,13 @@ def test_scripts_find_what_they_look_for() -> None:
         assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|setTimeout\(", code)
 
 
+def test_signing_in_leads_nowhere_else() -> None:
+    """What `next` says is gone to as a whole address: its path alone may be `//host`, which is another site."""
+    code = Path(str(finders.find("accounts/signin.js"))).read_text()
+    assert "wanted.href.startsWith(`${location.origin}/`) ? wanted.href : home" in code
+    assert not re.search(r"location\.(replace|assign)\((?!destination\(\)\))|wanted\.(?!href)", code)
+
+
 def _shared() -> str:
     return "".join(Path(str(finders.find(f"accounts/{name}.js"))).read_text() for name in ("account", "passkeys"))
 

@@ -54,6 +54,26 @@ def errors(answer: Any) -> list[str]:
     return list(answer.context["form"].non_field_errors())
 
 
+def test_a_session_is_no_licence_to_guess(client: Client, root: User) -> None:
+    """One's own password page has the count of the API's: after ten nothing is hashed, and each wrong one is told."""
+    page = reverse("admin:password_change")
+    new = "another otter rides 7 trams"
+    body = {"old_password": WRONG, "new_password1": new, "new_password2": new}
+    for _ in range(FREE_FAILURES):
+        assert "entered incorrectly" in client.post(page, body).context["form"].errors["old_password"][0]
+    jobs = hash_pool().stats().completed
+    refused = client.post(page, body | {"old_password": PASSWORD})
+    assert refused.context["form"].errors["old_password"] == ["Too many attempts. Try again in 1 s."]
+    assert hash_pool().stats().completed == jobs
+    trail = AuditEvent.objects.exclude(event="admin_sign_in").values_list("event", "outcome", "user_id")
+    assert sorted(trail) == [("password_changed", "failure", root.pk)] * FREE_FAILURES + [
+        ("throttled", "refused", root.pk)
+    ]
+    with clock.shifted(1):
+        assert client.post(page, body | {"old_password": PASSWORD}).status_code == 302
+    assert not ThrottleFailures.objects.filter(failures__gt=0).exists()
+
+
 @pytest.mark.parametrize("email", ["mia@example.com", "nobody@example.com"])
 def test_the_form_says_when_to_try_again(staff: User, email: str) -> None:
     """After ten failures, known address or not, nothing is hashed until the wait has passed."""

@@ -69,6 +69,19 @@ def test_changing_a_user(client: Client, make_user: MakeUser, done: Done) -> Non
     assert done() == []
     assert client.post(address, _fields(user, name="New", groups=[role.pk])).status_code == 302
     assert done() == [("user_changed", "success", user.pk, {"fields": ["groups", "name"]})]
+    assert not OutgoingMail.objects.exists()
+    assert client.post(address, _fields(user, name="New", groups=[role.pk], email="new@example.com")).status_code == 302
+    assert list(OutgoingMail.objects.values_list("kind", "recipient")) == [("email_changed", user.email)]
+
+
+def test_nobody_sets_their_own_password_without_the_old_one(client: Client, root: User, done: Done) -> None:
+    """However the address spells who one is: a stolen session is not to keep the account."""
+    body = {"password1": NEW_PASSWORD, "password2": NEW_PASSWORD, "usable_password": "true"}
+    for spelling in (str(root.pk), root.pk.hex, str(root.pk).upper()):
+        answer = client.post(reverse("admin:auth_user_password_change", args=[spelling]), body)
+        assert answer.headers["location"] == reverse("admin:password_change")
+    assert done() == []
+    assert User.objects.get(pk=root.pk).password == root.password
 
 
 def test_changing_an_address_is_told_to_the_old_one(client: Client, make_user: MakeUser, root: User) -> None:

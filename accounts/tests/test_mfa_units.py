@@ -11,6 +11,7 @@ from django.db import connections, transaction
 from django.test import override_settings
 
 from accounts.mfa import factors, proofs, totp, units
+from accounts.mfa.errors import TotpUnreadable
 from accounts.mfa.models import RecoveryCode, TotpFactor
 from accounts.mfa.proofs import Proof, RecoveryProof, TotpProof
 from accounts.models import User
@@ -77,12 +78,12 @@ def test_an_older_step_is_refused_before_anything_is_written(owner: User, monkey
     step = 2_000
     monkeypatch.setattr(clock, "_source", lambda: step * 30.0)
     code, before = (totp._app(SECRET).generate_otp(one) for one in (step, step - 1))
-    assert proofs.judge_blocking(user_id=owner.pk, code=before) == TotpProof(owner.pk, step - 1)
-    proof = proofs.judge_blocking(user_id=owner.pk, code=code)
+    assert proofs.judge_blocking(user_id=owner.pk, code=before, address="") == TotpProof(owner.pk, step - 1)
+    proof = proofs.judge_blocking(user_id=owner.pk, code=code, address="")
     assert proof == TotpProof(owner.pk, step)
     assert proof.use()
-    assert proofs.judge_blocking(user_id=owner.pk, code=before) is None
-    assert proofs.judge_blocking(user_id=owner.pk, code=code) is None
+    assert proofs.judge_blocking(user_id=owner.pk, code=before, address="") is None
+    assert proofs.judge_blocking(user_id=owner.pk, code=code, address="") is None
 
 
 def test_recovery_codes_alone_are_no_factor(owner: User) -> None:
@@ -115,13 +116,14 @@ def test_resealing(owner: User, make_user: MakeUser) -> None:
 
 
 def test_resealing_says_what_is_lost(owner: User) -> None:
-    """A secret whose master key is gone is counted and left alone; its code is wrong, and nothing breaks."""
+    """A secret whose master key is gone is counted and left alone; its code is neither right nor wrong."""
     before = TotpFactor.objects.values().get()
     out = StringIO()
     with override_settings(IRONAUTH_MASTER_KEYS={"t2": secrets.token_bytes(32)}):
         with pytest.raises(CommandError, match="1 secrets do not open"):
             call_command("reseal_secrets", stdout=out)
-        assert proofs.judge_blocking(user_id=owner.pk, code="123456") is None
+        with pytest.raises(TotpUnreadable):
+            proofs.judge_blocking(user_id=owner.pk, code="123456", address="")
     assert out.getvalue().strip() == "resealed=0 left=1 newest=t2"
     assert TotpFactor.objects.values().get() == before
     with pytest.raises(CommandError, match="--batch"):

@@ -44,7 +44,7 @@ ON CONFLICT ("key") DO UPDATE SET
   retry_at = %(now)s + CASE WHEN {_FORGIVEN} THEN 0 ELSE {_WAIT} END,
   expires_at = excluded.expires_at
 WHERE {_FORGIVEN} OR t.retry_at <= %(now)s AND t.failures < {MAX_FAILURES}
-RETURNING retry_at
+RETURNING retry_at, failures
 """  # noqa: S608 - put together from the constants above
 _STATE: Final = 'SELECT failures, retry_at FROM infrastructure_throttlefailures WHERE "key" = %s'
 _KNOWN: Final = 'SELECT "key", known_until FROM infrastructure_throttlefailures WHERE "key" IN ({})'
@@ -69,10 +69,11 @@ ON CONFLICT ("key") DO UPDATE SET
 
 
 class Reserved(NamedTuple):
-    """A try that counts as a failure until it is forgiven or given back."""
+    """A try that counts as a failure until it is forgiven or given back. ``failures``: in a row, with this one."""
 
     key: str
     retry_at: float  # unix seconds
+    failures: int
 
 
 def wait_after(failures: int) -> int | None:
@@ -107,7 +108,7 @@ def reserve(key: str, *, devices: Sequence[str] = (), forgiven: str = "") -> Res
         cursor.execute(_RESERVE, given)
         rows = cursor.fetchall()
         if rows:
-            return Reserved(key, float(rows[0][0]))
+            return Reserved(key, float(rows[0][0]), rows[0][1])
         cursor.execute(_STATE, [key])
         failures, retry_at = cursor.fetchone() or (0, now)
     return float(LONGEST_WAIT_S) if failures >= MAX_FAILURES else float(retry_at) - now

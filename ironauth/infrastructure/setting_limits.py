@@ -44,6 +44,9 @@ LIMITS = {
         1, 1_000_000, "in 15 minutes", "a mailbox is not to be filled by strangers, and mail is lost at times"
     ),
     "IRONAUTH_THROTTLE_EXPORTS": Limit(1, 1_000, "in an hour", "each reads all that is held about a person"),
+    "IRONAUTH_THROTTLE_NEW_FACTORS": Limit(
+        1, 1_000, "in an hour", "each fills a mailbox, and may take ten hashes from who signs in at that moment"
+    ),
     "IRONAUTH_MAIL_TIMEOUT_S": Limit(
         1, 60, "seconds", "less gives up on mail servers that look up names first; more keeps one of four threads"
     ),

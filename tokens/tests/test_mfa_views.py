@@ -103,7 +103,7 @@ async def test_setting_up(api: httpx.AsyncClient, member: Member, pair: Pair) ->
 
 
 async def test_new_recovery_codes(api: httpx.AsyncClient, member: Member, pair: Pair) -> None:
-    """They need the password, and make the older ones worthless."""
+    """They need the password, and make the older ones worthless; the person gets a message."""
     body = {"password": PASSWORD}
     assert said(await api.post(CODES, json=body, headers=bearer(pair))) == (409, "mfa_not_enabled")
     _, old = await enrol(api, pair)
@@ -117,6 +117,7 @@ async def test_new_recovery_codes(api: httpx.AsyncClient, member: Member, pair: 
     assert (await overview(api, pair))["recovery_codes_left"] == 9
     stored = [code.encoded async for code in RecoveryCode.objects.all()]
     assert all(encoded.startswith("argon2$") for encoded in stored)
+    assert await mails() == ["mfa_enabled", "recovery_codes_created", "recovery_code_used"]
 
 
 async def test_taking_away(api: httpx.AsyncClient, member: Member, pair: Pair) -> None:

@@ -540,7 +540,10 @@ async def test_staff_take_passkeys_away_with_every_other_factor(stage: Stage, de
 async def test_a_client_that_goes_on_and_on_is_throttled(
     api: httpx.AsyncClient, device: Authenticator, added: Json, settings: Settings
 ) -> None:
-    """Challenges and wrong answers are counted together for one address; right answers are not."""
+    """Challenges and wrong answers are counted together for one address; right answers are not.
+
+    The trail hears of those that were judged, and once of the others.
+    """
     settings.IRONAUTH_THROTTLE, settings.IRONAUTH_THROTTLE_PASSKEYS = True, 5
     settings.SECRET_KEY = uuid.uuid4().hex * 2  # other counts than any other test's
     kept = await answer_of(api, device)
@@ -550,4 +553,7 @@ async def test_a_client_that_goes_on_and_on_is_throttled(
         answer = await api.post(path, json=body)
         assert (answer.status_code, answer.json()["code"]) == (429, "throttled")
         assert int(answer.headers["retry-after"]) >= 1
+    await sync_to_async(audit.wait_until_written)()
+    assert await AuditEvent.objects.filter(event="sign_in", outcome="failure").acount() == 4
+    assert await AuditEvent.objects.filter(event="throttled").acount() == 1
     await post(api, PASSKEY, kept)

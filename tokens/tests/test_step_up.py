@@ -11,11 +11,14 @@ from django.db import connection
 
 from accounts import audit
 from accounts.audit_models import AuditEvent
+from accounts.mail_models import OutgoingMail
+from accounts.models import User
 from conftest import PASSWORD, bearer
 from ironauth.infrastructure import clock
 from tokens.models import Session
 from tokens.tests.browser import ME, PASSWORD_URL, Member, Pair
 from tokens.tests.second_factor import CODES, CONFIRM, STEP_UP, TOTP, enrol, said, sign_in_fully
+from tokens.tests.stage import Stage
 
 pytestmark = [
     pytest.mark.django_db(transaction=True),
@@ -116,6 +119,23 @@ async def test_password_and_account_of_who_has_a_factor(api: httpx.AsyncClient, 
     assert (await api.post(PASSWORD_URL, json=back, headers=bearer(pair))).status_code == 200
     fresh = await sign_in_fully(api, member, app.code())
     assert (await api.request("DELETE", ME, json={"password": PASSWORD}, headers=bearer(fresh))).status_code == 204
+
+
+async def test_staff_give_no_address_from_an_old_session(stage: Stage) -> None:
+    """Not to themselves either: whoever gets the messages sets the password. The address before hears of it."""
+
+    async def change(user_id: object, **body: str) -> httpx.Response:
+        return await stage.api.patch(f"/api/v1/users/{user_id}", json=body, headers=bearer(stage.root_pair))
+
+    for user_id in (stage.member, stage.root):
+        await age(stage.root_pair, 601)
+        before = (await User.objects.aget(pk=user_id)).email
+        address = f"new-{user_id}@example.com"
+        assert said(await change(user_id, email=address)) == STEP_UP_REQUIRED
+        assert (await change(user_id, name="New")).status_code == 200
+        await age(stage.root_pair, 600)
+        assert (await change(user_id, email=address)).status_code == 200
+        assert await OutgoingMail.objects.filter(kind="email_changed", recipient=before).acount() == 1
 
 
 def insert_as_before(session_id: str) -> uuid.UUID:

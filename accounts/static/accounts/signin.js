@@ -8,7 +8,7 @@ function destination() {
   const home = "/account/security";
   try {
     const wanted = new URL(new URLSearchParams(location.search).get("next") || home, location.origin);
-    return wanted.origin === location.origin ? wanted.pathname + wanted.search + wanted.hash : home;
+    return wanted.href.startsWith(`${location.origin}/`) ? wanted.href : home; // whole: "//host" is a path, and a site
   } catch {
     return home;
   }
