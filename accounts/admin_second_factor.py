@@ -34,7 +34,6 @@ from ironauth.infrastructure.sealing import SealBrokenError
 _LONGEST: Final = 64  # characters of a code as it is typed; the rest of it is no code
 _WRONG: Final = "The code is wrong, has expired or was used before. Wait for the next one, or use a recovery code."
 _UNREADABLE: Final = "Codes of your app cannot be checked at the moment. Use a recovery code, or try again later."
-_NOT_YET: Final = "The code does not fit. Check the clock of the phone, and that the app shows this account."
 _AGAIN: Final = "Signing in took too long or was interrupted. Please begin again."
 
 
@@ -128,7 +127,7 @@ class FirstCodeForm(CodeForm):
         except Throttled as refused:
             raise too_many(refused) from refused
         except InvalidMfaCode as refused:
-            raise ValidationError(_NOT_YET, code=refused.code) from refused
+            raise ValidationError(refused.detail, code=refused.code) from refused
         except (MfaNotStarted, MfaAlreadyEnabled) as refused:
             raise ValidationError(_AGAIN, code=refused.code) from refused
         self.recovery_codes = made.recovery_codes

@@ -29,7 +29,7 @@ COUNTED: Final = 10_000  # events; counting a million for the sake of a page num
 MAX_FOUND: Final = 50  # people whose address begins as searched for
 THEMSELVES: Final = "themselves"  # who did something to their own account
 FIELDS: Final = (
-    "at", "event", "outcome", "actor", "user", "session_id", "address", "user_agent", "request_id", "details", "id",
+    "when", "event", "outcome", "actor", "user", "session_id", "address", "user_agent", "request_id", "details", "id",
 )  # fmt: skip
 
 
@@ -146,6 +146,13 @@ class AuditEventAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg] # D
         """Return the list with the people's addresses."""
         return _Trail
 
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
+        """Return the event with the addresses of its people, for those who may see people."""
+        event: Any = super().get_object(request, object_id, from_field)
+        if event is not None and request.user.has_perm("accounts.view_user"):
+            event.people = addresses([event])
+        return event
+
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[AuditEvent], search_term: str
     ) -> tuple[QuerySet[AuditEvent], bool]:
@@ -194,7 +201,7 @@ class AuditEventAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg] # D
 
 
 def _person(event: Any, user_id: uuid.UUID | None) -> str:
-    """Return a link to a person, by address in the list where that is known, or the bare id."""
+    """Return a link to a person, by address where that is known, or the bare id."""
     if user_id is None:
         return "-"
     address = getattr(event, "people", {}).get(user_id)

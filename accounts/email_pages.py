@@ -39,8 +39,11 @@ class TokenPage(OpenView):
 
     @extend_schema(exclude=True)
     async def get(self, request: ApiRequest) -> HttpResponse:
-        """Show the form; nothing is asked of the database."""
-        return self._page(token=request.query_params.get("token", ""))
+        """Show the form; nothing is asked of the database. Without a token nobody fills in a form for nothing."""
+        token = request.query_params.get("token", "")
+        if not token:
+            return self._page(failure=InvalidEmailToken.detail, status=InvalidEmailToken.status)
+        return self._page(token=token)
 
     @extend_schema(exclude=True)
     async def post(self, request: ApiRequest) -> HttpResponse:

@@ -25,7 +25,7 @@ class ExportView(AsyncAPIView):
         responses={200: ExportOut, 401: (NotAuthenticated, StepUpRequired), 429: Throttled},
     )
     async def get(self, request: ApiRequest) -> Response:
-        """Return it, to be saved as a file; of the sections in `incomplete` only the first 5,000 rows are in it."""
+        """Return it, to be saved as a file; of the sections in `incomplete` the newest 5,000 rows are in it."""
         who = signed_in(request)
         step_up.require_recent(who)
         held = await export_services.export_own_data(user_id=who.id, session_id=who.session_id)

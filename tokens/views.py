@@ -74,7 +74,11 @@ class SignInView(AsyncAPIView):
         },
     )
     async def post(self, request: ApiRequest) -> TokenPair | HttpResponse:
-        """Open a session. JSON is answered with a TokenPair unless ``transport`` is "cookie", a form the other way."""
+        """Open a session. JSON is answered with a TokenPair unless ``transport`` is "cookie", a form the other way.
+
+        Beside `mfa_required` the problem has the `mfa_token` and the `methods` (`totp`, `passkey`, `recovery_code`) for
+        `/api/v1/access/signin/mfa`.
+        """
         is_form = request.content_type.lower().startswith(FormParser.media_type)  # RFC 9110 §8.3.1
         data = await self.validated(request, SignInForm if is_form else SignInInput)
         client = arriving(request._request, data["transport"])  # noqa: SLF001 - Django's request

@@ -4,6 +4,7 @@
 """
 
 import uuid
+from typing import Final
 
 from django.db import transaction
 
@@ -19,6 +20,9 @@ from ironauth.infrastructure.hash_pool import hash_pool
 from ironauth.infrastructure.logs import get_logger
 from ironauth.infrastructure.master_keys import MasterKeyMissingError
 from ironauth.infrastructure.sealing import SealBrokenError
+
+# No recovery code is the way out of this one, as it is at a sign-in.
+_NOT_YET: Final = "The code does not fit. Check the clock of the phone, and that the app shows this account."
 
 
 async def overview(*, user_id: uuid.UUID) -> MfaOut:
@@ -53,7 +57,7 @@ async def confirm_totp(*, user_id: uuid.UUID, code: str, session_id: uuid.UUID |
     step = totp.step_of(typed, secret) if totp.is_code(typed) else None
     if step is None:
         await proofs.refused(user_id=user_id, event=Event.MFA_ENABLED, session_id=session_id)
-        raise InvalidMfaCode
+        raise InvalidMfaCode(_NOT_YET)
     await rate_limits.admit_account(rate_limits.NEW_FACTOR, user_id=user_id)
     codes = recovery_codes.new_codes()
     hashes = await hashed(codes)

@@ -84,7 +84,7 @@ class TotpConfirmView(AsyncAPIView):
         },
     )
     async def post(self, request: ApiRequest) -> RecoveryCodes:
-        """Make the app a factor; the recovery codes in the answer are shown this once."""
+        """Make the app a factor; the recovery codes in the answer are shown this once, and replace all older ones."""
         who = signed_in(request)
         data = await self.validated(request, CodeInput)
         step_up.require_recent(who)

@@ -76,6 +76,7 @@ def test_words_for_one_and_for_many(client: Client, root: User, make_user: MakeU
     assert "Deactivate: 1 user?" in act(one)
     assert "Deactivate: 2 users?" in (page := act(one, two, root))
     assert "Left as they are: 1 user (you, superusers, and people who are inactive)." in page
+    assert page.index(f"<li>{two.email}") < page.index("Left as they are")  # the list is of the others
     assert "Deactivated: 2 users." in (page := act(one, two, root, confirmed="yes"))
     assert "Left as they were: 1 user (you, superusers, and people who are inactive)." in page
 

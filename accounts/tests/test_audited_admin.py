@@ -278,6 +278,21 @@ def test_nobody_changes_the_trail(client: Client, root: User) -> None:
     assert AuditEvent.objects.get(pk=event.pk).event == "sign_in"
 
 
+def test_an_event_names_its_people_and_its_second(client: Client, root: User, make_user: MakeUser) -> None:
+    """The page of one event says no less than its line in the list: addresses, and the time to the second in UTC."""
+    person = make_user(email="pia@example.com")
+    audit.record(Event.ROLE_GIVEN, actor_id=root.pk, user_id=person.pk)
+    event = AuditEvent.objects.latest("id")
+    page = client.get(reverse("admin:accounts_auditevent_change", args=[event.pk])).content.decode()
+    assert f">{root.email}</a>" in page
+    assert f">{person.email}</a>" in page
+    assert f"{event.at:%Y-%m-%d %H:%M:%S}" in page
+    client.force_login(make_user("accounts.view_auditevent", is_staff=True))
+    page = client.get(reverse("admin:accounts_auditevent_change", args=[event.pk])).content.decode()
+    assert person.email not in page
+    assert str(person.pk) in page
+
+
 def test_rights(client: Client, make_user: MakeUser) -> None:
     """Without the right the trail is closed and no page links to it; without that over users they have ids only."""
     person = make_user(email="pia@example.com")

@@ -1,6 +1,7 @@
 """Messages on their way: through a real mail server, by several workers, and through everything that goes wrong."""
 
 import asyncio
+import email.policy
 import re
 import subprocess
 import sys
@@ -102,6 +103,30 @@ def test_every_kind_has_its_templates(kind: Kind) -> None:
     assert "<" not in message.body
     assert (token in message.body) == (token in html) == (kind in mail_rendering.PAGES)
     assert "None" not in message.body + html
+
+
+@pytest.mark.parametrize("policy", [None, email.policy.SMTP])
+def test_a_link_can_be_copied_from_a_file_or_the_console(policy: email.policy.Policy | None) -> None:
+    """Nothing breaks a link or encodes it, while header lines stay as short as they are meant to be."""
+    row = EmailToken(purpose=Purpose.RESET_PASSWORD, nonce=b"n" * 32, master_key_id=newest_master_key_id())
+    claimed = outgoing_mail.Claimed(new_id(), Kind.RESET_PASSWORD, "mia@example.com", 1, clock.now(), {}, row)
+    message = mail_rendering.render(claimed)
+    message.subject = "Ein neues Paßwort " * 11
+    head, _, body = message.message(policy=policy).as_bytes().decode("ascii").replace("\r\n", "\n").partition("\n\n")
+    assert body.count(f"http://localhost:8000/password/reset?token={email_tokens.text(row)}") == 2  # text and page
+    assert max(len(line) for line in head.splitlines()) <= 78
+
+
+def test_letters_beyond_ascii_need_no_special_mail_server() -> None:
+    """An operator's template in another language goes out in seven bits, however short its lines are."""
+    claimed = outgoing_mail.Claimed(new_id(), Kind.PASSWORD_CHANGED, "mia@example.com", 1, clock.now(), {}, None)
+    message = mail_rendering.render(claimed)
+    message.body = "Grüße\n"
+    made = message.message(policy=email.policy.SMTP)
+    assert made.as_bytes().isascii()
+    part = made.get_body(("plain",))
+    assert part is not None
+    assert part.get_content().strip() == "Grüße"
 
 
 def test_an_operator_replaces_a_template(tmp_path: Path) -> None:

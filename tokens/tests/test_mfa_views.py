@@ -81,6 +81,7 @@ async def test_setting_up(api: httpx.AsyncClient, member: Member, pair: Pair) ->
     for wrong in (App(first["secret"]).code(), app.wrong(), app.code(-2), "0000-0000-0000-0000"):
         refused = await api.post(CONFIRM, json={"code": wrong}, headers=bearer(pair))
         assert said(refused) == (401, "invalid_mfa_code")
+        assert "recovery code" not in refused.json()["detail"]  # there are none yet, or none that would do here
     code = app.code()
     confirmed = await api.post(CONFIRM, json={"code": f" {code[:3]} {code[3:]} "}, headers=bearer(pair))
     assert (confirmed.status_code, confirmed.headers["cache-control"]) == (200, "no-store")
