@@ -5,12 +5,13 @@ import os
 import re
 import signal
 import socket
+import sqlite3
 import stat
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import httpx
@@ -18,6 +19,7 @@ import pytest
 from django.conf import settings
 from django.core.management.base import CommandError
 
+from conftest import process_environment
 from ironauth import settings_test
 from ironauth.management.commands import serve as commands_serve
 from ironauth.management.commands.serve import _require_writable_folder
@@ -268,6 +270,25 @@ def test_too_many_workers_are_one_line(serve: Serve, tmp_path: Path) -> None:
     """The command refuses them before anything is made, as one line, not as usage."""
     assert "--workers must be a whole number" in _refused(serve("--migrate", "--workers", "5000"))
     assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.only_sqlite
+def test_a_database_behind_the_code_is_one_line(serve: Serve, tmp_path: Path) -> None:
+    """On tables of an older release every answer would be a 500; on newer ones, those of the next, it serves."""
+    url = f"sqlite:///{tmp_path / 'older.sqlite3'}"
+    environment = process_environment(DATABASE_URL=url)
+    migrate = [sys.executable, "manage.py", "migrate", "--verbosity", "0", "accounts", "0004"]
+    subprocess.run(migrate, cwd=settings.BASE_DIR, env=environment, check=True)
+    running = serve("--port", "0", DATABASE_URL=url)
+    assert running.process.wait(timeout=START_S) == 1
+    (line,) = running.printed().splitlines()
+    assert re.search(
+        r"lacks \d+ migrations of this release: run manage.py migrate first, or start with --migrate", line
+    )
+    subprocess.run(migrate[:-2], cwd=settings.BASE_DIR, env=environment, check=True)
+    with closing(sqlite3.connect(tmp_path / "older.sqlite3", autocommit=True)) as newer:
+        newer.execute("INSERT INTO django_migrations (app, name, applied) VALUES ('accounts', '9999', '2030-01-01')")
+    serve("--port", "0", DATABASE_URL=url).ready()
 
 
 def test_an_unreachable_database_is_one_line(serve: Serve) -> None:

@@ -82,6 +82,8 @@ class Command(BaseCommand):
             try:
                 if options["migrate"]:
                     self._prepare()
+                else:
+                    _require_migrated()
                 _divide_hash_threads(workers)
                 base = f"unix:{path}" if path else _url(host, bound.getsockname()[1])
                 server.serve(
@@ -202,6 +204,26 @@ def _refuse_public_debug(host: str, uds: Path | None) -> None:
         raise CommandError(
             f"DEBUG=1 must not be reachable from other machines ({host}): "
             "set DEBUG=0 and the variables of deploy/env.example, or use --host 127.0.0.1"
+        )
+
+
+def _require_migrated() -> None:
+    """Raise ``CommandError`` when the database lacks tables or columns of this code: every answer would be a 500.
+
+    One that is newer is none of our business (the release before serves on it), and one out of reach is reported by
+    the health page once the server runs.
+    """
+    try:
+        executor = MigrationExecutor(connections[DEFAULT_DB_ALIAS])
+        missing = executor.migration_plan(executor.loader.graph.leaf_nodes())
+    except DatabaseError:
+        return
+    finally:
+        connections.close_all()
+    if missing:
+        raise CommandError(
+            f"The database {_database()} lacks {len(missing)} migrations of this release: run manage.py migrate first, "
+            "or start with --migrate"
         )
 
 
