@@ -26,7 +26,7 @@ class SessionsView(AsyncAPIView):
         responses={200: list[SessionOut], 400: TwoCredentials, 401: InvalidToken},
     )
     async def get(self, request: ApiRequest) -> list[SessionOut]:
-        """Return the caller's live sessions, the most recently used first."""
+        """Return the caller's live sessions, the 1,000 most recently used first."""
         return await services.list_sessions(principal=request.auth)
 
 

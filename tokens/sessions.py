@@ -8,6 +8,7 @@ import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Final
 from uuid import UUID
 
 from django.conf import settings
@@ -26,6 +27,9 @@ from tokens import known_devices, refresh_token, stored_session
 from tokens.models import BY_PASSWORD, FIRST_PARTY_CLIENT, FIRST_PARTY_SCOPE, Session
 from tokens.refresh_token import ParsedRefreshToken
 from tokens.stored_session import LiveSession, StoredSession
+
+#: Sessions in one list; who has more, a script that never signs out, ends them all at once.
+MOST_LISTED: Final = 1_000
 
 log = get_logger()
 
@@ -283,7 +287,6 @@ def end_sessions(*, session_ids: Sequence[UUID], reason: Session.RevokeReason) -
 
 
 def live_sessions(*, user_id: UUID) -> list[Session]:
-    """Return the user's live sessions, the most recently used first. 1 query."""
-    return list(
-        Session.objects.filter(user_id=user_id).live(clock.now()).order_by("-last_used_at", "-id").defer("secret")
-    )
+    """Return the user's live sessions, the ``MOST_LISTED`` most recently used first. 1 query."""
+    live = Session.objects.filter(user_id=user_id).live(clock.now()).order_by("-last_used_at", "-id")
+    return list(live.defer("secret")[:MOST_LISTED])

@@ -28,7 +28,7 @@ class UserSessionsView(StaffView):
         responses={200: list[SessionOut], 400: TwoCredentials, 401: InvalidToken, 403: PermissionDenied, 404: NotFound},
     )
     async def get(self, request: ApiRequest, user_id: UUID) -> list[SessionOut]:
-        """Return the user's live sessions, the most recently used first."""
+        """Return the user's live sessions, the 1,000 most recently used first."""
         return await staff_services.list_sessions(caller=request.auth, user_id=user_id)
 
     @extend_schema(

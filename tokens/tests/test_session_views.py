@@ -8,6 +8,7 @@ import pytest
 
 from conftest import PASSWORD, bearer
 from ironauth.infrastructure import clock
+from tokens import sessions
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
 
@@ -43,6 +44,18 @@ async def test_list(api: httpx.AsyncClient, member: dict[str, Any], pair: Pair) 
     assert [entry["current"] for entry in listed] == [False, True]
     assert listed[0]["user_agent"].startswith("Browser/1.0 xxx")
     assert len(listed[0]["user_agent"]) < 256
+
+
+async def test_a_list_has_an_end(
+    api: httpx.AsyncClient, member: dict[str, Any], pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of more sessions than a list takes, those used last are in it."""
+    with clock.shifted(60):
+        other = await sign_in(api, member)
+    for most, expected in ((2, [other["session_id"], pair["session_id"]]), (1, [other["session_id"]])):
+        monkeypatch.setattr(sessions, "MOST_LISTED", most)
+        answer = await api.get(SESSIONS, headers=bearer(pair))
+        assert [entry["id"] for entry in answer.json()] == expected
 
 
 async def test_end_one(api: httpx.AsyncClient, member: dict[str, Any], pair: Pair) -> None:
