@@ -1,4 +1,4 @@
-"""Pages for people without a product front end: sign in, and look after second factors and sessions.
+"""Pages for people without a product front end: sign in, ask for a message, look after second factors and sessions.
 
 They hold nothing of anybody: their scripts ask the API with the cookie transport, under its rules and throttles.
 """
@@ -46,3 +46,15 @@ class SecurityPage(AccountPage):
     """GET /account/security."""
 
     template = "accounts/pages/security.html"
+
+
+class ForgotPage(AccountPage):
+    """GET /account/forgot: ask for a message that lets one choose a new password."""
+
+    template = "accounts/pages/forgot.html"
+
+
+class VerifyAgainPage(AccountPage):
+    """GET /account/verify-again: ask for another message that confirms an address."""
+
+    template = "accounts/pages/verify_again.html"

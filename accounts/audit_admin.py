@@ -23,7 +23,7 @@ from accounts.audit_models import AuditEvent
 from accounts.models import User
 from ironauth.infrastructure import clock
 from ironauth.infrastructure.ids import first_id_at
-from ironauth.infrastructure.read_only_admin import ReadOnly
+from ironauth.infrastructure.read_only_admin import ReadOnly, breakable
 
 COUNTED: Final = 10_000  # events; counting a million for the sake of a page number takes longer than the page
 MAX_FOUND: Final = 50  # people whose address begins as searched for
@@ -205,4 +205,5 @@ def _person(event: Any, user_id: uuid.UUID | None) -> str:
     if user_id is None:
         return "-"
     address = getattr(event, "people", {}).get(user_id)
-    return format_html('<a href="{}">{}</a>', reverse("admin:accounts_user_change", args=[user_id]), address or user_id)
+    page = reverse("admin:accounts_user_change", args=[user_id])
+    return format_html('<a href="{}">{}</a>', page, breakable(address) if address else user_id)

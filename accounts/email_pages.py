@@ -42,7 +42,7 @@ class TokenPage(OpenView):
         """Show the form; nothing is asked of the database. Without a token nobody fills in a form for nothing."""
         token = request.query_params.get("token", "")
         if not token:
-            return self._page(failure=InvalidEmailToken.detail, status=InvalidEmailToken.status)
+            return self._failed(InvalidEmailToken())
         return self._page(token=token)
 
     @extend_schema(exclude=True)
@@ -55,13 +55,10 @@ class TokenPage(OpenView):
         except ValidationError as error:  # of the form itself
             fields = error.detail if isinstance(error.detail, dict) else {}
             if "token" in fields:
-                return self._page(failure=InvalidEmailToken.detail, status=error.status_code)
+                return self._failed(InvalidEmailToken())
             return self._again(request, [str(reason) for reasons in fields.values() for reason in reasons])
         except DomainError as error:
-            page = self._page(failure=error.detail, status=error.status)
-            for name, value in error.headers.items():
-                page.headers[name] = value
-            return page
+            return self._failed(error)
         return self._page(done=True)
 
     async def act(self, request: ApiRequest) -> None:
@@ -70,6 +67,13 @@ class TokenPage(OpenView):
 
     def _again(self, request: ApiRequest, reasons: list[str]) -> HttpResponse:
         return self._page(token=request.data.get("token", ""), reasons=reasons, status=ValidationFailed.status)
+
+    def _failed(self, error: DomainError) -> HttpResponse:
+        """Return what went wrong; a link that is of no use any more comes with the page where to ask for another."""
+        page = self._page(failure=error.detail, status=error.status, stale=isinstance(error, InvalidEmailToken))
+        for name, value in error.headers.items():
+            page.headers[name] = value
+        return page
 
     def _page(self, *, status: int = 200, **context: Any) -> HttpResponse:
         return HttpResponse(render_to_string(self.template, context), status=status, headers=HEADERS)

@@ -12,6 +12,7 @@ from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.html import format_html
+from django.utils.safestring import SafeString
 
 from accounts import outgoing_mail
 from accounts.audit_admin import in_words
@@ -20,7 +21,7 @@ from ironauth.infrastructure import clock
 from ironauth.infrastructure.admin_selection import CheckedSelection
 from ironauth.infrastructure.confirmation import CONFIRMED, SHOWN, ask
 from ironauth.infrastructure.logs import get_logger
-from ironauth.infrastructure.read_only_admin import ReadOnly, moment
+from ironauth.infrastructure.read_only_admin import ReadOnly, breakable, moment
 
 FIELDS: Final = (
     "recipient", "person", "about", "state", "tries", "created_at", "next_try_at", "failed_at", "id",
@@ -60,7 +61,7 @@ class OutgoingMailAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: 
 
     lookups = frozenset({"state", "user__id__exact"})
     hidden = ("token", "facts")
-    list_display = ("recipient", "about", "state", "tries", "queued", "next_try")
+    list_display = ("to", "about", "state", "tries", "queued", "next_try")
     list_filter = (StateFilter,)
     search_fields = ("recipient__istartswith",)
     search_help_text = "Beginning of the address"
@@ -72,6 +73,11 @@ class OutgoingMailAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: 
     fields = FIELDS
     readonly_fields = FIELDS
     actions = ("try_again",)
+
+    @admin.display(description="recipient")
+    def to(self, mail: OutgoingMail) -> SafeString:
+        """Return the address, as it fits a narrow column."""
+        return breakable(mail.recipient)
 
     @admin.display(description="about")
     def about(self, mail: OutgoingMail) -> str:

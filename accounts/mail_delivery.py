@@ -8,6 +8,7 @@ not to another could be seen on the clock.
 import asyncio
 import secrets
 import uuid
+from smtplib import SMTPRecipientsRefused
 from typing import Final
 
 from django.conf import settings
@@ -25,6 +26,10 @@ THREADS: Final = 4  # messages sent at once by one process: each mostly waits fo
 STOP_S: Final = 5.0  # seconds a stopping process waits for messages on their way; the server has 10 in all
 SENT_TRIES: Final = 5  # attempts to forget a message that was sent, before its lease ends and it is sent again
 START_S: Final = 3_600.0  # seconds until a job that found no thread is refused; none waits, there are as many as jobs
+#: Replies that refuse this recipient for ever: no such mailbox, moved away, no name of one (RFC 5321 §4.2.3).
+NOBODY: Final = frozenset({550, 551, 553})
+#: The same with such a status is about this sender (RFC 3463 §3.8): a relay that does not know us yet may tomorrow.
+POLICY: Final = b"5.7."
 
 FILES: Final = "django.core.mail.backends.filebased.EmailBackend"
 
@@ -101,10 +106,12 @@ class MailDelivery:
         try:
             await self._send(mail)
         except Exception as error:  # noqa: BLE001 - whatever it was, the message stays and is tried again
-            given_up = await database().write(outgoing_mail.failed, mail)
+            code, text = _reply(error)
+            for_good = isinstance(error, SMTPRecipientsRefused) and code in NOBODY and not text.startswith(POLICY)
+            given_up = await database().write(outgoing_mail.failed, mail, for_good=for_good)
             event, name = (log.error, "mail_given_up") if given_up else (log.warning, "mail_failed")
             # Not the error's text: mail servers repeat the address in it.
-            cause, code = type(error).__name__, getattr(error, "smtp_code", None)
+            cause = type(error).__name__
             event(name, mail_id=str(mail.id), kind=mail.kind, tries=mail.tries, cause=cause, smtp_code=code)
             return
         await self._forget(mail)
@@ -133,6 +140,13 @@ class MailDelivery:
                 await asyncio.sleep(1)
             else:
                 return
+
+
+def _reply(error: Exception) -> tuple[int | None, bytes]:
+    """Return the mail server's code and text, or None and nothing for an error that is not its own."""
+    if isinstance(error, SMTPRecipientsRefused):  # by recipient, and a message here has one
+        return next(iter(error.recipients.values()))
+    return getattr(error, "smtp_code", None), b""
 
 
 def send(mail: Claimed) -> None:

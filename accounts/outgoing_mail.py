@@ -125,15 +125,15 @@ def sent(mail: Claimed) -> None:
     _delete(mail.id)
 
 
-def failed(mail: Claimed) -> bool:
+def failed(mail: Claimed, *, for_good: bool = False) -> bool:
     """Let a message that was not accepted wait for its next turn; return True when it is given up. One query.
 
-    Given up: a day after it was queued, which is recorded (one query more). Nothing happens to a message whose lease
-    was lost.
+    Given up: ``for_good``, or a day after it was queued, which is recorded (one query more). Nothing happens to
+    a message whose lease was lost.
     """
     now = clock.now()
     mine = OutgoingMail.objects.filter(pk=mail.id, tries=mail.tries)
-    if now - mail.created_at >= timedelta(seconds=GIVE_UP_S):
+    if for_good or now - mail.created_at >= timedelta(seconds=GIVE_UP_S):
         given_up = mine.update(claimed_until=None, failed_at=now) > 0
         if given_up:
             details = {"mail": str(mail.id), "kind": mail.kind}

@@ -28,6 +28,8 @@ page_urlpatterns: list[URLPattern] = [
     path("account/restore", email_pages.RestorePage.as_view(), name="restore"),
     path("account/signin", account_pages.SignInPage.as_view(), name="signin-page"),
     path("account/security", account_pages.SecurityPage.as_view(), name="security-page"),
+    path("account/forgot", account_pages.ForgotPage.as_view(), name="forgot-page"),
+    path("account/verify-again", account_pages.VerifyAgainPage.as_view(), name="verify-again-page"),
 ]
 staff_urlpatterns: list[URLPattern] = [
     path("users", UsersView.as_view(), name="users"),

@@ -51,7 +51,7 @@ def _public(content: bytes, content_type: str, policy: str | None = None) -> Htt
 
 @read_only
 async def home(_request: HttpRequest) -> HttpResponse:
-    """Say what this is, with links to the documentation, the admin and the health report."""
+    """Say what this is, with links to account pages, documentation, the admin and the health report."""
     return _public(_page("ironauth/home.html"), "text/html; charset=utf-8", HOME_POLICY)
 
 

@@ -122,9 +122,9 @@ class Session(models.Model):
     class RevokeReason(models.TextChoices):
         """Why a session ended before its time."""
 
-        SIGNED_OUT = "signed_out"
-        ENDED_BY_USER = "ended_by_user"
-        ENDED_BY_STAFF = "ended_by_staff"
+        SIGNED_OUT = "signed_out", "Signed out"
+        ENDED_BY_USER = "ended_by_user", "Ended by user"
+        ENDED_BY_STAFF = "ended_by_staff", "Ended by staff"
         REUSE = "reuse"
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)

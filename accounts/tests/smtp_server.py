@@ -28,7 +28,7 @@ class _Conversation(socketserver.StreamRequestHandler):
             if verb == b"DATA":
                 self._data(server)
             elif verb == b"RCPT" and server.mood == "refuses":
-                self._say(f"451 try {line.decode().strip()} later")
+                self._say(f"{server.refusal} no {line.decode().strip()}")
             else:
                 self._say("250 ok")
 
@@ -65,6 +65,7 @@ class SmtpServer:
 
     def __init__(self, mood: Mood = "friendly") -> None:
         self.mood: Mood = mood
+        self.refusal = "451"  # the code of a refusal, and its enhanced status if any
         self.connections = 0
         self.delay_s = 0.0  # before a message is accepted
         self.released = threading.Event()

@@ -7,11 +7,13 @@ import httpx
 import pytest
 from django.contrib.staticfiles import finders
 from django.template.loader import get_template
+from django.urls import resolve
 from pytest_django import Settings
 
 from accounts import account_pages
+from accounts.errors import EmailNotVerified, PasswordChangeRequired
 
-PAGES = ("/account/signin", "/account/security")
+PAGES = ("/account/signin", "/account/security", "/account/forgot", "/account/verify-again")
 
 
 @pytest.mark.parametrize("path", PAGES)
@@ -60,22 +62,50 @@ async def test_every_field_has_a_label(api: httpx.AsyncClient, path: str) -> Non
 
 def test_scripts_find_what_they_look_for() -> None:
     """Each id that a script asks for is in its page, and no script writes markup."""
-    for page, script in (("signin", "signin.js"), ("security", "security.js")):
+    scripts = {"signin": "signin", "security": "security", "forgot": "ask_message", "verify_again": "ask_message"}
+    for page, script in scripts.items():
         html = get_template(f"accounts/pages/{page}.html").render()
-        code = Path(str(finders.find(f"accounts/{script}"))).read_text() + _shared()
+        code = _script(script) + _shared()
         assert set(re.findall(r'\$\("([\w-]+)"\)', code)) <= set(re.findall(r'id="([\w-]+)"', html))
         assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|setTimeout\(", code)
 
 
+@pytest.mark.parametrize(
+    ("page", "view"), [("/account/forgot", "password-reset"), ("/account/verify-again", "email-verify-resend")]
+)
+async def test_a_message_is_asked_for_where_the_api_takes_it(api: httpx.AsyncClient, page: str, view: str) -> None:
+    """The form's script posts to that path, and one answer is on the page, whoever has an account."""
+    text = (await api.get(page)).text
+    (asked,) = re.findall(r'data-ask="([^"]+)"', text)
+    assert resolve(f"/api/v1/access{asked}").url_name == view
+    assert "is on its way" in text
+    code = _script("ask_message")
+    assert 'open($("ask-form").dataset.ask, { email: $("email").value })' in code
+
+
+async def test_signing_in_links_to_what_it_may_ask_for(api: httpx.AsyncClient) -> None:
+    """A forgotten password at any time; another message only once the refusal that speaks of one is there."""
+    text = (await api.get("/account/signin")).text
+    assert '<a href="/account/forgot">Forgot your password?</a>' in text
+    assert '<p id="ask-password" hidden><a href="/account/forgot">' in text
+    assert '<p id="ask-verification" hidden><a href="/account/verify-again">' in text
+    code = _script("signin")
+    assert {PasswordChangeRequired.code, EmailNotVerified.code} <= set(re.findall(r'code !== "(\w+)"', code))
+
+
 def test_signing_in_leads_nowhere_else() -> None:
     """What `next` says is gone to as a whole address: its path alone may be `//host`, which is another site."""
-    code = Path(str(finders.find("accounts/signin.js"))).read_text()
+    code = _script("signin")
     assert "wanted.href.startsWith(`${location.origin}/`) ? wanted.href : home" in code
     assert not re.search(r"location\.(replace|assign)\((?!destination\(\)\))|wanted\.(?!href)", code)
 
 
 def _shared() -> str:
-    return "".join(Path(str(finders.find(f"accounts/{name}.js"))).read_text() for name in ("account", "passkeys"))
+    return "".join(_script(name) for name in ("account", "passkeys"))
+
+
+def _script(name: str) -> str:
+    return Path(str(finders.find(f"accounts/{name}.js"))).read_text()
 
 
 async def test_a_deployment_brings_its_own_page(api: httpx.AsyncClient, settings: Settings, tmp_path: Path) -> None:

@@ -42,6 +42,14 @@ def shown(client: Client) -> dict[str, Any]:
     return {figure.label: figure for figure in client.get(START).context["figures"]}
 
 
+def test_the_header_leads_to_the_page_for_ones_own_security(client: Client, root: User) -> None:
+    """Staff add their passkeys and codes there; who is not signed in is offered no such link."""
+    link = '<a href="/account/security">'
+    assert link in client.get(START).content.decode()
+    client.logout()
+    assert link not in client.get(START, follow=True).content.decode()
+
+
 def test_figures_of_the_last_24_hours(client: Client, root: User) -> None:
     """Each event of the day is counted once, in its hour; those a second too old are not; links show the same."""
     happened(Event.SIGN_IN, 0.1, 1, 901, 3_600, DAY_S - 1, DAY_S, DAY_S + 1, 10 * DAY_S)

@@ -19,6 +19,7 @@ from accounts.mail_models import OutgoingMail
 from accounts.models import User
 from accounts.tests.conftest import PASSWORD, MakeUser
 from ironauth.infrastructure import clock
+from ironauth.infrastructure.read_only_admin import breakable
 
 pytestmark = [pytest.mark.django_db, pytest.mark.storage]
 NEW_PASSWORD = "seven amber kites over Lyon"
@@ -214,7 +215,7 @@ def test_the_list_has_a_frozen_query_count(
         audit.record(Event.ROLE_GIVEN, actor_id=root.pk, user_id=user.pk)
     with django_assert_num_queries(5):
         page = client.get(reverse(LIST)).content.decode()
-    assert user.email in page
+    assert breakable(user.email) in page
 
 
 def test_filters_and_search(client: Client, root: User, make_user: MakeUser) -> None:
@@ -284,12 +285,12 @@ def test_an_event_names_its_people_and_its_second(client: Client, root: User, ma
     audit.record(Event.ROLE_GIVEN, actor_id=root.pk, user_id=person.pk)
     event = AuditEvent.objects.latest("id")
     page = client.get(reverse("admin:accounts_auditevent_change", args=[event.pk])).content.decode()
-    assert f">{root.email}</a>" in page
-    assert f">{person.email}</a>" in page
+    assert f">{breakable(root.email)}</a>" in page
+    assert f">{breakable(person.email)}</a>" in page
     assert f"{event.at:%Y-%m-%d %H:%M:%S}" in page
     client.force_login(make_user("accounts.view_auditevent", is_staff=True))
     page = client.get(reverse("admin:accounts_auditevent_change", args=[event.pk])).content.decode()
-    assert person.email not in page
+    assert person.email not in page.replace("<wbr>", "")
     assert str(person.pk) in page
 
 
@@ -303,10 +304,17 @@ def test_rights(client: Client, make_user: MakeUser) -> None:
     assert client.get(reverse(LIST)).status_code == 403
     assert link not in client.get(profile).content
     client.force_login(make_user("accounts.view_user", "accounts.view_auditevent", is_staff=True))
-    assert b"pia@example.com" in client.get(reverse(LIST)).content
+    assert breakable(person.email) in client.get(reverse(LIST)).content.decode()
     assert link in client.get(profile).content
     client.force_login(make_user("accounts.view_auditevent", is_staff=True))
     listed = client.get(f"{reverse(LIST)}?q={person.pk}").content
     assert str(person.pk).encode() in listed
-    assert b"pia@example.com" not in listed
+    assert b"pia@example.com" not in listed.replace(b"<wbr>", b"")
     assert client.get(f"{reverse(LIST)}?q=pia@").context["cl"].result_list == []
+
+
+def test_a_narrow_column_breaks_addresses_at_their_joints() -> None:
+    """After the at sign and before dots, with everything escaped; what has neither is left whole."""
+    assert breakable("mia.b@mail.example") == "mia<wbr>.b@<wbr>mail<wbr>.example"
+    assert breakable("<i>@x") == "&lt;i&gt;@<wbr>x"
+    assert breakable("themselves") == "themselves"

@@ -457,6 +457,22 @@ async def test_a_page_without_a_token_shows_no_form(page: str, api: httpx.AsyncC
         assert "<form" not in shown.text
 
 
+@pytest.mark.parametrize(
+    ("page", "remedy"), [("/password/reset", "/account/forgot"), ("/email/verify", "/account/verify-again")]
+)
+async def test_a_stale_link_leads_to_where_a_new_one_is_asked_for(
+    page: str, remedy: str, api: httpx.AsyncClient
+) -> None:
+    """Without a token, with a wrong one, and with none in the form; the page to restore an account has none to give."""
+    form = {"token": "x", "new_password": NEW_PASSWORD}
+    for shown in (await api.get(page), await api.post(page, data=form), await api.post(page, data={})):
+        assert shown.status_code == 400
+        assert f'<a href="{remedy}">' in shown.text
+    assert "<a " not in (await api.get("/account/restore")).text
+    fresh = await api.get(page, params={"token": "x"})
+    assert "<a " not in fresh.text
+
+
 async def test_a_page_escapes_what_a_link_brings(api: httpx.AsyncClient) -> None:
     """A token made of markup is text, and a form without one is told so."""
     shown = await api.get("/email/verify", params={"token": '"><script>alert(1)</script>'})

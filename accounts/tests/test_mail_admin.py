@@ -74,7 +74,7 @@ def test_no_token_is_shown(client: Client, root: User, make_user: MakeUser) -> N
         answer = client.get(path)
         assert answer.status_code == 200
         page = answer.content.decode()
-        assert user.email in page
+        assert user.email in page.replace("<wbr>", "")
         for secret in (str(token.pk), token.pk.hex, bytes(token.nonce).hex(), bytes(token.digest).hex()):
             assert secret not in page
         assert 'name="_save"' not in page

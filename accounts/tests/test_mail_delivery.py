@@ -22,6 +22,7 @@ from django.test import override_settings
 from structlog.testing import capture_logs
 
 from accounts import email_tokens, mail_delivery, mail_rendering, outgoing_mail
+from accounts.audit_models import AuditEvent
 from accounts.email_tokens import Purpose
 from accounts.mail_delivery import MailDelivery
 from accounts.mail_models import EmailToken, OutgoingMail
@@ -194,6 +195,35 @@ async def test_a_message_is_given_up_after_a_day_with_an_error(smtp: SmtpServer)
     assert row.failed_at is not None
     assert [(event["event"], event["log_level"]) for event in logged] == [("mail_given_up", "error")]
     assert smtp.connections == 1
+
+
+@pytest.mark.parametrize("refusal", ["550", "550 5.1.1", "551 5.1.6", "553"])
+async def test_a_recipient_refused_for_ever_is_given_up_at_once(refusal: str, smtp: SmtpServer) -> None:
+    """A mailbox that does not exist will not tomorrow: one try, recorded, and the code in the log."""
+    await queue()
+    smtp.mood, smtp.refusal = "refuses", refusal
+    with through(smtp), capture_logs() as logged:
+        await MailDelivery().deliver_due()
+    (row,) = await rows()
+    assert (row.tries, row.claimed_until) == (1, None)
+    assert row.failed_at is not None
+    (event,) = logged
+    assert (event["event"], event["smtp_code"]) == ("mail_given_up", int(refusal[:3]))
+    assert "person-0" not in str(logged)
+    trail = await database().read(lambda: list(AuditEvent.objects.values_list("event", "details")))
+    assert trail == [("mail_given_up", {"mail": str(row.pk), "kind": row.kind})]
+
+
+@pytest.mark.parametrize("refusal", ["450", "450 4.2.1", "452", "550 5.7.1", "552", "554"])
+async def test_any_other_refusal_is_tried_again(refusal: str, smtp: SmtpServer) -> None:
+    """A full mailbox may be emptied, and a relay that does not take our messages is no fault of the recipient."""
+    await queue()
+    smtp.mood, smtp.refusal = "refuses", refusal
+    with through(smtp), capture_logs() as logged:
+        await MailDelivery().deliver_due()
+    (row,) = await rows()
+    assert (row.tries, row.claimed_until, row.failed_at) == (1, None, None)
+    assert [(event["event"], event["smtp_code"]) for event in logged] == [("mail_failed", int(refusal[:3]))]
 
 
 async def test_a_crash_after_the_yes_sends_the_same_message_again(smtp: SmtpServer) -> None:

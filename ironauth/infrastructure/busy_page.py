@@ -8,8 +8,8 @@ from django.shortcuts import render
 from django.utils.deprecation import MiddlewareMixin
 
 from ironauth.infrastructure.database_faults import Fault, classify
+from ironauth.infrastructure.database_outage import outages
 from ironauth.infrastructure.errors import DomainError, Overloaded, Unavailable
-from ironauth.infrastructure.logs import get_logger
 
 #: Where the admin lane leaves, in the ASGI scope, the refusal that it has found out before Django began.
 BUSY: Final = "ironauth.busy"
@@ -29,8 +29,8 @@ class BusyPageMiddleware(MiddlewareMixin):
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         """Return the page, or nothing for any other exception."""
-        if isinstance(exception, Error) and classify(exception, reader=False) is not Fault.OTHER:
-            get_logger().warning("database_unavailable", fault="admin", cause=str(exception).partition("\n")[0])
+        if isinstance(exception, Error) and (fault := classify(exception, reader=False)) is not Fault.OTHER:
+            outages.report(fault, cause=str(exception).partition("\n")[0], lane="admin")
             exception = Unavailable(retry_after_s=RETRY_AFTER_S)
         if not isinstance(exception, Overloaded | Unavailable):
             return None

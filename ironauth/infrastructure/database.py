@@ -11,6 +11,7 @@ from django.core.signals import setting_changed
 from django.db import DEFAULT_DB_ALIAS, Error, connections, reset_queries, transaction
 
 from ironauth.infrastructure.database_faults import Fault, classify
+from ironauth.infrastructure.database_outage import outages
 from ironauth.infrastructure.errors import Unavailable
 from ironauth.infrastructure.logs import get_logger
 from ironauth.infrastructure.pools import Job, Pool
@@ -125,7 +126,7 @@ class DatabasePool:
             _drop_connection()
             if fault is Fault.READ_WROTE:
                 raise RuntimeError("A unit of work run by read() wrote to the database: run it by write()") from error
-            get_logger().warning("database_unavailable", fault=fault.name.lower(), cause=_cause(error))
+            outages.report(fault, cause=_cause(error))
             raise Unavailable(retry_after_s=RETRY_AFTER_S) from error
         finally:
             _tidy()

@@ -15,6 +15,8 @@ class Fault(Enum):
     CONFLICT = auto()
     #: The database is reachable but cannot do it now: locked, full, cancelled.
     BUSY = auto()
+    #: There is no file to be opened where the database should be: nothing changes before somebody acts.
+    UNREACHABLE = auto()
     #: A unit declared as read tried to write.
     READ_WROTE = auto()
     #: Anything else: constraint, data, programming.
@@ -50,7 +52,6 @@ _SQLITE_BUSY = frozenset(
         sqlite3.SQLITE_READONLY,
         sqlite3.SQLITE_IOERR,
         sqlite3.SQLITE_FULL,
-        sqlite3.SQLITE_CANTOPEN,
         sqlite3.SQLITE_PROTOCOL,
     }
 )
@@ -79,7 +80,10 @@ def _classify_sqlite(cause: sqlite3.Error, *, reader: bool) -> Fault:
     code: int = getattr(cause, "sqlite_errorcode", 0)
     if reader and code == sqlite3.SQLITE_READONLY:  # the plain code: the extended ones tell of the file system
         return Fault.READ_WROTE
-    return Fault.BUSY if code & 0xFF in _SQLITE_BUSY else Fault.OTHER  # the low byte is the primary code
+    primary = code & 0xFF
+    if primary == sqlite3.SQLITE_CANTOPEN:
+        return Fault.UNREACHABLE
+    return Fault.BUSY if primary in _SQLITE_BUSY else Fault.OTHER
 
 
 def refers_to_nothing(error: IntegrityError) -> bool:

@@ -1,11 +1,16 @@
 """Admin pages of rows that only units of work may write: everything to see, nothing to edit, no secret to read."""
 
+import re
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from django.utils.formats import date_format
+from django.utils.html import format_html_join
+from django.utils.safestring import SafeString
+
+_JOINTS: Final = re.compile(r"(?<=@)|(?=\.)")  # of an e-mail address
 
 
 class ReadOnly:
@@ -44,3 +49,8 @@ class ReadOnly:
 def moment(at: datetime | None) -> str:
     """Return a time as short as it sorts, so that the lists fit a screen; "-" for none."""
     return date_format(at, "Y-m-d H:i") if at else "-"
+
+
+def breakable(text: str) -> SafeString:
+    """Return the text as markup that a narrow column breaks after "@" and before ".", not inside words."""
+    return format_html_join(SafeString("<wbr>"), "{}", ((part,) for part in _JOINTS.split(text)))

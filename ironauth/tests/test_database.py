@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -15,9 +16,11 @@ from django.conf import settings as django_settings
 from django.db import IntegrityError, connection, transaction
 from django.db.backends.signals import connection_created
 from pytest_django import Settings
+from structlog.testing import capture_logs
 
 from ironauth import settings_test
-from ironauth.infrastructure.database import DatabasePool, about_to_commit, database
+from ironauth.infrastructure.database import DatabasePool, about_to_commit, answers, database
+from ironauth.infrastructure.database_outage import Outages
 from ironauth.infrastructure.errors import Unavailable
 from ironauth.infrastructure.models import Invalidation
 
@@ -151,6 +154,25 @@ async def test_a_locked_database_is_503_within_the_limit_and_recovers() -> None:
         other.close()
     await asyncio.sleep(0.1)
     await database().write(add)
+
+
+@only_sqlite
+async def test_a_file_that_cannot_be_opened_is_503_and_said_once(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Without its folder every unit is Unavailable, and one line of the log says so; with it back, the pool works."""
+    monkeypatch.setattr("ironauth.infrastructure.database.outages", Outages())
+    database().close()
+    with monkeypatch.context() as elsewhere, capture_logs() as logged:
+        elsewhere.setitem(connection.settings_dict, "NAME", str(tmp_path / "gone" / "db.sqlite3"))
+        for unit in (database().read(answers), database().write(add), database().read(answers)):
+            with pytest.raises(Unavailable):
+                await unit
+    database().close()
+    assert await database().write(add) >= 1
+    (line,) = [event for event in logged if event["event"].startswith("database_un")]
+    assert (line["event"], line["log_level"]) == ("database_unreachable", "error")
+    assert "unable to open" in line["cause"]
 
 
 @only_sqlite

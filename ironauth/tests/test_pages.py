@@ -61,10 +61,11 @@ async def test_nothing_comes_from_outside(api: httpx.AsyncClient, path: str) -> 
 
 
 async def test_home_leads_everywhere(api: httpx.AsyncClient) -> None:
-    """The front page names the product and links to the documentation, the admin and the health report."""
+    """It names the product and links to the account pages, the documentation, the admin and the health report."""
     answer = await api.get("/")
     assert "IronAuth" in answer.text
-    assert {"/api/docs", "/admin/", "/health", "/.well-known/jwks.json"} <= set(_Page(answer.text).links)
+    links = {"/account/signin", "/api/docs", "/admin/", "/health", "/.well-known/jwks.json"}
+    assert links <= set(_Page(answer.text).links)
 
 
 async def test_home_is_accessible(api: httpx.AsyncClient) -> None:

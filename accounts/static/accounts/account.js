@@ -1,4 +1,4 @@
-// What both pages share: the API with the cookie transport.
+// What these pages share: the API with the cookie transport.
 import { texts } from "./passkeys.js";
 
 const API = "/api/v1/access";

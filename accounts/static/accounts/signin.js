@@ -27,12 +27,20 @@ function startAgain() {
   show("first");
 }
 
+// What a refusal asks for is a link away.
+function offer(code) {
+  $("ask-password").hidden = code !== "password_change_required";
+  $("ask-verification").hidden = code !== "email_not_verified";
+}
+
 async function finish(path, body) {
+  offer(null);
   try {
     await open(path, { ...body, transport: "cookie" });
   } catch (problem) {
     if (problem instanceof Problem && problem.code === "mfa_required") return askForMore(problem.body);
     if (problem instanceof Problem && problem.code === "invalid_mfa_token") startAgain();
+    offer(problem.code);
     throw problem;
   }
   location.replace(destination());
