@@ -133,6 +133,7 @@ async def test_jobs_one_after_the_other_stay_on_one_thread(pool: Pool) -> None:
     """Of two idle threads the one that was busy last takes the next job; one at a time, they need no second thread."""
     both = threading.Barrier(2, timeout=5)
     await asyncio.gather(run(pool, both.wait), run(pool, both.wait))  # both have worked, and both are idle again
+    await until(lambda: len(pool._idle) == 2)
     first = await run(pool, threading.get_ident)
     for _ in range(20):
         await until(lambda: len(pool._idle) == 2)
