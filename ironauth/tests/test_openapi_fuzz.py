@@ -36,8 +36,8 @@ from tokens.tests.second_factor import App
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
 
-#: Requests of each kind for one operation: 800 in all, half a minute on two busy cores.
-EXAMPLES: Final = 5
+#: Requests of each kind for one operation: 600 in all, twenty seconds on two busy cores.
+EXAMPLES: Final = 3
 #: The same for requests with real values, each of which a new person is signed up for.
 REAL_EXAMPLES: Final = 2
 CHECKS: Final = [
