@@ -44,14 +44,7 @@ demo: ## walk through the API of a running server and print every request (URL=h
 .PHONY: test
 test: ## run the whole suite on SQLite, then on private Postgres and Redis servers where they are installed
 	$(INSTALL) dev
-	echo "== suite on SQLite, without Redis"
-	$(BIN)/python -m pytest $(ARGS)
-	sh .ci/find-servers; case $$? in \
-		0) echo "== storage tests on Postgres and Redis" && \
-			IRONAUTH_TEST_STORAGE=postgres $(BIN)/python -m pytest -m storage $(ARGS) ;; \
-		1) ;; \
-		*) exit 1 ;; \
-	esac
+	BIN=$(BIN) AT_ONCE=$(AT_ONCE) sh .ci/test $(ARGS)
 
 .PHONY: check
 check: ## format, lint, import contracts, types, Django's deployment check, migrations, requirements, OpenAPI
