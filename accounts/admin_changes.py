@@ -97,9 +97,9 @@ RESET_MFA: Final = Change(
     done="Second factors removed",
     warning="The password alone signs in from then on, until another factor is set up. Every session ends, and each is "
     "told by a message. Make sure that it is the person who asks for it.",
-    spares="you, people with rights you do not hold, and people without a second factor",
+    spares="you, people with rights you do not hold, without a second factor, or who are being deleted",
     carry_out=_reset_mfa,
-    concerns=factors.any_of(),
+    concerns=factors.any_of() & Q(pending_deletion=None),  # nobody reads messages to the stand-in address
     batch=FEW,
     spares_oneself=True,
     takes_over=True,

@@ -2,7 +2,7 @@
 
 import uuid
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
+from typing import Any, Final
 
 from drf_spectacular.utils import extend_schema
 from rest_framework import exceptions as drf
@@ -22,6 +22,9 @@ from ironauth.infrastructure.errors import NotFound, PermissionDenied, Validatio
 from ironauth.infrastructure.problem import flatten
 from ironauth.infrastructure.validation import validated
 from ironauth.infrastructure.views import ApiRequest
+
+#: Fields of a user that nobody changes from a session that was proved long ago.
+_SENSITIVE: Final = frozenset({"email", "is_staff", "is_superuser"})
 
 
 class UsersView(StaffView):
@@ -53,11 +56,16 @@ class UsersView(StaffView):
         summary="Create a user",
         tags=["staff"],
         request=UserCreateInput,
-        responses={201: UserOut, 400: ValidationFailed, 403: PermissionDenied, 409: EmailTaken},
+        responses={201: UserOut, 400: ValidationFailed, 401: StepUpRequired, 403: PermissionDenied, 409: EmailTaken},
     )
     async def post(self, request: ApiRequest) -> Response:
-        """Create a user, with or without a password; only superusers make staff."""
+        """Create a user, with or without a password; only superusers make staff.
+
+        Making staff needs a sign-in or step-up of the last ten minutes.
+        """
         values = await _validated(self, request, UserCreateInput, "roles", staff_services.require_roles)
+        if values["is_staff"] or values["is_superuser"]:
+            step_up.require_recent(signed_in(request))
         user = await staff_services.create_user(actor_id=caller_id(request), values=values)
         return Response(user, status=201, headers={"Location": f"{request.path}/{user.id}"})
 
@@ -97,10 +105,11 @@ class UserView(StaffView):
         """Change the fields that are sent; ``is_active: false`` ends every session of the person at once.
 
         Another ``email`` needs a sign-in or step-up of the last ten minutes, as it does for one's own: who gets the
-        account's messages sets its password. The address before gets a message.
+        account's messages sets its password. So do ``is_staff`` and ``is_superuser``, by which a stolen session would
+        outlive itself. The address before gets a message.
         """
         values = await _validated(self, request, UserPatchInput, "roles", staff_services.require_roles)
-        if "email" in values:
+        if _SENSITIVE & values.keys():
             step_up.require_recent(signed_in(request))
         return await staff_services.update_user(actor_id=caller_id(request), user_id=user_id, values=values)
 

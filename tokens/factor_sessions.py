@@ -51,7 +51,7 @@ def open_with_factor(*, ticket: MfaTicket, proof: Proof, email: str, client: Cli
 
     ``email``: the account's, whose count of wrong passwords is reset; with the client's device it is known from now
     on. Raises ``InvalidMfaToken`` when the ticket was used, or its account has changed; ``InvalidMfaCode`` or
-    ``InvalidPasskey`` when the proof was used; nothing has happened then. 10 queries at most.
+    ``InvalidPasskey`` when the proof was used; nothing has happened then. 11 queries at most.
     """
     if not once.use_up(mfa_token.ONCE, ticket.id, ticket.expires_at):
         raise InvalidMfaToken

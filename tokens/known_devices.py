@@ -102,5 +102,6 @@ def _mac(kind: str, user_id: UUID, text: str) -> str:
 def _network(address: str) -> str:
     if not address:
         return ""
-    bits = NETWORK_BITS[ipaddress.ip_address(address).version]
-    return str(ipaddress.ip_network(f"{address}/{bits}", strict=False))
+    found = ipaddress.ip_address(address)
+    found = getattr(found, "ipv4_mapped", None) or found  # else all of IPv4 would be one network on an IPv6 socket
+    return str(ipaddress.ip_network(f"{found}/{NETWORK_BITS[found.version]}", strict=False))

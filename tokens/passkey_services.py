@@ -54,8 +54,9 @@ async def step_up_options(*, principal: Principal) -> PasskeyOptions:
 async def sign_in(*, challenge_token: str, credential: Json, client: ClientInfo) -> TokenPair:
     """Open a session for whoever holds the passkey and was verified by its authenticator: two factors at once.
 
-    Raises ``InvalidPasskey`` (401; unknown, wrong, used before, and of inactive people alike), ``EmailNotVerified``
-    (403) after a right one, ``Throttled`` (429) after too many that were not, ``SigningKeyMissing`` (503).
+    Raises ``InvalidPasskey`` (401; unknown, wrong, used before, and of inactive people alike), ``EmailNotVerified`` and
+    ``PasswordChangeRequired`` (403) after a right one, ``Throttled`` (429) after too many that were not,
+    ``SigningKeyMissing`` (503).
     """
     reading = token_cache().begin()
     key = await key_store().signing()

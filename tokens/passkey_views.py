@@ -6,7 +6,7 @@ from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
 from rest_framework.permissions import AllowAny, IsAuthenticated
 
-from accounts.errors import EmailNotVerified
+from accounts.errors import EmailNotVerified, PasswordChangeRequired
 from accounts.mfa.outputs import PasskeyOptions
 from accounts.mfa.passkey_errors import InvalidPasskey
 from ironauth.infrastructure import origin
@@ -54,7 +54,7 @@ class PasskeySignInView(AsyncAPIView):
             204: NO_CONTENT,
             400: ValidationFailed,
             401: InvalidPasskey,
-            403: (CrossOrigin, EmailNotVerified),
+            403: (CrossOrigin, EmailNotVerified, PasswordChangeRequired),
             429: Throttled,
             503: SigningKeyMissing,
         },

@@ -139,7 +139,9 @@ def advance(session: StoredSession, *, now: datetime, idle_end: datetime) -> Sto
         id=session.id, generation=session.generation, now=now, last_used_at=last_use, idle_end=idle_end
     ):
         return None
-    return session._replace(generation=session.generation + 1, last_used_at=last_use, idle_expires_at=idle_end)
+    return session._replace(
+        generation=session.generation + 1, last_used_at=last_use, rotated_at=now, idle_expires_at=idle_end
+    )
 
 
 def end(session_id: UUID, *, reason: Session.RevokeReason, now: datetime) -> bool:

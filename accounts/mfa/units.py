@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from django.db import transaction
 
-from accounts import audit, outgoing_mail, stored_user, throttling, units
+from accounts import audit, deletions, outgoing_mail, stored_user, throttling, units
 from accounts.audit import Event
 from accounts.errors import PasswordChanged
 from accounts.mfa import factors, totp
@@ -109,6 +109,7 @@ def reset(user_id: uuid.UUID, actor_id: uuid.UUID) -> bool:
 
     Raises ``NotFound``; ``PermissionDenied`` without ``accounts.reset_mfa``, for one's own account, and for somebody
     who holds rights that ``actor_id`` does not: with a new password it would be a way to them.
+    ``DeletionPending`` for an account that is being deleted: the message would go to nobody.
     """
     rights = rights_of(actor_id)
     rights.require("accounts.reset_mfa")
@@ -118,6 +119,7 @@ def reset(user_id: uuid.UUID, actor_id: uuid.UUID) -> bool:
     if user_id == actor_id:
         raise PermissionDenied("This is your own account: remove your factors there, or ask a colleague.")
     rights.require_all_of(user)
+    deletions.refuse_pending(user)
     methods = factors.methods_of(user_id)
     Passkey.objects.filter(user_id=user_id).delete()
     TotpFactor.objects.filter(user_id=user_id).delete()

@@ -6,7 +6,7 @@ from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.permissions import IsAuthenticated
 
 from accounts import step_up
-from accounts.errors import InvalidCredentials, PasswordChanged, StepUpRequired
+from accounts.errors import DeletionPending, InvalidCredentials, PasswordChanged, StepUpRequired
 from accounts.mfa import services
 from accounts.mfa.errors import InvalidMfaCode, MfaAlreadyEnabled, MfaNotEnabled, MfaNotStarted
 from accounts.mfa.inputs import CodeInput, PasswordInput
@@ -132,6 +132,7 @@ class UserMfaView(StaffView):
             401: StepUpRequired,
             403: PermissionDenied,
             404: NotFound,
+            409: DeletionPending,
         },
     )
     async def delete(self, request: ApiRequest, user_id: uuid.UUID) -> None:

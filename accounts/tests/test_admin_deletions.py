@@ -7,8 +7,10 @@ from django.test import Client
 
 from accounts import deletions
 from accounts.audit_models import AuditEvent
+from accounts.mfa.models import TotpFactor
 from accounts.models import User
 from accounts.tests.conftest import MakeUser
+from ironauth.infrastructure import clock
 
 pytestmark = [pytest.mark.django_db, pytest.mark.storage]
 
@@ -88,3 +90,11 @@ def test_the_viewer_cannot_restore(client: Client, leaving: User, make_user: Mak
     act(client, "restore", leaving)
     leaving.refresh_from_db()
     assert not leaving.is_active
+
+
+def test_second_factors_stay(client: Client, root: User, leaving: User) -> None:
+    """Taken away now, nobody would hear of it, and after the link's click the password alone would sign in."""
+    TotpFactor.objects.create(user=leaving, sealed=b"", master_key_id="t1", confirmed_at=clock.now())
+    assert "Left as they are: 1 user" in act(client, "reset_mfa", leaving)
+    assert TotpFactor.objects.exists()
+    assert "Remove second factors" not in client.get(f"{LIST}{leaving.pk}/change/").content.decode()

@@ -234,6 +234,8 @@ async def test_staff_cannot_change_it_and_may_delete_it_at_once(
     for changes in ({"is_active": True}, {"email": "other@example.com"}, {"name": "Mio"}):
         answer = await api.patch(path, json=changes, headers=root)
         assert (answer.status_code, answer.json()["code"]) == (409, "deletion_pending"), changes
+    answer = await api.delete(f"{path}/mfa", headers=root)
+    assert (answer.status_code, answer.json()["code"]) == (409, "deletion_pending")
     assert (await api.get(path, headers=root)).json()["is_active"] is False
     assert (await api.delete(path, headers=root)).status_code == 204
     assert not await PendingDeletion.objects.aexists()

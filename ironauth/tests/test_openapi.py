@@ -16,6 +16,7 @@ from django.core.management.base import CommandError
 from django.urls import URLPattern, URLResolver, get_resolver
 from openapi_spec_validator import validate
 
+from accounts.errors import EmailNotVerified, PasswordChangeRequired
 from ironauth import openapi_settings, pages
 from ironauth.infrastructure.openapi import PROBLEM_MEDIA_TYPE, Schema, _is_wire_type
 from ironauth.version import VERSION
@@ -130,6 +131,13 @@ def test_writes_say_what_they_read(document: Json) -> None:
             "step-up/options",
         )
     }
+
+
+@pytest.mark.parametrize("path", ["signin", "signin/passkey"])
+def test_both_ways_to_sign_in_say_what_else_keeps_people_out(document: Json, path: str) -> None:
+    """A right password, and a right passkey, may not be enough: clients have to know for what."""
+    said = document["paths"][f"/api/v1/access/{path}"]["post"]["responses"]["403"]["description"]
+    assert all(f"`{error.code}`" in said for error in (EmailNotVerified, PasswordChangeRequired))
 
 
 def test_protected_operations_name_both_credentials(document: Json) -> None:

@@ -84,6 +84,14 @@ def test_networks_of_ipv6(account: Account, address: str, is_new: bool) -> None:
     assert told(account, HOME._replace(address=address)) == is_new
 
 
+def test_ipv4_in_ipv6_clothing_is_ipv4(account: Account) -> None:
+    """As clients of IPv4 come to a server that listens on `::`; they are not all in one network."""
+    told(account, HOME)
+    assert not told(account, HOME._replace(address="::ffff:198.51.9.9"))
+    assert told(account, HOME._replace(address="::ffff:192.0.2.1"))
+    assert told(account, HOME._replace(address="::ffff:203.0.113.9"))
+
+
 def test_programs_are_told_apart_by_their_names(account: Account) -> None:
     """A new version is no news, another program is."""
     told(account, HOME._replace(user_agent="Shop/1.2 (iPhone; iOS 19.0)"))

@@ -429,10 +429,15 @@ async def test_when_it_was_last_used_is_written_once_a_minute(
 async def test_people_who_may_not_sign_in_may_not_with_a_passkey(
     api: httpx.AsyncClient, member: Member, device: Authenticator, added: Json, settings: Settings
 ) -> None:
-    """Deactivated and deleted people are told nothing; who has not verified the address is told so, as always."""
+    """Deactivated and deleted people are told nothing; who must verify the address, or choose another password, is."""
     settings.IRONAUTH_EMAIL_VERIFICATION = "required"
     answer = await by_passkey(api, device)
     assert (answer.status_code, answer.json()["code"]) == (403, "email_not_verified")
+    settings.IRONAUTH_EMAIL_VERIFICATION = "off"
+    await User.objects.filter(pk=member["id"]).aupdate(must_change_password=True)
+    answer = await by_passkey(api, device)
+    assert (answer.status_code, answer.json()["code"]) == (403, "password_change_required")
+    settings.IRONAUTH_EMAIL_VERIFICATION = "required"
     await User.objects.filter(pk=member["id"]).aupdate(is_active=False)
     assert refused(await by_passkey(api, device))
     settings.IRONAUTH_EMAIL_VERIFICATION = "off"

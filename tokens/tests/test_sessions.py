@@ -250,6 +250,14 @@ def test_lost_race(grant: Grant) -> None:
     assert rotation.grant.refresh_token == token
 
 
+def test_an_advanced_session_is_as_it_was_stored(grant: Grant) -> None:
+    """What a refresh answers from is the row it has written, all of it."""
+    before = read(grant)
+    with clock.shifted(60):
+        advanced = stored_session.advance(before, now=clock.now(), idle_end=before.idle_expires_at)
+    assert advanced == read(grant)
+
+
 def test_revoked_between_read_and_write(grant: Grant) -> None:
     """A session revoked after it was read is not advanced."""
     stale = read(grant)

@@ -138,6 +138,24 @@ async def test_staff_give_no_address_from_an_old_session(stage: Stage) -> None:
         assert await OutgoingMail.objects.filter(kind="email_changed", recipient=before).acount() == 1
 
 
+async def test_nobody_becomes_staff_from_an_old_session(stage: Stage) -> None:
+    """Whoever holds a stolen session would have one that lasts. What else is changed or made needs no proof."""
+    new = {"email": "new@example.com", "password": PASSWORD}
+    path = f"/api/v1/users/{stage.member}"
+    for right in ("is_staff", "is_superuser"):
+        await age(stage.root_pair, 601)
+        for method, where, body in (("PATCH", path, {right: True}), ("POST", "/api/v1/users", {**new, right: True})):
+            refused = await stage.api.request(method, where, json=body, headers=bearer(stage.root_pair))
+            assert said(refused) == STEP_UP_REQUIRED
+    await stage.send("POST", "/api/v1/users", 201, new, stage.root_pair)
+    await stage.send("PATCH", path, 200, {"is_active": False}, stage.root_pair)
+    assert not await User.objects.filter(is_staff=True).exclude(pk=stage.root).aexists()
+    await age(stage.root_pair, 600)
+    await stage.send("PATCH", path, 200, {"is_staff": True}, stage.root_pair)
+    other = {**new, "email": "other@example.com", "is_staff": True}
+    await stage.send("POST", "/api/v1/users", 201, other, stage.root_pair)
+
+
 def insert_as_before(session_id: str) -> uuid.UUID:
     """Copy a session as the release before writes one, which knows nothing of proofs; return its id."""
     known = [f.column for f in Session._meta.concrete_fields if f.name not in ("id", "authenticated_at", "amr")]
