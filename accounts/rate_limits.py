@@ -211,8 +211,10 @@ def _details(refused: Refused) -> audit.Details:
 def _error(refused: Refused) -> Throttled:
     """Return the answer, and log it."""
     get_logger().info("throttled", rule=refused.rule, by=refused.by)
-    detail = Throttled.detail + _REMEDIES.get(refused.rule, "")
-    return Throttled(detail, retry_after_s=max(1, math.ceil(refused.wait_s)))
+    wait_s = max(1, math.ceil(refused.wait_s))
+    # In words too: the pages show people this line, and no headers.
+    detail = f"There were too many attempts: try again in {wait_s} s.{_REMEDIES.get(refused.rule, '')}"
+    return Throttled(detail, retry_after_s=wait_s)
 
 
 class _Told:

@@ -69,6 +69,7 @@ def refused(answer: httpx.Response, wait_s: int | None = None) -> bool:
         and answer.headers["content-type"] == "application/problem+json"
         and answer.headers["cache-control"] == "no-store"
         and int(answer.headers["retry-after"]) >= 1
+        and f"try again in {answer.headers['retry-after']} s." in problem["detail"]
         and (wait_s is None or answer.headers["retry-after"] == str(wait_s))
     )
 

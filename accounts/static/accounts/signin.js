@@ -39,7 +39,6 @@ async function finish(path, body) {
     await open(path, { ...body, transport: "cookie" });
   } catch (problem) {
     if (problem instanceof Problem && problem.code === "mfa_required") return askForMore(problem.body);
-    if (problem instanceof Problem && problem.code === "invalid_mfa_token") startAgain();
     offer(problem.code);
     throw problem;
   }
@@ -54,15 +53,27 @@ function askForMore({ mfa_token, methods }) {
   show("second");
 }
 
+// Do what needs the ticket; once that is no good any more, the sign-in begins again with the password.
+async function withTicket(act) {
+  try {
+    return await act();
+  } catch (problem) {
+    if (problem.code !== "invalid_mfa_token") throw problem;
+    startAgain();
+    throw new Error($("second").dataset.late);
+  }
+}
+
 on($("password-form"), "submit", () =>
   finish("/signin", { email: $("email").value, password: $("password").value }));
 on($("passkey"), "click", async () =>
   finish("/signin/passkey", await usePasskey(await open("/signin/passkey/options", {}))));
-on($("code-form"), "submit", () => finish("/signin/mfa", { mfa_token: ticket, code: $("code").value }));
-on($("second-passkey"), "click", async () => {
+on($("code-form"), "submit", () =>
+  withTicket(() => finish("/signin/mfa", { mfa_token: ticket, code: $("code").value })));
+on($("second-passkey"), "click", () => withTicket(async () => {
   const answer = await usePasskey(await open("/signin/mfa/options", { mfa_token: ticket }));
   return finish("/signin/mfa", { mfa_token: ticket, ...answer });
-});
+}));
 on($("again"), "click", startAgain);
 
 $("passkey").hidden = document.querySelector(".or").hidden = !passkeysWork;
