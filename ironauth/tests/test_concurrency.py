@@ -93,7 +93,10 @@ async def test_sign_out_on_one_worker_is_refused_on_the_other(two_workers: list[
 
 
 async def test_racing_sign_ups_of_one_address_make_one_account(two_workers: list[str]) -> None:
-    """Twenty sign-ups of one address, in different cases, over two workers: one 201, the rest 409."""
+    """Twenty sign-ups of one address, in different cases, over two workers: one 201, the rest 409.
+
+    Where the machine is busy with something else some are shed before they are looked at (503), never the last word.
+    """
     async with client() as http:
         answers = await asyncio.gather(
             *(
@@ -105,5 +108,7 @@ async def test_racing_sign_ups_of_one_address_make_one_account(two_workers: list
             )
         )
     counts = Counter(a.status_code for a in answers)
-    assert counts == {201: 1, 409: 19}
+    shed = counts.pop(503, 0)
+    assert counts == {201: 1, 409: 19 - shed}
     assert {a.json()["code"] for a in answers if a.status_code == 409} == {"email_taken"}
+    assert {a.json()["code"] for a in answers if a.status_code == 503} <= {"overloaded"}
