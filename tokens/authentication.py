@@ -25,9 +25,12 @@ from tokens import codec, sessions
 from tokens.claims import AccessClaims
 from tokens.codec import VerifiedToken
 from tokens.credentials import access_credential
-from tokens.errors import InvalidToken, UnknownKey
+from tokens.errors import InsufficientScope, InvalidToken, UnknownKey
 from tokens.key_rotation import kid_tag
 from tokens.key_store import key_store
+from tokens.models import FIRST_PARTY_CLIENT, FIRST_PARTY_SCOPE
+from tokens.oauth import clients
+from tokens.oauth.models import client_tag
 from tokens.principal import Principal
 from tokens.stored_session import LiveSession
 
@@ -50,13 +53,17 @@ _token_id = msgspec.json.Decoder(_TokenId)
 
 
 class AccessTokenAuthentication(BaseAuthentication):
-    """``request.user`` and ``request.auth`` become a ``Principal``."""
+    """``request.user`` and ``request.auth`` become a ``Principal`` that may do what its person may do here.
+
+    A token that another application got for less is refused: what it may do, it may do elsewhere. A view whose
+    answer says no more than any token's scope allows has ``token_scope = None``.
+    """
 
     async def authenticate(self, request: Request) -> tuple[Principal, Principal] | None:  # type: ignore[override] # async
         """Return the principal twice, None without a credential.
 
-        Raises ``InvalidToken`` (401) and whatever ``credentials.access_credential`` raises; ``Unavailable`` (503)
-        when a token not seen before cannot be checked against its session.
+        Raises ``InvalidToken`` (401) and whatever ``credentials.access_credential`` raises; ``InsufficientScope``
+        (403); ``Unavailable`` (503) when a token not seen before cannot be checked against its session.
         """
         http = request._request  # noqa: SLF001 - DRF's request only delegates, slowly
         header = http.META.get("HTTP_AUTHORIZATION", "")
@@ -64,16 +71,25 @@ class AccessTokenAuthentication(BaseAuthentication):
             # A text that was verified before needs no look at its alphabet, and there is no second credential.
             principal = _by_digest(_digest(header[7:]))
             if principal is not None:
-                return principal, principal
+                return _admitted(principal, request)
         credential = access_credential(http)
         if credential is None:
             return None
         principal = peek(credential.token) or await verify(credential.token)
-        return principal, principal
+        return _admitted(principal, request)
 
     def authenticate_header(self, request: Request) -> str:
         """Return the challenge of a request without credential (RFC 6750 §3)."""
         return BEARER_CHALLENGE
+
+
+def _admitted(principal: Principal, request: Request) -> tuple[Principal, Principal]:
+    """Return the principal twice; raise ``InsufficientScope`` when its token was not given for what is asked."""
+    if principal.scope != FIRST_PARTY_SCOPE and FIRST_PARTY_SCOPE not in principal.scope.split():
+        wanted = getattr(request.parser_context["view"], "token_scope", FIRST_PARTY_SCOPE)
+        if wanted is not None and wanted not in principal.scope.split():
+            raise InsufficientScope(wanted)
+    return principal, principal
 
 
 def peek(token: str) -> Principal | None:
@@ -132,6 +148,8 @@ async def verify(token: str) -> Principal:
         return await _confirmed(verified, digest)
 
     claims = verified.claims
+    if claims.sid is None:  # a client's own token: nobody is behind it
+        raise InvalidToken("session")
     tags = (sid_tag(claims.sid), sub_tag(claims.sub))
     principal = await token_cache().fetch(CACHE_PREFIX + claims.jti, load, Principal, tags=tags)
     if not hmac.compare_digest(principal.digest, digest):
@@ -156,8 +174,15 @@ async def _decoded(token: str) -> VerifiedToken:
 
 
 async def _confirmed(verified: VerifiedToken, digest: bytes) -> Loaded[Principal]:
-    """Return the principal of a verified token whose session lives; raise ``InvalidToken`` otherwise. 1 query."""
+    """Return the principal of a verified token whose session lives; raise ``InvalidToken`` otherwise. 1 query.
+
+    Two more for a token of an OAuth client not seen before, which must be enabled.
+    """
     claims = verified.claims
+    if claims.sid is None:
+        raise InvalidToken("session")
+    if claims.client_id != FIRST_PARTY_CLIENT and await clients.find(claims.client_id) is None:
+        raise InvalidToken("client")
     live = await database().read(sessions.live_account, session_id=claims.sid, user_id=claims.sub, epoch=claims.epoch)
     if live is None:
         raise InvalidToken("session")
@@ -171,13 +196,15 @@ def keep_issued(token: str, claims: AccessClaims, *, kid: str, live: LiveSession
     of them was invalidated since. Measured at one connection on Postgres and Redis: the first use of a token takes
     0.1 ms for 1.5.
     """
-    if not key_store().holds(kid):
+    if not key_store().holds(kid) or claims.sid is None:
         return
     token_cache().keep(CACHE_PREFIX + claims.jti, _loaded(claims, kid, live, _digest(token)), reading)
 
 
 def _loaded(claims: AccessClaims, kid: str, live: LiveSession, digest: bytes) -> Loaded[Principal]:
-    """Return who a token stands for, and what ends that."""
+    """Return who a token of a session stands for, and what ends that."""
+    if claims.sid is None:
+        raise ValueError("a token without a session stands for nobody")
     principal = Principal(
         user=live.account.user,
         session_id=claims.sid,
@@ -190,5 +217,7 @@ def _loaded(claims: AccessClaims, kid: str, live: LiveSession, digest: bytes) ->
         authenticated_at=int(live.authenticated_at.timestamp()),
         amr=live.amr,
     )
-    tags = (sid_tag(claims.sid), sub_tag(claims.sub), kid_tag(kid))
+    tags: tuple[str, ...] = (sid_tag(claims.sid), sub_tag(claims.sub), kid_tag(kid))
+    if claims.client_id != FIRST_PARTY_CLIENT:
+        tags = (*tags, client_tag(claims.client_id))
     return Loaded(value=principal, tags=tags, expires_at=float(claims.exp))

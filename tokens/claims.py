@@ -11,6 +11,10 @@ class AccessClaims(msgspec.Struct, frozen=True, omit_defaults=True):
     ``sid`` names the session, ``epoch`` is the user's session epoch at issue: raising the epoch ends every token
     at once. ``nbf`` is honoured when present, never issued: a client whose clock runs behind would refuse the token.
     ``aud`` is one exact string, never a list.
+
+    A token that a client has for itself (RFC 6749 §4.4) names no session: ``sid`` is missing, ``sub`` is the client.
+    ``cnf``: the key that alone may use the token, ``{"jkt": thumbprint}`` (RFC 9449 §6.1). ``act``: who acts for
+    ``sub``, ``{"sub": client id}`` (RFC 8693 §4.1).
     """
 
     iss: str
@@ -20,8 +24,10 @@ class AccessClaims(msgspec.Struct, frozen=True, omit_defaults=True):
     iat: int
     exp: int
     jti: str
-    sid: UUID
     scope: str
     epoch: int
     roles: tuple[str, ...]
+    sid: UUID | None = None
     nbf: int | None = None
+    cnf: dict[str, str] | None = None
+    act: dict[str, str] | None = None

@@ -33,6 +33,18 @@ class UnknownKey(InvalidToken):
     """The token names a key this process does not hold: forged, or signed by a key made a moment ago."""
 
 
+class InsufficientScope(PermissionDenied):
+    """The token is good, and was given for something else (RFC 6750 §3.1)."""
+
+    code = "insufficient_scope"
+    title = "Insufficient scope"
+    detail = "This access token was not given for that: its application must ask for the scope named here."
+
+    def __init__(self, scope: str) -> None:
+        challenge = f'{BEARER_CHALLENGE}, error="insufficient_scope", scope="{scope}"'
+        super().__init__(headers={"WWW-Authenticate": challenge}, members={"scope": scope})
+
+
 class MalformedCredential(BadRequest):
     """The Authorization header does not follow RFC 6750 §2.1, or there are several (RFC 6750 §3.1)."""
 

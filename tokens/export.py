@@ -1,4 +1,4 @@
-"""What this application adds to the export of everything held about a person: sessions and known devices."""
+"""What this application adds to the export of everything held about a person: sessions, devices, consents."""
 
 import uuid
 from typing import Any
@@ -6,13 +6,16 @@ from typing import Any
 from django.db.models import QuerySet
 
 from accounts import export
-from tokens.models import KnownDevice, Session
+from tokens.models import AuthorizationCode, Consent, DeviceGrant, KnownDevice, Session
 
 
 def register() -> None:
     """Add the sessions, those over and not yet purged too, and devices; called once, when the application is ready."""
     export.register("sessions", _sessions, Session)
     export.register("known_devices", _known_devices, KnownDevice)
+    export.register("consents", _consents, Consent)
+    export.register("authorization_codes", _authorization_codes, AuthorizationCode)
+    export.register("device_grants", _device_grants, DeviceGrant)
 
 
 def _sessions(user_id: uuid.UUID) -> QuerySet[Any, Any]:
@@ -25,3 +28,22 @@ def _sessions(user_id: uuid.UUID) -> QuerySet[Any, Any]:
 def _known_devices(user_id: uuid.UUID) -> QuerySet[Any, Any]:
     """Return when devices were seen; what they are recognised by says nothing to anybody."""
     return KnownDevice.objects.filter(user_id=user_id).order_by("-pk").values("id", "seen_at")
+
+
+def _consents(user_id: uuid.UUID) -> QuerySet[Any, Any]:
+    return Consent.objects.filter(user_id=user_id).order_by("-pk").values(
+        "id", "client_id", "client__name", "scope", "created_at", "updated_at",
+    )  # fmt: skip
+
+
+def _authorization_codes(user_id: uuid.UUID) -> QuerySet[Any, Any]:
+    """Return what codes were made for; the rows go a while after the minute for which they are good."""
+    return AuthorizationCode.objects.filter(user_id=user_id).order_by("-created_at").values(
+        "client_id", "scope", "redirect_uri", "authenticated_at", "amr", "created_at", "used_at", "session_id",
+    )  # fmt: skip
+
+
+def _device_grants(user_id: uuid.UUID) -> QuerySet[Any, Any]:
+    return DeviceGrant.objects.filter(user_id=user_id).order_by("-created_at").values(
+        "client_id", "scope", "state", "authenticated_at", "amr", "created_at", "session_id",
+    )  # fmt: skip

@@ -19,12 +19,39 @@ from django.dispatch import receiver
 from ironauth.infrastructure import clock
 from ironauth.infrastructure.ids import new_id
 from ironauth.infrastructure.invalidation import invalidate, sid_tag
+from tokens.oauth.models import (
+    CHALLENGE_CHARACTERS,
+    AuthorizationCode,
+    Consent,
+    DeviceGrant,
+    LogoutNotice,
+    OAuthClient,
+    OAuthClientSecret,
+    PushedRequest,
+)
+from tokens.oauth.protocol import Scope
 from tokens.refresh_token import SECRET_BYTES
+
+# Django looks for models in this module only.
+__all__ = [
+    "AuthorizationCode",
+    "Consent",
+    "DeviceGrant",
+    "KnownDevice",
+    "LogoutNotice",
+    "OAuthClient",
+    "OAuthClientSecret",
+    "PushedRequest",
+    "Session",
+    "SigningKey",
+]
 
 #: The client of sessions that a person opened here, not through another application.
 FIRST_PARTY_CLIENT = "ironauth"
 #: What a first-party token may do: everything the person may do with their own account here.
-FIRST_PARTY_SCOPE = "account"
+FIRST_PARTY_SCOPE = Scope.ACCOUNT.value
+#: The client of sessions in which a person uses this provider's own pages: single sign-on for all clients.
+SSO_CLIENT = "ironauth-sso"
 
 
 #: How somebody signs in with a password alone: a value of RFC 8176.
@@ -111,6 +138,10 @@ class Session(models.Model):
     ``authenticated_at``: when the person last proved who they are in it, ``amr``: how, as in RFC 8176 §1. A refresh
     proves nothing and keeps both.
 
+    ``client_id``: whose it is: an application here, or the text of an OAuth client's id. ``parent_id``: the single
+    sign-on session in which a client's session began. ``dpop_jkt``: the thumbprint of the key that alone may use its
+    tokens (RFC 9449 §6), "" where whoever holds them may.
+
     The database itself deletes a person's sessions with the person, whoever deletes the row. Whatever else ends a
     session must publish it: ``save()``, ``delete()`` and a queryset's ``delete()`` do; ``update()`` is for units of
     work that publish themselves.
@@ -146,11 +177,17 @@ class Session(models.Model):
     revoke_reason = models.CharField(max_length=16, choices=RevokeReason, blank=True, default="")
     ip = models.GenericIPAddressField(null=True, blank=True)
     user_agent = models.CharField(max_length=255, blank=True, default="")
+    parent_id = models.UUIDField(null=True, blank=True)
+    dpop_jkt = models.CharField(max_length=CHALLENGE_CHARACTERS, blank=True, default="", db_default="")
 
     objects = SessionQuerySet.as_manager()
 
     class Meta:
         ordering = ["-last_used_at"]
+        indexes = [
+            # To end what began in a sign-on session; partial, since most sessions are nobody's children.
+            models.Index(fields=["parent_id"], condition=Q(parent_id__isnull=False), name="tokens_session_parent"),
+        ]
         constraints = [
             models.CheckConstraint(
                 condition=Q(idle_expires_at__lte=models.F("absolute_expires_at")),

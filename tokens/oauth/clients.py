@@ -1,0 +1,125 @@
+"""Clients as requests see them: an immutable picture, kept in memory until the client is changed.
+
+The picture is as old as a revocation may be (``IRONAUTH_L1_MAX_STALE_S``): a disabled client is refused in the same
+time in which a revoked session is.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+import msgspec
+from django.db.models import Q
+
+from ironauth.infrastructure import clock
+from ironauth.infrastructure.cache import Loaded, token_cache
+from ironauth.infrastructure.database import database
+from tokens.oauth.models import OAuthClient, OAuthClientSecret, client_tag
+
+CACHE_PREFIX = "oc:"
+KEEP_S = 300.0  # seconds; a change is heard of long before
+
+
+class ClientSecret(msgspec.Struct, frozen=True):
+    """One secret: the SHA-256 of it in hexadecimal, and its end in unix seconds, if it has one."""
+
+    digest: str
+    expires_at: float | None
+
+
+class Client(msgspec.Struct, frozen=True):
+    """An enabled client; lists as tuples, lifetimes in seconds or None for the settings' own."""
+
+    client_id: str
+    name: str
+    auth_method: str
+    redirect_uris: tuple[str, ...]
+    post_logout_redirect_uris: tuple[str, ...]
+    backchannel_logout_uri: str
+    grants: frozenset[str]
+    scopes: frozenset[str]
+    trusted: bool
+    require_pkce: bool
+    require_par: bool
+    dpop: str
+    subject_type: str
+    sector: str
+    id_token_alg: str
+    jwks: Mapping[str, Any] | None
+    access_token_s: int | None
+    session_idle_s: int | None
+    session_absolute_s: int | None
+    secrets: tuple[ClientSecret, ...]
+
+    @property
+    def id(self) -> UUID:
+        """The row's id."""
+        return UUID(self.client_id)
+
+    @property
+    def is_public(self) -> bool:
+        """Whether it can keep no secret."""
+        return self.auth_method == OAuthClient.AuthMethod.NONE
+
+
+class _Found(msgspec.Struct, frozen=True):
+    """What a lookup found: nothing, too, is worth remembering for a moment."""
+
+    client: Client | None
+
+
+async def find(client_id: str) -> Client | None:
+    """Return the enabled client of this id, None for any other text. 2 queries, none when it is known already."""
+    parsed = _uuid(client_id)
+    if parsed is None:
+        return None
+    tag = client_tag(str(parsed))
+
+    async def load() -> Loaded[_Found]:
+        client = await database().read(read_client, parsed)
+        return Loaded(_Found(client), (tag,), clock.unix() + KEEP_S)
+
+    found = await token_cache().fetch(f"{CACHE_PREFIX}{parsed}", load, _Found, tags=(tag,))
+    return found.client
+
+
+def read_client(client_id: UUID) -> Client | None:
+    """Unit of work: return the enabled client of this id, if there is one. 2 queries."""
+    row = OAuthClient.objects.filter(pk=client_id, disabled_at=None).first()
+    if row is None:
+        return None
+    usable = OAuthClientSecret.objects.filter(Q(expires_at=None) | Q(expires_at__gt=clock.now()), client_id=client_id)
+    return Client(
+        client_id=str(row.pk),
+        name=row.name,
+        auth_method=row.auth_method,
+        redirect_uris=tuple(row.redirect_uris),
+        post_logout_redirect_uris=tuple(row.post_logout_redirect_uris),
+        backchannel_logout_uri=row.backchannel_logout_uri,
+        grants=frozenset(row.grants),
+        scopes=frozenset(row.scopes),
+        trusted=row.trusted,
+        require_pkce=row.require_pkce,
+        require_par=row.require_par,
+        dpop=row.dpop,
+        subject_type=row.subject_type,
+        sector=row.sector,
+        id_token_alg=row.id_token_alg,
+        jwks=row.jwks,
+        access_token_s=row.access_token_s,
+        session_idle_s=row.session_idle_s,
+        session_absolute_s=row.session_absolute_s,
+        secrets=tuple(
+            ClientSecret(secret.digest, secret.expires_at.timestamp() if secret.expires_at else None)
+            for secret in usable
+        ),
+    )
+
+
+def _uuid(text: str) -> UUID | None:
+    """Return the id that ``text`` spells canonically, None for any other text: one client, one spelling."""
+    try:
+        parsed = UUID(text)
+    except ValueError:
+        return None
+    return parsed if str(parsed) == text else None

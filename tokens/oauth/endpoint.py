@@ -1,0 +1,80 @@
+"""The base of the endpoints that clients call: form in, JSON out, errors as RFC 6749 §5.2 says."""
+
+from typing import Any, ClassVar
+
+import msgspec
+from django.http import HttpResponse
+from rest_framework import exceptions
+
+from ironauth.infrastructure.errors import DomainError
+from ironauth.infrastructure.parsers import FormParser
+from ironauth.infrastructure.views import ApiRequest, AsyncAPIView
+from tokens.oauth.errors import InvalidRequest, OAuthError
+
+#: What a domain error that is none of OAuth's is called here: RFC 6749 §4.1.2.1, RFC 8628 §3.5 has no closer one.
+TEMPORARILY_UNAVAILABLE = "temporarily_unavailable"
+MAX_PARAMETERS = 100  # Django's DATA_UPLOAD_MAX_NUMBER_FIELDS is 1,000; no request of ours has over 25
+
+
+class OAuthEndpoint(AsyncAPIView):
+    """An endpoint without DRF's authentication: clients prove who they are in ``client_authentication``."""
+
+    authentication_classes: ClassVar[Any] = ()
+    permission_classes = ()
+    parser_classes = (FormParser,)
+    #: Whether pages of any origin may read the answers (the metadata, keys and token endpoints: security-bar 48).
+    cross_origin: ClassVar[bool] = True
+
+    async def async_dispatch(self, request: Any, *args: Any, **kwargs: Any) -> Any:
+        """Answer as the base does; with Pragma as RFC 6749 §5.1 shows it, and open to any origin where that is so."""
+        response = await super().async_dispatch(request, *args, **kwargs)
+        if self.no_store:
+            response.headers["Pragma"] = "no-cache"
+        if self.cross_origin:
+            response.headers["Access-Control-Allow-Origin"] = "*"  # no cookie is ever read here
+        return response
+
+    def handle_exception(self, exc: Exception) -> HttpResponse:
+        """Return ``{error, error_description}`` for whatever a handler raised."""
+        if isinstance(exc, OAuthError):
+            return error_response(exc.error, exc.detail, exc.status, exc.headers)
+        if isinstance(exc, exceptions.UnsupportedMediaType | exceptions.ParseError):
+            return error_response("invalid_request", "Send the parameters as application/x-www-form-urlencoded.")
+        if isinstance(exc, exceptions.MethodNotAllowed):
+            allow = {"Allow": ", ".join(self.allowed_methods)}
+            return error_response("invalid_request", "This endpoint does not take that method.", 405, allow)
+        if isinstance(exc, DomainError) and exc.status >= 429:  # noqa: PLR2004 - Too Many Requests, Unavailable
+            return error_response(TEMPORARILY_UNAVAILABLE, exc.detail, exc.status, exc.headers)
+        return super().handle_exception(exc)
+
+    async def parameters(self, request: ApiRequest) -> dict[str, str]:
+        """Return the body's parameters.
+
+        Without a value counts as not sent (RFC 6749 §3.2). Raises ``InvalidRequest`` for one sent twice.
+        """
+        return unique_parameters(request.data)
+
+
+def unique_parameters(data: Any) -> dict[str, str]:
+    """Return the parameters of a query or form (a ``QueryDict``), without empty ones.
+
+    Raises ``InvalidRequest`` when one is repeated (RFC 6749 §3.1) or there are more than any request has.
+    """
+    if len(data) > MAX_PARAMETERS:
+        raise InvalidRequest("The request has too many parameters.")
+    found = {}
+    for name in data:
+        values = data.getlist(name)
+        if len(values) > 1:
+            raise InvalidRequest("A parameter was sent more than once.")
+        if values[0]:
+            found[name] = values[0]
+    return found
+
+
+def error_response(
+    error: str, description: str, status: int = 400, headers: Any = None, **members: object
+) -> HttpResponse:
+    """Return the JSON error of RFC 6749 §5.2."""
+    body = msgspec.json.encode({"error": error, "error_description": description, **members})
+    return HttpResponse(body, status=status, content_type="application/json", headers=headers)

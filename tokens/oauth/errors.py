@@ -1,0 +1,77 @@
+"""What OAuth endpoints answer when they refuse: RFC 6749 §5.2 and the registry of error codes."""
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import ClassVar
+
+from ironauth.infrastructure.errors import DomainError
+
+
+class OAuthError(DomainError):
+    """A refusal with a registered ``error``; ``detail`` is its ``error_description``.
+
+    Descriptions are sentences of ours: nothing a client has sent is repeated in them (RFC 6749 §5.2 limits their
+    characters, and a page may show them).
+    """
+
+    status: ClassVar[int] = HTTPStatus.BAD_REQUEST
+    error: ClassVar[str] = "invalid_request"
+    detail = "The request is missing a parameter, repeats one, or is malformed."
+
+
+class InvalidRequest(OAuthError):
+    """A parameter is missing, repeated, or malformed (RFC 6749 §5.2, §4.1.2.1)."""
+
+
+class InvalidClient(OAuthError):
+    """The client is unknown, disabled, or did not prove who it is. 401; the challenge answers HTTP Basic only."""
+
+    status = HTTPStatus.UNAUTHORIZED
+    error = "invalid_client"
+    detail = "The client is unknown, disabled, or its credentials are wrong."
+
+    def __init__(self, detail: str | None = None, *, basic: bool = False) -> None:
+        challenge: Mapping[str, str] = {"WWW-Authenticate": 'Basic realm="ironauth", charset="UTF-8"'} if basic else {}
+        super().__init__(detail, headers=challenge)
+
+
+class InvalidGrant(OAuthError):
+    """The code, token or other grant is unknown, used, expired, revoked, or another client's (RFC 6749 §5.2)."""
+
+    error = "invalid_grant"
+    detail = "The grant is unknown, used, expired, revoked, or was given to another client: ask for a new one."
+
+
+class UnauthorizedClient(OAuthError):
+    """The client may not use this grant or endpoint (RFC 6749 §5.2)."""
+
+    error = "unauthorized_client"
+    detail = "This client may not do that: its settings here do not name this grant."
+
+
+class UnsupportedGrantType(OAuthError):
+    """A grant this server does not know (RFC 6749 §5.2)."""
+
+    error = "unsupported_grant_type"
+    detail = "This grant is not supported: see grant_types_supported in the metadata."
+
+
+class UnsupportedResponseType(OAuthError):
+    """Anything but ``code`` (RFC 6749 §4.1.2.1)."""
+
+    error = "unsupported_response_type"
+    detail = "Only response_type=code is supported."
+
+
+class InvalidScope(OAuthError):
+    """A scope that does not exist, is malformed, or exceeds what was granted (RFC 6749 §5.2)."""
+
+    error = "invalid_scope"
+    detail = "The scope is unknown, malformed, or more than this client, or this grant, may have."
+
+
+class AccessDenied(OAuthError):
+    """The person, or the server, said no (RFC 6749 §4.1.2.1)."""
+
+    error = "access_denied"
+    detail = "The person has not allowed this."

@@ -1,0 +1,278 @@
+"""What the OAuth 2.0 / OpenID Connect provider stores: clients, what people allowed them, and what is under way.
+
+Nothing here opens anything: of secrets, codes and handles only SHA-256 digests are stored, each of 256 random bits.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from django.conf import settings
+from django.db import models, transaction
+from django.db.models import Q
+from django.db.models.signals import pre_delete
+from django.dispatch import receiver
+
+from ironauth.infrastructure import clock
+from ironauth.infrastructure.ids import new_id
+from ironauth.infrastructure.invalidation import invalidate
+from tokens.oauth.protocol import DEFAULT_SCOPES, GrantType
+
+DIGEST_CHARACTERS: Final = 64  # SHA-256 in hexadecimal
+NAME_CHARACTERS: Final = 80
+URI_CHARACTERS: Final = 2_000  # what every browser and proxy carries in an address
+SCOPE_CHARACTERS: Final = 255  # as of a session
+CHALLENGE_CHARACTERS: Final = 43  # base64url of SHA-256: RFC 7636 §4.2; a JWK thumbprint too (RFC 9449 §6)
+
+
+def client_tag(client_id: str) -> str:
+    """Return the invalidation tag of everything that depends on one client."""
+    return f"client:{client_id}"
+
+
+def default_grants() -> list[str]:
+    """Return what a client is for unless staff say otherwise: signing people in."""
+    return [GrantType.AUTHORIZATION_CODE.value, GrantType.REFRESH_TOKEN.value]
+
+
+def default_scopes() -> list[str]:
+    """Return the scopes a client may ask for unless staff say otherwise."""
+    return [scope.value for scope in DEFAULT_SCOPES]
+
+
+class OAuthClient(models.Model):
+    """An application that signs its users in here. Its ``client_id`` is the text of ``id``.
+
+    Lists are JSON arrays of strings, validated where they are entered (``client_rules``). ``access_token_s``,
+    ``session_idle_s``, ``session_absolute_s``: seconds; empty: as the settings say. ``pairwise_salt`` makes the
+    ``sub`` of pairwise clients and never changes. ``disabled_at`` ends everything the client holds at once.
+
+    Writing a client publishes it in the same transaction, so that every worker stops using the former one.
+    """
+
+    class AuthMethod(models.TextChoices):
+        """How the client proves who it is. ``none``: a public client, which can keep no secret (RFC 6749 §2.1)."""
+
+        SECRET = "secret", "Secret (HTTP Basic or in the body)"
+        PRIVATE_KEY_JWT = "private_key_jwt", "Signed assertion (private_key_jwt)"
+        NONE = "none", "None: a public client"
+
+    class Policy(models.TextChoices):
+        """Whether sender-constrained tokens (RFC 9449) are given out."""
+
+        OFF = "off", "Off: proofs are ignored"
+        OPTIONAL = "optional", "Optional: who sends a proof gets bound tokens"
+        REQUIRED = "required", "Required"
+
+    class Subject(models.TextChoices):
+        """OpenID Connect Core §8."""
+
+        PUBLIC = "public", "Public: the same for all clients"
+        PAIRWISE = "pairwise", "Pairwise: differs for each sector"
+
+    class IdTokenAlg(models.TextChoices):
+        """What signs the client's ID tokens; Ed25519 goes by the name that IRONAUTH_JWT_ALG says."""
+
+        ED25519 = "ed25519", "Ed25519"
+        ES256 = "ES256", "ES256"
+        RS256 = "RS256", "RS256"
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    name = models.CharField(max_length=NAME_CHARACTERS)
+    auth_method = models.CharField(max_length=16, choices=AuthMethod, default=AuthMethod.SECRET)
+    redirect_uris = models.JSONField(default=list, blank=True)
+    post_logout_redirect_uris = models.JSONField(default=list, blank=True)
+    backchannel_logout_uri = models.CharField(max_length=URI_CHARACTERS, blank=True, default="")
+    grants = models.JSONField(default=default_grants)
+    scopes = models.JSONField(default=default_scopes, blank=True)
+    trusted = models.BooleanField(default=False, help_text="People are not asked for consent: one of your own.")
+    require_pkce = models.BooleanField(default=True)
+    require_par = models.BooleanField(default=False)
+    dpop = models.CharField(max_length=8, choices=Policy, default=Policy.OPTIONAL)
+    subject_type = models.CharField(max_length=8, choices=Subject, default=Subject.PUBLIC)
+    sector = models.CharField(max_length=255, blank=True, default="")  # host name; OpenID Connect Core §8.1
+    id_token_alg = models.CharField(max_length=8, choices=IdTokenAlg, default=IdTokenAlg.ED25519)
+    jwks = models.JSONField(null=True, blank=True)  # public keys of private_key_jwt: RFC 7517 §5
+    access_token_s = models.PositiveIntegerField(null=True, blank=True)
+    session_idle_s = models.PositiveIntegerField(null=True, blank=True)
+    session_absolute_s = models.PositiveIntegerField(null=True, blank=True)
+    created_at = models.DateTimeField(default=clock.now, editable=False)
+    disabled_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["name", "id"]
+        verbose_name = "OAuth client"
+        constraints = [
+            # RFC 9700 §2.1.1: a public client without PKCE hands its codes to whoever reads the redirect.
+            models.CheckConstraint(
+                condition=~Q(auth_method="none") | Q(require_pkce=True), name="tokens_public_client_pkce"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def save(self, **kwargs: Any) -> None:
+        """Write the row; a change to an existing one is published in the same transaction."""
+        with transaction.atomic():
+            if not self._state.adding:
+                invalidate(client_tag(str(self.pk)))
+            super().save(**kwargs)
+
+
+@receiver(pre_delete, sender=OAuthClient)
+def _publish_deletion(instance: OAuthClient, **_: Any) -> None:
+    """Publish the end of a client that is about to be deleted."""
+    invalidate(client_tag(str(instance.pk)))
+
+
+class OAuthClientSecret(models.Model):
+    """One secret of a confidential client. Two may be in use at once, so that one replaces the other unnoticed.
+
+    ``hint``: its last four characters, to tell two apart. ``expires_at``: empty while it is not being replaced.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    client = models.ForeignKey(OAuthClient, on_delete=models.DB_CASCADE, related_name="secrets")
+    digest = models.CharField(max_length=DIGEST_CHARACTERS)
+    hint = models.CharField(max_length=4)
+    created_at = models.DateTimeField(default=clock.now)
+    expires_at = models.DateTimeField(null=True)
+
+    class Meta:
+        """Rights over clients are rights over their secrets."""
+
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return f"…{self.hint}"
+
+
+class Consent(models.Model):
+    """What a person has allowed a client; asking for no more than that asks nobody again."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.DB_CASCADE, related_name="+")
+    client = models.ForeignKey(OAuthClient, on_delete=models.DB_CASCADE, related_name="consents")
+    scope = models.CharField(max_length=SCOPE_CHARACTERS, blank=True)
+    created_at = models.DateTimeField(default=clock.now)
+    updated_at = models.DateTimeField(default=clock.now)
+
+    class Meta:
+        default_permissions = ("view", "delete")
+        constraints = [models.UniqueConstraint(fields=["user", "client"], name="tokens_one_consent")]
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+
+class AuthorizationCode(models.Model):
+    """A code on its way from the browser to its client: bound to client, redirect URI, challenge, person and nonce.
+
+    ``used_at`` and ``session_id``: when it was redeemed, and the session it opened, which a second use revokes.
+    """
+
+    digest = models.CharField(primary_key=True, max_length=DIGEST_CHARACTERS)
+    client = models.ForeignKey(OAuthClient, on_delete=models.DB_CASCADE, related_name="+")
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.DB_CASCADE, related_name="+")
+    epoch = models.PositiveIntegerField()
+    scope = models.CharField(max_length=SCOPE_CHARACTERS, blank=True)
+    redirect_uri = models.CharField(max_length=URI_CHARACTERS)
+    code_challenge = models.CharField(max_length=CHALLENGE_CHARACTERS, blank=True)
+    nonce = models.CharField(max_length=255, blank=True)
+    dpop_jkt = models.CharField(max_length=CHALLENGE_CHARACTERS, blank=True)
+    authenticated_at = models.DateTimeField()
+    amr = models.CharField(max_length=64)
+    sso_session_id = models.UUIDField(null=True)
+    created_at = models.DateTimeField(default=clock.now)
+    expires_at = models.DateTimeField(db_index=True)
+    used_at = models.DateTimeField(null=True)
+    session_id = models.UUIDField(null=True)
+
+    class Meta:
+        """Nobody has a use for these rows but the token endpoint."""
+
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return self.digest[:8]
+
+
+class PushedRequest(models.Model):
+    """The parameters of an authorization request that its client has pushed (RFC 9126), under a handle used once."""
+
+    digest = models.CharField(primary_key=True, max_length=DIGEST_CHARACTERS)
+    client = models.ForeignKey(OAuthClient, on_delete=models.DB_CASCADE, related_name="+")
+    parameters = models.JSONField()
+    expires_at = models.DateTimeField(db_index=True)
+
+    class Meta:
+        """Nobody has a use for these rows but the authorization endpoint."""
+
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return self.digest[:8]
+
+
+class DeviceGrant(models.Model):
+    """A device that waits for somebody to allow it on another one (RFC 8628).
+
+    ``user_code``: a MAC of what the person types. ``polled_at`` and ``interval_s`` hold a device that asks too often.
+    """
+
+    class State(models.TextChoices):
+        """``used``: its tokens have been handed out."""
+
+        PENDING = "pending"
+        APPROVED = "approved"
+        DENIED = "denied"
+        USED = "used"
+
+    digest = models.CharField(primary_key=True, max_length=DIGEST_CHARACTERS)
+    user_code = models.CharField(max_length=DIGEST_CHARACTERS, unique=True)
+    client = models.ForeignKey(OAuthClient, on_delete=models.DB_CASCADE, related_name="+")
+    scope = models.CharField(max_length=SCOPE_CHARACTERS, blank=True)
+    dpop_jkt = models.CharField(max_length=CHALLENGE_CHARACTERS, blank=True)
+    state = models.CharField(max_length=8, choices=State, default=State.PENDING)
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.DB_CASCADE, related_name="+", null=True)
+    epoch = models.PositiveIntegerField(default=0)
+    authenticated_at = models.DateTimeField(null=True)
+    amr = models.CharField(max_length=64, blank=True)
+    sso_session_id = models.UUIDField(null=True)
+    interval_s = models.PositiveSmallIntegerField()
+    polled_at = models.DateTimeField(null=True)
+    created_at = models.DateTimeField(default=clock.now)
+    expires_at = models.DateTimeField(db_index=True)
+    session_id = models.UUIDField(null=True)
+
+    class Meta:
+        """Nobody has a use for these rows but the token endpoint and the page."""
+
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return self.digest[:8]
+
+
+class LogoutNotice(models.Model):
+    """A back-channel logout (OpenID Connect Back-Channel Logout 1.0) that its client has not confirmed yet.
+
+    Written in the transaction that ends the session, delivered afterwards, with growing delays until it succeeds.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    client = models.ForeignKey(OAuthClient, on_delete=models.DB_CASCADE, related_name="+")
+    user_id = models.UUIDField()
+    session_id = models.UUIDField()  # the ``sid`` of the client's ID tokens
+    attempts = models.PositiveSmallIntegerField(default=0)
+    due_at = models.DateTimeField(default=clock.now, db_index=True)
+    created_at = models.DateTimeField(default=clock.now)
+
+    class Meta:
+        """Nobody has a use for these rows but the delivery."""
+
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return str(self.id)

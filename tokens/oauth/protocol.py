@@ -1,0 +1,41 @@
+"""The words of the protocol: values that clients send and discovery advertises, each with its source."""
+
+from enum import StrEnum
+from typing import Final
+
+
+class GrantType(StrEnum):
+    """How a client comes by tokens. No implicit, no password grant (RFC 9700 §2.1.2, §2.4)."""
+
+    AUTHORIZATION_CODE = "authorization_code"
+    REFRESH_TOKEN = "refresh_token"  # noqa: S105 - RFC 6749 §6, not a password
+    CLIENT_CREDENTIALS = "client_credentials"
+    DEVICE_CODE = "urn:ietf:params:oauth:grant-type:device_code"  # RFC 8628 §3.4
+    TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105 - RFC 8693 §2.1
+
+
+class Scope(StrEnum):
+    """What a client may ask for. ``account``: everything the person may do with their own account here."""
+
+    OPENID = "openid"
+    PROFILE = "profile"
+    EMAIL = "email"
+    ROLES = "roles"
+    OFFLINE_ACCESS = "offline_access"
+    ACCOUNT = "account"
+
+
+#: What a client gets unless staff say otherwise: who the person is, and staying signed in.
+DEFAULT_SCOPES: Final = (Scope.OPENID, Scope.PROFILE, Scope.EMAIL, Scope.OFFLINE_ACCESS)
+#: Characters of a scope token: RFC 6749 §3.3.
+SCOPE_TOKEN: Final = r"[\x21\x23-\x5B\x5D-\x7E]+"  # noqa: S105 - a pattern
+
+
+def scope_set(text: str) -> frozenset[str]:
+    """Return the scopes of a space-separated list (RFC 6749 §3.3); order and repetition mean nothing."""
+    return frozenset(text.split())
+
+
+def scope_text(scopes: frozenset[str] | set[str]) -> str:
+    """Return scopes as they are stored and sent: sorted, so that equal sets are equal texts."""
+    return " ".join(sorted(scopes))
