@@ -14,9 +14,9 @@ from rest_framework.utils.urls import replace_query_param
 from accounts import staff_services, step_up
 from accounts.errors import DeletionPending, EmailTaken, LastSuperuser, RoleExists, StepUpRequired
 from accounts.inputs import RoleCreateInput, UserCreateInput, UserPatchInput
-from accounts.outputs import RoleOut, UserOut, UserPage
+from accounts.outputs import RoleOut, RolePage, UserOut, UserPage
 from accounts.permissions import MembershipPermission, RolePermission, StaffView, UserPermission
-from accounts.staff_inputs import UserListInput
+from accounts.staff_inputs import RoleListInput, UserListInput
 from accounts.views import signed_in
 from ironauth.infrastructure.errors import NotFound, PermissionDenied, ValidationFailed
 from ironauth.infrastructure.problem import flatten
@@ -176,12 +176,19 @@ class RolesView(StaffView):
         operation_id="roles_list",
         summary="List roles",
         tags=["staff"],
+        parameters=[RoleListInput],
         request=None,
-        responses={200: list[RoleOut], 403: PermissionDenied},
+        responses={200: RolePage, 400: ValidationFailed, 403: PermissionDenied},
     )
-    async def get(self, request: ApiRequest) -> list[RoleOut]:
-        """Return every role with the permissions it grants, by name."""
-        return await staff_services.list_roles(actor_id=caller_id(request))
+    async def get(self, request: ApiRequest) -> RolePage:
+        """Return one page of roles with the permissions they grant, by name."""
+        query = validated(RoleListInput, request.query_params.dict())
+        page = await staff_services.list_roles(actor_id=caller_id(request), filters=query)
+        return RolePage(
+            results=tuple(page.rows),
+            next=page_url(request, page.next),
+            previous=page_url(request, page.previous),
+        )
 
     @extend_schema(
         operation_id="roles_create",
