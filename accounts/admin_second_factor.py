@@ -145,6 +145,8 @@ class PasswordView(LoginView):
         user, next_url = form.get_user(), self.get_success_url()
         if not admin_sign_in.needs_more(form.methods):
             return super().form_valid(form)
+        details = {"on_the_way_to": Event.ADMIN_SIGN_IN.value}
+        audit.record(Event.SECOND_FACTOR_ASKED, user_id=user.pk, details=details)
         if form.methods:
             admin_sign_in.begin(self.request, user, next_url)
             return redirect("admin:login_code")

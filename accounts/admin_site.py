@@ -1,11 +1,12 @@
 """The admin's site: Django's, with a sign-in in two steps and a start page that shows the last 24 hours."""
 
-from functools import partial
+from functools import partial, wraps
 from typing import Any
 
 from django.contrib.admin import AdminSite
 from django.contrib.auth import REDIRECT_FIELD_NAME
 from django.contrib.auth.decorators import login_not_required
+from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, URLResolver, path, reverse
@@ -14,7 +15,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_protect
 from django.views.decorators.debug import sensitive_post_parameters
 
-from accounts import admin_second_factor, admin_sign_in, admin_start
+from accounts import admin_second_factor, admin_sign_in, admin_start, audited_admin
 from accounts.admin_second_factor import PasswordView
 
 
@@ -36,6 +37,23 @@ class StaffSite(AdminSite):
     def has_permission(self, request: HttpRequest) -> bool:
         """Let staff in whose session has what this server asks of staff."""
         return super().has_permission(request) and admin_sign_in.may_enter(request)
+
+    def admin_view(self, view: Any, cacheable: bool = False) -> Any:
+        """Guard a page as Django does, and record who is kept out of it: by their rights, or for not being staff."""
+        guarded = super().admin_view(view, cacheable)
+
+        @wraps(guarded)
+        def judged(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+            if request.user.is_authenticated and not self.has_permission(request):
+                audited_admin.record_denial(request)
+            try:
+                answer: HttpResponse = guarded(request, *args, **kwargs)
+            except PermissionDenied:
+                audited_admin.record_denial(request)
+                raise
+            return answer
+
+        return judged
 
     @method_decorator(never_cache)
     @method_decorator(login_not_required)
