@@ -18,6 +18,7 @@ from django.utils.formats import date_format
 from accounts import (
     admin_deletions,
     admin_roles,
+    admin_step_up,
     audit_admin,
     breached_passwords,
     breached_service,
@@ -151,8 +152,12 @@ class UserAdmin(CheckedSelection, UserPage, Audited, DjangoUserAdmin):
             return super().add_view(request, *args, **kwargs)
 
     def save_model(self, request: HttpRequest, obj: User, form: Any, change: bool) -> None:
-        """Save, and tell who has another address from now on at the one of before."""
+        """Save, and tell who has another address from now on at the one of before.
+
+        Raises ``StepUpRequired``, and nothing is saved, for more than a name from a session proved too long ago.
+        """
         if change:
+            admin_step_up.require_for_form(request, form)
             staff_units.tell_of_move(obj.pk, old=form.initial.get("email", obj.email), new=obj.email)
         super().save_model(request, obj, form, change)
 

@@ -8,12 +8,14 @@ from itertools import batched
 from typing import Any, Final, NamedTuple
 
 from django.contrib import admin, messages
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.contrib.admin.models import CHANGE, LogEntry
 from django.contrib.auth.models import Permission
 from django.db import transaction
 from django.db.models import Count, Q
 from django.http import HttpRequest
 from django.template.response import TemplateResponse
+from django.urls import reverse
 
 from accounts.managers import UserQuerySet
 from accounts.models import User
@@ -21,6 +23,8 @@ from accounts.rights import held_by, potential_permissions, rights_of_user
 from ironauth.infrastructure.confirmation import CONFIRMED, SHOWN, ask
 from ironauth.infrastructure.logs import get_logger
 
+#: The field by which a button on a person's page says where to return to.
+PAGE: Final = "page"
 BATCH: Final = 500  # users in one statement; SQLite as first shipped takes 999 variables
 
 
@@ -93,6 +97,17 @@ def perform(
     if spared:
         model_admin.message_user(request, f"Left as they were: {_count(spared)} ({change.spares}).", messages.WARNING)
     return None
+
+
+def person_page(request: HttpRequest) -> str:
+    """Return the address of the person's page on which a button was pressed; "" for what was sent from elsewhere."""
+    chosen = request.POST.getlist(ACTION_CHECKBOX_NAME)
+    if PAGE not in request.POST or len(chosen) != 1:
+        return ""
+    try:
+        return reverse("admin:accounts_user_change", args=[uuid.UUID(chosen[0])])
+    except ValueError:
+        return ""
 
 
 def offered(changes: Collection[Change], caller: User, user: User) -> list[Change]:

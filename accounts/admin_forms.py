@@ -54,6 +54,28 @@ def too_many(refused: Throttled, remedy: str = "") -> ValidationError:
     )
 
 
+def is_own_password(user: User, password: str, event: audit.Event) -> bool:
+    """Tell whether this is the password of who is signed in, on the hash pool; a wrong one is ``event`` in the trail.
+
+    Under the API's count: a stolen session is no licence to guess. Raises ``ValidationError`` for a full pool and after
+    too many tries.
+    """
+    try:
+        attempt = throttling.admit_confirmation_blocking(user_id=user.pk)
+    except Throttled as refused:
+        raise too_many(refused) from refused
+    try:
+        right = user.check_password(password)
+    except Overloaded as refused:
+        throttling.give_back_blocking(attempt)
+        raise busy(refused) from refused
+    if right:
+        throttling.succeeded_blocking(attempt)
+    else:
+        audit.record(event, outcome=audit.Outcome.FAILURE, actor_id=user.pk, user_id=user.pk)
+    return right
+
+
 class StaffSignInForm(AdminAuthenticationForm):
     """Sign-in by e-mail address. Unlike Django's, it does not put the login through NFKC (``emails``).
 
@@ -171,25 +193,10 @@ class OwnPasswordForm(_ChoosesPassword, DjangoOwnPasswordForm):
     """Staff change their own password."""
 
     def clean_old_password(self) -> str:
-        """Check the old password on the hash pool, under the API's count: a stolen session is no licence to guess.
-
-        A wrong one is in the trail; a full pool and too many tries are said, not shown as a server error.
-        """
-        user_id = self.user.pk
-        try:
-            attempt = throttling.admit_confirmation_blocking(user_id=user_id)
-        except Throttled as refused:
-            raise too_many(refused) from refused
-        try:
-            old = super().clean_old_password()
-        except Overloaded as refused:
-            throttling.give_back_blocking(attempt)
-            raise busy(refused) from refused
-        except ValidationError:
-            failed = audit.Outcome.FAILURE
-            audit.record(audit.Event.PASSWORD_CHANGED, outcome=failed, actor_id=user_id, user_id=user_id)
-            raise
-        throttling.succeeded_blocking(attempt)
+        """Check the old password; a full pool and too many tries are said, not shown as a server error."""
+        old: str = self.cleaned_data["old_password"]
+        if not is_own_password(self.user, old, audit.Event.PASSWORD_CHANGED):
+            raise ValidationError(self.error_messages["password_incorrect"], code="password_incorrect")
         return old
 
 

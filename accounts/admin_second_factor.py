@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import uuid
+from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -15,6 +17,7 @@ from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
+from django.urls import reverse
 from django.utils.safestring import mark_safe
 
 from accounts import admin_sign_in, audit
@@ -37,6 +40,26 @@ _UNREADABLE: Final = "Codes of your app cannot be checked at the moment. Use a r
 _AGAIN: Final = "Signing in took too long or was interrupted. Please begin again."
 
 
+@dataclass(frozen=True)
+class Step:
+    """A page on which a second factor is proved: what the trail calls it, what a passkey signs for, its address."""
+
+    title: str
+    event: Event
+    purpose: Purpose
+    here: str
+    submit: str
+
+    def actor_of(self, user: User) -> uuid.UUID | None:
+        """Return who acts: nobody yet, at a sign-in."""
+        return user.pk if self.event is Event.STEP_UP else None
+
+
+SIGN_IN: Final = Step(
+    "Second step", Event.ADMIN_SIGN_IN, Purpose.SECOND_FACTOR, here="admin:login_code", submit="Log in"
+)
+
+
 class CodeForm(forms.Form):
     """A code from an app or, in the same field, a recovery code."""
 
@@ -54,13 +77,17 @@ class CodeForm(forms.Form):
         ),
     )
 
-    def __init__(self, data: Any = None, *, user: User, address: str = "") -> None:
+    def __init__(self, data: Any = None, *, user: User) -> None:
         super().__init__(data)
-        self.user, self.address = user, address
+        self.user = user
 
 
 class ProofForm(CodeForm):
     """Judges the code as a sign-in through the API does: under the same counts, once, on the hash pool."""
+
+    def __init__(self, data: Any = None, *, user: User, address: str, step: Step) -> None:
+        super().__init__(data, user=user)
+        self.address, self.step = address, step
 
     def clean_code(self) -> str:
         """Use the code up. A wrong one is in the trail; a full pool, too many tries and a lost secret are said."""
@@ -76,8 +103,9 @@ class ProofForm(CodeForm):
             raise too_many(refused, ", or use a recovery code" if by_app else "") from refused
         if not right:
             audit.record(
-                Event.ADMIN_SIGN_IN,
+                self.step.event,
                 outcome=Outcome.FAILURE,
+                actor_id=self.step.actor_of(self.user),
                 user_id=self.user.pk,
                 details={"reason": InvalidMfaCode.code},
             )
@@ -91,9 +119,9 @@ class PasskeyForm(forms.Form):
     challenge_token = forms.CharField(required=False)
     credential = forms.CharField(required=False)
 
-    def __init__(self, data: Any = None, *, user: User, address: str) -> None:
+    def __init__(self, data: Any = None, *, user: User, address: str, step: Step) -> None:
         super().__init__(data)
-        self.user, self.address = user, address
+        self.user, self.address, self.step = user, address, step
 
     def clean(self) -> dict[str, Any]:
         """Use the answer up. A wrong one is in the trail, whatever is wrong with it; too many tries are said."""
@@ -102,7 +130,8 @@ class PasskeyForm(forms.Form):
                 _answer(self.cleaned_data.get("credential", "")),
                 challenge_token=self.cleaned_data.get("challenge_token", ""),
                 user_id=self.user.pk,
-                event=Event.ADMIN_SIGN_IN,
+                purpose=self.step.purpose,
+                event=self.step.event,
                 address=self.address,
             )
         except Throttled as refused:
@@ -145,6 +174,8 @@ class PasswordView(LoginView):
         user, next_url = form.get_user(), self.get_success_url()
         if not admin_sign_in.needs_more(form.methods):
             return super().form_valid(form)
+        details = {"on_the_way_to": Event.ADMIN_SIGN_IN.value}
+        audit.record(Event.SECOND_FACTOR_ASKED, user_id=user.pk, details=details)
         if form.methods:
             admin_sign_in.begin(self.request, user, next_url)
             return redirect("admin:login_code")
@@ -161,16 +192,28 @@ def prove(site: AdminSite, request: HttpRequest) -> HttpResponse:
     whom = admin_sign_in.half(request, enrolling=False)
     if whom is None:
         return _begin_again(request)
+    asking = second_step(site, request, whom.user, SIGN_IN, again=reverse("admin:login"))
+    if asking is not None:
+        return asking
+    admin_sign_in.complete(request, whom)
+    return redirect(whom.next_url)
+
+
+def second_step(site: AdminSite, request: HttpRequest, user: User, step: Step, *, again: str) -> HttpResponse | None:
+    """Return the page that asks for a code or a passkey; None once one was right, and is used up.
+
+    ``again``: the address of the step before.
+    """
     sent = request.POST if request.method == "POST" else None
     by_passkey = sent is not None and "credential" in sent
     address = origin.address_of(request)
-    form = ProofForm(None if by_passkey else sent, user=whom.user, address=address)
-    passkey = PasskeyForm(sent if by_passkey else None, user=whom.user, address=address)
+    form = ProofForm(None if by_passkey else sent, user=user, address=address, step=step)
+    passkey = PasskeyForm(sent if by_passkey else None, user=user, address=address, step=step)
     if form.is_valid() or passkey.is_valid():
-        admin_sign_in.complete(request, whom)
-        return redirect(whom.next_url)
-    offered = _offered(whom.user, typed=form.is_bound, recovery="recovery" in request.GET)
-    return _page(site, request, "admin/code.html", "Second step", form=form, passkey=passkey, **offered)
+        return None
+    offered = _offered(user, step.purpose, typed=form.is_bound, recovery="recovery" in request.GET)
+    links = {"here": reverse(step.here), "again": again, "submit": step.submit}
+    return page(site, request, "admin/code.html", step.title, form=form, passkey=passkey, **links, **offered)
 
 
 def set_up(site: AdminSite, request: HttpRequest) -> HttpResponse:
@@ -186,10 +229,10 @@ def set_up(site: AdminSite, request: HttpRequest) -> HttpResponse:
     form = FirstCodeForm(request.POST if request.method == "POST" else None, user=whom.user)
     if form.is_valid():
         admin_sign_in.complete(request, whom)
-        return _page(
+        return page(
             site, request, "admin/recovery_codes.html", "Recovery codes", codes=form.recovery_codes, next=whom.next_url
         )
-    return _page(site, request, "admin/set_up.html", "Set up a second factor", form=form, **shown)
+    return page(site, request, "admin/set_up.html", "Set up a second factor", form=form, **shown)
 
 
 def _shown(whom: Half) -> dict[str, Any] | None:
@@ -206,7 +249,7 @@ def _shown(whom: Half) -> dict[str, Any] | None:
     }
 
 
-def _offered(user: User, *, typed: bool, recovery: bool) -> dict[str, Any]:
+def _offered(user: User, purpose: Purpose, *, typed: bool, recovery: bool) -> dict[str, Any]:
     """Return what the page offers, and what a passkey is to sign: for each page another challenge.
 
     ``typed``: whether it says what is wrong with a code. ``recovery``: whether it is to ask for a recovery code.
@@ -216,7 +259,7 @@ def _offered(user: User, *, typed: bool, recovery: bool) -> dict[str, Any]:
     recovery = recovery or not (by_app or (by_passkey and not typed))
     options = None
     if by_passkey and not recovery:
-        asked = passkeys.assertion_options_blocking(Purpose.SECOND_FACTOR, user_id=user.pk)
+        asked = passkeys.assertion_options_blocking(purpose, user_id=user.pk)
         options = msgspec.json.encode(asked).decode()
     return {"by_app": by_app, "by_passkey": by_passkey, "recovery": recovery, "options": options}
 
@@ -235,7 +278,8 @@ def _begin_again(request: HttpRequest) -> HttpResponse:
     return redirect("admin:login")
 
 
-def _page(site: AdminSite, request: HttpRequest, template: str, title: str, **context: Any) -> HttpResponse:
+def page(site: AdminSite, request: HttpRequest, template: str, title: str, **context: Any) -> HttpResponse:
+    """Return a page of these steps."""
     request.current_app = site.name  # Django's own convention
     return TemplateResponse(
         request, template, {**site.each_context(request), "title": title, "subtitle": None, **context}

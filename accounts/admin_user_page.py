@@ -12,7 +12,7 @@ from django.utils.html import format_html
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
-from accounts.admin_actions import offered
+from accounts.admin_actions import offered, person_page
 from accounts.admin_changes import CHANGES
 from accounts.audit_admin import THEMSELVES, addresses, in_words
 from accounts.audit_models import AuditEvent
@@ -27,8 +27,6 @@ else:
     Admin = object
 
 EVENTS: Final = 20  # on the page; all of them are a link away
-#: The field by which a button on the page says where to return to.
-PAGE: Final = "page"
 
 
 class Happening(NamedTuple):
@@ -116,10 +114,8 @@ class UserPage(Admin):
     ) -> HttpResponse | None:
         """Return to the person's page from what was done by a button there."""
         answer = super().response_action(request, queryset, action_location)
-        chosen = request.POST.getlist(ACTION_CHECKBOX_NAME)
-        if PAGE in request.POST and len(chosen) == 1 and isinstance(answer, HttpResponseRedirect):
-            return HttpResponseRedirect(reverse("admin:accounts_user_change", args=[chosen[0]]))
-        return answer
+        page = person_page(request)
+        return HttpResponseRedirect(page) if page and isinstance(answer, HttpResponseRedirect) else answer
 
 
 def _trail(user_id: uuid.UUID) -> list[Happening]:

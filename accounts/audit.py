@@ -30,6 +30,9 @@ class Event(enum.StrEnum):
 
     SIGN_UP = "sign_up"
     SIGN_IN = "sign_in"
+    SECOND_FACTOR_ASKED = (
+        "second_factor_asked"  # a right password, and nothing open yet: a sign-in follows, or does not
+    )
     SIGN_OUT = "sign_out"
     SIGN_OUT_EVERYWHERE = "sign_out_everywhere"
     REFRESH_REUSE = "refresh_reuse"  # an old refresh token was used again, and its session has been ended for it
@@ -69,12 +72,14 @@ class Event(enum.StrEnum):
     ROLE_DELETED = "role_deleted"
     ADMIN_SIGN_IN = "admin_sign_in"
     ADMIN_SIGN_OUT = "admin_sign_out"
-    ACCESS_DENIED = "access_denied"  # somebody signed in asked the staff API for what they have no right to
+    ACCESS_DENIED = "access_denied"  # somebody signed in asked the staff API, or the admin, for what they may not
     THROTTLED = "throttled"  # tried too often: at most once an hour for each count and process
     FAILURES_FORGIVEN = "failures_forgiven"  # an operator let somebody in again
     KEYS_CREATED = "keys_created"
     KEY_ROTATED = "key_rotated"
     KEY_DROPPED = "key_dropped"
+    SECRETS_RESEALED = "secrets_resealed"  # those of second factors, under the newest master key
+    BREACHED_LIST_INSTALLED = "breached_list_installed"
 
 
 class Outcome(enum.StrEnum):

@@ -40,15 +40,7 @@ def page(filters: Mapping[str, Any]) -> paging.Page[AuditEventOut]:
         events = events.filter(**{"id__gt" if backwards else "id__lt": cursor.id})
     size: int = filters["page_size"]
     found = _rows(events.order_by("id" if backwards else "-id")[: size + 1])
-    more, found = len(found) > size, found[:size]
-    if backwards:
-        found.reverse()
-    has_next, has_previous = (True, more) if backwards else (more, cursor is not None)
-    return paging.Page(
-        rows=found,
-        next=_cursor(found[-1], backwards=False) if has_next and found else None,
-        previous=_cursor(found[0], backwards=True) if has_previous and found else None,
-    )
+    return paging.cut(found, size=size, cursor=cursor, beside=_cursor)
 
 
 def batch(*, after: uuid.UUID | None, since: datetime | None, until: datetime, size: int) -> Sequence[AuditEventOut]:
@@ -96,5 +88,5 @@ def _rows(events: "models.QuerySet[AuditEvent]") -> list[AuditEventOut]:
     return [AuditEventOut(*row) for row in events.values_list(*_SOURCES)]
 
 
-def _cursor(event: AuditEventOut, *, backwards: bool) -> str:
+def _cursor(event: AuditEventOut, backwards: bool) -> str:
     return paging.Cursor(ORDERING, "", event.id, backwards).encode()

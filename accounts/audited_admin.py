@@ -1,4 +1,7 @@
-"""How what staff do in Django's admin gets into the audit trail, in the transaction in which the admin does it."""
+"""How what staff do in Django's admin, and are refused, gets into the audit trail.
+
+What is done, in the transaction in which the admin does it.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from accounts import audit
-from accounts.audit import Details, Event
+from accounts.audit import Details, Event, Outcome
 from accounts.models import User
 
 if TYPE_CHECKING:
@@ -53,3 +56,10 @@ class Audited(Admin):
         named = {} if is_user else {"role": row.name}
         user_id: uuid.UUID | None = row.pk if is_user else None
         audit.record(event, actor_id=caller.pk, user_id=user_id, details={**named, **details})
+
+
+def record_denial(request: HttpRequest) -> None:
+    """Leave in the trail that somebody signed in asked for a page, or an act, they have no right to."""
+    caller: Any = request.user
+    details = {"method": request.method or "", "path": request.path}
+    audit.record(Event.ACCESS_DENIED, outcome=Outcome.REFUSED, actor_id=caller.pk, details=details)

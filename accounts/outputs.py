@@ -60,6 +60,14 @@ class RoleOut(msgspec.Struct, frozen=True):
     permissions: tuple[str, ...]
 
 
+class RolePage(msgspec.Struct, frozen=True):
+    """One page of roles; ``next`` and ``previous`` are addresses, null at the ends."""
+
+    results: tuple[RoleOut, ...]
+    next: str | None
+    previous: str | None
+
+
 class AuditEventOut(msgspec.Struct, frozen=True):
     """One event of the audit trail; ``actor`` did it, to the account of ``user``, in or to ``session`` (ids)."""
 

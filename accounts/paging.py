@@ -3,7 +3,7 @@
 import base64
 import binascii
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -95,14 +95,23 @@ def page(rows: "UserQuerySet", *, ordering: str, cursor: Cursor | None, size: in
     sign = "-" if descending else ""
     ordered = rows.order_by(f"{sign}{column}", f"{sign}id").values_list(*UserRow._fields)
     found = [UserRow(*row) for row in ordered[: size + 1]]
-    more, found = len(found) > size, found[:size]
+    return cut(found, size=size, cursor=cursor, beside=lambda user, back: _cursor(user, ordering, column, back))
+
+
+def cut[T](found: list[T], *, size: int, cursor: Cursor | None, beside: Callable[[T, bool], str]) -> Page[T]:
+    """Return the page that ``found`` begins: up to ``size`` rows, and one more where there are more, as they were read.
+
+    ``beside``: returns the cursor next to a row, to read on from there, or backwards if told so.
+    """
+    backwards = cursor is not None and cursor.backwards
+    more, rows = len(found) > size, found[:size]
     if backwards:
-        found.reverse()
+        rows.reverse()
     has_next, has_previous = (True, more) if backwards else (more, cursor is not None)
     return Page(
-        rows=found,
-        next=_cursor(found[-1], ordering, column, backwards=False) if has_next and found else None,
-        previous=_cursor(found[0], ordering, column, backwards=True) if has_previous and found else None,
+        rows=rows,
+        next=beside(rows[-1], False) if has_next and rows else None,
+        previous=beside(rows[0], True) if has_previous and rows else None,
     )
 
 
@@ -114,7 +123,7 @@ def _moment(cursor: Cursor) -> datetime:
     return moment.astimezone(UTC)
 
 
-def _cursor(user: UserRow, ordering: str, column: str, *, backwards: bool) -> str:
+def _cursor(user: UserRow, ordering: str, column: str, backwards: bool) -> str:
     """Return the cursor beside ``user``."""
     value = user.created_at.isoformat() if column == "created_at" else getattr(user, column)
     return Cursor(ordering, value, user.id, backwards).encode()

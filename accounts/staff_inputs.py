@@ -5,13 +5,13 @@ from typing import Any, Final
 from django.core.exceptions import ValidationError
 from rest_framework import serializers
 
-from accounts import audit_units, names, paging
+from accounts import audit_units, inputs, names, paging, role_units
 from accounts.audit import Event, Outcome
 from accounts.fields import TextField
 from accounts.paging import DEFAULT_ORDERING, ORDERINGS
 
-DEFAULT_PAGE_SIZE: Final = 50  # users; a screenful or two
-MAX_PAGE_SIZE: Final = 200  # users; about 60 kB of JSON
+DEFAULT_PAGE_SIZE: Final = 50  # rows; a screenful or two
+MAX_PAGE_SIZE: Final = 200  # rows; about 60 kB of JSON where they are users
 MAX_CURSOR: Final = 2048  # characters; ours stay below 600
 _ORDERING_CHOICES: Final = tuple(f"{sign}{name}" for name in ORDERINGS for sign in ("", "-"))
 
@@ -53,6 +53,39 @@ class UserListInput(serializers.Serializer[Any]):
         ordering = self.initial_data.get("ordering", DEFAULT_ORDERING)
         orderings = [ordering] if ordering in _ORDERING_CHOICES else _ORDERING_CHOICES  # a bad one is reported itself
         if len(text) > MAX_CURSOR or (text and not any(paging.belongs(text, ordering) for ordering in orderings)):
+            raise serializers.ValidationError(
+                "This cursor does not belong to this list and ordering: start without one.", code="invalid_cursor"
+            )
+        return text
+
+
+class RoleListInput(serializers.Serializer[Any]):
+    """Query of ``GET /roles``."""
+
+    search = TextField(
+        required=False, allow_blank=True, validate=_no_controls, help_text="Words of the name; all must occur."
+    )
+    ordering = serializers.ChoiceField(required=False, choices=role_units.ORDERINGS, default=role_units.ORDERINGS[0])
+    cursor = TextField(required=False, allow_blank=True, help_text="From `next` or `previous` of another page.")
+    page_size = serializers.IntegerField(
+        required=False, min_value=1, max_value=MAX_PAGE_SIZE, default=DEFAULT_PAGE_SIZE
+    )
+
+    def validate_search(self, text: str) -> str:
+        """Cut nothing off, but refuse more than a name is long."""
+        if len(text) > inputs.MAX_ROLE_NAME:
+            raise serializers.ValidationError(
+                f"Search for at most {inputs.MAX_ROLE_NAME} characters.", code="search_too_long"
+            )
+        return text
+
+    def validate_cursor(self, text: str) -> str:
+        """Refuse what is no cursor of ours for this ordering."""
+        ordering = self.initial_data.get("ordering", role_units.ORDERINGS[0])
+        asked = [ordering] if ordering in role_units.ORDERINGS else role_units.ORDERINGS  # a bad one is reported itself
+        if len(text) > MAX_CURSOR or (
+            text and not any(paging.belongs(text, role_units.place_of(one)) for one in asked)
+        ):
             raise serializers.ValidationError(
                 "This cursor does not belong to this list and ordering: start without one.", code="invalid_cursor"
             )

@@ -8,7 +8,7 @@ from typing import Any
 from django.contrib.auth.hashers import make_password
 from django.db import IntegrityError
 
-from accounts import passwords, staff_units
+from accounts import passwords, role_units, staff_units
 from accounts.breached_passwords import require_unbreached
 from accounts.errors import EmailTaken, RoleExists
 from accounts.outputs import RoleOut, UserOut
@@ -86,15 +86,18 @@ async def set_role(*, actor_id: uuid.UUID, user_id: uuid.UUID, role: str, member
     _log("role_given" if member else "role_taken", user_id, actor_id, fields=[role])
 
 
-async def list_roles(*, actor_id: uuid.UUID) -> list[RoleOut]:
-    """Return every role. Raises ``PermissionDenied``."""
-    return await database().read(for_holder, actor_id, "auth.view_group", staff_units.roles)
+async def list_roles(*, actor_id: uuid.UUID, filters: Mapping[str, Any]) -> Page[RoleOut]:
+    """Return one page of roles.
+
+    Raises ``PermissionDenied``, ``ValidationFailed`` for a cursor that is not one of ours.
+    """
+    return await database().read(for_holder, actor_id, "auth.view_group", role_units.page, filters)
 
 
 async def create_role(*, actor_id: uuid.UUID, name: str, permissions: list[str]) -> RoleOut:
     """Create a role. Raises ``RoleExists``, ``PermissionDenied``, ``ValidationFailed`` (unknown permissions)."""
     try:
-        role = await database().write(staff_units.create_role, actor_id=actor_id, name=name, permissions=permissions)
+        role = await database().write(role_units.create_role, actor_id=actor_id, name=name, permissions=permissions)
     except IntegrityError as error:
         raise RoleExists from error
     get_logger().info("role_created", role=name, by=str(actor_id))
@@ -108,7 +111,7 @@ async def require_roles(names: Iterable[str]) -> None:
 
 async def require_permissions(names: Iterable[str]) -> None:
     """Raise ``ValidationFailed`` naming every permission of ``names`` that does not exist."""
-    await database().read(staff_units.require_permissions, names)
+    await database().read(role_units.require_permissions, names)
 
 
 def _conflict(error: IntegrityError) -> EmailTaken | ValidationFailed:

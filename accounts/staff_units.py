@@ -1,4 +1,7 @@
-"""Units of work of staff on other people's accounts. Each checks the caller's rights inside its own transaction."""
+"""Units of work of staff on other people's accounts. Each checks the caller's rights inside its own transaction.
+
+Roles themselves: ``role_units``.
+"""
 
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +17,7 @@ from accounts.email_tokens import Purpose
 from accounts.errors import EmailTaken
 from accounts.models import User
 from accounts.outgoing_mail import Kind
-from accounts.outputs import RoleOut, UserOut, user_out
+from accounts.outputs import UserOut, user_out
 from accounts.rights import Rights, rights_of
 from ironauth.infrastructure import clock
 from ironauth.infrastructure.errors import FieldError, NotFound, PermissionDenied, ValidationFailed
@@ -28,11 +31,6 @@ _ROLE: Final = FixedSelect(
         Group.objects.filter(name=Given("name", models.CharField()))
         .order_by()
         .values_list("pk", "permissions__content_type__app_label", "permissions__codename")
-    )
-)
-_ROLES: Final = FixedSelect(
-    lambda: Group.objects.order_by("name").values_list(
-        "name", "permissions__content_type__app_label", "permissions__codename"
     )
 )
 
@@ -189,37 +187,9 @@ def set_role(*, actor_id: uuid.UUID, user_id: uuid.UUID, role: str, member: bool
         audit.record(event, actor_id=actor_id, user_id=user_id, details={"role": role})
 
 
-def roles() -> list[RoleOut]:
-    """Return every role with what it grants. One query."""
-    granted: dict[str, list[str]] = {}
-    for name, label, codename in _ROLES.rows():
-        held = granted.setdefault(name, [])
-        if codename is not None:
-            held.append(f"{label}.{codename}")
-    return [RoleOut(name=name, permissions=tuple(sorted(held))) for name, held in granted.items()]
-
-
-def create_role(*, actor_id: uuid.UUID, name: str, permissions: Iterable[str]) -> RoleOut:
-    """Create a role of permissions the caller holds. Raises ``PermissionDenied``, ``IntegrityError`` (name taken)."""
-    rights = rights_of(actor_id)
-    rights.require("auth.add_group")
-    granted = _permissions(set(permissions))
-    rights.require(*granted)
-    group = Group.objects.create(name=name)
-    if granted:
-        group.permissions.add(*granted.values())  # a new role has none: nothing to compare with
-    audit.record(Event.ROLE_CREATED, actor_id=actor_id, details={"role": name, "permissions": sorted(granted)})
-    return RoleOut(name=group.name, permissions=tuple(sorted(granted)))
-
-
 def require_roles(names: Iterable[str]) -> None:
     """Raise ``ValidationFailed`` naming every role of ``names`` that does not exist."""
     _roles(names)
-
-
-def require_permissions(names: Iterable[str]) -> None:
-    """Raise ``ValidationFailed`` naming every permission of ``names`` that does not exist."""
-    _permissions(set(names))
 
 
 def _target(rights: Rights, user_id: uuid.UUID, permission: str) -> User:
@@ -253,20 +223,6 @@ def _roles(names: Iterable[str]) -> list[Group]:
             errors=[FieldError("roles", "unknown_role", f"There is no role {name!r}.") for name in unknown]
         )
     return [found[name] for name in wanted]
-
-
-def _permissions(names: set[str]) -> dict[str, Permission]:
-    """Return the permissions of these names; raises ``ValidationFailed`` naming every unknown one. One query."""
-    codenames = {name.partition(".")[2] for name in names}
-    rows = Permission.objects.filter(codename__in=codenames).select_related("content_type") if names else ()
-    found = {row.user_perm_str: row for row in rows}
-    if unknown := sorted(names - found.keys()):
-        raise ValidationFailed(
-            errors=[
-                FieldError("permissions", "unknown_permission", f"There is no permission {name}.") for name in unknown
-            ]
-        )
-    return {name: found[name] for name in names}
 
 
 def _storable(names: Iterable[str]) -> list[str]:

@@ -14,9 +14,9 @@ from rest_framework.utils.urls import replace_query_param
 from accounts import staff_services, step_up
 from accounts.errors import DeletionPending, EmailTaken, LastSuperuser, RoleExists, StepUpRequired
 from accounts.inputs import RoleCreateInput, UserCreateInput, UserPatchInput
-from accounts.outputs import RoleOut, UserOut, UserPage
+from accounts.outputs import RoleOut, RolePage, UserOut, UserPage
 from accounts.permissions import MembershipPermission, RolePermission, StaffView, UserPermission
-from accounts.staff_inputs import UserListInput
+from accounts.staff_inputs import RoleListInput, UserListInput
 from accounts.views import signed_in
 from ironauth.infrastructure.errors import NotFound, PermissionDenied, ValidationFailed
 from ironauth.infrastructure.problem import flatten
@@ -24,7 +24,7 @@ from ironauth.infrastructure.validation import validated
 from ironauth.infrastructure.views import ApiRequest
 
 #: Fields of a user that nobody changes from a session that was proved long ago.
-_SENSITIVE: Final = frozenset({"email", "is_staff", "is_superuser"})
+_SENSITIVE: Final = frozenset({"email", "is_staff", "is_superuser", "roles"})
 
 
 class UsersView(StaffView):
@@ -61,10 +61,10 @@ class UsersView(StaffView):
     async def post(self, request: ApiRequest) -> Response:
         """Create a user, with or without a password; only superusers make staff.
 
-        Making staff needs a sign-in or step-up of the last ten minutes.
+        Making staff, and giving roles, needs a sign-in or step-up of the last ten minutes.
         """
         values = await _validated(self, request, UserCreateInput, "roles", staff_services.require_roles)
-        if values["is_staff"] or values["is_superuser"]:
+        if values["is_staff"] or values["is_superuser"] or values["roles"]:
             step_up.require_recent(signed_in(request))
         user = await staff_services.create_user(actor_id=caller_id(request), values=values)
         return Response(user, status=201, headers={"Location": f"{request.path}/{user.id}"})
@@ -105,8 +105,8 @@ class UserView(StaffView):
         """Change the fields that are sent; ``is_active: false`` ends every session of the person at once.
 
         Another ``email`` needs a sign-in or step-up of the last ten minutes, as it does for one's own: who gets the
-        account's messages sets its password. So do ``is_staff`` and ``is_superuser``, by which a stolen session would
-        outlive itself. The address before gets a message.
+        account's messages sets its password. So do ``is_staff``, ``is_superuser`` and ``roles``, by which a stolen
+        session would outlive itself. The address before gets a message.
         """
         values = await _validated(self, request, UserPatchInput, "roles", staff_services.require_roles)
         if _SENSITIVE & values.keys():
@@ -118,10 +118,14 @@ class UserView(StaffView):
         summary="Delete a user",
         tags=["staff"],
         request=None,
-        responses={204: None, 403: PermissionDenied, 404: NotFound, 409: LastSuperuser},
+        responses={204: None, 401: StepUpRequired, 403: PermissionDenied, 404: NotFound, 409: LastSuperuser},
     )
     async def delete(self, request: ApiRequest, user_id: uuid.UUID) -> None:
-        """Delete the user for good; deactivating is the gentler way."""
+        """Delete the user for good; deactivating is the gentler way.
+
+        Needs a sign-in or step-up of the last ten minutes: nothing brings the account back.
+        """
+        step_up.require_recent(signed_in(request))
         await staff_services.delete_user(actor_id=caller_id(request), user_id=user_id)
 
 
@@ -136,10 +140,14 @@ class MembershipView(StaffView):
         summary="Give a role",
         tags=["staff"],
         request=None,
-        responses={204: None, 403: PermissionDenied, 404: NotFound},
+        responses={204: None, 401: StepUpRequired, 403: PermissionDenied, 404: NotFound},
     )
     async def put(self, request: ApiRequest, user_id: uuid.UUID, role: str) -> None:
-        """Give the role; only one whose permissions the caller holds. Giving it twice is no error."""
+        """Give the role; only one whose permissions the caller holds. Giving it twice is no error.
+
+        Needs a sign-in or step-up of the last ten minutes, as taking it does.
+        """
+        step_up.require_recent(signed_in(request))
         await staff_services.set_role(actor_id=caller_id(request), user_id=user_id, role=role, member=True)
 
     @extend_schema(
@@ -147,10 +155,14 @@ class MembershipView(StaffView):
         summary="Take a role",
         tags=["staff"],
         request=None,
-        responses={204: None, 403: PermissionDenied, 404: NotFound},
+        responses={204: None, 401: StepUpRequired, 403: PermissionDenied, 404: NotFound},
     )
     async def delete(self, request: ApiRequest, user_id: uuid.UUID, role: str) -> None:
-        """Take the role; taking one the user does not have is no error."""
+        """Take the role; taking one the user does not have is no error.
+
+        Needs a sign-in or step-up of the last ten minutes.
+        """
+        step_up.require_recent(signed_in(request))
         await staff_services.set_role(actor_id=caller_id(request), user_id=user_id, role=role, member=False)
 
 
@@ -164,24 +176,41 @@ class RolesView(StaffView):
         operation_id="roles_list",
         summary="List roles",
         tags=["staff"],
+        parameters=[RoleListInput],
         request=None,
-        responses={200: list[RoleOut], 403: PermissionDenied},
+        responses={200: RolePage, 400: ValidationFailed, 403: PermissionDenied},
     )
-    async def get(self, request: ApiRequest) -> list[RoleOut]:
-        """Return every role with the permissions it grants, by name."""
-        return await staff_services.list_roles(actor_id=caller_id(request))
+    async def get(self, request: ApiRequest) -> RolePage:
+        """Return one page of roles with the permissions they grant, by name."""
+        query = validated(RoleListInput, request.query_params.dict())
+        page = await staff_services.list_roles(actor_id=caller_id(request), filters=query)
+        return RolePage(
+            results=tuple(page.rows),
+            next=page_url(request, page.next),
+            previous=page_url(request, page.previous),
+        )
 
     @extend_schema(
         operation_id="roles_create",
         summary="Create a role",
         tags=["staff"],
         request=RoleCreateInput,
-        responses={201: RoleOut, 400: ValidationFailed, 403: PermissionDenied, 409: RoleExists},
+        responses={
+            201: RoleOut,
+            400: ValidationFailed,
+            401: StepUpRequired,
+            403: PermissionDenied,
+            409: RoleExists,
+        },
     )
     async def post(self, request: ApiRequest) -> Response:
-        """Create a role from permissions the caller holds."""
+        """Create a role from permissions the caller holds.
+
+        Needs a sign-in or step-up of the last ten minutes.
+        """
         require = staff_services.require_permissions
         values = await _validated(self, request, RoleCreateInput, "permissions", require)
+        step_up.require_recent(signed_in(request))
         return Response(await staff_services.create_role(actor_id=caller_id(request), **values), status=201)
 
 

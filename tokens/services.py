@@ -48,6 +48,7 @@ async def sign_in(*, email: str, password: str, client: ClientInfo) -> TokenPair
     who = await accounts.authenticate(email=email, password=password, origin=origin, new_device=client.new_device)
     if who.methods:
         log.info("second_factor_asked", user_id=str(who.id))
+        await _second_factor_asked(who.id)
         raise MfaRequired(mfa_token=mfa_token.mint(who), methods=who.methods)
     grant = await _opened(who, client)
     if grant is None:  # only who knows the password gets here
@@ -55,6 +56,14 @@ async def sign_in(*, email: str, password: str, client: ClientInfo) -> TokenPair
         raise InvalidCredentials("The account was changed while you were signing in: sign in again.")
     log.info("signed_in", user_id=str(who.id), session_id=str(grant.session_id))
     return token_pair(grant, key, reading)
+
+
+async def _second_factor_asked(user_id: UUID) -> None:
+    """Leave in the trail that somebody has the password; the answer does not wait for it."""
+    details = {"on_the_way_to": audit.Event.SIGN_IN.value}
+    await audit.record_later(
+        audit.Event.SECOND_FACTOR_ASKED, outcome=audit.Outcome.SUCCESS, user_id=user_id, details=details
+    )
 
 
 async def refresh(*, token: str, address: str = "") -> TokenPair:

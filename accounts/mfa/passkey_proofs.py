@@ -136,7 +136,8 @@ def refused_blocking(
     """See refused(). Blocks the calling thread."""
     rate_limits.admit_blocking(rate_limits.PASSKEY, address=address)
     details = _logged(cause, user_id, passkey_id)
-    audit.record(event, outcome=Outcome.FAILURE, user_id=user_id, details=details)
+    actor_id = user_id if event is Event.STEP_UP else None  # who steps up is signed in
+    audit.record(event, outcome=Outcome.FAILURE, actor_id=actor_id, user_id=user_id, details=details)
     raise InvalidPasskey
 
 

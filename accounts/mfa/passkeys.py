@@ -104,15 +104,17 @@ def assertion_options_blocking(purpose: Purpose, *, user_id: uuid.UUID) -> Passk
     return _asked(purpose, user_id, passkey_units.known_of(user_id))
 
 
-def verify_blocking(answer: Json, *, challenge_token: str, user_id: uuid.UUID, event: Event, address: str) -> None:
-    """Judge a passkey as a sign-in through the API does, under the same rule for ``address``, and use its answer up.
+def verify_blocking(
+    answer: Json, *, challenge_token: str, purpose: Purpose, user_id: uuid.UUID, event: Event, address: str
+) -> None:
+    """Judge a passkey as the API does for this ``purpose``, under the same rule for ``address``; use its answer up.
 
     Raises ``InvalidPasskey``, leaving ``event`` as failed in the trail; ``Throttled`` in its place.
     """
     proof = passkey_proofs.judge_blocking(
         answer,
         challenge_token=challenge_token,
-        purpose=Purpose.SECOND_FACTOR,
+        purpose=purpose,
         user_id=user_id,
         event=event,
         address=address,

@@ -97,6 +97,19 @@ def test_codes_are_judged_as_the_api_judges_them(client: Client, staff: User, en
     assert RecoveryCode.objects.filter(user=staff).count() == 9
 
 
+def test_a_right_password_is_in_the_trail(client: Client, staff: User, make_user: MakeUser, settings: Settings) -> None:
+    """Whoever gets no further has it: for who has a factor, and for who has to set one up; not for a wrong one."""
+    other = make_user(email="bo@example.com", is_staff=True)
+    Enrolled(staff)
+    settings.IRONAUTH_STAFF_MFA = "required"
+    for user in (staff, other):
+        password(Client(), user, password="wrong")
+        password(Client(), user)
+    trail = AuditEvent.objects.filter(event="second_factor_asked").order_by("id")
+    said = [(row.outcome, row.actor_id, row.user_id, row.details) for row in trail]
+    assert said == [("success", None, user.pk, {"on_the_way_to": "admin_sign_in"}) for user in (staff, other)]
+
+
 @pytest.mark.parametrize(
     ("after_s", "status"), [(admin_sign_in.CODE_S - 1, 200), (admin_sign_in.CODE_S, 302), (-1, 200)]
 )

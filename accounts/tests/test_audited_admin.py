@@ -318,3 +318,22 @@ def test_a_narrow_column_breaks_addresses_at_their_joints() -> None:
     assert breakable("mia.b@mail.example") == "mia<wbr>.b@<wbr>mail<wbr>.example"
     assert breakable("<i>@x") == "&lt;i&gt;@<wbr>x"
     assert breakable("themselves") == "themselves"
+
+
+def test_what_the_admin_refuses_is_recorded(client: Client, make_user: MakeUser, root: User) -> None:
+    """Staff without the right, for looking and for doing; who is no staff any more; nothing for what is allowed."""
+    staff = make_user("accounts.view_user", is_staff=True)
+    client.force_login(staff)
+    page = reverse("admin:accounts_user_change", args=[root.pk])
+    assert client.get(page).status_code == 200
+    trail = reverse(LIST)
+    refused = [("GET", trail), ("POST", page), ("POST", reverse("admin:accounts_user_delete", args=[root.pk]))]
+    for method, path in refused:
+        assert client.generic(method, path).status_code == 403, path
+    User.objects.filter(pk=staff.pk).update(is_staff=False)
+    assert client.get(f"{page}?secret=1").status_code == 302
+    assert Client().get(page).status_code == 302
+    rows = AuditEvent.objects.filter(event="access_denied").order_by("id")
+    expected = [*refused, ("GET", page)]
+    assert [(row.details["method"], row.details["path"]) for row in rows] == expected
+    assert {(row.outcome, row.actor_id, row.user_id) for row in rows} == {("refused", staff.pk, None)}

@@ -16,14 +16,14 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import CommandError, call_command
-from django.db import connection
+from django.db import OperationalError, connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from pytest_django import Settings
 from structlog.testing import capture_logs
 
-from accounts import breached_file, breached_passwords, email_services, services, staff_services, units
+from accounts import audit, breached_file, breached_passwords, email_services, services, staff_services, units
 from accounts.audit_models import AuditEvent
 from accounts.breached_file import LONGEST_LINE, build, records
 from accounts.breached_passwords import MAGIC, RECORD_BYTES, is_breached, prefix_of
@@ -44,13 +44,15 @@ def sha1(text: str) -> str:
 
 @pytest.fixture
 def install(settings: Settings, tmp_path: Path) -> Callable[[str], str]:
-    """A way to install a list of these lines; returns what the command says."""
+    """A way to install a list of these lines, of which the trail does not hear; returns what the command says."""
     settings.IRONAUTH_BREACHED_PASSWORDS = str(tmp_path / "lists" / "breached")
 
     def make(lines: str, *options: str) -> str:
         (tmp_path / "source").write_text(lines, encoding="utf-8")
         out = StringIO()
-        call_command("breached_passwords", "install", str(tmp_path / "source"), *options, stdout=out)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(audit, "record", lambda *_, **__: None)  # most tests have no database
+            call_command("breached_passwords", "install", str(tmp_path / "source"), *options, stdout=out)
         return out.getvalue()
 
     return make
@@ -155,6 +157,32 @@ def test_a_failed_installation_changes_nothing(install: Install, tmp_path: Path)
         call_command("breached_passwords", "install", str(tmp_path / "nowhere"))
 
 
+@pytest.mark.django_db
+@pytest.mark.storage
+def test_the_trail_hears_of_a_list(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, install: Install
+) -> None:
+    """How long it is, and nothing that is in it; of one that was not installed nothing. Without a trail it says so."""
+    source = tmp_path / "source"
+    source.write_text(f"{STOLEN}\nother\n", encoding="utf-8")
+    call_command("breached_passwords", "install", str(source), stdout=StringIO())
+    with pytest.raises(CommandError, match="stays as it is"):
+        call_command("breached_passwords", "install", os.devnull, stdout=StringIO())
+    (event,) = AuditEvent.objects.all()
+    assert (event.event, event.outcome, event.actor_id) == ("breached_list_installed", "success", None)
+    assert event.details == {"passwords": 2}
+
+    def gone(*_: object, **__: object) -> None:
+        raise OperationalError
+
+    monkeypatch.setattr(audit, "record", gone)
+    source.write_text("third\n", encoding="utf-8")
+    with pytest.raises(CommandError, match="installed; the audit trail could not be written"):
+        call_command("breached_passwords", "install", str(source), stdout=StringIO())
+    assert is_breached("third")
+
+
+@pytest.mark.django_db
 def test_the_command_answers_and_reads_from_a_pipe(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
     """``check`` takes a password from standard input, never from the command line, and ``install -`` a list."""
 

@@ -10,6 +10,7 @@ from django.core.management import CommandError, call_command
 from django.db import connections, transaction
 from django.test import override_settings
 
+from accounts.audit_models import AuditEvent
 from accounts.mfa import factors, proofs, totp, units
 from accounts.mfa.errors import TotpUnreadable
 from accounts.mfa.models import RecoveryCode, TotpFactor
@@ -110,6 +111,9 @@ def test_resealing(owner: User, make_user: MakeUser) -> None:
         with override_settings(IRONAUTH_MASTER_KEYS=ring):
             call_command("reseal_secrets", batch=2, stdout=out)
         assert out.getvalue().strip() == said
+    trail = AuditEvent.objects.filter(event="secrets_resealed").order_by("id")
+    told = [{"resealed": count, "left": 0, "master_key": "t2"} for count in (5, 0)]
+    assert [(row.outcome, row.actor_id, row.details) for row in trail] == [("success", None, one) for one in told]
     with override_settings(IRONAUTH_MASTER_KEYS={"t2": ring["t2"]}):
         for row in TotpFactor.objects.all():
             assert totp.unseal(row.master_key_id, bytes(row.sealed), row.pk) == SECRET
@@ -125,6 +129,8 @@ def test_resealing_says_what_is_lost(owner: User) -> None:
         with pytest.raises(TotpUnreadable):
             proofs.judge_blocking(user_id=owner.pk, code="123456", address="")
     assert out.getvalue().strip() == "resealed=0 left=1 newest=t2"
+    event = AuditEvent.objects.get(event="secrets_resealed")
+    assert (event.outcome, event.details) == ("failure", {"resealed": 0, "left": 1, "master_key": "t2"})
     assert TotpFactor.objects.values().get() == before
     with pytest.raises(CommandError, match="--batch"):
         call_command("reseal_secrets", batch=0)

@@ -174,7 +174,10 @@ async def test_another_site_signs_nobody_in(api: httpx.AsyncClient, member: Memb
 
 
 async def test_the_trail_of_a_sign_in(api: httpx.AsyncClient, member: Member, pair: Pair) -> None:
-    """One event for the session that opens, one for each wrong code, one for a recovery code, which is told by mail."""
+    """One event for the password, one for the session that opens, for each wrong code, and for a recovery code.
+
+    The last is told by mail.
+    """
     app, codes = await enrol(api, pair)
     await sync_to_async(audit.wait_until_written)()
     before = [event.pk async for event in AuditEvent.objects.all()]
@@ -186,6 +189,7 @@ async def test_the_trail_of_a_sign_in(api: httpx.AsyncClient, member: Member, pa
     me = uuid.UUID(member["id"])
     assert [(e.event, e.outcome, e.actor_id, e.user_id, e.details) for e in trail] == [
         ("recovery_code_used", "success", me, me, {"left": 9}),
+        ("second_factor_asked", "success", None, me, {"on_the_way_to": "sign_in"}),
         ("sign_in", "failure", None, me, {"reason": "invalid_mfa_code"}),
         ("sign_in", "success", me, me, {}),
     ]

@@ -156,6 +156,40 @@ async def test_nobody_becomes_staff_from_an_old_session(stage: Stage) -> None:
     await stage.send("POST", "/api/v1/users", 201, other, stage.root_pair)
 
 
+async def test_roles_and_deletions_need_a_proof(stage: Stage) -> None:
+    """At 601 seconds staff give and take no role, make none and delete nobody, by whichever way; at 600 they do."""
+    role, user = {"name": "editors", "permissions": ["accounts.view_user"]}, f"/api/v1/users/{stage.member}"
+    new = {"email": "new@example.com", "roles": ["editors"]}
+    acts: list[tuple[str, str, Any, int]] = [
+        ("POST", "/api/v1/roles", role, 201),
+        ("PUT", f"{user}/roles/editors", None, 204),
+        ("DELETE", f"{user}/roles/editors", None, 204),
+        ("PATCH", user, {"roles": ["editors"]}, 200),
+        ("POST", "/api/v1/users", new, 201),
+        ("DELETE", user, None, 204),
+    ]
+    for method, path, body, status in acts:
+        await age(stage.root_pair, 601)
+        refused = await stage.api.request(method, path, json=body, headers=bearer(stage.root_pair))
+        assert said(refused) == STEP_UP_REQUIRED, (method, path)
+        assert 'max_age="600"' in refused.headers["www-authenticate"]
+        await age(stage.root_pair, 600)
+        await stage.send(method, path, status, body, stage.root_pair)
+    assert not await User.objects.filter(pk=stage.member).aexists()
+
+
+async def test_missing_rights_go_before_the_proof(stage: Stage) -> None:
+    """Who may not do it at all is told so, and not asked for anything."""
+    await age(stage.pair, 601)
+    user = f"/api/v1/users/{stage.root}"
+    for method, path, body in (
+        ("POST", "/api/v1/roles", {"name": "editors"}),
+        ("PUT", f"{user}/roles/editors", None),
+        ("DELETE", user, None),
+    ):
+        await stage.send(method, path, 403, body, stage.pair)
+
+
 def insert_as_before(session_id: str) -> uuid.UUID:
     """Copy a session as the release before writes one, which knows nothing of proofs; return its id."""
     known = [f.column for f in Session._meta.concrete_fields if f.name not in ("id", "authenticated_at", "amr")]

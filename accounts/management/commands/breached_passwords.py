@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import DatabaseError
 
-from accounts import breached_file
+from accounts import audit, breached_file
 from accounts.breached_passwords import installed, is_breached, path
 
 
@@ -57,6 +58,10 @@ class Command(BaseCommand):
         if not count:
             raise CommandError("There is no password in it: the list stays as it is.")
         self.stdout.write(f"{count:,} passwords in {target}.")
+        try:
+            audit.record(audit.Event.BREACHED_LIST_INSTALLED, details={"passwords": count})
+        except DatabaseError as error:  # the list may have taken hours, and servers use it by now
+            raise CommandError("The list is installed; the audit trail could not be written, and lacks it.") from error
 
     def _check(self) -> None:
         if installed() is None:

@@ -4,6 +4,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from accounts import audit
+from accounts.audit import Event, Outcome
 from accounts.mfa import units
 from ironauth.infrastructure.master_keys import newest_master_key_id
 
@@ -28,8 +30,11 @@ class Command(BaseCommand):
         """Reseal; fails when some secrets do not open."""
         if options["batch"] < 1:
             raise CommandError("--batch must be at least 1.")
-        done = units.reseal(batch=options["batch"])
-        self.stdout.write(f"resealed={done.resealed} left={done.left} newest={newest_master_key_id()}")
+        done, newest = units.reseal(batch=options["batch"]), newest_master_key_id()
+        outcome = Outcome.FAILURE if done.left else Outcome.SUCCESS
+        details = {"resealed": done.resealed, "left": done.left, "master_key": newest}
+        audit.record(Event.SECRETS_RESEALED, outcome=outcome, details=details)
+        self.stdout.write(f"resealed={done.resealed} left={done.left} newest={newest}")
         if done.left:
             raise CommandError(
                 f"{done.left} secrets do not open: put their master key back into IRONAUTH_MASTER_KEYS and run this "
