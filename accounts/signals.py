@@ -4,14 +4,19 @@ Covers writes outside the services as well: the admin, the shell, fixtures, ``gr
 """
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 from django.contrib.auth.models import Group
 from django.db.models.signals import m2m_changed, post_save, pre_delete, pre_save
+from django.dispatch import Signal
 
 from accounts import guarded
 from accounts.models import Role, User
 from ironauth.infrastructure.invalidation import invalidate, sub_tag
+
+#: In the transaction in which somebody proves, for the first time, that an account's mailbox is theirs, by choosing a
+#: new password (``user_id``): what was remembered of whoever used the account before is not about them.
+owner_came: Final = Signal()
 
 
 def connect() -> None:

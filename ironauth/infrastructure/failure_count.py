@@ -82,17 +82,17 @@ def wait_after(failures: int, most: int = MAX_FAILURES) -> int | None:
     return 0 if failures < FREE_FAILURES else min(1 << (failures - FREE_FAILURES), LONGEST_WAIT_S)
 
 
-def reserve(count: Count, *, known: Sequence[tuple[str, Count]] = ()) -> Reserved | float:
+def reserve(count: Count, *, known: Sequence[tuple[str, Count]] = (), forgotten: str = "") -> Reserved | float:
     """Count one more failure; return it, or the seconds to wait, when nothing is counted.
 
     ``known``: keys of devices, each with the count of its kind. The first that stands for a known device is counted
-    there instead, and in ``count`` once its kind has had all it may have. Two queries, one without ``known``; one more
-    for a refusal, and two more at that end.
+    there instead, and in ``count`` once its kind has had all it may have. ``forgotten``: the key `forget_devices` is
+    called with for them. Two queries, one without ``known``; one more for a refusal, and two more at that end.
     """
     if random.randrange(_PRUNE_ONE_IN) == 0:  # noqa: S311 - which request pays for it is no secret
         purge_throttles(batch=_PRUNE_BATCH)
     with connection.cursor() as cursor:
-        own = _count_of_known(cursor, known) if known else None
+        own = _count_of_known(cursor, known, forgotten) if known else None
         for one in (own, count):
             found = _reserve(cursor, one) if one else None
             if found is not None:
@@ -100,13 +100,13 @@ def reserve(count: Count, *, known: Sequence[tuple[str, Count]] = ()) -> Reserve
     return float(LONGEST_WAIT_S)
 
 
-def _count_of_known(cursor: CursorWrapper, known: Sequence[tuple[str, Count]]) -> Count | None:
+def _count_of_known(cursor: CursorWrapper, known: Sequence[tuple[str, Count]], forgotten: str) -> Count | None:
     """Return the count of the first of these devices that is known. One query."""
-    keys = [key for key, _ in known]
+    keys = [forgotten, *(key for key, _ in known)]
     cursor.execute(_KNOWN.format(_places(keys)), keys)
     until: dict[str, int] = dict(cursor.fetchall())
-    now = int(clock.unix())
-    return next((count for key, count in known if until.get(key, 0) > now), None)
+    after = max(int(clock.unix()), until.get(forgotten, 0))
+    return next((count for key, count in known if until.get(key, 0) > after), None)
 
 
 def _reserve(cursor: CursorWrapper, count: Count) -> Reserved | float | None:
@@ -126,11 +126,10 @@ def _reserve(cursor: CursorWrapper, count: Count) -> Reserved | float | None:
     return None if failures >= count.most else float(retry_at) - now
 
 
-def is_known(devices: Sequence[str]) -> bool:
-    """Return whether one of these keys stands for a known device. One query."""
+def is_known(known: Sequence[tuple[str, Count]], *, forgotten: str = "") -> bool:
+    """Return whether one of these stands for a known device; parameters as of `reserve`. One query."""
     with connection.cursor() as cursor:
-        cursor.execute(_KNOWN.format(_places(devices)), devices)
-        return any(until > int(clock.unix()) for _, until in cursor.fetchall())
+        return _count_of_known(cursor, known, forgotten) is not None
 
 
 def give_back(reserved: Reserved) -> None:
@@ -153,6 +152,17 @@ def forgive(keys: Sequence[str], *, remember: Sequence[str] = (), known_s: int =
             until = now + known_s
             values = [value for key in sorted(remember) for value in (key, until, until)]
             cursor.execute(_REMEMBER.format(rows), values)
+
+
+def forget_devices(forgotten: str, *, known_s: int) -> None:
+    """Take every device remembered for ``known_s`` seconds until now, whose tries name ``forgotten``, for unknown.
+
+    None is known by its key, so the row says until when such a device would be known at the latest. One that succeeds
+    in this very second stays unknown. One query.
+    """
+    until = int(clock.unix()) + known_s
+    with connection.cursor() as cursor:
+        cursor.execute(_REMEMBER.format("(%s, 0, 0, %s, %s)"), [forgotten, until, until])
 
 
 def _places(values: Sequence[str]) -> str:

@@ -127,6 +127,28 @@ async def test_a_kind_at_its_end_tries_as_strangers_do(set_clock: SetClock, befo
     assert (await failures("k"), await failures("known")) == (12, 11)
 
 
+async def test_devices_are_forgotten_together(set_clock: SetClock) -> None:
+    """Those that succeeded until this second are strangers; one that succeeds a second later is known again."""
+
+    async def known() -> list[bool]:
+        found = []
+        for device in ("d1", "d2"):
+            reserved = await database().write(
+                failure_count.reserve, PLAIN, known=[(device, KNOWN)], forgotten="all of k"
+            )
+            found.append(isinstance(reserved, Reserved) and reserved.key == KNOWN.key)
+        return found
+
+    await database().write(failure_count.forgive, ["k"], remember=["d1", "d2"], known_s=DAY)
+    assert await known() == [True, True]
+    await database().write(failure_count.forget_devices, "all of k", known_s=DAY)
+    await database().write(failure_count.forgive, ["k"], remember=["d1"], known_s=DAY)
+    assert await known() == [False, False]
+    set_clock(clock.unix() + 1)
+    await database().write(failure_count.forgive, ["k"], remember=["d1"], known_s=DAY)
+    assert await known() == [True, False]
+
+
 async def test_only_old_rows_are_purged(set_clock: SetClock) -> None:
     """A count stays for a year after its last failure, which forgives ten tries a year to who waits for it."""
     await fail(Count("a"))

@@ -12,10 +12,13 @@ import pytest
 from asgiref.sync import sync_to_async
 from pytest_django import Settings
 
-from accounts import audit, throttling
+from accounts import audit, email_units, throttling
+from accounts.email_tokens import FoundToken
+from accounts.failure_shares import KNOWN_ADDRESSES, KNOWN_BROWSERS, SIGNED_IN, STRANGERS
+from accounts.mail_models import EmailToken
 from accounts.models import User
 from accounts.tests.conftest import full_pool  # noqa: F401 - a fixture
-from accounts.throttling import KNOWN_ADDRESSES, KNOWN_BROWSERS, KNOWN_S, SIGNED_IN, STRANGERS
+from accounts.throttling import KNOWN_S
 from conftest import PASSWORD, bearer
 from ironauth.asgi import application
 from ironauth.infrastructure import clock, failure_count
@@ -195,6 +198,27 @@ async def test_a_known_device_is_no_licence_to_guess(member: Member) -> None:
     assert (await sign_in("198.51.100.2", member["email"], PASSWORD)).status_code == 200
     await fail("203.0.113.7", member["email"], FREE_FAILURES)  # a right password has reset them all
     assert refused(await sign_in("203.0.113.7", member["email"], PASSWORD), 1)
+
+
+@pytest.mark.parametrize("verified", [False, True])
+async def test_the_owners_first_reset_makes_a_strangers_device_unknown(member: Member, verified: bool) -> None:
+    """Whoever signed up under the address has no share of the owner's tries; a confirmed owner keeps their devices."""
+    async with client_at("203.0.113.7") as browser:
+        await by_cookie(browser, member)
+        cookie = f"device={browser.cookies['device']}"
+    user = await User.objects.aget()
+    if verified:
+        await User.objects.filter(pk=user.pk).aupdate(email_verified_at=clock.now())
+    await database().write(email_units.request_reset, user.email_key)
+    row = await EmailToken.objects.aget()
+    found = FoundToken(row.pk, row.purpose, "", user.pk, user.email, user.name)
+    await database().write(email_units.reset_password, found=found, new=user.password)
+    await fail("198.51.100.1", member["email"], FREE_FAILURES)
+    for address, device in (("198.51.100.2", cookie), ("203.0.113.7", "")):
+        answer = await sign_in(address, member["email"], PASSWORD if verified else WRONG, Cookie=device)
+        assert answer.status_code == 200 if verified else refused(answer, 1)
+        if verified:
+            await fail("198.51.100.1", member["email"], FREE_FAILURES)
 
 
 async def test_strangers_at_an_owners_address_leave_a_share_to_browsers(member: Member) -> None:
