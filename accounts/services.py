@@ -19,7 +19,7 @@ from accounts import (
 )
 from accounts.audit import Event, Outcome
 from accounts.breached_passwords import require_unbreached
-from accounts.errors import EmailNotVerified, EmailTaken, InvalidCredentials, PasswordChangeRequired
+from accounts.errors import EmailTaken, InvalidCredentials
 from accounts.even_time import answered_evenly
 from accounts.outputs import Account, Authenticated, UserOut
 from accounts.password_policy import require_policy
@@ -128,12 +128,10 @@ async def require_admissible(found: Credentials) -> None:
     Raises ``EmailNotVerified`` where addresses must be verified and this one is not, ``PasswordChangeRequired`` where
     staff have asked for another password.
     """
-    refusal: EmailNotVerified | PasswordChangeRequired
-    if found.email_verified_at is None and settings.IRONAUTH_EMAIL_VERIFICATION == "required":
-        refusal = EmailNotVerified()
-    elif found.must_change_password:
-        refusal = PasswordChangeRequired()
-    else:
+    refusal = units.inadmissible(
+        email_verified_at=found.email_verified_at, must_change_password=found.must_change_password
+    )
+    if refusal is None:
         return
     get_logger().info("sign_in_not_admissible", user_id=str(found.id), reason=refusal.code)
     await audit.record_later(

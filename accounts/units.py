@@ -8,11 +8,12 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
+from django.conf import settings
 from django.db import models
 
 from accounts import audit, outgoing_mail, stored_user
 from accounts.audit import Event
-from accounts.errors import LastSuperuser, PasswordChanged
+from accounts.errors import EmailNotVerified, LastSuperuser, PasswordChanged, PasswordChangeRequired
 from accounts.mfa import factors
 from accounts.models import User
 from accounts.outgoing_mail import Kind
@@ -82,6 +83,15 @@ def _credentials(rows: list[list[Any]]) -> Credentials | None:
 def _with_factors(users: "models.QuerySet[User]") -> "models.QuerySet[User, Any]":
     """Return what `Credentials` says of ``users``, which factors they have in the same query."""
     return users.order_by().values_list(*_CREDENTIALS, *factors.columns())
+
+
+def inadmissible(
+    *, email_verified_at: datetime | None, must_change_password: bool
+) -> EmailNotVerified | PasswordChangeRequired | None:
+    """Return why somebody who has proved who they are may not sign in yet, to the API or to the admin."""
+    if email_verified_at is None and settings.IRONAUTH_EMAIL_VERIFICATION == "required":
+        return EmailNotVerified()
+    return PasswordChangeRequired() if must_change_password else None
 
 
 def account_snapshot(user_id: uuid.UUID) -> Account | None:
