@@ -21,6 +21,7 @@ from accounts.inputs import validate_role_name
 from accounts.models import Role, User
 from accounts.outgoing_mail import Kind
 from ironauth.infrastructure import origin
+from ironauth.infrastructure.durations import in_words
 from ironauth.infrastructure.errors import Overloaded, Throttled
 
 if TYPE_CHECKING:  # Django's classes take their model in brackets for type checkers only
@@ -49,7 +50,7 @@ def busy(refused: Overloaded) -> ValidationError:
 def too_many(refused: Throttled, remedy: str = "") -> ValidationError:
     """Return a count that is full as an error of a form; ``remedy``: what else helps than to wait."""
     return ValidationError(
-        f"Too many attempts. Try again in {refused.retry_after_s} s{remedy}.",
+        f"Too many attempts. Try again in {in_words(refused.retry_after_s or 1)}{remedy}.",
         code=refused.code,
     )
 

@@ -23,6 +23,7 @@ from conftest import PASSWORD, bearer
 from ironauth.asgi import application
 from ironauth.infrastructure import clock, failure_count
 from ironauth.infrastructure.database import database
+from ironauth.infrastructure.durations import in_words
 from ironauth.infrastructure.failure_count import FREE_FAILURES, MAX_FAILURES
 from ironauth.infrastructure.hash_pool import hash_pool
 from ironauth.infrastructure.models import ThrottleFailures, ThrottleWindow
@@ -73,7 +74,7 @@ def refused(answer: httpx.Response, wait_s: int | None = None) -> bool:
         and answer.headers["content-type"] == "application/problem+json"
         and answer.headers["cache-control"] == "no-store"
         and int(answer.headers["retry-after"]) >= 1
-        and f"try again in {answer.headers['retry-after']} s." in problem["detail"]
+        and f"try again in {in_words(int(answer.headers['retry-after']))}." in problem["detail"]
         and (wait_s is None or answer.headers["retry-after"] == str(wait_s))
     )
 
