@@ -160,11 +160,17 @@ def end_all_sessions(*, user_id: uuid.UUID, session_id: uuid.UUID | None) -> Non
     _record_own(Event.SIGN_OUT_EVERYWHERE, user_id, session_id)
 
 
-def locked(user_id: uuid.UUID) -> User:
-    """Return an active user's row, locked until the transaction ends. Raises ``NotAuthenticated`` without one."""
+def locked(user_id: uuid.UUID, *, epoch: int | None = None) -> User:
+    """Return an active user's row, locked until the transaction ends. Raises ``NotAuthenticated`` without one.
+
+    ``epoch``: of the session it is done in, for what must not be done in one that has ended, not even for the seconds
+    in which another worker may not have heard of that.
+    """
     user = stored_user.lock(user_id)
     if user is None or not user.is_active:
         raise NotAuthenticated(_GONE)
+    if epoch is not None and user.session_epoch != epoch:
+        raise NotAuthenticated("This session has ended: sign in again.")
     return user
 
 

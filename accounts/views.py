@@ -28,6 +28,10 @@ class SignedIn(Protocol):
         """The session the request belongs to."""
 
     @property
+    def epoch(self) -> int:
+        """The user's session epoch when the session was last confirmed."""
+
+    @property
     def authenticated_at(self) -> int:
         """When they last proved who they are; unix seconds."""
 

@@ -58,13 +58,19 @@ def pending(user_id: uuid.UUID) -> Pending:
 
 
 def confirm_totp(
-    *, user_id: uuid.UUID, judged: Pending, step: int, hashes: Hashes, session_id: uuid.UUID | None
+    *,
+    user_id: uuid.UUID,
+    judged: Pending,
+    step: int,
+    hashes: Hashes,
+    session_id: uuid.UUID | None,
+    epoch: int | None = None,
 ) -> None:
     """Make the secret that was judged a factor, with new recovery codes; its first code is used up.
 
     Raises ``MfaNotStarted`` when that secret waits no more, ``NotAuthenticated``.
     """
-    user = units.locked(user_id)
+    user = units.locked(user_id, epoch=epoch)
     waiting = TotpFactor.objects.filter(user_id=user_id, confirmed_at=None, sealed=judged.sealed)
     if not waiting.update(confirmed_at=clock.now(), last_step=step):
         raise MfaNotStarted

@@ -12,6 +12,7 @@ from django.core import mail
 from pytest_django import Settings
 
 from accounts.audit_models import AuditEvent
+from accounts.mfa import passkeys, services, totp
 from accounts.mfa.models import RecoveryCode, TotpFactor
 from accounts.mfa.passkey_models import Passkey
 from accounts.models import User
@@ -19,10 +20,11 @@ from accounts.tests.authenticator import Authenticator
 from accounts.tests.test_email_flows import confirm, delivered, token_for
 from conftest import bearer
 from ironauth.infrastructure import clock
+from ironauth.infrastructure.errors import NotAuthenticated
 from tokens.models import KnownDevice
 from tokens.tests.browser import SIGNIN, Member, Pair, me
-from tokens.tests.second_factor import TOTP, enrol, password_only, said
-from tokens.tests.test_passkeys import add, by_passkey
+from tokens.tests.second_factor import TOTP, App, enrol, password_only, said
+from tokens.tests.test_passkeys import ADD_OPTIONS, add, by_passkey
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
 
@@ -81,6 +83,31 @@ async def test_a_stranger_has_no_way_back(
         assert answer.status_code == 200
         methods = {"methods": ["totp", "passkey", "recovery_code"]}
         assert await events(user_id) == [("mfa_reset", methods), ("password_reset", {"first_proof": True})]
+
+
+@pytest.mark.parametrize("ended", [False, True])
+async def test_a_session_that_has_ended_adds_no_factor(
+    api: httpx.AsyncClient, member: Member, pair: Pair, ended: bool
+) -> None:
+    """Not even one that another worker still takes for live, for the seconds until it hears of the reset."""
+    user = await User.objects.aget(pk=member["id"])
+    options = (await api.post(ADD_OPTIONS, json={}, headers=bearer(pair))).json()
+    proof = {"challenge_token": options["challenge_token"], "credential": Authenticator().create(options["publicKey"])}
+    secret = (await api.post(TOTP, headers=bearer(pair))).json()["secret"]
+    if ended:
+        await reset(api, member)
+        await User.objects.filter(pk=user.pk).aupdate(email_verified_at=None)
+        sealed = totp.seal(App(secret).raw(), user.pk)
+        await TotpFactor.objects.acreate(user=user, sealed=sealed[1], master_key_id=sealed[0])
+        with pytest.raises(NotAuthenticated):
+            await passkeys.add(user_id=user.pk, epoch=user.session_epoch, **proof)
+        with pytest.raises(NotAuthenticated):
+            await services.confirm_totp(user_id=user.pk, epoch=user.session_epoch, code=App(secret).code())
+        assert await left(member["id"]) == (0, 1, 0, 0)
+    else:
+        await passkeys.add(user_id=user.pk, epoch=user.session_epoch, **proof)
+        await services.confirm_totp(user_id=user.pk, epoch=user.session_epoch, code=App(secret).code())
+        assert await left(member["id"]) == (1, 1, 10, 0)
 
 
 async def test_an_app_half_set_up_goes_too(api: httpx.AsyncClient, member: Member, pair: Pair) -> None:
