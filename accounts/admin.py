@@ -34,9 +34,11 @@ from accounts.admin_actions import as_action
 from accounts.admin_changes import CHANGES
 from accounts.admin_filters import FactorFilter, FlaggedFilter, VerifiedFilter
 from accounts.admin_forms import OwnPasswordForm, SetPasswordForm, UserAddForm, UserEditForm
+from accounts.admin_kept import KeepsReferred
 from accounts.admin_user_page import UserPage
 from accounts.audit import Event
 from accounts.audited_admin import Audited
+from accounts.deletion_models import PendingDeletion
 from accounts.errors import LastSuperuser
 from accounts.models import User
 from accounts.rights import permissions_of, rights_of_request
@@ -59,7 +61,7 @@ admin.site.password_change_form = OwnPasswordForm
 
 
 @admin.register(User)
-class UserAdmin(CheckedSelection, UserPage, Audited, DjangoUserAdmin):
+class UserAdmin(CheckedSelection, KeepsReferred, UserPage, Audited, DjangoUserAdmin):
     """People: find, add, change, deactivate, end sessions. Other applications append to ``inlines``."""
 
     audit_events = (Event.USER_CREATED, Event.USER_CHANGED, Event.USER_DELETED)
@@ -130,13 +132,14 @@ class UserAdmin(CheckedSelection, UserPage, Audited, DjangoUserAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[User], search_term: str
     ) -> tuple[QuerySet[User], bool]:
-        """Find the beginning of the folded address, or part of the name as typed, for every word."""
-        among_deleted = request.GET.get(admin_deletions.PendingFilter.parameter_name) == "yes"
+        """Find the beginning of the folded address, or part of the name as typed, for every word.
+
+        The address of somebody who is being deleted is the one they had.
+        """
         for word in names.normalise(search_term).split():
+            leaving = PendingDeletion.objects.filter(email__istartswith=word)  # few: looked through once, not joined
             found = Q(email_key__startswith=emails.fold(word)) | Q(name__icontains=word)
-            if among_deleted:
-                found |= Q(pending_deletion__email__istartswith=word)
-            queryset = queryset.filter(found)
+            queryset = queryset.filter(found | Q(pk__in=leaving.values("pk")))
         return queryset, False
 
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:

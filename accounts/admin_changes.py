@@ -15,6 +15,8 @@ from accounts.models import User
 
 #: Users in one transaction where each costs several statements: some 20 ms, so that other writers get their turn.
 FEW: Final = 20
+#: Nothing is done to accounts that are being deleted, whose sessions have ended, but to restore or to delete them.
+STAYING: Final = Q(pending_deletion=None)
 
 
 def _update(event: Event, **changes: Any) -> Callable[[Sequence[uuid.UUID], uuid.UUID], None]:
@@ -73,9 +75,9 @@ REQUIRE_CHANGE: Final = Change(
     done="Password change required",
     warning="Every session ends, and nobody signs in with the present password. Each gets a message with a link to "
     "choose another one.",
-    spares="you, superusers, and people who have to change it already",
+    spares="you, superusers, and people who have to change it already or are being deleted",
     carry_out=staff_units.require_password_change,
-    concerns=Q(must_change_password=False),
+    concerns=Q(must_change_password=False) & STAYING,
     batch=FEW,
     spares_oneself=True,
 )
@@ -85,9 +87,9 @@ ACCEPT_PASSWORD: Final = Change(
     choice="Accept the passwords of selected users again",
     done="The password is accepted again",
     warning="Who had to choose another password may sign in with the one there is.",
-    spares="people with rights you do not hold, and people who need not change it",
+    spares="people with rights you do not hold, who need not change it, or who are being deleted",
     carry_out=_update(Event.USER_CHANGED, must_change_password=False),
-    concerns=Q(must_change_password=True),
+    concerns=Q(must_change_password=True) & STAYING,
     takes_over=True,
 )
 RESET_MFA: Final = Change(
@@ -99,7 +101,7 @@ RESET_MFA: Final = Change(
     "told by a message. Make sure that it is the person who asks for it.",
     spares="you, people with rights you do not hold, without a second factor, or who are being deleted",
     carry_out=_reset_mfa,
-    concerns=factors.any_of() & Q(pending_deletion=None),  # nobody reads messages to the stand-in address
+    concerns=factors.any_of() & STAYING,  # nobody reads messages to the stand-in address
     batch=FEW,
     spares_oneself=True,
     takes_over=True,
@@ -111,8 +113,9 @@ END_SESSIONS: Final = Change(
     choice="End all sessions of selected users",
     done="All sessions ended",
     warning="Every session ends, on this site too. Signing in again is possible.",
-    spares="superusers",
+    spares="superusers, and people who are being deleted",
     carry_out=_update(Event.SESSIONS_ENDED, session_epoch=F("session_epoch") + 1),
+    concerns=STAYING,
 )
 DEACTIVATE: Final = Change(
     name="deactivate",
@@ -133,7 +136,7 @@ ACTIVATE: Final = Change(
     warning="",
     spares="people with rights you do not hold, who are active, or who are being deleted",
     carry_out=_update(Event.USER_CHANGED, is_active=True),
-    concerns=Q(is_active=False, pending_deletion=None),  # active under the stand-in address, nobody could sign in
+    concerns=Q(is_active=False) & STAYING,  # active under the stand-in address, nobody could sign in
     # Waking up somebody with rights the caller lacks would hand these rights to whoever knows the new password.
     takes_over=True,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.contrib import admin, messages
 from django.contrib.admin.models import CHANGE, LogEntry
@@ -48,6 +48,24 @@ class PendingInline(ReadOnly, admin.TabularInline):  # type: ignore[type-arg] # 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Whoever sees the person sees this, where there is anything to see."""
         return obj is None or (isinstance(obj, User) and deletions.is_pending(obj))
+
+
+class Button(NamedTuple):
+    """An action on a person's page."""
+
+    name: str
+    title: str
+
+
+def buttons(request: HttpRequest, user: User) -> list[Button]:
+    """Return how the caller, who may change users, may end a person's deletion; three queries for one being deleted."""
+    if not deletions.is_pending(user):
+        return []
+    try:
+        rights_of_request(request).require_all_of(user)
+    except PermissionDenied:
+        return []
+    return [Button("restore", "Restore")]
 
 
 @admin.action(description="Restore selected users who are being deleted", permissions=["change"])

@@ -16,11 +16,12 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 
 from accounts import audit, breached_passwords, emails, outgoing_mail, passwords, throttling, units
-from accounts.errors import LastSuperuser, PasswordChangeRequired
+from accounts.errors import LastSuperuser
 from accounts.inputs import validate_role_name
 from accounts.models import Role, User
 from accounts.outgoing_mail import Kind
 from ironauth.infrastructure import origin
+from ironauth.infrastructure.durations import in_words
 from ironauth.infrastructure.errors import Overloaded, Throttled
 
 if TYPE_CHECKING:  # Django's classes take their model in brackets for type checkers only
@@ -49,7 +50,7 @@ def busy(refused: Overloaded) -> ValidationError:
 def too_many(refused: Throttled, remedy: str = "") -> ValidationError:
     """Return a count that is full as an error of a form; ``remedy``: what else helps than to wait."""
     return ValidationError(
-        f"Too many attempts. Try again in {refused.retry_after_s} s{remedy}.",
+        f"Too many attempts. Try again in {in_words(refused.retry_after_s or 1)}{remedy}.",
         code=refused.code,
     )
 
@@ -83,6 +84,7 @@ class StaffSignInForm(AdminAuthenticationForm):
     """
 
     methods: tuple[str, ...] = ()
+    refused_for = ""
 
     error_messages = {
         **AdminAuthenticationForm.error_messages,
@@ -141,13 +143,27 @@ class StaffSignInForm(AdminAuthenticationForm):
             raise too_many(refused, remedy) from refused
 
     def confirm_login_allowed(self, user: Any) -> None:
-        """Let staff in whose password will do; record that a right one was refused, which no signal tells."""
+        """Let staff in whom the API's sign-in lets in; record that a right password was refused, which no signal tells.
+
+        ``refused_for``: the API's code for it, by which the page offers the remedy.
+        """
+        self.refused_for = ""
         try:
             super().confirm_login_allowed(user)
-            if user.must_change_password:
-                raise ValidationError(PasswordChangeRequired.detail, code=PasswordChangeRequired.code)
+            refusal = units.inadmissible(
+                email_verified_at=user.email_verified_at, must_change_password=user.must_change_password
+            )
+            if refusal is not None:
+                self.refused_for = refusal.code
+                raise ValidationError(refusal.detail, code=refusal.code)
         except ValidationError:
-            audit.record(audit.Event.ADMIN_SIGN_IN, outcome=audit.Outcome.REFUSED, actor_id=user.pk, user_id=user.pk)
+            audit.record(
+                audit.Event.ADMIN_SIGN_IN,
+                outcome=audit.Outcome.REFUSED,
+                actor_id=user.pk,
+                user_id=user.pk,
+                details={"reason": self.refused_for} if self.refused_for else {},
+            )
             raise
 
 

@@ -14,6 +14,7 @@ from django.utils.safestring import SafeString
 
 from accounts.admin_actions import offered, person_page
 from accounts.admin_changes import CHANGES
+from accounts.admin_deletions import buttons
 from accounts.audit_admin import THEMSELVES, addresses, in_words
 from accounts.audit_models import AuditEvent
 from accounts.mail_models import OutgoingMail
@@ -96,7 +97,8 @@ class UserPage(Admin):
         if user is not None:
             caller: Any = request.user
             allowed = [change for change in CHANGES if getattr(self, f"has_{change.permission}_permission")(request)]
-            context["changes"] = offered(allowed, caller, user) if allowed else []
+            offers = offered(allowed, caller, user) if allowed else []
+            context["changes"] = [*offers, *(buttons(request, user) if self.has_change_permission(request) else ())]
             context["action_checkbox_name"] = ACTION_CHECKBOX_NAME
             context["may_see_trail"] = caller.has_perm("accounts.view_auditevent")
             if context["may_see_trail"]:

@@ -51,7 +51,7 @@ class Event(enum.StrEnum):
     MAIL_RETRIED = "mail_retried"  # staff had a message tried again
     MFA_ENABLED = "mfa_enabled"
     MFA_DISABLED = "mfa_disabled"
-    MFA_RESET = "mfa_reset"  # by staff: every factor is gone
+    MFA_RESET = "mfa_reset"  # every factor is gone: by staff, or by the first proof of who has the mailbox
     RECOVERY_CODES_CREATED = "recovery_codes_created"
     RECOVERY_CODE_USED = "recovery_code_used"
     PASSKEY_ADDED = "passkey_added"

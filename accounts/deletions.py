@@ -7,12 +7,10 @@ address waits beside it.
 
 import uuid
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 from django.conf import settings
-from django.contrib.admin.models import LogEntry
-from django.contrib.contenttypes.models import ContentType
-from django.db import DEFAULT_DB_ALIAS, IntegrityError, transaction
+from django.db import IntegrityError, transaction
 
 from accounts import audit, email_tokens, emails, outgoing_mail, stored_user, units, user_deletion
 from accounts.audit import Event
@@ -42,7 +40,7 @@ def request(*, user_id: uuid.UUID, old: str, session_id: uuid.UUID | None) -> No
     if days:
         _put_off(user, clock.now() + timedelta(days=days))
     else:
-        _erase(user)
+        user_deletion.delete(user)
     audit.record(
         Event.ACCOUNT_DELETED,
         actor_id=user_id,
@@ -79,29 +77,44 @@ def restore_by_staff(*, user_id: uuid.UUID, actor_id: uuid.UUID) -> bool:
     return True
 
 
-def purge_due(batch: int) -> int:
-    """Delete at most ``batch`` accounts whose time has come, for good; return how many.
+class PurgedAccounts(NamedTuple):
+    """How many accounts went, and how many had to stay because rows of other applications refer to them."""
 
-    Ten queries for each. Whoever restores one at this moment, or purges too, waits, and then finds it decided. One whom
-    rows of an application protect is logged, and tried again a day later, so that it holds up nobody else.
+    gone: int
+    kept: int
+
+
+def purge_due(batch: int) -> PurgedAccounts:
+    """Delete at most ``batch`` accounts whose time has come, for good; tell what became of them.
+
+    Ten queries for each, in a transaction of its own: call it outside of any, because foreign keys of other programs
+    are judged when that ends. Whoever restores one at this moment, or purges too, waits, and then finds it decided. One
+    that rows of an application protect is logged, and tried again a day later, so that it holds up nobody else.
     """
     now = clock.now()
     due = PendingDeletion.objects.filter(due_at__lte=now, user__is_active=False).order_by("due_at", "pk")
-    purged = 0
+    gone = kept = 0
     for user_id in list(due.values_list("pk", flat=True)[:batch]):
-        user = stored_user.lock(user_id)
-        if user is None or user.is_active or not is_pending(user):  # restored, or taken into use by whatever hand
-            continue
         try:
             with transaction.atomic():
-                _erase(user)
-                audit.record(Event.ACCOUNT_PURGED, user_id=user_id)
+                went = _purge(user_id)
         except IntegrityError as error:  # Django's ProtectedError and RestrictedError are such
             PendingDeletion.objects.filter(pk=user_id).update(due_at=now + RETRY)
             get_logger().error("account_not_purged", user_id=str(user_id), cause=type(error).__name__)
+            kept += 1
         else:
-            purged += 1
-    return purged
+            gone += went
+    return PurgedAccounts(gone, kept)
+
+
+def _purge(user_id: uuid.UUID) -> bool:
+    """Delete an account for good, unless it was restored, or taken into use by whatever hand; tell whether it went."""
+    user = stored_user.lock(user_id)
+    if user is None or user.is_active or not is_pending(user):
+        return False
+    user_deletion.delete(user)
+    audit.record(Event.ACCOUNT_PURGED, user_id=user_id)
+    return True
 
 
 def is_pending(user: User) -> bool:
@@ -136,13 +149,6 @@ def _take_back(user: User, pending: PendingDeletion, *, verified_at: datetime | 
     pending.delete()
     user.email, user.is_active, user.email_verified_at = pending.email, True, verified_at
     stored_user.change(user, ["email", "is_active", "email_verified_at"])
-
-
-def _erase(user: User) -> None:
-    """Delete the user, and what the admin's log says of them, their address among it: the trail has the same acts."""
-    about = LogEntry.objects.filter(content_type=ContentType.objects.get_for_model(User), object_id=str(user.pk))
-    about._raw_delete(DEFAULT_DB_ALIAS)  # noqa: SLF001 - nothing hangs on an entry
-    user_deletion.delete(user)
 
 
 def _stand_in(user_id: uuid.UUID) -> str:

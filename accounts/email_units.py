@@ -6,10 +6,11 @@ recipient, and delivery drops them.
 
 import uuid
 
-from accounts import audit, email_tokens, emails, outgoing_mail, stored_user, throttling, units
+from accounts import audit, email_tokens, emails, outgoing_mail, signals, stored_user, throttling, units
 from accounts.audit import Event, Outcome
 from accounts.email_tokens import FoundToken, Purpose
 from accounts.errors import InvalidEmailToken, PasswordChanged
+from accounts.mfa import units as mfa_units
 from accounts.models import User
 from accounts.outgoing_mail import Kind
 from accounts.outputs import UserOut
@@ -67,20 +68,32 @@ def create_unverified(*, email: str, encoded: str, name: str) -> UserOut:
 def reset_password(*, found: FoundToken, new: str) -> None:
     """Use the token up and store the hash ``new``: every session ends, and the address counts as verified.
 
-    Failures are forgiven: whoever guessed the old password knows nothing of the new one.
+    Failures are forgiven: whoever guessed the old password knows nothing of the new one. When nobody had proved the
+    address before, a stranger may have signed up with it: whatever could let one in again goes, ten queries more.
 
     Raises ``InvalidEmailToken`` when the token was used, or its user changed, since it was found.
     """
     user = _user_of(found)
     user.password, user.must_change_password = new, False
-    changes = {"password", "must_change_password"}
-    if user.email_verified_at is None:  # whoever has the message has the mailbox
+    changes, first_proof = {"password", "must_change_password"}, user.email_verified_at is None
+    if first_proof:  # whoever has the message has the mailbox
         user.email_verified_at = clock.now()
         changes.add("email_verified_at")
     stored_user.change(user, changes)
-    outgoing_mail.enqueue(Kind.PASSWORD_CHANGED, recipient=user.email, user_id=user.pk)
+    facts = {"factors_removed": bool(_disown(user))} if first_proof else {}
+    outgoing_mail.enqueue(Kind.PASSWORD_CHANGED, recipient=user.email, user_id=user.pk, facts=facts)
     throttling.forgive_account(email=user.email, user_id=user.pk)
-    audit.record(Event.PASSWORD_RESET, actor_id=user.pk, user_id=user.pk)
+    audit.record(Event.PASSWORD_RESET, actor_id=user.pk, user_id=user.pk, details={"first_proof": first_proof})
+
+
+def _disown(user: User) -> tuple[str, ...]:
+    """Take away what lets whoever made the account in besides the password; return which second factors there were."""
+    methods = mfa_units.remove_all(user.pk)
+    if methods:
+        audit.record(Event.MFA_RESET, actor_id=user.pk, user_id=user.pk, details={"methods": list(methods)})
+    throttling.forget_devices(email=user.email)
+    signals.owner_came.send(sender=User, user_id=user.pk)
+    return methods
 
 
 def confirm_address(*, found: FoundToken) -> None:

@@ -77,6 +77,17 @@ class LastSuperuser(errors.Conflict):
     detail = "This is the last active superuser: make another one first (manage.py createsuperuser)."
 
 
+class UserProtected(errors.Conflict):
+    """409: rows that must not be without this account refer to it."""
+
+    code = "user_protected"
+    title = "Account is referred to"
+    detail = (
+        "Rows of another application refer to this account and forbid its deletion: remove them there first, or "
+        "deactivate the account."
+    )
+
+
 class DeletionPending(errors.Conflict):
     """409: the owner has deleted the account, and may still take that back."""
 

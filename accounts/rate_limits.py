@@ -21,6 +21,7 @@ from accounts.audit import Event, Outcome
 from ironauth.infrastructure import clock, sliding_window
 from ironauth.infrastructure.client_address import client_network
 from ironauth.infrastructure.database import database
+from ironauth.infrastructure.durations import in_words
 from ironauth.infrastructure.errors import Throttled
 from ironauth.infrastructure.logs import get_logger
 from ironauth.infrastructure.sliding_window import Refusal
@@ -213,7 +214,7 @@ def _error(refused: Refused) -> Throttled:
     get_logger().info("throttled", rule=refused.rule, by=refused.by)
     wait_s = max(1, math.ceil(refused.wait_s))
     # In words too: the pages show people this line, and no headers.
-    detail = f"There were too many attempts: try again in {wait_s} s.{_REMEDIES.get(refused.rule, '')}"
+    detail = f"There were too many attempts: try again in {in_words(wait_s)}.{_REMEDIES.get(refused.rule, '')}"
     return Throttled(detail, retry_after_s=wait_s)
 
 

@@ -19,7 +19,7 @@ from accounts import (
 )
 from accounts.audit import Event, Outcome
 from accounts.breached_passwords import require_unbreached
-from accounts.errors import EmailNotVerified, EmailTaken, InvalidCredentials, PasswordChangeRequired
+from accounts.errors import EmailTaken, InvalidCredentials, UserProtected
 from accounts.even_time import answered_evenly
 from accounts.outputs import Account, Authenticated, UserOut
 from accounts.password_policy import require_policy
@@ -128,12 +128,10 @@ async def require_admissible(found: Credentials) -> None:
     Raises ``EmailNotVerified`` where addresses must be verified and this one is not, ``PasswordChangeRequired`` where
     staff have asked for another password.
     """
-    refusal: EmailNotVerified | PasswordChangeRequired
-    if found.email_verified_at is None and settings.IRONAUTH_EMAIL_VERIFICATION == "required":
-        refusal = EmailNotVerified()
-    elif found.must_change_password:
-        refusal = PasswordChangeRequired()
-    else:
+    refusal = units.inadmissible(
+        email_verified_at=found.email_verified_at, must_change_password=found.must_change_password
+    )
+    if refusal is None:
         return
     get_logger().info("sign_in_not_admissible", user_id=str(found.id), reason=refusal.code)
     await audit.record_later(
@@ -197,12 +195,15 @@ async def delete_account(
     """End the account and every session of it; IRONAUTH_DELETION_GRACE_DAYS later nothing is left of it.
 
     Raises ``InvalidCredentials`` for a wrong password, ``Throttled`` after too many or too many messages,
-    ``LastSuperuser``, ``PasswordChanged``, ``Overloaded``.
+    ``LastSuperuser``, ``PasswordChanged``, ``Overloaded``; with 0 days ``UserProtected`` too.
     """
     found = await _recently_present(user_id, authenticated_at)
     await confirmations.require_password(found, password, Event.ACCOUNT_DELETED, session_id)
     await rate_limits.admit_deletion(email=found.email, user_id=user_id)
-    await database().write(deletions.request, user_id=user_id, old=found.encoded, session_id=session_id)
+    try:
+        await database().write(deletions.request, user_id=user_id, old=found.encoded, session_id=session_id)
+    except IntegrityError as error:  # Django's ProtectedError and RestrictedError are such
+        raise UserProtected from error
     get_logger().info("account_deleted", user_id=str(user_id), grace_days=settings.IRONAUTH_DELETION_GRACE_DAYS)
 
 

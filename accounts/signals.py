@@ -4,14 +4,23 @@ Covers writes outside the services as well: the admin, the shell, fixtures, ``gr
 """
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
+from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Group
+from django.contrib.contenttypes.models import ContentType
 from django.db.models.signals import m2m_changed, post_save, pre_delete, pre_save
+from django.dispatch import Signal
 
 from accounts import guarded
 from accounts.models import Role, User
 from ironauth.infrastructure.invalidation import invalidate, sub_tag
+
+#: What the admin's log calls somebody who is gone.
+DELETED: Final = "deleted user"
+#: In the transaction in which somebody proves, for the first time, that an account's mailbox is theirs, by choosing a
+#: new password (``user_id``): what was remembered of whoever used the account before is not about them.
+owner_came: Final = Signal()
 
 
 def connect() -> None:
@@ -31,8 +40,13 @@ def _user_saved(instance: User, created: bool, update_fields: frozenset[str] | N
 
 
 def _user_deleted(instance: User, **_: object) -> None:
-    """Invalidate a user that is about to go: ``delete()`` runs in one transaction with this."""
+    """Invalidate a user that is about to go, and take their address out of the admin's log.
+
+    ``delete()`` runs in one transaction with this, whoever calls it. The trail has the same acts, by id.
+    """
     invalidate(sub_tag(instance.pk))
+    about = LogEntry.objects.filter(content_type=ContentType.objects.get_for_model(User), object_id=str(instance.pk))
+    about.update(object_repr=DELETED)
 
 
 def _roles_changed(

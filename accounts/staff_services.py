@@ -10,7 +10,7 @@ from django.db import IntegrityError
 
 from accounts import passwords, role_units, staff_units
 from accounts.breached_passwords import require_unbreached
-from accounts.errors import EmailTaken, RoleExists
+from accounts.errors import EmailTaken, RoleExists, UserProtected
 from accounts.outputs import RoleOut, UserOut
 from accounts.paging import Page
 from accounts.rights import for_holder
@@ -69,8 +69,11 @@ async def update_user(*, actor_id: uuid.UUID, user_id: uuid.UUID, values: Mappin
 
 
 async def delete_user(*, actor_id: uuid.UUID, user_id: uuid.UUID) -> None:
-    """Delete a user. Raises ``NotFound``, ``PermissionDenied``, ``LastSuperuser``."""
-    await database().write(staff_units.delete_user, actor_id=actor_id, user_id=user_id)
+    """Delete a user. Raises ``NotFound``, ``PermissionDenied``, ``LastSuperuser``, ``UserProtected``."""
+    try:
+        await database().write(staff_units.delete_user, actor_id=actor_id, user_id=user_id)
+    except IntegrityError as error:  # Django's ProtectedError and RestrictedError are such
+        raise UserProtected from error
     _log("user_deleted", user_id, actor_id, fields=[])
 
 

@@ -141,12 +141,13 @@ def tell_of_move(user_id: uuid.UUID, *, old: str, new: str) -> None:
 def require_password_change(user_ids: Iterable[uuid.UUID], actor_id: uuid.UUID) -> None:
     """End every session of these people, keep them out until they have set another password, and mail them how.
 
-    Who is inactive gets no message. Eight queries for each. Raises ``NotFound``, ``PermissionDenied``: then nothing
-    has happened to anybody, as call and transaction are one.
+    Who is inactive gets no message. Eight queries for each. Raises ``NotFound``, ``PermissionDenied``,
+    ``DeletionPending``: then nothing has happened to anybody, as call and transaction are one.
     """
     rights = rights_of(actor_id)
     for user_id in sorted(set(user_ids)):  # in one order, so that two of these never wait in a circle
         user = _target(rights, user_id, "accounts.change_user")
+        deletions.refuse_pending(user)
         user.must_change_password = True
         stored_user.change(user, ["must_change_password"])
         stored_user.end_sessions(user_id)

@@ -12,7 +12,7 @@ from rest_framework.serializers import BaseSerializer
 from rest_framework.utils.urls import replace_query_param
 
 from accounts import staff_services, step_up
-from accounts.errors import DeletionPending, EmailTaken, LastSuperuser, RoleExists, StepUpRequired
+from accounts.errors import DeletionPending, EmailTaken, LastSuperuser, RoleExists, StepUpRequired, UserProtected
 from accounts.inputs import RoleCreateInput, UserCreateInput, UserPatchInput
 from accounts.outputs import RoleOut, RolePage, UserOut, UserPage
 from accounts.permissions import MembershipPermission, RolePermission, StaffView, UserPermission
@@ -118,7 +118,13 @@ class UserView(StaffView):
         summary="Delete a user",
         tags=["staff"],
         request=None,
-        responses={204: None, 401: StepUpRequired, 403: PermissionDenied, 404: NotFound, 409: LastSuperuser},
+        responses={
+            204: None,
+            401: StepUpRequired,
+            403: PermissionDenied,
+            404: NotFound,
+            409: (LastSuperuser, UserProtected),
+        },
     )
     async def delete(self, request: ApiRequest, user_id: uuid.UUID) -> None:
         """Delete the user for good; deactivating is the gentler way.

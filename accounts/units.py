@@ -8,11 +8,12 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
+from django.conf import settings
 from django.db import models
 
 from accounts import audit, outgoing_mail, stored_user
 from accounts.audit import Event
-from accounts.errors import LastSuperuser, PasswordChanged
+from accounts.errors import EmailNotVerified, LastSuperuser, PasswordChanged, PasswordChangeRequired
 from accounts.mfa import factors
 from accounts.models import User
 from accounts.outgoing_mail import Kind
@@ -84,6 +85,15 @@ def _with_factors(users: "models.QuerySet[User]") -> "models.QuerySet[User, Any]
     return users.order_by().values_list(*_CREDENTIALS, *factors.columns())
 
 
+def inadmissible(
+    *, email_verified_at: datetime | None, must_change_password: bool
+) -> EmailNotVerified | PasswordChangeRequired | None:
+    """Return why somebody who has proved who they are may not sign in yet, to the API or to the admin."""
+    if email_verified_at is None and settings.IRONAUTH_EMAIL_VERIFICATION == "required":
+        return EmailNotVerified()
+    return PasswordChangeRequired() if must_change_password else None
+
+
 def account_snapshot(user_id: uuid.UUID) -> Account | None:
     """Return the user as tokens see it, or nothing where there is none. One query.
 
@@ -150,11 +160,17 @@ def end_all_sessions(*, user_id: uuid.UUID, session_id: uuid.UUID | None) -> Non
     _record_own(Event.SIGN_OUT_EVERYWHERE, user_id, session_id)
 
 
-def locked(user_id: uuid.UUID) -> User:
-    """Return an active user's row, locked until the transaction ends. Raises ``NotAuthenticated`` without one."""
+def locked(user_id: uuid.UUID, *, epoch: int | None = None) -> User:
+    """Return an active user's row, locked until the transaction ends. Raises ``NotAuthenticated`` without one.
+
+    ``epoch``: of the session it is done in, for what must not be done in one that has ended, not even for the seconds
+    in which another worker may not have heard of that.
+    """
     user = stored_user.lock(user_id)
     if user is None or not user.is_active:
         raise NotAuthenticated(_GONE)
+    if epoch is not None and user.session_epoch != epoch:
+        raise NotAuthenticated("This session has ended: sign in again.")
     return user
 
 

@@ -8,7 +8,7 @@ from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.response import Response
 
 from accounts import services
-from accounts.errors import EmailTaken, InvalidCredentials, LastSuperuser, StepUpRequired
+from accounts.errors import EmailTaken, InvalidCredentials, LastSuperuser, StepUpRequired, UserProtected
 from accounts.inputs import DeleteAccountInput, ProfileInput, SignupInput
 from accounts.outputs import UserOut
 from ironauth.infrastructure import cookies, origin
@@ -26,6 +26,10 @@ class SignedIn(Protocol):
     @property
     def session_id(self) -> uuid.UUID:
         """The session the request belongs to."""
+
+    @property
+    def epoch(self) -> int:
+        """The user's session epoch when the session was last confirmed."""
 
     @property
     def authenticated_at(self) -> int:
@@ -96,7 +100,7 @@ class MeView(AsyncAPIView):
             204: None,
             400: ValidationFailed,
             401: (InvalidCredentials, StepUpRequired),
-            409: LastSuperuser,
+            409: (LastSuperuser, UserProtected),
             429: Throttled,
         },
     )

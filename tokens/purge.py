@@ -6,10 +6,12 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.conf import settings
+from django.contrib.admin.models import LogEntry
 from django.contrib.sessions.models import Session as AdminSession
 from django.db import connection, transaction
 
 from accounts import audit_units, deletions, email_tokens, outgoing_mail
+from accounts.deletions import PurgedAccounts
 from ironauth.infrastructure import clock, once
 from ironauth.infrastructure import models as infrastructure
 from tokens import key_rotation
@@ -30,6 +32,7 @@ class Purged:
     """How many rows of each kind were deleted."""
 
     accounts: int
+    accounts_kept: int
     sessions: int
     admin_sessions: int
     invalidations: int
@@ -38,6 +41,7 @@ class Purged:
     email_tokens: int
     mails: int
     audit_events: int
+    admin_log: int
     used_once: int
 
 
@@ -46,12 +50,15 @@ def purge_expired(*, batch: int = DEFAULT_BATCH, keep_s: int = SESSION_KEEP_S) -
 
     That is: accounts whose days of grace are over, expired sessions of the admin, old invalidations, finished signing
     keys, old counts of the throttles, expired e-mail tokens, messages given up a month ago, audit events older than
-    IRONAUTH_AUDIT_KEEP_DAYS, what was used up of tokens long dead.
+    IRONAUTH_AUDIT_KEEP_DAYS and the admin's log of that time, what was used up of tokens long dead.
     ``batch``: rows per transaction. Safe to run at any time and more than once at a time.
     """
     _wait_for_writers()
+    accounts = _purge_accounts(max(1, batch // ACCOUNT_COST))
+    audited_before = clock.now() - timedelta(days=settings.IRONAUTH_AUDIT_KEEP_DAYS)
     return Purged(
-        accounts=_purge_accounts(max(1, batch // ACCOUNT_COST)),
+        accounts=accounts.gone,
+        accounts_kept=accounts.kept,
         sessions=_purge_sessions(clock.now() - timedelta(seconds=keep_s), batch),
         admin_sessions=_in_batches(_purge_admin_sessions, batch),
         invalidations=_in_batches(_purge_invalidations, batch),
@@ -59,7 +66,8 @@ def purge_expired(*, batch: int = DEFAULT_BATCH, keep_s: int = SESSION_KEEP_S) -
         throttle_counts=_in_batches(infrastructure.purge_throttles, batch),
         email_tokens=_in_batches(lambda rows: email_tokens.purge(before=clock.now(), batch=rows), batch),
         mails=_in_batches(lambda rows: outgoing_mail.purge_failed(batch=rows), batch),
-        audit_events=_purge_audit(clock.now() - timedelta(days=settings.IRONAUTH_AUDIT_KEEP_DAYS), batch),
+        audit_events=_purge_audit(audited_before, batch),
+        admin_log=_in_batches(lambda rows: _purge_admin_log(audited_before, rows), batch),
         used_once=_in_batches(lambda rows: once.purge(batch=rows), batch),
     )
 
@@ -74,18 +82,14 @@ def _wait_for_writers() -> None:
             cursor.execute(f"PRAGMA busy_timeout = {LOCK_WAIT_MS}")
 
 
-def _purge_accounts(batch: int) -> int:
-    """Delete the accounts that are due, ``batch`` in a transaction; return how many.
-
-    Less than a batch is not the end: some may have been kept, and wait for another day.
-    """
-    total = 0
+def _purge_accounts(batch: int) -> PurgedAccounts:
+    """Delete the accounts that are due, ``batch`` read at once; tell how many went, and how many have to stay."""
+    gone = kept = 0
     while True:
-        with transaction.atomic():
-            purged = deletions.purge_due(batch)
-        if not purged:
-            return total
-        total += purged
+        purged = deletions.purge_due(batch)
+        gone, kept = gone + purged.gone, kept + purged.kept
+        if not any(purged):
+            return PurgedAccounts(gone, kept)
 
 
 def _purge_sessions(before: datetime, batch: int) -> int:
@@ -119,6 +123,14 @@ def _purge_admin_sessions(batch: int) -> int:
     over = AdminSession.objects.filter(expire_date__lt=clock.now()).order_by("expire_date")
     keys = list(over.values_list("pk", flat=True)[:batch])
     return AdminSession.objects.filter(pk__in=keys)._raw_delete("default") if keys else 0  # noqa: SLF001 - as above
+
+
+def _purge_admin_log(before: datetime, batch: int) -> int:
+    """Delete what Django's admin has logged, where the trail has forgotten the same act."""
+    # By primary key: entries are in order of time, so that no index on it is needed.
+    oldest = LogEntry.objects.order_by("pk").values_list("pk", "action_time")[:batch]
+    old = [pk for pk, at in oldest if at < before]
+    return LogEntry.objects.filter(pk__in=old)._raw_delete("default") if old else 0  # noqa: SLF001 - as above
 
 
 def _purge_invalidations(batch: int) -> int:

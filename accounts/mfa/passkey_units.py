@@ -93,13 +93,14 @@ def add(
     name: str,
     hashes: Hashes | None,
     session_id: uuid.UUID | None,
+    epoch: int | None = None,
 ) -> tuple[PasskeyOut, bool]:
     """Store a passkey; return it, and whether the recovery codes of ``hashes`` were stored with it.
 
     They are when it is the first factor. Raises ``PasskeyNotMade`` when the challenge was used before,
     ``TooManyPasskeys``, ``PasskeyTaken``, ``NotAuthenticated``.
     """
-    user = units.locked(user_id)
+    user = units.locked(user_id, epoch=epoch)
     if not once.use_up(ONCE, challenge.id, challenge.expires_at):
         raise PasskeyNotMade
     if Passkey.objects.filter(user_id=user_id).count() >= MOST:

@@ -55,7 +55,7 @@ class PasskeysView(AsyncAPIView):
         who = signed_in(request)
         data = await self.validated(request, NewPasskeyInput)
         step_up.require_recent(who)
-        added = await passkeys.add(user_id=who.id, session_id=who.session_id, **data)
+        added = await passkeys.add(user_id=who.id, session_id=who.session_id, epoch=who.epoch, **data)
         return Response(added, status=201)
 
 

@@ -41,9 +41,11 @@ async def add(
     credential: Json,
     name: str = "",
     session_id: uuid.UUID | None = None,
+    epoch: int | None = None,
 ) -> AddedPasskey:
     """Store the passkey an authenticator has made; with the first factor come recovery codes.
 
+    ``epoch``: the session's, which must not have ended.
     No session ends. Raises ``PasskeyNotMade``, ``PasskeyTaken``, ``TooManyPasskeys``, ``NotAuthenticated``,
     ``Throttled`` after too many new factors, ``Overloaded``.
     """
@@ -68,6 +70,7 @@ async def add(
             name=name or DEFAULT_NAME,
             hashes=hashes,
             session_id=session_id,
+            epoch=epoch,
         )
     except IntegrityError as error:  # somebody registered the same credential at this very moment
         raise PasskeyTaken from error

@@ -42,9 +42,12 @@ async def start_totp(*, user_id: uuid.UUID) -> TotpSetup:
     return TotpSetup(secret=totp.as_text(secret), otpauth_uri=address, qr_svg=totp.qr_svg(address))
 
 
-async def confirm_totp(*, user_id: uuid.UUID, code: str, session_id: uuid.UUID | None = None) -> RecoveryCodes:
+async def confirm_totp(
+    *, user_id: uuid.UUID, code: str, session_id: uuid.UUID | None = None, epoch: int | None = None
+) -> RecoveryCodes:
     """Make the app a factor by its first code; return new recovery codes, in place of any older ones.
 
+    ``epoch``: the session's, which must not have ended.
     No session ends. Raises ``InvalidMfaCode``, which leaves the secret as it is, ``MfaNotStarted``,
     ``MfaAlreadyEnabled``, ``Throttled`` after too many new factors, ``Overloaded``.
     """
@@ -62,7 +65,13 @@ async def confirm_totp(*, user_id: uuid.UUID, code: str, session_id: uuid.UUID |
     codes = recovery_codes.new_codes()
     hashes = await hashed(codes)
     await database().write(
-        units.confirm_totp, user_id=user_id, judged=judged, step=step, hashes=hashes, session_id=session_id
+        units.confirm_totp,
+        user_id=user_id,
+        judged=judged,
+        step=step,
+        hashes=hashes,
+        session_id=session_id,
+        epoch=epoch,
     )
     get_logger().info("mfa_enabled", user_id=str(user_id), method=factors.TOTP)
     return RecoveryCodes(tuple(codes))

@@ -88,7 +88,7 @@ class TotpConfirmView(AsyncAPIView):
         who = signed_in(request)
         data = await self.validated(request, CodeInput)
         step_up.require_recent(who)
-        return await services.confirm_totp(user_id=who.id, session_id=who.session_id, **data)
+        return await services.confirm_totp(user_id=who.id, session_id=who.session_id, epoch=who.epoch, **data)
 
 
 class RecoveryCodesView(AsyncAPIView):

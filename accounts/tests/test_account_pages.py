@@ -93,6 +93,35 @@ async def test_signing_in_links_to_what_it_may_ask_for(api: httpx.AsyncClient) -
     assert {PasswordChangeRequired.code, EmailNotVerified.code} <= set(re.findall(r'code !== "(\w+)"', code))
 
 
+@pytest.mark.parametrize(("page", "forms"), [("signin", 2), ("forgot", 1), ("verify_again", 1), ("security", 5)])
+def test_a_problem_stands_beside_the_fields_it_is_about(page: str, forms: int) -> None:
+    """In the form, or in its card, so that a screen reader and the eye find it where the fields are."""
+    html = get_template(f"accounts/pages/{page}.html").render()
+    parts = re.findall(r"<(?:section|dialog)\b.*?</(?:section|dialog)>", html, re.DOTALL)
+    with_form = [part for part in parts if "<form" in part]
+    assert len(with_form) == forms
+    assert all('role="alert"' in part for part in with_form)
+    code = _script("passkeys")
+    assert all(f'setAttribute("{name}"' in code for name in ("aria-invalid", "aria-describedby"))
+    assert ".focus()" in code
+
+
+@pytest.mark.parametrize(
+    ("form", "path", "fields"),
+    [
+        ("password", "password", {"current_password", "new_password"}),
+        ("email", "email", {"new_email", "password"}),
+    ],
+)
+def test_the_account_is_changed_by_the_apis_calls(form: str, path: str, fields: set[str]) -> None:
+    """Each form's fields are those the call takes, by the path the script posts to."""
+    html = get_template("accounts/pages/security.html").render()
+    (own,) = re.findall(rf'<form id="{form}-form".*?</form>', html, re.DOTALL)
+    assert set(re.findall(r' name="(\w+)"', own)) == fields
+    called = dict(re.findall(r'change\("(\w+)", "([/\w]+)"', _script("security")))
+    assert resolve(f"/api/v1/access{called[form]}").url_name == path
+
+
 def test_signing_in_leads_nowhere_else() -> None:
     """What `next` says is gone to as a whole address: its path alone may be `//host`, which is another site."""
     code = _script("signin")

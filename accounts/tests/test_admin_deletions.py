@@ -1,12 +1,15 @@
 """Accounts being deleted, in the admin: found, shown, restored; by those who may."""
 
+import re
+
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.db import transaction
 from django.test import Client
 
-from accounts import deletions
+from accounts import deletions, staff_units
 from accounts.audit_models import AuditEvent
+from accounts.errors import DeletionPending
 from accounts.mfa.models import TotpFactor
 from accounts.models import User
 from accounts.tests.conftest import MakeUser
@@ -37,6 +40,11 @@ def act(client: Client, action: str, *users: User, path: str = LIST) -> str:
     return page
 
 
+def offers(client: Client, user: User) -> set[str]:
+    """Return the actions the person's page offers."""
+    return set(re.findall(r'name="action" value="(\w+)"', client.get(f"{LIST}{user.pk}/change/").content.decode()))
+
+
 def test_they_are_found_and_shown(client: Client, root: User, leaving: User) -> None:
     """The filter parts them from the others, their former address finds them there, and the page tells it."""
     for query, found in (
@@ -44,7 +52,10 @@ def test_they_are_found_and_shown(client: Client, root: User, leaving: User) -> 
         ({"being_deleted": "no"}, [root]),
         ({"being_deleted": "yes", "q": "LEAVING@ex"}, [leaving]),
         ({"being_deleted": "yes", "q": "somebody"}, []),
-        ({"q": "leaving@ex"}, []),
+        ({"q": "leaving@ex"}, [leaving]),
+        ({"q": "example.com leaving@ex"}, []),
+        ({"being_deleted": "no", "q": "leaving@ex"}, []),
+        ({"q": "root@ex"}, [root]),
     ):
         assert list(client.get(LIST, query).context["cl"].result_list) == found, query
     page = client.get(f"{LIST}{leaving.pk}/change/").content.decode()
@@ -64,6 +75,42 @@ def test_staff_restore(client: Client, root: User, leaving: User, make_user: Mak
     assert (event.actor_id, event.user_id) == (root.pk, leaving.pk)
     assert LogEntry.objects.get().object_id == str(leaving.pk)
     assert "Left as they were: 1 user (not being deleted" in act(client, "restore", leaving)
+
+
+def test_staff_restore_from_the_persons_page(client: Client, root: User, leaving: User) -> None:
+    """The one thing the page offers; it leads back there, where the usual ones are offered again."""
+    page = f"{LIST}{leaving.pk}/change/"
+    assert offers(client, leaving) == {"restore"}
+    chosen = {"action": "restore", "_selected_action": [str(leaving.pk)], "page": "yes"}
+    answer = client.post(LIST, chosen, follow=True)
+    assert answer.redirect_chain[-1][0] == page
+    assert "Restored: 1 user." in answer.content.decode()
+    leaving.refresh_from_db()
+    assert (leaving.email, leaving.is_active) == ("leaving@example.com", True)
+    assert AuditEvent.objects.get(event="account_restored").actor_id == root.pk
+    assert {"send_reset", "require_password_change", "end_all_sessions", "deactivate"} <= offers(client, leaving)
+    assert "restore" not in offers(client, leaving)
+
+
+def test_who_may_not_restore_is_not_offered_it(client: Client, manager: User, make_user: MakeUser) -> None:
+    """Neither who may only look, nor for a person with rights the caller lacks."""
+    boss, leaving = make_user("accounts.reset_mfa", is_staff=True), deleted(make_user())
+    deleted(boss)
+    assert offers(client, leaving) == {"restore"}
+    assert offers(client, boss) == set()
+    client.force_login(make_user("accounts.view_user", is_staff=True))
+    assert offers(client, leaving) == set()
+
+
+@pytest.mark.parametrize("action", ["require_password_change", "accept_password", "end_all_sessions", "send_reset"])
+def test_nothing_else_is_done_to_them(client: Client, root: User, leaving: User, action: str) -> None:
+    """Not from the list either; whoever has to choose another password when they leave, has when they come back."""
+    User.objects.filter(pk=leaving.pk).update(must_change_password=action == "accept_password")
+    before = User.objects.values().get(pk=leaving.pk)
+    assert "Left as they are: 1 user" in act(client, action, leaving)
+    assert User.objects.values().get(pk=leaving.pk) == before
+    with pytest.raises(DeletionPending), transaction.atomic():
+        staff_units.require_password_change([leaving.pk], root.pk)
 
 
 def test_what_staff_cannot_restore(client: Client, manager: User, make_user: MakeUser) -> None:

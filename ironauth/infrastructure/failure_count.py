@@ -5,10 +5,11 @@ failure *before* it is judged, so that parallel guesses cannot all pass the chec
 
 After ``n`` failures in a row the next try is let in after
 
-    0 s for n < 10;  2**(n - 10) s up to a day for 10 <= n < 100;  never for n >= 100
+    0 s for n < 10;  2**(n - 10) s up to a day from there on;  never when n is all that the count may have
 
-seconds: ten quick tries, 27 in the first day, one a day after that, and the hundredth after some 75 days of trying
-without a pause. SP 800-63B-4 §3.2.2 allows at most 100.
+seconds: ten quick tries, 20 in 17 minutes, 27 in the first day, one a day after that, and a hundredth after some 75
+days of trying without a pause. SP 800-63B-4 §3.2.2 allows at most 100 for one password, by whatever ways it is tried:
+what the counts of one password may have is 100 together.
 """
 
 import random
@@ -16,6 +17,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from django.db import connection
+from django.db.backends.utils import CursorWrapper
 
 from ironauth.infrastructure import clock
 from ironauth.infrastructure.models import purge_throttles
@@ -29,8 +31,6 @@ KEEP_S: Final = 365 * 86_400
 _PRUNE_ONE_IN: Final = 100
 _PRUNE_BATCH: Final = 200
 
-# The row's last failure, whose time its end tells, came before the account was forgiven.
-_FORGIVEN: Final = f"t.expires_at < %(forgiven_at)s + {KEEP_S}"
 # 2**17 s are more than a day.
 _WAIT: Final = (
     f"CASE WHEN t.failures + 1 < {FREE_FAILURES} THEN 0 WHEN t.failures + 1 - {FREE_FAILURES} > 16 "
@@ -40,10 +40,8 @@ _RESERVE: Final = f"""
 INSERT INTO infrastructure_throttlefailures AS t ("key", failures, retry_at, known_until, expires_at)
 VALUES (%(key)s, 1, %(now)s, 0, %(expires_at)s)
 ON CONFLICT ("key") DO UPDATE SET
-  failures = CASE WHEN {_FORGIVEN} THEN 1 ELSE t.failures + 1 END,
-  retry_at = %(now)s + CASE WHEN {_FORGIVEN} THEN 0 ELSE {_WAIT} END,
-  expires_at = excluded.expires_at
-WHERE {_FORGIVEN} OR t.retry_at <= %(now)s AND t.failures < {MAX_FAILURES}
+  failures = t.failures + 1, retry_at = %(now)s + {_WAIT}, expires_at = excluded.expires_at
+WHERE t.retry_at <= %(now)s AND t.failures < %(most)s
 RETURNING retry_at, failures
 """  # noqa: S608 - put together from the constants above
 _STATE: Final = 'SELECT failures, retry_at FROM infrastructure_throttlefailures WHERE "key" = %s'
@@ -54,18 +52,19 @@ UPDATE infrastructure_throttlefailures
 SET failures = failures - 1, retry_at = CASE WHEN retry_at = %(retry_at)s THEN 0 ELSE retry_at END
 WHERE "key" = %(key)s AND failures > 0
 """
-# ``known_until`` of such a row is when it was written.
-_FORGIVE_DEVICES: Final = """
-INSERT INTO infrastructure_throttlefailures ("key", failures, retry_at, known_until, expires_at)
-VALUES (%(key)s, 0, 0, %(now)s, %(expires_at)s)
-ON CONFLICT ("key") DO UPDATE SET known_until = excluded.known_until, expires_at = excluded.expires_at
-"""
 _FORGIVE: Final = 'DELETE FROM infrastructure_throttlefailures WHERE "key" IN ({})'
 _REMEMBER: Final = """
 INSERT INTO infrastructure_throttlefailures ("key", failures, retry_at, known_until, expires_at) VALUES {}
 ON CONFLICT ("key") DO UPDATE SET
   failures = 0, retry_at = 0, known_until = excluded.known_until, expires_at = excluded.expires_at
 """
+
+
+class Count(NamedTuple):
+    """Where failures are counted, and how many there may be in a row."""
+
+    key: str
+    most: int = MAX_FAILURES
 
 
 class Reserved(NamedTuple):
@@ -76,49 +75,61 @@ class Reserved(NamedTuple):
     failures: int
 
 
-def wait_after(failures: int) -> int | None:
+def wait_after(failures: int, most: int = MAX_FAILURES) -> int | None:
     """Return how many seconds a try has to wait after so many failures in a row; None: it is never let in."""
-    if failures >= MAX_FAILURES:
+    if failures >= most:
         return None
     return 0 if failures < FREE_FAILURES else min(1 << (failures - FREE_FAILURES), LONGEST_WAIT_S)
 
 
-def reserve(key: str, *, devices: Sequence[str] = (), forgiven: str = "") -> Reserved | float:
+def reserve(count: Count, *, known: Sequence[tuple[str, Count]] = (), forgotten: str = "") -> Reserved | float:
     """Count one more failure; return it, or the seconds to wait, when nothing is counted.
 
-    ``devices``: keys of which the first that stands for a known device is counted instead of ``key``; ``forgiven``:
-    the key `forgive_devices` is called with for them. Two queries, one without ``devices``, one more for a refusal.
+    ``known``: keys of devices, each with the count of its kind. The first that stands for a known device is counted
+    there instead, and in ``count`` once its kind has had all it may have. ``forgotten``: the key `forget_devices` is
+    called with for them. Two queries, one without ``known``; one more for a refusal, and two more at that end.
     """
-    now = clock.unix()
     if random.randrange(_PRUNE_ONE_IN) == 0:  # noqa: S311 - which request pays for it is no secret
         purge_throttles(batch=_PRUNE_BATCH)
-    forgiven_at = 0
     with connection.cursor() as cursor:
-        if devices:
-            cursor.execute(_KNOWN.format(_places((*devices, forgiven))), [*devices, forgiven])
-            until: dict[str, int] = dict(cursor.fetchall())
-            forgiven_at = until.get(forgiven, 0)
-            key = next((device for device in devices if until.get(device, 0) > int(now)), key)
-        given: dict[str, str | int | float] = {
-            "key": key,
-            "now": now,
-            "expires_at": int(now) + KEEP_S,
-            "forgiven_at": forgiven_at,
-        }
-        cursor.execute(_RESERVE, given)
-        rows = cursor.fetchall()
-        if rows:
-            return Reserved(key, float(rows[0][0]), rows[0][1])
-        cursor.execute(_STATE, [key])
-        failures, retry_at = cursor.fetchone() or (0, now)
-    return float(LONGEST_WAIT_S) if failures >= MAX_FAILURES else float(retry_at) - now
+        own = _count_of_known(cursor, known, forgotten) if known else None
+        for one in (own, count):
+            found = _reserve(cursor, one) if one else None
+            if found is not None:
+                return found
+    return float(LONGEST_WAIT_S)
 
 
-def is_known(devices: Sequence[str]) -> bool:
-    """Return whether one of these keys stands for a known device. One query."""
+def _count_of_known(cursor: CursorWrapper, known: Sequence[tuple[str, Count]], forgotten: str) -> Count | None:
+    """Return the count of the first of these devices that is known. One query."""
+    keys = [forgotten, *(key for key, _ in known)]
+    cursor.execute(_KNOWN.format(_places(keys)), keys)
+    until: dict[str, int] = dict(cursor.fetchall())
+    after = max(int(clock.unix()), until.get(forgotten, 0))
+    return next((count for key, count in known if until.get(key, 0) > after), None)
+
+
+def _reserve(cursor: CursorWrapper, count: Count) -> Reserved | float | None:
+    """Count one more failure; return it, the seconds to wait, or None at the count's end. Two queries at most."""
+    now = clock.unix()
+    given: dict[str, str | int | float] = {
+        "key": count.key,
+        "most": count.most,
+        "now": now,
+        "expires_at": int(now) + KEEP_S,
+    }
+    cursor.execute(_RESERVE, given)
+    if rows := cursor.fetchall():
+        return Reserved(count.key, float(rows[0][0]), rows[0][1])
+    cursor.execute(_STATE, [count.key])
+    failures, retry_at = cursor.fetchone() or (0, now)
+    return None if failures >= count.most else float(retry_at) - now
+
+
+def is_known(known: Sequence[tuple[str, Count]], *, forgotten: str = "") -> bool:
+    """Return whether one of these stands for a known device; parameters as of `reserve`. One query."""
     with connection.cursor() as cursor:
-        cursor.execute(_KNOWN.format(_places(devices)), devices)
-        return any(until > int(clock.unix()) for _, until in cursor.fetchall())
+        return _count_of_known(cursor, known, forgotten) is not None
 
 
 def give_back(reserved: Reserved) -> None:
@@ -143,14 +154,15 @@ def forgive(keys: Sequence[str], *, remember: Sequence[str] = (), known_s: int =
             cursor.execute(_REMEMBER.format(rows), values)
 
 
-def forgive_devices(forgiven: str) -> None:
-    """Let every device whose tries name ``forgiven`` begin anew: none is known by its key, so the time is kept.
+def forget_devices(forgotten: str, *, known_s: int) -> None:
+    """Take every device remembered for ``known_s`` seconds until now, whose tries name ``forgotten``, for unknown.
 
-    A failure of this very second still counts. One query.
+    None is known by its key, so the row says until when such a device would be known at the latest. One that succeeds
+    in this very second stays unknown. One query.
     """
-    now = int(clock.unix())
+    until = int(clock.unix()) + known_s
     with connection.cursor() as cursor:
-        cursor.execute(_FORGIVE_DEVICES, {"key": forgiven, "now": now, "expires_at": now + KEEP_S})
+        cursor.execute(_REMEMBER.format("(%s, 0, 0, %s, %s)"), [forgotten, until, until])
 
 
 def _places(values: Sequence[str]) -> str:

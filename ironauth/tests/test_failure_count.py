@@ -7,7 +7,7 @@ import pytest
 
 from ironauth.infrastructure import clock, failure_count
 from ironauth.infrastructure.database import database
-from ironauth.infrastructure.failure_count import KEEP_S, LONGEST_WAIT_S, Reserved, wait_after
+from ironauth.infrastructure.failure_count import KEEP_S, LONGEST_WAIT_S, Count, Reserved, wait_after
 from ironauth.infrastructure.models import ThrottleFailures, purge_throttles
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
@@ -27,9 +27,12 @@ def set_clock(monkeypatch: pytest.MonkeyPatch) -> SetClock:
     return put
 
 
-async def fail(key: str = "k", *devices: str) -> Reserved | float:
+PLAIN, STRANGERS, KNOWN = Count("k"), Count("k", most=12), Count("known", most=11)
+
+
+async def fail(count: Count = PLAIN, *devices: str) -> Reserved | float:
     """Try and fail."""
-    return await database().write(failure_count.reserve, key, devices=devices)
+    return await database().write(failure_count.reserve, count, known=[(device, KNOWN) for device in devices])
 
 
 async def failures(key: str = "k") -> int:
@@ -41,6 +44,7 @@ def test_the_formula() -> None:
     """Both sides of every bend."""
     found = {n: wait_after(n) for n in (0, 9, 10, 11, 20, 26, 27, 99, 100, 1000)}
     assert found == {0: 0, 9: 0, 10: 1, 11: 2, 20: 1024, 26: 65_536, 27: DAY, 99: DAY, 100: None, 1000: None}
+    assert [wait_after(n, most=12) for n in (11, 12)] == [2, None]
     assert failure_count.MAX_FAILURES == 100
 
 
@@ -85,32 +89,72 @@ async def test_giving_back_undoes_a_try_and_its_wait(set_clock: SetClock) -> Non
     assert await fail() == 1
 
 
-async def test_a_known_device_has_its_own_count(set_clock: SetClock) -> None:
-    """It is let in while strangers are not, for as long as it is known, and has waits of its own."""
+async def test_known_devices_have_a_count_of_their_own(set_clock: SetClock) -> None:
+    """They are let in while strangers are not, for as long as they are known; all of a kind have waits together."""
     await database().write(failure_count.forgive, ["k"], remember=["d1", "d2"], known_s=DAY)
     for _ in range(10):
-        assert isinstance(await fail("k", "stranger"), Reserved)
-    assert await fail("k", "stranger") == 1
-    for _ in range(10):
-        reserved = await fail("k", "nobody", "d2")
+        assert isinstance(await fail(STRANGERS, "stranger"), Reserved)
+    assert await fail(STRANGERS, "stranger") == 1
+    for n in range(10):
+        reserved = await fail(STRANGERS, "nobody", ("d1", "d2")[n % 2])
         assert isinstance(reserved, Reserved)
-        assert reserved.key == "d2"
-    assert await fail("k", "d2") == 1
-    assert isinstance(await fail("k", "d1"), Reserved)
+        assert reserved.key == "known"
+    assert await fail(STRANGERS, "d1") == 1
+    assert await fail(STRANGERS, "d2") == 1
+    assert (await failures("k"), await failures("known"), await failures("d1")) == (10, 10, 0)
     set_clock(clock.unix() + DAY - 1)
-    assert isinstance(await fail("k", "d1"), Reserved)
-    assert (await failures("k"), await failures("d1")) == (10, 2)
+    assert isinstance(await fail(STRANGERS, "d1"), Reserved)
+    assert (await failures("k"), await failures("known")) == (10, 11)
     set_clock(clock.unix() + 1)
-    await fail("k", "d1")
-    assert (await failures("k"), await failures("d1")) == (11, 2)
+    await fail(STRANGERS, "d1")
+    assert (await failures("k"), await failures("known")) == (11, 11)
+
+
+@pytest.mark.parametrize("before", [10, 11])
+async def test_a_kind_at_its_end_tries_as_strangers_do(set_clock: SetClock, before: int) -> None:
+    """Its last try is its own, the next ones count with the strangers', and there is an end to those too."""
+    await database().write(failure_count.forgive, ["k"], remember=["d1"], known_s=90 * DAY)
+    await fail(KNOWN)
+    await ThrottleFailures.objects.filter(pk="known").aupdate(failures=before, retry_at=0)
+    assert isinstance(await fail(STRANGERS, "d1"), Reserved)
+    assert await failures("known") == 11
+    assert await ThrottleFailures.objects.filter(pk="k").acount() == before - 10
+    await fail(STRANGERS)
+    for strangers, let_in in ((11, True), (12, False)):
+        await ThrottleFailures.objects.filter(pk="k").aupdate(failures=strangers, retry_at=0)
+        assert isinstance(await fail(STRANGERS, "d1"), Reserved) == let_in
+    assert await fail(STRANGERS, "d1") == LONGEST_WAIT_S
+    assert (await failures("k"), await failures("known")) == (12, 11)
+
+
+async def test_devices_are_forgotten_together(set_clock: SetClock) -> None:
+    """Those that succeeded until this second are strangers; one that succeeds a second later is known again."""
+
+    async def known() -> list[bool]:
+        found = []
+        for device in ("d1", "d2"):
+            reserved = await database().write(
+                failure_count.reserve, PLAIN, known=[(device, KNOWN)], forgotten="all of k"
+            )
+            found.append(isinstance(reserved, Reserved) and reserved.key == KNOWN.key)
+        return found
+
+    await database().write(failure_count.forgive, ["k"], remember=["d1", "d2"], known_s=DAY)
+    assert await known() == [True, True]
+    await database().write(failure_count.forget_devices, "all of k", known_s=DAY)
+    await database().write(failure_count.forgive, ["k"], remember=["d1"], known_s=DAY)
+    assert await known() == [False, False]
+    set_clock(clock.unix() + 1)
+    await database().write(failure_count.forgive, ["k"], remember=["d1"], known_s=DAY)
+    assert await known() == [True, False]
 
 
 async def test_only_old_rows_are_purged(set_clock: SetClock) -> None:
     """A count stays for a year after its last failure, which forgives ten tries a year to who waits for it."""
-    await fail("a")
+    await fail(Count("a"))
     set_clock(clock.unix() + KEEP_S - 1)
     assert await database().write(purge_throttles) == 0
-    await fail("b")
+    await fail(Count("b"))
     set_clock(clock.unix() + 1)
     assert await database().write(purge_throttles) == 1
     assert [row.pk async for row in ThrottleFailures.objects.all()] == ["b"]
@@ -118,8 +162,8 @@ async def test_only_old_rows_are_purged(set_clock: SetClock) -> None:
 
 async def test_tries_prune_as_they_come(set_clock: SetClock, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without any timer, one try in a hundred deletes what counts no more."""
-    await fail("a")
+    await fail(Count("a"))
     set_clock(clock.unix() + KEEP_S)
     monkeypatch.setattr(failure_count, "_PRUNE_ONE_IN", 1)
-    await fail("b")
+    await fail(Count("b"))
     assert [row.pk async for row in ThrottleFailures.objects.all()] == ["b"]

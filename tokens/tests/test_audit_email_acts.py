@@ -53,7 +53,7 @@ async def reset(stage: Stage) -> list[Expected]:
     body = {"token": await token_in_message(), "new_password": NEW_PASSWORD}
     await stage.send("POST", f"{ACCESS}/password/reset/confirm", 204, body)
     await stage.send("POST", f"{ACCESS}/password/reset/confirm", 400, body)
-    return [*asked, by_member(stage, event="password_reset", session_id=None)]
+    return [*asked, by_member(stage, event="password_reset", session_id=None, details={"first_proof": True})]
 
 
 async def verify(stage: Stage) -> list[Expected]:

@@ -203,7 +203,7 @@ def make_person() -> Any:
 
 
 async def test_of_a_purged_account_only_its_id_is_left(api: httpx.AsyncClient, member: Member, pair: Pair) -> None:
-    """No table has the address, the name, or anything by the person's id but the audit trail, which names nobody."""
+    """No table has the address, the name, or anything by the id but trail and admin's log, which name nobody."""
     root = await sync_to_async(User.objects.create_user)("root@example.com", is_superuser=True, is_staff=True)
     user = await User.objects.aget(pk=member["id"])
     await sync_to_async(lambda: LogEntry.objects.log_actions(root.pk, [user], 2, change_message="Changed."))()
@@ -219,4 +219,4 @@ async def test_of_a_purged_account_only_its_id_is_left(api: httpx.AsyncClient, m
     assert str(member["email"]).encode() not in left
     assert b"seven names" not in left
     held = await sync_to_async(export.collect)(user.pk, most=None)
-    assert {name for name, rows in held.sections.items() if rows} == {"events"}
+    assert {name for name, rows in held.sections.items() if rows} == {"events", "admin_log_about"}

@@ -1,15 +1,19 @@
 """Purging what has no use any more."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from io import StringIO
 from typing import Any
 
 import pytest
+from django.contrib.admin.models import CHANGE, LogEntry
 from django.contrib.sessions.models import Session as AdminSession
 from django.core.management import CommandError, call_command
 from django.test import Client
+from pytest_django import Settings
 
 from accounts import deletions
+from accounts.deletions import PurgedAccounts
 from accounts.outputs import Account
 from ironauth.infrastructure import clock
 from ironauth.infrastructure.invalidation import invalidate
@@ -86,10 +90,24 @@ def test_invalidations_and_keys(opened: list[Grant]) -> None:
 
 
 def test_accounts_go_batch_by_batch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A batch in which one account is kept is not taken for the last."""
-    due = iter([2, 1, 2, 0])
-    monkeypatch.setattr(deletions, "purge_due", lambda _: next(due))
-    assert purge_expired(batch=100).accounts == 5
+    """A batch in which accounts are kept, even all of them, is not taken for the last."""
+    due = iter([(2, 0), (0, 2), (2, 0), (1, 1), (0, 0)])
+    monkeypatch.setattr(deletions, "purge_due", lambda _: PurgedAccounts(*next(due)))
+    purged = purge_expired(batch=100)
+    assert (purged.accounts, purged.accounts_kept) == (5, 3)
+
+
+@pytest.mark.parametrize("batch", [1, 2, 1_000])
+def test_the_admins_log_goes_with_the_trail(django_user_model: Any, settings: Settings, batch: int) -> None:
+    """An entry stays as long as an event of the same act, and not a second longer."""
+    user = django_user_model.objects.create_user(email="staff@example.com")
+    now, keep = clock.now(), timedelta(days=settings.IRONAUTH_AUDIT_KEEP_DAYS)
+    for age in (keep + timedelta(seconds=1), keep + timedelta(days=9), keep - timedelta(minutes=1), timedelta()):
+        LogEntry.objects.create(user=user, action_flag=CHANGE, action_time=now - age)
+    LogEntry.objects.filter(action_time=now - keep - timedelta(seconds=1)).update(id=0)  # in order of time again
+    LogEntry.objects.filter(action_time=now - keep - timedelta(days=9)).update(id=-1)
+    assert purge_expired(batch=batch).admin_log == 2
+    assert [entry.action_time > now - keep for entry in LogEntry.objects.all()] == [True, True]
 
 
 def test_sign_ins_to_the_admin_go(django_user_model: Any) -> None:
@@ -120,8 +138,8 @@ def test_command(opened: list[Grant]) -> None:
     with clock.shifted(20 * DAY):
         call_command("purge_expired", stdout=out)
     assert out.getvalue().strip() == (
-        "deleted accounts=0 sessions=7 admin_sessions=0 invalidations=0 signing_keys=0 throttle_counts=0 "
-        "email_tokens=0 mails=0 audit_events=0 used_once=0"
+        "deleted accounts=0 accounts_kept=0 sessions=7 admin_sessions=0 invalidations=0 signing_keys=0 "
+        "throttle_counts=0 email_tokens=0 mails=0 audit_events=0 admin_log=0 used_once=0"
     )
     with pytest.raises(CommandError, match="--batch"):
         call_command("purge_expired", batch=0)
@@ -131,6 +149,7 @@ def test_nothing_to_do(db: None) -> None:
     """On an empty database the purge does nothing."""
     assert purge_expired() == Purged(
         accounts=0,
+        accounts_kept=0,
         sessions=0,
         admin_sessions=0,
         invalidations=0,
@@ -139,5 +158,6 @@ def test_nothing_to_do(db: None) -> None:
         email_tokens=0,
         mails=0,
         audit_events=0,
+        admin_log=0,
         used_once=0,
     )

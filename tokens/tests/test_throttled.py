@@ -12,13 +12,18 @@ import pytest
 from asgiref.sync import sync_to_async
 from pytest_django import Settings
 
-from accounts import audit
+from accounts import audit, email_units, throttling
+from accounts.email_tokens import FoundToken
+from accounts.failure_shares import KNOWN_ADDRESSES, KNOWN_BROWSERS, SIGNED_IN, STRANGERS
+from accounts.mail_models import EmailToken
 from accounts.models import User
 from accounts.tests.conftest import full_pool  # noqa: F401 - a fixture
 from accounts.throttling import KNOWN_S
 from conftest import PASSWORD, bearer
 from ironauth.asgi import application
 from ironauth.infrastructure import clock, failure_count
+from ironauth.infrastructure.database import database
+from ironauth.infrastructure.durations import in_words
 from ironauth.infrastructure.failure_count import FREE_FAILURES, MAX_FAILURES
 from ironauth.infrastructure.hash_pool import hash_pool
 from ironauth.infrastructure.models import ThrottleFailures, ThrottleWindow
@@ -69,7 +74,7 @@ def refused(answer: httpx.Response, wait_s: int | None = None) -> bool:
         and answer.headers["content-type"] == "application/problem+json"
         and answer.headers["cache-control"] == "no-store"
         and int(answer.headers["retry-after"]) >= 1
-        and f"try again in {answer.headers['retry-after']} s." in problem["detail"]
+        and f"try again in {in_words(int(answer.headers['retry-after']))}." in problem["detail"]
         and (wait_s is None or answer.headers["retry-after"] == str(wait_s))
     )
 
@@ -115,19 +120,51 @@ async def test_parallel_guesses_do_not_slip_through(member: Member) -> None:
     assert hash_pool().stats().completed == jobs + 10
 
 
-@pytest.mark.parametrize("failures", [MAX_FAILURES - 1, MAX_FAILURES])
-async def test_strangers_have_a_hundred_failures_and_the_owner_gets_in(member: Member, failures: int) -> None:
-    """The hundredth is let in, the next never; a known address is, and that resets the count."""
+@pytest.mark.parametrize("failures", [STRANGERS - 1, STRANGERS])
+async def test_strangers_have_an_end_and_the_owner_gets_in(member: Member, failures: int) -> None:
+    """The last of their share is let in, the next never; a known address is, and that resets the count."""
     assert (await sign_in("203.0.113.7", member["email"], PASSWORD)).status_code == 200
     await fail("198.51.100.1", member["email"], 1)
     strangers = ThrottleFailures.objects.filter(known_until=0)
     assert await strangers.aupdate(failures=failures, retry_at=0) == 1
     with clock.shifted(29 * DAY):
-        answer = await sign_in("198.51.100.2", member["email"], PASSWORD if failures == MAX_FAILURES else WRONG)
-        assert refused(answer, DAY) if failures == MAX_FAILURES else answer.status_code == 401
+        answer = await sign_in("198.51.100.2", member["email"], PASSWORD if failures == STRANGERS else WRONG)
+        assert refused(answer, DAY) if failures == STRANGERS else answer.status_code == 401
         assert refused(await sign_in("198.51.100.2", member["email"], PASSWORD), DAY)
         assert (await sign_in("203.0.113.7", member["email"], PASSWORD)).status_code == 200
         assert (await sign_in("198.51.100.2", member["email"], PASSWORD)).status_code == 200
+
+
+async def test_a_hundred_failures_in_a_row_and_no_more(member: Member, settings: Settings) -> None:
+    """Strangers, three known browsers, two known addresses and a session try until nobody is let in: a hundred tries.
+
+    Once forgiven, as by a new password, all begin anew, on devices that are still known.
+    """
+    settings.IRONAUTH_THROTTLE_SIGNIN_FAILURES = 1_000
+    assert STRANGERS + KNOWN_ADDRESSES + KNOWN_BROWSERS + SIGNED_IN == MAX_FAILURES
+    pair = (await sign_in("203.0.113.8", member["email"], PASSWORD)).json()
+    cookies = []
+    for _ in range(3):
+        async with client_at("203.0.113.7") as browser:
+            await by_cookie(browser, member)
+            cookies.append(f"device={browser.cookies['device']}")
+    ways = [("198.51.100.1", ""), ("203.0.113.7", ""), ("203.0.113.8", ""), *(("198.51.100.2", one) for one in cookies)]
+    body = {"current_password": WRONG, "new_password": "seven quiet lanterns over Bern"}
+    let_in, before = 0, -1
+    async with client_at("198.51.100.3") as session:
+        while let_in != before:
+            before = let_in
+            answers = [await sign_in(address, member["email"], Cookie=cookie) for address, cookie in ways]
+            answers.append(await session.post(PASSWORD_URL, json=body, headers=bearer(pair)))
+            let_in += [answer.status_code for answer in answers].count(401)
+            await ThrottleFailures.objects.all().aupdate(retry_at=0)  # as if all waits were over
+    assert let_in == MAX_FAILURES
+    user_id = (await User.objects.aget()).pk
+    await database().write(throttling.forgive_account, email=member["email"].upper(), user_id=user_id)
+    for count, (address, cookie) in enumerate((ways[0], ways[1], ways[5]), start=1):
+        assert (await sign_in(address, member["email"], Cookie=cookie)).status_code == 401
+        rows = [row.failures async for row in ThrottleFailures.objects.filter(failures__gt=0)]
+        assert rows == [1] * count
 
 
 async def test_a_known_browser_works_while_strangers_are_refused(member: Member) -> None:
@@ -159,8 +196,44 @@ async def test_a_known_device_is_no_licence_to_guess(member: Member) -> None:
     assert (await sign_in("203.0.113.7", member["email"], PASSWORD)).status_code == 200
     await fail("203.0.113.7", member["email"], FREE_FAILURES)
     assert refused(await sign_in("203.0.113.7", member["email"], PASSWORD), 1)
-    assert (await sign_in("198.51.100.2", member["email"], PASSWORD)).status_code == 200  # which resets strangers only
+    assert (await sign_in("198.51.100.2", member["email"], PASSWORD)).status_code == 200
+    await fail("203.0.113.7", member["email"], FREE_FAILURES)  # a right password has reset them all
     assert refused(await sign_in("203.0.113.7", member["email"], PASSWORD), 1)
+
+
+@pytest.mark.parametrize("verified", [False, True])
+async def test_the_owners_first_reset_makes_a_strangers_device_unknown(member: Member, verified: bool) -> None:
+    """Whoever signed up under the address has no share of the owner's tries; a confirmed owner keeps their devices."""
+    async with client_at("203.0.113.7") as browser:
+        await by_cookie(browser, member)
+        cookie = f"device={browser.cookies['device']}"
+    user = await User.objects.aget()
+    if verified:
+        await User.objects.filter(pk=user.pk).aupdate(email_verified_at=clock.now())
+    await database().write(email_units.request_reset, user.email_key)
+    row = await EmailToken.objects.aget()
+    found = FoundToken(row.pk, row.purpose, "", user.pk, user.email, user.name)
+    await database().write(email_units.reset_password, found=found, new=user.password)
+    await fail("198.51.100.1", member["email"], FREE_FAILURES)
+    for address, device in (("198.51.100.2", cookie), ("203.0.113.7", "")):
+        answer = await sign_in(address, member["email"], PASSWORD if verified else WRONG, Cookie=device)
+        assert answer.status_code == 200 if verified else refused(answer, 1)
+        if verified:
+            await fail("198.51.100.1", member["email"], FREE_FAILURES)
+
+
+async def test_strangers_at_an_owners_address_leave_a_share_to_browsers(member: Member) -> None:
+    """Who fails at a known address until nobody is let in there keeps no known browser out, at that very address."""
+    async with client_at("203.0.113.7") as browser:
+        await by_cookie(browser, member)
+        cookie = f"device={browser.cookies['device']}"
+    for _ in range(STRANGERS + KNOWN_ADDRESSES):
+        await fail("203.0.113.7", member["email"], 1)
+        await ThrottleFailures.objects.all().aupdate(retry_at=0)
+    assert refused(await sign_in("203.0.113.7", member["email"], PASSWORD), DAY)
+    assert refused(await sign_in("198.51.100.2", member["email"], PASSWORD), DAY)
+    assert (await sign_in("203.0.113.7", member["email"], PASSWORD, Cookie=cookie)).status_code == 200
+    assert (await sign_in("198.51.100.2", member["email"], PASSWORD)).status_code == 200
 
 
 @pytest.mark.usefixtures("full_pool")

@@ -155,6 +155,23 @@ on($("recovery-new"), "click", async () => {
   await showFactors();
 });
 
+// ---------------------------------------------------------------- password and address
+// Do it with what was typed into these fields of a form, which are emptied and said to be done when it is.
+async function change(form, path, fields) {
+  const status = $(`${form}-status`);
+  status.textContent = "";
+  const given = Object.fromEntries(fields.map((id) => [$(id).name, $(id).value]));
+  await recently(() => call("POST", path, given));
+  for (const id of fields) $(id).value = "";
+  status.textContent = status.dataset.done;
+}
+
+on($("password-form"), "submit", async () => {
+  await change("password", "/password", ["current-password", "new-password"]);
+  await showSessions();
+});
+on($("email-form"), "submit", () => change("email", "/email", ["new-email", "email-password"]));
+
 // ---------------------------------------------------------------- passkeys and one-time codes
 on($("passkey-form"), "submit", async () => {
   const options = await recently(() => call("POST", "/mfa/passkeys/options", {}));
@@ -194,7 +211,9 @@ on($("sign-out"), "click", async () => {
 });
 
 try {
-  $("who").textContent = $("ask-username").value = (await call("GET", "/me")).email;
+  const { email } = await call("GET", "/me");
+  for (const id of ["who", "email-now"]) $(id).textContent = email;
+  for (const id of ["ask-username", "password-username"]) $(id).value = email;
   await Promise.all([showFactors(), showSessions()]);
 } catch (problem) {
   $("problem").textContent = problem.message;

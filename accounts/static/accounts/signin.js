@@ -60,7 +60,7 @@ async function withTicket(act) {
   } catch (problem) {
     if (problem.code !== "invalid_mfa_token") throw problem;
     startAgain();
-    throw new Error($("second").dataset.late);
+    $("first-problem").textContent = $("second").dataset.late; // where the person is by now
   }
 }
 

@@ -28,9 +28,10 @@ class Command(BaseCommand):
             raise CommandError("--batch must be at least 1 and --keep-seconds at least 0.")
         purged = purge_expired(batch=options["batch"], keep_s=options["keep_seconds"])
         self.stdout.write(
-            f"deleted accounts={purged.accounts} sessions={purged.sessions} "
+            f"deleted accounts={purged.accounts} accounts_kept={purged.accounts_kept} sessions={purged.sessions} "
             f"admin_sessions={purged.admin_sessions} invalidations={purged.invalidations} "
             f"signing_keys={purged.signing_keys} throttle_counts={purged.throttle_counts} "
             f"email_tokens={purged.email_tokens} mails={purged.mails} audit_events={purged.audit_events} "
+            f"admin_log={purged.admin_log} "
             f"used_once={purged.used_once}"
         )
