@@ -34,10 +34,6 @@ class MailFiles:
                 if (file.name, at) not in self._taken:
                     yield (file.name, at), message_from_bytes(text, policy=policy.default)
 
-    def arrived(self, recipient: str, subject: str) -> bool:
-        """Tell whether such a message is there; it is not taken."""
-        return any((mail["To"], mail["Subject"]) == (recipient, subject) for _, mail in self._complete())
-
     def take(self, recipient: str, subject: str) -> str:
         """Return the text of the oldest such message, waiting for it. Raises AssertionError when none comes."""
         deadline = time.monotonic() + LIMIT_S

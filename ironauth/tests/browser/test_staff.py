@@ -1,4 +1,4 @@
-"""What staff do in the admin, in a browser: the way in, the start page, a person's page with every action, the lists."""
+"""What staff do in the admin, in a browser: the way in, the start page, a person with every action, the lists."""
 
 import httpx
 import pytest
