@@ -29,7 +29,7 @@ class Server:
         settings = {"IRONAUTH_EMAIL_VERIFICATION": "required", "IRONAUTH_NEW_DEVICE_MAIL": "1"}
         serve_process(port=port, IRONAUTH_ISSUER=self.origin, EMAIL_URL=self.mail.url, **settings)
 
-    def ask(self, method: str, path: str, headers: dict[str, str] | None = None, **body: str) -> httpx.Response:
+    def ask(self, method: str, path: str, headers: dict[str, str] | None = None, /, **body: str) -> httpx.Response:
         """Send JSON to the API, in a connection and without a cookie of its own."""
         address = f"{self.origin}/api/v1/access/{path}"
         return httpx.request(method, address, json=body or None, headers=headers, timeout=30)
