@@ -57,6 +57,25 @@ async def give_password(shown: Watched, password: str) -> None:
     await shown.page.get_by_role("button", name="Sign in", exact=True).click()
 
 
+async def look_around(shown: Watched) -> None:
+    """See what strangers see: the start page, a link that opens nothing, where to ask for another, the way in."""
+    await shown.go("/")
+    await heading(shown, "IronAuth")
+    await shown.look("home")
+    await shown.go("/account/verify-again")
+    await heading(shown, "Confirm your e-mail address")
+    await shown.look("verify-again")
+    with shown.refusing(401, 400):  # no access token, and none to be had without a refresh token
+        await shown.go("/account/security")
+        await heading(shown, "Sign in")
+    with shown.refusing(400):
+        await shown.go("/password/reset?token=stale")
+        await shown.page.get_by_label("New password").fill(NEW_PASSWORD)
+        await shown.page.get_by_role("button", name="Set the password").click()
+        await heading(shown, "This did not work")
+    await shown.look("stale")
+
+
 async def verify(shown: Watched, site: Site) -> None:
     """Sign up as a product does for its people, and confirm the address by the link: by the click, not by opening."""
     async with httpx.AsyncClient(base_url=f"{site.origin}/api/v1/access", timeout=30) as api:
@@ -139,6 +158,7 @@ async def test_a_person_lives_with_the_pages(site: Site, open_page: OpenPage) ->
     """Links, password, codes, a passkey, a forgotten password a deletion taken back; each page fits and is clean."""
     shown = await open_page(site)
     page = shown.page
+    await look_around(shown)
     await verify(shown, site)
 
     await shown.go("/account/signin")
@@ -183,23 +203,3 @@ async def test_a_person_lives_with_the_pages(site: Site, open_page: OpenPage) ->
     told = {"A second factor was set up", "A passkey was added", "Your password was changed"}
     for subject in told:
         site.mail.take(EMAIL, subject)
-
-
-async def test_strangers_see_sound_pages(site: Site, open_page: OpenPage) -> None:
-    """The start page, a link that opens nothing, where to ask for another, and the way to the sign-in."""
-    shown = await open_page(site)
-    await shown.go("/")
-    await heading(shown, "IronAuth")
-    await shown.look("home")
-    await shown.go("/account/verify-again")
-    await heading(shown, "Confirm your e-mail address")
-    await shown.look("verify-again")
-    with shown.refusing(401, 400):  # no access token, and none to be had without a refresh token
-        await shown.go("/account/security")
-        await heading(shown, "Sign in")
-    with shown.refusing(400):
-        await shown.go("/password/reset?token=stale")
-        await shown.page.get_by_label("New password").fill(NEW_PASSWORD)
-        await shown.page.get_by_role("button", name="Set the password").click()
-        await heading(shown, "This did not work")
-    await shown.look("stale")
