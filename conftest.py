@@ -44,6 +44,7 @@ _servers = ExitStack()
 def pytest_configure(config: pytest.Config) -> None:
     """Start the private servers before the first connection, when the run is on Postgres and Redis."""
     config.addinivalue_line("markers", "storage: depends on storage; also runs on Postgres and Redis")
+    config.addinivalue_line("markers", "browser: drives the system's Chromium; skipped where there is none")
     config.addinivalue_line("markers", "only_sqlite: about SQLite; not part of the run on Postgres and Redis")
     config.addinivalue_line("markers", "only_postgres: about Postgres or Redis; part of that run alone")
     settings_test.RUN_FOLDER.chmod(0o711)
@@ -193,8 +194,8 @@ def serve_process(transactional_db: None, tmp_path: Path) -> Iterator[ServeProce
     """A factory of real ``manage.py serve`` processes on the test storage; returns each one's base URL."""
     running: list[subprocess.Popen[bytes]] = []
 
-    def start(*arguments: str, **environment: str) -> str:
-        port = settings_test._free_port()  # noqa: SLF001 - the suite's own module
+    def start(*arguments: str, port: int = 0, **environment: str) -> str:
+        port = port or settings_test._free_port()  # noqa: SLF001 - the suite's own module
         env = process_environment(**environment)
         command = [sys.executable, "manage.py", "serve", "--port", str(port), *arguments]
         with (tmp_path / f"serve-{port}.log").open("wb") as log:

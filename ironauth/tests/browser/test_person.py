@@ -1,0 +1,205 @@
+"""What a person does with the account pages and the links in messages, in a browser, from sign-up to restoring it."""
+
+import httpx
+import pytest
+from playwright.async_api import expect
+
+from accounts.tests.mail_files import link_in
+from conftest import PASSWORD
+from ironauth.tests.browser.chromium import plug_in_authenticator
+from ironauth.tests.browser.conftest import OpenPage, OpenSite, Site
+from ironauth.tests.browser.watched import Watched
+from tokens.tests.second_factor import App
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.asyncio(loop_scope="session"),
+]
+
+EMAIL = "mia@example.com"
+NEW_PASSWORD = "seven amber kites over Lyon"
+WRONG = "not the password at all"
+#: Deletes the account of whoever is signed in, as a product's own page would.
+DELETE = """(password) => fetch("/api/v1/access/me", {
+  method: "DELETE", headers: {"Content-Type": "application/json"}, body: JSON.stringify({password}),
+}).then((answer) => answer.status)"""
+
+
+@pytest.fixture
+def site(open_site: OpenSite) -> Site:
+    """A server that lets people in once their address is verified."""
+    return open_site(IRONAUTH_EMAIL_VERIFICATION="required")
+
+
+async def heading(shown: Watched, text: str) -> None:
+    """Wait until the page has this heading."""
+    await expect(shown.page.get_by_role("heading", level=1, name=text, exact=True)).to_be_visible()
+
+
+async def signed_in(shown: Watched) -> None:
+    """Wait until the page of one's own account is complete."""
+    await heading(shown, "Security of your account")
+    await expect(shown.page.locator("#who")).to_have_text(EMAIL)
+    await expect(shown.page.locator("#sessions").get_by_text("This device")).to_be_visible()
+
+
+async def sign_out(shown: Watched) -> None:
+    """Leave, and wait for the way back in."""
+    await shown.page.get_by_role("button", name="Sign out").click()
+    await heading(shown, "Sign in")
+
+
+async def give_password(shown: Watched, password: str) -> None:
+    """Fill in the first form."""
+    await shown.page.get_by_label("E-mail address").fill(EMAIL)
+    await shown.page.get_by_label("Password", exact=True).fill(password)
+    await shown.page.get_by_role("button", name="Sign in", exact=True).click()
+
+
+async def look_around(shown: Watched) -> None:
+    """See what strangers see: the start page, a link that opens nothing, where to ask for another, the way in."""
+    await shown.go("/")
+    await heading(shown, "IronAuth")
+    await shown.look("home")
+    await shown.go("/account/verify-again")
+    await heading(shown, "Confirm your e-mail address")
+    await shown.look("verify-again")
+    with shown.refusing(401, 400):  # no access token, and none to be had without a refresh token
+        await shown.go("/account/security")
+        await heading(shown, "Sign in")
+    with shown.refusing(400):
+        await shown.go("/password/reset?token=stale")
+        await shown.page.get_by_label("New password").fill(NEW_PASSWORD)
+        await shown.page.get_by_role("button", name="Set the password").click()
+        await heading(shown, "This did not work")
+    await shown.look("stale")
+
+
+async def verify(shown: Watched, site: Site) -> None:
+    """Sign up as a product does for its people, and confirm the address by the link: by the click, not by opening."""
+    async with httpx.AsyncClient(base_url=f"{site.origin}/api/v1/access", timeout=30) as api:
+        credentials = {"email": EMAIL, "password": PASSWORD}
+        assert (await api.post("/signup", json={**credentials, "name": "Mia"})).status_code == 202
+        await shown.go(link_in(site.mail.take(EMAIL, "Confirm your e-mail address")))
+        await heading(shown, "Confirm your e-mail address")
+        await shown.look("verify")
+        assert (await api.post("/signin", json=credentials)).status_code == 403
+    await shown.page.get_by_role("button", name="Confirm").click()
+    await heading(shown, "Thank you")
+    await shown.look("verified")
+
+
+async def set_up_app(shown: Watched) -> App:
+    """Set up one-time codes with what the page shows."""
+    page = shown.page
+    await page.get_by_role("button", name="Set up one-time codes").click()
+    await expect(page.get_by_alt_text("QR code with the key below")).to_be_visible()
+    await shown.look("app")
+    app = App((await page.locator("#totp-secret").inner_text()).replace(" ", ""))
+    await page.get_by_label("Code the app shows now").fill(app.code())
+    await page.get_by_role("button", name="Confirm").click()
+    await expect(page.locator("#codes-list li")).to_have_count(10)
+    await shown.look("recovery-codes")
+    await page.get_by_role("button", name="I have kept them").click()
+    await expect(page.get_by_text("One-time codes are set up")).to_be_visible()
+    return app
+
+
+async def add_passkey(shown: Watched) -> None:
+    """Keep a passkey in the browser's authenticator."""
+    await plug_in_authenticator(shown.page)
+    await shown.page.get_by_label("Name of a new passkey").fill("My phone")
+    await shown.page.get_by_role("button", name="Add a passkey").click()
+    await expect(shown.page.locator("#passkeys strong")).to_have_text("My phone")
+    await shown.look("passkey")
+
+
+async def reset(shown: Watched, site: Site) -> None:
+    """Forget the password and choose another by the link; the first choice is refused with its reason."""
+    page = shown.page
+    await page.get_by_role("link", name="Forgot your password?").click()
+    await heading(shown, "Forgot your password?")
+    await shown.look("forgot")
+    await page.get_by_label("E-mail address").fill(EMAIL)
+    await page.get_by_role("button", name="Send the message").click()
+    await heading(shown, "Look at your mail")
+    await shown.look("asked")
+    await shown.go(link_in(site.mail.take(EMAIL, "Choose a new password")))
+    await heading(shown, "Choose a new password")
+    await page.get_by_label("New password").fill("too short")
+    with shown.refusing(400):
+        await page.get_by_role("button", name="Set the password").click()
+        await expect(page.get_by_role("alert")).to_contain_text("at least 15")
+    await shown.look("reset-refused")
+    await page.get_by_label("New password").fill(NEW_PASSWORD)
+    await page.get_by_role("button", name="Set the password").click()
+    await heading(shown, "Your password was changed")
+    await shown.look("reset-done")
+
+
+async def delete_and_restore(shown: Watched, site: Site) -> None:
+    """Have the account deleted, be let in no more, and take it back by the link."""
+    assert await shown.page.evaluate(DELETE, NEW_PASSWORD) == 204
+    link = link_in(site.mail.take(EMAIL, "Your account is being deleted"))
+    await shown.go("/account/signin")
+    with shown.refusing(401):
+        await give_password(shown, NEW_PASSWORD)
+        await expect(shown.page.get_by_role("alert")).not_to_be_empty()
+    await shown.go(link)
+    await heading(shown, "Restore your account")
+    await shown.look("restore")
+    await shown.page.get_by_role("button", name="Restore").click()
+    await heading(shown, "Welcome back")
+    await shown.look("restored")
+
+
+async def test_a_person_lives_with_the_pages(site: Site, open_page: OpenPage) -> None:
+    """Links, password, codes, a passkey, a forgotten password a deletion taken back; each page fits and is clean."""
+    shown = await open_page(site)
+    page = shown.page
+    await look_around(shown)
+    await verify(shown, site)
+
+    await shown.go("/account/signin")
+    await shown.look("sign-in")
+    with shown.refusing(401):
+        await give_password(shown, WRONG)
+        await expect(page.get_by_role("alert")).not_to_be_empty()
+    await shown.look("sign-in-refused")
+    await give_password(shown, PASSWORD)
+    await signed_in(shown)
+    await shown.look("security")
+    app = await set_up_app(shown)
+
+    await sign_out(shown)
+    with shown.refusing(401):
+        await give_password(shown, PASSWORD)
+        await heading(shown, "One more step")
+    await shown.look("second-step")
+    # Of the step to come: the present one's was used to set the app up, and works once.
+    await page.get_by_label("Code from your app, or a recovery code").fill(app.code(1))
+    await page.get_by_role("button", name="Continue").click()
+    await signed_in(shown)
+    await add_passkey(shown)
+
+    await sign_out(shown)
+    await page.get_by_role("button", name="Sign in with a passkey").click()
+    await signed_in(shown)
+
+    await sign_out(shown)
+    await reset(shown, site)
+    await shown.go("/account/signin")
+    with shown.refusing(401):
+        await give_password(shown, NEW_PASSWORD)
+        await heading(shown, "One more step")
+    await page.get_by_role("button", name="Use a passkey").click()
+    await signed_in(shown)
+
+    await delete_and_restore(shown, site)
+    await shown.go("/account/signin")
+    await page.get_by_role("button", name="Sign in with a passkey").click()
+    await signed_in(shown)
+    told = {"A second factor was set up", "A passkey was added", "Your password was changed"}
+    for subject in told:
+        site.mail.take(EMAIL, subject)

@@ -1,0 +1,179 @@
+"""What staff do in the admin, in a browser: the way in, the start page, a person with every action, the lists."""
+
+import httpx
+import pytest
+from django.contrib.auth.models import Group, Permission
+from playwright.async_api import expect
+
+from accounts.admin_changes import ACTIVATE, CHANGES
+from accounts.mail_models import OutgoingMail
+from accounts.models import User
+from accounts.tests.second_step import Enrolled
+from conftest import PASSWORD
+from ironauth.infrastructure import clock
+from ironauth.tests.browser.conftest import OpenPage, OpenSite, Site
+from ironauth.tests.browser.watched import Watched
+from tokens.tests.second_factor import App
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.asyncio(loop_scope="session"),
+]
+
+ROOT, READER, MIA = "root@example.com", "reader@example.com", "mia@example.com"
+
+
+@pytest.fixture
+def site(open_site: OpenSite) -> Site:
+    """A server whose staff need a second factor."""
+    return open_site(IRONAUTH_STAFF_MFA="required")
+
+
+@pytest.fixture
+def mia(site: Site) -> User:
+    """Somebody staff look after: signed in, with an app, and with a message that nobody accepted."""
+    user = User.objects.create_user(MIA, PASSWORD, name="Mia")
+    answer = httpx.post(f"{site.origin}/api/v1/access/signin", json={"email": MIA, "password": PASSWORD}, timeout=30)
+    assert answer.status_code == 200, answer.text
+    Enrolled(user)
+    OutgoingMail.objects.create(kind="password_changed", recipient=MIA, user=user, tries=9, failed_at=clock.now())
+    return user
+
+
+@pytest.fixture
+def root(mia: User) -> User:
+    """A superuser who has no second factor yet."""
+    Group.objects.create(name="editors")
+    return User.objects.create_superuser(ROOT, PASSWORD, email_verified_at=clock.now())
+
+
+@pytest.fixture
+def reader(mia: User) -> Enrolled:
+    """A member of staff who may see people and nothing else, and has an app."""
+    user = User.objects.create_user(READER, PASSWORD, is_staff=True, email_verified_at=clock.now())
+    user.user_permissions.set([Permission.objects.get(content_type__app_label="accounts", codename="view_user")])
+    return Enrolled(user)
+
+
+async def heading(shown: Watched, text: str) -> None:
+    """Wait until the page has this heading."""
+    await expect(shown.page.get_by_role("heading", level=1, name=text, exact=True)).to_be_visible()
+
+
+async def give_password(shown: Watched, email: str, password: str = PASSWORD) -> None:
+    """Fill in Django's form."""
+    await shown.page.get_by_label("E-mail address:").fill(email)
+    await shown.page.get_by_label("Password:").fill(password)
+    await shown.page.get_by_role("button", name="Log in").click()
+
+
+async def set_up_app(shown: Watched) -> App:
+    """Come as far as the first page asks, set up the factor it requires, and go on."""
+    page = shown.page
+    await shown.go("/admin/")
+    await give_password(shown, ROOT, "not the password at all")
+    await expect(page.locator(".errornote")).to_be_visible()
+    await shown.look("admin-sign-in")
+    await give_password(shown, ROOT)
+    await expect(page.get_by_text("This admin asks for a second factor")).to_be_visible()
+    await shown.look("admin-set-up")
+    app = App((await page.locator(".key code").inner_text()).replace(" ", ""))
+    await page.get_by_label("Code from the app").fill(app.code())
+    await page.get_by_role("button", name="Confirm").click()
+    await expect(page.locator(".codes li")).to_have_count(10)
+    await shown.look("admin-recovery-codes")
+    await page.get_by_role("link", name="I have kept them: go on").click()
+    return app
+
+
+async def person(shown: Watched, mia: User) -> None:
+    """Find a person, read their page, and carry out every action that there is."""
+    page = shown.page
+    await page.get_by_role("link", name="Users", exact=True).first.click()
+    await page.locator("#searchbar").fill("mia")
+    await page.locator("#searchbar").press("Enter")
+    await expect(page.locator("#result_list tbody tr")).to_have_count(1)
+    await shown.look("admin-users")
+    await page.locator("#result_list").get_by_role("link", name=MIA).click()
+    await expect(page.get_by_text("Authenticator app, 10 recovery codes left")).to_be_visible()
+    await expect(page.get_by_text("0 waiting, 1 given up")).to_be_visible()
+    await expect(page.get_by_role("heading", name="Live sessions")).to_be_visible()
+    await expect(page.locator(".field-ip").get_by_text("127.0.0.1")).to_be_visible()
+    await expect(page.get_by_role("region", name="Audit trail").get_by_text("Sign in").first).to_be_visible()
+    await shown.look("admin-user")
+    for change in CHANGES:
+        await page.get_by_role("group", name="Actions").get_by_role("button", name=change.title, exact=True).click()
+        if change is not ACTIVATE:
+            await expect(page.get_by_text(change.warning)).to_be_visible()
+            if change is CHANGES[0]:
+                await shown.look("admin-confirm")
+            await page.get_by_role("button", name=change.title, exact=True).click()
+        await expect(page.locator(".messagelist")).to_contain_text(f"{change.done}: 1 user.")
+        assert page.url.endswith(f"/user/{mia.pk}/change/")
+    await expect(page.locator(".field-second_factor").get_by_text("None")).to_be_visible()
+
+
+async def lists(shown: Watched, site: Site) -> None:
+    """Filter the trail, have a message tried again, and look at what else there is."""
+    page = shown.page
+    await shown.go("/admin/accounts/auditevent/")
+    await page.locator("#changelist-filter").get_by_role("link", name="MFA reset", exact=True).click()
+    await expect(page.locator("#result_list tbody tr")).to_have_count(1)
+    await expect(page.locator("#result_list tbody")).to_contain_text(MIA)
+    await shown.look("admin-trail")
+    await shown.go("/admin/accounts/outgoingmail/?state=given_up")
+    await shown.look("admin-mail")
+    await page.locator("#result_list .action-select").check()
+    await page.locator("select[name=action]").select_option("try_again")
+    await page.locator(".actions button").click()
+    await page.get_by_role("button", name="Try again now").click()
+    await expect(page.locator(".messagelist")).to_contain_text("1 message will be tried again")
+    site.mail.take(MIA, "Your password was changed")
+    for name in ("accounts/role", "tokens/session", "tokens/signingkey"):
+        await shown.go(f"/admin/{name}/")
+        await expect(page.locator("#result_list tbody tr").first).to_be_visible()
+        await shown.look(f"admin-{name.partition('/')[2]}s")
+    await shown.go("/admin/accounts/user/add/")
+    await shown.look("admin-user-add")
+
+
+async def test_a_superuser_walks_through_the_admin(site: Site, root: User, mia: User, open_page: OpenPage) -> None:
+    """The second factor is set up on the way in, every action is carried out, and each page fits and is clean."""
+    shown = await open_page(site)
+    page = shown.page
+    app = await set_up_app(shown)
+    await heading(shown, "Start")
+    await expect(page.locator(".figures svg").first).to_be_visible()
+    assert await page.locator(".figures svg").count() == await page.locator(".figures li").count() > 3
+    await shown.look("admin-start")
+    await person(shown, mia)
+    await lists(shown, site)
+    await page.get_by_role("button", name="Log out").click()
+    await shown.go("/admin/")
+    await give_password(shown, ROOT)
+    await shown.look("admin-second-step")
+    await page.get_by_label("Code", exact=True).fill(app.code(1))
+    await page.get_by_role("button", name="Log in").click()
+    await heading(shown, "Start")
+
+
+async def test_staff_see_what_they_may(site: Site, reader: Enrolled, mia: User, open_page: OpenPage) -> None:
+    """Who may see people sees them, and no button, trail, role or session; what is forbidden says so on a page."""
+    shown = await open_page(site)
+    page = shown.page
+    await shown.go("/admin/")
+    await give_password(shown, READER)
+    await page.get_by_label("Code", exact=True).fill(reader.code())
+    await page.get_by_role("button", name="Log in").click()
+    await heading(shown, "Start")
+    assert await page.locator("#content-main th a").all_inner_texts() == ["Outgoing mails", "Users"]
+    await shown.go(f"/admin/accounts/user/{mia.pk}/change/")
+    await expect(page.get_by_text(MIA).first).to_be_visible()
+    await expect(page.get_by_role("group", name="Actions")).to_have_count(0)
+    await expect(page.get_by_role("region", name="Audit trail")).to_have_count(0)
+    await expect(page.get_by_role("heading", name="Live sessions")).to_have_count(0)
+    await shown.look("reader-user")
+    with shown.refusing(403):
+        await shown.go("/admin/accounts/auditevent/")
+    await shown.look("reader-forbidden")

@@ -1,0 +1,66 @@
+"""The watch over pages: it finds what it is there for, and nothing in a page that is sound."""
+
+import pytest
+from playwright.async_api import Browser, Route
+
+from ironauth.tests.browser.watched import Watched
+
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
+
+ORIGIN = "http://localhost:1"  # nothing listens there: every answer is the test's own
+SOUND = (
+    '<!DOCTYPE html><html lang="en"><head><title>A page</title></head><body><main><h1>A page</h1></main></body></html>'
+)
+#: What makes a page unsound, and how it is reported.
+FAULTS = {
+    "<script>document.title = 'inline'</script>": "Content Security Policy",
+    '<img alt="" src="https://elsewhere.example/pixel.png">': "asked another host: https://elsewhere.example/pixel.png",
+    '<img alt="" src="/missing.png">': "console: Failed to load resource: the server responded with a status of 404",
+    '<img alt="" src="/broken.png">': f"500 from {ORIGIN}/broken.png",
+    '<script src="/thrown.js"></script>': "uncaught: thrown",
+    '<svg width="1281" height="9" aria-hidden="true"></svg>': "at 1280 px, light: scrolls sideways",
+    "<input>": "at 390 px, dark: label, Form elements must have labels",
+}
+
+
+async def answer(route: Route) -> None:
+    """Answer in the place of a server."""
+    path = route.request.url.removeprefix(ORIGIN)
+    if path in {"/sound", "/unsound"}:
+        body = SOUND.replace("</main>", "".join(FAULTS) + "</main>") if path == "/unsound" else SOUND
+        policy = {"Content-Security-Policy": "default-src 'self'; img-src *"}
+        await route.fulfill(body=body, content_type="text/html", headers=policy)
+    elif path == "/thrown.js":
+        await route.fulfill(body="throw new Error('thrown')", content_type="text/javascript")
+    else:
+        await route.fulfill(status=500 if path == "/broken.png" else 404)
+
+
+async def test_what_is_wrong_is_found(chromium: Browser) -> None:
+    """Each fault is reported, and a page without any is left in peace."""
+    page = await chromium.new_page()
+    await page.route("**/*", answer)
+    shown = Watched(page, ORIGIN)
+    await shown.go("/sound")
+    await shown.look("sound")
+    assert shown.faults == []
+    await shown.go("/unsound")
+    await shown.look("unsound")
+    unreported = [fault for fault in FAULTS.values() if not any(fault in found for found in shown.faults)]
+    assert not unreported, shown.faults
+    await page.context.close()
+
+
+async def test_a_refusal_may_be_expected(chromium: Browser) -> None:
+    """Within its block and with its status only; one that does not come is a failure."""
+    page = await chromium.new_page()
+    await page.route("**/*", lambda route: route.fulfill(status=400, body="<p>No.</p>", content_type="text/html"))
+    shown = Watched(page, ORIGIN)
+    with shown.refusing(400):
+        await shown.go("/expected")
+    assert shown.faults == []
+    await shown.go("/unexpected")
+    assert len(shown.faults) == 1
+    with pytest.raises(AssertionError, match="not refused"), shown.refusing(401):
+        await shown.go("/other")
+    await page.context.close()

@@ -1,0 +1,106 @@
+"""A page that is watched: whatever a browser has to complain about is a fault of the test that opened it."""
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, Literal
+
+from axe_playwright_python.base import AXE_SCRIPT
+from playwright.async_api import ConsoleMessage, Page, Request, Response, expect
+
+from ironauth.tests.browser.chromium import PATIENCE_MS
+
+#: Width, height and colours a page is looked at in: a phone at night, and a desktop.
+VIEWS: Final[tuple[tuple[int, int, Literal["dark", "light"]], ...]] = ((390, 844, "dark"), (1280, 900, "light"))
+#: What keeps people out (WCAG 2.2 A and AA), and what makes a page hard to find one's way in.
+RULES: Final = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+#: Less this, which is Django's own markup of lists and forms: a search field whose title is its only label, headings of
+#: columns without a word, and a name for an icon that may have none.
+LEFT_OUT: Final = ("label-title-only", "empty-table-header", "aria-prohibited-attr")
+#: How Chromium reports an answer of 400 or more.
+REFUSED: Final = re.compile(r"Failed to load resource: the server responded with a status of (\d{3})")
+#: What sticks out of a page to the right, if anything: the innermost elements, some of them.
+TOO_WIDE: Final = """() => {
+  const width = document.documentElement.clientWidth;
+  if (document.documentElement.scrollWidth <= width) return [];
+  const wide = [...document.body.querySelectorAll("*")].filter((one) => one.getBoundingClientRect().right > width + 1);
+  const named = (one) => `${one.localName}#${one.id}.${one.className}`;
+  return [`${document.documentElement.scrollWidth} px`, ...wide.slice(-3).map(named)];
+}"""
+#: Colours that are on their way from one theme to the other are judged as they will be.
+ARRIVE: Final = "() => document.getAnimations().forEach((animation) => animation.finish())"
+#: Asks axe-core, which looks for reasons only where something is wrong and fetches nothing a second time.
+FASTER: Final = {"resultTypes": ["violations"], "preload": False}
+JUDGE: Final = "(options) => axe.run(options).then((found) => found.violations)"
+#: A folder to keep pictures of every page in, for somebody to look at.
+PICTURES: Final = os.environ.get("IRONAUTH_TEST_SCREENSHOTS", "")
+
+expect.set_options(timeout=PATIENCE_MS)
+
+
+class Watched:
+    """A page on the server at ``origin`` alone, and ``faults``: what was wrong with it so far."""
+
+    def __init__(self, page: Page, origin: str) -> None:
+        self.page = page
+        self.origin = origin
+        self.faults: list[str] = []
+        self._refused: dict[int, int] | None = None
+        page.set_default_timeout(PATIENCE_MS)
+        page.on("console", self._console)
+        page.on("pageerror", lambda error: self._fault(f"uncaught: {error}"))
+        page.on("request", self._request)
+        page.on("response", self._response)
+
+    def _fault(self, text: str) -> None:
+        self.faults.append(f"{self.page.url.partition('?')[0].removeprefix(self.origin)}: {text}")
+
+    def _console(self, message: ConsoleMessage) -> None:
+        """Blocked by the policy, a deprecation, an error: a page of ours gives no reason for any of them."""
+        refused = REFUSED.match(message.text)
+        if refused and self._refused is not None and int(refused[1]) in self._refused:
+            self._refused[int(refused[1])] += 1
+        elif message.type in {"error", "warning", "assert"}:
+            self._fault(f"console: {message.text}")
+
+    def _request(self, request: Request) -> None:
+        if not request.url.startswith((f"{self.origin}/", "data:", "blob:")):
+            self._fault(f"asked another host: {request.url}")
+
+    def _response(self, response: Response) -> None:
+        if response.status >= 500:
+            self._fault(f"{response.status} from {response.url}")
+
+    @contextmanager
+    def refusing(self, *statuses: int) -> Iterator[None]:
+        """Expect answers of these statuses, and at least one of each, until the block ends."""
+        self._refused = dict.fromkeys(statuses, 0)
+        yield
+        assert all(self._refused.values()), f"not refused: {self._refused}"
+        self._refused = None
+
+    async def go(self, path: str) -> None:
+        """Open a page of the server, or an address of a message."""
+        await self.page.goto(path if path.startswith("http") else f"{self.origin}{path}")
+
+    async def look(self, name: str) -> None:
+        """Look at what is shown, on a phone and a desktop: nothing sticks out, and everybody can use it."""
+        left_out = LEFT_OUT if "/admin/" in self.page.url else ()
+        options = {"runOnly": RULES, "rules": {rule: {"enabled": False} for rule in left_out}, **FASTER}
+        await self.page.evaluate(AXE_SCRIPT)
+        for width, height, colours in VIEWS:
+            await self.page.set_viewport_size({"width": width, "height": height})
+            await self.page.emulate_media(color_scheme=colours)
+            await self.page.evaluate(ARRIVE)
+            seen = f"{name} at {width} px, {colours}"
+            wide = await self.page.evaluate(TOO_WIDE)
+            if wide:
+                self._fault(f"{seen}: scrolls sideways, {wide}")
+            if PICTURES:
+                await self.page.screenshot(path=Path(PICTURES) / f"{name}-{width}.png", full_page=True)
+            for violation in await self.page.evaluate(JUDGE, options):
+                where = [node["html"][:160] for node in violation["nodes"][:3]]
+                why = violation["nodes"][0]["failureSummary"].splitlines()[1:3]
+                self._fault(f"{seen}: {violation['id']}, {violation['help']}: {where} {why}")
