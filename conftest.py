@@ -41,6 +41,8 @@ KEPT_TABLES = frozenset({"django_content_type", "auth_permission"})
 #: Seconds a real server process may take to answer its first request.
 SERVER_START_S = 20.0
 
+pytest_plugins = ["ironauth.tests.canary_hooks"]  # every test is searched for what it kept
+
 _servers = ExitStack()
 
 
