@@ -27,9 +27,9 @@ from ironauth.infrastructure.admin_session_store import SessionStore
 #: What is secret in the body of a request or an answer and in the parameters of an address, by name.
 SECRET: Final = frozenset(
     {
-        "access_token", "client_assertion", "client_secret", "code_verifier", "current_password", "device_code",
-        "id_token", "mfa_token", "new_password", "new_password1", "new_password2", "old_password", "password",
-        "password1", "password2", "recovery_codes", "refresh_token", "registration_access_token", "secret",
+        "access_token", "challenge_token", "client_assertion", "client_secret", "code_verifier", "current_password",
+        "device_code", "id_token", "mfa_token", "new_password", "new_password1", "new_password2", "old_password",
+        "password", "password1", "password2", "recovery_codes", "refresh_token", "registration_access_token", "secret",
         "token",
     }
 )  # fmt: skip
