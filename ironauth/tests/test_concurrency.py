@@ -74,7 +74,7 @@ def client() -> httpx.AsyncClient:
 
 
 async def test_parallel_uses_of_one_refresh_token_have_one_successor(two_workers: list[str]) -> None:
-    """Fifty parallel uses of one refresh token, over two workers, all get one and the same successor, a hundred times."""
+    """Fifty parallel uses of one refresh token, over two workers, get one and the same successor, a hundred times."""
     async with client() as http:
         token = (await sign_up_and_in(http, two_workers[0], "race@example.com"))["refresh_token"]
     first_generation = (await Session.objects.aget()).generation
