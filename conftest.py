@@ -2,6 +2,7 @@
 
 import inspect
 import os
+import secrets
 import shutil
 import subprocess
 import sys
@@ -22,10 +23,12 @@ from django.conf import settings
 from django.core.management import call_command
 from django.db import connection, connections, transaction
 from django.test import TransactionTestCase
+from pytest_django import Settings
 
 from accounts import audit, audit_triggers
 from ironauth import settings_test
 from ironauth.asgi import application
+from ironauth.infrastructure import clock
 from ironauth.infrastructure.cache import token_cache
 from ironauth.infrastructure.database import database
 from ironauth.tests.services import PrivatePostgres, PrivateRedis
@@ -37,6 +40,8 @@ PASSWORD = "violet otter rides 9 trams"
 KEPT_TABLES = frozenset({"django_content_type", "auth_permission"})
 #: Seconds a real server process may take to answer its first request.
 SERVER_START_S = 20.0
+
+pytest_plugins = ["ironauth.tests.canary_hooks"]  # every test is searched for what it kept
 
 _servers = ExitStack()
 
@@ -128,6 +133,21 @@ def _fresh_caches() -> Iterator[None]:
     yield
     token_cache().clear()
     key_store().forget()
+
+
+@pytest.fixture
+def throttled(settings: Settings) -> None:
+    """Throttles on, and counts that no other test has touched, in Redis too: another key makes other MACs."""
+    settings.IRONAUTH_THROTTLE = True
+    settings.SECRET_KEY = secrets.token_urlsafe(48)
+
+
+@pytest.fixture
+def still_clock(monkeypatch: pytest.MonkeyPatch) -> float:
+    """A clock that stands still in the middle of a step of one-time codes; the unix second it shows."""
+    now = float(int(clock.unix()) // 30 * 30 + 15)
+    monkeypatch.setattr(clock, "_source", lambda: now)
+    return now
 
 
 @pytest.fixture

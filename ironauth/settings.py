@@ -256,6 +256,7 @@ APPEND_SLASH = True
 
 # ---------------------------------------------------------------- security of the admin lane
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = IRONAUTH_COOKIE_SECURE
+SESSION_ENGINE = "ironauth.infrastructure.admin_session_store"
 SESSION_COOKIE_AGE = 8 * 3600  # seconds; a staff working day
 SESSION_COOKIE_NAME = "__Host-admin_session" if IRONAUTH_COOKIE_SECURE else "admin_session"
 CSRF_COOKIE_HTTPONLY = True

@@ -87,6 +87,12 @@ def manager(make_user: MakeUser, client: Client) -> User:
 
 
 @pytest.fixture
+def staff(make_user: MakeUser) -> User:
+    """A member of staff who may see users."""
+    return make_user("accounts.view_user", email="mia@example.com", is_staff=True)
+
+
+@pytest.fixture
 def full_pool(settings: Settings) -> Iterator[None]:
     """Occupy the only hash thread for the time of a test."""
     settings.IRONAUTH_HASH_MAX_WAIT_S, settings.IRONAUTH_HASH_THREADS = 0.1, 1

@@ -25,23 +25,12 @@ from ironauth.infrastructure import clock
 from ironauth.infrastructure.failure_count import FREE_FAILURES
 from ironauth.infrastructure.models import ThrottleFailures
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.storage,
+    pytest.mark.usefixtures("throttled", "still_clock"),
+]
 WRONG = "000000"
-
-
-@pytest.fixture(autouse=True)
-def _still(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Throttles on, counts that no other test has touched, and a clock that stands still at the middle of a step."""
-    settings.IRONAUTH_THROTTLE = True
-    settings.SECRET_KEY = secrets.token_urlsafe(48)
-    now = clock.unix() // 30 * 30 + 15
-    monkeypatch.setattr(clock, "_source", lambda: now)
-
-
-@pytest.fixture
-def staff(make_user: MakeUser) -> User:
-    """A member of staff who may see users."""
-    return make_user("accounts.view_user", email="mia@example.com", is_staff=True)
 
 
 @pytest.fixture

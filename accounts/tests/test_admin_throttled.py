@@ -1,7 +1,6 @@
 """The admin's sign-in stands under the same throttles, and the same counts, as the API's."""
 
 import asyncio
-import secrets
 from io import StringIO
 from typing import Any
 
@@ -29,10 +28,8 @@ WRONG = "not the password at all"
 
 
 @pytest.fixture(autouse=True)
-def _throttled(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Throttles on, a clock that stands still, and counts that no other test has touched."""
-    settings.IRONAUTH_THROTTLE = True
-    settings.SECRET_KEY = secrets.token_urlsafe(48)
+def _throttled(throttled: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Throttles on, and a clock that stands still."""
     now = clock.unix()
     monkeypatch.setattr(clock, "_source", lambda: now)
 

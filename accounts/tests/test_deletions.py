@@ -2,7 +2,6 @@
 
 import asyncio
 import re
-import secrets
 import uuid
 from datetime import timedelta
 
@@ -303,10 +302,11 @@ def test_an_account_in_use_again_is_not_purged(make_user: MakeUser) -> None:
         assert purged(3) == 1
 
 
-async def test_a_mailbox_is_not_filled_by_leaving(api: httpx.AsyncClient, signing_key: str, settings: Settings) -> None:
+async def test_a_mailbox_is_not_filled_by_leaving(
+    api: httpx.AsyncClient, throttled: None, signing_key: str, settings: Settings
+) -> None:
     """Whoever signs up and leaves again and again under one address is stopped; other messages do not count here."""
-    settings.IRONAUTH_THROTTLE, settings.IRONAUTH_THROTTLE_MAILS_TO_ONE = True, 2
-    settings.SECRET_KEY = secrets.token_urlsafe(48)  # other counts than any other test's, in Redis too
+    settings.IRONAUTH_THROTTLE_MAILS_TO_ONE = 2
     body = {"email": EMAIL, "password": PASSWORD}
     for _ in range(3):  # the third is refused
         await api.post(f"{ACCESS}/password/reset", json={"email": EMAIL})

@@ -19,7 +19,7 @@ from ironauth.infrastructure.models import ThrottleFailures
 pytestmark = pytest.mark.django_db(transaction=True)
 
 #: Requests of each kind, interleaved. The chance of a false alarm is 0.01 squared for a pair: two samples must agree.
-SAMPLES = 50
+SAMPLES = 200
 SIGNIFICANCE = 0.01
 
 
@@ -41,8 +41,6 @@ def test_the_rank_test_sees_a_difference() -> None:
 
 
 @override_settings(
-    IRONAUTH_ARGON2_TIME_COST=2,
-    IRONAUTH_ARGON2_MEMORY_KIB=19_456,
     IRONAUTH_THROTTLE=True,
     SECRET_KEY=secrets.token_urlsafe(48),  # other counts than any other test's, in Redis too
     IRONAUTH_THROTTLE_SIGNIN_FAILURES=1_000_000,
@@ -50,7 +48,10 @@ def test_the_rank_test_sees_a_difference() -> None:
 async def test_unknown_wrong_and_inactive_take_the_same_time_and_bytes(
     api: httpx.AsyncClient, signing_key: str
 ) -> None:
-    """Interleaved sign-ins for an unknown, an active and an inactive account are alike in bytes and in time."""
+    """Interleaved sign-ins for an unknown, an active and an inactive account are alike in bytes and in time.
+
+    With the suite's cheap hash, which hides nothing: a real one takes ten times what all the rest does.
+    """
     bodies = {
         "unknown": {"email": "unknown@example.com", "password": "wrong horse battery 7"},
         "wrong": {"email": "active@example.com", "password": "wrong horse battery 7"},

@@ -12,7 +12,6 @@ from accounts.models import User
 from accounts.outputs import Account
 from accounts.services import account_snapshot
 from conftest import PASSWORD
-from ironauth.infrastructure import clock
 from tokens.tests.browser import SIGNIN, Member, Pair
 from tokens.tests.stage import Stage
 
@@ -40,14 +39,6 @@ async def stage(api: httpx.AsyncClient, pair: Pair, member: Member) -> Stage:
     await User.objects.filter(pk=root.pk).aupdate(password=password)
     signed_in = await api.post(SIGNIN, json={"email": "root@example.com", "password": PASSWORD})
     return Stage(api, uuid.UUID(member["id"]), member["email"], pair, root.pk, signed_in.json())
-
-
-@pytest.fixture
-def still_clock(monkeypatch: pytest.MonkeyPatch) -> float:
-    """A clock that stands still in the middle of a step of one-time codes; the unix second it shows."""
-    now = float(int(clock.unix()) // 30 * 30 + 15)
-    monkeypatch.setattr(clock, "_source", lambda: now)
-    return now
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import json
 import re
-import secrets
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -134,11 +133,9 @@ async def test_a_long_history_is_cut_and_says_so(
     assert export.MOST_ROWS == 5_000
 
 
-async def test_nobody_else_gets_it_and_it_is_counted(api: httpx.AsyncClient, pair: Pair, settings: Settings) -> None:
+async def test_nobody_else_gets_it_and_it_is_counted(api: httpx.AsyncClient, pair: Pair, throttled: None) -> None:
     """401 without a credential; five in an hour for one account, whatever its address."""
     assert (await api.get(EXPORT)).status_code == 401
-    settings.IRONAUTH_THROTTLE = True
-    settings.SECRET_KEY = secrets.token_urlsafe(48)  # other counts than any other test's, in Redis too
     statuses = [(await api.get(EXPORT, headers=bearer(pair))).status_code for _ in range(6)]
     assert statuses == [200] * 5 + [429]
 

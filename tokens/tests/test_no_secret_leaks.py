@@ -7,7 +7,7 @@ import re
 import secrets
 import subprocess
 import time
-from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping
 from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
@@ -37,6 +37,7 @@ from tokens.key_wrapping import unseal
 from tokens.models import SigningKey
 from tokens.tests.browser import LOGOUT, ME, PASSWORD_URL, REFRESH, SAME_ORIGIN, SIGNIN, Pair, by_cookie
 from tokens.tests.second_factor import App
+from tokens.tests.walks import Post, as_staff, with_a_passkey
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
 
@@ -64,10 +65,19 @@ RECORDED = (
     "account_deleted",
     "account_restored",
     "data_exported",
+    "passkey_added",
+    "step_up",
+    "recovery_codes_created",
+    "user_created",
+    "user_changed",
+    "role_created",
+    "role_given",
+    "sessions_ended",
+    "admin_sign_in",
+    "admin_sign_out",
+    "user_deleted",
 )
 KEY = re.compile(r"[0-9a-f]{32}")
-
-Post = Callable[..., Awaitable[dict[str, Any]]]
 
 
 @dataclass
@@ -82,6 +92,8 @@ class Walk:
     mfa_secrets: list[str] = field(default_factory=list)
     mfa_tokens: list[str] = field(default_factory=list)
     recovery_codes: list[str] = field(default_factory=list)
+    factor_tokens: list[str] = field(default_factory=list)
+    admin_cookies: list[str] = field(default_factory=list)
     seeds: dict[str, bytes] = field(default_factory=dict)
     answers: list[bytes] = field(default_factory=list)
     exports: list[bytes] = field(default_factory=list)
@@ -103,6 +115,7 @@ class Walk:
     def factor_secrets(self) -> set[bytes]:
         """Return the spellings of what second factors are made of; six digits alone are found in any dump."""
         found = {text.encode() for text in (*self.mfa_tokens, *self.recovery_codes, *self.mfa_secrets)}
+        found |= {text.encode() for text in (*self.factor_tokens, *self.admin_cookies)}
         found |= {code.replace("-", "").encode() for code in self.recovery_codes}
         for secret in self.mfa_secrets:
             found |= spellings(base64.b32decode(secret))
@@ -185,8 +198,9 @@ def waiting_tokens() -> list[str]:
 async def complete_walk(client: httpx.AsyncClient, email: str) -> Walk:
     """Sign up, in (both ways), refresh, rotate the key, reuse, change the password, sign out, drop the key.
 
-    Then what goes by e-mail: a verified address, another address, a forgotten password, an unknown address. Nothing
-    delivers the messages: the last ones still wait in the end, to be looked at.
+    Then what goes by e-mail: a verified address, another address, a forgotten password, an unknown address; then what
+    people with second factors do, and staff. Nothing delivers the
+    messages: the last ones still wait in the end, to be looked at.
     """
     walk = Walk(email)
     walk.seeds |= await sync_to_async(stored_seeds)()
@@ -235,6 +249,13 @@ async def complete_walk(client: httpx.AsyncClient, email: str) -> Walk:
     walk.seeds |= await sync_to_async(stored_seeds)()
     await walk_by_mail(walk, post, await signed_in(NEW_PASSWORD))
     await walk_with_a_factor(walk, post, client)
+    pairs, factors = await with_a_passkey(post, f"keyed-{email}")
+    walk.pairs += pairs
+    walk.factor_tokens += factors
+    pairs, passwords, cookies = await as_staff(post, client, f"staff-{email}")
+    walk.pairs += pairs
+    walk.passwords += passwords
+    walk.admin_cookies += cookies
     return walk
 
 
@@ -301,9 +322,10 @@ def assert_kept_nowhere(walk: Walk, logged: bytes) -> None:
     assert audit.wait_until_written()
     tables = every_table()
     assert len(walk.seeds) >= 3
-    assert len(walk.pairs) == 9
+    assert len(walk.pairs) == 14
     assert len(set(walk.mail_tokens)) == 6
     assert (len(walk.mfa_secrets), len(walk.recovery_codes), len(set(walk.mfa_tokens))) == (1, 10, 3)
+    assert (len(walk.factor_tokens), len(walk.admin_cookies)) == (25, 1)
     assert all(kid.encode() in tables for kid in walk.seeds)  # the scan does see what is there
     assert walk.email.encode() in tables
     assert OutgoingMail.objects.filter(kind="reset_password").count() == 2  # to somebody, and to nobody

@@ -543,14 +543,13 @@ async def test_staff_take_passkeys_away_with_every_other_factor(stage: Stage, de
 
 # ------------------------------------------------------------------ limits
 async def test_a_client_that_goes_on_and_on_is_throttled(
-    api: httpx.AsyncClient, device: Authenticator, added: Json, settings: Settings
+    api: httpx.AsyncClient, device: Authenticator, added: Json, throttled: None, settings: Settings
 ) -> None:
     """Challenges and wrong answers are counted together for one address; right answers are not.
 
     The trail hears of those that were judged, and once of the others.
     """
-    settings.IRONAUTH_THROTTLE, settings.IRONAUTH_THROTTLE_PASSKEYS = True, 5
-    settings.SECRET_KEY = uuid.uuid4().hex * 2  # other counts than any other test's
+    settings.IRONAUTH_THROTTLE_PASSKEYS = 5
     kept = await answer_of(api, device)
     for _ in range(4):
         assert refused(await api.post(PASSKEY, json=_nothing()))

@@ -44,17 +44,10 @@ from tokens.tests.test_no_secret_leaks import waiting_tokens
 pytestmark = [
     pytest.mark.django_db(transaction=True),
     pytest.mark.storage,
-    pytest.mark.usefixtures("still_clock"),
+    pytest.mark.usefixtures("throttled", "still_clock"),
 ]
 THROTTLED = (429, "throttled")
 INVALID_CODE = (401, "invalid_mfa_code")
-
-
-@pytest.fixture(autouse=True)
-def _throttled(settings: Settings) -> None:
-    """Throttles on, and counts that no other test has touched."""
-    settings.IRONAUTH_THROTTLE = True
-    settings.SECRET_KEY = secrets.token_urlsafe(48)
 
 
 async def failures() -> list[int]:

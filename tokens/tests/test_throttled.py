@@ -1,7 +1,6 @@
 """Throttles over HTTP: strangers are slowed down, nobody is locked out, and what is right costs little."""
 
 import asyncio
-import secrets
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -37,10 +36,8 @@ DAY = 86_400
 
 
 @pytest.fixture(autouse=True)
-def _throttled(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Throttles on, a clock that stands still, and counts that no other test has touched."""
-    settings.IRONAUTH_THROTTLE = True
-    settings.SECRET_KEY = secrets.token_urlsafe(48)  # other MACs, hence other counts, in Redis too
+def _throttled(throttled: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Throttles on, and a clock that stands still where a window begins."""
     now = clock.unix()
     now -= now % 900
     monkeypatch.setattr(clock, "_source", lambda: now)
