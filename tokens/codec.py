@@ -114,6 +114,8 @@ def _check_claims(claims: AccessClaims, now: float) -> None:
         raise InvalidToken("nbf")
     if not claims.jti or not claims.client_id:
         raise InvalidToken("claims")
+    if claims.sid is None and str(claims.sub) != claims.client_id:  # only a client's own token names no session
+        raise InvalidToken("claims")
 
 
 def _json_object(segment: str, part: str) -> dict[str, Any]:

@@ -94,9 +94,10 @@ def test_a_right_password_is_in_the_trail(client: Client, staff: User, make_user
     for user in (staff, other):
         password(Client(), user, password="wrong")
         password(Client(), user)
-    trail = AuditEvent.objects.filter(event="second_factor_asked").order_by("id")
-    said = [(row.outcome, row.actor_id, row.user_id, row.details) for row in trail]
-    assert said == [("success", None, user.pk, {"on_the_way_to": "admin_sign_in"}) for user in (staff, other)]
+    trail = AuditEvent.objects.filter(event="second_factor_asked")
+    said = {row.user_id: (row.outcome, row.actor_id, row.details) for row in trail}
+    assert said == dict.fromkeys((staff.pk, other.pk), ("success", None, {"on_the_way_to": "admin_sign_in"}))
+    assert len(trail) == len(said)
 
 
 @pytest.mark.parametrize(
