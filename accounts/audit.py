@@ -80,6 +80,13 @@ class Event(enum.StrEnum):
     KEY_DROPPED = "key_dropped"
     SECRETS_RESEALED = "secrets_resealed"  # those of second factors, under the newest master key
     BREACHED_LIST_INSTALLED = "breached_list_installed"
+    CLIENT_CREATED = "client_created"  # an application that signs its users in here
+    CLIENT_CHANGED = "client_changed"
+    CLIENT_DISABLED = "client_disabled"
+    CLIENT_ENABLED = "client_enabled"
+    CLIENT_DELETED = "client_deleted"
+    CLIENT_SECRET_ROTATED = "client_secret_rotated"  # noqa: S105 - as above
+    CONSENT_REVOKED = "consent_revoked"  # by the person, or by staff
 
 
 class Outcome(enum.StrEnum):
