@@ -33,6 +33,8 @@ class Event(enum.StrEnum):
     SIGN_OUT = "sign_out"
     SIGN_OUT_EVERYWHERE = "sign_out_everywhere"
     REFRESH_REUSE = "refresh_reuse"  # an old refresh token was used again, and its session has been ended for it
+    CLIENT_SIGN_IN = "client_sign_in"  # an application got tokens for a person; each of its refreshes is no event
+    CODE_REUSE = "code_reuse"  # an authorization code was used again, and the session of its first use ended for it
     SESSION_ENDED = "session_ended"
     SESSIONS_ENDED = "sessions_ended"  # all of one person, by staff
     PASSWORD_CHANGED = "password_changed"  # noqa: S105 - the name of an event
