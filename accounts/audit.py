@@ -77,6 +77,14 @@ class Event(enum.StrEnum):
     KEYS_CREATED = "keys_created"
     KEY_ROTATED = "key_rotated"
     KEY_DROPPED = "key_dropped"
+    CLIENT_CREATED = "client_created"  # an application that signs its users in here
+    CLIENT_CHANGED = "client_changed"
+    CLIENT_DISABLED = "client_disabled"
+    CLIENT_ENABLED = "client_enabled"
+    CLIENT_DELETED = "client_deleted"
+    CLIENT_SECRET_ROTATED = "client_secret_rotated"  # noqa: S105 - as above
+    CONSENT_GIVEN = "consent_given"  # a person let an application have what it asked for
+    CONSENT_REVOKED = "consent_revoked"  # by the person, or by staff
 
 
 class Outcome(enum.StrEnum):
