@@ -1,5 +1,6 @@
 """Access tokens on the wire: JWS compact serialisation (RFC 7515 §7.1) of claims, typed at+jwt (RFC 9068 §2.1).
 
+Ed25519 only: keys of other families, which sign clients' tokens, are not among those a token is verified with.
 ``decode`` checks *everything* a token can be refused for without a database: text, header, signature, claims.
 Leeway: none for ``exp`` (a token is dead in the second it names), ``CLOCK_LEEWAY_S`` for ``iat`` and ``nbf``.
 """

@@ -15,13 +15,12 @@ from django.conf import settings
 from accounts.outputs import Account
 from ironauth.infrastructure import clock
 from tokens.key_store import key_store
-from tokens.keys import ALGORITHMS
+from tokens.keys import ALGORITHMS, Family
 from tokens.oauth import signed_tokens, subjects
 from tokens.oauth.clients import Client
-from tokens.oauth.protocol import Scope, scope_set
+from tokens.oauth.protocol import ID_TOKEN_S, Scope, scope_set
 
 TYP: Final = "JWT"
-LIFE_S: Final = 600  # seconds; it is looked at once, in the moment it arrives
 
 
 class IdClaims(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -61,14 +60,14 @@ async def mint(
     """
     if Scope.OPENID not in scope_set(scope):
         raise ValueError("an ID token needs the scope openid")
-    key = await key_store().signing()
+    key = await key_store().signing(Family(client.id_token_alg))
     now = int(clock.unix())
     claims = IdClaims(
         iss=settings.IRONAUTH_ISSUER,
         sub=subjects.subject_of(client, account.id),
         aud=client.client_id,
         iat=now,
-        exp=now + LIFE_S,
+        exp=now + ID_TOKEN_S,
         auth_time=int(authenticated_at.timestamp()),
         amr=tuple(amr.split()),
         nonce=nonce,

@@ -16,7 +16,10 @@ from joserfc.jwk import KeySet
 from accounts.models import User
 from accounts.outputs import Account
 from accounts.services import account_snapshot
+from tokens.errors import SigningKeyMissing
+from tokens.key_rotation import create_first_keys
 from tokens.key_store import key_store
+from tokens.keys import Family
 from tokens.oauth import clients, id_tokens
 from tokens.oauth.clients import Client
 from tokens.oauth.models import OAuthClient
@@ -101,3 +104,45 @@ async def test_only_with_openid(signing_key: str) -> None:
             authenticated_at=WHEN,
             amr="pwd",
         )
+
+
+@pytest.mark.parametrize(("family", "half"), [("ES256", 16), ("RS256", 16)])
+async def test_other_algorithms(signing_key: str, family: str, half: int) -> None:
+    """A client that cannot verify Ed25519 gets ID tokens it can, with the hash that belongs to the algorithm."""
+    kid = await sync_to_async(create_first_keys)(Family(family))
+    token = await id_tokens.mint(
+        client=await client_of(id_token_alg=family),
+        account=await person(),
+        scope="openid",
+        session_id=None,
+        authenticated_at=WHEN,
+        amr="pwd",
+        access_token="token",
+    )
+    found = jwt.decode(token, await published(), algorithms=[family])
+    assert found.header == {"alg": family, "kid": kid, "typ": "JWT"}
+    digest = hashlib.sha256(b"token").digest()
+    assert found.claims["at_hash"] == base64.urlsafe_b64encode(digest[:half]).decode().rstrip("=")
+
+
+async def test_without_a_key_of_its_algorithm(signing_key: str) -> None:
+    """Nothing is signed with another algorithm than the client was told."""
+    with pytest.raises(SigningKeyMissing):
+        await id_tokens.mint(
+            client=await client_of(id_token_alg="ES256"),
+            account=await person(),
+            scope="openid",
+            session_id=None,
+            authenticated_at=WHEN,
+            amr="pwd",
+        )
+
+
+async def test_pairwise(signing_key: str) -> None:
+    """A pairwise client is told another ``sub`` than the public id."""
+    account = await person()
+    client = await client_of(subject_type="pairwise")
+    token = await id_tokens.mint(
+        client=client, account=account, scope="openid", session_id=None, authenticated_at=WHEN, amr="pwd"
+    )
+    assert jwt.decode(token, await published(), algorithms=["EdDSA"]).claims["sub"] != str(account.id)
