@@ -18,14 +18,15 @@ from ironauth.infrastructure.database_faults import refers_to_nothing
 from ironauth.infrastructure.errors import NotFound
 from ironauth.infrastructure.logs import get_logger
 from ironauth.infrastructure.origin import Origin
-from tokens import authentication, codec, mfa_token, refresh_token, sessions
+from tokens import authentication, codec, mfa_token, refresh_token, session_rotation, sessions
 from tokens.claims import AccessClaims
 from tokens.errors import InvalidRefreshToken, MfaRequired
 from tokens.key_store import key_store
 from tokens.keys import ActiveKey
 from tokens.outputs import SessionOut, TokenPair, session_out
 from tokens.principal import Principal
-from tokens.sessions import SESSION_OVER, ClientInfo, Grant, Outcome
+from tokens.session_rotation import SESSION_OVER, Outcome
+from tokens.sessions import ClientInfo, Grant
 from tokens.stored_session import LiveSession
 
 JTI_BYTES = 16  # 128 random bits: no two tokens share one
@@ -70,7 +71,7 @@ async def refresh(*, token: str, address: str = "") -> TokenPair:
         raise InvalidRefreshToken
     reading = token_cache().begin()
     key = await key_store().signing()
-    rotation = await database().write_once(sessions.rotate, parsed=parsed)
+    rotation = await database().write_once(session_rotation.rotate, parsed=parsed)
     event = log.warning if rotation.outcome is Outcome.REUSE else log.info
     event("refresh", outcome=rotation.outcome.value, session_id=str(parsed.session_id))
     if rotation.grant is None:
@@ -91,10 +92,10 @@ async def sign_out_by_refresh_token(*, token: str) -> None:
     Raises ``InvalidRefreshToken`` (401) when this server did not make the token or has forgotten its session.
     """
     parsed = refresh_token.parse(token)
-    found = await database().read(sessions.session_of, parsed=parsed) if parsed is not None else None
+    found = await database().read(session_rotation.session_of, parsed=parsed) if parsed is not None else None
     if found is None:
         raise InvalidRefreshToken
-    await sign_out(session_id=found[0], user_id=found[1])
+    await sign_out(session_id=found.id, user_id=found.account.id)
 
 
 async def sign_out_everywhere(*, principal: Principal) -> None:

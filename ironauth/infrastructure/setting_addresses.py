@@ -85,7 +85,7 @@ def hosts(items: Sequence[str], name: str) -> list[str]:
             f"{name}=* trusts any Host header: name the hosts this server answers to, e.g. id.example.com"
         )
     for at, item in enumerate(items, start=1):
-        if not _is_host(item.lower().removeprefix(".")):
+        if not is_host(item.lower().removeprefix(".")):
             raise ImproperlyConfigured(
                 f"{name}, item {at}: not a host name (no scheme, port, path or *): write it like id.example.com, "
                 ".example.com with everything below it, 192.0.2.1 or [2001:db8::1]"
@@ -191,7 +191,7 @@ def _is_origin(value: str) -> bool:
     if port is not None:
         host = host.removesuffix(f":{port}")
     shown = "" if port in (None, DEFAULT_PORTS[parts.scheme]) else f":{port}"
-    return _is_host(host) and value == f"{parts.scheme}://{host}{shown}"
+    return is_host(host) and value == f"{parts.scheme}://{host}{shown}"
 
 
 def _is_confidential(origin: str) -> bool:
@@ -200,7 +200,7 @@ def _is_confidential(origin: str) -> bool:
     return parts.scheme == "https" or is_local(parts.hostname or "")
 
 
-def _is_host(text: str) -> bool:
+def is_host(text: str) -> bool:
     """Return whether ``text`` is a lower-case host name, an IPv4 address, or an IPv6 address in brackets."""
     if text.startswith("[") and text.endswith("]"):
         address = _address(text[1:-1])

@@ -1,0 +1,26 @@
+"""Clients made for a test."""
+
+import secrets
+from typing import Any
+
+from tokens.oauth.codes import digest_of
+from tokens.oauth.models import OAuthClient, OAuthClientSecret
+
+REDIRECT_URI = "https://app.example.com/callback"
+NO_SECRET = ""
+
+
+def make_client(**fields: Any) -> tuple[OAuthClient, str]:
+    """Store a client, confidential unless ``fields`` say otherwise, and return it with its secret, "" without one."""
+    given = {"name": "Wiki", "redirect_uris": [REDIRECT_URI], **fields}
+    client = OAuthClient.objects.create(**given)
+    if client.auth_method != OAuthClient.AuthMethod.SECRET:
+        return client, NO_SECRET
+    secret = secrets.token_urlsafe(32)
+    OAuthClientSecret.objects.create(client=client, digest=digest_of(secret), hint=secret[-4:])
+    return client, secret
+
+
+def make_public_client(**fields: Any) -> OAuthClient:
+    """Store a client that can keep no secret."""
+    return make_client(auth_method=OAuthClient.AuthMethod.NONE, **fields)[0]
