@@ -41,6 +41,14 @@ class IdClaims(msgspec.Struct, frozen=True, omit_defaults=True):
     at_hash: str = ""
 
 
+class Hint(msgspec.Struct, frozen=True):
+    """Whom an ID token of ours names, to which client, and in which sign-on session."""
+
+    sub: str
+    client_id: str
+    session_id: UUID | None
+
+
 async def mint(
     *,
     client: Client,
@@ -84,3 +92,19 @@ def at_hash(access_token: str, alg: str) -> str:
     """
     digest = (hashlib.sha512 if alg in ALGORITHMS else hashlib.sha256)(access_token.encode()).digest()
     return base64.urlsafe_b64encode(digest[: len(digest) // 2]).rstrip(b"=").decode()
+
+
+async def read_hint(token: str) -> Hint | None:
+    """Return what an ``id_token_hint`` says; None for anything but an ID token of this server.
+
+    It may have expired (RP-Initiated Logout §2, OpenID Connect Core §3.1.2.1), and is known as long as the key that
+    signed it is. It proves nothing about who sends it. Raises ``Unavailable`` (503).
+    """
+    claims = signed_tokens.verified(token, await key_store().for_verifying(), typ=TYP, now=clock.unix())
+    if claims is None or claims.get("iss") != settings.IRONAUTH_ISSUER:
+        return None
+    try:
+        found = msgspec.convert(claims, IdClaims)
+        return Hint(found.sub, found.aud, UUID(found.sid) if found.sid else None)
+    except ValueError:  # msgspec's, and that of an id that is none: nothing this server ever signed
+        return None
