@@ -1,10 +1,8 @@
 """Signing in and out, refreshing, changing the password, and a person's own sessions."""
 
-import secrets
 from datetime import UTC, datetime
 from uuid import UUID
 
-from django.conf import settings
 from django.db import IntegrityError
 
 from accounts import audit, rate_limits
@@ -18,8 +16,7 @@ from ironauth.infrastructure.database_faults import refers_to_nothing
 from ironauth.infrastructure.errors import NotFound
 from ironauth.infrastructure.logs import get_logger
 from ironauth.infrastructure.origin import Origin
-from tokens import authentication, codec, mfa_token, refresh_token, session_rotation, sessions
-from tokens.claims import AccessClaims
+from tokens import access_tokens, mfa_token, refresh_token, session_rotation, sessions
 from tokens.errors import InvalidRefreshToken, MfaRequired
 from tokens.key_store import key_store
 from tokens.keys import ActiveKey
@@ -27,9 +24,6 @@ from tokens.outputs import SessionOut, TokenPair, session_out
 from tokens.principal import Principal
 from tokens.session_rotation import SESSION_OVER, Outcome
 from tokens.sessions import ClientInfo, Grant
-from tokens.stored_session import LiveSession
-
-JTI_BYTES = 16  # 128 random bits: no two tokens share one
 
 log = get_logger()
 
@@ -179,31 +173,12 @@ def token_pair(grant: Grant, key: ActiveKey, reading: Reading | None = None) -> 
     ``reading``: taken before the key was chosen and the grant's account and session were read; with it, this process
     knows the token already.
     """
-    now = int(clock.unix())
-    session_end = int(grant.expires_at.timestamp())
-    exp = min(now + settings.IRONAUTH_ACCESS_TOKEN_S, session_end)
-    claims = AccessClaims(
-        iss=settings.IRONAUTH_ISSUER,
-        sub=grant.account.id,
-        aud=settings.IRONAUTH_AUDIENCE,
-        client_id=grant.client_id,
-        iat=now,
-        exp=exp,
-        jti=secrets.token_urlsafe(JTI_BYTES),
-        sid=grant.session_id,
-        scope=grant.scope,
-        epoch=grant.account.session_epoch,
-        roles=grant.account.user.roles,
-    )
-    access_token = codec.encode(claims, key)
-    if reading is not None:
-        live = LiveSession(grant.account, grant.authenticated_at, grant.amr)
-        authentication.keep_issued(access_token, claims, kid=key.kid, live=live, reading=reading)
+    access = access_tokens.of_session(grant, key, reading)
     return TokenPair(
-        access_token=access_token,
+        access_token=access.text,
         token_type="Bearer",  # noqa: S106 - RFC 6749 §7.1, not a password
-        expires_in=exp - now,
+        expires_in=access.expires_in,
         refresh_token=grant.refresh_token,
-        refresh_expires_in=session_end - now,
+        refresh_expires_in=int(grant.expires_at.timestamp()) - int(clock.unix()),
         session_id=grant.session_id,
     )

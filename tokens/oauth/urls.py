@@ -1,5 +1,11 @@
 """Routes of the OAuth 2.0 / OpenID Connect provider, under /oauth/."""
 
-from django.urls import URLPattern
+from django.urls import URLPattern, path
 
-urlpatterns: list[URLPattern] = []
+from tokens.oauth import token_views
+
+urlpatterns: list[URLPattern] = [
+    path("token", token_views.TokenView.as_view(), name="token"),
+    path("introspect", token_views.IntrospectionView.as_view(), name="introspect"),
+    path("revoke", token_views.RevocationView.as_view(), name="revoke"),
+]
