@@ -3,6 +3,7 @@
 from django.urls import URLPattern, path
 
 from tokens import factor_views, passkey_views, session_views, staff_views, views, wellknown_views
+from tokens.oauth import metadata
 
 #: Under /api/v1/access/.
 access_urlpatterns: list[URLPattern] = [
@@ -28,4 +29,6 @@ staff_urlpatterns: list[URLPattern] = [
 #: Under /.well-known/.
 wellknown_urlpatterns: list[URLPattern] = [
     path("jwks.json", wellknown_views.JwksView.as_view(), name="jwks"),
+    path("openid-configuration", metadata.MetadataView.as_view(), name="openid-configuration"),
+    path("oauth-authorization-server", metadata.MetadataView.as_view(), name="oauth-authorization-server"),
 ]

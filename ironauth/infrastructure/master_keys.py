@@ -20,6 +20,7 @@ Purpose = Literal[
     "ironauth passkey challenge",
     "ironauth mfa token",
     "ironauth totp secret",
+    "ironauth pairwise salt",
 ]
 
 
