@@ -129,7 +129,7 @@ async def test_failures_are_counted_by_address(robot: Party, settings: Any) -> N
 async def test_no_secret_is_kept(robot: Party) -> None:
     """Neither table nor trail holds what a client has sent."""
     await robot.post(TOKEN, **OWN)
-    rows = [
+    rows: list[Any] = [
         *[row async for row in OAuthClientSecret.objects.values()],
         *[row async for row in OAuthClient.objects.values()],
     ]
