@@ -144,7 +144,7 @@ def _addresses(client: OAuthClient, field: str) -> Iterable[FieldError]:
             "needless" if uris else "required",
             "These are for the grant authorization_code: add it or leave them out."
             if uris
-            else "The grant authorization_code needs an address to answer at: add https://app.example.com/callback or the like.",
+            else "The grant authorization_code needs an address to answer at: add one.",
         )
     if len(uris) > MAX_URIS:
         yield _problem(field, "too_many", f"At most {MAX_URIS} addresses: leave out those not in use.")

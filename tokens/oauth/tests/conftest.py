@@ -10,9 +10,9 @@ from asgiref.sync import sync_to_async
 from tokens.oauth.models import OAuthClient
 from tokens.oauth.tests.flow import Party, approve
 from tokens.oauth.tests.material import make_client
-from tokens.tests.conftest import new_account, statements
+from tokens.tests.conftest import new_account, stage, statements, still_clock
 
-__all__ = ["new_account", "statements"]
+__all__ = ["new_account", "stage", "statements", "still_clock"]
 
 
 @pytest.fixture
