@@ -25,7 +25,7 @@ TYP = "at+jwt"
 _COMPACT = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
 
 
-class _EdDSA(EdDSAAlgorithm):
+class QuietEdDSA(EdDSAAlgorithm):
     """EdDSA without joserfc's warning that RFC 9864 deprecates the name: ours is deliberate (security-bar 1).
 
     Silenced here instead of in the warning filters, which are process-wide and not safe between threads.
@@ -37,7 +37,7 @@ class _EdDSA(EdDSAAlgorithm):
 class _Registry(jws.JWSRegistry):
     """The only signature algorithms this module knows: a foreign ``alg`` cannot be reached by any mistake."""
 
-    algorithms: dict[str, JWSAlgModel] = {"EdDSA": _EdDSA(), "Ed25519": jws.JWSRegistry.algorithms["Ed25519"]}
+    algorithms: dict[str, JWSAlgModel] = {"EdDSA": QuietEdDSA(), "Ed25519": jws.JWSRegistry.algorithms["Ed25519"]}
 
 
 _REGISTRIES = {alg: _Registry(algorithms=[alg]) for alg in ALGORITHMS}
