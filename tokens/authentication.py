@@ -136,12 +136,13 @@ def is_current(principal: Principal) -> bool:
     return token_cache().peek(CACHE_PREFIX + principal.jti) is principal and clock.unix() < principal.exp
 
 
-async def verify(token: str) -> Principal:
+async def verify(token: str, verified: VerifiedToken | None = None) -> Principal:
     """Verify everything about a token, confirm its session, and remember the result.
 
-    Raises ``InvalidToken`` (401); ``Unavailable`` (503) when the session cannot be looked up.
+    ``verified``: what `decoded` has said about it, if it was asked already. Raises ``InvalidToken`` (401);
+    ``Unavailable`` (503) when the session cannot be looked up.
     """
-    verified = await _decoded(token)
+    verified = verified or await decoded(token)
     digest = _digest(token)
 
     async def load() -> Loaded[Principal]:
@@ -161,8 +162,11 @@ async def verify(token: str) -> Principal:
     return principal
 
 
-async def _decoded(token: str) -> VerifiedToken:
-    """Verify the token against the key set, once more against a newer one when its key is not known yet."""
+async def decoded(token: str) -> VerifiedToken:
+    """Return what the token says, whether or not its session lives; raise ``InvalidToken`` (401) for what is not ours.
+
+    It is verified against the key set, once more against a newer one when its key is not known yet.
+    """
     store = key_store()
     try:
         return codec.decode(token, await store.for_verifying(), now=clock.unix())

@@ -187,6 +187,8 @@ class Session(models.Model):
         indexes = [
             # To end what began in a sign-on session; partial, since most sessions are nobody's children.
             models.Index(fields=["parent_id"], condition=Q(parent_id__isnull=False), name="tokens_session_parent"),
+            # To end and to count a client's. A session never changes hands, so that refreshing one stays heap-only.
+            models.Index(fields=["client_id"], name="tokens_session_client"),
         ]
         constraints = [
             models.CheckConstraint(

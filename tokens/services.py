@@ -1,10 +1,8 @@
 """Signing in and out, refreshing, changing the password, and a person's own sessions."""
 
-import secrets
 from datetime import UTC, datetime
 from uuid import UUID
 
-from django.conf import settings
 from django.db import IntegrityError
 
 from accounts import audit, rate_limits
@@ -18,17 +16,14 @@ from ironauth.infrastructure.database_faults import refers_to_nothing
 from ironauth.infrastructure.errors import NotFound
 from ironauth.infrastructure.logs import get_logger
 from ironauth.infrastructure.origin import Origin
-from tokens import authentication, codec, mfa_token, refresh_token, sessions
-from tokens.claims import AccessClaims
+from tokens import access_tokens, mfa_token, refresh_token, session_rotation, sessions
 from tokens.errors import InvalidRefreshToken, MfaRequired
 from tokens.key_store import key_store
 from tokens.keys import ActiveKey
 from tokens.outputs import SessionOut, TokenPair, session_out
 from tokens.principal import Principal
-from tokens.sessions import SESSION_OVER, ClientInfo, Grant, Opener, Outcome
-from tokens.stored_session import LiveSession
-
-JTI_BYTES = 16  # 128 random bits: no two tokens share one
+from tokens.session_rotation import SESSION_OVER, Outcome
+from tokens.sessions import ClientInfo, Grant, Opener
 
 log = get_logger()
 
@@ -80,7 +75,7 @@ async def refresh(*, token: str, address: str = "") -> TokenPair:
         raise InvalidRefreshToken
     reading = token_cache().begin()
     key = await key_store().signing()
-    rotation = await database().write_once(sessions.rotate, parsed=parsed)
+    rotation = await database().write_once(session_rotation.rotate, parsed=parsed)
     event = log.warning if rotation.outcome is Outcome.REUSE else log.info
     event("refresh", outcome=rotation.outcome.value, session_id=str(parsed.session_id))
     if rotation.grant is None:
@@ -101,10 +96,10 @@ async def sign_out_by_refresh_token(*, token: str) -> None:
     Raises ``InvalidRefreshToken`` (401) when this server did not make the token or has forgotten its session.
     """
     parsed = refresh_token.parse(token)
-    found = await database().read(sessions.session_of, parsed=parsed) if parsed is not None else None
+    found = await database().read(session_rotation.session_of, parsed=parsed) if parsed is not None else None
     if found is None:
         raise InvalidRefreshToken
-    await sign_out(session_id=found[0], user_id=found[1])
+    await sign_out(session_id=found.id, user_id=found.account.id)
 
 
 async def sign_out_everywhere(*, principal: Principal) -> None:
@@ -188,31 +183,12 @@ def token_pair(grant: Grant, key: ActiveKey, reading: Reading | None = None) -> 
     ``reading``: taken before the key was chosen and the grant's account and session were read; with it, this process
     knows the token already.
     """
-    now = int(clock.unix())
-    session_end = int(grant.expires_at.timestamp())
-    exp = min(now + settings.IRONAUTH_ACCESS_TOKEN_S, session_end)
-    claims = AccessClaims(
-        iss=settings.IRONAUTH_ISSUER,
-        sub=grant.account.id,
-        aud=settings.IRONAUTH_AUDIENCE,
-        client_id=grant.client_id,
-        iat=now,
-        exp=exp,
-        jti=secrets.token_urlsafe(JTI_BYTES),
-        sid=grant.session_id,
-        scope=grant.scope,
-        epoch=grant.account.session_epoch,
-        roles=grant.account.user.roles,
-    )
-    access_token = codec.encode(claims, key)
-    if reading is not None:
-        live = LiveSession(grant.account, grant.authenticated_at, grant.amr)
-        authentication.keep_issued(access_token, claims, kid=key.kid, live=live, reading=reading)
+    access = access_tokens.of_session(grant, key, reading)
     return TokenPair(
-        access_token=access_token,
+        access_token=access.text,
         token_type="Bearer",  # noqa: S106 - RFC 6749 §7.1, not a password
-        expires_in=exp - now,
+        expires_in=access.expires_in,
         refresh_token=grant.refresh_token,
-        refresh_expires_in=session_end - now,
+        refresh_expires_in=int(grant.expires_at.timestamp()) - int(clock.unix()),
         session_id=grant.session_id,
     )

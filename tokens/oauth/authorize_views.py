@@ -25,7 +25,7 @@ from tokens.oauth.authorization_request import MAX_BYTES, AuthorizationRequest, 
 from tokens.oauth.authorizations import Decision, Step
 from tokens.oauth.clients import Client
 from tokens.oauth.errors import OAuthError
-from tokens.oauth.inputs import DecisionInput
+from tokens.oauth.form_inputs import DecisionInput
 from tokens.oauth.journeys import Journey
 from tokens.oauth.sign_on_cookie import SignOnCookie
 

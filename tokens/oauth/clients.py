@@ -41,6 +41,7 @@ class Client(msgspec.Struct, frozen=True):
     trusted: bool
     require_pkce: bool
     require_par: bool
+    resource_server: bool
     dpop: str
     subject_type: str
     sector: str
@@ -101,6 +102,7 @@ def read_client(client_id: UUID) -> Client | None:
         trusted=row.trusted,
         require_pkce=row.require_pkce,
         require_par=row.require_par,
+        resource_server=row.resource_server,
         dpop=row.dpop,
         subject_type=row.subject_type,
         sector=row.sector,

@@ -19,7 +19,7 @@ from tokens.factor_services import Shown
 from tokens.oauth import authorize_pages, journeys, sign_on, sign_on_cookie
 from tokens.oauth.authorize_views import OAuthPage
 from tokens.oauth.clients import Client
-from tokens.oauth.inputs import PasswordFormInput
+from tokens.oauth.form_inputs import PasswordFormInput
 from tokens.oauth.journeys import Journey
 from tokens.sessions import ClientInfo, Grant, Opener
 

@@ -4,7 +4,7 @@ Units of work on rows of ``Session`` whose client is ``SSO_CLIENT``. Such a sess
 token: it answers authorization requests of clients, and ends in all the ways in which any session ends.
 """
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from uuid import UUID
 
 from django.conf import settings
@@ -51,7 +51,8 @@ def touch(session: StoredSession) -> None:
     if now - session.last_used_at >= LAST_USE_STEP:
         about_to_commit()
         Session.objects.filter(pk=session.id, revoked_at=None).update(
-            last_used_at=now, idle_expires_at=_idle_end(now, session.absolute_expires_at)
+            last_used_at=now,
+            idle_expires_at=sessions.idle_end(now, session.absolute_expires_at, settings.IRONAUTH_SSO_IDLE_S),
         )
 
 
@@ -87,7 +88,7 @@ def _opened(account: Account, client: ClientInfo, amr: str, previous: StoredSess
         authenticated_at=now,
         amr=amr,
         last_used_at=now,
-        idle_expires_at=_idle_end(now, absolute),
+        idle_expires_at=sessions.idle_end(now, absolute, settings.IRONAUTH_SSO_IDLE_S),
         absolute_expires_at=absolute,
         ip=client.ip or None,
         user_agent=client.user_agent,
@@ -114,8 +115,3 @@ def _renewed(session_id: UUID, renewal: Session) -> bool:
     alive = Session.objects.filter(pk=session_id, revoked_at=None, idle_expires_at__gt=renewal.last_used_at)
     matching = alive.filter(**{name: getattr(renewal, name) for name in same})
     return matching.update(**{name: getattr(renewal, name) for name in changed}) > 0
-
-
-def _idle_end(now: datetime, absolute: datetime) -> datetime:
-    """Return when a session used at ``now`` ends unless used again; never past its absolute end."""
-    return min(now + timedelta(seconds=settings.IRONAUTH_SSO_IDLE_S), absolute)

@@ -8,6 +8,8 @@ from tokens.oauth.models import OAuthClient, OAuthClientSecret
 
 REDIRECT_URI = "https://app.example.com/callback"
 NO_SECRET = ""
+#: RFC 8037 appendix A.2.
+ED25519_JWK = {"kty": "OKP", "crv": "Ed25519", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}
 
 
 def make_client(**fields: Any) -> tuple[OAuthClient, str]:

@@ -1,0 +1,196 @@
+"""``manage.py oauth_client``: set clients up from scripts. JSON on standard output, messages on standard error."""
+
+import json
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any, Final
+from uuid import UUID
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from accounts import names
+from tokens.oauth import client_rules, client_units
+from tokens.oauth.client_keys import MAX_FILE_BYTES
+from tokens.oauth.client_units import EXPIRE_OLD_S, MOST_EXPIRE_OLD_S, NoSecretError
+from tokens.oauth.models import OAuthClient, default_grants
+from tokens.oauth.protocol import GrantType
+
+#: Short names of what is a URN, and the names that OpenID Connect gives the two ways of sending a secret.
+GRANTS: Final = {"device_code": GrantType.DEVICE_CODE.value, "token_exchange": GrantType.TOKEN_EXCHANGE.value}
+METHODS: Final = {"client_secret_basic": "secret", "client_secret_post": "secret"}
+#: Which option gives a field, for messages.
+OPTIONS: Final = {
+    "name": "--name", "auth_method": "--auth-method", "redirect_uris": "--redirect-uri", "grants": "--grant",
+    "post_logout_redirect_uris": "--post-logout-redirect-uri", "backchannel_logout_uri": "--backchannel-logout-uri",
+    "scopes": "--scope", "require_pkce": "--no-pkce", "dpop": "--dpop", "subject_type": "--subject-type",
+    "sector": "--sector", "id_token_alg": "--id-token-alg", "jwks": "--jwks", "access_token_s": "--access-token-s",
+    "session_idle_s": "--session-idle-s", "session_absolute_s": "--session-absolute-s",
+}  # fmt: skip
+FIELDS: Final = (*OPTIONS, "trusted", "require_par")
+NO_PUBLIC: Final = "--public says that the client has no secret: leave out --auth-method, or --public."
+UNKNOWN: Final = "There is no client with this client_id: `manage.py oauth_client list` shows those there are."
+ONCE: Final = (
+    "The secret is shown this one time: keep it now, or make another with `manage.py oauth_client rotate_secret`."
+)
+
+
+class Command(BaseCommand):
+    """Create, list, disable, enable and re-key OAuth clients."""
+
+    help = (
+        "Set up the applications that sign their users in here. Prints JSON: an object, or for `list` an array; "
+        "messages go to standard error. Exit status 0, 1 when something is refused, 2 for a wrong command line."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Add the acts."""
+        acts = parser.add_subparsers(dest="act", required=True, metavar="ACT")
+        _add_create(acts.add_parser("create", help="make a client; print it with its client_id and client_secret"))
+        acts.add_parser("list", help="print every client, without secrets")
+        for act, what in (
+            ("disable", "refuse a client and all its tokens at once; its sessions end"),
+            ("enable", "let a disabled client sign people in again"),
+            ("rotate_secret", "give a client another secret; print it"),
+        ):
+            one = acts.add_parser(act, help=what)
+            one.add_argument("client_id")
+            if act == "rotate_secret":
+                one.add_argument(
+                    "--expire-old-in-s", type=int, default=EXPIRE_OLD_S, metavar="SECONDS",
+                    help=f"how long the secret before still works (default: {EXPIRE_OLD_S}, a day; 0: not at all)",
+                )  # fmt: skip
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Do what was asked. Raises ``CommandError`` naming every bad option."""
+        acts = {"create": self._create, "list": self._list, "rotate_secret": self._rotate}
+        acts.get(options["act"], self._switch)(options)
+
+    def _create(self, options: dict[str, Any]) -> None:
+        client = _client_of(options)
+        problems = client_rules.problems_of(client)
+        if problems:
+            raise CommandError("\n".join(f"{OPTIONS[one.field]}: {one.message}" for one in problems))
+        secret = client_units.create(client)
+        self._print({**_described(client), **({"client_secret": secret} if secret else {})})
+        if secret:
+            self.stderr.write(ONCE)
+
+    def _list(self, options: dict[str, Any]) -> None:
+        clients = OAuthClient.objects.prefetch_related("secrets")
+        self._print([
+            {
+                **_described(client),
+                "disabled_at": _moment(client.disabled_at),
+                "secrets": [{"hint": one.hint, "expires_at": _moment(one.expires_at)} for one in client.secrets.all()],
+            }
+            for client in clients
+        ])  # fmt: skip
+
+    def _rotate(self, options: dict[str, Any]) -> None:
+        seconds = options["expire_old_in_s"]
+        if not 0 <= seconds <= MOST_EXPIRE_OLD_S:
+            raise CommandError(f"--expire-old-in-s: write 0 to {MOST_EXPIRE_OLD_S} seconds.")
+        client_id = _id(options["client_id"])
+        try:
+            secret = client_units.rotate_secret(client_id, expire_old_in_s=seconds)
+        except OAuthClient.DoesNotExist as error:
+            raise CommandError(UNKNOWN) from error
+        except NoSecretError as refused:
+            raise CommandError(str(refused)) from refused
+        self._print({"client_id": str(client_id), "client_secret": secret, "old_expires_in_s": seconds})
+        self.stderr.write(ONCE)
+
+    def _switch(self, options: dict[str, Any]) -> None:
+        client_id, enabling = _id(options["client_id"]), options["act"] == "enable"
+        unit: Any = client_units.enable if enabling else client_units.disable
+        try:
+            done = unit(client_id)
+        except OAuthClient.DoesNotExist as error:
+            raise CommandError(UNKNOWN) from error
+        ended = {} if enabling else {"sessions_ended": done or 0}
+        self._print({"client_id": str(client_id), "disabled": not enabling, **ended})
+        if done is None or done is False:
+            self.stderr.write(f"Nothing to do: the client is {options['act']}d already.")
+
+    def _print(self, answer: object) -> None:
+        self.stdout.write(json.dumps(answer))
+
+
+def _add_create(parser: ArgumentParser) -> None:
+    """Add the options of ``create``; what is a list may be given several times."""
+    add = parser.add_argument
+    add("--name", required=True, help="what people know the application by")
+    add("--redirect-uri", action="append", default=[], metavar="URI", help="where it is answered at; several times")
+    add("--public", action="store_true", help="it can keep no secret: an application on a device or in a browser")
+    add("--auth-method", metavar="METHOD", help="secret (default), private_key_jwt, or none: the same as --public")
+    add("--jwks", metavar="FILE", help="public keys for private_key_jwt, as a JWK set")
+    add("--grant", action="append", metavar="GRANT", help="default: authorization_code and refresh_token")
+    add("--scope", action="append", metavar="SCOPE", help="what it may ask for (default: who the person is)")
+    add("--trusted", action="store_true", help="people are not asked for consent: one of your own")
+    add("--no-pkce", action="store_true", help="for a confidential client that cannot send it")
+    add("--require-par", action="store_true", help="authorization requests have to be pushed")
+    add("--dpop", default=OAuthClient.Policy.OPTIONAL, metavar="POLICY", help="off, optional (default), required")
+    add("--id-token-alg", default=OAuthClient.IdTokenAlg.ED25519, metavar="ALG", help="ed25519 (default), ES256, RS256")
+    add("--subject-type", default=OAuthClient.Subject.PUBLIC, metavar="TYPE", help="public (default) or pairwise")
+    add("--sector", default="", metavar="HOST", help="clients of one sector see the same pairwise subjects")
+    add("--post-logout-redirect-uri", action="append", default=[], metavar="URI", help="where to go after signing out")
+    add("--backchannel-logout-uri", default="", metavar="URI", help="what is told of people who signed out")
+    for name in ("access-token", "session-idle", "session-absolute"):
+        add(f"--{name}-s", type=int, metavar="SECONDS", help="default: as the settings say")
+
+
+def _client_of(options: dict[str, Any]) -> OAuthClient:
+    """Return the client that the options describe, not judged yet. Raises ``CommandError``."""
+    method = options["auth_method"]
+    if options["public"] and method not in (None, OAuthClient.AuthMethod.NONE):
+        raise CommandError(NO_PUBLIC)
+    method = OAuthClient.AuthMethod.NONE if options["public"] else method or OAuthClient.AuthMethod.SECRET
+    given = [GRANTS.get(grant, grant) for grant in options["grant"] or default_grants()]
+    scopes = [scope for text in options["scope"] for scope in text.split()] if options["scope"] else None
+    return OAuthClient(
+        name=names.normalise(options["name"]),
+        auth_method=METHODS.get(method, method),
+        redirect_uris=options["redirect_uri"],
+        post_logout_redirect_uris=options["post_logout_redirect_uri"],
+        backchannel_logout_uri=options["backchannel_logout_uri"],
+        grants=given,
+        scopes=client_rules.scopes_for(given) if scopes is None else scopes,
+        trusted=options["trusted"],
+        require_pkce=not options["no_pkce"],
+        require_par=options["require_par"],
+        dpop=options["dpop"],
+        subject_type=options["subject_type"],
+        sector=options["sector"],
+        id_token_alg=options["id_token_alg"],
+        jwks=_keys(options["jwks"]) if options["jwks"] else None,
+        access_token_s=options["access_token_s"],
+        session_idle_s=options["session_idle_s"],
+        session_absolute_s=options["session_absolute_s"],
+    )
+
+
+def _keys(path: str) -> Any:
+    """Return the JSON in a file of keys."""
+    try:
+        text = Path(path).read_bytes()[: MAX_FILE_BYTES + 1]
+        return json.loads(text if len(text) <= MAX_FILE_BYTES else b"")
+    except (OSError, ValueError, RecursionError) as error:
+        raise CommandError(
+            f"--jwks: {path} is no readable JSON file: write the public keys there as a JWK set."
+        ) from error
+
+
+def _id(text: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError as error:
+        raise CommandError(UNKNOWN) from error
+
+
+def _described(client: OAuthClient) -> dict[str, object]:
+    """Return what is stored about a client, but no secret."""
+    return {"client_id": str(client.pk), **{name: getattr(client, name) for name in FIELDS}}
+
+
+def _moment(at: Any) -> str | None:
+    return at.isoformat().replace("+00:00", "Z") if at else None
