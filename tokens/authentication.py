@@ -11,6 +11,7 @@ import binascii
 import hashlib
 import hmac
 from itertools import islice
+from uuid import UUID
 
 import msgspec
 from rest_framework.authentication import BaseAuthentication
@@ -29,7 +30,7 @@ from tokens.errors import InsufficientScope, InvalidToken, UnknownKey
 from tokens.key_rotation import kid_tag
 from tokens.key_store import key_store
 from tokens.models import FIRST_PARTY_CLIENT, FIRST_PARTY_SCOPE
-from tokens.oauth import clients
+from tokens.oauth import clients, subjects
 from tokens.oauth.models import client_tag
 from tokens.principal import Principal
 from tokens.stored_session import LiveSession
@@ -151,7 +152,7 @@ async def verify(token: str, verified: VerifiedToken | None = None) -> Principal
     claims = verified.claims
     if claims.sid is None:  # a client's own token: nobody is behind it
         raise InvalidToken("session")
-    tags = (sid_tag(claims.sid), sub_tag(claims.sub))
+    tags = (sid_tag(claims.sid), sub_tag(await _user_of(claims)))
     principal = await token_cache().fetch(CACHE_PREFIX + claims.jti, load, Principal, tags=tags)
     if not hmac.compare_digest(principal.digest, digest):
         principal = (await load()).value  # another genuine token of the same jti: not ours to make, but not this one
@@ -185,12 +186,21 @@ async def _confirmed(verified: VerifiedToken, digest: bytes) -> Loaded[Principal
     claims = verified.claims
     if claims.sid is None:
         raise InvalidToken("session")
-    if claims.client_id != FIRST_PARTY_CLIENT and await clients.find(claims.client_id) is None:
-        raise InvalidToken("client")
-    live = await database().read(sessions.live_account, session_id=claims.sid, user_id=claims.sub, epoch=claims.epoch)
+    user_id = await _user_of(claims)
+    live = await database().read(sessions.live_account, session_id=claims.sid, user_id=user_id, epoch=claims.epoch)
     if live is None:
         raise InvalidToken("session")
     return _loaded(claims, verified.kid, live, digest)
+
+
+async def _user_of(claims: AccessClaims) -> UUID:
+    """Return whose the token is; raise ``InvalidToken`` when its client is not, or no longer, one of ours."""
+    if claims.client_id == FIRST_PARTY_CLIENT:
+        return claims.sub
+    client = await clients.find(claims.client_id)
+    if client is None:
+        raise InvalidToken("client")
+    return subjects.user_of(client, claims.sub)
 
 
 def keep_issued(token: str, claims: AccessClaims, *, kid: str, live: LiveSession, reading: Reading) -> None:
@@ -211,6 +221,7 @@ def _loaded(claims: AccessClaims, kid: str, live: LiveSession, digest: bytes) ->
         raise ValueError("a token without a session stands for nobody")
     principal = Principal(
         user=live.account.user,
+        subject=claims.sub,
         session_id=claims.sid,
         client_id=claims.client_id,
         scope=claims.scope,
@@ -221,7 +232,7 @@ def _loaded(claims: AccessClaims, kid: str, live: LiveSession, digest: bytes) ->
         authenticated_at=int(live.authenticated_at.timestamp()),
         amr=live.amr,
     )
-    tags: tuple[str, ...] = (sid_tag(claims.sid), sub_tag(claims.sub), kid_tag(kid))
+    tags: tuple[str, ...] = (sid_tag(claims.sid), sub_tag(live.account.id), kid_tag(kid))
     if claims.client_id != FIRST_PARTY_CLIENT:
         tags = (*tags, client_tag(claims.client_id))
     return Loaded(value=principal, tags=tags, expires_at=float(claims.exp))

@@ -15,13 +15,12 @@ from django.conf import settings
 from accounts.outputs import Account
 from ironauth.infrastructure import clock
 from tokens.key_store import key_store
-from tokens.keys import ALGORITHMS
+from tokens.keys import ALGORITHMS, Family
 from tokens.oauth import signed_tokens, subjects
 from tokens.oauth.clients import Client
-from tokens.oauth.protocol import Scope, scope_set
+from tokens.oauth.protocol import ID_TOKEN_S, Scope, scope_set
 
 TYP: Final = "JWT"
-LIFE_S: Final = 600  # seconds; it is looked at once, in the moment it arrives
 
 
 class IdClaims(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -40,6 +39,14 @@ class IdClaims(msgspec.Struct, frozen=True, omit_defaults=True):
     nonce: str = ""
     sid: str = ""
     at_hash: str = ""
+
+
+class Hint(msgspec.Struct, frozen=True):
+    """Whom an ID token of ours names, to which client, and in which sign-on session."""
+
+    sub: str
+    client_id: str
+    session_id: UUID | None
 
 
 async def mint(
@@ -61,14 +68,14 @@ async def mint(
     """
     if Scope.OPENID not in scope_set(scope):
         raise ValueError("an ID token needs the scope openid")
-    key = await key_store().signing()
+    key = await key_store().signing(Family(client.id_token_alg))
     now = int(clock.unix())
     claims = IdClaims(
         iss=settings.IRONAUTH_ISSUER,
         sub=subjects.subject_of(client, account.id),
         aud=client.client_id,
         iat=now,
-        exp=now + LIFE_S,
+        exp=now + ID_TOKEN_S,
         auth_time=int(authenticated_at.timestamp()),
         amr=tuple(amr.split()),
         nonce=nonce,
@@ -85,3 +92,19 @@ def at_hash(access_token: str, alg: str) -> str:
     """
     digest = (hashlib.sha512 if alg in ALGORITHMS else hashlib.sha256)(access_token.encode()).digest()
     return base64.urlsafe_b64encode(digest[: len(digest) // 2]).rstrip(b"=").decode()
+
+
+async def read_hint(token: str) -> Hint | None:
+    """Return what an ``id_token_hint`` says; None for anything but an ID token of this server.
+
+    It may have expired (RP-Initiated Logout §2, OpenID Connect Core §3.1.2.1), and is known as long as the key that
+    signed it is. It proves nothing about who sends it. Raises ``Unavailable`` (503).
+    """
+    claims = signed_tokens.verified(token, await key_store().for_verifying(), typ=TYP, now=clock.unix())
+    if claims is None or claims.get("iss") != settings.IRONAUTH_ISSUER:
+        return None
+    try:
+        found = msgspec.convert(claims, IdClaims)
+        return Hint(found.sub, found.aud, UUID(found.sid) if found.sid else None)
+    except ValueError:  # msgspec's, and that of an id that is none: nothing this server ever signed
+        return None

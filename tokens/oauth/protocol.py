@@ -46,3 +46,7 @@ def scope_set(text: str) -> frozenset[str]:
 def scope_text(scopes: frozenset[str] | set[str]) -> str:
     """Return scopes as they are stored and sent: sorted, so that equal sets are equal texts."""
     return " ".join(sorted(scopes))
+
+
+#: Seconds an ID token is good for: it is looked at once, in the moment it arrives.
+ID_TOKEN_S: Final = 600
