@@ -56,7 +56,6 @@ class Event(enum.StrEnum):
     PASSKEY_ADDED = "passkey_added"
     PASSKEY_REMOVED = "passkey_removed"
     STEP_UP = "step_up"
-    CONSENT_GIVEN = "consent_given"  # to an OAuth client, by the person
     PROFILE_CHANGED = "profile_changed"
     ACCOUNT_DELETED = "account_deleted"  # by the person, in effect at once; staff leave USER_DELETED
     ACCOUNT_RESTORED = "account_restored"  # within the days of grace

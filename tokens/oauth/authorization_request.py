@@ -130,7 +130,7 @@ def parameters_of(query: QueryDict) -> dict[str, str]:
         raise InvalidRequest("The request has too many parameters.")
     if any(len(query.getlist(name)) > 1 for name in query):
         raise InvalidRequest("A parameter was sent more than once.")
-    return {name: value for name in query if (value := query[name])}
+    return {name: query.getlist(name)[0] for name in query if query.getlist(name)[0]}
 
 
 def check(client: Client, given: Mapping[str, str], target: Target, *, pushed: bool) -> AuthorizationRequest:
