@@ -1,6 +1,6 @@
 """Units of work on sessions: open, look up, end. Synchronous, run by the database pool."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -13,11 +13,11 @@ from accounts.audit import Event
 from accounts.outputs import Account, Authenticated
 from accounts.services import account_snapshot
 from ironauth.infrastructure import clock
-from ironauth.infrastructure.invalidation import invalidate, sid_tag
 from ironauth.infrastructure.master_keys import newest_master_key_id
 from ironauth.infrastructure.origin import Origin
 from tokens import known_devices, refresh_token, stored_session
 from tokens.models import BY_PASSWORD, FIRST_PARTY_CLIENT, FIRST_PARTY_SCOPE, Session
+from tokens.oauth import sign_on_ends
 from tokens.stored_session import LiveSession
 
 #: Sessions in one list; who has more, a script that never signs out, ends them all at once.
@@ -91,7 +91,12 @@ def open_session(
     return store(session, account)
 
 
-def open_authenticated(*, who: Authenticated, client: ClientInfo, amr: str = BY_PASSWORD) -> Grant | None:
+type Opener = Callable[..., Grant]  # ``open_session``, and ``sign_on.open_session`` for single sign-on
+
+
+def open_authenticated(
+    *, who: Authenticated, client: ClientInfo, amr: str = BY_PASSWORD, opener: Opener = open_session
+) -> Grant | None:
     """Store a new session for a person who has just proved who they are, and that they signed in. 3 queries.
 
     With IRONAUTH_NEW_DEVICE_MAIL what ``known_devices.note`` takes besides: one, for a device seen today.
@@ -101,7 +106,7 @@ def open_authenticated(*, who: Authenticated, client: ClientInfo, amr: str = BY_
     account = account_snapshot(who.id)
     if account is None or not account.user.is_active or account.session_epoch != who.session_epoch:
         return None
-    grant = open_session(account=account, client=client, amr=amr)
+    grant = opener(account=account, client=client, amr=amr)
     audit.record(Event.SIGN_IN, actor_id=account.id, user_id=account.id, session_id=grant.session_id)
     if settings.IRONAUTH_NEW_DEVICE_MAIL:
         whence = Origin(address=client.ip, user_agent=client.user_agent, device=client.device)
@@ -148,34 +153,37 @@ def live_account(*, session_id: UUID, user_id: UUID, epoch: int) -> LiveSession 
 
 
 def sign_out(*, session_id: UUID, user_id: UUID) -> None:
-    """Revoke a session whose user, or holder of its refresh token, has done with it. 3 queries, 1 when it is over."""
+    """Revoke a session whose user, or holder of its refresh token, has done with it. 4 queries, 1 when it is over."""
     if end_session(session_id=session_id, reason=Session.RevokeReason.SIGNED_OUT):
         audit.record(Event.SIGN_OUT, actor_id=user_id, user_id=user_id, session_id=session_id)
 
 
 def end_own_session(*, session_id: UUID, user_id: UUID, epoch: int, from_session_id: UUID) -> bool:
-    """Revoke one of a person's sessions from another; False when there is no such live session. 3 queries, or 1."""
+    """Revoke one of a person's sessions from another; False when there is no such live session. 4 queries, or 1."""
     ended = stored_session.end_own(session_id, user_id=user_id, epoch=epoch, now=clock.now())
     if ended:
-        invalidate(sid_tag(session_id))
+        sign_on_ends.follow(session_id)
         details = {"from_session": str(from_session_id)}
         audit.record(Event.SESSION_ENDED, actor_id=user_id, user_id=user_id, session_id=session_id, details=details)
     return ended
 
 
 def end_session(*, session_id: UUID, reason: Session.RevokeReason) -> bool:
-    """Revoke one session and publish it; False when there is none, or it was revoked before. 2 queries."""
+    """Revoke one session, and publish it; False when there is none, or it was revoked before. 3 queries.
+
+    What began in a sign-on session ends with it.
+    """
     ended = stored_session.end(session_id, reason=reason, now=clock.now())
     if ended:
-        invalidate(sid_tag(session_id))
+        sign_on_ends.follow(session_id)
     return ended
 
 
 def end_sessions(*, session_ids: Sequence[UUID], reason: Session.RevokeReason) -> int:
-    """Revoke sessions with one statement and publish it; return how many were not revoked before. 2 queries."""
+    """Revoke sessions with one statement and publish it; return how many were not revoked before. 3 queries."""
     ended = Session.objects.filter(pk__in=session_ids).revoke(reason, clock.now())
     if ended:
-        invalidate(*map(sid_tag, session_ids))
+        sign_on_ends.follow(*session_ids)
     return ended
 
 

@@ -20,6 +20,8 @@ Purpose = Literal[
     "ironauth passkey challenge",
     "ironauth mfa token",
     "ironauth totp secret",
+    "ironauth authorization request",
+    "ironauth sign-on",
     "ironauth pairwise salt",
 ]
 

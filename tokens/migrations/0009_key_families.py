@@ -7,7 +7,6 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('tokens', '0008_session_client'),
-        ('tokens', '0011_resource_servers'),
     ]
 
     operations = [

@@ -15,10 +15,11 @@ from drf_spectacular.utils import extend_schema
 
 from ironauth.infrastructure.views import ApiRequest
 from tokens.key_store import key_store
+from tokens.oauth.authorization_request import PROMPTS
 from tokens.oauth.endpoint import OAuthEndpoint
 from tokens.oauth.grants import GRANTS
 from tokens.oauth.models import OAuthClient
-from tokens.oauth.protocol import Scope
+from tokens.oauth.protocol import ResponseMode, Scope
 from tokens.oauth.userinfo import CLAIMS
 
 #: Members that are addresses (RFC 8414 §2, Discovery §3, RFC 8628 §4, RFC 9126 §5, RP-Initiated Logout §2.1).
@@ -67,11 +68,11 @@ def metadata(algorithms: tuple[str, ...]) -> dict[str, Any]:
         "scopes_supported": [scope.value for scope in Scope],
         "claims_supported": [*CLAIMS, *ID_TOKEN_CLAIMS],
         "response_types_supported": ["code"],
-        "response_modes_supported": ["query"],
+        "response_modes_supported": [mode.value for mode in ResponseMode],
         "grant_types_supported": list(GRANTS),
         "code_challenge_methods_supported": ["S256"],
         "authorization_response_iss_parameter_supported": True,  # RFC 9207 §3
-        "prompt_values_supported": ["none", "login", "consent", "select_account"],
+        "prompt_values_supported": PROMPTS,
         "subject_types_supported": [subject.value for subject in OAuthClient.Subject],
         "id_token_signing_alg_values_supported": list(algorithms) or [settings.IRONAUTH_JWT_ALG],
         "token_endpoint_auth_methods_supported": ANYBODY,

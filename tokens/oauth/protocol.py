@@ -14,6 +14,13 @@ class GrantType(StrEnum):
     TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105 - RFC 8693 §2.1
 
 
+class ResponseMode(StrEnum):
+    """How the answer to an authorization request gets to the client (OAuth 2.0 Form Post Response Mode)."""
+
+    QUERY = "query"
+    FORM_POST = "form_post"
+
+
 class Scope(StrEnum):
     """What a client may ask for. ``account``: everything the person may do with their own account here."""
 

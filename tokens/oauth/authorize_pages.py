@@ -1,0 +1,131 @@
+"""The pages of /oauth/ and the answers to clients, as HTTP responses.
+
+Referrer-Policy is same-origin: nothing of ours goes to a client in a Referer, and a form of ours still says its Origin,
+which no-referrer would make ``null``. No Cross-Origin-Opener-Policy: a client that opens these pages in a pop-up waits
+there for its answer.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import quote, urlencode, urlsplit
+
+from django.conf import settings
+from django.http import HttpResponse
+from django.template.loader import render_to_string
+
+from tokens.oauth import journeys
+from tokens.oauth.authorization_request import Target
+from tokens.oauth.clients import Client
+from tokens.oauth.errors import OAuthError
+from tokens.oauth.journeys import Journey
+from tokens.oauth.protocol import ResponseMode, Scope
+from tokens.stored_session import StoredSession
+
+#: What a scope means to the person who is asked for it. Others are shown by their name.
+SCOPES: Final[Mapping[str, str]] = {
+    Scope.OPENID: "Know who you are, by an identifier",
+    Scope.PROFILE: "See your name",
+    Scope.EMAIL: "See your e-mail address",
+    Scope.ROLES: "See your roles",
+    Scope.OFFLINE_ACCESS: "Keep this access while you are not there",
+    Scope.ACCOUNT: "Do everything you can do with your account here",
+}
+FOLDER: Final = "tokens/oauth/"
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "form-action {targets}; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; "
+    "trusted-types 'none'"
+)
+
+
+def sign_in(journey: Journey, client: Client, browser: str, *, email: str = "", **context: Any) -> HttpResponse:
+    """Return the page that asks for address and password.
+
+    ``context``: ``problem`` and ``status`` of a refusal, and ``remedy``, what to offer instead.
+    """
+    email = email or journey.request.login_hint
+    return _page("sign_in.html", client, journey, browser, email=email, **context)
+
+
+def second_factor(journey: Journey, client: Client, browser: str, **context: Any) -> HttpResponse:
+    """Return the page that asks for a second factor."""
+    by_code = any(method != "passkey" for method in journey.methods)
+    by_passkey = "passkey" in journey.methods
+    return _page("second_factor.html", client, journey, browser, by_code=by_code, by_passkey=by_passkey, **context)
+
+
+def consent(journey: Journey, client: Client, browser: str, session: StoredSession) -> HttpResponse:
+    """Return the page that asks the person of ``session`` whether the client may have what it asks for."""
+    scopes = [SCOPES.get(scope, scope) for scope in journey.request.scope.split()]
+    target = urlsplit(journey.request.redirect_uri)
+    user = session.account.user
+    return _page(
+        "consent.html", client, journey, browser, scopes=scopes, user=user, host=target.netloc or target.scheme
+    )
+
+
+def error(*, detail: str, status: int, headers: Mapping[str, str] | None = None) -> HttpResponse:
+    """Return a page that says what is wrong; there is nowhere to go on."""
+    return _rendered("error.html", {"detail": detail}, targets="'none'", status=status, headers=headers)
+
+
+def answer(target: Target, **parameters: str) -> HttpResponse:
+    """Return the answer to the client, with its ``state`` and our ``iss`` (RFC 9207 §2): a redirect, or a form."""
+    everything = {**parameters, **({"state": target.state} if target.state else {}), "iss": settings.IRONAUTH_ISSUER}
+    if target.response_mode == ResponseMode.FORM_POST:
+        context = {"action": target.redirect_uri, "parameters": everything}
+        return _rendered("form_post.html", context, targets=_targets(target.redirect_uri))
+    joint = "&" if "?" in target.redirect_uri else "?"
+    location = f"{target.redirect_uri}{joint}{urlencode(everything, quote_via=quote)}"
+    return _see_other(location)
+
+
+def refusal(target: Target, reason: OAuthError) -> HttpResponse:
+    """Return an error as answer to the client (RFC 6749 §4.1.2.1)."""
+    return answer(target, error=reason.error, error_description=reason.detail)
+
+
+def repeated(path: str, query: str) -> HttpResponse:
+    """Return the redirect that makes a GET of what was posted."""
+    return _see_other(f"{path}?{query}")
+
+
+def _see_other(location: str) -> HttpResponse:
+    """Return 303, which no browser answers by sending the form on (RFC 9700 §4.12)."""
+    response = HttpResponse(status=303, headers={"Location": location, "Referrer-Policy": "no-referrer"})
+    del response.headers["Content-Type"]
+    return response
+
+
+def _page(template: str, client: Client, journey: Journey, browser: str, **context: Any) -> HttpResponse:
+    status, headers = context.pop("status", 200), context.pop("headers", None)
+    known = {"client": client, "journey": journey, "sealed": journeys.seal(journey, browser), **context}
+    targets = _targets(journey.request.redirect_uri)
+    return _rendered(template, known, targets=targets, status=status, headers=headers)
+
+
+def _rendered(
+    template: str, context: Mapping[str, Any], *, targets: str, status: int = 200, headers: Any = None
+) -> HttpResponse:
+    site = {"site_name": settings.IRONAUTH_OAUTH_SITE_NAME}
+    return HttpResponse(
+        render_to_string(FOLDER + template, {**site, **context}),
+        status=status,
+        headers={
+            "Cache-Control": "no-store",
+            "Content-Security-Policy": _POLICY.format(targets=targets),
+            "Referrer-Policy": "same-origin",
+            "Permissions-Policy": "publickey-credentials-create=(self), publickey-credentials-get=(self)",
+            **(headers or {}),
+        },
+    )
+
+
+def _targets(redirect_uri: str) -> str:
+    """Return where forms may lead: here, and on to the client, for Chromium judges every redirect after a form.
+
+    Of an address whose host CSP cannot name (IPv6) its scheme.
+    """
+    parts = urlsplit(redirect_uri)
+    named = parts.scheme in ("http", "https") and "[" not in parts.netloc
+    return f"'self' {parts.scheme}:{'//' + parts.netloc if named else ''}"
