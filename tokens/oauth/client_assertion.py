@@ -41,6 +41,8 @@ class _Registry(jws.JWSRegistry):
     }
 
 
+#: What assertions may be signed with, for the metadata.
+ALGORITHM_NAMES: Final = tuple(_Registry.algorithms)
 _REGISTRIES: Final = {alg: _Registry(algorithms=[alg]) for alg in _Registry.algorithms}
 
 
