@@ -1,9 +1,11 @@
 """Clients are told of logouts: by a token they can verify, until they confirm it."""
 
+import asyncio
 import json
 import threading
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
@@ -23,7 +25,7 @@ from ironauth.infrastructure.database import database
 from tokens.key_rotation import create_first_keys
 from tokens.key_store import key_store
 from tokens.keys import Family
-from tokens.oauth import clients, id_tokens, logout_notices, subjects
+from tokens.oauth import clients, id_tokens, logout_delivery, logout_notices, subjects
 from tokens.oauth.logout_delivery import LogoutDelivery
 from tokens.oauth.models import LogoutNotice, OAuthClient
 from tokens.oauth.tests.material import make_client
@@ -39,6 +41,7 @@ class Application:
     def __init__(self) -> None:
         self.status = 200
         self.headers: dict[str, str] = {}
+        self.padding: bytes | None = None
         self.received: list[tuple[dict[str, str], str]] = []
         application = self
 
@@ -50,6 +53,10 @@ class Application:
                 for name, value in {"Content-Length": "0", **application.headers}.items():
                     self.send_header(name, value)
                 self.end_headers()
+                if application.padding is not None:
+                    with suppress(OSError):  # the other side has had enough
+                        self.wfile.write(application.padding)
+                        self.rfile.read()  # until it goes
 
             def log_message(self, *_: Any) -> None:
                 """Say nothing."""
@@ -224,6 +231,50 @@ async def test_one_worker_at_a_time(signing_key: str) -> None:
         due_at = (await LogoutNotice.objects.aget()).due_at
         assert await database().write(logout_notices.failed, first) is False
         assert (await LogoutNotice.objects.aget()).due_at == due_at
+
+
+async def test_two_workers(application: Application, delivery: LogoutDelivery, signing_key: str) -> None:
+    """Workers that look at the same moment share the notices: none is lost, none delivered twice."""
+    row, _ = await notice(application.uri)
+    await LogoutNotice.objects.abulk_create(
+        LogoutNotice(client=row, user_id=uuid.uuid4(), session_id=uuid.uuid4()) for _ in range(19)
+    )
+    other = LogoutDelivery()
+    taken = await asyncio.gather(delivery.deliver_due(), other.deliver_due())
+    await other.stop()
+    assert sum(taken) == 20
+    sids = {json.loads(_payload(parse_qs(body)["logout_token"][0]))["sid"] for _, body in application.received}
+    assert (len(application.received), len(sids)) == (20, 20)
+
+
+async def test_a_server_delivers_by_itself(application: Application, signing_key: str) -> None:
+    """From its start to its stop, without anybody asking."""
+    await notice(application.uri)
+    await logout_delivery.start()
+    for _ in range(200):
+        if application.received:
+            break
+        await asyncio.sleep(0.01)
+    await logout_delivery.stop()
+    assert len(application.received) == 1
+    assert not await LogoutNotice.objects.aexists()
+    await notice(application.uri)
+    await logout_delivery.stop()
+    assert len(application.received) == 1
+
+
+async def test_a_client_that_trickles(
+    application: Application, delivery: LogoutDelivery, signing_key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An answer that does not end in time, or is too long, confirms nothing, and holds nobody up."""
+    monkeypatch.setattr(logout_delivery, "LIMIT_S", 0.2)
+    for length in ("10", str(logout_delivery.LONGEST_ANSWER + 1)):
+        application.headers = {"Content-Length": length}
+        application.padding = b"x" * (0 if length == "10" else int(length))
+        await notice(application.uri)
+        assert await delivery.deliver_due() == 1
+        assert await LogoutNotice.objects.acount() == 1
+        await LogoutNotice.objects.all().adelete()
 
 
 async def test_without_a_key(application: Application, delivery: LogoutDelivery, signing_key: str) -> None:
