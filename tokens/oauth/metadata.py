@@ -15,6 +15,7 @@ from drf_spectacular.utils import extend_schema
 
 from ironauth.infrastructure.views import ApiRequest
 from tokens.key_store import key_store
+from tokens.oauth import client_assertion
 from tokens.oauth.authorization_request import PROMPTS
 from tokens.oauth.endpoint import OAuthEndpoint
 from tokens.oauth.grants import GRANTS
@@ -35,8 +36,10 @@ ENDPOINTS: Final = {
     "device_authorization_endpoint": "/oauth/device_authorization",
 }
 #: How a client proves who it is (RFC 7591 §2), at the endpoints where public clients have no business.
-CONFIDENTIAL: Final = ("client_secret_basic", "client_secret_post")
+CONFIDENTIAL: Final = ("client_secret_basic", "client_secret_post", "private_key_jwt")
 ANYBODY: Final = (*CONFIDENTIAL, "none")
+#: Where clients may sign who they are.
+ASKED: Final = ("token", "revocation", "introspection")
 #: What an ID token says besides what userinfo says.
 ID_TOKEN_CLAIMS: Final = ("iss", "aud", "exp", "iat", "auth_time", "nonce", "amr", "sid", "at_hash")
 
@@ -78,6 +81,7 @@ def metadata(algorithms: tuple[str, ...]) -> dict[str, Any]:
         "token_endpoint_auth_methods_supported": ANYBODY,
         "revocation_endpoint_auth_methods_supported": ANYBODY,
         "introspection_endpoint_auth_methods_supported": CONFIDENTIAL,
+        **{f"{which}_endpoint_auth_signing_alg_values_supported": client_assertion.ALGORITHM_NAMES for which in ASKED},
         "backchannel_logout_supported": True,
         "backchannel_logout_session_supported": True,
         "claims_parameter_supported": False,
