@@ -56,7 +56,8 @@ def second_factor(journey: Journey, client: Client, browser: str, **context: Any
 
 def consent(journey: Journey, client: Client, browser: str, session: StoredSession) -> HttpResponse:
     """Return the page that asks the person of ``session`` whether the client may have what it asks for."""
-    scopes = [SCOPES.get(scope, scope) for scope in journey.request.scope.split()]
+    asked = journey.request.scope.split()
+    scopes = [text for scope, text in SCOPES.items() if scope in asked] + [one for one in asked if one not in SCOPES]
     target = urlsplit(journey.request.redirect_uri)
     user = session.account.user
     return _page(
@@ -122,10 +123,10 @@ def _rendered(
 
 
 def _targets(redirect_uri: str) -> str:
-    """Return where forms may lead: here, and on to the client, for Chromium judges every redirect after a form.
+    """Return where forms may lead: here, and on to the client.
 
-    Of an address whose host CSP cannot name (IPv6) its scheme.
+    Chromium judges every redirect after a form, so naming the client's own origin would stop people at a client that
+    sends them on from there to where they were going (tried: its callback answered 302 to another port).
     """
-    parts = urlsplit(redirect_uri)
-    named = parts.scheme in ("http", "https") and "[" not in parts.netloc
-    return f"'self' {parts.scheme}:{'//' + parts.netloc if named else ''}"
+    schemes = dict.fromkeys(("https", urlsplit(redirect_uri).scheme))
+    return " ".join(("'self'", *(f"{scheme}:" for scheme in schemes)))
