@@ -58,7 +58,8 @@ def second_factor(journey: Journey, client: Client, browser: str, **context: Any
 
 def consent(journey: Journey, client: Client, browser: str, session: StoredSession) -> HttpResponse:
     """Return the page that asks the person of ``session`` whether the client may have what it asks for."""
-    scopes = [SCOPES.get(scope, scope) for scope in journey.request.scope.split()]
+    asked = journey.request.scope.split()
+    scopes = [text for scope, text in SCOPES.items() if scope in asked] + [one for one in asked if one not in SCOPES]
     target = urlsplit(journey.request.redirect_uri)
     user = session.account.user
     return _page(
@@ -141,12 +142,12 @@ def _rendered(
 
 
 def _targets(redirect_uri: str) -> str:
-    """Return where forms may lead: here, and on to the client, for Chromium judges every redirect after a form.
+    """Return where forms may lead: here, and on to the client, if there is an address of it.
 
-    Of an address whose host CSP cannot name (IPv6) its scheme; without an address here alone.
+    Chromium judges every redirect after a form, so naming the client's own origin would stop people at a client that
+    sends them on from there to where they were going (tried: its callback answered 302 to another port).
     """
     if not redirect_uri:
         return "'self'"
-    parts = urlsplit(redirect_uri)
-    named = parts.scheme in ("http", "https") and "[" not in parts.netloc
-    return f"'self' {parts.scheme}:{'//' + parts.netloc if named else ''}"
+    schemes = dict.fromkeys(("https", urlsplit(redirect_uri).scheme))
+    return " ".join(("'self'", *(f"{scheme}:" for scheme in schemes)))
