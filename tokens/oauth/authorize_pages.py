@@ -13,11 +13,13 @@ from django.conf import settings
 from django.http import HttpResponse
 from django.template.loader import render_to_string
 
+from accounts.outputs import UserOut
 from tokens.oauth import journeys
 from tokens.oauth.authorization_request import Target
 from tokens.oauth.clients import Client
 from tokens.oauth.errors import OAuthError
 from tokens.oauth.journeys import Journey
+from tokens.oauth.logout_request import LogoutRequest
 from tokens.oauth.protocol import ResponseMode, Scope
 from tokens.stored_session import StoredSession
 
@@ -56,12 +58,26 @@ def second_factor(journey: Journey, client: Client, browser: str, **context: Any
 
 def consent(journey: Journey, client: Client, browser: str, session: StoredSession) -> HttpResponse:
     """Return the page that asks the person of ``session`` whether the client may have what it asks for."""
-    scopes = [SCOPES.get(scope, scope) for scope in journey.request.scope.split()]
+    asked = journey.request.scope.split()
+    scopes = [text for scope, text in SCOPES.items() if scope in asked] + [one for one in asked if one not in SCOPES]
     target = urlsplit(journey.request.redirect_uri)
     user = session.account.user
     return _page(
         "consent.html", client, journey, browser, scopes=scopes, user=user, host=target.netloc or target.scheme
     )
+
+
+def sign_out(*, user: UserOut, confirmation: str, request: LogoutRequest) -> HttpResponse:
+    """Return the page that asks whether the person who is signed in here wants to sign out."""
+    context = {"user": user, "client": request.client, "confirmation": confirmation, "request": request}
+    return _rendered("sign_out.html", context, targets=_targets(request.redirect_uri))
+
+
+def signed_out(request: LogoutRequest) -> HttpResponse:
+    """Return the way on to where the client wants its people to be, with its ``state``; else a page of ours."""
+    if not request.redirect_uri:
+        return _rendered("signed_out.html", {}, targets="'none'")
+    return _see_other(_with(request.redirect_uri, {"state": request.state} if request.state else {}))
 
 
 def error(*, detail: str, status: int, headers: Mapping[str, str] | None = None) -> HttpResponse:
@@ -75,9 +91,7 @@ def answer(target: Target, **parameters: str) -> HttpResponse:
     if target.response_mode == ResponseMode.FORM_POST:
         context = {"action": target.redirect_uri, "parameters": everything}
         return _rendered("form_post.html", context, targets=_targets(target.redirect_uri))
-    joint = "&" if "?" in target.redirect_uri else "?"
-    location = f"{target.redirect_uri}{joint}{urlencode(everything, quote_via=quote)}"
-    return _see_other(location)
+    return _see_other(_with(target.redirect_uri, everything))
 
 
 def refusal(target: Target, reason: OAuthError) -> HttpResponse:
@@ -88,6 +102,12 @@ def refusal(target: Target, reason: OAuthError) -> HttpResponse:
 def repeated(path: str, query: str) -> HttpResponse:
     """Return the redirect that makes a GET of what was posted."""
     return _see_other(f"{path}?{query}")
+
+
+def _with(address: str, parameters: Mapping[str, str]) -> str:
+    """Return a client's address with parameters of ours after its own."""
+    joint = "&" if "?" in address else "?"
+    return f"{address}{joint if parameters else ''}{urlencode(parameters, quote_via=quote)}"
 
 
 def _see_other(location: str) -> HttpResponse:
@@ -122,10 +142,12 @@ def _rendered(
 
 
 def _targets(redirect_uri: str) -> str:
-    """Return where forms may lead: here, and on to the client, for Chromium judges every redirect after a form.
+    """Return where forms may lead: here, and on to the client, if there is an address of it.
 
-    Of an address whose host CSP cannot name (IPv6) its scheme.
+    Chromium judges every redirect after a form, so naming the client's own origin would stop people at a client that
+    sends them on from there to where they were going (tried: its callback answered 302 to another port).
     """
-    parts = urlsplit(redirect_uri)
-    named = parts.scheme in ("http", "https") and "[" not in parts.netloc
-    return f"'self' {parts.scheme}:{'//' + parts.netloc if named else ''}"
+    if not redirect_uri:
+        return "'self'"
+    schemes = dict.fromkeys(("https", urlsplit(redirect_uri).scheme))
+    return " ".join(("'self'", *(f"{scheme}:" for scheme in schemes)))
