@@ -22,6 +22,7 @@ from ironauth.infrastructure.read_only_admin import moment
 from tokens import admin_keys, admin_start, sessions
 from tokens.admin_actions import note
 from tokens.models import Session, SessionQuerySet
+from tokens.oauth import admin_clients, admin_consents
 from tokens.read_only_admin import ReadOnly
 from tokens.user_agents import short_name
 
@@ -30,7 +31,8 @@ if TYPE_CHECKING:  # Django's class takes its models in brackets for type checke
 else:
     BaseFormSet = BaseInlineFormSet
 
-__all__ = ["SessionAdmin", "admin_keys", "admin_start"]  # Django looks for registrations in this module only
+# Django looks for registrations in this module only.
+__all__ = ["SessionAdmin", "admin_clients", "admin_consents", "admin_keys", "admin_start"]
 
 LISTED: Final = 20  # on a person's page: more than devices most people have; applications may open any number
 SESSION_FIELDS = (

@@ -3,6 +3,7 @@
 from django.urls import URLPattern, path
 
 from tokens import factor_views, passkey_views, session_views, staff_views, views, wellknown_views
+from tokens.oauth import consent_views, metadata
 
 #: Under /api/v1/access/.
 access_urlpatterns: list[URLPattern] = [
@@ -20,6 +21,8 @@ access_urlpatterns: list[URLPattern] = [
     path("password", views.PasswordView.as_view(), name="password"),
     path("sessions", session_views.SessionsView.as_view(), name="sessions"),
     path("sessions/<uuid:session_id>", session_views.SessionView.as_view(), name="session"),
+    path("consents", consent_views.ConsentsView.as_view(), name="consents"),
+    path("consents/<uuid:client_id>", consent_views.ConsentView.as_view(), name="consent"),
 ]
 #: Under /api/v1/.
 staff_urlpatterns: list[URLPattern] = [
@@ -28,4 +31,6 @@ staff_urlpatterns: list[URLPattern] = [
 #: Under /.well-known/.
 wellknown_urlpatterns: list[URLPattern] = [
     path("jwks.json", wellknown_views.JwksView.as_view(), name="jwks"),
+    path("openid-configuration", metadata.MetadataView.as_view(), name="openid-configuration"),
+    path("oauth-authorization-server", metadata.MetadataView.as_view(), name="oauth-authorization-server"),
 ]

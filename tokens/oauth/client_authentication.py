@@ -1,7 +1,7 @@
-"""Who is calling: client secrets by HTTP Basic or in the body, and public clients by their name alone.
+"""Who is calling: clients by a secret, in HTTP Basic or the body, by a signed assertion, and public ones by name.
 
-RFC 6749 §2.3. Secrets are 256 random bits, so that comparing digests is enough; what throttles is there for is a broken
-client's loop.
+RFC 6749 §2.3, RFC 7521 §4.2. Secrets are 256 random bits, so that comparing digests is enough; what throttles is there
+for is a broken client's loop.
 """
 
 import base64
@@ -11,10 +11,11 @@ from typing import Final, NamedTuple
 from urllib.parse import unquote_plus
 
 from accounts import rate_limits
-from ironauth.infrastructure import clock, origin
+from ironauth.infrastructure import clock, once, origin
+from ironauth.infrastructure.database import database
 from ironauth.infrastructure.logs import get_logger
 from ironauth.infrastructure.views import ApiRequest
-from tokens.oauth import clients
+from tokens.oauth import client_assertion, clients
 from tokens.oauth.clients import Client, ClientSecret
 from tokens.oauth.codes import digest_of
 from tokens.oauth.errors import InvalidClient, InvalidRequest
@@ -28,15 +29,18 @@ log = get_logger()
 
 
 class Presented(NamedTuple):
-    """What a request says about its client. ``secret``: None for none, ``basic``: whether the header said it."""
+    """What a request says about its client. ``secret``, ``assertion``: None for none; ``basic``: by the header."""
 
     client_id: str
-    secret: str | None
-    basic: bool
+    secret: str | None = None
+    assertion: str | None = None
+    basic: bool = False
 
 
 async def authenticate(request: ApiRequest, parameters: dict[str, str], *, allow_public: bool) -> Client:
-    """Return the enabled client that sent the request; ``parameters``: those of its body. No query when it is known.
+    """Return the enabled client that sent the request; ``parameters``: those of its body.
+
+    No query when it is known; one for an assertion, which is used up.
 
     Raises ``InvalidRequest`` (400) for two ways to authenticate at once, ``InvalidClient`` (401) for no client, one
     that is unknown or disabled, one with the wrong proof, a public one unless ``allow_public``; ``Throttled`` (429)
@@ -44,7 +48,7 @@ async def authenticate(request: ApiRequest, parameters: dict[str, str], *, allow
     """
     presented = _presented(request, parameters)
     client = await clients.find(presented.client_id)
-    if _is_proved(client, presented) and client is not None and (allow_public or not client.is_public):
+    if await _is_proved(client, presented) and client is not None and (allow_public or not client.is_public):
         return client
     await rate_limits.admit(rate_limits.CLIENT, address=origin.address_of(request))
     log.info("client_refused", client_id=client.client_id if client else None)
@@ -73,10 +77,15 @@ def _presented(request: ApiRequest, parameters: dict[str, str]) -> Presented:
     """
     header = request.META.get("HTTP_AUTHORIZATION", "")
     named, secret = parameters.get("client_id", ""), parameters.get("client_secret")
+    assertion, kind = parameters.get("client_assertion"), parameters.get("client_assertion_type")
+    if (assertion is None) != (kind is None):
+        raise InvalidRequest("Send client_assertion and client_assertion_type together.")
+    if bool(header) + (secret is not None) + (assertion is not None) > 1:
+        raise InvalidRequest("Authenticate in one way: by the Authorization header, a secret, or an assertion.")
+    if assertion is not None:
+        return _asserted(assertion, kind, named)
     if not header:
-        return Presented(named, secret, basic=False)
-    if secret is not None:
-        raise InvalidRequest("Authenticate in one way: in the Authorization header or in the body, not in both.")
+        return Presented(named, secret)
     credentials = basic_credentials(header)
     if credentials is None:
         raise InvalidClient("The Authorization header is not HTTP Basic (RFC 7617).", basic=True)
@@ -85,11 +94,21 @@ def _presented(request: ApiRequest, parameters: dict[str, str]) -> Presented:
     return Presented(*credentials, basic=True)
 
 
-def _is_proved(client: Client | None, presented: Presented) -> bool:
-    """Return whether the client is who it says; an unknown one takes as long as a known one.
+def _asserted(assertion: str, kind: str | None, named: str) -> Presented:
+    """Return what an assertion says; the body may name the same client besides (RFC 7521 §4.2)."""
+    client_id = client_assertion.named_client(assertion)
+    if kind != client_assertion.TYPE or (named and named != client_id):
+        raise InvalidClient
+    return Presented(client_id, assertion=assertion)
 
-    A secret sent for a client that has none proves nothing, and a public client needs to prove nothing.
+
+async def _is_proved(client: Client | None, presented: Presented) -> bool:
+    """Return whether the client is who it says; with a secret an unknown one takes as long as a known one.
+
+    What a client sends that is not its own way to authenticate proves nothing; a public one needs to prove nothing.
     """
+    if presented.assertion is not None:
+        return client is not None and await _has_signed(client, presented.assertion)
     if presented.secret is None:
         return client is not None and client.is_public
     secrets = client.secrets if client is not None and client.secrets else _NOBODYS
@@ -99,3 +118,13 @@ def _is_proved(client: Client | None, presented: Presented) -> bool:
         for known in secrets
     ]
     return any(right) and client is not None and client.auth_method == OAuthClient.AuthMethod.SECRET
+
+
+async def _has_signed(client: Client, assertion: str) -> bool:
+    """Return whether one of the client's keys has signed the assertion, and use it up."""
+    if client.auth_method != OAuthClient.AuthMethod.PRIVATE_KEY_JWT or client.jwks is None:
+        return False
+    found = client_assertion.verified(assertion, client_id=client.client_id, jwks=client.jwks)
+    if found is None:
+        return False
+    return await database().write(once.use_up, client_assertion.ONCE, found.id, found.expires_at)

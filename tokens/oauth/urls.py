@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern, path
 
-from tokens.oauth import authorize_views, pushed_requests, sign_in_views, token_views
+from tokens.oauth import authorize_views, pushed_requests, sign_in_views, token_views, userinfo
 
 urlpatterns: list[URLPattern] = [
     path("authorize", authorize_views.AuthorizeView.as_view(), name="authorize"),
@@ -14,4 +14,5 @@ urlpatterns: list[URLPattern] = [
     path("token", token_views.TokenView.as_view(), name="token"),
     path("introspect", token_views.IntrospectionView.as_view(), name="introspect"),
     path("revoke", token_views.RevocationView.as_view(), name="revoke"),
+    path("userinfo", userinfo.UserInfoView.as_view(), name="userinfo"),
 ]

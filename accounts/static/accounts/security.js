@@ -126,6 +126,24 @@ async function showSessions() {
   });
 }
 
+async function showApplications() {
+  const list = $("applications");
+  const consents = await call("GET", "/consents");
+  rows(list, "application-row", consents, (part, consent) => {
+    // What the page has no word for goes by its own name; what needs none has an empty one.
+    const what = consent.scope.split(" ").map((scope) => list.getAttribute(`data-${scope}`) ?? scope).filter(Boolean);
+    part("name").textContent = consent.name;
+    part("what").textContent = what.map((word) => `, ${word}`).join("");
+    when(part("since"), consent.since, day);
+    part("remove").setAttribute("aria-label", `${part("remove").textContent} ${consent.name}`);
+    on(part("remove"), "click", async () => {
+      await call("DELETE", `/consents/${consent.client_id}`);
+      await showApplications();
+    });
+  });
+  $("no-applications").hidden = consents.length > 0;
+}
+
 // ---------------------------------------------------------------- recovery codes: shown once
 function showCodes(codes) {
   if (!codes?.length) return;
@@ -195,7 +213,7 @@ on($("sign-out"), "click", async () => {
 
 try {
   $("who").textContent = $("ask-username").value = (await call("GET", "/me")).email;
-  await Promise.all([showFactors(), showSessions()]);
+  await Promise.all([showFactors(), showSessions(), showApplications()]);
 } catch (problem) {
   $("problem").textContent = problem.message;
 }
