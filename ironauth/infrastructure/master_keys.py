@@ -22,6 +22,7 @@ Purpose = Literal[
     "ironauth totp secret",
     "ironauth authorization request",
     "ironauth sign-on",
+    "ironauth sign-out",
     "ironauth pairwise salt",
 ]
 

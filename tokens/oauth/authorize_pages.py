@@ -13,11 +13,13 @@ from django.conf import settings
 from django.http import HttpResponse
 from django.template.loader import render_to_string
 
+from accounts.outputs import UserOut
 from tokens.oauth import journeys
 from tokens.oauth.authorization_request import Target
 from tokens.oauth.clients import Client
 from tokens.oauth.errors import OAuthError
 from tokens.oauth.journeys import Journey
+from tokens.oauth.logout_request import LogoutRequest
 from tokens.oauth.protocol import ResponseMode, Scope
 from tokens.stored_session import StoredSession
 
@@ -65,6 +67,19 @@ def consent(journey: Journey, client: Client, browser: str, session: StoredSessi
     )
 
 
+def sign_out(*, user: UserOut, confirmation: str, request: LogoutRequest) -> HttpResponse:
+    """Return the page that asks whether the person who is signed in here wants to sign out."""
+    context = {"user": user, "client": request.client, "confirmation": confirmation, "request": request}
+    return _rendered("sign_out.html", context, targets=_targets(request.redirect_uri))
+
+
+def signed_out(request: LogoutRequest) -> HttpResponse:
+    """Return the way on to where the client wants its people to be, with its ``state``; else a page of ours."""
+    if not request.redirect_uri:
+        return _rendered("signed_out.html", {}, targets="'none'")
+    return _see_other(_with(request.redirect_uri, {"state": request.state} if request.state else {}))
+
+
 def error(*, detail: str, status: int, headers: Mapping[str, str] | None = None) -> HttpResponse:
     """Return a page that says what is wrong; there is nowhere to go on."""
     return _rendered("error.html", {"detail": detail}, targets="'none'", status=status, headers=headers)
@@ -76,9 +91,7 @@ def answer(target: Target, **parameters: str) -> HttpResponse:
     if target.response_mode == ResponseMode.FORM_POST:
         context = {"action": target.redirect_uri, "parameters": everything}
         return _rendered("form_post.html", context, targets=_targets(target.redirect_uri))
-    joint = "&" if "?" in target.redirect_uri else "?"
-    location = f"{target.redirect_uri}{joint}{urlencode(everything, quote_via=quote)}"
-    return _see_other(location)
+    return _see_other(_with(target.redirect_uri, everything))
 
 
 def refusal(target: Target, reason: OAuthError) -> HttpResponse:
@@ -89,6 +102,12 @@ def refusal(target: Target, reason: OAuthError) -> HttpResponse:
 def repeated(path: str, query: str) -> HttpResponse:
     """Return the redirect that makes a GET of what was posted."""
     return _see_other(f"{path}?{query}")
+
+
+def _with(address: str, parameters: Mapping[str, str]) -> str:
+    """Return a client's address with parameters of ours after its own."""
+    joint = "&" if "?" in address else "?"
+    return f"{address}{joint if parameters else ''}{urlencode(parameters, quote_via=quote)}"
 
 
 def _see_other(location: str) -> HttpResponse:
@@ -123,10 +142,12 @@ def _rendered(
 
 
 def _targets(redirect_uri: str) -> str:
-    """Return where forms may lead: here, and on to the client.
+    """Return where forms may lead: here, and on to the client, if there is an address of it.
 
     Chromium judges every redirect after a form, so naming the client's own origin would stop people at a client that
     sends them on from there to where they were going (tried: its callback answered 302 to another port).
     """
+    if not redirect_uri:
+        return "'self'"
     schemes = dict.fromkeys(("https", urlsplit(redirect_uri).scheme))
     return " ".join(("'self'", *(f"{scheme}:" for scheme in schemes)))

@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern, path
 
-from tokens.oauth import authorize_views, pushed_requests, sign_in_views, token_views, userinfo
+from tokens.oauth import authorize_views, logout, pushed_requests, sign_in_views, token_views, userinfo
 
 urlpatterns: list[URLPattern] = [
     path("authorize", authorize_views.AuthorizeView.as_view(), name="authorize"),
@@ -15,4 +15,5 @@ urlpatterns: list[URLPattern] = [
     path("introspect", token_views.IntrospectionView.as_view(), name="introspect"),
     path("revoke", token_views.RevocationView.as_view(), name="revoke"),
     path("userinfo", userinfo.UserInfoView.as_view(), name="userinfo"),
+    path("logout", logout.LogoutView.as_view(), name="logout"),
 ]

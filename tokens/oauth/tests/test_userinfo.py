@@ -15,7 +15,6 @@ from tokens.oauth.models import OAuthClient
 from tokens.oauth.tests.material import make_client
 from tokens.oauth.tests.sessions import access_token
 from tokens.tests.browser import Member, Pair
-from tokens.tests.conftest import statements  # noqa: F401 - a fixture
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
 
@@ -126,7 +125,7 @@ async def test_invalid_token(api: httpx.AsyncClient, ann: UUID) -> None:
 async def test_warm_tokens_cost_no_query(
     api: httpx.AsyncClient,
     ann: UUID,
-    statements: list[str],  # noqa: F811 - the fixture
+    statements: list[str],
 ) -> None:
     """A token this process knows costs none, one of another worker what its client and session cost: frozen."""
     row = await client()
