@@ -31,6 +31,6 @@ staff_urlpatterns: list[URLPattern] = [
 #: Under /.well-known/.
 wellknown_urlpatterns: list[URLPattern] = [
     path("jwks.json", wellknown_views.JwksView.as_view(), name="jwks"),
-    path("openid-configuration", metadata.MetadataView.as_view(), name="openid-configuration"),
-    path("oauth-authorization-server", metadata.MetadataView.as_view(), name="oauth-authorization-server"),
+    path("openid-configuration", metadata.OpenIdView.as_view(), name="openid-configuration"),
+    path("oauth-authorization-server", metadata.OAuthServerView.as_view(), name="oauth-authorization-server"),
 ]

@@ -11,13 +11,13 @@ from django.conf import settings
 from django.http import HttpResponse
 from django.urls import Resolver404, resolve
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import extend_schema, extend_schema_view
 
 from ironauth.infrastructure.views import ApiRequest
 from tokens.key_store import key_store
 from tokens.oauth import client_assertion
 from tokens.oauth.authorization_request import PROMPTS
-from tokens.oauth.endpoint import OAuthEndpoint
+from tokens.oauth.endpoint import ErrorBody, OAuthEndpoint
 from tokens.oauth.grants import GRANTS
 from tokens.oauth.models import OAuthClient
 from tokens.oauth.protocol import ResponseMode, Scope
@@ -45,21 +45,33 @@ ID_TOKEN_CLAIMS: Final = ("iss", "aud", "exp", "iat", "auth_time", "nonce", "amr
 
 
 class MetadataView(OAuthEndpoint):
-    """GET /.well-known/openid-configuration, GET /.well-known/oauth-authorization-server."""
+    """The document, under whichever name."""
 
     no_store = False
 
-    @extend_schema(
-        operation_id="oauth_metadata",
-        summary="What clients configure themselves by",
-        tags=["oauth"],
-        responses={(200, "application/json"): OpenApiTypes.OBJECT},
-    )
     async def get(self, request: ApiRequest) -> HttpResponse:
         """Return the metadata (OpenID Connect Discovery 1.0 §3, RFC 8414 §2); clients may keep them for a while."""
         body = msgspec.json.encode(metadata((await key_store().for_publishing()).algorithms))
         headers = {"Cache-Control": f"public, max-age={settings.IRONAUTH_JWKS_MAX_AGE_S}"}
         return HttpResponse(body, content_type="application/json", headers=headers)
+
+
+def _described(operation_id: str, summary: str) -> Any:
+    """Return what describes one of the two names."""
+    answers = {(200, "application/json"): OpenApiTypes.OBJECT, 503: ErrorBody}
+    return extend_schema_view(
+        get=extend_schema(operation_id=operation_id, summary=summary, tags=["oauth"], responses=answers)
+    )
+
+
+@_described("openid_configuration", "What OpenID Connect clients configure themselves by")
+class OpenIdView(MetadataView):
+    """GET /.well-known/openid-configuration."""
+
+
+@_described("oauth_metadata", "What OAuth clients configure themselves by")
+class OAuthServerView(MetadataView):
+    """GET /.well-known/oauth-authorization-server."""
 
 
 def metadata(algorithms: tuple[str, ...]) -> dict[str, Any]:
