@@ -15,7 +15,7 @@ from tokens.oauth import authorization_request, client_authentication, id_token_
 from tokens.oauth.authorization_request import MAX_BYTES, Unanswerable
 from tokens.oauth.clients import Client
 from tokens.oauth.codes import digest_of
-from tokens.oauth.endpoint import OAuthEndpoint
+from tokens.oauth.endpoint import REFUSALS, OAuthEndpoint
 from tokens.oauth.errors import InvalidRequest
 from tokens.oauth.models import PushedRequest
 
@@ -43,10 +43,7 @@ class PushedRequestView(OAuthEndpoint):
                 },
                 "The request_uri for /oauth/authorize; good once, for as many seconds as expires_in says.",
             ),
-            400: OpenApiResponse(None, "The error /oauth/authorize would answer (RFC 6749 §4.1.2.1)"),
-            401: OpenApiResponse(None, "invalid_client"),
-            429: OpenApiResponse(None, "Too many wrong credentials from this address"),
-            503: OpenApiResponse(None, "temporarily_unavailable"),
+            **REFUSALS,
         },
     )
     async def post(self, request: ApiRequest) -> HttpResponse | Response:
