@@ -17,8 +17,7 @@ from django.db import transaction
 
 from accounts import audit, breached_passwords, emails, outgoing_mail, passwords, throttling, units
 from accounts.errors import LastSuperuser
-from accounts.inputs import validate_role_name
-from accounts.models import Role, User
+from accounts.models import User
 from accounts.outgoing_mail import Kind
 from ironauth.infrastructure import origin
 from ironauth.infrastructure.durations import in_words
@@ -239,7 +238,7 @@ class UserAddForm(_UniqueAddress, _ChoosesPassword, AddForm):
         fields = ("email", "name")
 
 
-class _KeepsUnseen(ModelForm):
+class KeepsUnseen(ModelForm):
     """Saving takes nothing away that a field does not offer: the caller cannot have meant what was not shown."""
 
     def clean(self) -> dict[str, Any]:
@@ -253,7 +252,7 @@ class _KeepsUnseen(ModelForm):
         return data
 
 
-class UserEditForm(_KeepsUnseen, _UniqueAddress, ChangeForm):
+class UserEditForm(KeepsUnseen, _UniqueAddress, ChangeForm):
     """Everything about a user; refuses to disable the last superuser or oneself."""
 
     caller_id: ClassVar[uuid.UUID | None] = None  # set by the admin on the class it makes for a request
@@ -279,26 +278,3 @@ class UserEditForm(_KeepsUnseen, _UniqueAddress, ChangeForm):
                 {"is_active": ValidationError("You would lock yourself out: ask a colleague to do it.", code="oneself")}
             )
         return data
-
-
-class RoleForm(_KeepsUnseen, ModelForm):
-    """A role; its name must fit a path and a header."""
-
-    class Meta:
-        """Which fields."""
-
-        model = Role
-        fields = ("name", "permissions")
-        help_texts: ClassVar[dict[str, str]] = {
-            "name": "Travels in the tokens of everybody who has the role: applications may grant rights by it. Whoever "
-            "may change users can give a role whose permissions they hold, so a role without permissions is given "
-            "by all of them. To have it given by few, add a permission that only they hold.",
-            "permissions": "What the role allows here.",
-        }
-
-    def clean_name(self) -> str:
-        """Return the name; one that was accepted before is left alone."""
-        name: str = self.cleaned_data["name"]
-        if name != self.instance.name:
-            validate_role_name(name)
-        return name

@@ -10,7 +10,7 @@ from django.contrib.auth.models import Group, Permission
 from django.db.models import Count, ManyToManyField, QuerySet
 from django.http import HttpRequest
 
-from accounts.admin_forms import RoleForm
+from accounts.admin_role_form import RoleForm
 from accounts.audit import Event
 from accounts.audited_admin import Audited
 from accounts.models import Role

@@ -36,6 +36,8 @@ class Event(enum.StrEnum):
     SIGN_OUT = "sign_out"
     SIGN_OUT_EVERYWHERE = "sign_out_everywhere"
     REFRESH_REUSE = "refresh_reuse"  # an old refresh token was used again, and its session has been ended for it
+    CLIENT_SIGN_IN = "client_sign_in"  # an application got tokens for a person; each of its refreshes is no event
+    CODE_REUSE = "code_reuse"  # an authorization code was used again, and the session of its first use ended for it
     SESSION_ENDED = "session_ended"
     SESSIONS_ENDED = "sessions_ended"  # all of one person, by staff
     PASSWORD_CHANGED = "password_changed"  # noqa: S105 - the name of an event
@@ -86,6 +88,7 @@ class Event(enum.StrEnum):
     CLIENT_ENABLED = "client_enabled"
     CLIENT_DELETED = "client_deleted"
     CLIENT_SECRET_ROTATED = "client_secret_rotated"  # noqa: S105 - as above
+    CONSENT_GIVEN = "consent_given"  # a person let an application have what it asked for
     CONSENT_REVOKED = "consent_revoked"  # by the person, or by staff
 
 

@@ -10,31 +10,25 @@ its own, never on the event loop or a hash thread, and never while a transaction
 """
 
 import asyncio
-import os
 import re
-import socket
-import ssl
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache
 from http import HTTPStatus
-from http.client import HTTPConnection, HTTPResponse, HTTPSConnection
 from typing import Final
-from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.db import connection as database_connection
 
 from ironauth.infrastructure.breaker import Breaker
+from ironauth.infrastructure.outbound import Exchange, ExchangeFailedError
 from ironauth.infrastructure.pools import Pool
 
 PREFIX_CHARACTERS: Final = 5  # all that ever leaves: of a billion known passwords a thousand have the same
 LONGEST_ANSWER: Final = 256 * 1024  # bytes; a thousand lines have 40 KiB
 THREADS: Final = 4  # questions at a time of one process: each mostly waits for the service
 #: "Have I Been Pwned" answers 403 to who does not say what it is.
-HEADERS: Final = {"User-Agent": "ironauth", "Add-Padding": "true", "Connection": "close"}
+HEADERS: Final = {"User-Agent": "ironauth", "Add-Padding": "true"}
 _LINE: Final = re.compile(rb"([0-9A-Fa-f]{35}):([0-9]{1,15})")
 
 _pool: Final = Pool(name="breaches", threads=THREADS)
@@ -42,59 +36,28 @@ _breaker = Breaker("breached_passwords_service")
 _asked_beforehand: ContextVar[tuple[bytes, bool] | None] = ContextVar("asked_beforehand", default=None)
 
 
-class ServiceFailedError(Exception):
-    """The service gave no answer that can be used; the text says why and repeats nothing of what it said."""
-
-
 class _Question:
     """One question: asked on a pool thread, cut off from any other."""
 
     def __init__(self, digest: bytes) -> None:
         text = digest.hex().upper()
-        self._prefix, self._suffix = text[:PREFIX_CHARACTERS], text[PREFIX_CHARACTERS:].encode()
-        self._lock = threading.Lock()
-        self._line: socket.socket | None = None
-        self._over = False
+        self._suffix = text[PREFIX_CHARACTERS:].encode()
+        self._exchange = Exchange(
+            f"{settings.IRONAUTH_BREACHED_PASSWORDS_URL}/{text[:PREFIX_CHARACTERS]}",
+            limit_s=settings.IRONAUTH_BREACHED_PASSWORDS_TIMEOUT_S,
+            longest=LONGEST_ANSWER,
+        )
 
     def ask(self) -> bool:
-        """Return whether the service knows the password. Raises ``OSError``, ``HTTPException``, `ServiceFailedError`.
+        """Return whether the service knows the password. Raises ``OSError``, ``HTTPException``, `ExchangeFailedError`.
 
         No redirect is followed, and no proxy of the environment is used.
         """
-        address = urlsplit(settings.IRONAUTH_BREACHED_PASSWORDS_URL)
-        host, limit_s = address.hostname or "", settings.IRONAUTH_BREACHED_PASSWORDS_TIMEOUT_S
-        connection = (
-            HTTPSConnection(host, address.port, timeout=limit_s, context=_tls())
-            if address.scheme == "https"
-            else HTTPConnection(host, address.port, timeout=limit_s)
-        )
-        try:
-            connection.connect()
-            self._connected(connection.sock)
-            connection.request("GET", f"{address.path}/{self._prefix}", headers=HEADERS)
-            with connection.getresponse() as response:
-                return _has(_body(response), self._suffix)
-        finally:
-            connection.close()
-            with self._lock:
-                if self._line is not None:
-                    self._line.close()
-                    self._line = None
+        return _has(self._exchange.run("GET", headers=HEADERS, wanted={HTTPStatus.OK}), self._suffix)
 
     def cut(self) -> None:
         """End the conversation, if there is one: a service that trickles must not keep the thread."""
-        with self._lock:
-            self._over = True
-            if self._line is not None:
-                with suppress(OSError):  # the other side was faster
-                    self._line.shutdown(socket.SHUT_RDWR)
-
-    def _connected(self, line: socket.socket) -> None:
-        """Keep a handle of our own: the connection's may be closed, and its number another file's, when it is cut."""
-        with self._lock:
-            if self._over:
-                raise ServiceFailedError("connected too late")
-            self._line = socket.socket(fileno=os.dup(line.fileno()))
+        self._exchange.cut()
 
 
 async def knows(digest: bytes) -> bool:
@@ -151,37 +114,19 @@ def _may_ask() -> bool:
 
 
 def _late() -> Exception:
-    return ServiceFailedError("no answer in time")
+    return ExchangeFailedError("no answer in time")
 
 
 def _failed(error: Exception) -> bool:
     """Have nobody ask for a moment; return that the password is not known."""
     # Errors of HTTP repeat what the service said, which may repeat what it was asked.
-    told = error if isinstance(error, OSError | ServiceFailedError) else ServiceFailedError(type(error).__name__)
+    told = error if isinstance(error, OSError | ExchangeFailedError) else ExchangeFailedError(type(error).__name__)
     _breaker.failed(told)
     return False
 
 
-@cache
-def _tls() -> ssl.SSLContext:
-    """Return what verifies the service's certificate and name; made once, since it reads every authority."""
-    return ssl.create_default_context()
-
-
-def _body(response: HTTPResponse) -> bytes:
-    """Return the whole answer. Raises `ServiceFailedError` for a status but 200, and one too long or broken off."""
-    if response.status != HTTPStatus.OK:
-        raise ServiceFailedError(f"status {response.status}")
-    body = response.read(LONGEST_ANSWER + 1)
-    if len(body) > LONGEST_ANSWER:
-        raise ServiceFailedError(f"more than {LONGEST_ANSWER} bytes")
-    if response.length:  # what is missing: read() with a limit does not tell
-        raise ServiceFailedError("the answer broke off")
-    return body
-
-
 def _has(body: bytes, suffix: bytes) -> bool:
-    """Tell whether a line has this suffix, and not as padding. Raises `ServiceFailedError` for a line of no such form.
+    """Tell whether a line has this suffix, and not as padding. Raises `ExchangeFailedError` for a line of no such form.
 
     A body without a line is one of a service with few passwords.
     """
@@ -189,6 +134,6 @@ def _has(body: bytes, suffix: bytes) -> bool:
     for line in body.splitlines():
         found = _LINE.fullmatch(line)
         if found is None:
-            raise ServiceFailedError("a line that is not SUFFIX:COUNT")
+            raise ExchangeFailedError("a line that is not SUFFIX:COUNT")
         known = known or (found[1].upper() == suffix and int(found[2]) > 0)
     return known

@@ -49,6 +49,8 @@ SIGN_IN: Final = Rule("sign_in", "IRONAUTH_THROTTLE_SIGNIN_FAILURES", 900)
 SIGN_UP: Final = Rule("sign_up", "IRONAUTH_THROTTLE_SIGNUPS", 3_600)
 #: Tokens of 256 bits cannot be guessed: this only ends a broken client's loop. Valid ones are never counted.
 REFRESH: Final = Rule("refresh", "IRONAUTH_THROTTLE_BAD_REFRESHES", 900)
+#: The same for the secrets of OAuth clients.
+CLIENT: Final = Rule("client", "IRONAUTH_THROTTLE_BAD_REFRESHES", 900)
 #: Signatures cannot be guessed either. Challenges are counted too: asking for one costs nothing else, and a page asks
 #: for one each time it is used.
 PASSKEY: Final = Rule("passkey", "IRONAUTH_THROTTLE_PASSKEYS", 900)

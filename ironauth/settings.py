@@ -7,7 +7,7 @@ Every variable is listed with its unit and default in ``deploy/env.example``; a 
 import os
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from ironauth.admin_policy import SECURE_CSP  # noqa: F401 - a setting, read by Django's CSP middleware
 from ironauth.infrastructure import setting_addresses as addresses
@@ -67,6 +67,12 @@ IRONAUTH_WEBAUTHN_RP_ID, IRONAUTH_WEBAUTHN_ORIGINS = setting_webauthn.relying_pa
     issuer=IRONAUTH_ISSUER,
     trusted=IRONAUTH_TRUSTED_ORIGINS,
 )
+
+# ---------------------------------------------------------------- OAuth
+IRONAUTH_SSO_ABSOLUTE_S = env.whole("IRONAUTH_SSO_ABSOLUTE_S", default=7 * 86_400)
+IRONAUTH_SSO_IDLE_S = env.whole("IRONAUTH_SSO_IDLE_S", default=min(86_400, IRONAUTH_SSO_ABSOLUTE_S))
+refuse_idle_beyond_absolute(idle_s=IRONAUTH_SSO_IDLE_S, absolute_s=IRONAUTH_SSO_ABSOLUTE_S, of="IRONAUTH_SSO")
+IRONAUTH_OAUTH_SITE_NAME = env.text("IRONAUTH_OAUTH_SITE_NAME", default=urlsplit(IRONAUTH_ISSUER).netloc)
 
 # ---------------------------------------------------------------- passwords
 AUTH_USER_MODEL = "accounts.User"

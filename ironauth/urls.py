@@ -8,6 +8,7 @@ from accounts import urls as accounts_urls
 from ironauth import health, pages
 from ironauth.infrastructure.configuration import LABORATORY_URLS
 from tokens import urls as tokens_urls
+from tokens.oauth import urls as oauth_urls
 
 
 def laboratory() -> list[URLResolver]:
@@ -28,6 +29,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("api/v1/", include((accounts_urls.staff_urlpatterns + tokens_urls.staff_urlpatterns, "staff"))),
     path("", include((accounts_urls.page_urlpatterns, "email-pages"))),
     path(".well-known/", include((tokens_urls.wellknown_urlpatterns, "well-known"))),
+    path("oauth/", include((oauth_urls.urlpatterns, "oauth"))),
     path("admin/", admin.site.urls),
     *laboratory(),
 ]

@@ -7,7 +7,7 @@ from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import URLPattern, path, reverse
 
@@ -16,11 +16,13 @@ from ironauth.infrastructure.confirmation import CONFIRMED, ask
 from ironauth.infrastructure.read_only_admin import moment
 from tokens.admin_actions import note
 from tokens.key_rotation import RotationRefusedError, drop, rotate
+from tokens.keys import Family
 from tokens.models import SigningKey
 from tokens.read_only_admin import ReadOnly
 
 KEY_FIELDS = (
-    "kid", "state", "alg", "public_jwk", "master_key_id", "created_at", "activated_at", "retired_at", "not_after",
+    "kid", "state", "family", "alg", "public_jwk", "master_key_id", "created_at", "activated_at", "retired_at",
+    "not_after",
 )  # fmt: skip
 KID_SHOWN = 12  # characters; enough to tell a handful of keys apart
 
@@ -29,11 +31,11 @@ KID_SHOWN = 12  # characters; enough to tell a handful of keys apart
 class SigningKeyAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg] # Django's is not generic at run time
     """Signing keys and their states; the private part is on no page."""
 
-    lookups = frozenset({"state__exact", "state__isnull", "alg", "alg__isnull"})
+    lookups = frozenset({"state__exact", "state__isnull", "family__exact", "family__isnull", "alg", "alg__isnull"})
     hidden = ("private_encrypted",)
     list_display = ["state", "short_kid", "alg", "created", "activated", "retired", "ends"]
     list_display_links = ["state", "short_kid"]
-    list_filter = ["state", "alg"]
+    list_filter = ["state", "family", "alg"]
     fields = KEY_FIELDS
     readonly_fields = KEY_FIELDS
     actions = ["drop_as_compromised"]
@@ -68,27 +70,35 @@ class SigningKeyAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ig
         return request.user.has_perm("tokens.change_signingkey")
 
     def get_urls(self) -> list[URLPattern]:
-        """Add the address of the rotate button."""
-        rotate_url = path("rotate/", self.admin_site.admin_view(self.rotate), name="tokens_signingkey_rotate")
-        return [rotate_url, *super().get_urls()]
+        """Add the addresses of the rotate buttons: of Ed25519, and of each other family."""
+        rotate_view = self.admin_site.admin_view(self.rotate)
+        return [
+            path("rotate/", rotate_view, name="tokens_signingkey_rotate"),
+            path("rotate/<slug:family>/", rotate_view, name="tokens_signingkey_rotate_family"),
+            *super().get_urls(),
+        ]
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
-        """Show the rotate button to those who may press it."""
+        """Show the rotate buttons to those who may press them: one for each family that has keys."""
+        may_rotate = self.has_rotate_permission(request)
+        others = _other_families() if may_rotate else []
         return super().changelist_view(
-            request, {**(extra_context or {}), "may_rotate": self.has_rotate_permission(request)}
+            request, {**(extra_context or {}), "may_rotate": may_rotate, "other_families": others}
         )
 
-    def rotate(self, request: HttpRequest) -> HttpResponse:
-        """Rotate by POST, after asking; say why when it is too early."""
+    def rotate(self, request: HttpRequest, family: str = Family.ED25519.value) -> HttpResponse:
+        """Rotate the keys of a family by POST, after asking; say why when it is too early."""
         if not self.has_rotate_permission(request):
             raise PermissionDenied
+        if family not in set(Family):
+            raise Http404
         if request.method == "POST" and CONFIRMED not in request.POST:
             return ask(
                 self,
                 request,
                 action="rotate",
                 title="Rotate",
-                question="Rotate the signing keys?",
+                question=f"Rotate the {'' if family == Family.ED25519 else family + ' '}signing keys?",
                 warning="The next key signs from now on, and a new one is published after it. Nobody is signed out. "
                 "This cannot be undone.",
                 shown=[],
@@ -96,7 +106,7 @@ class SigningKeyAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ig
         if request.method == "POST":  # a GET comes back from signing in again, and changes nothing
             try:
                 with transaction.atomic():
-                    kid = rotate(actor_id=_caller(request))
+                    kid = rotate(Family(family), actor_id=_caller(request))
                     note(request, SigningKey.objects.filter(kid=kid), "Activated by rotation.", action="rotate_key")
             except RotationRefusedError as error:
                 self.message_user(request, f"Not rotated: {error}", messages.ERROR)
@@ -132,6 +142,12 @@ class SigningKeyAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ig
             else:
                 self.message_user(request, f"Dropped {key.kid}; the active key is now {active}.", messages.SUCCESS)
         return None
+
+
+def _other_families() -> list[str]:
+    """Return the families besides Ed25519 that this installation has keys of."""
+    there = SigningKey.objects.exclude(family=Family.ED25519).filter(state=SigningKey.State.NEXT)
+    return list(there.order_by("family").values_list("family", flat=True))
 
 
 def _caller(request: HttpRequest) -> UUID:

@@ -11,6 +11,7 @@ import binascii
 import hashlib
 import hmac
 from itertools import islice
+from uuid import UUID
 
 import msgspec
 from rest_framework.authentication import BaseAuthentication
@@ -29,7 +30,7 @@ from tokens.errors import InsufficientScope, InvalidToken, UnknownKey
 from tokens.key_rotation import kid_tag
 from tokens.key_store import key_store
 from tokens.models import FIRST_PARTY_CLIENT, FIRST_PARTY_SCOPE
-from tokens.oauth import clients
+from tokens.oauth import clients, subjects
 from tokens.oauth.models import client_tag
 from tokens.principal import Principal
 from tokens.stored_session import LiveSession
@@ -136,12 +137,13 @@ def is_current(principal: Principal) -> bool:
     return token_cache().peek(CACHE_PREFIX + principal.jti) is principal and clock.unix() < principal.exp
 
 
-async def verify(token: str) -> Principal:
+async def verify(token: str, verified: VerifiedToken | None = None) -> Principal:
     """Verify everything about a token, confirm its session, and remember the result.
 
-    Raises ``InvalidToken`` (401); ``Unavailable`` (503) when the session cannot be looked up.
+    ``verified``: what `decoded` has said about it, if it was asked already. Raises ``InvalidToken`` (401);
+    ``Unavailable`` (503) when the session cannot be looked up.
     """
-    verified = await _decoded(token)
+    verified = verified or await decoded(token)
     digest = _digest(token)
 
     async def load() -> Loaded[Principal]:
@@ -150,7 +152,7 @@ async def verify(token: str) -> Principal:
     claims = verified.claims
     if claims.sid is None:  # a client's own token: nobody is behind it
         raise InvalidToken("session")
-    tags = (sid_tag(claims.sid), sub_tag(claims.sub))
+    tags = (sid_tag(claims.sid), sub_tag(await _user_of(claims)))
     principal = await token_cache().fetch(CACHE_PREFIX + claims.jti, load, Principal, tags=tags)
     if not hmac.compare_digest(principal.digest, digest):
         principal = (await load()).value  # another genuine token of the same jti: not ours to make, but not this one
@@ -161,8 +163,11 @@ async def verify(token: str) -> Principal:
     return principal
 
 
-async def _decoded(token: str) -> VerifiedToken:
-    """Verify the token against the key set, once more against a newer one when its key is not known yet."""
+async def decoded(token: str) -> VerifiedToken:
+    """Return what the token says, whether or not its session lives; raise ``InvalidToken`` (401) for what is not ours.
+
+    It is verified against the key set, once more against a newer one when its key is not known yet.
+    """
     store = key_store()
     try:
         return codec.decode(token, await store.for_verifying(), now=clock.unix())
@@ -181,12 +186,21 @@ async def _confirmed(verified: VerifiedToken, digest: bytes) -> Loaded[Principal
     claims = verified.claims
     if claims.sid is None:
         raise InvalidToken("session")
-    if claims.client_id != FIRST_PARTY_CLIENT and await clients.find(claims.client_id) is None:
-        raise InvalidToken("client")
-    live = await database().read(sessions.live_account, session_id=claims.sid, user_id=claims.sub, epoch=claims.epoch)
+    user_id = await _user_of(claims)
+    live = await database().read(sessions.live_account, session_id=claims.sid, user_id=user_id, epoch=claims.epoch)
     if live is None:
         raise InvalidToken("session")
     return _loaded(claims, verified.kid, live, digest)
+
+
+async def _user_of(claims: AccessClaims) -> UUID:
+    """Return whose the token is; raise ``InvalidToken`` when its client is not, or no longer, one of ours."""
+    if claims.client_id == FIRST_PARTY_CLIENT:
+        return claims.sub
+    client = await clients.find(claims.client_id)
+    if client is None:
+        raise InvalidToken("client")
+    return subjects.user_of(client, claims.sub)
 
 
 def keep_issued(token: str, claims: AccessClaims, *, kid: str, live: LiveSession, reading: Reading) -> None:
@@ -207,6 +221,7 @@ def _loaded(claims: AccessClaims, kid: str, live: LiveSession, digest: bytes) ->
         raise ValueError("a token without a session stands for nobody")
     principal = Principal(
         user=live.account.user,
+        subject=claims.sub,
         session_id=claims.sid,
         client_id=claims.client_id,
         scope=claims.scope,
@@ -217,7 +232,7 @@ def _loaded(claims: AccessClaims, kid: str, live: LiveSession, digest: bytes) ->
         authenticated_at=int(live.authenticated_at.timestamp()),
         amr=live.amr,
     )
-    tags: tuple[str, ...] = (sid_tag(claims.sid), sub_tag(claims.sub), kid_tag(kid))
+    tags: tuple[str, ...] = (sid_tag(claims.sid), sub_tag(live.account.id), kid_tag(kid))
     if claims.client_id != FIRST_PARTY_CLIENT:
         tags = (*tags, client_tag(claims.client_id))
     return Loaded(value=principal, tags=tags, expires_at=float(claims.exp))

@@ -1,12 +1,13 @@
 """Access tokens on the wire: JWS compact serialisation (RFC 7515 §7.1) of claims, typed at+jwt (RFC 9068 §2.1).
 
+Ed25519 only: keys of other families, which sign clients' tokens, are not among those a token is verified with.
 ``decode`` checks *everything* a token can be refused for without a database: text, header, signature, claims.
 Leeway: none for ``exp`` (a token is dead in the second it names), ``CLOCK_LEEWAY_S`` for ``iat`` and ``nbf``.
 """
 
 import json
 import re
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 import msgspec
 from django.conf import settings
@@ -22,10 +23,10 @@ from tokens.keys import ALGORITHMS, ActiveKey, KeySet
 MAX_TOKEN_BYTES = 4_096  # 4 KiB: our longest token is under 1 KiB; refused before any parsing (rfc8725bis §3.15)
 CLOCK_LEEWAY_S = 60  # seconds another worker's clock may be ahead of this one
 TYP = "at+jwt"
-_COMPACT = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
+COMPACT: Final = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
 
 
-class _EdDSA(EdDSAAlgorithm):
+class QuietEdDSA(EdDSAAlgorithm):
     """EdDSA without joserfc's warning that RFC 9864 deprecates the name: ours is deliberate (security-bar 1).
 
     Silenced here instead of in the warning filters, which are process-wide and not safe between threads.
@@ -37,7 +38,7 @@ class _EdDSA(EdDSAAlgorithm):
 class _Registry(jws.JWSRegistry):
     """The only signature algorithms this module knows: a foreign ``alg`` cannot be reached by any mistake."""
 
-    algorithms: dict[str, JWSAlgModel] = {"EdDSA": _EdDSA(), "Ed25519": jws.JWSRegistry.algorithms["Ed25519"]}
+    algorithms: dict[str, JWSAlgModel] = {"EdDSA": QuietEdDSA(), "Ed25519": jws.JWSRegistry.algorithms["Ed25519"]}
 
 
 _REGISTRIES = {alg: _Registry(algorithms=[alg]) for alg in ALGORITHMS}
@@ -61,9 +62,9 @@ def decode(token: str, keys: KeySet, *, now: float) -> VerifiedToken:
 
     Raises ``UnknownKey`` when its key is not in ``keys``, ``InvalidToken`` for every other reason.
     """
-    if len(token) > MAX_TOKEN_BYTES or _COMPACT.fullmatch(token) is None:
+    if len(token) > MAX_TOKEN_BYTES or COMPACT.fullmatch(token) is None:
         raise InvalidToken("text")
-    header = _json_object(token.partition(".")[0], "header")
+    header = json_object(token.partition(".")[0], "header")
     _check_header(header)
     key = keys.verifier(header["kid"], now)
     if key is None:
@@ -74,7 +75,7 @@ def decode(token: str, keys: KeySet, *, now: float) -> VerifiedToken:
         jws.deserialize_compact(token, key.key, registry=_REGISTRIES[key.alg])
     except (JoseError, ValueError, TypeError, RecursionError) as error:
         raise InvalidToken("signature") from error
-    payload = _json_object(token.split(".")[1], "payload")
+    payload = json_object(token.split(".")[1], "payload")
     try:
         claims = msgspec.convert(payload, AccessClaims)
     except msgspec.ValidationError as error:
@@ -118,7 +119,7 @@ def _check_claims(claims: AccessClaims, now: float) -> None:
         raise InvalidToken("claims")
 
 
-def _json_object(segment: str, part: str) -> dict[str, Any]:
+def json_object(segment: str, part: str) -> dict[str, Any]:
     """Return the JSON object of a canonical base64url ``segment``.
 
     Raises ``InvalidToken`` for any other spelling of the same bytes, a byte order mark, an encoding other than

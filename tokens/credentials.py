@@ -31,7 +31,7 @@ def access_credential(request: HttpRequest) -> Credential | None:
     """
     meta = request.META
     header = meta.get("HTTP_AUTHORIZATION")
-    bearer = _bearer_token(header) if header else None
+    bearer = bearer_token(header) if header else None
     cookie = _cookie_token(request) if "HTTP_COOKIE" in meta else None
     if cookie is not None:
         if bearer is not None:
@@ -62,7 +62,7 @@ def refuse_login_csrf(request: HttpRequest) -> None:
         raise CrossOrigin("Sign in from this site's own pages, or from an origin in IRONAUTH_TRUSTED_ORIGINS.")
 
 
-def _bearer_token(header: str) -> str | None:
+def bearer_token(header: str) -> str | None:
     """Return the bearer token of an Authorization header, None for another scheme.
 
     Two headers arrive joined by a comma, which is in no token.

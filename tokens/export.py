@@ -6,7 +6,7 @@ from typing import Any
 from django.db.models import QuerySet
 
 from accounts import export
-from tokens.models import AuthorizationCode, Consent, DeviceGrant, KnownDevice, Session
+from tokens.models import AuthorizationCode, Consent, DeviceGrant, KnownDevice, LogoutNotice, Session
 
 
 def register() -> None:
@@ -16,6 +16,7 @@ def register() -> None:
     export.register("consents", _consents, Consent)
     export.register("authorization_codes", _authorization_codes, AuthorizationCode)
     export.register("device_grants", _device_grants, DeviceGrant)
+    export.register("logout_notices", _logout_notices, LogoutNotice)
 
 
 def _sessions(user_id: uuid.UUID) -> QuerySet[Any, Any]:
@@ -47,3 +48,8 @@ def _device_grants(user_id: uuid.UUID) -> QuerySet[Any, Any]:
     return DeviceGrant.objects.filter(user_id=user_id).order_by("-created_at").values(
         "client_id", "scope", "state", "authenticated_at", "amr", "created_at", "session_id",
     )  # fmt: skip
+
+
+def _logout_notices(user_id: uuid.UUID) -> QuerySet[Any, Any]:
+    """Return which clients have still to be told that a session has ended."""
+    return LogoutNotice.objects.filter(user_id=user_id).order_by("-pk").values("client_id", "session_id", "created_at")

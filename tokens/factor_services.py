@@ -12,7 +12,7 @@ from accounts.mfa.ceremonies import Json
 from accounts.mfa.challenges import Purpose
 from accounts.mfa.errors import SecondFactorRefused
 from accounts.mfa.proofs import Proof
-from ironauth.infrastructure.cache import Reading, token_cache
+from ironauth.infrastructure.cache import token_cache
 from ironauth.infrastructure.database import database
 from ironauth.infrastructure.database_faults import refers_to_nothing
 from ironauth.infrastructure.errors import FieldError, ValidationFailed
@@ -20,12 +20,10 @@ from ironauth.infrastructure.logs import get_logger
 from tokens import factor_sessions, mfa_token
 from tokens.errors import InvalidMfaToken
 from tokens.key_store import key_store
-from tokens.keys import ActiveKey
-from tokens.mfa_token import MfaTicket
 from tokens.outputs import TokenPair
 from tokens.principal import Principal
 from tokens.services import token_pair
-from tokens.sessions import ClientInfo
+from tokens.sessions import ClientInfo, Grant, Opener, open_session
 
 CODE_NEEDED: Final = FieldError(field="code", code="required", message="Send a code of your second factor.")
 PASSWORD_NEEDED: Final = FieldError(field="password", code="required", message="Send your password.")
@@ -42,35 +40,37 @@ class Shown(NamedTuple):
 
 
 async def sign_in_with_factor(*, token: str, shown: Shown, client: ClientInfo) -> TokenPair:
-    """Open a session for the person whose password ``token`` stands for, by their second factor.
+    """Open a session for the person whose password ``token`` stands for, and return its tokens.
+
+    Raises what ``open_by_factor`` raises, ``SigningKeyMissing`` (503) before that.
+    """
+    reading = token_cache().begin()
+    key = await key_store().signing()
+    return token_pair(await open_by_factor(token=token, shown=shown, client=client), key, reading)
+
+
+async def open_by_factor(*, token: str, shown: Shown, client: ClientInfo, opener: Opener = open_session) -> Grant:
+    """Open a session, as ``opener`` does, for the person whose password ``token`` stands for, by their second factor.
 
     Raises ``InvalidMfaToken`` (401) when it is no good, ``InvalidMfaCode`` or ``InvalidPasskey`` (401), ``Throttled``
     (429) after too many of those, for a code before anything is judged, ``ValidationFailed`` (400) when nothing was
-    shown, ``Overloaded`` or ``TotpUnreadable`` (503), ``SigningKeyMissing`` (503) before that.
+    shown, ``Overloaded`` or ``TotpUnreadable`` (503).
     """
     ticket = mfa_token.parse(token)
     if ticket is None:
         raise InvalidMfaToken
-    reading = token_cache().begin()
-    key = await key_store().signing()
     found = await database().read(factor_sessions.holder_of, ticket)
     proof = await _judge(
         shown, user_id=ticket.user_id, purpose=Purpose.SECOND_FACTOR, event=Event.SIGN_IN, address=client.ip
     )
-    return await finish_sign_in(ticket=ticket, proof=proof, email=found.email, client=client, key=key, reading=reading)
-
-
-async def finish_sign_in(
-    *, ticket: MfaTicket, proof: Proof, email: str, client: ClientInfo, key: ActiveKey, reading: Reading
-) -> TokenPair:
-    """Open the session of a sign-in whose second factor has been judged, whatever kind it is.
-
-    Raises ``InvalidMfaToken``, ``InvalidMfaCode`` or ``InvalidPasskey`` when ticket or proof were used, or the account
-    was changed, meanwhile.
-    """
     try:
         grant = await database().write(
-            factor_sessions.open_with_factor, ticket=ticket, proof=proof, email=email, client=client
+            factor_sessions.open_with_factor,
+            ticket=ticket,
+            proof=proof,
+            email=found.email,
+            client=client,
+            opener=opener,
         )
     except SecondFactorRefused as error:
         await proofs.refused(user_id=ticket.user_id, event=Event.SIGN_IN, reason=error.code)
@@ -80,7 +80,7 @@ async def finish_sign_in(
             raise
         raise InvalidMfaToken from error  # deleted in this very moment
     log.info("signed_in", user_id=str(ticket.user_id), session_id=str(grant.session_id), amr=grant.amr)
-    return token_pair(grant, key, reading)
+    return grant
 
 
 async def step_up(*, principal: Principal, password: str | None, shown: Shown, address: str) -> None:

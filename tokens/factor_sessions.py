@@ -19,7 +19,7 @@ from tokens import mfa_token, stored_session
 from tokens.errors import InvalidMfaToken
 from tokens.mfa_token import MfaTicket
 from tokens.models import BY_PASSWORD
-from tokens.sessions import ClientInfo, Grant, open_authenticated
+from tokens.sessions import ClientInfo, Grant, Opener, open_authenticated, open_session
 
 #: What more than one factor is called: a value of RFC 8176.
 MULTIPLE = "mfa"
@@ -46,7 +46,9 @@ def with_proof(amr: str, proof: Proof | None) -> str:
     return " ".join(dict.fromkeys((*amr.split(), *more)))
 
 
-def open_with_factor(*, ticket: MfaTicket, proof: Proof, email: str, client: ClientInfo) -> Grant:
+def open_with_factor(
+    *, ticket: MfaTicket, proof: Proof, email: str, client: ClientInfo, opener: Opener = open_session
+) -> Grant:
     """Store a new session for somebody whose second factor was just right, and use up both proof and ticket.
 
     ``email``: the account's, whose count of wrong passwords is reset; with the client's device it is known from now
@@ -58,14 +60,16 @@ def open_with_factor(*, ticket: MfaTicket, proof: Proof, email: str, client: Cli
     if not proof.use():
         raise proof.refusal
     who = Authenticated(ticket.user_id, ticket.session_epoch)
-    grant = open_authenticated(who=who, client=client, amr=with_proof(BY_PASSWORD, proof))
+    grant = open_authenticated(who=who, client=client, amr=with_proof(BY_PASSWORD, proof), opener=opener)
     if grant is None:
         raise InvalidMfaToken
     _know(email, client)
     return grant
 
 
-def open_with_passkey(*, found: Credentials, proof: PasskeyProof, client: ClientInfo) -> Grant:
+def open_with_passkey(
+    *, found: Credentials, proof: PasskeyProof, client: ClientInfo, opener: Opener = open_session
+) -> Grant:
     """Store a new session for somebody whose passkey was just right, instead of any password, and use the proof up.
 
     ``found``: whose it is. Counts and devices as above. Raises ``InvalidPasskey`` when the proof was used, or the
@@ -73,7 +77,8 @@ def open_with_passkey(*, found: Credentials, proof: PasskeyProof, client: Client
     """
     if not proof.use():
         raise proof.refusal
-    grant = open_authenticated(who=Authenticated(found.id, found.session_epoch), client=client, amr=BY_PASSKEY)
+    who = Authenticated(found.id, found.session_epoch)
+    grant = open_authenticated(who=who, client=client, amr=BY_PASSKEY, opener=opener)
     if grant is None:
         raise proof.refusal
     _know(found.email, client)

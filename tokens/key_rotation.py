@@ -1,5 +1,7 @@
 """The life of signing keys, as units of work: create the first, rotate, drop a compromised one, forget finished ones.
 
+Each family of keys has a life of its own; what follows is true of each.
+
 A rotation never interrupts anyone: the next key was published for at least the JWKS's max-age before it signs, and
 the old one is accepted until the last token it signed has expired (security-bar 33).
 """
@@ -10,6 +12,7 @@ from uuid import UUID
 import msgspec
 from django.conf import settings
 from django.db import transaction
+from django.db.models import Max
 
 from accounts import audit
 from accounts.audit import Event
@@ -17,8 +20,10 @@ from ironauth.infrastructure import clock
 from ironauth.infrastructure.invalidation import KEYS_TAG, invalidate
 from ironauth.infrastructure.master_keys import newest_master_key_id
 from tokens.key_wrapping import seal, unseal
-from tokens.keys import new_key_pair
-from tokens.models import SigningKey
+from tokens.keys import Family, new_key_pair
+from tokens.models import OAuthClient, SigningKey
+from tokens.oauth import pairwise
+from tokens.oauth.protocol import ID_TOKEN_S
 
 #: Seconds a retiring key outlives its last token: other workers may sign with it for up to 5 s more, and clocks
 #: may differ by up to a minute.
@@ -37,43 +42,44 @@ def kid_tag(kid: str) -> str:
 
 
 @transaction.atomic
-def create_first_keys() -> str:
+def create_first_keys(family: Family = Family.ED25519) -> str:
     """Make sure there is an active and a next key; return the active one's kid.
 
-    Idempotent: existing keys stay. Also brings every private part under the newest master key.
+    Idempotent: existing keys stay. Also brings every private part, of all families, under the newest master key.
     Raises ``IntegrityError`` when another process does the same at this moment: call it again.
     """
-    states = dict(SigningKey.objects.filter(state__in=[State.ACTIVE, State.NEXT]).values_list("state", "kid"))
+    ours = SigningKey.objects.filter(family=family)
+    states = dict(ours.filter(state__in=[State.ACTIVE, State.NEXT]).values_list("state", "kid"))
     changed = _reseal()
     if State.ACTIVE not in states:
         if State.NEXT in states:
             _activate(states.pop(State.NEXT))
         else:
-            _activate(_create_next())
+            _activate(_create_next(family))
         changed = True
     if State.NEXT not in states:
-        _create_next()
+        _create_next(family)
         changed = True
-    active = SigningKey.objects.get(state=State.ACTIVE).kid
+    active = ours.get(state=State.ACTIVE).kid
     if changed:
         invalidate(KEYS_TAG)
-        audit.record(Event.KEYS_CREATED, details={"active": active})
+        audit.record(Event.KEYS_CREATED, details={"active": active, **_named(family)})
     return active
 
 
 @transaction.atomic
-def rotate(*, at_once: bool = False, actor_id: UUID | None = None) -> str:
+def rotate(family: Family = Family.ED25519, *, at_once: bool = False, actor_id: UUID | None = None) -> str:
     """Retire the active key, activate the next one, publish a new next; return the kid that signs from now on.
 
     ``at_once``: do not wait until every client can know the next key. ``actor_id``: who does it, None for a command.
     Raises ``RotationRefusedError`` when there are no keys yet, or the next one has been published for less than
     IRONAUTH_JWKS_MAX_AGE_S seconds and ``at_once`` is not set.
     """
-    keys = {
-        key.state: key for key in SigningKey.objects.select_for_update().filter(state__in=[State.ACTIVE, State.NEXT])
-    }
+    ours = SigningKey.objects.filter(family=family)
+    keys = {key.state: key for key in ours.select_for_update().filter(state__in=[State.ACTIVE, State.NEXT])}
     if State.NEXT not in keys:
-        raise RotationRefusedError("There is no next key: run `manage.py create_signing_key` first.")
+        option = "" if family is Family.ED25519 else f" --alg {family}"
+        raise RotationRefusedError(f"There is no next key: run `manage.py create_signing_key{option}` first.")
     published_s = (clock.now() - keys[State.NEXT].created_at).total_seconds()
     missing_s = settings.IRONAUTH_JWKS_MAX_AGE_S - published_s
     if missing_s > 0 and not at_once:
@@ -84,11 +90,11 @@ def rotate(*, at_once: bool = False, actor_id: UUID | None = None) -> str:
     if State.ACTIVE in keys:
         _retire(keys[State.ACTIVE].kid)
     _activate(keys[State.NEXT].kid)
-    _create_next()
+    _create_next(family)
     _reseal()
     SigningKey.objects.finished(clock.now()).delete()
     invalidate(KEYS_TAG)
-    details = {"active": keys[State.NEXT].kid, "at_once": at_once}
+    details = {"active": keys[State.NEXT].kid, "at_once": at_once, **_named(family)}
     audit.record(Event.KEY_ROTATED, actor_id=actor_id, details=details)
     return keys[State.NEXT].kid
 
@@ -104,15 +110,17 @@ def drop(kid: str, *, actor_id: UUID | None = None) -> str:
     key = SigningKey.objects.select_for_update().filter(kid=kid).exclude(state=State.DROPPED).first()
     if key is None:
         raise RotationRefusedError(f"No key in use has the kid {kid}: see /.well-known/jwks.json for those that are.")
-    SigningKey.objects.filter(kid=kid).update(state=State.DROPPED, not_after=clock.now(), private_encrypted=b"")
+    family = Family(key.family)
+    ours = SigningKey.objects.filter(family=family)
+    ours.filter(kid=kid).update(state=State.DROPPED, not_after=clock.now(), private_encrypted=b"")
     if key.state == State.ACTIVE:
-        successor = SigningKey.objects.filter(state=State.NEXT).values_list("kid", flat=True).first()
-        _activate(successor or _create_next())
-    if not SigningKey.objects.filter(state=State.NEXT).exists():
-        _create_next()
+        successor = ours.filter(state=State.NEXT).values_list("kid", flat=True).first()
+        _activate(successor or _create_next(family))
+    if not ours.filter(state=State.NEXT).exists():
+        _create_next(family)
     invalidate(KEYS_TAG, kid_tag(kid))
-    active = SigningKey.objects.get(state=State.ACTIVE).kid
-    audit.record(Event.KEY_DROPPED, actor_id=actor_id, details={"dropped": kid, "active": active})
+    active = ours.get(state=State.ACTIVE).kid
+    audit.record(Event.KEY_DROPPED, actor_id=actor_id, details={"dropped": kid, "active": active, **_named(family)})
     return active
 
 
@@ -125,13 +133,19 @@ def forget_finished() -> int:
     return deleted
 
 
-def _create_next() -> str:
+def _named(family: Family) -> dict[str, str]:
+    """Return what an audit event says of the family: nothing of the one that every installation has."""
+    return {} if family is Family.ED25519 else {"family": family.value}
+
+
+def _create_next(family: Family) -> str:
     """Store a new key in the state next; return its kid."""
-    jwk, seed = new_key_pair(settings.IRONAUTH_JWT_ALG)
-    master_key_id, sealed = seal(seed, jwk.kid)
+    jwk, private = new_key_pair(settings.IRONAUTH_JWT_ALG if family is Family.ED25519 else family.value)
+    master_key_id, sealed = seal(private, jwk.kid)
     SigningKey.objects.create(
         kid=jwk.kid,
         alg=jwk.alg,
+        family=family.value,
         public_jwk=msgspec.to_builtins(jwk),
         private_encrypted=sealed,
         master_key_id=master_key_id,
@@ -147,17 +161,23 @@ def _activate(kid: str) -> None:
 
 
 def _retire(kid: str) -> None:
-    """Let the key sign no more; its tokens stay valid until the last one has expired."""
+    """Let the key sign no more; its tokens, also those of the client with the longest, stay valid until they expire."""
     now: datetime = clock.now()
-    end = now + timedelta(seconds=settings.IRONAUTH_ACCESS_TOKEN_S + RETIRING_LEEWAY_S)
+    longest_s = OAuthClient.objects.aggregate(longest=Max("access_token_s"))["longest"] or 0
+    life_s = max(settings.IRONAUTH_ACCESS_TOKEN_S, ID_TOKEN_S, longest_s)
+    end = now + timedelta(seconds=life_s + RETIRING_LEEWAY_S)
     SigningKey.objects.filter(kid=kid).update(state=State.RETIRING, retired_at=now, not_after=end)
 
 
 def _reseal() -> bool:
-    """Encrypt private parts still under an older master key under the newest one; return whether there were any."""
+    """Encrypt what is still under an older master key under the newest one; return whether that was a signing key.
+
+    Besides private parts the salt of pairwise subjects, so that an older master key can go after this.
+    """
+    pairwise.reseal()
     old = SigningKey.objects.filter(state__in=[State.ACTIVE, State.NEXT]).exclude(master_key_id=newest_master_key_id())
     for key in old:
-        seed = unseal(key.master_key_id, bytes(key.private_encrypted), key.kid)
-        key.master_key_id, key.private_encrypted = seal(seed, key.kid)
+        private = unseal(key.master_key_id, bytes(key.private_encrypted), key.kid)
+        key.master_key_id, key.private_encrypted = seal(private, key.kid)
         key.save(update_fields=["master_key_id", "private_encrypted"])
     return bool(old)

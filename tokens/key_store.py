@@ -23,7 +23,7 @@ from ironauth.infrastructure.sealing import SealBrokenError
 from tokens.errors import SigningKeyMissing
 from tokens.key_rotation import kid_tag
 from tokens.key_wrapping import unseal
-from tokens.keys import ActiveKey, KeyRecord, KeySet, PublicJwk, build_key_set
+from tokens.keys import ActiveKey, Family, KeyRecord, KeySet, PublicJwk, build_key_set
 from tokens.models import SigningKey
 
 MAX_AGE_S = 5.0  # seconds; the same bound as IRONAUTH_L1_MAX_STALE_S's default
@@ -36,9 +36,13 @@ MIN_RELOAD_GAP_S = 1.0  # seconds; what a flood of tokens with unknown kids can 
 log = get_logger()
 
 
-MISSING_REMEDY = (
-    "restore IRONAUTH_MASTER_KEYS where signing_key_unreadable is logged, else run manage.py create_signing_key"
-)
+def missing_remedy(family: Family) -> str:
+    """Return what an operator does when nothing signs in this family."""
+    option = "" if family is Family.ED25519 else f" --alg {family}"
+    return (
+        "restore IRONAUTH_MASTER_KEYS where signing_key_unreadable is logged, "
+        f"else run manage.py create_signing_key{option}"
+    )
 
 
 class KeyStore:
@@ -98,18 +102,19 @@ class KeyStore:
             return None
         return await self._reloaded()
 
-    async def signing(self) -> ActiveKey:
-        """Return the key that signs new tokens.
+    async def signing(self, family: Family = Family.ED25519) -> ActiveKey:
+        """Return the key that signs new tokens of this family.
 
         Raises ``SigningKeyMissing`` (503) when there is none; the log line then names the remedy.
         """
         keys = await self.for_verifying()
-        if keys.active is None:
+        if family not in keys.signers:
             keys = await self.for_unknown_kid() or keys
-        if keys.active is None:
-            log.error("signing_key_missing", remedy=MISSING_REMEDY)
+        found = keys.signers.get(family)
+        if found is None:
+            log.error("signing_key_missing", remedy=missing_remedy(family))
             raise SigningKeyMissing
-        return keys.active
+        return found
 
     async def _reloaded(self) -> KeySet:
         """Wait for the reload that runs, or run one; raise ``Unavailable`` when it fails and there is no copy."""
@@ -147,7 +152,7 @@ class KeyStore:
 
 
 def read_records() -> list[KeyRecord]:
-    """Unit of work: return every key tokens may name, the active one with its private seed. 1 query."""
+    """Unit of work: return every key tokens may name, active ones with their private part. 1 query."""
     records = []
     for key in SigningKey.objects.published(clock.now()):
         active = key.state == SigningKey.State.ACTIVE
@@ -157,13 +162,14 @@ def read_records() -> list[KeyRecord]:
                 active=active,
                 seed=_seed(key) if active else None,
                 not_after=key.not_after.timestamp() if key.not_after else None,
+                coming=key.state == SigningKey.State.NEXT,
             )
         )
     return records
 
 
 def _seed(key: SigningKey) -> bytes | None:
-    """Return the active key's private seed; None, and a log line with the remedy, when it does not open."""
+    """Return an active key's private part; None, and a log line with the remedy, when it does not open."""
     try:
         return unseal(key.master_key_id, bytes(key.private_encrypted), key.kid)
     except (MasterKeyMissingError, SealBrokenError) as error:
@@ -185,6 +191,6 @@ async def load_at_startup() -> None:
         log.warning("key_set_not_loaded", remedy="check DATABASE_URL; the keys load with the first request that can")
         return
     if keys.active is None:
-        log.error("signing_key_missing", remedy=MISSING_REMEDY)
+        log.error("signing_key_missing", remedy=missing_remedy(Family.ED25519))
     else:
         log.info("key_set_loaded", keys=len(keys.verifying), active_kid=keys.active.kid)

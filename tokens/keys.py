@@ -1,29 +1,58 @@
-"""Signing keys in memory: Ed25519 key pairs (RFC 8037), their thumbprint names (RFC 7638), and the set in use.
+"""Signing keys in memory: key pairs (RFC 8037, RFC 7518 §6), their thumbprint names (RFC 7638), and the set in use.
 
-The set is an immutable value: a reload replaces it whole, so a request never sees half a rotation.
+Access tokens are signed with Ed25519 alone. Keys of other families sign ID tokens and logout tokens, for OAuth clients
+whose libraries cannot verify Ed25519. The set is an immutable value: a reload replaces it whole, so a request never
+sees half a rotation.
 """
 
 import base64
 import hashlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
 
 import msgspec
-from joserfc.jwk import OKPKey
+from joserfc.jwk import ECKey, OKPKey, RSAKey
 
 #: The two names of the same signature (RFC 8037 §3.1, RFC 9864 §2.2); a key is made for one of them and keeps it.
 ALGORITHMS = ("EdDSA", "Ed25519")
+RSA_BITS: Final = 2048  # RFC 7518 §3.3: at least; 0.6 ms a signature, 3072 would take 1.8
+
+Key = OKPKey | ECKey | RSAKey
 
 
-class PublicJwk(msgspec.Struct, frozen=True):
-    """The published half of a key (RFC 8037 §2), with the members every client asks for; never ``d``."""
+class Family(StrEnum):
+    """Kinds of keys, each with its own next, active and retiring ones; the values are stored."""
+
+    ED25519 = "ed25519"
+    ES256 = "ES256"
+    RS256 = "RS256"
+
+
+_FAMILIES: Final = {"OKP": Family.ED25519, "EC": Family.ES256, "RSA": Family.RS256}
+
+
+class PublicJwk(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The published half of a key, with the members every client asks for; never ``d``.
+
+    ``crv`` and ``x``: Ed25519 (RFC 8037 §2) and ES256, with ``y`` (RFC 7518 §6.2); ``n`` and ``e``: RS256 (§6.3).
+    """
 
     kty: str
-    crv: str
-    x: str
+    crv: str = ""
+    x: str = ""
+    y: str = ""
+    n: str = ""
+    e: str = ""
     kid: str
     use: str
     alg: str
+
+    @property
+    def family(self) -> Family:
+        """The kind of key."""
+        return _FAMILIES[self.kty]
 
 
 class JwkSet(msgspec.Struct, frozen=True):
@@ -34,12 +63,16 @@ class JwkSet(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class KeyRecord:
-    """One stored key as the set needs it; ``seed`` only for the active one, ``not_after`` in unix seconds."""
+    """One stored key as the set needs it; its private part only for an active one, ``not_after`` in unix seconds.
+
+    ``coming``: whether it will sign once the active one has retired.
+    """
 
     jwk: PublicJwk
     active: bool
     seed: bytes | None
     not_after: float | None
+    coming: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +81,7 @@ class VerifyingKey:
 
     kid: str
     alg: str
-    key: OKPKey
+    key: Key
     not_after: float | None
 
 
@@ -58,69 +91,131 @@ class ActiveKey:
 
     kid: str
     alg: str
-    key: OKPKey
+    key: Key
 
 
 @dataclass(frozen=True, slots=True)
 class KeySet:
-    """Every key this server accepts, the one it signs with (if any), and the bytes it publishes."""
+    """Every key this server accepts, those it signs with (if any), and the bytes it publishes.
+
+    ``verifying`` and ``active``: of access tokens, hence Ed25519 only. ``client_verifying`` and ``signers``: of all
+    families. ``algorithms``: what clients' tokens are signed with now, or will be after the next rotation.
+    """
 
     verifying: Mapping[str, VerifyingKey]
     active: ActiveKey | None
     jwks: bytes
     etag: str
+    client_verifying: Mapping[str, VerifyingKey] = field(default_factory=dict)
+    signers: Mapping[Family, ActiveKey] = field(default_factory=dict)
+    algorithms: tuple[str, ...] = ()
 
     def verifier(self, kid: str, now: float) -> VerifyingKey | None:
-        """Return the key named ``kid`` while it is accepted, else None; ``now`` in unix seconds."""
-        found = self.verifying.get(kid)
-        if found is None or (found.not_after is not None and now >= found.not_after):
-            return None
-        return found
+        """Return the key named ``kid`` while access tokens of it are accepted, else None; ``now`` in unix seconds."""
+        return _in_force(self.verifying.get(kid), now)
+
+    def client_verifier(self, kid: str, now: float) -> VerifyingKey | None:
+        """Return the key named ``kid`` while clients' tokens of it are accepted, else None; ``now`` in unix seconds."""
+        return _in_force(self.client_verifying.get(kid), now)
+
+
+def _in_force(found: VerifyingKey | None, now: float) -> VerifyingKey | None:
+    if found is None or (found.not_after is not None and now >= found.not_after):
+        return None
+    return found
 
 
 def build_key_set(records: Iterable[KeyRecord], *, now: float) -> KeySet:
     """Return the key set of ``records``, without those whose ``not_after`` has passed at ``now`` (unix seconds)."""
-    verifying: dict[str, VerifyingKey] = {}
-    active: ActiveKey | None = None
-    published: list[PublicJwk] = []
-    for record in records:
-        if record.not_after is not None and now >= record.not_after:
-            continue
-        jwk = record.jwk
-        verifying[jwk.kid] = VerifyingKey(jwk.kid, jwk.alg, import_public_key(jwk.x), record.not_after)
-        published.append(jwk)
-        if record.active and record.seed is not None:
-            active = ActiveKey(jwk.kid, jwk.alg, import_private_key(record.seed))
-    jwks = msgspec.json.encode(JwkSet(published))
-    return KeySet(verifying, active, jwks, f'"{hashlib.sha256(jwks).hexdigest()[:32]}"')
+    accepted = [record for record in records if record.not_after is None or now < record.not_after]
+    keys = {
+        record.jwk.kid: VerifyingKey(record.jwk.kid, record.jwk.alg, public_key(record.jwk), record.not_after)
+        for record in accepted
+    }
+    signers = {
+        record.jwk.family: ActiveKey(record.jwk.kid, record.jwk.alg, private_key(record.jwk.family, record.seed))
+        for record in accepted
+        if record.active and record.seed is not None
+    }
+    signing = sorted((record for record in accepted if record.active or record.coming), key=_active_ed25519_first)
+    jwks = msgspec.json.encode(JwkSet([record.jwk for record in accepted]))
+    return KeySet(
+        verifying={record.jwk.kid: keys[record.jwk.kid] for record in accepted if _of_access_tokens(record)},
+        active=signers.get(Family.ED25519),
+        jwks=jwks,
+        etag=f'"{hashlib.sha256(jwks).hexdigest()[:32]}"',
+        client_verifying=keys,
+        signers=signers,
+        algorithms=tuple(dict.fromkeys(record.jwk.alg for record in signing)),
+    )
+
+
+def _of_access_tokens(record: KeyRecord) -> bool:
+    return record.jwk.family is Family.ED25519
+
+
+def _active_ed25519_first(record: KeyRecord) -> tuple[bool, Family, bool]:
+    return not _of_access_tokens(record), record.jwk.family, not record.active
 
 
 def new_key_pair(alg: str) -> tuple[PublicJwk, bytes]:
-    """Return a new key's published half and its 32-byte private seed; ``alg``: the name it will sign under.
+    """Return a new key's published half and its private part; ``alg``: the name it will sign under.
 
-    Its kid never begins with a hyphen, so that ``rotate_signing_key --drop KID`` takes it for what it is.
+    The private part is a 32-byte seed for Ed25519, else PKCS #8. The kid never begins with a hyphen, so that
+    ``rotate_signing_key --drop KID`` takes it for what it is.
     """
     while True:
-        key = OKPKey.generate_key("Ed25519")
-        seed = _decoded(str(key.as_dict(private=True)["d"]))
-        jwk = public_jwk(seed, alg)
+        if alg == Family.ES256:
+            private = ECKey.generate_key("P-256").as_der(private=True)
+        elif alg == Family.RS256:
+            private = RSAKey.generate_key(RSA_BITS).as_der(private=True)
+        else:
+            private = _decoded(str(OKPKey.generate_key("Ed25519").as_dict(private=True)["d"]))
+        jwk = public_jwk(private, alg)
         if not jwk.kid.startswith("-"):
-            return jwk, seed
+            return jwk, private
 
 
-def public_jwk(seed: bytes, alg: str) -> PublicJwk:
-    """Return the published half of the key with this private ``seed``; its kid is the RFC 7638 thumbprint.
+def public_jwk(private: bytes, alg: str) -> PublicJwk:
+    """Return the published half of the key with this private part; its kid is the RFC 7638 thumbprint.
 
-    Raises ``ValueError`` for an algorithm that is not an Ed25519 name.
+    Raises ``ValueError`` for an algorithm that nothing here signs with.
     """
+    if alg in (Family.ES256, Family.RS256):
+        key = private_key(Family(alg), private)
+        return msgspec.convert(
+            {**key.as_dict(private=False), "kid": key.thumbprint(), "use": "sig", "alg": alg}, PublicJwk
+        )
     if alg not in ALGORITHMS:
         raise ValueError(f"{alg!r} is not one of {', '.join(ALGORITHMS)}: set IRONAUTH_JWT_ALG to one of them")
-    key = import_private_key(seed)
+    key = import_private_key(private)
     return PublicJwk(kty="OKP", crv="Ed25519", x=str(key["x"]), kid=key.thumbprint(), use="sig", alg=alg)
 
 
+def public_key(jwk: PublicJwk) -> Key:
+    """Return the verifying key of a published one. Raises ``JoseError`` or ``ValueError`` for members that are none."""
+    match jwk.family:
+        case Family.ES256:
+            return ECKey.import_key({"kty": "EC", "crv": jwk.crv, "x": jwk.x, "y": jwk.y})
+        case Family.RS256:
+            return RSAKey.import_key({"kty": "RSA", "n": jwk.n, "e": jwk.e})
+        case _:
+            return import_public_key(jwk.x)
+
+
+def private_key(family: Family, private: bytes) -> Key:
+    """Return the signing key of a private part as ``new_key_pair`` returned it."""
+    match family:
+        case Family.ES256:
+            return ECKey.import_key(private)
+        case Family.RS256:
+            return RSAKey.import_key(private)
+        case _:
+            return import_private_key(private)
+
+
 def import_public_key(x: str) -> OKPKey:
-    """Return the verifying key of a JWK's ``x`` member."""
+    """Return the verifying key of an Ed25519 JWK's ``x`` member."""
     return OKPKey.import_key({"kty": "OKP", "crv": "Ed25519", "x": x})
 
 

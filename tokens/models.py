@@ -19,6 +19,7 @@ from django.dispatch import receiver
 from ironauth.infrastructure import clock
 from ironauth.infrastructure.ids import new_id
 from ironauth.infrastructure.invalidation import invalidate, sid_tag
+from tokens.keys import Family
 from tokens.oauth.models import (
     CHALLENGE_CHARACTERS,
     AuthorizationCode,
@@ -29,6 +30,7 @@ from tokens.oauth.models import (
     OAuthClientSecret,
     PushedRequest,
 )
+from tokens.oauth.pairwise import PairwiseSalt
 from tokens.oauth.protocol import Scope
 from tokens.refresh_token import SECRET_BYTES
 
@@ -41,6 +43,7 @@ __all__ = [
     "LogoutNotice",
     "OAuthClient",
     "OAuthClientSecret",
+    "PairwiseSalt",
     "PushedRequest",
     "Session",
     "SigningKey",
@@ -65,6 +68,10 @@ def new_secret() -> bytes:
     return os.urandom(SECRET_BYTES)
 
 
+#: Families of signing keys, as staff see them; what an installation always has comes first.
+FAMILIES = [(family.value, family.value.replace("ed", "Ed")) for family in Family]
+
+
 class SigningKeyQuerySet(models.QuerySet["SigningKey"]):
     """Signing keys, many at a time."""
 
@@ -78,7 +85,10 @@ class SigningKeyQuerySet(models.QuerySet["SigningKey"]):
 
 
 class SigningKey(models.Model):
-    """An Ed25519 key pair and where it is in its life: next → active → retiring → deleted, or dropped."""
+    """A key pair and where it is in its life: next → active → retiring → deleted, or dropped.
+
+    Each ``family`` has a life of its own. Only Ed25519 signs access tokens; see ``tokens.keys``.
+    """
 
     class State(models.TextChoices):
         """``next``: published, not used yet. ``retiring``: signs no more, its tokens are still accepted."""
@@ -90,6 +100,10 @@ class SigningKey(models.Model):
 
     kid = models.CharField(primary_key=True, max_length=43)  # RFC 7638 thumbprint: base64url of a SHA-256
     alg = models.CharField(max_length=16)
+    # With a default of the database's own: the release before writes rows without it.
+    family = models.CharField(
+        max_length=8, choices=FAMILIES, default=Family.ED25519.value, db_default=Family.ED25519.value
+    )
     public_jwk = models.JSONField()
     private_encrypted = models.BinaryField()
     master_key_id = models.CharField(max_length=16)
@@ -105,8 +119,8 @@ class SigningKey(models.Model):
         ordering = ["-created_at"]
         constraints = [
             # What makes two rotations (or two first starts) at once harmless: one of them fails here.
-            models.UniqueConstraint(fields=["state"], condition=Q(state="active"), name="tokens_one_active_key"),
-            models.UniqueConstraint(fields=["state"], condition=Q(state="next"), name="tokens_one_next_key"),
+            models.UniqueConstraint(fields=["family"], condition=Q(state="active"), name="tokens_one_active_key"),
+            models.UniqueConstraint(fields=["family"], condition=Q(state="next"), name="tokens_one_next_key"),
         ]
 
     def __str__(self) -> str:

@@ -20,7 +20,7 @@ from tokens.key_store import key_store
 from tokens.outputs import TokenPair
 from tokens.principal import Principal
 from tokens.services import token_pair
-from tokens.sessions import ClientInfo
+from tokens.sessions import ClientInfo, Grant, Opener, open_session
 
 log = get_logger()
 
@@ -52,14 +52,25 @@ async def step_up_options(*, principal: Principal) -> PasskeyOptions:
 
 
 async def sign_in(*, challenge_token: str, credential: Json, client: ClientInfo) -> TokenPair:
-    """Open a session for whoever holds the passkey and was verified by its authenticator: two factors at once.
+    """Open a session for whoever holds the passkey, and return its tokens.
 
-    Raises ``InvalidPasskey`` (401; unknown, wrong, used before, and of inactive people alike), ``EmailNotVerified`` and
-    ``PasswordChangeRequired`` (403) after a right one, ``Throttled`` (429) after too many that were not,
-    ``SigningKeyMissing`` (503).
+    Raises what ``open_by_passkey`` raises, ``SigningKeyMissing`` (503) before that.
     """
     reading = token_cache().begin()
     key = await key_store().signing()
+    grant = await open_by_passkey(challenge_token=challenge_token, credential=credential, client=client)
+    return token_pair(grant, key, reading)
+
+
+async def open_by_passkey(
+    *, challenge_token: str, credential: Json, client: ClientInfo, opener: Opener = open_session
+) -> Grant:
+    """Open a session, as ``opener`` does, for who holds the passkey and was verified by its authenticator.
+
+    Two factors at once. Raises ``InvalidPasskey`` (401; unknown, wrong, used before, and of inactive people alike),
+    ``EmailNotVerified`` and ``PasswordChangeRequired`` (403) after a right one, ``Throttled`` (429) after too many that
+    were not.
+    """
     proof = await passkey_proofs.judge(
         credential,
         challenge_token=challenge_token,
@@ -75,7 +86,9 @@ async def sign_in(*, challenge_token: str, credential: Json, client: ClientInfo)
         )
     await accounts.require_admissible(found)
     try:
-        grant = await database().write(factor_sessions.open_with_passkey, found=found, proof=proof, client=client)
+        grant = await database().write(
+            factor_sessions.open_with_passkey, found=found, proof=proof, client=client, opener=opener
+        )
     except InvalidPasskey:
         await passkey_proofs.refused(
             Event.SIGN_IN, "used", user_id=found.id, passkey_id=proof.passkey_id, address=client.ip
@@ -85,4 +98,4 @@ async def sign_in(*, challenge_token: str, credential: Json, client: ClientInfo)
             raise
         raise InvalidPasskey from error  # deleted in this very moment
     log.info("signed_in", user_id=str(found.id), session_id=str(grant.session_id), amr=grant.amr)
-    return token_pair(grant, key, reading)
+    return grant

@@ -11,10 +11,12 @@ class Principal(msgspec.Struct, frozen=True):
     """A signed-in person and the session they act through; stands in for Django's user on the API lane.
 
     ``exp`` and ``authenticated_at``, when the person last proved who they are, in unix seconds; ``amr``: how, as in RFC
-    8176 §1. ``digest`` is the SHA-256 of the one token text this was made from.
+    8176 §1. ``subject``: who they are to the token's client, which may not know their id. ``digest`` is the SHA-256 of
+    the one token text this was made from.
     """
 
     user: UserOut
+    subject: UUID
     session_id: UUID
     client_id: str
     scope: str

@@ -3,12 +3,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from uuid import UUID
 
 from django.conf import settings
 from django.contrib.admin.models import LogEntry
 from django.contrib.sessions.models import Session as AdminSession
 from django.db import connection, transaction
+from django.db.models import Model
 
 from accounts import audit_units, deletions, email_tokens, outgoing_mail
 from accounts.deletions import PurgedAccounts
@@ -16,6 +18,7 @@ from ironauth.infrastructure import clock, once
 from ironauth.infrastructure import models as infrastructure
 from tokens import key_rotation
 from tokens.models import Session
+from tokens.oauth import leftovers
 
 DEFAULT_BATCH = 1_000  # rows; about 10 ms of one transaction, which is what a refresh waits at most
 LOCK_WAIT_MS = 60_000  # milliseconds
@@ -43,6 +46,7 @@ class Purged:
     audit_events: int
     admin_log: int
     used_once: int
+    oauth: int
 
 
 def purge_expired(*, batch: int = DEFAULT_BATCH, keep_s: int = SESSION_KEEP_S) -> Purged:
@@ -50,7 +54,8 @@ def purge_expired(*, batch: int = DEFAULT_BATCH, keep_s: int = SESSION_KEEP_S) -
 
     That is: accounts whose days of grace are over, expired sessions of the admin, old invalidations, finished signing
     keys, old counts of the throttles, expired e-mail tokens, messages given up a month ago, audit events older than
-    IRONAUTH_AUDIT_KEEP_DAYS and the admin's log of that time, what was used up of tokens long dead.
+    IRONAUTH_AUDIT_KEEP_DAYS and the admin's log of that time, what was used up of tokens long dead, OAuth codes, pushed
+    requests and device grants.
     ``batch``: rows per transaction. Safe to run at any time and more than once at a time.
     """
     _wait_for_writers()
@@ -69,6 +74,7 @@ def purge_expired(*, batch: int = DEFAULT_BATCH, keep_s: int = SESSION_KEEP_S) -
         audit_events=_purge_audit(audited_before, batch),
         admin_log=_in_batches(lambda rows: _purge_admin_log(audited_before, rows), batch),
         used_once=_in_batches(lambda rows: once.purge(batch=rows), batch),
+        oauth=sum(_in_batches(partial(_purge_leftovers, kind), batch) for kind in leftovers.KINDS),
     )
 
 
@@ -135,6 +141,10 @@ def _purge_admin_log(before: datetime, batch: int) -> int:
 
 def _purge_invalidations(batch: int) -> int:
     return infrastructure.purge(older_than_s=INVALIDATION_KEEP_S, batch=batch)
+
+
+def _purge_leftovers(kind: type[Model], batch: int) -> int:
+    return leftovers.purge(kind, batch=batch)
 
 
 def _in_batches(purge: Callable[[int], int], batch: int) -> int:

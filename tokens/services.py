@@ -1,10 +1,8 @@
 """Signing in and out, refreshing, changing the password, and a person's own sessions."""
 
-import secrets
 from datetime import UTC, datetime
 from uuid import UUID
 
-from django.conf import settings
 from django.db import IntegrityError
 
 from accounts import audit, rate_limits
@@ -18,44 +16,51 @@ from ironauth.infrastructure.database_faults import refers_to_nothing
 from ironauth.infrastructure.errors import NotFound
 from ironauth.infrastructure.logs import get_logger
 from ironauth.infrastructure.origin import Origin
-from tokens import authentication, codec, mfa_token, refresh_token, sessions
-from tokens.claims import AccessClaims
+from tokens import access_tokens, mfa_token, refresh_token, session_rotation, sessions
 from tokens.errors import InvalidRefreshToken, MfaRequired
 from tokens.key_store import key_store
 from tokens.keys import ActiveKey
 from tokens.outputs import SessionOut, TokenPair, session_out
 from tokens.principal import Principal
-from tokens.sessions import SESSION_OVER, ClientInfo, Grant, Outcome
-from tokens.stored_session import LiveSession
-
-JTI_BYTES = 16  # 128 random bits: no two tokens share one
+from tokens.session_rotation import SESSION_OVER, Outcome
+from tokens.sessions import ClientInfo, Grant, Opener
 
 log = get_logger()
 
 
 async def sign_in(*, email: str, password: str, client: ClientInfo) -> TokenPair:
-    """Open a session for the person whose address and password these are.
+    """Open a session for the person whose address and password these are, and return its tokens.
 
-    Raises ``InvalidCredentials`` (401; unknown, wrong and inactive alike), ``EmailNotVerified`` and
-    ``PasswordChangeRequired`` (403, only after a right password), ``Overloaded`` (503) when the hash pool is
-    full, ``SigningKeyMissing`` (503) before any hashing when no token could be signed, ``Throttled`` (429) before any
-    hashing when the account or the client has failed too often. Raises ``MfaRequired`` (401) instead of opening a
-    session for somebody who has a second factor.
+    Raises what ``open_by_password`` raises, ``SigningKeyMissing`` (503) before any hashing when no token could be
+    signed.
     """
     reading = token_cache().begin()  # before the key is chosen: it may be dropped while the password is hashed
     key = await key_store().signing()
+    return token_pair(await open_by_password(email=email, password=password, client=client), key, reading)
+
+
+async def open_by_password(
+    *, email: str, password: str, client: ClientInfo, opener: Opener = sessions.open_session
+) -> Grant:
+    """Open a session, as ``opener`` does, for the person whose address and password these are.
+
+    Raises ``InvalidCredentials`` (401; unknown, wrong and inactive alike), ``EmailNotVerified`` and
+    ``PasswordChangeRequired`` (403, only after a right password), ``Overloaded`` (503) when the hash pool is
+    full, ``Throttled`` (429) before any hashing when the account or the client has failed too often. Raises
+    ``MfaRequired`` (401) instead of opening a session for somebody who has a second factor.
+    """
     origin = Origin(address=client.ip, device=client.device)
     who = await accounts.authenticate(email=email, password=password, origin=origin, new_device=client.new_device)
     if who.methods:
         log.info("second_factor_asked", user_id=str(who.id))
         await _second_factor_asked(who.id)
         raise MfaRequired(mfa_token=mfa_token.mint(who), methods=who.methods)
-    grant = await _opened(who, client)
+    grant = await _opened(who, client, opener)
     if grant is None:  # only who knows the password gets here
         await audit.record_later(audit.Event.SIGN_IN, outcome=audit.Outcome.REFUSED, actor_id=who.id, user_id=who.id)
         raise InvalidCredentials("The account was changed while you were signing in: sign in again.")
     log.info("signed_in", user_id=str(who.id), session_id=str(grant.session_id))
-    return token_pair(grant, key, reading)
+    return grant
 
 
 async def _second_factor_asked(user_id: UUID) -> None:
@@ -79,7 +84,7 @@ async def refresh(*, token: str, address: str = "") -> TokenPair:
         raise InvalidRefreshToken
     reading = token_cache().begin()
     key = await key_store().signing()
-    rotation = await database().write_once(sessions.rotate, parsed=parsed)
+    rotation = await database().write_once(session_rotation.rotate, parsed=parsed)
     event = log.warning if rotation.outcome is Outcome.REUSE else log.info
     event("refresh", outcome=rotation.outcome.value, session_id=str(parsed.session_id))
     if rotation.grant is None:
@@ -100,10 +105,10 @@ async def sign_out_by_refresh_token(*, token: str) -> None:
     Raises ``InvalidRefreshToken`` (401) when this server did not make the token or has forgotten its session.
     """
     parsed = refresh_token.parse(token)
-    found = await database().read(sessions.session_of, parsed=parsed) if parsed is not None else None
+    found = await database().read(session_rotation.session_of, parsed=parsed) if parsed is not None else None
     if found is None:
         raise InvalidRefreshToken
-    await sign_out(session_id=found[0], user_id=found[1])
+    await sign_out(session_id=found.id, user_id=found.account.id)
 
 
 async def sign_out_everywhere(*, principal: Principal) -> None:
@@ -167,14 +172,14 @@ async def end_own_session(*, principal: Principal, session_id: UUID) -> None:
     log.info("session_ended", user_id=str(principal.id), session_id=str(session_id))
 
 
-async def _opened(who: Authenticated, client: ClientInfo) -> Grant | None:
+async def _opened(who: Authenticated, client: ClientInfo, opener: Opener) -> Grant | None:
     """Return a new session's grant; None when the account is not what it was when the password was checked.
 
     Session and audit event are one transaction: 2.7 ms for 2.6 (SQLite), 1.5 ms for 1.0 (PostgreSQL, 5 round trips
     for 2) of the session alone, which the password's hash hides twenty times over.
     """
     try:
-        return await database().write(sessions.open_authenticated, who=who, client=client)
+        return await database().write(sessions.open_authenticated, who=who, client=client, opener=opener)
     except IntegrityError as error:
         if not refers_to_nothing(error):
             raise
@@ -187,31 +192,12 @@ def token_pair(grant: Grant, key: ActiveKey, reading: Reading | None = None) -> 
     ``reading``: taken before the key was chosen and the grant's account and session were read; with it, this process
     knows the token already.
     """
-    now = int(clock.unix())
-    session_end = int(grant.expires_at.timestamp())
-    exp = min(now + settings.IRONAUTH_ACCESS_TOKEN_S, session_end)
-    claims = AccessClaims(
-        iss=settings.IRONAUTH_ISSUER,
-        sub=grant.account.id,
-        aud=settings.IRONAUTH_AUDIENCE,
-        client_id=grant.client_id,
-        iat=now,
-        exp=exp,
-        jti=secrets.token_urlsafe(JTI_BYTES),
-        sid=grant.session_id,
-        scope=grant.scope,
-        epoch=grant.account.session_epoch,
-        roles=grant.account.user.roles,
-    )
-    access_token = codec.encode(claims, key)
-    if reading is not None:
-        live = LiveSession(grant.account, grant.authenticated_at, grant.amr)
-        authentication.keep_issued(access_token, claims, kid=key.kid, live=live, reading=reading)
+    access = access_tokens.of_session(grant, key, reading)
     return TokenPair(
-        access_token=access_token,
+        access_token=access.text,
         token_type="Bearer",  # noqa: S106 - RFC 6749 §7.1, not a password
-        expires_in=exp - now,
+        expires_in=access.expires_in,
         refresh_token=grant.refresh_token,
-        refresh_expires_in=session_end - now,
+        refresh_expires_in=int(grant.expires_at.timestamp()) - int(clock.unix()),
         session_id=grant.session_id,
     )

@@ -30,6 +30,7 @@ class StoredSession(NamedTuple):
     idle_expires_at: datetime
     absolute_expires_at: datetime
     revoked_at: datetime | None
+    parent_id: UUID | None
 
 
 class LiveSession(NamedTuple):

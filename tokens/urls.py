@@ -3,7 +3,7 @@
 from django.urls import URLPattern, path
 
 from tokens import factor_views, passkey_views, session_views, staff_views, views, wellknown_views
-from tokens.oauth import consent_views
+from tokens.oauth import consent_views, metadata
 
 #: Under /api/v1/access/.
 access_urlpatterns: list[URLPattern] = [
@@ -31,4 +31,6 @@ staff_urlpatterns: list[URLPattern] = [
 #: Under /.well-known/.
 wellknown_urlpatterns: list[URLPattern] = [
     path("jwks.json", wellknown_views.JwksView.as_view(), name="jwks"),
+    path("openid-configuration", metadata.OpenIdView.as_view(), name="openid-configuration"),
+    path("oauth-authorization-server", metadata.OAuthServerView.as_view(), name="oauth-authorization-server"),
 ]

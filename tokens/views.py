@@ -207,7 +207,7 @@ class VerifyView(AsyncAPIView):
         parameters=[
             OpenApiParameter(name, str, OpenApiParameter.HEADER, response=[204], description=text)
             for name, text in (
-                ("X-Auth-Subject", "The user's id."),
+                ("X-Auth-Subject", "The user's id, as the token's client knows it."),
                 ("X-Auth-Session", "The session's id."),
                 ("X-Auth-Roles", "Role names joined by commas; other than ASCII, commas and % percent-encoded."),
                 ("X-Auth-Scope", "What the token may do, separated by spaces."),
@@ -219,7 +219,7 @@ class VerifyView(AsyncAPIView):
         """Say who the caller is, in headers alone."""
         principal = request.auth
         response = no_content()
-        response.headers["X-Auth-Subject"] = str(principal.id)
+        response.headers["X-Auth-Subject"] = str(principal.subject)
         response.headers["X-Auth-Session"] = str(principal.session_id)
         response.headers["X-Auth-Roles"] = ",".join(quote(role, safe=ROLE_CHARACTERS) for role in principal.user.roles)
         response.headers["X-Auth-Scope"] = principal.scope

@@ -6,7 +6,8 @@ import pytest
 from django.contrib.auth.models import Group, Permission
 from django.test import Client
 
-from accounts.admin_forms import RoleForm, UserEditForm
+from accounts.admin_forms import UserEditForm
+from accounts.admin_role_form import RoleForm
 from accounts.models import Role, User
 from accounts.tests.conftest import PASSWORD, MakeUser
 from ironauth.infrastructure.hash_pool import hash_pool

@@ -33,6 +33,7 @@ from accounts.tests.conftest import PASSWORD, MakeUser
 from accounts.tests.range_server import RangeServer, answer
 from accounts.tests.test_breached_passwords import change, create, sign_up
 from accounts.tests.test_email_flows import confirm, sign_in_status, token_for
+from ironauth.infrastructure import outbound
 from ironauth.infrastructure.breaker import PAUSE_S, Breaker
 from ironauth.infrastructure.database import database
 from ironauth.infrastructure.errors import Throttled, ValidationFailed
@@ -308,8 +309,8 @@ async def test_the_certificate_is_verified(
     """Its authority and its name; nothing is asked of a server that cannot prove which one it is."""
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(certificate)
-    ours = ssl.create_default_context(cafile=str(certificate)) if trusted else breached_service._tls()
-    monkeypatch.setattr(breached_service, "_tls", lambda: ours)
+    ours = ssl.create_default_context(cafile=str(certificate)) if trusted else outbound._tls()
+    monkeypatch.setattr(outbound, "_tls", lambda: ours)
     with RangeServer(tls) as server, capture_logs() as logs:
         server.says = FOUND
         settings.IRONAUTH_BREACHED_PASSWORDS_URL = f"https://{host}:{server.port}/range"

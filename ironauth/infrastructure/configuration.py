@@ -135,11 +135,11 @@ def refuse_exposed_shortcuts(*, debug: bool, cookie_secure: bool, issuer: str, a
                 )
 
 
-def refuse_idle_beyond_absolute(*, idle_s: int, absolute_s: int) -> None:
+def refuse_idle_beyond_absolute(*, idle_s: int, absolute_s: int, of: str = "IRONAUTH_SESSION") -> None:
     """Raise ``ImproperlyConfigured`` when a session would end before it could be idle for too long."""
     if idle_s > absolute_s:
         raise ImproperlyConfigured(
-            f"IRONAUTH_SESSION_IDLE_S={idle_s} is longer than IRONAUTH_SESSION_ABSOLUTE_S={absolute_s}, so that no "
+            f"{of}_IDLE_S={idle_s} is longer than {of}_ABSOLUTE_S={absolute_s}, so that no "
             "idle session would end early: set it to at most that"
         )
 

@@ -20,6 +20,10 @@ Purpose = Literal[
     "ironauth passkey challenge",
     "ironauth mfa token",
     "ironauth totp secret",
+    "ironauth authorization request",
+    "ironauth sign-on",
+    "ironauth sign-out",
+    "ironauth pairwise salt",
 ]
 
 

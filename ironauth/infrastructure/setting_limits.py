@@ -22,6 +22,8 @@ LIMITS = {
     ),
     "IRONAUTH_SESSION_IDLE_S": Limit(60, COOKIE_LIFE_S, "seconds", SESSION),
     "IRONAUTH_SESSION_ABSOLUTE_S": Limit(60, COOKIE_LIFE_S, "seconds", SESSION),
+    "IRONAUTH_SSO_IDLE_S": Limit(60, COOKIE_LIFE_S, "seconds", SESSION),
+    "IRONAUTH_SSO_ABSOLUTE_S": Limit(60, COOKIE_LIFE_S, "seconds", SESSION),
     "IRONAUTH_JWKS_MAX_AGE_S": Limit(
         0, 86_400, "seconds", "other applications believe a compromised key for that long"
     ),

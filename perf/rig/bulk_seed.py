@@ -47,7 +47,7 @@ SESSION_COLUMNS: Final = (
     "id", "user_id", "generation", "secret", "master_key_id", "client_id", "scope", "epoch", "created_at",
     "authenticated_at", "amr",
     "last_used_at", "rotated_at", "idle_expires_at", "absolute_expires_at", "revoked_at", "revoke_reason", "ip",
-    "user_agent",
+    "user_agent", "parent_id", "dpop_jkt",
 )  # fmt: skip
 _AGENT: Final = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - both databases are given UTC without an offset
@@ -98,7 +98,7 @@ def session_rows(people: int, *, now: datetime, master_key_id: str) -> Iterator[
             _id(created, serial), _id(users_start + owner * users_step, owner), 1, os.urandom(32), master_key_id,
             "ironauth", "account", 0, created.isoformat(" "), created.isoformat(" "), "pwd",
             used_at, used_at, idle_end, absolute.isoformat(" "),
-            revoked, reason, f"10.{serial >> 16 & 255}.{serial >> 8 & 255}.{serial & 255}", _AGENT,
+            revoked, reason, f"10.{serial >> 16 & 255}.{serial >> 8 & 255}.{serial & 255}", _AGENT, None, "",
         )  # fmt: skip
 
 

@@ -11,10 +11,10 @@ from accounts.emails import fold
 from accounts.models import User
 from ironauth.infrastructure import clock
 from perf.rig import bulk_seed
-from tokens import refresh_token, sessions
+from tokens import refresh_token, session_rotation
 from tokens.models import Session
 from tokens.purge import purge_expired
-from tokens.sessions import Outcome
+from tokens.session_rotation import Outcome
 
 pytestmark = [pytest.mark.django_db, pytest.mark.storage]
 
@@ -75,7 +75,7 @@ def test_live_sessions_can_be_refreshed(seeded: None) -> None:
             master_key_id=session.master_key_id,
         )
         parsed = cast("refresh_token.ParsedRefreshToken", refresh_token.parse(token))
-        assert sessions.rotate(parsed=parsed).outcome is Outcome.ROTATED
+        assert session_rotation.rotate(parsed=parsed).outcome is Outcome.ROTATED
 
 
 def test_sessions_will_live_for_hours(seeded: None) -> None:

@@ -79,7 +79,7 @@ class OAuthClientAdmin(CheckedSelection, ClientActs, admin.ModelAdmin):  # type:
     fieldsets = (
         (None, {"fields": ("name", "client_id", "state", "trusted", NEW_ID)}),
         ("Addresses", {"fields": ("redirect_uris", "post_logout_redirect_uris", "backchannel_logout_uri")}),
-        ("What it may do", {"fields": ("grants", "scopes", OTHER_SCOPES)}),
+        ("What it may do", {"fields": ("grants", "scopes", OTHER_SCOPES, "resource_server")}),
         ("How it proves who it is", {"fields": ("auth_method", "secrets_in_use", *_AUTHENTICATION[1:])}),
         ("ID tokens", {"fields": ("id_token_alg", "subject_type", "sector")}),
         ("Lifetimes in seconds; empty: as the settings say", {"fields": _LIFETIMES}),

@@ -185,6 +185,12 @@ def _proof(client: OAuthClient) -> Iterable[FieldError]:
         yield _problem("jwks", "needless", "Keys are for private_key_jwt: choose it, or leave them out.")
     elif client.jwks is not None and (problem := client_keys.problem_of(client.jwks)):
         yield _problem("jwks", "keys", problem)
+    if _is_public(client) and client.resource_server:
+        yield _problem(
+            "resource_server",
+            "public",
+            "Anybody can claim to be a public client: give the API a secret or keys, or leave this out.",
+        )
     if _is_public(client) and not client.require_pkce:
         yield _problem(
             "require_pkce", "required", "A public client has nothing but PKCE (RFC 9700 §2.1.1): leave it required."

@@ -14,6 +14,7 @@ from django.db.models import Q
 from ironauth.infrastructure import clock
 from ironauth.infrastructure.cache import Loaded, token_cache
 from ironauth.infrastructure.database import database
+from tokens.oauth import pairwise
 from tokens.oauth.models import OAuthClient, OAuthClientSecret, client_tag
 
 CACHE_PREFIX = "oc:"
@@ -28,7 +29,10 @@ class ClientSecret(msgspec.Struct, frozen=True):
 
 
 class Client(msgspec.Struct, frozen=True):
-    """An enabled client; lists as tuples, lifetimes in seconds or None for the settings' own."""
+    """An enabled client; lists as tuples, lifetimes in seconds or None for the settings' own.
+
+    ``sector_key``: what makes the ``sub`` of a pairwise client's people (``subjects``), empty for a public one.
+    """
 
     client_id: str
     name: str
@@ -41,9 +45,11 @@ class Client(msgspec.Struct, frozen=True):
     trusted: bool
     require_pkce: bool
     require_par: bool
+    resource_server: bool
     dpop: str
     subject_type: str
     sector: str
+    sector_key: bytes
     id_token_alg: str
     jwks: Mapping[str, Any] | None
     access_token_s: int | None
@@ -69,7 +75,10 @@ class _Found(msgspec.Struct, frozen=True):
 
 
 async def find(client_id: str) -> Client | None:
-    """Return the enabled client of this id, None for any other text. 2 queries, none when it is known already."""
+    """Return the enabled client of this id, None for any other text.
+
+    2 queries, 3 for a pairwise client, none when it is known already.
+    """
     parsed = _uuid(client_id)
     if parsed is None:
         return None
@@ -84,7 +93,7 @@ async def find(client_id: str) -> Client | None:
 
 
 def read_client(client_id: UUID) -> Client | None:
-    """Unit of work: return the enabled client of this id, if there is one. 2 queries."""
+    """Unit of work: return the enabled client of this id, if there is one. 2 queries, 3 for a pairwise one."""
     row = OAuthClient.objects.filter(pk=client_id, disabled_at=None).first()
     if row is None:
         return None
@@ -101,9 +110,11 @@ def read_client(client_id: UUID) -> Client | None:
         trusted=row.trusted,
         require_pkce=row.require_pkce,
         require_par=row.require_par,
+        resource_server=row.resource_server,
         dpop=row.dpop,
         subject_type=row.subject_type,
         sector=row.sector,
+        sector_key=pairwise.sector_key(row.sector or str(row.pk)) if row.is_pairwise else b"",
         id_token_alg=row.id_token_alg,
         jwks=row.jwks,
         access_token_s=row.access_token_s,

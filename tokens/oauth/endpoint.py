@@ -3,6 +3,7 @@
 from typing import Any, ClassVar
 
 import msgspec
+from django.core.exceptions import TooManyFieldsSent
 from django.http import HttpResponse
 from rest_framework import exceptions
 
@@ -13,7 +14,19 @@ from tokens.oauth.errors import InvalidRequest, OAuthError
 
 #: What a domain error that is none of OAuth's is called here: RFC 6749 §4.1.2.1, RFC 8628 §3.5 has no closer one.
 TEMPORARILY_UNAVAILABLE = "temporarily_unavailable"
+PREFLIGHT_S = 7_200  # seconds a browser need not ask again; Chromium keeps it no longer
 MAX_PARAMETERS = 100  # Django's DATA_UPLOAD_MAX_NUMBER_FIELDS is 1,000; no request of ours has over 25
+
+
+class ErrorBody(msgspec.Struct, frozen=True):
+    """What a refusal says (RFC 6749 §5.2): ``error`` is a registered code, ``error_description`` for developers."""
+
+    error: str
+    error_description: str
+
+
+#: The refusals that every endpoint whose callers authenticate can give, for the API's description.
+REFUSALS = dict.fromkeys((400, 401, 405, 429, 503), ErrorBody)
 
 
 class OAuthEndpoint(AsyncAPIView):
@@ -38,7 +51,7 @@ class OAuthEndpoint(AsyncAPIView):
         """Return ``{error, error_description}`` for whatever a handler raised."""
         if isinstance(exc, OAuthError):
             return error_response(exc.error, exc.detail, exc.status, exc.headers)
-        if isinstance(exc, exceptions.UnsupportedMediaType | exceptions.ParseError):
+        if isinstance(exc, exceptions.UnsupportedMediaType | exceptions.ParseError | TooManyFieldsSent):
             return error_response("invalid_request", "Send the parameters as application/x-www-form-urlencoded.")
         if isinstance(exc, exceptions.MethodNotAllowed):
             allow = {"Allow": ", ".join(self.allowed_methods)}
@@ -46,6 +59,15 @@ class OAuthEndpoint(AsyncAPIView):
         if isinstance(exc, DomainError) and exc.status >= 429:  # noqa: PLR2004 - Too Many Requests, Unavailable
             return error_response(TEMPORARILY_UNAVAILABLE, exc.detail, exc.status, exc.headers)
         return super().handle_exception(exc)
+
+    async def options(self, request: ApiRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        """Answer OPTIONS with Allow, and a browser that asks whether a page of another origin may call this."""
+        response = await super().options(request, *args, **kwargs)
+        if self.cross_origin:
+            response.headers["Access-Control-Allow-Methods"] = response.headers["Allow"]
+            response.headers["Access-Control-Allow-Headers"] = "Authorization, Content-Type, DPoP"
+            response.headers["Access-Control-Max-Age"] = str(PREFLIGHT_S)
+        return response
 
     async def parameters(self, request: ApiRequest) -> dict[str, str]:
         """Return the body's parameters.

@@ -75,3 +75,38 @@ class AccessDenied(OAuthError):
 
     error = "access_denied"
     detail = "The person has not allowed this."
+
+
+class RequestNotSupported(OAuthError):
+    """A request object by value (OpenID Connect Core §3.1.2.6)."""
+
+    error = "request_not_supported"
+    detail = "Request objects are not supported: send the parameters themselves, or push them to /oauth/par."
+
+
+class RequestUriNotSupported(OAuthError):
+    """A request object by reference that is not a pushed request (OpenID Connect Core §3.1.2.6)."""
+
+    error = "request_uri_not_supported"
+    detail = "Only the request_uri of a pushed request (RFC 9126) is supported."
+
+
+class RegistrationNotSupported(OAuthError):
+    """Registration in a request (OpenID Connect Core §3.1.2.6)."""
+
+    error = "registration_not_supported"
+    detail = "Clients are registered by staff here: leave the parameter registration out."
+
+
+class LoginRequired(OAuthError):
+    """Nobody may be asked, and nobody the client wants is signed in (OpenID Connect Core §3.1.2.6)."""
+
+    error = "login_required"
+    detail = "The person has to sign in first."
+
+
+class ConsentRequired(OAuthError):
+    """Nobody may be asked, and the person has not allowed this yet (OpenID Connect Core §3.1.2.6)."""
+
+    error = "consent_required"
+    detail = "The person has to allow this first."

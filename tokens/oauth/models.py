@@ -16,6 +16,7 @@ from django.dispatch import receiver
 from ironauth.infrastructure import clock
 from ironauth.infrastructure.ids import new_id
 from ironauth.infrastructure.invalidation import invalidate
+from tokens.oauth.pairwise import make_salt, only_host
 from tokens.oauth.protocol import DEFAULT_SCOPES, GrantType
 
 DIGEST_CHARACTERS: Final = 64  # SHA-256 in hexadecimal
@@ -44,8 +45,9 @@ class OAuthClient(models.Model):
     """An application that signs its users in here. Its ``client_id`` is the text of ``id``.
 
     Lists are JSON arrays of strings, validated where they are entered (``client_rules``). ``access_token_s``,
-    ``session_idle_s``, ``session_absolute_s``: seconds; empty: as the settings say. ``pairwise_salt`` makes the
-    ``sub`` of pairwise clients and never changes. ``disabled_at`` ends everything the client holds at once.
+    ``session_idle_s``, ``session_absolute_s``: seconds; empty: as the settings say. ``sector``: the host
+    that a pairwise client shares its ``sub`` values with; once people have signed in a change makes them strangers.
+    ``disabled_at`` ends everything the client holds at once.
 
     Writing a client publishes it in the same transaction, so that every worker stops using the former one.
     """
@@ -88,6 +90,9 @@ class OAuthClient(models.Model):
     trusted = models.BooleanField(default=False, help_text="People are not asked for consent: one of your own.")
     require_pkce = models.BooleanField(default=True)
     require_par = models.BooleanField(default=False)
+    resource_server = models.BooleanField(
+        default=False, help_text="May ask about every access token, not only its own: an API of yours."
+    )
     dpop = models.CharField(max_length=8, choices=Policy, default=Policy.OPTIONAL)
     subject_type = models.CharField(max_length=8, choices=Subject, default=Subject.PUBLIC)
     sector = models.CharField(max_length=255, blank=True, default="")  # host name; OpenID Connect Core §8.1
@@ -117,7 +122,23 @@ class OAuthClient(models.Model):
         with transaction.atomic():
             if not self._state.adding:
                 invalidate(client_tag(str(self.pk)))
+            if self.is_pairwise:
+                make_salt()
+                if not self.sector:
+                    self.sector = only_host(self.redirect_uris) or str(self.pk)  # of several hosts: shared with nobody
+                    kwargs = _including("sector", kwargs)
             super().save(**kwargs)
+
+    @property
+    def is_pairwise(self) -> bool:
+        """Whether its people have a ``sub`` that other sectors do not know."""
+        return self.subject_type == self.Subject.PAIRWISE
+
+
+def _including(field: str, kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a ``save()`` that writes this field too."""
+    fields = kwargs.get("update_fields")
+    return kwargs if fields is None else {**kwargs, "update_fields": [*fields, field]}
 
 
 @receiver(pre_delete, sender=OAuthClient)

@@ -14,6 +14,13 @@ class GrantType(StrEnum):
     TOKEN_EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"  # noqa: S105 - RFC 8693 §2.1
 
 
+class ResponseMode(StrEnum):
+    """How the answer to an authorization request gets to the client (OAuth 2.0 Form Post Response Mode)."""
+
+    QUERY = "query"
+    FORM_POST = "form_post"
+
+
 class Scope(StrEnum):
     """What a client may ask for. ``account``: everything the person may do with their own account here."""
 
@@ -39,3 +46,7 @@ def scope_set(text: str) -> frozenset[str]:
 def scope_text(scopes: frozenset[str] | set[str]) -> str:
     """Return scopes as they are stored and sent: sorted, so that equal sets are equal texts."""
     return " ".join(sorted(scopes))
+
+
+#: Seconds an ID token is good for: it is looked at once, in the moment it arrives.
+ID_TOKEN_S: Final = 600

@@ -25,7 +25,7 @@ from ironauth.infrastructure.models import Invalidation
 from tokens import refresh_token, sessions
 from tokens.key_rotation import create_first_keys, rotate
 from tokens.key_wrapping import unseal
-from tokens.keys import public_jwk
+from tokens.keys import Family, public_jwk
 from tokens.models import Session, SigningKey
 from tokens.sessions import ClientInfo, Grant
 
@@ -397,6 +397,25 @@ def test_rotate_button(browser: Client, clerk: Client) -> None:
     assert [entry.change_message for entry in LogEntry.objects.all()] == ["Activated by rotation."]
     assert [line["action"] for line in logged if line["event"] == "admin_action"] == ["rotate_key"]
     assert SigningKey.objects.get(pk=kid).state == "retiring"
+
+
+def test_other_families(browser: Client, clerk: Client) -> None:
+    """Keys of another family have a button of their own, which leaves Ed25519 alone."""
+    kid = create_first_keys()
+    address = reverse("admin:tokens_signingkey_rotate_family", args=["ES256"])
+    assert address not in browser.get(reverse(KEYS)).content.decode()
+    other = create_first_keys(Family.ES256)
+    assert address in browser.get(reverse(KEYS)).content.decode()
+    assert address not in clerk.get(reverse(KEYS)).content.decode()
+    assert clerk.post(address, CONFIRMED).status_code == 403
+    assert "Rotate the ES256 signing keys?" in browser.post(address).content.decode()
+    with clock.shifted(301):
+        browser.post(address, CONFIRMED)
+    assert SigningKey.objects.get(pk=other).state == "retiring"
+    assert SigningKey.objects.get(pk=kid).state == "active"
+    unknown = reverse("admin:tokens_signingkey_rotate_family", args=["HS256"])
+    assert browser.post(unknown, CONFIRMED).status_code == 404
+    assert browser.get(reverse("admin:tokens_signingkey_change", args=[other])).status_code == 200
 
 
 def test_rotate_needs_the_csrf_token(browser: Client) -> None:

@@ -22,7 +22,7 @@ from conftest import bearer
 from ironauth.infrastructure import clock
 from ironauth.infrastructure.cache import token_cache
 from ironauth.infrastructure.database import database
-from tokens import authentication, key_rotation, sessions
+from tokens import authentication, key_rotation, session_rotation, sessions
 from tokens.errors import InvalidToken
 from tokens.key_store import key_store
 from tokens.models import Session
@@ -100,9 +100,9 @@ async def test_an_issued_token_is_not_kept_when_it_ended_meanwhile(
     api: httpx.AsyncClient, pair: Pair, end: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A session ended, or a person deactivated, while the token was being made: it is refused from the start."""
-    rotate = sessions.rotate
+    rotate = session_rotation.rotate
 
-    def rotate_and_end(**given: Any) -> sessions.Rotation:
+    def rotate_and_end(**given: Any) -> session_rotation.Rotation:
         rotation = rotate(**given)
         if end == "session":
             sessions.end_session(session_id=uuid.UUID(pair["session_id"]), reason=Session.RevokeReason.ENDED_BY_USER)
@@ -110,7 +110,7 @@ async def test_an_issued_token_is_not_kept_when_it_ended_meanwhile(
             User.objects.update(is_active=False)
         return rotation
 
-    monkeypatch.setattr(sessions, "rotate", rotate_and_end)
+    monkeypatch.setattr(session_rotation, "rotate", rotate_and_end)
     answer = await api.post("/api/v1/access/refresh", json={"refresh_token": pair["refresh_token"]})
     assert answer.status_code == 200
     assert authentication.peek(answer.json()["access_token"]) is None

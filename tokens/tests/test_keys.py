@@ -67,9 +67,9 @@ def test_etag_follows_the_content() -> None:
 
 
 def test_unknown_algorithm() -> None:
-    """A key is made for a name of Ed25519 only."""
+    """A key is made for what something here signs with."""
     with pytest.raises(ValueError, match="IRONAUTH_JWT_ALG"):
-        public_jwk(bytes(32), "RS256")
+        public_jwk(bytes(32), "HS256")
 
 
 def test_private_part_is_not_printed() -> None:

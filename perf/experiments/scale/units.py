@@ -17,9 +17,10 @@ from django.db import connection
 from accounts import paging, staff_units, units
 from accounts.outputs import Authenticated
 from ironauth.infrastructure import clock
-from tokens import purge, refresh_token, sessions
+from tokens import purge, refresh_token, session_rotation, sessions
 from tokens.models import Session
-from tokens.sessions import ClientInfo, Outcome
+from tokens.session_rotation import Outcome
+from tokens.sessions import ClientInfo
 
 PURGED: Final = 100  # sessions deleted by one measured batch: as many as the smallest table has to delete
 POPULATION: Final = 20_000  # live sessions drawn from the whole table; each sample is one of them
@@ -82,7 +83,7 @@ class Scenes:
         who = self._random.choice(self._members)
         if operation == "refresh":
             parsed = refresh_token.parse(self._tokens[who.session_id])
-            return [Step(True, sessions.rotate, {"parsed": parsed})]
+            return [Step(True, session_rotation.rotate, {"parsed": parsed})]
         if operation == "signin":
             known = {"who": Authenticated(who.user_id, 0), "client": _CLIENT}
             return [

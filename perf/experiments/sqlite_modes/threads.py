@@ -128,10 +128,10 @@ class _Rotation:
 
     async def advance(self, pool: Any) -> bool:
         """Exchange the refresh token for its successor, as a refresh does."""
-        from tokens import refresh_token, sessions  # noqa: PLC0415 - needs django.setup()
+        from tokens import refresh_token, session_rotation  # noqa: PLC0415 - needs django.setup()
 
         parsed = refresh_token.parse(self._token)
-        rotation = await pool.write_once(sessions.rotate, parsed=parsed)
+        rotation = await pool.write_once(session_rotation.rotate, parsed=parsed)
         if rotation.grant is None:
             return False
         self._token = rotation.grant.refresh_token

@@ -5,6 +5,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from tokens.key_rotation import RotationRefusedError, drop, rotate
+from tokens.keys import Family
 
 
 class Command(BaseCommand):
@@ -16,16 +17,22 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Add --now and --drop."""
+        """Add --now, --alg and --drop."""
         parser.add_argument(
             "--now", action="store_true", help="do not wait until every client has had time to fetch the next key"
+        )
+        parser.add_argument(
+            "--alg",
+            choices=[family.value for family in Family],
+            default=Family.ED25519.value,
+            help="the keys to rotate (default: ed25519, which sign access tokens)",
         )
         parser.add_argument("--drop", metavar="KID", help="a compromised key to refuse from now on")
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Rotate or drop; print the kid that signs from now on."""
         try:
-            kid = drop(options["drop"]) if options["drop"] else rotate(at_once=options["now"])
+            kid = drop(options["drop"]) if options["drop"] else rotate(Family(options["alg"]), at_once=options["now"])
         except RotationRefusedError as error:
             hint = "" if options["drop"] else " (--now does not wait for clients)"
             raise CommandError(f"{error}{hint}") from error

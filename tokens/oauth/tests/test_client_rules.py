@@ -48,6 +48,7 @@ def bad_fields(**fields: Any) -> list[str]:
         {**PUBLIC, "redirect_uris": ["com.example.app:/cb"], "post_logout_redirect_uris": ["com.example.app:/bye"]},
         {"require_pkce": False},
         MACHINE,
+        {**MACHINE, "resource_server": True},
         {**MACHINE, "scopes": ["reports:read"]},
         DEVICE,
         {**DEVICE, **PUBLIC},
@@ -78,6 +79,7 @@ def test_good_clients(fields: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("fields", "field"),
     [
+        ({**PUBLIC, "resource_server": True}, "resource_server"),
         ({"name": ""}, "name"),
         ({"name": "x" * 81}, "name"),
         ({"name": " Wiki"}, "name"),

@@ -89,7 +89,7 @@ def test_create_with_everything(tmp_path: Path) -> None:
         "--require-par", "--dpop", "required", "--id-token-alg", "RS256", "--subject-type", "pairwise",
         "--sector", "example.com", "--post-logout-redirect-uri", "https://app.example.com/bye",
         "--backchannel-logout-uri", "https://app.example.com/out", "--access-token-s", "60",
-        "--session-idle-s", "3600", "--session-absolute-s", "7200",
+        "--session-idle-s", "3600", "--session-absolute-s", "7200", "--resource-server",
     )  # fmt: skip
     assert made == {
         "client_id": str(OAuthClient.objects.get().pk),
@@ -116,6 +116,7 @@ def test_create_with_everything(tmp_path: Path) -> None:
         "access_token_s": 60,
         "session_idle_s": 3600,
         "session_absolute_s": 7200,
+        "resource_server": True,
     }
     assert said == ""
 

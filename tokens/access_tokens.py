@@ -1,0 +1,86 @@
+"""Making access tokens: of a session, for whichever client it was opened, and of a client for itself."""
+
+import secrets
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from django.conf import settings
+
+from ironauth.infrastructure import clock
+from ironauth.infrastructure.cache import Reading
+from tokens import authentication, codec
+from tokens.claims import AccessClaims
+from tokens.keys import ActiveKey
+from tokens.oauth.protocol import Scope, scope_set
+from tokens.sessions import Grant
+from tokens.stored_session import LiveSession
+
+JTI_BYTES: Final = 16  # 128 random bits: no two tokens share one
+#: A token that was given for neither says nothing of its person's roles.
+_TELL_ROLES: Final = frozenset({Scope.ACCOUNT.value, Scope.ROLES.value})
+
+
+class IssuedToken(NamedTuple):
+    """An access token, and the seconds it has to live."""
+
+    text: str
+    expires_in: int
+
+
+def of_session(
+    grant: Grant,
+    key: ActiveKey,
+    reading: Reading | None = None,
+    *,
+    subject: UUID | None = None,
+    scope: str | None = None,
+    life_s: int | None = None,
+) -> IssuedToken:
+    """Return an access token of the session; it never outlives it.
+
+    ``reading``: taken before the key was chosen and the grant's account and session were read; with it, this process
+    knows the token already. ``subject``: who the person is to the client; None: by their own id. ``scope``: None: all
+    that the session has. ``life_s``: seconds; None: as the settings say.
+    """
+    now = int(clock.unix())
+    given = grant.scope if scope is None else scope
+    life = settings.IRONAUTH_ACCESS_TOKEN_S if life_s is None else life_s
+    claims = AccessClaims(
+        iss=settings.IRONAUTH_ISSUER,
+        sub=subject or grant.account.id,
+        aud=settings.IRONAUTH_AUDIENCE,
+        client_id=grant.client_id,
+        iat=now,
+        exp=min(now + life, int(grant.expires_at.timestamp())),
+        jti=secrets.token_urlsafe(JTI_BYTES),
+        sid=grant.session_id,
+        scope=given,
+        epoch=grant.account.session_epoch,
+        roles=grant.account.user.roles if _TELL_ROLES & scope_set(given) else (),
+    )
+    text = codec.encode(claims, key)
+    if reading is not None:
+        live = LiveSession(grant.account, grant.authenticated_at, grant.amr)
+        authentication.keep_issued(text, claims, kid=key.kid, live=live, reading=reading)
+    return IssuedToken(text, claims.exp - now)
+
+
+def of_client(client_id: UUID, key: ActiveKey, *, scope: str, life_s: int | None = None) -> IssuedToken:
+    """Return an access token that a client has for itself (RFC 6749 §4.4): nobody is behind it.
+
+    ``life_s``: seconds; None: as the settings say.
+    """
+    now = int(clock.unix())
+    claims = AccessClaims(
+        iss=settings.IRONAUTH_ISSUER,
+        sub=client_id,
+        aud=settings.IRONAUTH_AUDIENCE,
+        client_id=str(client_id),
+        iat=now,
+        exp=now + (settings.IRONAUTH_ACCESS_TOKEN_S if life_s is None else life_s),
+        jti=secrets.token_urlsafe(JTI_BYTES),
+        scope=scope,
+        epoch=0,
+        roles=(),
+    )
+    return IssuedToken(codec.encode(claims, key), claims.exp - now)

@@ -1,0 +1,159 @@
+"""What becomes of an authorization request: a code, or a question to the person. Units of work, and their service."""
+
+import enum
+from typing import NamedTuple
+from uuid import UUID
+
+from django.db import IntegrityError
+
+from ironauth.infrastructure.database import about_to_commit, database
+from ironauth.infrastructure.database_faults import refers_to_nothing
+from ironauth.infrastructure.logs import get_logger
+from tokens.oauth import codes, consents, sign_on, subjects
+from tokens.oauth.authorization_request import AuthorizationRequest, Refused, Unanswerable
+from tokens.oauth.clients import Client
+from tokens.oauth.codes import Approval
+from tokens.oauth.errors import AccessDenied, ConsentRequired, LoginRequired
+from tokens.oauth.protocol import scope_set
+from tokens.oauth.sign_on_cookie import SignOnCookie
+from tokens.stored_session import StoredSession
+
+log = get_logger()
+
+
+class Step(enum.Enum):
+    """What comes next."""
+
+    CODE = enum.auto()  # the client gets it
+    SIGN_IN = enum.auto()  # who is there, or whether they still are, has to be found out
+    CONFIRM = enum.auto()  # who is there has to allow it
+
+
+class Decision(NamedTuple):
+    """What comes next, the code if it is that, and the sign-on session if there is one."""
+
+    step: Step
+    code: str = ""
+    session: StoredSession | None = None
+
+
+async def decide(
+    *, request: AuthorizationRequest, client: Client, cookie: SignOnCookie | None, signed_in: bool
+) -> Decision:
+    """Return what comes next for a request from a browser with this cookie.
+
+    ``signed_in``: whether the person has just signed in for it. Who is signed in and has allowed it, or need not: 2
+    queries, 1 more unless the client is trusted, 1 more once a minute. Raises ``Refused`` where the client wants no
+    questions or another person, ``Unanswerable`` when client or person have been deleted meanwhile.
+    """
+    if cookie is None:
+        decision = Decision(Step.SIGN_IN)
+    else:
+        unit = _decide_and_issue
+        try:
+            decision = await database().write_once(
+                unit, request=request, client=client, cookie=cookie, signed_in=signed_in
+            )
+        except IntegrityError as error:
+            raise _gone(error) from error
+    if decision.step is Step.CODE:
+        _log_code(request, decision)
+    elif request.silent:
+        raise Refused(LoginRequired() if decision.step is Step.SIGN_IN else ConsentRequired(), request.target)
+    elif signed_in and decision.step is Step.SIGN_IN:  # another person than the client has asked for
+        raise Refused(LoginRequired("Another person has signed in than the client asked for."), request.target)
+    return decision
+
+
+async def allow(
+    *, request: AuthorizationRequest, client: Client, cookie: SignOnCookie | None, session_id: UUID | None
+) -> Decision:
+    """Return the code for what the person has just allowed, in the sign-on session they were asked in.
+
+    In another one, or in none, they have to sign in: what was shown to one person is not allowed by another. Raises
+    ``Unanswerable`` when client or person have been deleted meanwhile.
+    """
+    if cookie is None or cookie.session_id != session_id:
+        return Decision(Step.SIGN_IN)
+    try:
+        decision = await database().write(_remember_and_issue, request=request, client=client, cookie=cookie)
+    except IntegrityError as error:
+        raise _gone(error) from error
+    if decision.step is Step.CODE:
+        _log_code(request, decision)
+    return decision
+
+
+def deny(*, request: AuthorizationRequest, client: Client) -> Refused:
+    """Return what the client hears when the person says no."""
+    log.info("authorization_denied", client_id=client.client_id)
+    return Refused(AccessDenied(), request.target)
+
+
+def _decide_and_issue(
+    *, request: AuthorizationRequest, client: Client, cookie: SignOnCookie, signed_in: bool
+) -> Decision:
+    """Unit of work; in autocommit mode, for the code is one insert and depends on nothing else that is written."""
+    session = sign_on.find(cookie)
+    if session is None or (not signed_in and request.wants_sign_in(session.authenticated_at)):
+        return Decision(Step.SIGN_IN)
+    if request.hint_sub and subjects.subject_of(client, session.account.id) != request.hint_sub:
+        return Decision(Step.SIGN_IN)
+    asked = "consent" in request.prompt or ("select_account" in request.prompt and not signed_in)
+    if asked or not _is_allowed(request, client, session):
+        return Decision(Step.CONFIRM, session=session)
+    return _issue(request, client, session)
+
+
+def _is_allowed(request: AuthorizationRequest, client: Client, session: StoredSession) -> bool:
+    """Return whether the person need not be asked. 1 query, none for a client of our own."""
+    if client.trusted:
+        return True
+    return scope_set(request.scope) <= consents.allowed(user_id=session.account.id, client_id=client.id)
+
+
+def _remember_and_issue(*, request: AuthorizationRequest, client: Client, cookie: SignOnCookie) -> Decision:
+    """Unit of work: note what was allowed, and return the code for it; one transaction."""
+    session = sign_on.find(cookie)
+    if session is None:
+        return Decision(Step.SIGN_IN)
+    if not client.trusted or "consent" in request.prompt:  # else they have chosen who they are, no more
+        consents.remember(user_id=session.account.id, client_id=client.id, scope=request.scope, session_id=session.id)
+    return _issue(request, client, session)
+
+
+def _issue(request: AuthorizationRequest, client: Client, session: StoredSession) -> Decision:
+    """Return the code of a request that nothing stands in the way of. 1 query, 2 once a minute."""
+    sign_on.touch(session)
+    about_to_commit()
+    code = codes.issue(
+        Approval(
+            client_id=client.id,
+            user_id=session.account.id,
+            epoch=session.epoch,
+            scope=request.scope,
+            redirect_uri=request.redirect_uri,
+            code_challenge=request.code_challenge,
+            nonce=request.nonce,
+            dpop_jkt=request.dpop_jkt,
+            authenticated_at=session.authenticated_at,
+            amr=session.amr,
+            sso_session_id=session.id,
+        )
+    )
+    return Decision(Step.CODE, code, session)
+
+
+def _gone(error: IntegrityError) -> Exception:
+    """Return what to raise when a code could not be stored."""
+    return Unanswerable("The application or the account has just been deleted.") if refers_to_nothing(error) else error
+
+
+def _log_code(request: AuthorizationRequest, decision: Decision) -> None:
+    if decision.session is not None:
+        log.info(
+            "authorization_given",
+            client_id=request.client_id,
+            user_id=str(decision.session.account.id),
+            session_id=str(decision.session.id),
+        )

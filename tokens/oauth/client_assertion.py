@@ -1,0 +1,146 @@
+"""Clients that sign who they are: ``private_key_jwt`` (RFC 7523 §2.2, §3; OpenID Connect Core §9).
+
+An assertion is good for this issuer alone, for a short time, and once: whoever else has seen it has nothing. Its
+``aud`` is the issuer and neither a list nor the address of an endpoint: with those, another server that the client uses
+could have an assertion made for it and use it here (security-bar 53).
+"""
+
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+import msgspec
+from django.conf import settings
+from joserfc import jws
+from joserfc.errors import JoseError
+from joserfc.jwa import JWSAlgModel
+from joserfc.jwk import ECKey, OKPKey, RSAKey
+
+from ironauth.infrastructure import clock
+from tokens.codec import CLOCK_LEEWAY_S, MAX_TOKEN_BYTES, QuietEdDSA, json_object
+from tokens.errors import InvalidToken
+from tokens.oauth.client_keys import ALGORITHMS
+
+TYPE: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+#: Seconds an assertion may have to live, at most. It is made for one request; libraries give it one minute to sixty.
+MAX_LIFE_S: Final = 3_600
+#: What `once` knows used assertions by.
+ONCE: Final = "assertion"
+#: What an assertion may call itself (RFC 7519 §5.1, draft-ietf-oauth-rfc7523bis); anything else is another token.
+TYPES: Final = frozenset({"jwt", "client-authentication+jwt"})
+_KINDS: Final[Mapping[str, type[OKPKey | ECKey | RSAKey]]] = {"OKP": OKPKey, "EC": ECKey, "RSA": RSAKey}
+
+
+class _Registry(jws.JWSRegistry):
+    """The signature algorithms of clients' keys: no HMAC, no other curve, and not ``none``."""
+
+    algorithms: dict[str, JWSAlgModel] = {
+        "EdDSA": QuietEdDSA(),
+        **{alg: jws.JWSRegistry.algorithms[alg] for alg in ("Ed25519", "ES256", "RS256", "PS256")},
+    }
+
+
+#: What assertions may be signed with, for the metadata.
+ALGORITHM_NAMES: Final = tuple(_Registry.algorithms)
+_REGISTRIES: Final = {alg: _Registry(algorithms=[alg]) for alg in _Registry.algorithms}
+
+
+class _Claims(msgspec.Struct, frozen=True):
+    """What an assertion must say (RFC 7523 §3); times in unix seconds, with or without a fraction."""
+
+    iss: str
+    sub: str
+    aud: str
+    exp: float
+    jti: str
+    iat: float | None = None
+    nbf: float | None = None
+
+
+class Assertion(NamedTuple):
+    """An assertion that is genuine and in force. ``id``: what stands for it once it is used."""
+
+    id: UUID
+    expires_at: int
+
+
+def named_client(text: str) -> str:
+    """Return the client an assertion says it is from, "" when it cannot be read; nothing is verified."""
+    try:
+        return str(_payload(text).get("sub", ""))
+    except InvalidToken:
+        return ""
+
+
+def verified(text: str, *, client_id: str, jwks: Mapping[str, Any]) -> Assertion | None:
+    """Return the assertion when one of the client's keys has signed it for this issuer and now, None otherwise."""
+    try:
+        header = _header(text)
+        claims = msgspec.convert(_payload(text), _Claims)
+    except (InvalidToken, msgspec.ValidationError):
+        return None
+    if not any(_has_signed(key, header["alg"], text) for key in _candidates(header, jwks)):
+        return None
+    if not _is_in_force(claims, client_id=client_id, now=clock.unix()):
+        return None
+    digest = sha256(f"{client_id}\0{claims.jti}".encode("utf-8", "surrogatepass")).digest()
+    return Assertion(UUID(bytes=digest[:16]), int(claims.exp) + 1)
+
+
+def _is_in_force(claims: _Claims, *, client_id: str, now: float) -> bool:
+    """Return whether the client made the assertion for this issuer, and for now."""
+    ahead = now + CLOCK_LEEWAY_S
+    return (
+        claims.iss == claims.sub == client_id
+        and claims.aud == settings.IRONAUTH_ISSUER
+        and now < claims.exp <= ahead + MAX_LIFE_S
+        and (claims.iat is None or claims.iat <= ahead)
+        and (claims.nbf is None or claims.nbf <= ahead)
+        and bool(claims.jti)
+    )
+
+
+def _header(text: str) -> dict[str, Any]:
+    """Return the header; raise ``InvalidToken`` for one that is no assertion's.
+
+    A key in it (``jwk``, ``jku``, ``x5u``, ``x5c``) is never looked at.
+    """
+    header = json_object(_segments(text)[0], "header")
+    typ = header.get("typ", "JWT")
+    if not isinstance(typ, str) or typ.lower().removeprefix("application/") not in TYPES:
+        raise InvalidToken("typ")
+    if "crit" in header or "b64" in header or header.get("alg") not in _REGISTRIES:
+        raise InvalidToken("alg")
+    return header
+
+
+def _payload(text: str) -> dict[str, Any]:
+    return json_object(_segments(text)[1], "payload")
+
+
+def _segments(text: str) -> list[str]:
+    segments = text.split(".")
+    if len(text) > MAX_TOKEN_BYTES or not text.isascii() or len(segments) != 3:  # noqa: PLR2004 - RFC 7515 §7.1
+        raise InvalidToken("text")
+    return segments
+
+
+def _candidates(header: dict[str, Any], jwks: Mapping[str, Any]) -> list[OKPKey | ECKey | RSAKey]:
+    """Return the client's keys that may have signed with this header: by their kind, use, algorithm and name."""
+    alg, kid = header["alg"], header.get("kid")
+    return [
+        _KINDS[key["kty"]].import_key(key)
+        for key in jwks["keys"]
+        if alg in ALGORITHMS.get((key["kty"], key.get("crv", "")), ())
+        and key.get("alg", alg) == alg
+        and (kid is None or key.get("kid", kid) == kid)
+    ]
+
+
+def _has_signed(key: OKPKey | ECKey | RSAKey, alg: str, text: str) -> bool:
+    try:
+        jws.deserialize_compact(text, key, registry=_REGISTRIES[alg])
+    except (JoseError, ValueError, TypeError, RecursionError):
+        return False
+    return True

@@ -1,0 +1,130 @@
+"""Who is calling: clients by a secret, in HTTP Basic or the body, by a signed assertion, and public ones by name.
+
+RFC 6749 §2.3, RFC 7521 §4.2. Secrets are 256 random bits, so that comparing digests is enough; what throttles is there
+for is a broken client's loop.
+"""
+
+import base64
+import binascii
+import hmac
+from typing import Final, NamedTuple
+from urllib.parse import unquote_plus
+
+from accounts import rate_limits
+from ironauth.infrastructure import clock, once, origin
+from ironauth.infrastructure.database import database
+from ironauth.infrastructure.logs import get_logger
+from ironauth.infrastructure.views import ApiRequest
+from tokens.oauth import client_assertion, clients
+from tokens.oauth.clients import Client, ClientSecret
+from tokens.oauth.codes import digest_of
+from tokens.oauth.errors import InvalidClient, InvalidRequest
+from tokens.oauth.models import OAuthClient
+
+_BASIC: Final = "basic "
+#: What an unknown client's secret is compared with; no digest of anything.
+_NOBODYS: Final = (ClientSecret("-" * 64, None),)
+
+log = get_logger()
+
+
+class Presented(NamedTuple):
+    """What a request says about its client. ``secret``, ``assertion``: None for none; ``basic``: by the header."""
+
+    client_id: str
+    secret: str | None = None
+    assertion: str | None = None
+    basic: bool = False
+
+
+async def authenticate(request: ApiRequest, parameters: dict[str, str], *, allow_public: bool) -> Client:
+    """Return the enabled client that sent the request; ``parameters``: those of its body.
+
+    No query when it is known; one for an assertion, which is used up.
+
+    Raises ``InvalidRequest`` (400) for two ways to authenticate at once, ``InvalidClient`` (401) for no client, one
+    that is unknown or disabled, one with the wrong proof, a public one unless ``allow_public``; ``Throttled`` (429)
+    instead of the 401 when too many came from the caller's address. Right credentials are never counted.
+    """
+    presented = _presented(request, parameters)
+    client = await clients.find(presented.client_id)
+    if await _is_proved(client, presented) and client is not None and (allow_public or not client.is_public):
+        return client
+    await rate_limits.admit(rate_limits.CLIENT, address=origin.address_of(request))
+    log.info("client_refused", client_id=client.client_id if client else None)
+    raise InvalidClient(basic=presented.basic)
+
+
+def basic_credentials(header: str) -> tuple[str, str] | None:
+    """Return id and secret of a Basic ``Authorization`` header; None when it is malformed or of another scheme.
+
+    Both are form-encoded before they are joined and encoded in base64 (RFC 6749 §2.3.1).
+    """
+    if header[: len(_BASIC)].lower() != _BASIC:
+        return None
+    try:
+        joined = base64.b64decode(header[len(_BASIC) :].strip(), validate=True).decode("ascii")
+        name, colon, secret = joined.partition(":")
+        return (unquote_plus(name, errors="strict"), unquote_plus(secret, errors="strict")) if colon else None
+    except (binascii.Error, ValueError):
+        return None
+
+
+def _presented(request: ApiRequest, parameters: dict[str, str]) -> Presented:
+    """Return what the request says about its client.
+
+    Raises ``InvalidRequest`` for two ways at once, ``InvalidClient`` for a header that cannot be read.
+    """
+    header = request.META.get("HTTP_AUTHORIZATION", "")
+    named, secret = parameters.get("client_id", ""), parameters.get("client_secret")
+    assertion, kind = parameters.get("client_assertion"), parameters.get("client_assertion_type")
+    if (assertion is None) != (kind is None):
+        raise InvalidRequest("Send client_assertion and client_assertion_type together.")
+    if bool(header) + (secret is not None) + (assertion is not None) > 1:
+        raise InvalidRequest("Authenticate in one way: by the Authorization header, a secret, or an assertion.")
+    if assertion is not None:
+        return _asserted(assertion, kind, named)
+    if not header:
+        return Presented(named, secret)
+    credentials = basic_credentials(header)
+    if credentials is None:
+        raise InvalidClient("The Authorization header is not HTTP Basic (RFC 7617).", basic=True)
+    if named and named != credentials[0]:
+        raise InvalidRequest("The client_id of the body is not the one of the Authorization header.")
+    return Presented(*credentials, basic=True)
+
+
+def _asserted(assertion: str, kind: str | None, named: str) -> Presented:
+    """Return what an assertion says; the body may name the same client besides (RFC 7521 §4.2)."""
+    client_id = client_assertion.named_client(assertion)
+    if kind != client_assertion.TYPE or (named and named != client_id):
+        raise InvalidClient
+    return Presented(client_id, assertion=assertion)
+
+
+async def _is_proved(client: Client | None, presented: Presented) -> bool:
+    """Return whether the client is who it says; with a secret an unknown one takes as long as a known one.
+
+    What a client sends that is not its own way to authenticate proves nothing; a public one needs to prove nothing.
+    """
+    if presented.assertion is not None:
+        return client is not None and await _has_signed(client, presented.assertion)
+    if presented.secret is None:
+        return client is not None and client.is_public
+    secrets = client.secrets if client is not None and client.secrets else _NOBODYS
+    digest, now = digest_of(presented.secret), clock.unix()
+    right = [
+        hmac.compare_digest(digest, known.digest) and (known.expires_at is None or now < known.expires_at)
+        for known in secrets
+    ]
+    return any(right) and client is not None and client.auth_method == OAuthClient.AuthMethod.SECRET
+
+
+async def _has_signed(client: Client, assertion: str) -> bool:
+    """Return whether one of the client's keys has signed the assertion, and use it up."""
+    if client.auth_method != OAuthClient.AuthMethod.PRIVATE_KEY_JWT or client.jwks is None:
+        return False
+    found = client_assertion.verified(assertion, client_id=client.client_id, jwks=client.jwks)
+    if found is None:
+        return False
+    return await database().write(once.use_up, client_assertion.ONCE, found.id, found.expires_at)

@@ -1,0 +1,124 @@
+"""Units of work on the sessions that clients hold for people: opened by a code or another grant. Synchronous."""
+
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from django.conf import settings
+from django.db import models
+
+from accounts import audit
+from accounts.audit import Event
+from accounts.outputs import Account
+from ironauth.infrastructure import clock
+from ironauth.infrastructure.fixed_queries import FixedSelect, Given
+from ironauth.infrastructure.ids import new_id
+from ironauth.infrastructure.master_keys import newest_master_key_id
+from tokens import sessions
+from tokens.models import Session
+from tokens.oauth.clients import Client
+from tokens.oauth.protocol import GrantType, Scope, scope_set
+from tokens.sessions import ClientInfo, Grant
+
+
+class Consented(NamedTuple):
+    """Whom a session is for and what it may do, as the person has allowed it.
+
+    ``authenticated_at``, ``amr``: when and how they proved who they are. ``parent_id``: the sign-on session they did
+    it in. ``dpop_jkt``: the key its tokens are bound to, "" for none.
+    """
+
+    account: Account
+    scope: str
+    authenticated_at: datetime
+    amr: str
+    parent_id: UUID | None = None
+    dpop_jkt: str = ""
+
+
+class _Parent(NamedTuple):
+    """What a sign-on session says to the sessions that begin in it."""
+
+    revoked_at: datetime | None
+    idle_expires_at: datetime
+    absolute_expires_at: datetime
+    ip: str | None
+    user_agent: str
+
+
+#: Locked until the commit: whoever ends it at the same time waits, and then finds what began in it.
+_PARENT: Final = FixedSelect(
+    lambda: (
+        Session.objects.select_for_update(no_key=True)
+        .filter(pk=Given("id", models.UUIDField()))
+        .order_by()
+        .values_list(*_Parent._fields)
+    )
+)
+
+
+def open_client_session(
+    *, client: Client, consented: Consented, whence: ClientInfo, session_id: UUID | None = None
+) -> Grant | None:
+    """Store a new session of the person for the client, and that they signed in there. 3 queries; 2 without parent.
+
+    It lasts as the client's settings say; without the grant refresh_token, as long as its access token. Without the
+    scope offline_access it ends with its sign-on session at the latest: None when that is over already. It is shown
+    with the address and browser of the sign-on, where there is one, else with ``whence``: a client's server says
+    nothing to its user. Raises ``IntegrityError`` when the user or client was deleted meanwhile.
+    """
+    now = clock.now()
+    parent = _parent(consented.parent_id)
+    idle_s, absolute = _limits(client, now)
+    if Scope.OFFLINE_ACCESS not in scope_set(consented.scope) and consented.parent_id is not None:
+        if parent is None or parent.revoked_at is not None or parent.idle_expires_at <= now:
+            return None
+        absolute = min(absolute, parent.absolute_expires_at)
+    session = Session(
+        id=session_id or new_id(),
+        user_id=consented.account.id,
+        master_key_id=newest_master_key_id(),
+        client_id=client.client_id,
+        scope=consented.scope,
+        epoch=consented.account.session_epoch,
+        created_at=now,
+        authenticated_at=consented.authenticated_at,
+        amr=consented.amr,
+        last_used_at=now,
+        idle_expires_at=sessions.idle_end(now, absolute, idle_s),
+        absolute_expires_at=absolute,
+        ip=parent.ip if parent else whence.ip or None,
+        user_agent=parent.user_agent if parent else whence.user_agent,
+        parent_id=consented.parent_id,
+        dpop_jkt=consented.dpop_jkt,
+    )
+    grant = sessions.store(session, consented.account)
+    person = consented.account.id
+    audit.record(
+        Event.CLIENT_SIGN_IN,
+        actor_id=person,
+        user_id=person,
+        session_id=grant.session_id,
+        details={"client": client.client_id},
+    )
+    return grant
+
+
+def access_token_s(client: Client) -> int:
+    """Return how long the client's access tokens live, in seconds."""
+    return int(settings.IRONAUTH_ACCESS_TOKEN_S if client.access_token_s is None else client.access_token_s)
+
+
+def _limits(client: Client, now: datetime) -> tuple[int | None, datetime]:
+    """Return the seconds a session of the client may be idle, None for the settings' own, and its absolute end."""
+    absolute_s = (
+        settings.IRONAUTH_SESSION_ABSOLUTE_S if client.session_absolute_s is None else client.session_absolute_s
+    )
+    if GrantType.REFRESH_TOKEN not in client.grants:
+        absolute_s = min(absolute_s, access_token_s(client))
+    return client.session_idle_s, now + timedelta(seconds=absolute_s)
+
+
+def _parent(session_id: UUID | None) -> _Parent | None:
+    rows = _PARENT.rows(id=session_id) if session_id is not None else []
+    return _Parent(*rows[0]) if rows else None

@@ -1,0 +1,37 @@
+"""What clients send, for the API's description; endpoints read it as ``endpoint.unique_parameters`` gives it.
+
+Errors name one parameter in a sentence, as RFC 6749 §5.2 has it, so nothing here judges.
+"""
+
+from typing import Any
+
+from rest_framework import serializers
+
+from accounts.fields import TextField
+
+
+class ClientInput(serializers.Serializer[Any]):
+    """How a client says who it is where it does not use HTTP Basic."""
+
+    client_id = TextField(required=False)
+    client_secret = TextField(required=False)
+    client_assertion_type = TextField(required=False)
+    client_assertion = TextField(required=False)
+
+
+class TokenInput(ClientInput):
+    """Form of ``POST /oauth/token``; which parameters a grant takes: RFC 6749 §4.1.3, §4.4.2, §6, RFC 7636 §4.5."""
+
+    grant_type = TextField()
+    code = TextField(required=False)
+    redirect_uri = TextField(required=False)
+    code_verifier = TextField(required=False)
+    refresh_token = TextField(required=False)
+    scope = TextField(required=False)
+
+
+class TokenQuestion(ClientInput):
+    """Form of ``POST /oauth/introspect`` and ``/oauth/revoke``; the hint is not needed and ignored."""
+
+    token = TextField()
+    token_type_hint = TextField(required=False)

@@ -1,0 +1,91 @@
+"""GET, POST /oauth/logout (OpenID Connect RP-Initiated Logout 1.0): a client sends somebody to sign out here.
+
+Signing out ends the browser's sign-on session, the sessions of clients that began in it without ``offline_access``, and
+tells the clients that want to hear of it. Nobody is signed out because some site says so: either the client shows an
+ID token of the person, or the person confirms it (security-bar 52, ASVS 10.6.2).
+"""
+
+from collections.abc import Mapping
+from uuid import UUID
+
+from django.http import HttpResponse, QueryDict
+from drf_spectacular.utils import extend_schema
+
+from ironauth.infrastructure.database import database
+from ironauth.infrastructure.logs import get_logger
+from ironauth.infrastructure.views import ApiRequest
+from tokens.oauth import authorize_pages, logout_request, sign_on, sign_on_cookie
+from tokens.oauth.authorize_views import OAuthPage
+from tokens.oauth.logout_request import LogoutRequest
+from tokens.stored_session import StoredSession
+
+CONFIRMATION = "confirmation"  # the field that says the page's question was answered with yes
+
+log = get_logger()
+
+
+class LogoutView(OAuthPage):
+    """GET, POST /oauth/logout."""
+
+    @extend_schema(exclude=True)
+    async def get(self, request: ApiRequest) -> HttpResponse:
+        """Sign out and go on, or ask first."""
+        return await answered(request, request.query_params)
+
+    @extend_schema(exclude=True)
+    async def post(self, request: ApiRequest) -> HttpResponse:
+        """Do what the page's form, or a client's, asks for.
+
+        No cookie of ours comes with a form of another site, and all of them with a redirect: a GET is made of it.
+        """
+        data = request.data
+        if CONFIRMATION not in data and sign_on_cookie.read(request) is None:
+            await logout_request.read(data)  # what is wrong with it can be said at once
+            return authorize_pages.repeated(request.path, data.urlencode())
+        return await answered(request, data)
+
+
+async def answered(request: ApiRequest, parameters: QueryDict) -> HttpResponse:
+    """Return the answer to a request with these parameters. Raises ``Unanswerable``."""
+    cookie = sign_on_cookie.read(request)
+    session = await database().read(sign_on.find, cookie) if cookie is not None else None
+    confirmation = parameters.get(CONFIRMATION, "")
+    wanted = await logout_request.read(_without_confirmation(parameters))
+    if session is not None and not _is_agreed(wanted, session, confirmation):
+        return authorize_pages.sign_out(
+            user=session.account.user, confirmation=logout_request.confirmation(session.id), request=wanted
+        )
+    if ending := _ending(wanted, session):
+        await database().write(end, ending)
+    response = authorize_pages.signed_out(wanted)
+    sign_on_cookie.clear(response)
+    return response
+
+
+def _ending(wanted: LogoutRequest, session: StoredSession | None) -> dict[UUID, UUID]:
+    """Return which sessions end, and whose: the browser's, and the one in which the client's ID token was issued."""
+    ending = {} if session is None else {session.id: session.account.id}
+    if wanted.person is not None and wanted.person.session_id is not None:
+        ending[wanted.person.session_id] = wanted.person.user_id
+    return ending
+
+
+def end(ending: Mapping[UUID, UUID]) -> None:
+    """Unit of work: end sign-on sessions, each as its person asks; those that are over stay as they are."""
+    for session_id, user_id in ending.items():
+        if sign_on.end(session_id=session_id, user_id=user_id):
+            log.info("signed_out", session_id=str(session_id))
+
+
+def _is_agreed(wanted: LogoutRequest, session: StoredSession, confirmation: str) -> bool:
+    """Return whether the person in the browser wants it: their client says who they are, or they have confirmed it."""
+    if wanted.person is not None and wanted.person.user_id == session.account.id:
+        return True
+    return logout_request.is_confirmation(confirmation, session.id)
+
+
+def _without_confirmation(parameters: QueryDict) -> QueryDict:
+    """Return what the client has asked for."""
+    asked = parameters.copy()
+    asked.pop(CONFIRMATION, None)
+    return asked

@@ -1,0 +1,113 @@
+"""Pushed authorization requests (RFC 9126): parameters from the client itself, by the browser only a handle."""
+
+import secrets
+from datetime import timedelta
+from typing import Any, Final
+
+from django.http import HttpResponse, QueryDict
+from drf_spectacular.utils import OpenApiResponse, extend_schema
+from rest_framework.response import Response
+
+from ironauth.infrastructure import clock
+from ironauth.infrastructure.database import database
+from ironauth.infrastructure.views import ApiRequest
+from tokens.oauth import authorization_request, client_authentication, id_token_hints
+from tokens.oauth.authorization_request import MAX_BYTES, Unanswerable
+from tokens.oauth.clients import Client
+from tokens.oauth.codes import digest_of
+from tokens.oauth.endpoint import REFUSALS, OAuthEndpoint
+from tokens.oauth.errors import InvalidRequest
+from tokens.oauth.models import PushedRequest
+
+LIFE_S: Final = 90  # seconds; RFC 9126 §2.2 recommends 5 to 600: the browser comes with it at once
+PREFIX: Final = "urn:ietf:params:oauth:request_uri:"  # RFC 9126 §2.2
+HANDLE_BYTES: Final = 32  # 256 random bits
+#: What proves the client; it is not part of what the client asks for, and must not be stored.
+_CREDENTIALS: Final = frozenset({"client_secret", "client_assertion", "client_assertion_type"})
+
+
+class PushedRequestView(OAuthEndpoint):
+    """POST /oauth/par."""
+
+    @extend_schema(
+        operation_id="oauth_par",
+        summary="Push an authorization request",
+        tags=["oauth"],
+        request={"application/x-www-form-urlencoded": {"type": "object", "additionalProperties": {"type": "string"}}},
+        responses={
+            201: OpenApiResponse(
+                {
+                    "type": "object",
+                    "required": ["request_uri", "expires_in"],
+                    "properties": {"request_uri": {"type": "string"}, "expires_in": {"type": "integer"}},
+                },
+                "The request_uri for /oauth/authorize; good once, for as many seconds as expires_in says.",
+            ),
+            **REFUSALS,
+        },
+    )
+    async def post(self, request: ApiRequest) -> HttpResponse | Response:
+        """Check the parameters as /oauth/authorize does and keep them for 90 seconds."""
+        parameters = await self.parameters(request)
+        client = await client_authentication.authenticate(request, parameters, allow_public=True)
+        handle = await push(client=client, query=request.data, parameters=parameters)
+        return Response({"request_uri": PREFIX + handle, "expires_in": LIFE_S}, status=201)
+
+
+async def push(*, client: Client, query: QueryDict, parameters: dict[str, str]) -> str:
+    """Store the parameters a client has sent, and return the handle to them.
+
+    Raises ``InvalidRequest`` for a ``request_uri`` among them (RFC 9126 §2.1), one that is too long, another client's
+    ``client_id``, an address that is not registered; what ``authorization_request.check`` raises.
+    """
+    if "request_uri" in parameters:
+        raise InvalidRequest("A pushed request cannot refer to another one: leave request_uri out.")
+    if sum(map(len, parameters.values())) > MAX_BYTES:
+        raise InvalidRequest(f"The request is longer than {MAX_BYTES} bytes.")
+    if parameters.get("client_id", client.client_id) != client.client_id:
+        raise InvalidRequest("client_id is not that of the client which sent this.")
+    try:
+        target = authorization_request.target_of(client, query)
+    except Unanswerable as error:
+        raise InvalidRequest(error.detail) from error
+    wanted = {name: value for name, value in parameters.items() if name not in _CREDENTIALS}
+    checked = authorization_request.check(client, wanted, target, pushed=True)
+    await id_token_hints.with_hint(client, checked, wanted.get("id_token_hint"))
+    handle = secrets.token_urlsafe(HANDLE_BYTES)
+    await database().write(keep, client=client, handle=handle, parameters=wanted)
+    return handle
+
+
+def keep(*, client: Client, handle: str, parameters: dict[str, str]) -> None:
+    """Unit of work: store the parameters under the handle. 1 query."""
+    PushedRequest.objects.create(
+        digest=digest_of(handle),
+        client_id=client.id,
+        parameters=parameters,
+        expires_at=clock.now() + timedelta(seconds=LIFE_S),
+    )
+
+
+def take(*, client: Client, handle: str) -> dict[str, str] | None:
+    """Unit of work: return the parameters the client has pushed under the handle, and use them up. 2 queries.
+
+    None for a handle of another client, which stays good there, and for one that is unknown, expired or used: of
+    several at once one gets them.
+    """
+    alive = PushedRequest.objects.filter(digest=digest_of(handle), client_id=client.id, expires_at__gt=clock.now())
+    found: Any = alive.values_list("parameters", flat=True).first()
+    return found if found is not None and alive.delete()[0] else None
+
+
+async def taken(*, client: Client, request_uri: str) -> QueryDict:
+    """Return what the client has pushed, and use it up; as a query, for it is checked once more.
+
+    Raises ``Unanswerable``: without the parameters nobody knows where to answer.
+    """
+    handle = request_uri.removeprefix(PREFIX)
+    parameters = await database().write(take, client=client, handle=handle)
+    if parameters is None:
+        raise Unanswerable("The application's request has expired or was used before: start again from there.")
+    query = QueryDict(mutable=True)
+    query.update(parameters)
+    return query

@@ -1,0 +1,56 @@
+"""Clients that have done with a token say so (RFC 7009): what ends, and whose."""
+
+from ironauth.infrastructure.database import database
+from ironauth.infrastructure.logs import get_logger
+from tokens import authentication, refresh_token, session_rotation, sessions
+from tokens.errors import InvalidToken
+from tokens.oauth import client_tokens
+from tokens.oauth.clients import Client
+from tokens.principal import Principal
+from tokens.refresh_token import ParsedRefreshToken
+
+log = get_logger()
+
+
+async def revoke(*, token: str, caller: Client) -> None:
+    """End what the token stands for, if it is the caller's; nothing happens for any other text.
+
+    A refresh token ends its session, whatever its generation, and with it every access token of the session. So does
+    an access token of a session: a client that wants to be rid of one wants its user signed out, and the session would
+    give out the next one at once (RFC 7009 §2.1 leaves it to the server). A token that a client has for itself ends
+    alone. Raises ``Unavailable`` (503) when that cannot be done: the client is to try again.
+    """
+    parsed = refresh_token.parse(token)
+    if parsed is not None:
+        await _revoke_refresh_token(parsed, caller)
+        return
+    try:
+        claims = (await authentication.decoded(token)).claims
+    except InvalidToken:
+        return
+    if claims.client_id != caller.client_id:
+        return
+    if claims.sid is None:
+        if await database().write(client_tokens.revoke, claims=claims):
+            log.info("client_token_revoked", client_id=caller.client_id)
+        return
+    principal = await _live(token)
+    if principal is not None:
+        await database().write(sessions.sign_out, session_id=principal.session_id, user_id=principal.id)
+        log.info("session_revoked", session_id=str(principal.session_id), client_id=caller.client_id)
+
+
+async def _live(token: str) -> Principal | None:
+    """Return whose the token is while its session lives."""
+    try:
+        return authentication.peek(token) or await authentication.verify(token)
+    except InvalidToken:
+        return None
+
+
+async def _revoke_refresh_token(parsed: ParsedRefreshToken, caller: Client) -> None:
+    session = await database().read(session_rotation.session_of, parsed=parsed)
+    if session is None or session.client_id != caller.client_id:
+        return
+    await database().write(sessions.sign_out, session_id=session.id, user_id=session.account.id)
+    log.info("session_revoked", session_id=str(session.id), client_id=caller.client_id)

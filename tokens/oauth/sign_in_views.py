@@ -1,0 +1,144 @@
+"""The forms that sign somebody in on the way to a client: password, second factor, passkey."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+from django.http import HttpResponse
+from drf_spectacular.utils import extend_schema
+from rest_framework import exceptions
+
+from accounts.errors import EmailNotVerified, PasswordChangeRequired
+from accounts.mfa.passkey_errors import InvalidPasskey
+from ironauth.infrastructure.database import database
+from ironauth.infrastructure.errors import DomainError
+from ironauth.infrastructure.views import ApiRequest
+from tokens import factor_services, passkey_services, services, transport
+from tokens.errors import InvalidMfaToken, MfaRequired
+from tokens.factor_services import Shown
+from tokens.oauth import authorize_pages, journeys, sign_on, sign_on_cookie
+from tokens.oauth.authorize_views import OAuthPage
+from tokens.oauth.clients import Client
+from tokens.oauth.form_inputs import PasswordFormInput
+from tokens.oauth.journeys import Journey
+from tokens.sessions import ClientInfo, Grant, Opener
+
+#: What a refusal asks for is a link away: the part of the template that has it.
+_REMEDIES: Final[Mapping[type[DomainError], str]] = {EmailNotVerified: "verify", PasswordChangeRequired: "password"}
+
+
+class SignInForm(OAuthPage):
+    """What the three forms share."""
+
+    async def entered(
+        self, request: ApiRequest, journey: Journey, client: Client, arriving: ClientInfo, grant: Grant
+    ) -> HttpResponse:
+        """Return what comes after a sign-in, with the cookies of it."""
+        known = msgspec.structs.replace(journey, mfa_token="", methods=())
+        cookie = sign_on_cookie.parse(grant.refresh_token)
+        try:
+            response = await self.went_on(request, known, client, cookie, signed_in=True)
+        except DomainError as error:  # signed in they are, whatever becomes of the rest
+            response = self.handle_exception(error)
+        age = int((grant.expires_at - grant.authenticated_at).total_seconds())
+        sign_on_cookie.give(response, grant.refresh_token, max_age_s=age)
+        transport.set_device(response, arriving)
+        return response
+
+    async def opener(self, request: ApiRequest) -> Opener:
+        """Return what opens this browser's sign-on session. 1 query where it brings a cookie."""
+        cookie = sign_on_cookie.read(request)
+        return sign_on.opener(await database().read(sign_on.find, cookie) if cookie is not None else None)
+
+
+class PasswordForm(SignInForm):
+    """POST /oauth/signin."""
+
+    @extend_schema(exclude=True)
+    async def post(self, request: ApiRequest) -> HttpResponse:
+        """Sign in by address and password, or say what is missing or wrong on the same page."""
+        journey, client = await self.resumed(request)
+        arriving = transport.arriving(request._request, "cookie")  # noqa: SLF001 - Django's request
+        browser, email = journeys.browser_of(request), str(request.data.get("email", ""))
+        try:
+            data = await self.validated(request, PasswordFormInput)
+            grant = await services.open_by_password(**data, client=arriving, opener=await self.opener(request))
+        except MfaRequired as needed:
+            members: Any = needed.members
+            asked = msgspec.structs.replace(journey, mfa_token=members["mfa_token"], methods=members["methods"])
+            return authorize_pages.second_factor(asked, client, browser)
+        except exceptions.ValidationError:
+            missing = "Type your e-mail address and your password."
+            return authorize_pages.sign_in(journey, client, browser, email=email, problem=missing, status=400)
+        except DomainError as error:
+            return authorize_pages.sign_in(journey, client, browser, email=email, **_refused(error))
+        return await self.entered(request, journey, client, arriving, grant)
+
+
+class SecondFactorForm(SignInForm):
+    """POST /oauth/signin/code."""
+
+    @extend_schema(exclude=True)
+    async def post(self, request: ApiRequest) -> HttpResponse:
+        """Finish a sign-in with a code or a passkey, or say what is wrong on the same page.
+
+        Once the password is too long ago it begins again.
+        """
+        journey, client = await self.resumed(request)
+        arriving = transport.arriving(request._request, "cookie")  # noqa: SLF001 - Django's request
+        browser = journeys.browser_of(request)
+        try:
+            grant = await factor_services.open_by_factor(
+                token=journey.mfa_token,
+                shown=_shown(request),
+                client=arriving,
+                opener=await self.opener(request),
+            )
+        except InvalidMfaToken:
+            again = msgspec.structs.replace(journey, mfa_token="", methods=())
+            late = "That took too long: sign in with your password again."
+            return authorize_pages.sign_in(again, client, browser, problem=late, status=401)
+        except DomainError as error:
+            return authorize_pages.second_factor(journey, client, browser, **_refused(error))
+        return await self.entered(request, journey, client, arriving, grant)
+
+
+class PasskeyForm(SignInForm):
+    """POST /oauth/signin/passkey."""
+
+    @extend_schema(exclude=True)
+    async def post(self, request: ApiRequest) -> HttpResponse:
+        """Sign in by passkey instead of a password, or say what is wrong on the same page."""
+        journey, client = await self.resumed(request)
+        arriving = transport.arriving(request._request, "cookie")  # noqa: SLF001 - Django's request
+        shown = _shown(request)
+        try:
+            if shown.challenge_token is None or shown.credential is None:
+                raise InvalidPasskey
+            grant = await passkey_services.open_by_passkey(
+                challenge_token=shown.challenge_token,
+                credential=shown.credential,
+                client=arriving,
+                opener=await self.opener(request),
+            )
+        except DomainError as error:
+            browser = journeys.browser_of(request)
+            return authorize_pages.sign_in(journey, client, browser, **_refused(error))
+        return await self.entered(request, journey, client, arriving, grant)
+
+
+def _shown(request: ApiRequest) -> Shown:
+    """Return what was sent to prove a second factor; an answer that is no JSON object was not sent."""
+    data = request.data
+    try:
+        credential = msgspec.json.decode(str(data.get("credential", "")), type=dict[str, Any])
+    except (msgspec.DecodeError, RecursionError):
+        credential = None
+    return Shown(data.get("code") or None, data.get("challenge_token") or None, credential)
+
+
+def _refused(error: DomainError) -> dict[str, Any]:
+    """Return what a page says of a refusal, with its status and headers."""
+    remedy = next((name for kind, name in _REMEDIES.items() if isinstance(error, kind)), "")
+    detail = " ".join(reason.message for reason in error.errors) or error.detail
+    return {"problem": detail, "status": error.status, "headers": error.headers, "remedy": remedy}

@@ -1,0 +1,117 @@
+"""Single sign-on: the session in which a person uses this provider's own pages, one for each browser.
+
+Units of work on rows of ``Session`` whose client is ``SSO_CLIENT``. Such a session has no refresh token and no access
+token: it answers authorization requests of clients, and ends in all the ways in which any session ends.
+"""
+
+from datetime import timedelta
+from uuid import UUID
+
+from django.conf import settings
+
+from accounts import audit
+from accounts.audit import Event
+from accounts.outputs import Account
+from ironauth.infrastructure import clock
+from ironauth.infrastructure.database import about_to_commit
+from ironauth.infrastructure.master_keys import newest_master_key_id
+from tokens import sessions, stored_session
+from tokens.models import BY_PASSWORD, SSO_CLIENT, Session, new_secret
+from tokens.oauth import sign_on_cookie
+from tokens.oauth.sign_on_cookie import SignOnCookie
+from tokens.sessions import ClientInfo, Grant, Opener
+from tokens.stored_session import LAST_USE_STEP, StoredSession
+
+
+def find(cookie: SignOnCookie) -> StoredSession | None:
+    """Return the live session of a genuine cookie, whose person may still sign in; None for any other. 1 query."""
+    session = stored_session.find(cookie.session_id)
+    if session is None or session.client_id != SSO_CLIENT:
+        return None
+    if not sign_on_cookie.is_genuine(cookie, secret=session.secret, master_key_id=session.master_key_id):
+        return None
+    if session.revoked_at is not None or clock.now() >= session.idle_expires_at:
+        return None
+    account = session.account
+    return session if account.user.is_active and account.session_epoch == session.epoch else None
+
+
+def opener(previous: StoredSession | None) -> Opener:
+    """Return what opens a sign-on session in a browser whose cookie said ``previous`` until now."""
+
+    def open_session(*, account: Account, client: ClientInfo, amr: str = BY_PASSWORD) -> Grant:
+        return _opened(account, client, amr, previous)
+
+    return open_session
+
+
+def touch(session: StoredSession) -> None:
+    """Note that the session is being used, which moves its idle end: 1 query a minute, none in between."""
+    now = clock.now()
+    if now - session.last_used_at >= LAST_USE_STEP:
+        about_to_commit()
+        Session.objects.filter(pk=session.id, revoked_at=None).update(
+            last_used_at=now,
+            idle_expires_at=sessions.idle_end(now, session.absolute_expires_at, settings.IRONAUTH_SSO_IDLE_S),
+        )
+
+
+def end(*, session_id: UUID, user_id: UUID) -> bool:
+    """End a sign-on session as its person asks, with what began in it; False when it was over before. 4 queries.
+
+    Up to 3 more where clients have sessions in it: those without ``offline_access`` end, and clients that want to hear
+    of it will. The audit trail says that its person signed out.
+    """
+    if not sessions.end_session(session_id=session_id, reason=Session.RevokeReason.SIGNED_OUT):
+        return False
+    audit.record(Event.SIGN_OUT, actor_id=user_id, user_id=user_id, session_id=session_id)
+    return True
+
+
+def _opened(account: Account, client: ClientInfo, amr: str, previous: StoredSession | None) -> Grant:
+    """Return the grant of the browser's sign-on session from now on; its ``refresh_token`` is what the cookie says.
+
+    Nothing a browser brought counts any more (ASVS 7.2.4). Who signs in again stays in their session, under another
+    secret, so that ``sid`` means to clients what it meant before; somebody else's session ends. 1 query, 2 for the
+    first session in a browser somebody else was signed in with, and what ending that takes.
+    """
+    now = clock.now()
+    absolute = now + timedelta(seconds=settings.IRONAUTH_SSO_ABSOLUTE_S)
+    session = Session(
+        user_id=account.id,
+        secret=new_secret(),
+        master_key_id=newest_master_key_id(),
+        client_id=SSO_CLIENT,
+        scope="",
+        epoch=account.session_epoch,
+        created_at=now,
+        authenticated_at=now,
+        amr=amr,
+        last_used_at=now,
+        idle_expires_at=sessions.idle_end(now, absolute, settings.IRONAUTH_SSO_IDLE_S),
+        absolute_expires_at=absolute,
+        ip=client.ip or None,
+        user_agent=client.user_agent,
+    )
+    if previous is not None and previous.account.id == account.id and _renewed(previous.id, session):
+        session.pk = previous.id
+    else:
+        if previous is not None:
+            end(session_id=previous.id, user_id=previous.account.id)
+        stored_session.add(session)
+    value = sign_on_cookie.mint(
+        session_id=session.pk, secret=bytes(session.secret), master_key_id=session.master_key_id
+    )
+    return Grant(session.pk, account, SSO_CLIENT, "", value, absolute, now, amr)
+
+
+def _renewed(session_id: UUID, renewal: Session) -> bool:
+    """Give a live session of the same person and epoch all that a new one would have; return whether there is one."""
+    same = ("user_id", "client_id", "epoch")
+    changed = (
+        "secret", "master_key_id", "authenticated_at", "amr", "last_used_at", "idle_expires_at",
+        "absolute_expires_at", "ip", "user_agent",
+    )  # fmt: skip
+    alive = Session.objects.filter(pk=session_id, revoked_at=None, idle_expires_at__gt=renewal.last_used_at)
+    matching = alive.filter(**{name: getattr(renewal, name) for name in same})
+    return matching.update(**{name: getattr(renewal, name) for name in changed}) > 0

@@ -1,0 +1,53 @@
+"""Tokens for clients, not for this server's own API, on the wire: ID tokens and logout tokens (JWS, RFC 7515).
+
+Access tokens are ``tokens.codec``'s alone, which knows no other algorithm and no other ``typ``: nothing made here ever
+opens the API (security-bar 29).
+"""
+
+from typing import Any
+
+import msgspec
+from joserfc import jws
+from joserfc.errors import JoseError
+from joserfc.jwa import JWSAlgModel
+
+from tokens.codec import COMPACT, MAX_TOKEN_BYTES, QuietEdDSA, json_object
+from tokens.errors import InvalidToken
+from tokens.keys import ActiveKey, KeySet
+
+
+class _Registry(jws.JWSRegistry):
+    """The signature algorithms of clients' tokens: a foreign ``alg`` cannot be reached by any mistake."""
+
+    algorithms: dict[str, JWSAlgModel] = {
+        "EdDSA": QuietEdDSA(),
+        **{alg: jws.JWSRegistry.algorithms[alg] for alg in ("Ed25519", "ES256", "RS256")},
+    }
+
+
+_REGISTRIES = {alg: _Registry(algorithms=[alg]) for alg in _Registry.algorithms}
+
+
+def sign(claims: msgspec.Struct | dict[str, Any], key: ActiveKey, *, typ: str) -> str:
+    """Return the signed token; its header names the key, the key's own algorithm, and what kind of token it is."""
+    header = {"alg": key.alg, "kid": key.kid, "typ": typ}
+    return jws.serialize_compact(header, msgspec.json.encode(claims), key.key, registry=_REGISTRIES[key.alg])
+
+
+def verified(token: str, keys: KeySet, *, typ: str, now: float) -> dict[str, Any] | None:
+    """Return the claims of a token that this server has signed as one of this ``typ``; None for any other text.
+
+    No claim is judged. ``now`` in unix seconds: keys that have retired for good sign nothing any more.
+    """
+    if len(token) > MAX_TOKEN_BYTES or COMPACT.fullmatch(token) is None:
+        return None
+    try:
+        header = json_object(token.partition(".")[0], "header")
+        kid = header.get("kid")
+        key = keys.client_verifier(kid, now) if isinstance(kid, str) else None
+        if key is None or header.get("alg") != key.alg or header.get("typ") != typ or {"crit", "b64"} & header.keys():
+            return None
+        jws.deserialize_compact(token, key.key, registry=_REGISTRIES[key.alg])
+        return json_object(token.split(".")[1], "payload")
+    except (InvalidToken, JoseError, ValueError, TypeError, RecursionError):
+        return None

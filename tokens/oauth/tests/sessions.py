@@ -1,0 +1,43 @@
+"""People who have signed in to a client, made for a test without the pages and the code."""
+
+from datetime import datetime
+from uuid import UUID
+
+from asgiref.sync import sync_to_async
+
+from accounts.services import account_snapshot
+from ironauth.infrastructure import clock
+from ironauth.infrastructure.cache import token_cache
+from ironauth.infrastructure.database import database
+from tokens import access_tokens
+from tokens.key_store import key_store
+from tokens.oauth import client_sessions, clients, subjects
+from tokens.oauth.client_sessions import Consented
+from tokens.oauth.models import OAuthClient
+from tokens.sessions import ClientInfo
+
+
+async def access_token(
+    row: OAuthClient,
+    user_id: UUID,
+    scope: str,
+    *,
+    parent_id: UUID | None = None,
+    authenticated_at: datetime | None = None,
+    cold: bool = False,
+) -> str:
+    """Return an access token of a new session of the person for the client; ``cold``: as made by another worker."""
+    client = await clients.find(str(row.pk))
+    account = await sync_to_async(account_snapshot)(user_id)
+    assert client is not None
+    assert account is not None
+    consented = Consented(account, scope, authenticated_at or clock.now(), "pwd", parent_id)
+    reading, key = token_cache().begin(), await key_store().signing()
+    grant = await database().write(
+        client_sessions.open_client_session, client=client, consented=consented, whence=ClientInfo()
+    )
+    assert grant is not None
+    issued = access_tokens.of_session(grant, key, reading, subject=subjects.subject_id(client, user_id))
+    if cold:
+        token_cache().clear()
+    return issued.text

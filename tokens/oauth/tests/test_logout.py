@@ -1,0 +1,218 @@
+"""Signing out where a client sends people to: who is asked, who is sent where, and what ends."""
+
+from typing import Any
+
+import httpx
+import pytest
+from asgiref.sync import sync_to_async
+
+from ironauth.infrastructure import clock
+from tokens.models import SSO_CLIENT, LogoutNotice, Session
+from tokens.oauth.models import OAuthClient
+from tokens.oauth.tests.material import REDIRECT_URI, make_client
+from tokens.oauth.tests.walk import VERIFIER, answered, authorize, by_password, form_to, is_page
+from tokens.tests.browser import Member
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
+
+LOGOUT = "/oauth/logout"
+GONE = "https://app.example.com/gone?from=ironauth"
+
+
+async def client(**fields: Any) -> tuple[OAuthClient, str]:
+    """Return a client of this house, which asks for no consent, and its secret."""
+    return await sync_to_async(make_client)(
+        **{"trusted": True, "post_logout_redirect_uris": [GONE], "name": "Wiki", **fields}
+    )
+
+
+async def tokens_of(
+    api: httpx.AsyncClient, row: OAuthClient, secret: str, member: Member, scope: str = "openid"
+) -> dict[str, Any]:
+    """Sign in to the client as a browser does, with a password if it must be; return its tokens."""
+    page = await authorize(api, row, scope=scope)
+    if page.status_code == 200:
+        page = await by_password(api, page, member["email"])
+    asked = {"grant_type": "authorization_code", "code": answered(page)["code"], "redirect_uri": REDIRECT_URI,
+             "code_verifier": VERIFIER}  # fmt: skip
+    found = await api.post("/oauth/token", data=asked, auth=(str(row.pk), secret))
+    assert found.status_code == 200, found.text
+    return dict(found.json())
+
+
+async def live() -> list[str]:
+    """Return whose sessions live."""
+    return [session.client_id async for session in Session.objects.filter(revoked_at=None).order_by("created_at")]
+
+
+async def signed_in(api: httpx.AsyncClient, row: OAuthClient) -> bool:
+    """Tell whether the browser is still signed in here: whether a silent request gets a code."""
+    return "code" in answered(await authorize(api, row, prompt="none"))
+
+
+async def test_with_a_hint(api: httpx.AsyncClient, member: Member, signing_key: str) -> None:
+    """Who comes with an ID token of the person is signed out at once, and sent on with the state."""
+    row, secret = await client()
+    found = await tokens_of(api, row, secret, member)
+    assert await live() == [SSO_CLIENT, str(row.pk)]
+    asked = {"id_token_hint": found["id_token"], "post_logout_redirect_uri": GONE, "state": "a&b=ä"}
+    answer = await api.get(LOGOUT, params=asked)
+    assert answer.status_code == 303
+    assert answer.headers["location"] == f"{GONE}&state=a%26b%3D%C3%A4"
+    assert 'sso=""' in answer.headers["set-cookie"]
+    assert await live() == []
+    assert not await signed_in(api, row)
+    me = await api.get("/oauth/userinfo", headers={"Authorization": f"Bearer {found['access_token']}"})
+    assert me.status_code == 401
+
+
+async def test_an_expired_hint(api: httpx.AsyncClient, member: Member, signing_key: str) -> None:
+    """An ID token says who it was long after it has expired (§2)."""
+    row, secret = await client()
+    found = await tokens_of(api, row, secret, member)
+    with clock.shifted(3_600):
+        assert is_page(await api.get(LOGOUT, params={"id_token_hint": found["id_token"]}), 200, "You are signed out")
+    assert await live() == []
+
+
+async def test_a_page_where_there_is_nowhere_to_go(api: httpx.AsyncClient, signing_key: str) -> None:
+    """Who is not signed in, and is not sent on, reads that."""
+    assert is_page(await api.get(LOGOUT), 200, "You are signed out")
+
+
+async def test_without_a_hint_somebody_is_asked(api: httpx.AsyncClient, member: Member, signing_key: str) -> None:
+    """No site signs anybody out by a link or an image: the person confirms it (security-bar 52)."""
+    row, secret = await client(name="<Wiki>")
+    await tokens_of(api, row, secret, member)
+    asked = {"client_id": str(row.pk), "post_logout_redirect_uri": GONE, "state": '"><script>'}
+    page = await api.get(LOGOUT, params=asked)
+    assert is_page(page, 200, "Sign out?", member["email"], "&lt;Wiki&gt;")
+    assert "<script>" not in page.text
+    assert "form-action 'self' https:;" in page.headers["content-security-policy"]
+    assert await live() == [SSO_CLIENT, str(row.pk)]
+    answer = await api.post(LOGOUT, data=form_to(page, LOGOUT).fields)
+    assert answer.headers["location"] == f"{GONE}&state=%22%3E%3Cscript%3E"
+    assert answer.status_code == 303
+    assert await live() == []
+
+
+@pytest.mark.parametrize("given", ["", "x" * 43, "A" * 43, "ä"])
+async def test_a_made_up_confirmation(api: httpx.AsyncClient, member: Member, signing_key: str, given: str) -> None:
+    """Only the page's own form confirms: a sibling site, whose forms bring the cookie, does not know its value."""
+    row, secret = await client()
+    await tokens_of(api, row, secret, member)
+    page = await api.post(LOGOUT, data={"confirmation": given, "client_id": str(row.pk)})
+    assert is_page(page, 200, "Sign out?")
+    assert await live() == [SSO_CLIENT, str(row.pk)]
+
+
+async def test_a_form_of_another_site(api: httpx.AsyncClient, member: Member, signing_key: str) -> None:
+    """A client's own form arrives without our cookie, so a GET is made of it, which brings it."""
+    row, secret = await client()
+    found = await tokens_of(api, row, secret, member)
+    cookies, api.cookies = api.cookies, httpx.Cookies()
+    asked = {"id_token_hint": found["id_token"], "post_logout_redirect_uri": GONE}
+    answer = await api.post(LOGOUT, data=asked)
+    assert answer.status_code == 303
+    assert answer.headers["location"].startswith(f"{LOGOUT}?id_token_hint=")
+    assert await live() == [SSO_CLIENT, str(row.pk)]
+    api.cookies = cookies
+    assert (await api.get(answer.headers["location"])).headers["location"] == GONE
+    assert await live() == []
+
+
+async def test_the_hint_of_somebody_else(api: httpx.AsyncClient, member: Member, signing_key: str) -> None:
+    """The ID token of one person signs nobody else out: who is there is asked."""
+    row, secret = await client()
+    first = await tokens_of(api, row, secret, member)
+    api.cookies = httpx.Cookies()
+    other = await api.post("/api/v1/access/signup", json={"email": "bob@example.com", "password": member["password"]})
+    assert other.status_code == 201
+    await tokens_of(api, row, secret, {**member, "email": "bob@example.com"})
+    page = await api.get(LOGOUT, params={"id_token_hint": first["id_token"], "post_logout_redirect_uri": GONE})
+    assert is_page(page, 200, "Sign out?", "bob@example.com")
+    assert len(await live()) == 4
+    assert (await api.post(LOGOUT, data=form_to(page, LOGOUT).fields)).headers["location"] == GONE
+    assert len(await live()) == 2
+
+
+async def test_a_hint_in_another_browser(api: httpx.AsyncClient, member: Member, signing_key: str) -> None:
+    """A client that shows the ID token ends that sign-on, wherever it was; it had been let in by it."""
+    row, secret = await client()
+    found = await tokens_of(api, row, secret, member)
+    api.cookies = httpx.Cookies()
+    answer = await api.get(LOGOUT, params={"id_token_hint": found["id_token"], "post_logout_redirect_uri": GONE})
+    assert answer.headers["location"] == GONE
+    assert await live() == []
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "https://evil.example/",
+        "https://app.example.com/gone",
+        GONE + "&x=1",
+        GONE + "#",
+        REDIRECT_URI,
+        "https://APP.example.com/gone?from=ironauth",
+        "javascript:alert(1)",
+        "//evil.example",
+    ],
+)
+async def test_nowhere_else(api: httpx.AsyncClient, member: Member, signing_key: str, uri: str) -> None:
+    """Only a registered address, character by character: else a page says so, and nobody is signed out."""
+    row, secret = await client()
+    found = await tokens_of(api, row, secret, member)
+    for more in ({"id_token_hint": found["id_token"]}, {"client_id": str(row.pk)}, {}):
+        answer = await api.get(LOGOUT, params={"post_logout_redirect_uri": uri, **more})
+        assert is_page(answer, 400, "not registered")
+    assert is_page(await api.post(LOGOUT, data={"post_logout_redirect_uri": uri}), 400, "not registered")
+    assert await live() == [SSO_CLIENT, str(row.pk)]
+
+
+async def test_what_contradicts_itself(api: httpx.AsyncClient, member: Member, signing_key: str) -> None:
+    """Two clients in one request, and a parameter sent twice, are nothing to guess about."""
+    row, secret = await client()
+    other, _ = await client(name="Other")
+    found = await tokens_of(api, row, secret, member)
+    asked = {"id_token_hint": found["id_token"], "client_id": str(other.pk)}
+    assert is_page(await api.get(LOGOUT, params=asked), 400, "another application")
+    twice = await api.get(f"{LOGOUT}?state=a&state=b")
+    assert is_page(twice, 400, "more than once")
+    assert is_page(await api.post(LOGOUT, data={"state": "x" * 9_000}), 400, "longer than")
+    assert await live() == [SSO_CLIENT, str(row.pk)]
+
+
+async def test_a_hint_that_cannot_be_verified(api: httpx.AsyncClient, member: Member, signing_key: str) -> None:
+    """It counts as none, and sends nobody anywhere (§4): the key may have been dropped, or the token be made up."""
+    row, secret = await client()
+    found = await tokens_of(api, row, secret, member)
+    for hint in (found["access_token"], found["id_token"][:-4] + "AAAA", "nonsense"):
+        asked = {"id_token_hint": hint, "client_id": str(row.pk), "post_logout_redirect_uri": GONE}
+        page = await api.get(LOGOUT, params=asked)
+        assert is_page(page, 200, "Sign out?")
+        assert "post_logout_redirect_uri" not in form_to(page, LOGOUT).fields
+    assert await live() == [SSO_CLIENT, str(row.pk)]
+
+
+async def test_pairwise(api: httpx.AsyncClient, member: Member, signing_key: str) -> None:
+    """The hint of a pairwise client names its person by another id, and is understood."""
+    row, secret = await client(subject_type="pairwise")
+    found = await tokens_of(api, row, secret, member)
+    answer = await api.get(LOGOUT, params={"id_token_hint": found["id_token"], "post_logout_redirect_uri": GONE})
+    assert answer.headers["location"] == GONE
+    assert await live() == []
+
+
+async def test_offline_access_outlives_it(api: httpx.AsyncClient, member: Member, signing_key: str) -> None:
+    """Who was given offline_access keeps it; every client with an address for it will be told."""
+    online, online_secret = await client(backchannel_logout_uri="https://app.example.com/logout")
+    offline, offline_secret = await client(name="Backup", backchannel_logout_uri="https://app.example.com/logout2")
+    deaf, deaf_secret = await client(name="Deaf")
+    found = await tokens_of(api, online, online_secret, member)
+    await tokens_of(api, offline, offline_secret, member, "openid offline_access")
+    await tokens_of(api, deaf, deaf_secret, member)
+    await api.get(LOGOUT, params={"id_token_hint": found["id_token"]})
+    assert await live() == [str(offline.pk)]
+    notices = {notice.client_id async for notice in LogoutNotice.objects.all()}
+    assert notices == {online.pk, offline.pk}

@@ -1,0 +1,71 @@
+"""One code, one refresh token, and many who use it at once, at the same moment, in two worker processes."""
+
+import asyncio
+import uuid
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+from asgiref.sync import sync_to_async
+
+from accounts.audit_models import AuditEvent
+from accounts.models import User
+from tokens.models import Session
+from tokens.oauth.tests.flow import Party, approve
+from tokens.oauth.tests.material import make_client
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
+
+AT_ONCE = 50
+ROUNDS = 4
+
+
+@pytest.fixture
+async def shop(serve_process: Callable[..., str], signing_key: str) -> Any:
+    """A client of a server with two worker processes, which know nothing of this one but the database."""
+    base = await asyncio.to_thread(serve_process, "--workers", "2")
+    limits = httpx.Limits(max_connections=AT_ONCE)
+    async with httpx.AsyncClient(base_url=base, limits=limits, timeout=30) as client:
+        yield Party(client, *await sync_to_async(make_client)())
+
+
+@pytest.fixture
+async def buyer(shop: Party, new_email: Callable[[], str]) -> uuid.UUID:
+    """Somebody who buys there."""
+    user = await sync_to_async(User.objects.create_user)(email=new_email())
+    return user.pk
+
+
+async def test_one_of_many_redemptions_and_one_successor_of_many_refreshes(shop: Party, buyer: uuid.UUID) -> None:
+    """Security-bar 16 and 17, round after round; one test, because each start of a server takes seconds."""
+    await _redeem_at_once(shop, buyer)
+    await _refresh_at_once(shop, buyer)
+
+
+async def _redeem_at_once(shop: Party, buyer: uuid.UUID) -> None:
+    """Exactly one gets tokens, and the others end what it got."""
+    for number in range(1, ROUNDS + 1):
+        code = await sync_to_async(approve)(shop.client, buyer)
+        answers = await asyncio.gather(*(shop.redeem(code) for _ in range(AT_ONCE)))
+        assert Counter(answer.status_code for answer in answers) == {200: 1, 400: AT_ONCE - 1}
+        assert {answer.json()["error"] for answer in answers if answer.status_code != 200} == {"invalid_grant"}
+        assert await Session.objects.acount() == number
+        tokens = next(answer.json() for answer in answers if answer.status_code == 200)
+        assert (await shop.refresh(tokens["refresh_token"])).status_code == 400
+        assert await Session.objects.filter(revoked_at=None).acount() == 0
+    assert await AuditEvent.objects.filter(event="code_reuse").acount() == ROUNDS
+
+
+async def _refresh_at_once(shop: Party, buyer: uuid.UUID) -> None:
+    """The session moves on by one, whoever asks how often, and its tokens are good in both workers."""
+    tokens = (await shop.redeem(await sync_to_async(approve)(shop.client, buyer))).json()
+    for generation in range(1, ROUNDS + 1):
+        answers = await asyncio.gather(*(shop.refresh(tokens["refresh_token"]) for _ in range(AT_ONCE)))
+        assert {answer.status_code for answer in answers} == {200}
+        assert len({answer.json()["refresh_token"] for answer in answers}) == 1
+        assert (await Session.objects.aget(revoked_at=None)).generation == generation
+        tokens = answers[0].json()
+    found = await asyncio.gather(*(shop.introspect(tokens["access_token"]) for _ in range(8)))
+    assert {answer["active"] for answer in found} == {True}

@@ -1,0 +1,309 @@
+"""Single sign-on: when nobody is asked, when somebody is, how long it lasts, and what ends with it."""
+
+import uuid
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import httpx
+import pytest
+from asgiref.sync import sync_to_async
+
+from accounts.models import User
+from accounts.services import account_snapshot
+from conftest import PASSWORD, bearer
+from ironauth.infrastructure import clock
+from ironauth.infrastructure.database import database
+from ironauth.infrastructure.models import Invalidation
+from tokens.models import LogoutNotice, OAuthClient, Session
+from tokens.oauth import id_tokens, sign_on, sign_on_cookie
+from tokens.oauth.client_sessions import Consented, open_client_session
+from tokens.oauth.clients import read_client
+from tokens.oauth.models import AuthorizationCode, Consent
+from tokens.oauth.tests.material import make_client
+from tokens.oauth.tests.walk import AUTHORIZE, answered, authorize, by_password, is_page, request_of, say
+from tokens.sessions import ClientInfo
+from tokens.tests.browser import LOGOUT_ALL, PASSWORD_URL, Member, Pair
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
+
+SESSIONS = "/api/v1/access/sessions"
+SSO = {"client_id": "ironauth-sso"}
+
+
+@pytest.fixture
+async def client(transactional_db: None) -> OAuthClient:
+    """One of our own clients, which asks for no consent."""
+    return (await sync_to_async(make_client)(trusted=True, backchannel_logout_uri="https://app.example.com/out"))[0]
+
+
+@pytest.fixture
+async def foreign(transactional_db: None) -> OAuthClient:
+    """Somebody else's client."""
+    return (await sync_to_async(make_client)(name="Paint"))[0]
+
+
+@pytest.fixture
+async def signed_in(api: httpx.AsyncClient, member: Member, client: OAuthClient) -> Session:
+    """The member's sign-on session; the test's client has its cookie."""
+    answered(await by_password(api, await authorize(api, client), member["email"]))
+    return await Session.objects.aget(**SSO)
+
+
+async def silently(api: httpx.AsyncClient, client: OAuthClient, **more: str | None) -> str:
+    """Ask without asking anybody; return the error, "" for a code."""
+    return answered(await authorize(api, client, prompt="none", **more)).get("error", "")
+
+
+async def held(client: OAuthClient, session: Session, scope: str = "openid") -> uuid.UUID:
+    """Open a session of the client in this sign-on session, as a code does; return its id."""
+
+    def unit() -> uuid.UUID:
+        found, account = read_client(client.pk), account_snapshot(session.user_id)
+        assert found is not None
+        assert account is not None
+        consented = Consented(account, scope, session.authenticated_at, session.amr, session.pk)
+        grant = open_client_session(client=found, consented=consented, whence=ClientInfo())
+        assert grant is not None
+        return grant.session_id
+
+    return await database().write(unit)
+
+
+async def is_over(session_id: uuid.UUID) -> bool:
+    """Tell whether a session has been revoked."""
+    return (await Session.objects.aget(pk=session_id)).revoked_at is not None
+
+
+# ------------------------------------------------------------------ who is asked
+async def test_nobody_is_asked_twice(
+    api: httpx.AsyncClient, client: OAuthClient, foreign: OAuthClient, signed_in: Session
+) -> None:
+    """One sign-in serves every client; consent is asked once for a scope, more for more, and by prompt=consent."""
+    assert not await silently(api, client)
+    assert await silently(api, foreign) == "consent_required"
+    answered(await say(api, await authorize(api, foreign), "allow"))
+    assert not await silently(api, foreign)
+    assert not await silently(api, foreign, scope="openid")
+    assert await silently(api, foreign, scope="openid email") == "consent_required"
+    answered(await say(api, await authorize(api, foreign, scope="openid email"), "allow"))
+    assert (await Consent.objects.aget()).scope == "email openid profile"
+    assert is_page(await authorize(api, foreign, prompt="consent"), 200, "Allow Paint?")
+    assert is_page(await authorize(api, client, prompt="consent"), 200, "Allow Wiki?")
+    assert is_page(await authorize(api, client, prompt="select_account"), 200, "Use another account")
+    answered(await say(api, await authorize(api, client, prompt="select_account"), "allow"))
+    assert not await Consent.objects.filter(client=client).aexists()
+    await Consent.objects.all().adelete()
+    assert await silently(api, foreign) == "consent_required"
+
+
+@pytest.mark.parametrize(
+    ("since", "max_age", "error"), [(60, "60", ""), (61, "60", "login_required"), (1, "0", "login_required")]
+)
+async def test_max_age(
+    api: httpx.AsyncClient, client: OAuthClient, signed_in: Session, since: int, max_age: str, error: str
+) -> None:
+    """Whose sign-in is older than max_age seconds signs in again, and that is the new auth_time; 0 always asks."""
+    await Session.objects.filter(**SSO).aupdate(authenticated_at=clock.now() - timedelta(seconds=since - 0.5))
+    assert await silently(api, client, max_age=max_age) == error
+
+
+async def test_signing_in_again(
+    api: httpx.AsyncClient, member: Member, client: OAuthClient, foreign: OAuthClient, signed_in: Session
+) -> None:
+    """prompt=login asks whoever is there for the password: same session for clients, another cookie, new auth_time."""
+    before = api.cookies["sso"]
+    page = await authorize(api, foreign, prompt="login")
+    assert is_page(page, 200, "Password")
+    with clock.shifted(100):
+        page = await by_password(api, page, member["email"])
+        assert is_page(page, 200, "Allow Paint?")
+        answered(await say(api, page, "allow"))
+    session = await Session.objects.aget(**SSO)
+    assert session.pk == signed_in.pk
+    assert session.authenticated_at - signed_in.authenticated_at > timedelta(seconds=99)
+    code = await AuthorizationCode.objects.order_by("-created_at").afirst()
+    assert code is not None
+    assert code.authenticated_at == session.authenticated_at
+    assert api.cookies["sso"] != before
+    assert not await silently(api, client)
+    api.cookies.set("sso", before, domain="testserver.local")
+    assert await silently(api, client) == "login_required"  # ASVS 7.2.4
+
+
+async def test_another_person(
+    api: httpx.AsyncClient, member: Member, client: OAuthClient, signed_in: Session, new_email: Callable[[], str]
+) -> None:
+    """Who signs in as somebody else ends the sign-on that was there, with what began in it."""
+    child = await held(client, signed_in)
+    email = new_email()
+    await api.post("/api/v1/access/signup", json={"email": email, "password": PASSWORD})
+    chosen = await say(api, await authorize(api, client, prompt="select_account"), "switch")
+    assert is_page(chosen, 200, "Password")
+    answered(await by_password(api, chosen, email))
+    assert await is_over(signed_in.pk)
+    assert await is_over(child)
+    live = await Session.objects.select_related("user").aget(**SSO, revoked_at=None)
+    assert live.user.email == email
+
+
+async def test_what_one_is_shown_another_does_not_allow(
+    api: httpx.AsyncClient, foreign: OAuthClient, client: OAuthClient, signed_in: Session, new_email: Callable[[], str]
+) -> None:
+    """A consent page is of the person it was shown to: after another sign-in in another tab it asks anew."""
+    page = await authorize(api, foreign)
+    email = new_email()
+    await api.post("/api/v1/access/signup", json={"email": email, "password": PASSWORD})
+    answered(await by_password(api, await authorize(api, client, prompt="login"), email))
+    assert is_page(await say(api, page, "allow"), 200, "Password")
+    assert not await Consent.objects.aexists()
+
+
+async def test_hint(
+    api: httpx.AsyncClient, member: Member, client: OAuthClient, signed_in: Session, new_email: Callable[[], str]
+) -> None:
+    """id_token_hint of who is there: a code; of another person: they sign in, or login_required; another's: refused."""
+
+    async def token(user_id: str, of: OAuthClient) -> str:
+        found = await database().read(read_client, of.pk)
+        account = await database().read(account_snapshot, uuid.UUID(user_id))
+        assert found is not None
+        assert account is not None
+        return await id_tokens.mint(
+            client=found, account=account, scope="openid", session_id=None, authenticated_at=clock.now(), amr="pwd"
+        )
+
+    email = new_email()
+    other = (await api.post("/api/v1/access/signup", json={"email": email, "password": PASSWORD})).json()["id"]
+    mine, theirs = await token(member["id"], client), await token(other, client)
+    assert not await silently(api, client, id_token_hint=mine)
+    assert await silently(api, client, id_token_hint=theirs) == "login_required"
+    page = await authorize(api, client, id_token_hint=theirs)
+    assert is_page(page, 200, "Password")
+    assert answered(await by_password(api, page, member["email"]))["error"] == "login_required"
+    assert answered(await by_password(api, page, email))["code"]
+    paint, _ = await sync_to_async(make_client)(name="Paint")
+    assert await silently(api, client, id_token_hint=await token(member["id"], paint)) == "invalid_request"
+
+
+# ------------------------------------------------------------------ how long
+async def test_limits(api: httpx.AsyncClient, client: OAuthClient, signed_in: Session, settings: Any) -> None:
+    """Idle for a day and it is over, a second earlier it is not; a week ends it whatever happens."""
+    day, week = settings.IRONAUTH_SSO_IDLE_S, settings.IRONAUTH_SSO_ABSOLUTE_S
+    assert (day, week) == (86_400, 604_800)
+    started = signed_in.created_at
+
+    async def at(seconds: float) -> str:
+        with clock.shifted((started - clock.now()).total_seconds() + seconds):
+            return await silently(api, client)
+
+    assert await at(day + 1) == "login_required"
+    for days in range(1, 8):
+        assert not await at(days * (day - 1))
+    assert not await at(week - 1)
+    assert await at(week + 1) == "login_required"
+
+
+async def test_last_use_once_a_minute(api: httpx.AsyncClient, client: OAuthClient, signed_in: Session) -> None:
+    """A use within a minute of the last one writes nothing to the session; a later one moves last use and idle end."""
+    assert not await silently(api, client)
+    same = await Session.objects.aget(**SSO)
+    assert (same.last_used_at, same.idle_expires_at) == (signed_in.last_used_at, signed_in.idle_expires_at)
+    with clock.shifted(61):
+        assert not await silently(api, client)
+    moved = await Session.objects.aget(**SSO)
+    assert timedelta(seconds=60) < moved.last_used_at - signed_in.last_used_at < timedelta(seconds=90)
+    assert moved.idle_expires_at - moved.last_used_at == timedelta(days=1)
+
+
+async def test_query_counts(
+    api: httpx.AsyncClient, client: OAuthClient, foreign: OAuthClient, signed_in: Session, statements: list[str]
+) -> None:
+    """With a sign-on session 2 for a trusted client, 3 for one that was allowed, 3 each when last used; without, 0."""
+    answered(await say(api, await authorize(api, foreign), "allow"))
+    counts = []
+    for one, later in ((client, 0), (foreign, 0), (client, 61)):
+        statements.clear()
+        with clock.shifted(later):
+            assert not await silently(api, one)
+        counts.append(len(statements))
+    del api.cookies["sso"]
+    statements.clear()
+    assert is_page(await authorize(api, client), 200, "Password")
+    assert [*counts, len(statements)] == [2, 3, 3, 0]
+
+
+# ------------------------------------------------------------------ whose cookie
+async def test_cookies_that_mean_nothing(
+    api: httpx.AsyncClient, client: OAuthClient, signed_in: Session, pair: Pair
+) -> None:
+    """Forged, changed, of a session that is none of these, planted by an attacker: nobody is signed in by them."""
+    genuine = api.cookies["sso"]
+    cookie = sign_on_cookie.parse(genuine)
+    assert cookie is not None
+    other = sign_on_cookie.mint(
+        session_id=uuid.UUID(pair["session_id"]), secret=bytes(32), master_key_id=signed_in.master_key_id
+    )
+    first_party = await Session.objects.aget(pk=pair["session_id"])
+    of_first_party = sign_on_cookie.mint(
+        session_id=first_party.pk, secret=bytes(first_party.secret), master_key_id=first_party.master_key_id
+    )
+    flipped = ("B" if genuine[-1] != "B" else "C").join([genuine[:-1], ""])
+    for value in ("", "x", genuine + "A", flipped, other, of_first_party, pair["refresh_token"], pair["access_token"]):
+        answer = await api.get(AUTHORIZE, params=request_of(client, prompt="none"), headers={"Cookie": f"sso={value}"})
+        assert answered(answer)["error"] == "login_required"
+    answer = await api.get(AUTHORIZE, params=request_of(client, prompt="none"), headers={"Cookie": f"sso={genuine}"})
+    assert answered(answer)["code"]
+    assert (await api.get("/api/v1/access/me", headers={"Authorization": f"Bearer {genuine}"})).status_code == 401
+    assert (await api.post("/api/v1/access/refresh", json={"refresh_token": genuine})).status_code == 401
+
+
+# ------------------------------------------------------------------ what ends it
+async def _ended_in_list(api: httpx.AsyncClient, pair: Pair, session: Session) -> None:
+    answer = await api.delete(f"{SESSIONS}/{session.pk}", headers=bearer(pair))
+    assert answer.status_code == 204, answer.text
+
+
+async def _signed_out_everywhere(api: httpx.AsyncClient, pair: Pair, _session: Session) -> None:
+    assert (await api.post(LOGOUT_ALL, headers=bearer(pair))).status_code == 204
+
+
+async def _password_changed(api: httpx.AsyncClient, pair: Pair, _session: Session) -> None:
+    body = {"current_password": PASSWORD, "new_password": "another violet otter 9 trams"}
+    assert (await api.post(PASSWORD_URL, json=body, headers=bearer(pair))).status_code == 200
+
+
+async def _deactivated(_api: httpx.AsyncClient, _pair: Pair, session: Session) -> None:
+    user = await User.objects.aget(pk=session.user_id)
+    user.is_active = False
+    await user.asave()
+
+
+@pytest.mark.parametrize("end", [_ended_in_list, _signed_out_everywhere, _password_changed, _deactivated])
+async def test_it_ends_as_any_session(
+    api: httpx.AsyncClient, client: OAuthClient, signed_in: Session, pair: Pair, end: Any
+) -> None:
+    """It is in the person's list, and everything that ends sessions ends it."""
+    listed = (await api.get(SESSIONS, headers=bearer(pair))).json()
+    assert str(signed_in.pk) in {one["id"] for one in listed}
+    browser = httpx.Cookies(api.cookies)
+    await end(api, pair, signed_in)
+    api.cookies = browser
+    assert await silently(api, client) == "login_required"
+
+
+async def test_what_began_in_it_ends_with_it(client: OAuthClient, foreign: OAuthClient, signed_in: Session) -> None:
+    """Clients' sessions end with it but for offline_access; who asked to be told is, once, whatever they hold."""
+    online, offline = await held(client, signed_in), await held(client, signed_in, "offline_access openid")
+    untold = await held(foreign, signed_in)
+    similar = await held(foreign, signed_in, "not_offline_access")
+    assert await database().write(sign_on.end, session_id=signed_in.pk, user_id=signed_in.user_id)
+    assert [await is_over(one) for one in (signed_in.pk, online, offline, untold, similar)] == [
+        True, True, False, True, True,
+    ]  # fmt: skip
+    notice = await LogoutNotice.objects.aget()
+    assert (notice.client_id, notice.session_id, notice.user_id) == (client.pk, signed_in.pk, signed_in.user_id)
+    tags = {row.tag async for row in Invalidation.objects.all()}
+    assert {f"sid:{one}" for one in (signed_in.pk, online, untold, similar)} <= tags
+    assert not await database().write(sign_on.end, session_id=signed_in.pk, user_id=signed_in.user_id)
+    assert await LogoutNotice.objects.acount() == 1

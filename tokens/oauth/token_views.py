@@ -1,0 +1,94 @@
+"""The token endpoint (RFC 6749 §3.2), introspection (RFC 7662) and revocation (RFC 7009): what clients post to."""
+
+import msgspec
+from django.http import HttpResponse
+from drf_spectacular.utils import OpenApiResponse, extend_schema
+
+from ironauth.infrastructure.views import ApiRequest
+from tokens.oauth import introspection, revocation
+from tokens.oauth.client_authentication import authenticate
+from tokens.oauth.endpoint import REFUSALS, OAuthEndpoint
+from tokens.oauth.errors import InvalidRequest, UnauthorizedClient, UnsupportedGrantType
+from tokens.oauth.grants import GRANTS, TokenRequest, TokenResponse
+from tokens.oauth.inputs import TokenInput, TokenQuestion
+from tokens.oauth.introspection import INACTIVE, Introspection
+from tokens.oauth.models import OAuthClient
+from tokens.transport import client_info
+
+
+class TokenView(OAuthEndpoint):
+    """POST /oauth/token."""
+
+    @extend_schema(
+        operation_id="oauth_token",
+        summary="Exchange a grant for tokens",
+        tags=["oauth"],
+        request={"application/x-www-form-urlencoded": TokenInput},
+        responses={200: TokenResponse, **REFUSALS},
+    )
+    async def post(self, request: ApiRequest) -> HttpResponse:
+        """Answer with tokens, or with an error of RFC 6749 §5.2.
+
+        Confidential clients authenticate by HTTP Basic, in the body, or by a signed assertion; public ones send their
+        `client_id`.
+        """
+        parameters = await self.parameters(request)
+        grant_type = parameters.get("grant_type")
+        if grant_type is None:
+            raise InvalidRequest("The parameter grant_type is missing.")
+        grant = GRANTS.get(grant_type)
+        if grant is None:
+            raise UnsupportedGrantType
+        client = await authenticate(request, parameters, allow_public=True)
+        if grant_type not in client.grants:
+            raise UnauthorizedClient
+        if client.dpop == OAuthClient.Policy.REQUIRED:
+            raise InvalidRequest("This client's tokens are bound to a key, and no proof of one was sent (RFC 9449).")
+        asked = TokenRequest(client, parameters, client_info(request._request))  # noqa: SLF001 - Django's request
+        return HttpResponse(msgspec.json.encode(await grant(asked)), content_type="application/json")
+
+
+class IntrospectionView(OAuthEndpoint):
+    """POST /oauth/introspect. For servers: a page has no secret to ask with."""
+
+    cross_origin = False
+
+    @extend_schema(
+        operation_id="oauth_introspect",
+        summary="Ask what a token stands for",
+        tags=["oauth"],
+        request={"application/x-www-form-urlencoded": TokenQuestion},
+        responses={200: Introspection, **REFUSALS},
+    )
+    async def post(self, request: ApiRequest) -> HttpResponse:
+        """Answer for a confidential client's own tokens, or for a resource server; anything else is inactive."""
+        parameters = await self.parameters(request)
+        caller = await authenticate(request, parameters, allow_public=False)
+        found = await introspection.introspect(token=_token(parameters), caller=caller)
+        return HttpResponse(msgspec.json.encode(found) if found else INACTIVE, content_type="application/json")
+
+
+class RevocationView(OAuthEndpoint):
+    """POST /oauth/revoke."""
+
+    @extend_schema(
+        operation_id="oauth_revoke",
+        summary="Give a token back",
+        tags=["oauth"],
+        request={"application/x-www-form-urlencoded": TokenQuestion},
+        responses={200: OpenApiResponse(None, "The token is not good any more, or never was."), **REFUSALS},
+    )
+    async def post(self, request: ApiRequest) -> HttpResponse:
+        """End what the client's own token stands for; a token of a session ends the session."""
+        parameters = await self.parameters(request)
+        caller = await authenticate(request, parameters, allow_public=True)
+        await revocation.revoke(token=_token(parameters), caller=caller)
+        return HttpResponse(status=200)
+
+
+def _token(parameters: dict[str, str]) -> str:
+    """Return the token that is asked about; raise ``InvalidRequest`` when it is missing."""
+    token = parameters.get("token")
+    if token is None:
+        raise InvalidRequest("The parameter token is missing.")
+    return token

@@ -1,0 +1,19 @@
+"""Routes of the OAuth 2.0 / OpenID Connect provider, under /oauth/."""
+
+from django.urls import URLPattern, path
+
+from tokens.oauth import authorize_views, logout, pushed_requests, sign_in_views, token_views, userinfo
+
+urlpatterns: list[URLPattern] = [
+    path("authorize", authorize_views.AuthorizeView.as_view(), name="authorize"),
+    path("par", pushed_requests.PushedRequestView.as_view(), name="par"),
+    path("consent", authorize_views.ConsentView.as_view(), name="consent"),
+    path("signin", sign_in_views.PasswordForm.as_view(), name="signin"),
+    path("signin/code", sign_in_views.SecondFactorForm.as_view(), name="signin-code"),
+    path("signin/passkey", sign_in_views.PasskeyForm.as_view(), name="signin-passkey"),
+    path("token", token_views.TokenView.as_view(), name="token"),
+    path("introspect", token_views.IntrospectionView.as_view(), name="introspect"),
+    path("revoke", token_views.RevocationView.as_view(), name="revoke"),
+    path("userinfo", userinfo.UserInfoView.as_view(), name="userinfo"),
+    path("logout", logout.LogoutView.as_view(), name="logout"),
+]
