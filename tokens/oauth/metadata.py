@@ -58,7 +58,7 @@ class MetadataView(OAuthEndpoint):
 
 def _described(operation_id: str, summary: str) -> Any:
     """Return what describes one of the two names."""
-    answers = {(200, "application/json"): OpenApiTypes.OBJECT, 503: ErrorBody}
+    answers = {(200, "application/json"): OpenApiTypes.OBJECT, 405: ErrorBody, 503: ErrorBody}
     return extend_schema_view(
         get=extend_schema(operation_id=operation_id, summary=summary, tags=["oauth"], responses=answers)
     )
