@@ -83,6 +83,7 @@ class Event(enum.StrEnum):
     CLIENT_ENABLED = "client_enabled"
     CLIENT_DELETED = "client_deleted"
     CLIENT_SECRET_ROTATED = "client_secret_rotated"  # noqa: S105 - as above
+    CONSENT_GIVEN = "consent_given"  # a person let an application have what it asked for
     CONSENT_REVOKED = "consent_revoked"  # by the person, or by staff
 
 

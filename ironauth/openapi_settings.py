@@ -39,6 +39,10 @@ SPECTACULAR_SETTINGS: dict[str, object] = {
             "name": "staff",
             "description": "People, sessions and roles; needs the rights (Django model permissions) for it",
         },
+        {
+            "name": "oauth",
+            "description": "OAuth 2.0 and OpenID Connect: what the applications call that sign their users in here",
+        },
         {"name": "system", "description": "Keys, health, and this document"},
     ],
     "APPEND_PATHS": {

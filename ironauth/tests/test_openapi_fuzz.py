@@ -32,6 +32,8 @@ from accounts.models import User
 from conftest import PASSWORD, ServeProcess
 from ironauth.infrastructure.openapi import PROBLEM_MEDIA_TYPE
 from ironauth.pages import OPENAPI_FILE
+from tokens.oauth.tests.flow import basic
+from tokens.oauth.tests.material import make_client
 from tokens.tests.second_factor import App
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
@@ -76,6 +78,14 @@ UNREACHED: Final = dict.fromkeys(
     ),
     "takes an authenticator, and is walked with one in tokens/tests/test_passkeys.py",
 )
+#: Operations that clients call, as a client with a secret and a grant of its own.
+OF_CLIENTS: Final = ("/oauth/token", "/oauth/introspect", "/oauth/revoke", "/oauth/par")
+#: What such a client sends; "" for what counts as not sent.
+AS_CLIENT: Final = {
+    "grant_type": "client_credentials",
+    "token": "any",
+    **dict.fromkeys(("client_id", "client_secret", "client_assertion", "client_assertion_type", "scope"), ""),
+}
 MAKES_PEOPLE: Final = {"POST /api/v1/access/signup", "POST /api/v1/users"}
 
 Headers = dict[str, str]
@@ -108,8 +118,10 @@ def body_fields(document: dict[str, Any], operation: Any) -> set[str]:
     body = document["paths"][operation.path][operation.method.lower()].get("requestBody")
     if body is None:
         return set()
-    name = body["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
-    return set(document["components"]["schemas"][name]["properties"])
+    schema = next(iter(body["content"].values()))["schema"]
+    if "$ref" in schema:
+        schema = document["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+    return set(schema.get("properties", ()))
 
 
 def operations() -> Iterator[Any]:
@@ -130,6 +142,8 @@ class Server:
         self.failures: list[str] = []
         root = User.objects.create_superuser("root@example.com", PASSWORD)
         self.root = root.email
+        client, secret = make_client(grants=["client_credentials"], scopes=[])
+        self.client = basic(str(client.pk), secret)
 
     def signed_in(self, email: str) -> Values:
         """Return a new token pair."""
@@ -147,7 +161,7 @@ class Server:
         names = {"email": email, "username": email, "password": PASSWORD, "current_password": PASSWORD, "role": ROLE}
         new = {"new_password": NEW_PASSWORD, "new_email": f"new-{email}", "roles": [ROLE], "permissions": []}
         new["name"] = email.partition("@")[0]  # of a person, or a role
-        return {**names, **new, **self.signed_in(email), "user_id": made.json()["id"]}
+        return {**AS_CLIENT, **names, **new, **self.signed_in(email), "user_id": made.json()["id"]}
 
     def mailed(self, purpose: Purpose, person: Values) -> str:
         """Return the token of a message of this kind to ``person``."""
@@ -183,7 +197,9 @@ class Server:
             self.enrol(person, confirm=label in ENROLLED)
 
     def credential(self, operation: Any, person: Values | None = None) -> Headers:
-        """Return the header of somebody who may: staff for staff, else ``person``, or a new one."""
+        """Return the header of who may: staff for staff, a client for clients, else ``person``, or somebody new."""
+        if operation.path in OF_CLIENTS:
+            return self.client
         staff = operation.path.startswith(STAFF)
         found = self.signed_in(self.root) if staff else person or self.person()
         return {"Authorization": f"Bearer {found['access_token']}"}
@@ -196,7 +212,8 @@ class Server:
             self.answers[case.operation.label].add(response.status_code)
         case.validate_response(response, checks=CHECKS)
         if response.status_code >= 400 and case.operation.label != "GET /health":
-            assert response.headers["content-type"] == [PROBLEM_MEDIA_TYPE]
+            own = ["application/json"] if case.operation.path.startswith("/oauth/") else []  # RFC 6749 §5.2
+            assert response.headers["content-type"][0] in (PROBLEM_MEDIA_TYPE, *own)
 
     def generated(self, operation: Any, mode: GenerationMode, headers: Headers) -> None:
         """Send what fits the document, or what does not."""

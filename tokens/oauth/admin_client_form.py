@@ -141,6 +141,28 @@ class ClientForm(ModelForm):
 
         model = OAuthClient
         fields = "__all__"  # the admin's fieldsets say which
+        labels: ClassVar[dict[str, str]] = {
+            "backchannel_logout_uri": "Back-channel logout URI",
+            "auth_method": "Proof",
+            "require_pkce": "PKCE is required",
+            "require_par": "Requests have to be pushed (PAR)",
+            "dpop": "Tokens bound to a key (DPoP)",
+            "id_token_alg": "Signature algorithm",
+            "subject_type": "Subjects",
+            "access_token_s": "Access token",
+            "session_idle_s": "Session without use",
+            "session_absolute_s": "Session at most",
+        }
+        help_texts: ClassVar[dict[str, str]] = {
+            "name": "What people know the application by.",
+            "backchannel_logout_uri": "What this server tells of people who have signed out.",
+            "require_pkce": "Always, for a public client. Switch it off only for software that cannot do it.",
+            "id_token_alg": "Ed25519, unless the application's libraries do not know it: many of Java do not.",
+            "sector": "A host name, for pairwise subjects: clients of one sector see the same.",
+        }
+        widgets: ClassVar[dict[str, forms.Widget]] = {
+            "backchannel_logout_uri": forms.TextInput(attrs={"size": 70, "spellcheck": "false"}),
+        }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -148,6 +170,7 @@ class ClientForm(ModelForm):
         if adding:
             self.initial.setdefault(NEW_ID, new_id())
         given = self.instance.scopes
+        self.initial.setdefault("grants", self.instance.grants)
         self.initial["scopes"] = [scope for scope in given if scope in SCOPE_LABELS]
         self.initial[OTHER_SCOPES] = [scope for scope in given if scope not in SCOPE_LABELS]
 

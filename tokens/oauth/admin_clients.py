@@ -88,7 +88,7 @@ class OAuthClientAdmin(CheckedSelection, ClientActs, admin.ModelAdmin):  # type:
     class Media:
         css = {"all": ["tokens/admin.css"]}
 
-    @admin.display(description="client_id")
+    @admin.display(description="client ID")
     def client_id(self, client: OAuthClient) -> str:
         """Return the id by which the application names itself."""
         return str(client.pk)
@@ -96,7 +96,7 @@ class OAuthClientAdmin(CheckedSelection, ClientActs, admin.ModelAdmin):  # type:
     @admin.display(description="kind", ordering="auth_method")
     def kind(self, client: OAuthClient) -> str:
         """Return how the client proves who it is, in a word or two."""
-        words = {"secret": "Confidential", "private_key_jwt": "Confidential, by key", "none": "Public"}
+        words = {"secret": "Secret", "private_key_jwt": "Key", "none": "Public"}
         return words.get(client.auth_method, client.auth_method) + (", trusted" if client.trusted else "")
 
     @admin.display(description="for")

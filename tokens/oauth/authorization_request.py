@@ -31,7 +31,7 @@ from tokens.oauth.errors import (
 from tokens.oauth.models import SCOPE_CHARACTERS
 from tokens.oauth.protocol import SCOPE_TOKEN, GrantType, ResponseMode, scope_set, scope_text
 
-#: Bytes of a query or form. With path and question mark it stays below the 8 KiB at which servers, ours too, answer 414.
+#: Bytes of a query or form: with the path before it below the 8 KiB from which servers, ours too, answer 414.
 MAX_BYTES: Final = 8_000
 NONCE_CHARACTERS: Final = 255  # as of its column
 HINT_CHARACTERS: Final = 254  # the longest address there is; a longer hint names nobody

@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import json
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -30,6 +31,8 @@ def problem_of(jwks: object) -> str | None:
         return 'This is no JWK set: write {"keys": [ … ]} with the public keys.'
     if not 1 <= len(keys) <= MAX_KEYS:
         return f"A set has 1 to {MAX_KEYS} keys: leave out those that sign no more."
+    if not _is_storable(jwks):
+        return "The set has NaN, NUL or half a character in it, which no database takes: export the keys anew."
     named: set[str] = set()
     for at, key in enumerate(keys, start=1):
         problem = _problem_of_key(key) if isinstance(key, dict) else "is no object: write each key as a JWK"
@@ -44,6 +47,15 @@ def problem_of(jwks: object) -> str | None:
         if problem is not None:
             return f"Key {at} {problem}."
     return None
+
+
+def _is_storable(jwks: object) -> bool:
+    """Return whether it is JSON as Postgres understands it, whatever other members there are."""
+    try:
+        text = json.dumps(jwks, allow_nan=False, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
+        return False
+    return b"\\u0000" not in text
 
 
 def _problem_of_key(key: dict[str, Any]) -> str | None:

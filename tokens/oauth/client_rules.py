@@ -122,6 +122,8 @@ def _scopes(client: OAuthClient) -> Iterable[FieldError]:
         yield _problem(
             "scopes", "too_many", f"All scopes together have at most {SCOPE_CHARACTERS} characters: drop some."
         )
+    if not client.grants:
+        return
     if set(given) & PERSONAL_SCOPES and not set(client.grants) & (PEOPLES_GRANTS | {GrantType.TOKEN_EXCHANGE}):
         yield _problem(
             "scopes",
@@ -138,7 +140,7 @@ def _scopes(client: OAuthClient) -> Iterable[FieldError]:
 def _addresses(client: OAuthClient, field: str) -> Iterable[FieldError]:
     """Find what is wrong with a list of addresses, line by line."""
     uris: Sequence[str] = getattr(client, field)
-    if field == "redirect_uris" and bool(uris) != (GrantType.AUTHORIZATION_CODE in client.grants):
+    if client.grants and field == "redirect_uris" and bool(uris) != (GrantType.AUTHORIZATION_CODE in client.grants):
         yield _problem(
             field,
             "needless" if uris else "required",

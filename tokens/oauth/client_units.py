@@ -52,9 +52,12 @@ def create(client: OAuthClient, *, actor_id: UUID | None = None) -> str:
 def change(client: OAuthClient, *, fields: Sequence[str], actor_id: UUID | None = None) -> str:
     """Store changed ``fields``; return the first secret of a client that gets one by that, "" otherwise.
 
-    A client that proves who it is otherwise from now on loses its secrets.
+    A client that proves who it is otherwise from now on loses its secrets. Whether it is disabled is left as it is:
+    somebody may have disabled it since ``client`` was read.
     """
-    client.save()
+    kept = ("id", "created_at", "disabled_at")
+    columns = (field.name for field in OAuthClient._meta.concrete_fields)  # noqa: SLF001 - documented by Django
+    client.save(update_fields=[name for name in columns if name not in kept])
     secret = NO_SECRET
     if not _has_secret(client):
         OAuthClientSecret.objects.filter(client=client).delete()

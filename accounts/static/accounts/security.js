@@ -128,6 +128,7 @@ async function showSessions() {
 
 async function showApplications() {
   const list = $("applications");
+  if (!list) return; // a template of one's own that is older than this list
   const consents = await call("GET", "/consents");
   rows(list, "application-row", consents, (part, consent) => {
     // What the page has no word for goes by its own name; what needs none has an empty one.

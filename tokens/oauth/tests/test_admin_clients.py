@@ -85,7 +85,9 @@ def events() -> list[str]:
 
 def test_making_one_shows_its_secret_once(browser: Client) -> None:
     """On a page no cache keeps; loaded again it makes no second client, and nothing shows the secret any more."""
-    assert browser.get(reverse(ADD)).status_code == 200
+    empty = browser.get(reverse(ADD)).content.decode()
+    ticked = re.findall(r'name="(?:grants|scopes)" value="([^"]+)"[^>]* checked', empty)
+    assert ticked == ["authorization_code", "refresh_token", "openid", "profile", "email", "offline_access"]
     sent = form(scopes=["openid", "email"], other_scopes="reports:read\r\n\r\n reports:write ")
     answer = browser.post(reverse(ADD), sent)
     assert (answer.status_code, "no-store" in answer.headers["Cache-Control"]) == (200, True)

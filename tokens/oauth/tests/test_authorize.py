@@ -11,6 +11,7 @@ from ironauth.infrastructure import clock
 from tokens.models import SSO_CLIENT, OAuthClient, Session
 from tokens.oauth.models import AuthorizationCode, Consent
 from tokens.oauth.tests.material import REDIRECT_URI, make_client, make_public_client
+from tokens.oauth.tests.test_redirect_uris import ACCEPTED, REGISTERED, REJECTED
 from tokens.oauth.tests.walk import (
     AUTHORIZE,
     CHALLENGE,
@@ -86,6 +87,17 @@ async def test_nothing_is_redirected_before_it_is_safe(
     answer = await authorize(api, client, **changes)
     assert is_page(answer, 400, "This did not work")
     assert all(str(value) not in answer.text for value in changes.values() if value)
+
+
+async def test_addresses_that_mean_something_else(api: httpx.AsyncClient, transactional_db: None) -> None:
+    """Each address that is not a registered one is a page without Location (security-bar 37); each that is gets there."""
+    native = await sync_to_async(make_public_client)(redirect_uris=list(REGISTERED))
+    assert len(REJECTED) >= 55
+    for uri in REJECTED:
+        assert is_page(await authorize(api, native, redirect_uri=uri, prompt="none"), 400), uri
+    for uri in ACCEPTED:
+        location = (await authorize(api, native, redirect_uri=uri, prompt="none")).headers["location"]
+        assert location.startswith(uri)
 
 
 async def test_disabled_clients_and_repeated_addresses(api: httpx.AsyncClient, client: OAuthClient) -> None:

@@ -10,11 +10,11 @@ import pytest
 from asgiref.sync import sync_to_async
 
 from accounts.models import User
+from accounts.services import account_snapshot
 from conftest import PASSWORD, bearer
 from ironauth.infrastructure import clock
 from ironauth.infrastructure.database import database
 from ironauth.infrastructure.models import Invalidation
-from tokens import sessions
 from tokens.models import LogoutNotice, OAuthClient, Session
 from tokens.oauth import id_tokens, sign_on, sign_on_cookie
 from tokens.oauth.client_sessions import Consented, open_client_session
@@ -59,7 +59,7 @@ async def held(client: OAuthClient, session: Session, scope: str = "openid") -> 
     """Open a session of the client in this sign-on session, as a code does; return its id."""
 
     def unit() -> uuid.UUID:
-        found, account = read_client(client.pk), sessions.account_snapshot(session.user_id)
+        found, account = read_client(client.pk), account_snapshot(session.user_id)
         assert found is not None
         assert account is not None
         consented = Consented(account, scope, session.authenticated_at, session.amr, session.pk)
@@ -166,7 +166,7 @@ async def test_hint(
 
     async def token(user_id: str, of: OAuthClient) -> str:
         found = await database().read(read_client, of.pk)
-        account = await database().read(sessions.account_snapshot, uuid.UUID(user_id))
+        account = await database().read(account_snapshot, uuid.UUID(user_id))
         assert found is not None
         assert account is not None
         return await id_tokens.mint(

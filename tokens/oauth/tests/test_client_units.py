@@ -1,0 +1,93 @@
+"""What becomes of a client's tokens and sessions when staff act on it."""
+
+import dataclasses
+from collections.abc import Callable
+
+import httpx
+import pytest
+from asgiref.sync import sync_to_async
+
+from accounts.outputs import Account
+from conftest import bearer
+from ironauth.infrastructure import clock
+from tokens import sessions
+from tokens.key_store import key_store
+from tokens.models import Session
+from tokens.oauth import client_units, clients
+from tokens.oauth.models import OAuthClient
+from tokens.oauth.tests.material import make_client
+from tokens.services import token_pair
+from tokens.sessions import ClientInfo
+from tokens.tests.browser import ME
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
+
+
+async def access_token(client: OAuthClient, account: Account) -> dict[str, str]:
+    """Return a request header with a token that the client got for this person's account."""
+
+    def opened() -> sessions.Grant:
+        grant = sessions.open_session(account=account, client=ClientInfo(), scope="account")
+        Session.objects.filter(pk=grant.session_id).update(client_id=str(client.pk))
+        return dataclasses.replace(grant, client_id=str(client.pk))
+
+    grant = await sync_to_async(opened)()
+    pair = token_pair(grant, await key_store().signing())
+    return bearer({"access_token": pair.access_token})
+
+
+async def test_a_disabled_clients_tokens_are_refused_at_once(
+    api: httpx.AsyncClient, new_account: Callable[[], Account], signing_key: str
+) -> None:
+    """Warm as they are; after it is enabled again they stay refused, because their sessions are over."""
+    client, _ = await sync_to_async(make_client)(scopes=["account"])
+    other, _ = await sync_to_async(make_client)(scopes=["account"], name="Shop")
+    account = await sync_to_async(new_account)()
+    token, spared = await access_token(client, account), await access_token(other, account)
+    for _ in range(2):
+        assert (await api.get(ME, headers=token)).status_code == 200
+    assert await sync_to_async(client_units.disable)(client.pk) == 1
+    assert (await api.get(ME, headers=token)).status_code == 401
+    assert await clients.find(str(client.pk)) is None
+    assert await sync_to_async(client_units.enable)(client.pk)
+    assert await clients.find(str(client.pk)) is not None
+    assert (await api.get(ME, headers=token)).status_code == 401
+    assert (await api.get(ME, headers=spared)).status_code == 200
+
+
+async def test_a_deleted_clients_tokens_are_refused_at_once(
+    api: httpx.AsyncClient, new_account: Callable[[], Account], signing_key: str
+) -> None:
+    """Nobody's session outlives the application it belongs to."""
+    client, _ = await sync_to_async(make_client)(scopes=["account"])
+    token = await access_token(client, await sync_to_async(new_account)())
+    assert (await api.get(ME, headers=token)).status_code == 200
+    await sync_to_async(client_units.delete)(client)
+    assert (await api.get(ME, headers=token)).status_code == 401
+    assert (await Session.objects.aget()).revoked_at is not None
+
+
+def test_a_change_does_not_enable_again() -> None:
+    """Who saves a page that was read before a colleague disabled the client does not undo that."""
+    client, _ = make_client()
+    client_units.disable(OAuthClient.objects.get().pk)
+    client.name = "Encyclopaedia"
+    assert client_units.change(client, fields=["name"]) == ""
+    stored = OAuthClient.objects.get()
+    assert (stored.name, stored.disabled_at is not None) == ("Encyclopaedia", True)
+
+
+async def test_a_new_secret_is_known_at_once() -> None:
+    """A client that was looked up before has both secrets after a rotation, and one when the other's time is over."""
+    client, _ = await sync_to_async(make_client)()
+
+    async def known() -> int:
+        found = await clients.find(str(client.pk))
+        assert found is not None
+        return len(found.secrets)
+
+    assert await known() == 1
+    await sync_to_async(client_units.rotate_secret)(client.pk, expire_old_in_s=60)
+    assert await known() == 2
+    with clock.shifted(600):
+        assert await known() == 1
