@@ -90,7 +90,7 @@ async def test_nothing_is_redirected_before_it_is_safe(
 
 
 async def test_addresses_that_mean_something_else(api: httpx.AsyncClient, transactional_db: None) -> None:
-    """Each address that is not a registered one is a page without Location (security-bar 37); each that is gets there."""
+    """Each address that is not a registered one is a page without Location, the others are answered at."""
     native = await sync_to_async(make_public_client)(redirect_uris=list(REGISTERED))
     assert len(REJECTED) >= 55
     for uri in REJECTED:
