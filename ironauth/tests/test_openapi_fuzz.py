@@ -77,6 +77,9 @@ UNREACHED: Final = dict.fromkeys(
         "POST /api/v1/access/signin/mfa/options",
     ),
     "takes an authenticator, and is walked with one in tokens/tests/test_passkeys.py",
+) | dict.fromkeys(
+    ("GET /oauth/userinfo", "POST /oauth/userinfo"),
+    "takes a token with the scope openid, which clients get, and is asked with one in tokens/oauth/tests",
 )
 #: Operations that clients call, as a client with a secret and a grant of its own.
 OF_CLIENTS: Final = ("/oauth/token", "/oauth/introspect", "/oauth/revoke", "/oauth/par")
