@@ -215,7 +215,9 @@ class Server:
             self.answers[case.operation.label].add(response.status_code)
         case.validate_response(response, checks=CHECKS)
         if response.status_code >= 400 and case.operation.label != "GET /health":
-            own = ["application/json"] if case.operation.path.startswith("/oauth/") else []  # RFC 6749 §5.2
+            own = (
+                ["application/json"] if case.operation.path.startswith(("/oauth/", "/.well-known/o")) else []
+            )  # RFC 6749 §5.2
             assert response.headers["content-type"][0] in (PROBLEM_MEDIA_TYPE, *own)
 
     def generated(self, operation: Any, mode: GenerationMode, headers: Headers) -> None:

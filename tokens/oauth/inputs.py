@@ -35,3 +35,21 @@ class TokenQuestion(ClientInput):
 
     token = TextField()
     token_type_hint = TextField(required=False)
+
+
+class PushInput(ClientInput):
+    """Form of ``POST /oauth/par``: what would else be sent to ``/oauth/authorize`` (OpenID Connect Core §3.1.2.1)."""
+
+    response_type = TextField()
+    redirect_uri = TextField()
+    scope = TextField()
+    state = TextField(required=False)
+    response_mode = TextField(required=False)
+    nonce = TextField(required=False)
+    code_challenge = TextField(required=False)
+    code_challenge_method = TextField(required=False)
+    prompt = TextField(required=False)
+    max_age = TextField(required=False)
+    login_hint = TextField(required=False)
+    id_token_hint = TextField(required=False)
+    dpop_jkt = TextField(required=False)

@@ -2,11 +2,12 @@
 
 import secrets
 from datetime import timedelta
+from http import HTTPStatus
 from typing import Any, Final
 
+import msgspec
 from django.http import HttpResponse, QueryDict
-from drf_spectacular.utils import OpenApiResponse, extend_schema
-from rest_framework.response import Response
+from drf_spectacular.utils import extend_schema
 
 from ironauth.infrastructure import clock
 from ironauth.infrastructure.database import database
@@ -15,8 +16,9 @@ from tokens.oauth import authorization_request, client_authentication, id_token_
 from tokens.oauth.authorization_request import MAX_BYTES, Unanswerable
 from tokens.oauth.clients import Client
 from tokens.oauth.codes import digest_of
-from tokens.oauth.endpoint import OAuthEndpoint
+from tokens.oauth.endpoint import REFUSALS, OAuthEndpoint
 from tokens.oauth.errors import InvalidRequest
+from tokens.oauth.inputs import PushInput
 from tokens.oauth.models import PushedRequest
 
 LIFE_S: Final = 90  # seconds; RFC 9126 §2.2 recommends 5 to 600: the browser comes with it at once
@@ -26,6 +28,13 @@ HANDLE_BYTES: Final = 32  # 256 random bits
 _CREDENTIALS: Final = frozenset({"client_secret", "client_assertion", "client_assertion_type"})
 
 
+class Pushed(msgspec.Struct, frozen=True):
+    """What the browser is to be sent with: ``request_uri``, good once; ``expires_in``: for so many seconds."""
+
+    request_uri: str
+    expires_in: int
+
+
 class PushedRequestView(OAuthEndpoint):
     """POST /oauth/par."""
 
@@ -33,28 +42,16 @@ class PushedRequestView(OAuthEndpoint):
         operation_id="oauth_par",
         summary="Push an authorization request",
         tags=["oauth"],
-        request={"application/x-www-form-urlencoded": {"type": "object", "additionalProperties": {"type": "string"}}},
-        responses={
-            201: OpenApiResponse(
-                {
-                    "type": "object",
-                    "required": ["request_uri", "expires_in"],
-                    "properties": {"request_uri": {"type": "string"}, "expires_in": {"type": "integer"}},
-                },
-                "The request_uri for /oauth/authorize; good once, for as many seconds as expires_in says.",
-            ),
-            400: OpenApiResponse(None, "The error /oauth/authorize would answer (RFC 6749 §4.1.2.1)"),
-            401: OpenApiResponse(None, "invalid_client"),
-            429: OpenApiResponse(None, "Too many wrong credentials from this address"),
-            503: OpenApiResponse(None, "temporarily_unavailable"),
-        },
+        request={"application/x-www-form-urlencoded": PushInput},
+        responses={201: Pushed, **REFUSALS},
     )
-    async def post(self, request: ApiRequest) -> HttpResponse | Response:
+    async def post(self, request: ApiRequest) -> HttpResponse:
         """Check the parameters as /oauth/authorize does and keep them for 90 seconds."""
         parameters = await self.parameters(request)
         client = await client_authentication.authenticate(request, parameters, allow_public=True)
         handle = await push(client=client, query=request.data, parameters=parameters)
-        return Response({"request_uri": PREFIX + handle, "expires_in": LIFE_S}, status=201)
+        body = msgspec.json.encode(Pushed(PREFIX + handle, LIFE_S))
+        return HttpResponse(body, status=HTTPStatus.CREATED, content_type="application/json")
 
 
 async def push(*, client: Client, query: QueryDict, parameters: dict[str, str]) -> str:
