@@ -4,7 +4,7 @@ OpenID Connect Discovery 1.0 and RFC 8414: one document under two names. It says
 else: endpoints by their routes, grants by the token endpoint's register, algorithms by the signing keys there are.
 """
 
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 from django.conf import settings
@@ -13,11 +13,10 @@ from django.urls import Resolver404, resolve
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema, extend_schema_view
 
-from ironauth.infrastructure.views import ApiRequest
+from ironauth.infrastructure.views import ApiRequest, AsyncAPIView
 from tokens.key_store import key_store
 from tokens.oauth import client_assertion
 from tokens.oauth.authorization_request import PROMPTS
-from tokens.oauth.endpoint import ErrorBody, OAuthEndpoint
 from tokens.oauth.grants import GRANTS
 from tokens.oauth.models import OAuthClient
 from tokens.oauth.protocol import ResponseMode, Scope
@@ -44,21 +43,26 @@ ASKED: Final = ("token", "revocation", "introspection")
 ID_TOKEN_CLAIMS: Final = ("iss", "aud", "exp", "iat", "auth_time", "nonce", "amr", "sid", "at_hash")
 
 
-class MetadataView(OAuthEndpoint):
+class MetadataView(AsyncAPIView):
     """The document, under whichever name."""
 
+    authentication_classes: ClassVar[Any] = ()
+    permission_classes = ()
     no_store = False
 
     async def get(self, request: ApiRequest) -> HttpResponse:
         """Return the metadata (OpenID Connect Discovery 1.0 §3, RFC 8414 §2); clients may keep them for a while."""
         body = msgspec.json.encode(metadata((await key_store().for_publishing()).algorithms))
-        headers = {"Cache-Control": f"public, max-age={settings.IRONAUTH_JWKS_MAX_AGE_S}"}
+        headers = {
+            "Cache-Control": f"public, max-age={settings.IRONAUTH_JWKS_MAX_AGE_S}",
+            "Access-Control-Allow-Origin": "*",  # public by nature; browsers' OIDC clients fetch it
+        }
         return HttpResponse(body, content_type="application/json", headers=headers)
 
 
 def _described(operation_id: str, summary: str) -> Any:
     """Return what describes one of the two names."""
-    answers = {(200, "application/json"): OpenApiTypes.OBJECT, 503: ErrorBody}
+    answers = {(200, "application/json"): OpenApiTypes.OBJECT}
     return extend_schema_view(
         get=extend_schema(operation_id=operation_id, summary=summary, tags=["oauth"], responses=answers)
     )

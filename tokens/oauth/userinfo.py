@@ -4,11 +4,12 @@ As fast as ``/me``: a token that was seen before costs no query. Cookies do not 
 ask with the token they have.
 """
 
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
 from rest_framework.exceptions import UnsupportedMediaType
 
 from ironauth.infrastructure.errors import BEARER_CHALLENGE, NotAuthenticated
@@ -38,6 +39,12 @@ class UserInfo(msgspec.Struct, frozen=True, omit_defaults=True):
     roles: tuple[str, ...] | None = None
 
 
+class UserInfoInput(serializers.Serializer[Any]):
+    """A form with the token, for a client that cannot send it in the header (RFC 6750 §2.2)."""
+
+    access_token = serializers.CharField(required=False)
+
+
 #: The claims that a client may learn here, for the metadata.
 CLAIMS: Final = UserInfo.__struct_fields__
 
@@ -64,7 +71,7 @@ class UserInfoView(OAuthEndpoint):
         summary="Tell who the access token's person is",
         tags=["oauth"],
         auth=[{"bearer": []}],  # type: ignore[list-item]  # published as it is; the annotation knows names only
-        request=None,
+        request={"application/x-www-form-urlencoded": UserInfoInput},
         responses=ANSWERS,
     )
     async def post(self, request: ApiRequest) -> UserInfo:
