@@ -4,6 +4,7 @@ Every outcome is a return value, also the bad ones: a unit that raised would rol
 calls for.
 """
 
+import base64
 import enum
 import hmac
 import re
@@ -17,7 +18,7 @@ from django.db import models
 from accounts import audit
 from accounts.audit import Event
 from accounts.outputs import ACCOUNT_COLUMNS, Account, account_of
-from ironauth.infrastructure import clock, token_text
+from ironauth.infrastructure import clock
 from ironauth.infrastructure.fixed_queries import FixedSelect, FixedUpdate, Given
 from ironauth.infrastructure.ids import new_id
 from tokens import sessions
@@ -124,7 +125,7 @@ def redeem(*, presented: PresentedCode, client: Client, whence: ClientInfo) -> R
 
 def challenge_of(verifier: str) -> str:
     """Return the S256 challenge of a verifier (RFC 7636 §4.2)."""
-    return token_text.encode(sha256(verifier.encode()).digest())
+    return base64.urlsafe_b64encode(sha256(verifier.encode()).digest()).decode().rstrip("=")
 
 
 def _find(digest: str) -> _Code | None:

@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('tokens', '0008_session_client'),
+        ('tokens', '0007_session_client'),
     ]
 
     operations = [

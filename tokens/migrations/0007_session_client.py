@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('tokens', '0007_oauth'),
+        ('tokens', '0006_oauth'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

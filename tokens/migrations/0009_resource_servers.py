@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('tokens', '0009_key_families'),
+        ('tokens', '0008_key_families'),
     ]
 
     operations = [
