@@ -196,6 +196,7 @@ def _forget() -> None:
 
 @pytest.fixture
 async def client() -> AsyncIterator[httpx.AsyncClient]:
+    request_threads.close()  # threads of tests before may hold connections, which a test without database must not use
     transport = httpx.ASGITransport(app=cast("Any", LeanHandler(request_threads)))
     async with httpx.AsyncClient(transport=transport, base_url="http://testserver") as own:
         yield own
