@@ -48,6 +48,19 @@ BY_DEVICE = frozenset(
     }
 )
 
+#: Operations that an application calls, with what it got in another one: the experiment ``oauth_flow`` measures them.
+BY_CLIENT = frozenset(
+    {
+        "POST /oauth/par",
+        "POST /oauth/token",
+        "POST /oauth/introspect",
+        "POST /oauth/revoke",
+        "GET /oauth/userinfo",
+        "POST /oauth/userinfo",
+        f"DELETE {ACCESS}/consents/{{client_id}}",
+    }
+)
+
 
 @dataclass(frozen=True)
 class Member:
@@ -244,6 +257,8 @@ ENDPOINTS = (
     _public("/health"),
     _public("/health/live"),
     _public("/.well-known/jwks.json"),
+    _public("/.well-known/openid-configuration"),
+    _public("/.well-known/oauth-authorization-server"),
     _public("/api/openapi.json"),
     _public("/api/docs"),
     _public("/"),
@@ -254,6 +269,7 @@ ENDPOINTS = (
     _reading(f"{ACCESS}/verify", status=NO_CONTENT),
     _reading(f"{ACCESS}/verify", "hot lane off", status=NO_CONTENT, server="view"),
     _reading(f"{ACCESS}/sessions"),
+    _reading(f"{ACCESS}/consents"),
     _reading(f"{ACCESS}/mfa"),
     _reading(f"{ACCESS}/me/export"),
     _own(f"POST {ACCESS}/mfa/totp"),
