@@ -164,6 +164,11 @@ class UserAdmin(CheckedSelection, KeepsReferred, UserPage, Audited, DjangoUserAd
             staff_units.tell_of_move(obj.pk, old=form.initial.get("email", obj.email), new=obj.email)
         super().save_model(request, obj, form, change)
 
+    def save_formset(self, request: HttpRequest, form: Any, formset: Any, change: bool) -> None:
+        """Save what other applications append. Raises ``StepUpRequired`` as above, and nothing of the page is saved."""
+        admin_step_up.require_for_rows(request, formset)
+        super().save_formset(request, form, formset, change)
+
     def has_change_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
         """Show a person with rights the caller lacks read-only: whoever may edit an account can take it over.
 
