@@ -182,13 +182,17 @@ class UserAdmin(CheckedSelection, KeepsReferred, UserPage, Audited, DjangoUserAd
         return super().has_delete_permission(request, obj) and (obj is None or _may_take_over(request, obj))
 
     def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> tuple[str, ...]:
-        """Leave staff status and single permissions to superusers."""
-        fixed = tuple(super().get_readonly_fields(request, obj))
-        return (
-            fixed
-            if rights_of_request(request).is_superuser
-            else (*fixed, "is_staff", "is_superuser", "user_permissions")
-        )
+        """Leave staff status and single permissions to superusers, and addresses to who may take factors away."""
+        fixed, rights = tuple(super().get_readonly_fields(request, obj)), rights_of_request(request)
+        if rights.is_superuser:
+            return fixed
+        fixed = (*fixed, "is_staff", "is_superuser", "user_permissions")
+        try:
+            if obj is not None:
+                staff_units.require_factors_of(rights, obj.pk)
+        except PermissionDenied:
+            return (*fixed, "email")
+        return fixed
 
     def get_form(self, request: HttpRequest, obj: User | None = None, change: bool = False, **kwargs: Any) -> type[Any]:
         """Tell the form who fills it in: nobody may lock themselves out."""
