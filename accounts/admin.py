@@ -164,6 +164,11 @@ class UserAdmin(CheckedSelection, KeepsReferred, UserPage, Audited, DjangoUserAd
             staff_units.tell_of_move(obj.pk, old=form.initial.get("email", obj.email), new=obj.email)
         super().save_model(request, obj, form, change)
 
+    def save_formset(self, request: HttpRequest, form: Any, formset: Any, change: bool) -> None:
+        """Save what other applications append. Raises ``StepUpRequired`` as above, and nothing of the page is saved."""
+        admin_step_up.require_for_rows(request, formset)
+        super().save_formset(request, form, formset, change)
+
     def has_change_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
         """Show a person with rights the caller lacks read-only: whoever may edit an account can take it over.
 
@@ -177,13 +182,17 @@ class UserAdmin(CheckedSelection, KeepsReferred, UserPage, Audited, DjangoUserAd
         return super().has_delete_permission(request, obj) and (obj is None or _may_take_over(request, obj))
 
     def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> tuple[str, ...]:
-        """Leave staff status and single permissions to superusers."""
-        fixed = tuple(super().get_readonly_fields(request, obj))
-        return (
-            fixed
-            if rights_of_request(request).is_superuser
-            else (*fixed, "is_staff", "is_superuser", "user_permissions")
-        )
+        """Leave staff status and single permissions to superusers, and addresses to who may take factors away."""
+        fixed, rights = tuple(super().get_readonly_fields(request, obj)), rights_of_request(request)
+        if rights.is_superuser:
+            return fixed
+        fixed = (*fixed, "is_staff", "is_superuser", "user_permissions")
+        try:
+            if obj is not None:
+                staff_units.require_factors_of(rights, obj.pk)
+        except PermissionDenied:
+            return (*fixed, "email")
+        return fixed
 
     def get_form(self, request: HttpRequest, obj: User | None = None, change: bool = False, **kwargs: Any) -> type[Any]:
         """Tell the form who fills it in: nobody may lock themselves out."""

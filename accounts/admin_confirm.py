@@ -94,10 +94,10 @@ def _confirmed(request: HttpRequest, user: User, next_url: str) -> HttpResponse:
 
 
 def _next(request: HttpRequest) -> str:
-    """Return the page of this host to come back to; the start page for an address elsewhere."""
+    """Return the path on this host to come back to; the start page for any other address."""
     asked = request.GET.get("next", "")
     safe = url_has_allowed_host_and_scheme(asked, {request.get_host()}, require_https=request.is_secure())
-    return asked if safe else reverse("admin:index")
+    return asked if safe and asked.startswith("/") else reverse("admin:index")
 
 
 def _asking(next_url: str) -> str:

@@ -14,7 +14,7 @@ from django.contrib import messages
 from django.contrib.admin import AdminSite
 from django.contrib.auth.views import LoginView
 from django.core.exceptions import ValidationError
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
@@ -196,7 +196,7 @@ def prove(site: AdminSite, request: HttpRequest) -> HttpResponse:
     if asking is not None:
         return asking
     admin_sign_in.complete(request, whom)
-    return redirect(whom.next_url)
+    return HttpResponseRedirect(whom.next_url)  # an address, which redirect() might take for the name of a page
 
 
 def second_step(site: AdminSite, request: HttpRequest, user: User, step: Step, *, again: str) -> HttpResponse | None:

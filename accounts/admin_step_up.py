@@ -20,8 +20,8 @@ from ironauth.infrastructure import clock
 _FREE_PAGES: Final = frozenset({"accounts_user_add", "confirm", "confirm_code", "logout"})
 #: Actions on lists that end what is open, or have a message sent that opens nothing ("": none was chosen).
 _FREE_ACTIONS: Final = frozenset({"", "end_all_sessions", "end_sessions", "resend_verification", "try_again"})
-#: Fields of a person that say who gets in and what they may do; names are ordinary.
-_SENSITIVE_FIELDS: Final = frozenset({"email", "is_active", "is_staff", "is_superuser", "groups", "user_permissions"})
+#: Fields of a person that say nothing about who gets in and what they may do.
+_ORDINARY_FIELDS: Final = frozenset({"name"})
 #: Where it is the fields that decide.
 _PERSON: Final = "accounts_user_change"
 
@@ -46,7 +46,13 @@ def require_for(request: HttpRequest) -> None:
 
 def require_for_form(request: HttpRequest, form: Any) -> None:
     """Raise ``StepUpRequired`` when a person's valid ``form`` changes something sensitive; call it on saving."""
-    if not _SENSITIVE_FIELDS.isdisjoint(form.changed_data):
+    if not _ORDINARY_FIELDS.issuperset(form.changed_data):
+        _require(request)
+
+
+def require_for_rows(request: HttpRequest, formset: Any) -> None:
+    """Raise ``StepUpRequired`` when something changes below a person's form: rows of another application's inline."""
+    if formset.has_changed():
         _require(request)
 
 
@@ -93,7 +99,8 @@ def _is_free(request: HttpRequest) -> bool:
         return not services.methods_blocking(caller)
     if page.endswith("_changelist"):
         actions = request.POST.getlist("action")  # the form may have several, and one of them is carried out
-        return bool(actions) and _FREE_ACTIONS.issuperset(actions)
+        edits = "_save" in request.POST  # the fields of a list that can be edited, whatever action is named beside
+        return bool(actions) and not edits and _FREE_ACTIONS.issuperset(actions)
     if page == _PERSON:
         return f"{ActionLocation.CHANGE_FORM.value}-action" not in request.POST
     return page in _FREE_PAGES

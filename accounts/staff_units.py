@@ -15,6 +15,7 @@ from accounts import audit, deletions, email_tokens, emails, outgoing_mail, pagi
 from accounts.audit import Event
 from accounts.email_tokens import Purpose
 from accounts.errors import EmailTaken
+from accounts.mfa import factors
 from accounts.models import User
 from accounts.outgoing_mail import Kind
 from accounts.outputs import UserOut, user_out
@@ -109,6 +110,9 @@ def update_user(*, actor_id: uuid.UUID, user_id: uuid.UUID, values: Mapping[str,
         rights.require_superuser("change who is staff")
     if "email" in changes or changes.get("is_active"):
         rights.require_all_of(user)
+    moves = emails.fold(changes.get("email", user.email)) != user.email_key
+    if moves or values.get("email_verified") is False:
+        require_factors_of(rights, user.pk)
     if changes.get("is_active") is False or changes.get("is_superuser") is False:
         units.keep_a_superuser(without=[user])
     if changes.get("is_active") is False and user_id == actor_id:
@@ -127,6 +131,15 @@ def update_user(*, actor_id: uuid.UUID, user_id: uuid.UUID, values: Mapping[str,
         details = {"fields": sorted(touched), **moved}
         audit.record(Event.USER_CHANGED, actor_id=actor_id, user_id=user.pk, details=details)
     return user_out(user, stored_user.role_names(user.pk))
+
+
+def require_factors_of(rights: Rights, user_id: uuid.UUID) -> None:
+    """Raise ``PermissionDenied`` where somebody has second factors, and ``rights`` do not include taking them away.
+
+    For what leaves an address unproved: the next reset by mail is its first proof, and takes them. One query at most.
+    """
+    if not rights.holds("accounts.reset_mfa") and factors.methods_of(user_id):
+        rights.require("accounts.reset_mfa")
 
 
 def tell_of_move(user_id: uuid.UUID, *, old: str, new: str) -> None:

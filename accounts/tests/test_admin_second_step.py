@@ -57,6 +57,14 @@ def test_password_and_code_open_the_admin(client: Client, staff: User, enrolled:
     assert staff.last_login is not None
 
 
+def test_it_leads_to_an_address_not_to_a_page_of_that_name(client: Client, staff: User, enrolled: Enrolled) -> None:
+    """Whatever the link said that somebody followed: the sign-in is made, as without a second step."""
+    password(client, staff, next="x")
+    answer = client.post(CODE, {"code": enrolled.code()})
+    assert (answer.status_code, answer.headers["location"]) == (302, "x")
+    assert opens(client)
+
+
 def test_nothing_opens_between_password_and_code(client: Client, staff: User, enrolled: Enrolled) -> None:
     """Every page asks for the sign-in, own password and log-out included; nobody counts as signed in."""
     password(client, staff)

@@ -110,6 +110,7 @@ ACTS: list[tuple[str, dict[str, Any]]] = [
     (USERS, {"action": "delete_selected", "post": "yes"}),
     (USERS, {"action": ["end_all_sessions", "deactivate"], "index": "1", "confirmed": "yes"}),
     (USERS, {"action": "of tomorrow"}),
+    (USERS, {"action": "", "_save": "Save"}),
     (f"{USERS}{{user}}/password/", PASSWORDS),
     (f"{USERS}{{user}}/password/", {"usable_password": "false", "unset-password": "1"}),
     (f"{USERS}{{user}}/delete/", {"post": "yes"}),
@@ -169,6 +170,32 @@ def test_looking_and_names_stay_free(client: Client, root: User, other: User) ->
         assert client.post(page_of(other), form_of(other, email="no address")).status_code == 200
         assert client.post(reverse("admin:logout")).status_code == 200
     assert User.objects.get(pk=other.pk).name == "New"
+
+
+class Members(admin.TabularInline):  # type: ignore[type-arg] # Django's is not generic at run time
+    """What another application might append to a person's page."""
+
+    model = User.groups.through
+    extra = 0
+
+
+def test_what_another_application_appends_needs_a_proof(
+    client: Client, root: User, other: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows below the form, though the form itself changes a name only: nothing of the page is saved at 601 seconds."""
+    monkeypatch.setattr(UserAdmin, "inlines", [*UserAdmin.inlines, Members])
+    role, rows = Group.objects.create(name="support"), "User_groups"
+    counts = {f"{rows}-TOTAL_FORMS": 1, f"{rows}-INITIAL_FORMS": 0}
+    sent = form_of(other, name="New", **counts, **{f"{rows}-0-group": role.pk, f"{rows}-0-user": str(other.pk)})
+    with clock.shifted(601):
+        assert client.post(page_of(other), sent).headers["location"] == asking(page_of(other))
+        assert not other.groups.exists()
+        assert User.objects.get(pk=other.pk).name == "Bo"
+        unchanged = sent | {f"{rows}-TOTAL_FORMS": 0}
+        assert client.post(page_of(other), unchanged).headers["location"] == USERS
+    with clock.shifted(599):
+        assert client.post(page_of(other), sent).headers["location"] == USERS
+    assert other.groups.get() == role
 
 
 def test_no_action_hides_on_a_persons_own_page(root: User) -> None:
@@ -242,10 +269,14 @@ def test_a_button_leads_back_to_the_persons_page(client: Client, root: User, oth
 
 
 @pytest.mark.parametrize(
-    "target", ["https://evil.example/", "//evil.example", "/\\evil.example", "javascript:alert(1)", "http:///x", ""]
-)
+    "target",
+    [
+        "https://evil.example/", "//evil.example", "/\\evil.example", "javascript:alert(1)", "http:///x", "", "x",
+        "metrics",
+    ],
+)  # fmt: skip
 def test_it_leads_nowhere_else(client: Client, root: User, target: str) -> None:
-    """An address of another host, or of another scheme, is the start page."""
+    """An address of another host, or of another scheme, is the start page; so is what is no path."""
     with clock.shifted(601):
         page = f"{CONFIRM}?{urlencode({'next': target})}"
         assert f'href="{START}">Back, without confirming' in said(client, page)

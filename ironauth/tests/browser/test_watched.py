@@ -1,9 +1,12 @@
 """The watch over pages: it finds what it is there for, and nothing in a page that is sound."""
 
+import secrets
+
 import pytest
 from playwright.async_api import Browser, Route
 
 from ironauth.tests.browser.watched import Watched
+from ironauth.tests.canary_hooks import watched
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
@@ -63,4 +66,21 @@ async def test_a_refusal_may_be_expected(chromium: Browser) -> None:
     assert len(shown.faults) == 1
     with pytest.raises(AssertionError, match="not refused"), shown.refusing(401):
         await shown.go("/other")
+    await page.context.close()
+
+
+async def test_what_is_typed_is_heard(chromium: Browser) -> None:
+    """What a form sends and what cookies hold are secrets of the test, which nothing may keep."""
+    page = await chromium.new_page()
+    heard = [f"{name}-{secrets.token_hex(8)}" for name in ("typed", "cookie")]
+    form = f'<form method="post" action="/sent"><input name="password" value="{heard[0]}"></form>'
+    cookie = {"Set-Cookie": f"sessionid={heard[1]}"}
+    await page.route("**/*", lambda route: route.fulfill(body=SOUND, content_type="text/html", headers=cookie))
+    shown = Watched(page, ORIGIN)
+    await shown.go("/sound")
+    await page.set_content(form)
+    await page.locator("input").press("Enter")
+    await page.wait_for_url("**/sent")
+    await shown.look("sound")
+    assert not [one for one in heard if one not in watched.needles]
     await page.context.close()

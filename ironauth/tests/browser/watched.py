@@ -11,6 +11,7 @@ from axe_playwright_python.base import AXE_SCRIPT
 from playwright.async_api import ConsoleMessage, Page, Request, Response, expect
 
 from ironauth.tests.browser.chromium import PATIENCE_MS
+from ironauth.tests.canary_hooks import watched
 
 #: Width, height and colours a page is looked at in: a phone at night, and a desktop.
 VIEWS: Final[tuple[tuple[int, int, Literal["dark", "light"]], ...]] = ((390, 844, "dark"), (1280, 900, "light"))
@@ -66,6 +67,9 @@ class Watched:
             self._fault(f"console: {message.text}")
 
     def _request(self, request: Request) -> None:
+        """Tell the canary what is typed, which no client of this process sends."""
+        headers = request.headers
+        watched.sent(request.url, headers, request.post_data_buffer or b"", headers.get("content-type", ""))
         if not request.url.startswith((f"{self.origin}/", "data:", "blob:")):
             self._fault(f"asked another host: {request.url}")
 
@@ -87,6 +91,10 @@ class Watched:
 
     async def look(self, name: str) -> None:
         """Look at what is shown, on a phone and a desktop: nothing sticks out, and everybody can use it."""
+        cookies = await self.page.context.cookies()
+        watched.cookies(
+            {cookie["name"]: cookie["value"] for cookie in cookies if "name" in cookie and "value" in cookie}
+        )
         left_out = LEFT_OUT if "/admin/" in self.page.url else ()
         options = {"runOnly": RULES, "rules": {rule: {"enabled": False} for rule in left_out}, **FASTER}
         await self.page.evaluate(AXE_SCRIPT)
