@@ -41,7 +41,7 @@ def supply() -> Supply:
 
 
 def test_nothing_is_forgotten() -> None:
-    """Every documented operation is measured, unless it is named as one that hashes, or needs a message, a device or a client."""
+    """Every documented operation is measured, unless named as one that hashes, or needs a message, device or client."""
     left_out = HASHING | BY_MAIL | BY_DEVICE | BY_CLIENT
     assert documented() >= left_out
     assert {endpoint.operation for endpoint in ENDPOINTS} - PAGES == documented() - left_out
