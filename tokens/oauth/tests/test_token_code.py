@@ -89,6 +89,8 @@ async def test_roles_are_told_where_they_were_asked_for(wiki: Party, member: Mem
     user = await User.objects.aget(pk=member["id"])
     group = await user.groups.acreate(name="editors")
     assert group.pk
+    wiki.client.scopes = ["openid", "roles"]
+    await wiki.client.asave()
     for scope, roles in (("openid", []), ("openid roles", ["editors"])):
         tokens = (await wiki.redeem(await a_code(wiki, member, scope=scope))).json()
         assert said(tokens["access_token"])["roles"] == roles
@@ -252,3 +254,13 @@ def test_a_redemption_that_fails_leaves_the_code(new_account: Any) -> None:
     assert len(captured) == 1
     assert AuthorizationCode.objects.get().used_at is None
     assert Session.objects.count() == 0
+
+
+async def test_a_scope_the_client_has_lost(wiki: Party, member: Member) -> None:
+    """A code is good for what the client may still have, and its session too."""
+    code = await a_code(wiki, member)
+    wiki.client.scopes = ["openid", "email", "offline_access"]
+    await wiki.client.asave()
+    tokens = (await wiki.redeem(code)).json()
+    assert tokens["scope"] == said(tokens["access_token"])["scope"] == "email offline_access openid"
+    assert (await Session.objects.aget(pk=said(tokens["access_token"])["sid"])).scope == tokens["scope"]
