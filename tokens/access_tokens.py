@@ -16,7 +16,6 @@ from tokens.sessions import Grant
 from tokens.stored_session import LiveSession
 
 JTI_BYTES: Final = 16  # 128 random bits: no two tokens share one
-#: A token that was given for neither says nothing of its person's roles.
 _TELL_ROLES: Final = frozenset({Scope.ACCOUNT.value, Scope.ROLES.value})
 
 
@@ -25,6 +24,11 @@ class IssuedToken(NamedTuple):
 
     text: str
     expires_in: int
+
+
+def tells_roles(scope: str) -> bool:
+    """Return whether a token of this scope may say which roles its person has."""
+    return not _TELL_ROLES.isdisjoint(scope_set(scope))
 
 
 def of_session(
@@ -56,7 +60,7 @@ def of_session(
         sid=grant.session_id,
         scope=given,
         epoch=grant.account.session_epoch,
-        roles=grant.account.user.roles if _TELL_ROLES & scope_set(given) else (),
+        roles=grant.account.user.roles if tells_roles(given) else (),
     )
     text = codec.encode(claims, key)
     if reading is not None:

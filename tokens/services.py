@@ -1,5 +1,6 @@
 """Signing in and out, refreshing, changing the password, and a person's own sessions."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from uuid import UUID
 
@@ -8,7 +9,7 @@ from django.db import IntegrityError
 from accounts import audit, rate_limits
 from accounts import services as accounts
 from accounts.errors import InvalidCredentials
-from accounts.outputs import Authenticated
+from accounts.outputs import Account, Authenticated
 from ironauth.infrastructure import clock
 from ironauth.infrastructure.cache import Reading, token_cache
 from ironauth.infrastructure.database import database
@@ -17,9 +18,11 @@ from ironauth.infrastructure.errors import NotFound
 from ironauth.infrastructure.logs import get_logger
 from ironauth.infrastructure.origin import Origin
 from tokens import access_tokens, mfa_token, refresh_token, session_rotation, sessions
-from tokens.errors import InvalidRefreshToken, MfaRequired
+from tokens.errors import InvalidRefreshToken, InvalidToken, MfaRequired
 from tokens.key_store import key_store
 from tokens.keys import ActiveKey
+from tokens.models import FIRST_PARTY_CLIENT
+from tokens.oauth import client_sessions, clients
 from tokens.outputs import SessionOut, TokenPair, session_out
 from tokens.principal import Principal
 from tokens.session_rotation import SESSION_OVER, Outcome
@@ -119,11 +122,13 @@ async def sign_out_everywhere(*, principal: Principal) -> None:
 async def change_password(
     *, principal: Principal, current_password: str, new_password: str, client: ClientInfo
 ) -> TokenPair:
-    """Set a new password, which ends every session, and open a new one for the caller.
+    """Set a new password, which ends every session, and open a new one for the caller, of the same client.
 
-    Raises what ``accounts.change_password`` raises; ``SigningKeyMissing`` (503) before anything is changed.
+    Raises what ``accounts.change_password`` raises; ``SigningKeyMissing`` (503) and ``InvalidToken`` (401), when the
+    caller's client has just been disabled, before anything is changed.
     """
     key = await key_store().signing()
+    reopen = await _reopening(principal, client)
     account = await accounts.change_password(
         user_id=principal.id,
         session_id=principal.session_id,
@@ -134,19 +139,39 @@ async def change_password(
     try:
         # A transaction: its BEGIN finds out whether the connection still lives, before anything is written. The
         # password is changed already, so this must not fail for a connection that died unused.
-        grant = await database().write(
-            sessions.open_session,
-            account=account,
-            client=client,
-            scope=principal.scope,
-            amr=principal.amr,  # a password alone does not make it newer than the session it replaces
-            authenticated_at=datetime.fromtimestamp(principal.authenticated_at, UTC),
-        )
+        grant = await database().write(reopen, account)
     except IntegrityError as error:
         if not refers_to_nothing(error):
             raise
         raise InvalidCredentials from error  # deleted meanwhile
-    return token_pair(grant, key)  # its user was read before everything of theirs was invalidated: not to be kept
+    # Its user was read before everything of theirs was invalidated: not to be kept.
+    return token_pair(grant, key, subject=principal.subject)
+
+
+async def _reopening(principal: Principal, client: ClientInfo) -> Callable[[Account], Grant]:
+    """Return the unit of work that opens the session which replaces the caller's: as strong, as old, the same client's.
+
+    An application's stays the application's, so that it ends with it: disabled, or taken back by its person. Raises
+    ``InvalidToken`` (401) when that client is gone.
+    """
+    # A password alone does not make the session newer than the one it replaces.
+    amr, since = principal.amr, datetime.fromtimestamp(principal.authenticated_at, UTC)
+    if principal.client_id == FIRST_PARTY_CLIENT:
+        return lambda account: sessions.open_session(
+            account=account, client=client, scope=principal.scope, amr=amr, authenticated_at=since
+        )
+    application = await clients.find(principal.client_id)
+    if application is None:
+        raise InvalidToken("client")
+
+    def reopen(account: Account) -> Grant:
+        consented = client_sessions.Consented(account, principal.scope, since, amr)
+        grant = client_sessions.open_client_session(client=application, consented=consented, whence=client)
+        if grant is None:
+            raise ValueError("only a session with a parent can find it gone")
+        return grant
+
+    return reopen
 
 
 async def list_sessions(*, principal: Principal) -> list[SessionOut]:
@@ -186,13 +211,15 @@ async def _opened(who: Authenticated, client: ClientInfo, opener: Opener) -> Gra
         return None  # deleted in this very moment
 
 
-def token_pair(grant: Grant, key: ActiveKey, reading: Reading | None = None) -> TokenPair:
+def token_pair(
+    grant: Grant, key: ActiveKey, reading: Reading | None = None, *, subject: UUID | None = None
+) -> TokenPair:
     """Return the tokens of a grant; the access token never outlives the session.
 
     ``reading``: taken before the key was chosen and the grant's account and session were read; with it, this process
-    knows the token already.
+    knows the token already. ``subject``: as in ``access_tokens.of_session``.
     """
-    access = access_tokens.of_session(grant, key, reading)
+    access = access_tokens.of_session(grant, key, reading, subject=subject)
     return TokenPair(
         access_token=access.text,
         token_type="Bearer",  # noqa: S106 - RFC 6749 §7.1, not a password

@@ -19,7 +19,7 @@ from ironauth.infrastructure import cookies, origin
 from ironauth.infrastructure.errors import FieldError, NotAuthenticated, Overloaded, Throttled, ValidationFailed
 from ironauth.infrastructure.parsers import FormParser, JSONParser
 from ironauth.infrastructure.views import ApiRequest, AsyncAPIView
-from tokens import services
+from tokens import access_tokens, services
 from tokens.authentication import AccessTokenAuthentication
 from tokens.credentials import access_credential, require_same_origin
 from tokens.errors import (
@@ -209,7 +209,7 @@ class VerifyView(AsyncAPIView):
             for name, text in (
                 ("X-Auth-Subject", "The user's id, as the token's client knows it."),
                 ("X-Auth-Session", "The session's id."),
-                ("X-Auth-Roles", "Role names joined by commas; other than ASCII, commas and % percent-encoded."),
+                ("X-Auth-Roles", "By the scope account or roles: their names joined by commas, percent-encoded."),
                 ("X-Auth-Scope", "What the token may do, separated by spaces."),
             )
         ],
@@ -221,7 +221,8 @@ class VerifyView(AsyncAPIView):
         response = no_content()
         response.headers["X-Auth-Subject"] = str(principal.subject)
         response.headers["X-Auth-Session"] = str(principal.session_id)
-        response.headers["X-Auth-Roles"] = ",".join(quote(role, safe=ROLE_CHARACTERS) for role in principal.user.roles)
+        roles = principal.user.roles if access_tokens.tells_roles(principal.scope) else ()
+        response.headers["X-Auth-Roles"] = ",".join(quote(role, safe=ROLE_CHARACTERS) for role in roles)
         response.headers["X-Auth-Scope"] = principal.scope
         return response
 

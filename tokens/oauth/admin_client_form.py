@@ -2,9 +2,11 @@
 
 import json
 from typing import TYPE_CHECKING, Any, ClassVar, Final
+from uuid import UUID
 
 from django import forms
 from django.core.exceptions import ValidationError
+from django.core.signing import BadSignature, Signer
 
 from accounts import names
 from ironauth.infrastructure.ids import new_id
@@ -22,6 +24,7 @@ else:
 #: What is known before it is stored, so that a page loaded again does not make a second client.
 NEW_ID: Final = "new_id"
 OTHER_SCOPES: Final = "other_scopes"
+_ids: Final = Signer(salt="tokens.oauth.new_client")
 GRANT_LABELS: Final = {
     GrantType.AUTHORIZATION_CODE: "authorization_code: people sign in through their browser",
     GrantType.REFRESH_TOKEN: "refresh_token: they stay signed in",
@@ -106,6 +109,31 @@ class KeysField(forms.CharField):
             return True
 
 
+def signed_id(client_id: UUID) -> str:
+    """Return an id of ours as a form brings it back."""
+    return _ids.sign(str(client_id))
+
+
+def id_of(text: str) -> UUID | None:
+    """Return the id of a form, None for a text this server has not signed.
+
+    Nobody chooses the id of a client: with a person's, the ``sub`` of its own tokens would be that person's (RFC 9700
+    §4.15).
+    """
+    try:
+        return UUID(_ids.unsign(text))
+    except BadSignature:
+        return None
+
+
+class NewIdField(forms.CharField):
+    """The id a client will have; None for one that this server has not proposed, which gets another."""
+
+    def to_python(self, value: Any) -> Any:
+        """Return the id."""
+        return id_of(value or "")
+
+
 def _ticks(choices: dict[Any, str]) -> Any:
     return forms.MultipleChoiceField(
         choices=[(str(value), label) for value, label in choices.items()],
@@ -134,7 +162,7 @@ class ClientForm(ModelForm):
         rows=2, help_text="Scopes of your own services, such as reports:read; one to a line. They are in the tokens."
     )
     jwks = KeysField(label="Public keys", help_text="A JWK set, for a signed assertion only. Public keys only.")
-    new_id = forms.UUIDField(required=False, widget=forms.HiddenInput)
+    new_id = NewIdField(required=False, widget=forms.HiddenInput)
 
     class Meta:
         """Which fields."""
@@ -168,7 +196,7 @@ class ClientForm(ModelForm):
         super().__init__(*args, **kwargs)
         adding = self.instance._state.adding  # noqa: SLF001 - documented by Django
         if adding:
-            self.initial.setdefault(NEW_ID, new_id())
+            self.initial.setdefault(NEW_ID, signed_id(new_id()))
         given = self.instance.scopes
         self.initial.setdefault("grants", self.instance.grants)
         self.initial["scopes"] = [scope for scope in given if scope in SCOPE_LABELS]

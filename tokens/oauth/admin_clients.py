@@ -20,7 +20,7 @@ from ironauth.infrastructure.admin_selection import CheckedSelection
 from ironauth.infrastructure.read_only_admin import moment
 from tokens.oauth import client_units
 from tokens.oauth.admin_client_acts import ClientActs, caller_of, page_of, secret_page
-from tokens.oauth.admin_client_form import NEW_ID, OTHER_SCOPES, ClientForm
+from tokens.oauth.admin_client_form import NEW_ID, OTHER_SCOPES, ClientForm, id_of
 from tokens.oauth.client_counts import counts_of
 from tokens.oauth.models import OAuthClient
 from tokens.oauth.protocol import Scope
@@ -175,10 +175,7 @@ class OAuthClientAdmin(CheckedSelection, ClientActs, admin.ModelAdmin):  # type:
 
     def add_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         """Lead a page that is loaded again, which would make the same client a second time, to the client's own."""
-        try:
-            made = UUID(request.POST.get(NEW_ID, ""))
-        except ValueError:
-            made = None
+        made = id_of(request.POST.get(NEW_ID, ""))
         if made is None or not OAuthClient.objects.filter(pk=made).exists():
             try:
                 return super().add_view(request, *args, **kwargs)

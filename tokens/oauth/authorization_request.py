@@ -140,7 +140,7 @@ def check(client: Client, given: Mapping[str, str], target: Target, *, pushed: b
     ``pushed``: whether it sent them itself (RFC 9126). Raises the ``OAuthError`` the client is to hear: the first one
     that applies, in the order of this function.
     """
-    if not all(_PRINTABLE.fullmatch(value) for value in given.values()):
+    if not all(_PRINTABLE.fullmatch(text) for pair in given.items() for text in pair):
         raise InvalidRequest("A parameter has control characters in it.")
     _refuse_unsupported(client, given, pushed=pushed)
     return AuthorizationRequest(

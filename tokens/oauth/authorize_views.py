@@ -27,6 +27,7 @@ from tokens.oauth.clients import Client
 from tokens.oauth.errors import OAuthError
 from tokens.oauth.form_inputs import DecisionInput
 from tokens.oauth.journeys import Journey
+from tokens.oauth.protocol import scope_set
 from tokens.oauth.sign_on_cookie import SignOnCookie
 
 EXPIRED = (
@@ -65,7 +66,10 @@ class OAuthPage(AsyncAPIView):
         if journey is None:
             raise Unanswerable(EXPIRED)
         client = await authorization_request.client_of(QueryDict(f"client_id={journey.request.client_id}"))
-        if not redirect_uris.matches(client.redirect_uris, journey.request.redirect_uri):
+        asked = journey.request
+        if not redirect_uris.matches(client.redirect_uris, asked.redirect_uri):
+            raise Unanswerable(EXPIRED)
+        if not scope_set(asked.scope) <= client.scopes:
             raise Unanswerable(EXPIRED)
         return journey, client
 

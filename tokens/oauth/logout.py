@@ -36,12 +36,14 @@ class LogoutView(OAuthPage):
     async def post(self, request: ApiRequest) -> HttpResponse:
         """Do what the page's form, or a client's, asks for.
 
-        No cookie of ours comes with a form of another site, and all of them with a redirect: a GET is made of it.
+        No cookie of ours comes with a form of another site, and all of them with a redirect: a GET is made of it, also
+        of one that claims to be the page's own. Answering it here would take the cookie from whoever is signed in.
         """
         data = request.data
-        if CONFIRMATION not in data and sign_on_cookie.read(request) is None:
-            await logout_request.read(data)  # what is wrong with it can be said at once
-            return authorize_pages.repeated(request.path, data.urlencode())
+        if sign_on_cookie.read(request) is None:
+            asked = _without_confirmation(data)
+            await logout_request.read(asked)  # what is wrong with it can be said at once
+            return authorize_pages.repeated(request.path, asked.urlencode())
         return await answered(request, data)
 
 

@@ -4,6 +4,7 @@ import secrets
 from datetime import timedelta
 from http import HTTPStatus
 from typing import Any, Final
+from urllib.parse import urlencode
 
 import msgspec
 from django.http import HttpResponse, QueryDict
@@ -62,7 +63,7 @@ async def push(*, client: Client, query: QueryDict, parameters: dict[str, str]) 
     """
     if "request_uri" in parameters:
         raise InvalidRequest("A pushed request cannot refer to another one: leave request_uri out.")
-    if sum(map(len, parameters.values())) > MAX_BYTES:
+    if len(urlencode(parameters)) > MAX_BYTES:  # as a browser would bring it: the answer repeats its state
         raise InvalidRequest(f"The request is longer than {MAX_BYTES} bytes.")
     if parameters.get("client_id", client.client_id) != client.client_id:
         raise InvalidRequest("client_id is not that of the client which sent this.")

@@ -27,6 +27,7 @@ from tokens.oauth.client_sessions import Consented, open_client_session
 from tokens.oauth.clients import Client
 from tokens.oauth.codes import digest_of
 from tokens.oauth.models import AuthorizationCode
+from tokens.oauth.protocol import scope_set, scope_text
 from tokens.sessions import ClientInfo, Grant
 
 
@@ -116,9 +117,8 @@ def redeem(*, presented: PresentedCode, client: Client, whence: ClientInfo) -> R
     session_id = new_id()
     if not _USE.run(digest=digest, now=clock.now(), session_id=session_id):  # somebody else was first, just now
         return _used_again(_find(digest))
-    consented = Consented(
-        code.account, code.scope, code.authenticated_at, code.amr, code.sso_session_id, presented.dpop_jkt
-    )
+    left = scope_text(scope_set(code.scope) & client.scopes)  # without what staff have taken from the client since
+    consented = Consented(code.account, left, code.authenticated_at, code.amr, code.sso_session_id, presented.dpop_jkt)
     grant = open_client_session(client=client, consented=consented, whence=whence, session_id=session_id)
     return Redemption(Outcome.REDEEMED, grant, code.nonce) if grant else Redemption(Outcome.SIGNED_OUT)
 

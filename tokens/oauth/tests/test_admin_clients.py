@@ -21,6 +21,7 @@ from ironauth.infrastructure.ids import new_id
 from ironauth.infrastructure.models import Invalidation
 from tokens.models import Session
 from tokens.oauth import clients
+from tokens.oauth.admin_client_form import id_of, signed_id
 from tokens.oauth.codes import digest_of
 from tokens.oauth.models import AuthorizationCode, Consent, OAuthClient, OAuthClientSecret, client_tag
 from tokens.oauth.tests.material import ED25519_JWK, REDIRECT_URI, make_client, make_public_client
@@ -56,7 +57,7 @@ def form(**changes: Any) -> dict[str, Any]:
     fields = {
         "name": "Wiki", "redirect_uris": REDIRECT_URI, "grants": ["authorization_code", "refresh_token"],
         "scopes": ["openid", "offline_access"], "auth_method": "secret", "require_pkce": "on", "dpop": "optional",
-        "id_token_alg": "ed25519", "subject_type": "public", "new_id": str(new_id()), **changes,
+        "id_token_alg": "ed25519", "subject_type": "public", "new_id": signed_id(new_id()), **changes,
     }  # fmt: skip
     return {name: value for name, value in fields.items() if value is not None}
 
@@ -93,7 +94,7 @@ def test_making_one_shows_its_secret_once(browser: Client) -> None:
     assert (answer.status_code, "no-store" in answer.headers["Cache-Control"]) == (200, True)
     secret = secret_in(answer)
     client = OAuthClient.objects.get()
-    assert str(client.pk) == sent["new_id"]
+    assert client.pk == id_of(sent["new_id"])
     assert client.scopes == ["openid", "email", "reports:read", "reports:write"]
     assert OAuthClientSecret.objects.get().digest == digest_of(secret)
     again = browser.post(reverse(ADD), sent, follow=True)
@@ -106,6 +107,16 @@ def test_making_one_shows_its_secret_once(browser: Client) -> None:
     assert str(event.actor_id) == browser.session["_auth_user_id"]
     assert event.details == {"client": str(client.pk), "name": "Wiki", "auth_method": "secret", "trusted": False}
     assert secret not in str(list(LogEntry.objects.values())) + str(dict(browser.session))
+
+
+def test_nobody_chooses_the_id(browser: Client) -> None:
+    """With a person's, its own tokens would have that person's ``sub``: RFC 9700 §4.15. It gets another one."""
+    person = User.objects.get()
+    for chosen in (str(person.pk), f"{person.pk}:{signed_id(new_id()).partition(':')[2]}", "", "x"):
+        browser.post(reverse(ADD), form(new_id=chosen))
+    made = set(OAuthClient.objects.values_list("pk", flat=True))
+    assert len(made) == 4
+    assert person.pk not in made
 
 
 def test_a_public_one_has_none(browser: Client) -> None:

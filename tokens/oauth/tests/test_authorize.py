@@ -254,3 +254,16 @@ async def test_templates_of_ones_own(api: httpx.AsyncClient, client: OAuthClient
     (tmp_path / "tokens" / "oauth" / "sign_in.html").write_text(own)
     settings.TEMPLATES = [{**settings.TEMPLATES[0], "DIRS": [str(tmp_path)]}]
     assert is_page(await authorize(api, client), 200, "Our own for Wiki")
+
+
+async def test_a_scope_that_is_taken_from_the_client_meanwhile(
+    api: httpx.AsyncClient, member: Member, client: OAuthClient
+) -> None:
+    """A page that shows it is no good any more; with one that is left the page still is."""
+    page = await by_password(api, await authorize(api, client), member["email"])
+    client.scopes = ["openid"]
+    await client.asave()
+    assert is_page(await say(api, page, "allow"), 400, "expired")
+    client.scopes = ["openid", "profile"]
+    await client.asave()
+    assert answered(await say(api, page, "allow"))["code"]

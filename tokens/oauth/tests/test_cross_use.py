@@ -15,7 +15,7 @@ from conftest import bearer
 from tokens.key_rotation import create_first_keys
 from tokens.key_store import key_store
 from tokens.keys import Family
-from tokens.oauth import clients, logout_tokens
+from tokens.oauth import client_units, clients, logout_tokens
 from tokens.oauth.models import OAuthClient
 from tokens.oauth.tests.material import REDIRECT_URI, make_client
 from tokens.oauth.tests.test_logout import tokens_of
@@ -115,6 +115,25 @@ async def test_hint(api: httpx.AsyncClient, everything: Everything) -> None:
         assert answer.status_code == (400 if kind in {"id token ES256", "id token RS256"} else 200), kind
         page = await api.get(ME, headers=bearer({"access_token": everything.kinds["access token"]}))
         assert page.status_code == 200, kind  # with offline_access and account: it outlives the sign-on
+
+
+async def test_a_new_password(api: httpx.AsyncClient, member: Member, everything: Everything) -> None:
+    """Changed through an application, the session that follows is the application's, and ends with it."""
+    api.cookies = httpx.Cookies()
+    holder = bearer({"access_token": everything.kinds["access token"]})
+    body = {"current_password": member["password"], "new_password": "quite another pass phrase 7"}
+    answer = await api.post("/api/v1/access/password", json=body, headers=holder)
+    assert answer.status_code == 200, answer.text
+    pair = answer.json()
+    assert (await api.get(ME, headers=bearer(pair))).status_code == 200
+    asked = {"refresh_token": pair["refresh_token"]}
+    assert (await api.post("/api/v1/access/refresh", json=asked)).status_code == 401
+    asked["grant_type"] = "refresh_token"
+    answer = await api.post("/oauth/token", data=asked, auth=(str(everything.client.pk), everything.secret))
+    assert answer.status_code == 200, answer.text
+    await sync_to_async(client_units.disable)(everything.client.pk)
+    for token in (pair, answer.json()):
+        assert (await api.get(ME, headers=bearer(token))).status_code == 401
 
 
 def mutated(token: str, jwks: list[dict[str, str]]) -> dict[str, str]:

@@ -216,3 +216,17 @@ async def test_offline_access_outlives_it(api: httpx.AsyncClient, member: Member
     assert await live() == [str(offline.pk)]
     notices = {notice.client_id async for notice in LogoutNotice.objects.all()}
     assert notices == {online.pk, offline.pk}
+
+
+async def test_no_other_site_takes_the_cookie(api: httpx.AsyncClient, member: Member, signing_key: str) -> None:
+    """Its form comes without cookies, whatever it says was confirmed: a GET is made of it, and the person is asked."""
+    row, secret = await client()
+    await tokens_of(api, row, secret, member)
+    kept = dict(api.cookies)
+    api.cookies.clear()
+    answer = await api.post(LOGOUT, data={"confirmation": "A" * 43, "client_id": str(row.pk)})
+    assert (answer.status_code, answer.headers["location"]) == (303, f"{LOGOUT}?client_id={row.pk}")
+    assert "set-cookie" not in answer.headers
+    api.cookies.update(kept)
+    assert is_page(await api.get(answer.headers["location"]), 200, "Sign out?")
+    assert await signed_in(api, row)

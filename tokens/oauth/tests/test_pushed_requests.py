@@ -130,3 +130,11 @@ async def test_who_may_push(api: httpx.AsyncClient, party: Party) -> None:
     answer = await api.post(PAR, data=request_of(public), auth=as_other)
     assert (answer.status_code, answer.json()["error"]) == (400, "invalid_request")
     assert (await api.get(PAR)).status_code == 405
+
+
+async def test_what_cannot_be_stored_or_answered(api: httpx.AsyncClient, party: Party) -> None:
+    """Control characters in a name; and more than 8,000 bytes as a browser sends them: the answer repeats the state."""
+    answer = await api.post(PAR, data={**request_of(party[0], client_secret=party[1]), "x\0": "1"})
+    assert (answer.status_code, answer.json()["error"]) == (400, "invalid_request")
+    assert (await push(api, party, state="é" * 1_000)).status_code == 201
+    assert (await push(api, party, state="é" * 1_300)).status_code == 400
