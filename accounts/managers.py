@@ -42,6 +42,8 @@ class UserQuerySet(models.QuerySet["User"]):
             ids = list(self.order_by().values_list("pk", flat=True))
             if not ids:
                 return 0
+            if "session_epoch" in changes:
+                guarded.sessions_end.send(sender=self.model, user_ids=ids)
             # Only the rows found: one that starts to match meanwhile would be changed without being invalidated.
             count = super(UserQuerySet, self.order_by().filter(pk__in=ids)).update(**changes)
             if ends_sessions or "email" in changes:

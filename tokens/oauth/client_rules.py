@@ -212,7 +212,7 @@ def _subject(client: OAuthClient) -> Iterable[FieldError]:
         yield _problem(
             "scopes",
             "public_id",
-            "With the scope account a client reads people's public id at /api/v1/access/me, which pairwise subjects keep "
+            "The scope account shows a client people's public id (/api/v1/access/me), which pairwise subjects keep "
             "from it: leave out account, or choose public subjects.",
         )
     if client.sector and not pairwise:

@@ -8,9 +8,12 @@ from typing import Any
 import httpx
 import pytest
 from asgiref.sync import sync_to_async
+from django.db import transaction
+from django.db.models import F
 
 from accounts.models import User
 from accounts.services import account_snapshot
+from accounts.units import end_all_sessions
 from conftest import PASSWORD, bearer
 from ironauth.infrastructure import clock
 from ironauth.infrastructure.database import database
@@ -23,7 +26,7 @@ from tokens.oauth.models import AuthorizationCode, Consent
 from tokens.oauth.tests.material import make_client
 from tokens.oauth.tests.walk import AUTHORIZE, answered, authorize, by_password, is_page, request_of, say
 from tokens.sessions import ClientInfo
-from tokens.tests.browser import LOGOUT_ALL, PASSWORD_URL, Member, Pair
+from tokens.tests.browser import LOGOUT_ALL, ME, PASSWORD_URL, Member, Pair
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
 
@@ -290,6 +293,85 @@ async def test_it_ends_as_any_session(
     await end(api, pair, signed_in)
     api.cookies = browser
     assert await silently(api, client) == "login_required"
+
+
+async def _all_ended_by_staff(_api: httpx.AsyncClient, _pair: Pair, session: Session) -> None:
+    user = User.objects.get_queryset().filter(pk=session.user_id)
+    await sync_to_async(user.update)(session_epoch=F("session_epoch") + 1)
+
+
+async def _account_deleted(api: httpx.AsyncClient, pair: Pair, _session: Session) -> None:
+    assert (await api.request("DELETE", ME, json={"password": PASSWORD}, headers=bearer(pair))).status_code == 204
+
+
+async def _row_deleted(_api: httpx.AsyncClient, _pair: Pair, session: Session) -> None:
+    await (await User.objects.aget(pk=session.user_id)).adelete()
+
+
+AT_ONCE = [
+    _signed_out_everywhere, _password_changed, _deactivated, _all_ended_by_staff, _account_deleted, _row_deleted,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("end", AT_ONCE)
+async def test_clients_hear_when_everything_ends(
+    api: httpx.AsyncClient, client: OAuthClient, foreign: OAuthClient, signed_in: Session, pair: Pair, end: Any
+) -> None:
+    """Whatever ends all sessions of a person tells the clients that asked to be told, once, whatever they hold."""
+    for scope in ("openid", "offline_access openid"):
+        await held(client, signed_in, scope)
+    await held(foreign, signed_in)
+    await end(api, pair, signed_in)
+    notice = await LogoutNotice.objects.aget()
+    assert (notice.client_id, notice.session_id, notice.user_id) == (client.pk, signed_in.pk, signed_in.user_id)
+    await sync_to_async(User.objects.get_queryset().update)(is_active=False)  # ends again what has ended
+    assert await LogoutNotice.objects.acount() == 1
+
+
+async def test_clients_hear_nothing_of_other_changes(
+    api: httpx.AsyncClient, client: OAuthClient, signed_in: Session, pair: Pair
+) -> None:
+    """Neither when somebody else's sessions end, nor of another name, nor of what was over."""
+    await held(client, signed_in)
+    other = await sync_to_async(User.objects.create_user)(email="other@example.com", password=None)
+    await sync_to_async(User.objects.get_queryset().filter(pk=other.pk).update)(is_active=False)
+    user = await User.objects.aget(pk=signed_in.user_id)
+    user.name = "Renamed"
+    await user.asave()
+    await Session.objects.filter(pk=signed_in.pk).aupdate(idle_expires_at=clock.now())
+    user.is_active = False
+    await user.asave()
+    assert not await LogoutNotice.objects.aexists()
+
+
+async def test_the_end_of_everything_is_one_transaction(client: OAuthClient, signed_in: Session) -> None:
+    """Where it is rolled back nobody is told."""
+    await held(client, signed_in)
+
+    def roll_back() -> None:
+        with transaction.atomic():
+            User.objects.get_queryset().update(is_active=False)
+            assert LogoutNotice.objects.exists()
+            transaction.set_rollback(True)
+
+    await sync_to_async(roll_back)()
+    assert not await LogoutNotice.objects.aexists()
+
+
+async def test_statements_of_the_end_of_everything(
+    client: OAuthClient, signed_in: Session, statements: list[str]
+) -> None:
+    """Signing out everywhere: 1 query more than without clients to be told; 2 more where there are any; frozen."""
+    counts = []
+    for scopes in ((), ("openid", "offline_access openid")):
+        for scope in scopes:
+            await held(client, signed_in, scope)
+        statements.clear()
+        await database().write(end_all_sessions, user_id=signed_in.user_id, session_id=signed_in.pk)
+        counts.append(len(statements))
+        user = await User.objects.aget(pk=signed_in.user_id)
+        await Session.objects.filter(pk=signed_in.pk).aupdate(epoch=user.session_epoch)
+    assert counts == [4, 6], statements
 
 
 async def test_what_began_in_it_ends_with_it(client: OAuthClient, foreign: OAuthClient, signed_in: Session) -> None:
