@@ -189,6 +189,35 @@ async def test_hint(
     assert await silently(api, client, id_token_hint=await token(member["id"], paint)) == "invalid_request"
 
 
+@pytest.mark.parametrize("trusted", [True, False])
+@pytest.mark.parametrize(
+    ("uri", "at", "public", "asked"),
+    [
+        ("com.example.app:/cb", "com.example.app:/cb", True, True),
+        ("http://127.0.0.1/cb", "http://127.0.0.1:51004/cb", True, True),
+        ("http://localhost:3000/cb", "http://localhost:3000/cb", True, True),
+        ("https://app.example.com/cb", "https://app.example.com/cb", True, False),
+        ("http://127.0.0.1/cb", "http://127.0.0.1:51004/cb", False, False),
+    ],
+)
+async def test_nobody_answers_for_an_address_that_anybody_can_claim(
+    api: httpx.AsyncClient, member: Member, uri: str, at: str, public: bool, asked: bool, trusted: bool
+) -> None:
+    """A public client on a device is answered once somebody has looked, each time; one that is known, at once."""
+    method = OAuthClient.AuthMethod.NONE if public else OAuthClient.AuthMethod.SECRET
+    row, _ = await sync_to_async(make_client)(redirect_uris=[uri], trusted=trusted, auth_method=method)
+    page = await by_password(api, await authorize(api, row, redirect_uri=at), member["email"])
+    first = page if trusted else await say(api, page, "allow")  # who has just signed in for it has looked
+    silent = await authorize(api, row, redirect_uri=at, prompt="none")
+    again = await authorize(api, row, redirect_uri=at)
+    if asked:
+        assert is_page(again, 200, "Allow Wiki?")
+        again = await say(api, again, "allow")
+    said = [answer.headers["location"].removeprefix(f"{at}?").partition("&")[0] for answer in (first, silent, again)]
+    assert [one.partition("=")[0] for one in said] == ["code", "error" if asked else "code", "code"]
+    assert said[1].startswith("error=consent_required" if asked else "code=")
+
+
 # ------------------------------------------------------------------ how long
 async def test_limits(api: httpx.AsyncClient, client: OAuthClient, signed_in: Session, settings: Any) -> None:
     """Idle for a day and it is over, a second earlier it is not; a week ends it whatever happens."""
