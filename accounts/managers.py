@@ -24,7 +24,8 @@ class UserQuerySet(models.QuerySet["User"]):
         """Update all rows in one statement; one more query finds them when a visible field changes.
 
         A changed password or ``is_active`` other than ``True`` raises the session epoch of every row, and either, or a
-        changed address, makes every e-mail token of these users worthless (one query more).
+        changed address, makes every e-mail token of these users worthless (one query more). Where sessions end, the
+        receivers of ``guarded.sessions_end`` come on top.
         """
         if not changes.keys() & guarded.VISIBLE:
             return super().update(**changes)
