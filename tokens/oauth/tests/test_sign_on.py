@@ -403,6 +403,26 @@ async def test_statements_of_the_end_of_everything(
     assert counts == [4, 6], statements
 
 
+async def test_the_list_says_what_each_session_is_for(
+    api: httpx.AsyncClient, client: OAuthClient, foreign: OAuthClient, signed_in: Session, pair: Pair, statements: Any
+) -> None:
+    """The application's name, what single sign-on is called, null for one's own; 1 query more, 0 without clients."""
+
+    async def listed() -> tuple[dict[str, str | None], int]:
+        before = len(statements)
+        answer = await api.get(SESSIONS, headers=bearer(pair))
+        return {one["id"]: one["application"] for one in answer.json()}, len(statements) - before
+
+    alone = {str(signed_in.pk): "Single sign-on", pair["session_id"]: None}
+    await listed()  # its session is looked up once
+    assert await listed() == (alone, 1)
+    first, second = await held(client, signed_in), await held(foreign, signed_in)
+    assert await listed() == ({**alone, str(first): "Wiki", str(second): "Paint"}, 2)
+    assert (await api.delete(f"{SESSIONS}/{first}", headers=bearer(pair))).status_code == 204
+    assert await listed() == ({**alone, str(second): "Paint"}, 2)
+    assert await is_over(first)
+
+
 async def test_what_began_in_it_ends_with_it(client: OAuthClient, foreign: OAuthClient, signed_in: Session) -> None:
     """Clients' sessions end with it but for offline_access; who asked to be told is, once, whatever they hold."""
     online, offline = await held(client, signed_in), await held(client, signed_in, "offline_access openid")
