@@ -2,11 +2,17 @@
 
 from typing import TYPE_CHECKING, Final
 
+from django.dispatch import Signal
+
 from accounts import email_tokens, emails, names
 from ironauth.infrastructure import clock
 
 if TYPE_CHECKING:
     from accounts.models import User
+
+#: In the transaction in which every session of some people ends at once (``user_ids``), before it is written: a new
+#: password, a deactivation, signing out everywhere, the end of the account. Sent also for people without sessions.
+sessions_end: Final = Signal()
 
 #: Fields a signed-in request can see or is decided by: changing one makes every cached copy of the user wrong.
 VISIBLE: Final = frozenset(
@@ -64,6 +70,8 @@ def _compare(user: "User", using: str, fields: frozenset[str]) -> frozenset[str]
         # The larger of both: an instance read before another process ended the sessions must not revive them.
         user.session_epoch = max(before["session_epoch"] + ends_sessions, epoch if "session_epoch" in fields else 0)
         touched.add("session_epoch")
+        if user.session_epoch > before["session_epoch"]:
+            sessions_end.send(sender=type(user), user_ids=[user.pk])
     moved = "email" in fields and before["email_key"] != user.email_key
     if moved and before["email_verified_at"] is not None and user.email_verified_at == before["email_verified_at"]:
         user.email_verified_at = None  # the new address is not the one that was verified

@@ -24,7 +24,8 @@ class UserQuerySet(models.QuerySet["User"]):
         """Update all rows in one statement; one more query finds them when a visible field changes.
 
         A changed password or ``is_active`` other than ``True`` raises the session epoch of every row, and either, or a
-        changed address, makes every e-mail token of these users worthless (one query more).
+        changed address, makes every e-mail token of these users worthless (one query more). Where sessions end, the
+        receivers of ``guarded.sessions_end`` come on top.
         """
         if not changes.keys() & guarded.VISIBLE:
             return super().update(**changes)
@@ -42,6 +43,8 @@ class UserQuerySet(models.QuerySet["User"]):
             ids = list(self.order_by().values_list("pk", flat=True))
             if not ids:
                 return 0
+            if "session_epoch" in changes:
+                guarded.sessions_end.send(sender=self.model, user_ids=ids)
             # Only the rows found: one that starts to match meanwhile would be changed without being invalidated.
             count = super(UserQuerySet, self.order_by().filter(pk__in=ids)).update(**changes)
             if ends_sessions or "email" in changes:

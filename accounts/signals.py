@@ -40,10 +40,11 @@ def _user_saved(instance: User, created: bool, update_fields: frozenset[str] | N
 
 
 def _user_deleted(instance: User, **_: object) -> None:
-    """Invalidate a user that is about to go, and take their address out of the admin's log.
+    """Invalidate a user that is about to go, end their sessions, and take their address out of the admin's log.
 
     ``delete()`` runs in one transaction with this, whoever calls it. The trail has the same acts, by id.
     """
+    guarded.sessions_end.send(sender=User, user_ids=[instance.pk])
     invalidate(sub_tag(instance.pk))
     about = LogEntry.objects.filter(content_type=ContentType.objects.get_for_model(User), object_id=str(instance.pk))
     about.update(object_repr=DELETED)

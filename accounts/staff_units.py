@@ -154,7 +154,7 @@ def tell_of_move(user_id: uuid.UUID, *, old: str, new: str) -> None:
 def require_password_change(user_ids: Iterable[uuid.UUID], actor_id: uuid.UUID) -> None:
     """End every session of these people, keep them out until they have set another password, and mail them how.
 
-    Who is inactive gets no message. Eight queries for each. Raises ``NotFound``, ``PermissionDenied``,
+    Who is inactive gets no message. Nine queries for each. Raises ``NotFound``, ``PermissionDenied``,
     ``DeletionPending``: then nothing has happened to anybody, as call and transaction are one.
     """
     rights = rights_of(actor_id)

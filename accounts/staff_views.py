@@ -24,7 +24,7 @@ from ironauth.infrastructure.validation import validated
 from ironauth.infrastructure.views import ApiRequest
 
 #: Fields of a user that nobody changes from a session that was proved long ago.
-_SENSITIVE: Final = frozenset({"email", "is_staff", "is_superuser", "roles"})
+_SENSITIVE: Final = frozenset({"email", "is_active", "is_staff", "is_superuser", "roles"})
 
 
 class UsersView(StaffView):
@@ -106,7 +106,8 @@ class UserView(StaffView):
 
         Another ``email`` needs a sign-in or step-up of the last ten minutes, as it does for one's own: who gets the
         account's messages sets its password. So do ``is_staff``, ``is_superuser`` and ``roles``, by which a stolen
-        session would outlive itself. The address before gets a message.
+        session would outlive itself, and ``is_active``, by which it would keep others out or let them in again. The
+        address before gets a message.
         """
         values = await _validated(self, request, UserPatchInput, "roles", staff_services.require_roles)
         if _SENSITIVE & values.keys():

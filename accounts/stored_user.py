@@ -111,8 +111,9 @@ def flag_password(user_id: uuid.UUID, epoch: int) -> bool:
 def end_sessions(user_id: uuid.UUID, *, if_active: bool = False) -> bool:
     """Raise the session epoch, which ends every session, and invalidate the user; return whether there is one.
 
-    Two queries.
+    Two queries, and what the receivers of ``guarded.sessions_end`` do. Call it inside a transaction.
     """
+    guarded.sessions_end.send(sender=User, user_ids=[user_id])
     if not (_END_OWN_SESSIONS if if_active else _END_SESSIONS).run(id=user_id, now=clock.now()):
         return False
     invalidate(sub_tag(user_id))
@@ -142,7 +143,7 @@ def change(user: User, fields: Iterable[str]) -> None:
     """Store these fields of a user, as ``save`` does, and invalidate them. Call it inside a transaction.
 
     Two queries, one when nobody can see the fields; one more when one that may end sessions is among them, and one when
-    they have ended.
+    they end, and then what the receivers of ``guarded.sessions_end`` do.
     """
     written = guarded.prepare(user, DEFAULT_DB_ALIAS, frozenset(fields))
     _update_of(written).run(id=user.pk, **{field: getattr(user, field) for field in written})

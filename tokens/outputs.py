@@ -21,7 +21,11 @@ class TokenPair(msgspec.Struct, frozen=True):
 
 
 class SessionOut(msgspec.Struct, frozen=True):
-    """One signed-in device; ``expires_at``: when it ends unless it is used again."""
+    """One signed-in device; ``expires_at``: when it ends unless it is used again.
+
+    ``application``: the name of the application that was signed in to through this server, "Single sign-on" for the
+    session that answers for all of these, null for one opened here.
+    """
 
     id: UUID
     created_at: datetime
@@ -30,9 +34,10 @@ class SessionOut(msgspec.Struct, frozen=True):
     ip: str | None
     user_agent: str
     current: bool
+    application: str | None
 
 
-def session_out(session: Session, *, current_id: UUID | None) -> SessionOut:
+def session_out(session: Session, *, current_id: UUID | None, application: str | None) -> SessionOut:
     """Return what the API says about ``session``; ``current_id``: the session of the one who asks."""
     return SessionOut(
         id=session.pk,
@@ -42,4 +47,5 @@ def session_out(session: Session, *, current_id: UUID | None) -> SessionOut:
         ip=session.ip,
         user_agent=session.user_agent,
         current=session.pk == current_id,
+        application=application,
     )

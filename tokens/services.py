@@ -17,13 +17,13 @@ from ironauth.infrastructure.database_faults import refers_to_nothing
 from ironauth.infrastructure.errors import NotFound
 from ironauth.infrastructure.logs import get_logger
 from ironauth.infrastructure.origin import Origin
-from tokens import access_tokens, mfa_token, refresh_token, session_rotation, sessions
+from tokens import access_tokens, mfa_token, refresh_token, session_lists, session_rotation, sessions
 from tokens.errors import InvalidRefreshToken, InvalidToken, MfaRequired
 from tokens.key_store import key_store
 from tokens.keys import ActiveKey
 from tokens.models import FIRST_PARTY_CLIENT
 from tokens.oauth import client_sessions, clients
-from tokens.outputs import SessionOut, TokenPair, session_out
+from tokens.outputs import SessionOut, TokenPair
 from tokens.principal import Principal
 from tokens.session_rotation import SESSION_OVER, Outcome
 from tokens.sessions import ClientInfo, Grant, Opener
@@ -176,8 +176,7 @@ async def _reopening(principal: Principal, client: ClientInfo) -> Callable[[Acco
 
 async def list_sessions(*, principal: Principal) -> list[SessionOut]:
     """Return the caller's live sessions, the most recently used first."""
-    found = await database().read(sessions.live_sessions, user_id=principal.id)
-    return [session_out(session, current_id=principal.session_id) for session in found]
+    return await database().read(session_lists.of_user, user_id=principal.id, current_id=principal.session_id)
 
 
 async def end_own_session(*, principal: Principal, session_id: UUID) -> None:

@@ -9,8 +9,8 @@ from accounts.rights import for_holder, rights_of
 from ironauth.infrastructure.database import database
 from ironauth.infrastructure.errors import NotFound
 from ironauth.infrastructure.logs import get_logger
-from tokens import sessions
-from tokens.outputs import SessionOut, session_out
+from tokens import session_lists
+from tokens.outputs import SessionOut
 from tokens.principal import Principal
 
 log = get_logger()
@@ -35,11 +35,11 @@ async def end_sessions(*, caller: Principal, user_id: UUID) -> None:
 
 
 def _list(*, caller: Principal, user_id: UUID) -> list[SessionOut]:
-    """Unit of work: 1 query, one more to tell an unknown user from one without sessions."""
-    found = sessions.live_sessions(user_id=user_id)
+    """Unit of work: 1 query, 2 where some are of OAuth clients, or to tell an unknown user from one without any."""
+    found = session_lists.of_user(user_id=user_id, current_id=caller.session_id)
     if not found and not User.objects.filter(pk=user_id).exists():
         raise NotFound("There is no such user.")
-    return [session_out(session, current_id=caller.session_id) for session in found]
+    return found
 
 
 def _end_all(*, caller_id: UUID, user_id: UUID) -> None:

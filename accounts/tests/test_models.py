@@ -182,12 +182,13 @@ def test_updated_at_moves_with_visible_changes_only(make_user: MakeUser) -> None
 def test_save_costs_one_more_query_only_when_a_guarded_field_may_change(
     make_user: MakeUser, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
-    """A login writes one row; a change of the password reads the row, forgets what was mailed, writes and announces."""
+    """A login writes one row; a change of the password does what its comment says."""
     user = make_user()
     with django_assert_num_queries(1):  # the update, without a savepoint around it
         user.save(update_fields=["last_login"])
     user.set_password("another otter rides 7 trams")
-    with django_assert_num_queries(4):  # as above, the stored row, the e-mail tokens, the invalidation
+    # As above, the stored row, the sign-on sessions of which clients hear, the e-mail tokens, the invalidation.
+    with django_assert_num_queries(5):
         user.save(update_fields=["password"])
 
 

@@ -32,8 +32,11 @@ from accounts.models import User
 from conftest import PASSWORD, ServeProcess
 from ironauth.infrastructure.openapi import PROBLEM_MEDIA_TYPE
 from ironauth.pages import OPENAPI_FILE
-from tokens.oauth.tests.flow import basic
-from tokens.oauth.tests.material import make_client
+from tokens.oauth.models import Consent
+from tokens.oauth.protocol import Scope
+from tokens.oauth.redemption import challenge_of
+from tokens.oauth.tests.flow import VERIFIER, approve, basic
+from tokens.oauth.tests.material import REDIRECT_URI, make_client
 from tokens.tests.second_factor import App
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
@@ -77,9 +80,6 @@ UNREACHED: Final = dict.fromkeys(
         "POST /api/v1/access/signin/mfa/options",
     ),
     "takes an authenticator, and is walked with one in tokens/tests/test_passkeys.py",
-) | dict.fromkeys(
-    ("POST /oauth/par", "GET /oauth/userinfo", "POST /oauth/userinfo", "DELETE /api/v1/access/consents/{client_id}"),
-    "takes an application's whole sign-in, and is walked with one in tokens/oauth/tests",
 )
 #: Operations that clients call, as a client with a secret and a grant of its own.
 OF_CLIENTS: Final = ("/oauth/token", "/oauth/introspect", "/oauth/revoke", "/oauth/par")
@@ -89,6 +89,17 @@ AS_CLIENT: Final = {
     "token": "any",
     **dict.fromkeys(("client_id", "client_secret", "client_assertion", "client_assertion_type", "scope"), ""),
 }
+#: What a client pushes to have somebody signed in; "" as above.
+PUSHED: Final = {
+    "response_type": "code",
+    "redirect_uri": REDIRECT_URI,
+    "scope": Scope.OPENID.value,
+    "code_challenge": challenge_of(VERIFIER),
+    "code_challenge_method": "S256",
+    **dict.fromkeys(("state", "response_mode", "nonce", "prompt", "max_age", "id_token_hint", "dpop_jkt"), ""),
+}
+#: Where the token is one that an application got for a person.
+OF_APPLICATIONS: Final = "/oauth/userinfo"
 MAKES_PEOPLE: Final = {"POST /api/v1/access/signup", "POST /api/v1/users"}
 
 Headers = dict[str, str]
@@ -145,8 +156,9 @@ class Server:
         self.failures: list[str] = []
         root = User.objects.create_superuser("root@example.com", PASSWORD)
         self.root = root.email
-        client, secret = make_client(grants=["client_credentials"], scopes=[])
-        self.client = basic(str(client.pk), secret)
+        grants = ["authorization_code", "client_credentials"]
+        self.application, secret = make_client(grants=grants, scopes=[Scope.OPENID.value])
+        self.client = basic(str(self.application.pk), secret)
 
     def signed_in(self, email: str) -> Values:
         """Return a new token pair."""
@@ -190,8 +202,22 @@ class Server:
             body = {"email": person["email"], "password": PASSWORD}
             person["mfa_token"] = self.http.post(f"{access}/signin", json=body, timeout=30).json()["mfa_token"]
 
+    def let_in(self, person: Values) -> Values:
+        """Let the application know who ``person`` is; return the tokens it gets."""
+        code = approve(self.application, uuid.UUID(person["user_id"]), scope=PUSHED["scope"])
+        body = {"grant_type": "authorization_code", "code": code, "code_verifier": VERIFIER}
+        body["redirect_uri"] = REDIRECT_URI
+        answer = self.http.post(f"{self.base}/oauth/token", data=body, headers=self.client, timeout=30)
+        assert answer.status_code == 200, answer.text
+        return dict(answer.json())
+
     def prepare(self, label: str, person: Values) -> None:
         """Bring ``person`` to where this operation makes sense."""
+        if label == "POST /oauth/par":
+            person.update(PUSHED)
+        if label == "DELETE /api/v1/access/consents/{client_id}":
+            person["client_id"] = str(self.application.pk)
+            Consent.objects.create(user_id=person["user_id"], client=self.application, scope=PUSHED["scope"])
         if label in MAILED:
             person["token"] = self.mailed(MAILED[label], person)
         if label in MAKES_PEOPLE:
@@ -200,11 +226,13 @@ class Server:
             self.enrol(person, confirm=label in ENROLLED)
 
     def credential(self, operation: Any, person: Values | None = None) -> Headers:
-        """Return the header of who may: staff for staff, a client for clients, else ``person``, or somebody new."""
+        """Return the header of who may: staff for staff, clients for theirs, else ``person``, or somebody new."""
         if operation.path in OF_CLIENTS:
             return self.client
         staff = operation.path.startswith(STAFF)
         found = self.signed_in(self.root) if staff else person or self.person()
+        if operation.path == OF_APPLICATIONS:
+            found = self.let_in(found)
         return {"Authorization": f"Bearer {found['access_token']}"}
 
     def send(self, case: Any, headers: Headers) -> None:

@@ -100,9 +100,19 @@ def _decide_and_issue(
     if request.hint_sub and subjects.subject_of(client, session.account.id) != request.hint_sub:
         return Decision(Step.SIGN_IN)
     asked = "consent" in request.prompt or ("select_account" in request.prompt and not signed_in)
-    if asked or not _is_allowed(request, client, session):
+    if asked or (not signed_in and _may_be_another(request, client)) or not _is_allowed(request, client, session):
         return Decision(Step.CONFIRM, session=session)
     return _issue(request, client, session)
+
+
+def _may_be_another(request: AuthorizationRequest, client: Client) -> bool:
+    """Return whether some other program on the person's device may be asking in the client's name.
+
+    A client without secret is known by where the answer goes. A scheme of its own, and a port of this machine, any
+    program can claim; so nothing is answered there without somebody looking, whatever was allowed before (RFC 8252
+    §8.6). Of addresses with ``http`` only such are registered (``redirect_uris``).
+    """
+    return client.is_public and not request.redirect_uri.startswith("https:")
 
 
 def _is_allowed(request: AuthorizationRequest, client: Client, session: StoredSession) -> bool:

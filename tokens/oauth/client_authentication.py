@@ -55,6 +55,15 @@ async def authenticate(request: ApiRequest, parameters: dict[str, str], *, allow
     raise InvalidClient(basic=presented.basic)
 
 
+async def admit_public(request: ApiRequest, client: Client) -> None:
+    """Count a request that has something stored, for the address of a public client: anybody can claim to be one.
+
+    Who has proved to be a confidential client is not counted. 1 query, with Redis none. Raises ``Throttled`` (429).
+    """
+    if client.is_public:
+        await rate_limits.admit(rate_limits.PUBLIC_CLIENT, address=origin.address_of(request))
+
+
 def basic_credentials(header: str) -> tuple[str, str] | None:
     """Return id and secret of a Basic ``Authorization`` header; None when it is malformed or of another scheme.
 

@@ -17,6 +17,7 @@ from ironauth.infrastructure.environment import Limit
 from ironauth.infrastructure.errors import FieldError
 from ironauth.infrastructure.setting_addresses import is_host
 from ironauth.infrastructure.setting_limits import LIMITS
+from tokens.models import SigningKey
 from tokens.oauth import client_keys, redirect_uris
 from tokens.oauth.models import NAME_CHARACTERS, SCOPE_CHARACTERS, OAuthClient, default_scopes
 from tokens.oauth.protocol import SCOPE_TOKEN, GrantType, Scope, scope_text
@@ -40,7 +41,10 @@ _CHOICES: Final[Mapping[str, type[TextChoices]]] = {
 
 
 def problems_of(client: OAuthClient) -> list[FieldError]:
-    """Return everything that is wrong with a client's fields, each with its remedy; nothing for a good one."""
+    """Return everything that is wrong with a client's fields, each with its remedy; nothing for a good one.
+
+    No query; one for a client whose tokens are not signed with Ed25519.
+    """
     return [
         *_named(client),
         *_chosen(client),
@@ -51,6 +55,7 @@ def problems_of(client: OAuthClient) -> list[FieldError]:
         *_backchannel(client),
         *_proof(client),
         *_subject(client),
+        *_signed(client),
         *_lifetimes(client),
     ]
 
@@ -198,8 +203,18 @@ def _proof(client: OAuthClient) -> Iterable[FieldError]:
 
 
 def _subject(client: OAuthClient) -> Iterable[FieldError]:
-    """Find a pairwise client whose sector nobody can tell (OpenID Connect Core §8.1), or a sector without use."""
+    """Find a pairwise client whose sector nobody can tell (OpenID Connect Core §8.1), or a sector without use.
+
+    And one that may call this server's own API, which shows people their public id.
+    """
     pairwise = client.subject_type == OAuthClient.Subject.PAIRWISE
+    if pairwise and Scope.ACCOUNT in client.scopes:
+        yield _problem(
+            "scopes",
+            "public_id",
+            "The scope account shows a client people's public id (/api/v1/access/me), which pairwise subjects keep "
+            "from it: leave out account, or choose public subjects.",
+        )
     if client.sector and not pairwise:
         yield _problem("sector", "needless", "A sector is for pairwise subjects: choose these, or leave it out.")
     elif client.sector and not is_host(client.sector):
@@ -210,6 +225,19 @@ def _subject(client: OAuthClient) -> Iterable[FieldError]:
             yield _problem(
                 "sector", "required", "The redirect addresses do not name one host: write the sector like example.com."
             )
+
+
+def _signed(client: OAuthClient) -> Iterable[FieldError]:
+    """Find an algorithm that nothing here signs with. Ed25519 every installation has: access tokens need it."""
+    alg = client.id_token_alg
+    if alg not in OAuthClient.IdTokenAlg.values or alg == OAuthClient.IdTokenAlg.ED25519:
+        return
+    if not SigningKey.objects.filter(family=alg, state=SigningKey.State.ACTIVE).exists():
+        yield _problem(
+            "id_token_alg",
+            "no_key",
+            f"There is no key for {alg}: run `manage.py create_signing_key --alg {alg}` first, or choose ed25519.",
+        )
 
 
 def _lifetimes(client: OAuthClient) -> Iterable[FieldError]:

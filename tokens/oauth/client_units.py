@@ -114,11 +114,14 @@ def disable(client_id: UUID, *, actor_id: UUID | None = None) -> int | None:
 def enable(client_id: UUID, *, actor_id: UUID | None = None) -> bool:
     """Let the client sign people in again; what was ended stays so. False when it was not disabled.
 
+    What was opened since ends too: a worker that had not heard of it may have answered the client for some seconds.
+
     Raises ``OAuthClient.DoesNotExist``.
     """
     client = OAuthClient.objects.select_for_update().get(pk=client_id)
     if client.disabled_at is None:
         return False
+    _end_everything(client)
     client.disabled_at = None
     client.save(update_fields=["disabled_at"])
     _record(Event.CLIENT_ENABLED, client, actor_id)

@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Final, Literal, NamedTuple, NoReturn
 
 import msgspec
@@ -69,13 +70,14 @@ async def by_code(asked: TokenRequest) -> TokenResponse:
         asked.required("code"), asked.required("redirect_uri"), asked.parameters.get("code_verifier", "")
     )
     reading = token_cache().begin()
-    key = await key_store().signing()
+    key, id_key = await key_store().signing(), await _id_key(asked.client, asked.client.scopes)
     redeemed = await _redeemed(presented, asked)
     event = log.warning if redeemed.outcome is redemption.Outcome.REUSED else log.info
     event("code_redeemed", outcome=redeemed.outcome.value, client_id=asked.client.client_id)
     if redeemed.grant is None:
         await _refuse(asked)
-    return await _answer(asked, redeemed.grant, key, reading, scope=redeemed.grant.scope, nonce=redeemed.nonce)
+    scope, nonce = redeemed.grant.scope, redeemed.nonce
+    return await _answer(asked, redeemed.grant, key, reading, scope=scope, nonce=nonce, id_key=id_key)
 
 
 async def by_refresh_token(asked: TokenRequest) -> TokenResponse:
@@ -93,7 +95,7 @@ async def by_refresh_token(asked: TokenRequest) -> TokenResponse:
     if parsed is None:
         await _refuse(asked)
     reading = token_cache().begin()
-    key = await key_store().signing()
+    key, id_key = await key_store().signing(), await _id_key(client, wanted or client.scopes)
     rotation = await database().write_once(
         session_rotation.rotate,
         parsed=parsed,
@@ -108,7 +110,7 @@ async def by_refresh_token(asked: TokenRequest) -> TokenResponse:
     if rotation.grant is None:
         await _refuse(asked)
     scope = scope_text(wanted or scope_set(rotation.grant.scope) & client.scopes)
-    return await _answer(asked, rotation.grant, key, reading, scope=scope)
+    return await _answer(asked, rotation.grant, key, reading, scope=scope, id_key=id_key)
 
 
 async def by_client_credentials(asked: TokenRequest) -> TokenResponse:
@@ -148,10 +150,25 @@ async def _redeemed(presented: PresentedCode, asked: TokenRequest) -> Redemption
         return Redemption(redemption.Outcome.UNKNOWN)
 
 
+async def _id_key(client: Client, scopes: AbstractSet[str]) -> ActiveKey | None:
+    """Return the key that signs the ID token, None where ``scopes`` are all there can be and make none.
+
+    Asked before anything is used up: what the code was given for is known when it is. Raises ``SigningKeyMissing``.
+    """
+    return await id_tokens.signing_key(client) if Scope.OPENID in scopes else None
+
+
 async def _answer(
-    asked: TokenRequest, grant: Grant, key: ActiveKey, reading: Reading, *, scope: str, nonce: str = ""
+    asked: TokenRequest,
+    grant: Grant,
+    key: ActiveKey,
+    reading: Reading,
+    *,
+    scope: str,
+    nonce: str = "",
+    id_key: ActiveKey | None = None,
 ) -> TokenResponse:
-    """Return the tokens of a session's grant."""
+    """Return the tokens of a session's grant; ``id_key``: what signs the ID token, if it was looked up before."""
     client = asked.client
     subject = subjects.subject_id(client, grant.account.id)
     access = access_tokens.of_session(grant, key, reading, subject=subject, scope=scope, life_s=access_token_s(client))
@@ -166,6 +183,7 @@ async def _answer(
             amr=grant.amr,
             nonce=nonce,
             access_token=access.text,
+            key=id_key,
         )
     refreshed = grant.refresh_token if GrantType.REFRESH_TOKEN in client.grants else ""
     return TokenResponse(access.text, "Bearer", access.expires_in, scope, refreshed, id_token)

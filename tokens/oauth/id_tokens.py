@@ -15,7 +15,7 @@ from django.conf import settings
 from accounts.outputs import Account
 from ironauth.infrastructure import clock
 from tokens.key_store import key_store
-from tokens.keys import ALGORITHMS, Family
+from tokens.keys import ALGORITHMS, ActiveKey, Family
 from tokens.oauth import signed_tokens, subjects
 from tokens.oauth.clients import Client
 from tokens.oauth.protocol import ID_TOKEN_S, Scope, scope_set
@@ -59,16 +59,18 @@ async def mint(
     amr: str,
     nonce: str = "",
     access_token: str = "",
+    key: ActiveKey | None = None,
 ) -> str:
     """Return a signed ID token.
 
     ``session_id``: the sign-on session in which the person signed in, if any. ``amr``: as a session keeps it.
-    ``access_token``: the one that is issued with it, if any. Raises ``SigningKeyMissing`` (503), ``ValueError`` without
-    the scope openid: nobody asked for it then (§3.1.2.1).
+    ``access_token``: the one that is issued with it, if any. ``key``: from ``signing_key``, where that was asked
+    before. Raises ``SigningKeyMissing`` (503), ``ValueError`` without the scope openid: nobody asked for it then
+    (§3.1.2.1).
     """
     if Scope.OPENID not in scope_set(scope):
         raise ValueError("an ID token needs the scope openid")
-    key = await key_store().signing(Family(client.id_token_alg))
+    key = key or await signing_key(client)
     now = int(clock.unix())
     claims = IdClaims(
         iss=settings.IRONAUTH_ISSUER,
@@ -83,6 +85,11 @@ async def mint(
         at_hash=at_hash(access_token, key.alg) if access_token else "",
     )
     return signed_tokens.sign(claims, key, typ=TYP)
+
+
+async def signing_key(client: Client) -> ActiveKey:
+    """Return the key that signs this client's ID tokens now. Raises ``SigningKeyMissing`` (503)."""
+    return await key_store().signing(Family(client.id_token_alg))
 
 
 def at_hash(access_token: str, alg: str) -> str:

@@ -50,6 +50,7 @@ class PushedRequestView(OAuthEndpoint):
         """Check the parameters as /oauth/authorize does and keep them for 90 seconds."""
         parameters = await self.parameters(request)
         client = await client_authentication.authenticate(request, parameters, allow_public=True)
+        await client_authentication.admit_public(request, client)
         handle = await push(client=client, query=request.data, parameters=parameters)
         body = msgspec.json.encode(Pushed(PREFIX + handle, LIFE_S))
         return HttpResponse(body, status=HTTPStatus.CREATED, content_type="application/json")

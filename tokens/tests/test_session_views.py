@@ -38,7 +38,10 @@ async def test_list(api: httpx.AsyncClient, member: dict[str, Any], pair: Pair) 
     listed = answer.json()
     assert [entry["id"] for entry in listed] == [other["session_id"], pair["session_id"]]
     for entry in listed:
-        assert list(entry) == ["id", "created_at", "last_used_at", "expires_at", "ip", "user_agent", "current"]
+        assert list(entry) == [
+            "id", "created_at", "last_used_at", "expires_at", "ip", "user_agent", "current", "application",
+        ]  # fmt: skip
+        assert entry["application"] is None
         assert entry["created_at"].endswith("Z")
         assert entry["ip"] == "127.0.0.1"
     assert [entry["current"] for entry in listed] == [False, True]

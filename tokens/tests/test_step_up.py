@@ -148,12 +148,24 @@ async def test_nobody_becomes_staff_from_an_old_session(stage: Stage) -> None:
             refused = await stage.api.request(method, where, json=body, headers=bearer(stage.root_pair))
             assert said(refused) == STEP_UP_REQUIRED
     await stage.send("POST", "/api/v1/users", 201, new, stage.root_pair)
-    await stage.send("PATCH", path, 200, {"is_active": False}, stage.root_pair)
+    await stage.send("PATCH", path, 200, {"name": "Renamed"}, stage.root_pair)
     assert not await User.objects.filter(is_staff=True).exclude(pk=stage.root).aexists()
     await age(stage.root_pair, 600)
     await stage.send("PATCH", path, 200, {"is_staff": True}, stage.root_pair)
     other = {**new, "email": "other@example.com", "is_staff": True}
     await stage.send("POST", "/api/v1/users", 201, other, stage.root_pair)
+
+
+async def test_nobody_is_shut_out_or_let_in_from_an_old_session(stage: Stage) -> None:
+    """As in the admin: at 601 seconds staff neither deactivate nor activate anybody, at 600 they do."""
+    path = f"/api/v1/users/{stage.member}"
+    for active in (False, True):
+        await age(stage.root_pair, 601)
+        refused = await stage.api.patch(path, json={"is_active": active}, headers=bearer(stage.root_pair))
+        assert said(refused) == STEP_UP_REQUIRED
+        assert (await User.objects.aget(pk=stage.member)).is_active is not active
+        await age(stage.root_pair, 600)
+        await stage.send("PATCH", path, 200, {"is_active": active}, stage.root_pair)
 
 
 async def test_roles_and_deletions_need_a_proof(stage: Stage) -> None:

@@ -116,6 +116,8 @@ async function showSessions() {
     part("agent").title = session.user_agent;
     part("ip").textContent = session.ip || "—";
     part("current").hidden = !session.current;
+    const application = part("application"); // none in a template of one's own that is older than this
+    if (application && session.application) application.textContent = `${session.application}, `;
     when(part("used"), session.last_used_at, minute);
     part("end").setAttribute("aria-label", `${part("end").textContent} ${part("agent").textContent}`);
     on(part("end"), "click", async () => {

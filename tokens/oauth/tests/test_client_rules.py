@@ -1,8 +1,10 @@
 """What a client may be: every rule on both sides of its boundary."""
 
+from io import StringIO
 from typing import Any
 
 import pytest
+from django.core.management import call_command
 from pytest_django import Settings
 
 from tokens.oauth import client_keys, client_rules
@@ -64,6 +66,7 @@ def bad_fields(**fields: Any) -> list[str]:
         {**KEYS, "jwks": {"keys": [EC_JWK, RSA_JWK]}},
         PAIRWISE,
         {**PAIRWISE, "sector": "example.com", "redirect_uris": [REDIRECT_URI, "https://b.example/cb"]},
+        {"scopes": ["openid", "account"]},
         {"access_token_s": 1},
         {"access_token_s": 600},
         {"session_idle_s": 60, "session_absolute_s": 60},
@@ -130,6 +133,7 @@ def test_good_clients(fields: dict[str, Any]) -> None:
         ({**PAIRWISE, "redirect_uris": [REDIRECT_URI, "https://b.example/cb"]}, "sector"),
         ({**PAIRWISE, **MACHINE}, "sector"),
         ({**PAIRWISE, **PUBLIC, "redirect_uris": ["com.example.app:/cb"]}, "sector"),
+        ({**PAIRWISE, "scopes": ["openid", "account"]}, "scopes"),
         ({"access_token_s": 0}, "access_token_s"),
         ({"access_token_s": 601}, "access_token_s"),
         ({"session_idle_s": 59}, "session_idle_s"),
@@ -170,6 +174,18 @@ def test_the_access_token_setting_is_the_limit(settings: Settings) -> None:
     settings.IRONAUTH_ACCESS_TOKEN_S = 3_600
     assert bad_fields(access_token_s=3_600) == []
     assert bad_fields(access_token_s=3_601) == ["access_token_s"]
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("alg", ["ES256", "RS256"])
+def test_an_algorithm_needs_a_key(alg: str) -> None:
+    """Another one than Ed25519 is refused with the command that makes its key, and taken once that has run."""
+    client = OAuthClient(name="Wiki", redirect_uris=[REDIRECT_URI], id_token_alg=alg)
+    (problem,) = client_rules.problems_of(client)
+    assert (problem.field, problem.code) == ("id_token_alg", "no_key")
+    assert f"`manage.py create_signing_key --alg {alg}`" in problem.message
+    call_command("create_signing_key", "--alg", alg, stdout=StringIO())
+    assert client_rules.problems_of(client) == []
 
 
 @pytest.mark.parametrize("key", [ED25519_JWK, EC_JWK, RSA_JWK])

@@ -10,12 +10,15 @@ from asgiref.sync import sync_to_async
 from accounts.outputs import Account
 from conftest import bearer
 from ironauth.infrastructure import clock
+from ironauth.infrastructure.database import database
 from tokens import sessions
 from tokens.key_store import key_store
 from tokens.models import Session
-from tokens.oauth import client_units, clients
+from tokens.oauth import client_units, clients, redemption
 from tokens.oauth.models import OAuthClient
-from tokens.oauth.tests.material import make_client
+from tokens.oauth.redemption import PresentedCode
+from tokens.oauth.tests.flow import VERIFIER, approve
+from tokens.oauth.tests.material import REDIRECT_URI, make_client
 from tokens.services import token_pair
 from tokens.sessions import ClientInfo
 from tokens.tests.browser import ME
@@ -53,6 +56,35 @@ async def test_a_disabled_clients_tokens_are_refused_at_once(
     assert await clients.find(str(client.pk)) is not None
     assert (await api.get(ME, headers=token)).status_code == 401
     assert (await api.get(ME, headers=spared)).status_code == 200
+
+
+async def test_what_was_opened_while_a_client_was_disabled_ends(
+    api: httpx.AsyncClient, new_account: Callable[[], Account], signing_key: str
+) -> None:
+    """A code redeemed in the instant of disabling opens nothing for later; one redeemed after enabling does."""
+    client, _ = await sync_to_async(make_client)(scopes=["account"])
+    account = await sync_to_async(new_account)()
+    known = await clients.find(str(client.pk))
+    assert known is not None
+    codes = [await sync_to_async(approve)(client, account.id, scope="account") for _ in range(2)]
+    await sync_to_async(client_units.disable)(client.pk)
+
+    async def redeemed(code: str) -> redemption.Redemption:
+        presented = PresentedCode(code, REDIRECT_URI, VERIFIER)
+        return await database().write(redemption.redeem, presented=presented, client=known, whence=ClientInfo())
+
+    assert (await redeemed(codes[0])).grant is None  # codes go with it
+    token = await access_token(client, account)  # of a redemption that had read its code before
+    kept = await sync_to_async(approve)(client, account.id, scope="account")
+    assert (await api.get(ME, headers=token)).status_code == 401
+    assert await sync_to_async(client_units.enable)(client.pk)
+    assert (await api.get(ME, headers=token)).status_code == 401
+    assert (await Session.objects.aget()).revoked_at is not None
+    assert (await redeemed(kept)).grant is None
+    fresh = await access_token(client, account)
+    assert (await api.get(ME, headers=fresh)).status_code == 200
+    assert not await sync_to_async(client_units.enable)(client.pk)  # nothing is ended where nothing was disabled
+    assert (await api.get(ME, headers=fresh)).status_code == 200
 
 
 async def test_a_deleted_clients_tokens_are_refused_at_once(

@@ -15,6 +15,8 @@ from django.core.management import CommandError, call_command
 from accounts.audit_models import AuditEvent
 from conftest import process_environment
 from ironauth.infrastructure import clock
+from tokens.key_rotation import create_first_keys
+from tokens.keys import Family
 from tokens.oauth import clients
 from tokens.oauth.codes import digest_of
 from tokens.oauth.models import OAuthClient, OAuthClientSecret
@@ -82,6 +84,7 @@ def test_create_with_everything(tmp_path: Path) -> None:
     """Every option is stored; lists are given by repeating an option, scopes as one text as well."""
     keys = tmp_path / "jwks.json"
     keys.write_text(json.dumps({"keys": [ED25519_JWK]}))
+    create_first_keys(Family.RS256)
     made, said = run(
         *WEB, "--redirect-uri", "http://127.0.0.1/cb", "--auth-method", "private_key_jwt", "--jwks", str(keys),
         "--grant", "authorization_code", "--grant", "device_code", "--grant", "client_credentials",

@@ -138,3 +138,18 @@ async def test_what_cannot_be_stored_or_answered(api: httpx.AsyncClient, party: 
     assert (answer.status_code, answer.json()["error"]) == (400, "invalid_request")
     assert (await push(api, party, state="é" * 1_000)).status_code == 201
     assert (await push(api, party, state="é" * 1_300)).status_code == 400
+
+
+async def test_public_clients_are_counted_by_address(api: httpx.AsyncClient, throttled: None, settings: Any) -> None:
+    """Anybody can name a public client: after so many, 429 and nothing stored. Who has a secret is not counted."""
+    settings.IRONAUTH_THROTTLE_BAD_REFRESHES = 5
+    public, party = await sync_to_async(make_public_client)(), await sync_to_async(make_client)()
+    answers = [await api.post(PAR, data=request_of(public)) for _ in range(7)]
+    assert [answer.status_code for answer in answers] == [201] * 5 + [429] * 2
+    assert answers[-1].json()["error"] == "temporarily_unavailable"
+    assert int(answers[-1].headers["retry-after"]) > 0
+    assert await PushedRequest.objects.acount() == 5
+    for _ in range(6):
+        assert (await push(api, party)).status_code == 201
+    elsewhere = await sync_to_async(make_public_client)(name="Paint")
+    assert (await api.post(PAR, data=request_of(elsewhere))).status_code == 429

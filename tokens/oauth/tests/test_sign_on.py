@@ -8,9 +8,12 @@ from typing import Any
 import httpx
 import pytest
 from asgiref.sync import sync_to_async
+from django.db import transaction
+from django.db.models import F
 
 from accounts.models import User
 from accounts.services import account_snapshot
+from accounts.units import end_all_sessions
 from conftest import PASSWORD, bearer
 from ironauth.infrastructure import clock
 from ironauth.infrastructure.database import database
@@ -23,7 +26,7 @@ from tokens.oauth.models import AuthorizationCode, Consent
 from tokens.oauth.tests.material import make_client
 from tokens.oauth.tests.walk import AUTHORIZE, answered, authorize, by_password, is_page, request_of, say
 from tokens.sessions import ClientInfo
-from tokens.tests.browser import LOGOUT_ALL, PASSWORD_URL, Member, Pair
+from tokens.tests.browser import LOGOUT_ALL, ME, PASSWORD_URL, Member, Pair
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
 
@@ -186,6 +189,35 @@ async def test_hint(
     assert await silently(api, client, id_token_hint=await token(member["id"], paint)) == "invalid_request"
 
 
+@pytest.mark.parametrize("trusted", [True, False])
+@pytest.mark.parametrize(
+    ("uri", "at", "public", "asked"),
+    [
+        ("com.example.app:/cb", "com.example.app:/cb", True, True),
+        ("http://127.0.0.1/cb", "http://127.0.0.1:51004/cb", True, True),
+        ("http://localhost:3000/cb", "http://localhost:3000/cb", True, True),
+        ("https://app.example.com/cb", "https://app.example.com/cb", True, False),
+        ("http://127.0.0.1/cb", "http://127.0.0.1:51004/cb", False, False),
+    ],
+)
+async def test_nobody_answers_for_an_address_that_anybody_can_claim(
+    api: httpx.AsyncClient, member: Member, uri: str, at: str, public: bool, asked: bool, trusted: bool
+) -> None:
+    """A public client on a device is answered once somebody has looked, each time; one that is known, at once."""
+    method = OAuthClient.AuthMethod.NONE if public else OAuthClient.AuthMethod.SECRET
+    row, _ = await sync_to_async(make_client)(redirect_uris=[uri], trusted=trusted, auth_method=method)
+    page = await by_password(api, await authorize(api, row, redirect_uri=at), member["email"])
+    first = page if trusted else await say(api, page, "allow")  # who has just signed in for it has looked
+    silent = await authorize(api, row, redirect_uri=at, prompt="none")
+    again = await authorize(api, row, redirect_uri=at)
+    if asked:
+        assert is_page(again, 200, "Allow Wiki?")
+        again = await say(api, again, "allow")
+    said = [answer.headers["location"].removeprefix(f"{at}?").partition("&")[0] for answer in (first, silent, again)]
+    assert [one.partition("=")[0] for one in said] == ["code", "error" if asked else "code", "code"]
+    assert said[1].startswith("error=consent_required" if asked else "code=")
+
+
 # ------------------------------------------------------------------ how long
 async def test_limits(api: httpx.AsyncClient, client: OAuthClient, signed_in: Session, settings: Any) -> None:
     """Idle for a day and it is over, a second earlier it is not; a week ends it whatever happens."""
@@ -290,6 +322,105 @@ async def test_it_ends_as_any_session(
     await end(api, pair, signed_in)
     api.cookies = browser
     assert await silently(api, client) == "login_required"
+
+
+async def _all_ended_by_staff(_api: httpx.AsyncClient, _pair: Pair, session: Session) -> None:
+    user = User.objects.get_queryset().filter(pk=session.user_id)
+    await sync_to_async(user.update)(session_epoch=F("session_epoch") + 1)
+
+
+async def _account_deleted(api: httpx.AsyncClient, pair: Pair, _session: Session) -> None:
+    assert (await api.request("DELETE", ME, json={"password": PASSWORD}, headers=bearer(pair))).status_code == 204
+
+
+async def _row_deleted(_api: httpx.AsyncClient, _pair: Pair, session: Session) -> None:
+    await (await User.objects.aget(pk=session.user_id)).adelete()
+
+
+AT_ONCE = [
+    _signed_out_everywhere, _password_changed, _deactivated, _all_ended_by_staff, _account_deleted, _row_deleted,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("end", AT_ONCE)
+async def test_clients_hear_when_everything_ends(
+    api: httpx.AsyncClient, client: OAuthClient, foreign: OAuthClient, signed_in: Session, pair: Pair, end: Any
+) -> None:
+    """Whatever ends all sessions of a person tells the clients that asked to be told, once, whatever they hold."""
+    for scope in ("openid", "offline_access openid"):
+        await held(client, signed_in, scope)
+    await held(foreign, signed_in)
+    await end(api, pair, signed_in)
+    notice = await LogoutNotice.objects.aget()
+    assert (notice.client_id, notice.session_id, notice.user_id) == (client.pk, signed_in.pk, signed_in.user_id)
+    await sync_to_async(User.objects.get_queryset().update)(is_active=False)  # ends again what has ended
+    assert await LogoutNotice.objects.acount() == 1
+
+
+async def test_clients_hear_nothing_of_other_changes(
+    api: httpx.AsyncClient, client: OAuthClient, signed_in: Session, pair: Pair
+) -> None:
+    """Neither when somebody else's sessions end, nor of another name, nor of what was over."""
+    await held(client, signed_in)
+    other = await sync_to_async(User.objects.create_user)(email="other@example.com", password=None)
+    await sync_to_async(User.objects.get_queryset().filter(pk=other.pk).update)(is_active=False)
+    user = await User.objects.aget(pk=signed_in.user_id)
+    user.name = "Renamed"
+    await user.asave()
+    await Session.objects.filter(pk=signed_in.pk).aupdate(idle_expires_at=clock.now())
+    user.is_active = False
+    await user.asave()
+    assert not await LogoutNotice.objects.aexists()
+
+
+async def test_the_end_of_everything_is_one_transaction(client: OAuthClient, signed_in: Session) -> None:
+    """Where it is rolled back nobody is told."""
+    await held(client, signed_in)
+
+    def roll_back() -> None:
+        with transaction.atomic():
+            User.objects.get_queryset().update(is_active=False)
+            assert LogoutNotice.objects.exists()
+            transaction.set_rollback(True)
+
+    await sync_to_async(roll_back)()
+    assert not await LogoutNotice.objects.aexists()
+
+
+async def test_statements_of_the_end_of_everything(
+    client: OAuthClient, signed_in: Session, statements: list[str]
+) -> None:
+    """Signing out everywhere: 1 query more than without clients to be told; 2 more where there are any; frozen."""
+    counts = []
+    for scopes in ((), ("openid", "offline_access openid")):
+        for scope in scopes:
+            await held(client, signed_in, scope)
+        statements.clear()
+        await database().write(end_all_sessions, user_id=signed_in.user_id, session_id=signed_in.pk)
+        counts.append(len(statements))
+        user = await User.objects.aget(pk=signed_in.user_id)
+        await Session.objects.filter(pk=signed_in.pk).aupdate(epoch=user.session_epoch)
+    assert counts == [4, 6], statements
+
+
+async def test_the_list_says_what_each_session_is_for(
+    api: httpx.AsyncClient, client: OAuthClient, foreign: OAuthClient, signed_in: Session, pair: Pair, statements: Any
+) -> None:
+    """The application's name, what single sign-on is called, null for one's own; 1 query more, 0 without clients."""
+
+    async def listed() -> tuple[dict[str, str | None], int]:
+        before = len(statements)
+        answer = await api.get(SESSIONS, headers=bearer(pair))
+        return {one["id"]: one["application"] for one in answer.json()}, len(statements) - before
+
+    alone = {str(signed_in.pk): "Single sign-on", pair["session_id"]: None}
+    await listed()  # its session is looked up once
+    assert await listed() == (alone, 1)
+    first, second = await held(client, signed_in), await held(foreign, signed_in)
+    assert await listed() == ({**alone, str(first): "Wiki", str(second): "Paint"}, 2)
+    assert (await api.delete(f"{SESSIONS}/{first}", headers=bearer(pair))).status_code == 204
+    assert await listed() == ({**alone, str(second): "Paint"}, 2)
+    assert await is_over(first)
 
 
 async def test_what_began_in_it_ends_with_it(client: OAuthClient, foreign: OAuthClient, signed_in: Session) -> None:

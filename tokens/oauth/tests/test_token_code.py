@@ -15,7 +15,10 @@ from accounts.audit_models import AuditEvent
 from accounts.models import User
 from conftest import bearer
 from ironauth.infrastructure import clock
-from tokens.models import Session
+from tokens.key_rotation import create_first_keys
+from tokens.key_store import key_store
+from tokens.keys import Family
+from tokens.models import Session, SigningKey
 from tokens.oauth import redemption
 from tokens.oauth.clients import read_client
 from tokens.oauth.codes import LIFE_S
@@ -266,3 +269,23 @@ async def test_a_scope_the_client_has_lost(wiki: Party, member: Member) -> None:
     tokens = (await wiki.redeem(code)).json()
     assert tokens["scope"] == said(tokens["access_token"])["scope"] == "email offline_access openid"
     assert (await Session.objects.aget(pk=said(tokens["access_token"])["sid"])).scope == tokens["scope"]
+
+
+async def test_without_a_key_for_the_id_token_nothing_is_used_up(api: httpx.AsyncClient, member: Member) -> None:
+    """503 before the code is redeemed or the session goes on; what needs no ID token is answered all the same."""
+    party = Party(api, *await sync_to_async(make_client)(id_token_alg="ES256"))
+    await sync_to_async(create_first_keys)()
+    code = await a_code(party, member)
+    answer = await party.redeem(code)
+    assert (answer.status_code, answer.json()["error"]) == (503, "temporarily_unavailable")
+    assert (await AuthorizationCode.objects.aget()).used_at is None
+    await sync_to_async(create_first_keys)(Family.ES256)
+    tokens = (await party.redeem(code)).json()
+    assert "id_token" in tokens
+    await SigningKey.objects.filter(family=Family.ES256).adelete()
+    key_store().outdated()
+    answer = await party.refresh(tokens["refresh_token"])
+    assert (answer.status_code, answer.json()["error"]) == (503, "temporarily_unavailable")
+    assert (await Session.objects.aget()).generation == 0
+    fresh = await party.refresh(tokens["refresh_token"], scope="profile")
+    assert (fresh.status_code, "id_token" in fresh.json()) == (200, False)
