@@ -99,6 +99,13 @@ class OAuthPage(AsyncAPIView):
 class AuthorizeView(OAuthPage):
     """GET, POST /oauth/authorize."""
 
+    http_method_names = ("get", "post", "options")
+
+    @extend_schema(exclude=True)
+    async def head(self, request: ApiRequest) -> HttpResponse:
+        """Refuse what a checker of links sends: it would use up a pushed request, or make a code for nobody."""
+        raise exceptions.MethodNotAllowed("HEAD")
+
     @extend_schema(exclude=True)
     async def get(self, request: ApiRequest) -> HttpResponse:
         """Answer a client's authorization request, or ask the person what it takes to."""

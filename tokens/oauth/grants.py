@@ -49,12 +49,15 @@ class TokenRequest(NamedTuple):
 
 
 class TokenResponse(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The tokens (RFC 6749 §5.1, OpenID Connect Core §3.1.3.3); ``expires_in``: seconds the access token lives."""
+    """The tokens (RFC 6749 §5.1, OpenID Connect Core §3.1.3.3); ``expires_in``: seconds the access token lives.
+
+    ``scope`` is told even when nothing is left of it: left out, it would mean "as asked for".
+    """
 
     access_token: str
     token_type: Literal["Bearer", "DPoP"]
     expires_in: int
-    scope: str = ""
+    scope: str
     refresh_token: str = ""
     id_token: str = ""
 

@@ -51,6 +51,9 @@ async def test_the_whole_way(api: httpx.AsyncClient, member: Member, client: OAu
     assert (await Consent.objects.aget()).scope == "openid profile"
     again = answered(await authorize(api, client, prompt="none"))
     assert again["code"] != answer["code"]
+    head = await api.head("/oauth/authorize", params=request_of(client, prompt="none"))
+    assert (head.status_code, head.headers["allow"], "location" in head.headers) == (405, "GET, POST, OPTIONS", False)
+    assert await AuthorizationCode.objects.acount() == 2
 
 
 async def test_no_is_an_answer(api: httpx.AsyncClient, member: Member, client: OAuthClient) -> None:

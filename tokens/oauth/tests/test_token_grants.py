@@ -179,7 +179,7 @@ async def test_access_tokens_say_their_own_lifetime(api: httpx.AsyncClient, sign
     given = {"grants": ["client_credentials"], "scopes": [], "access_token_s": 30}
     party = Party(api, *await sync_to_async(make_client)(**given))
     tokens = (await party.post(TOKEN, grant_type="client_credentials")).json()
-    assert list(tokens) == ["access_token", "token_type", "expires_in"]
+    assert list(tokens) == ["access_token", "token_type", "expires_in", "scope"]
     for after_s, active in ((28, True), (31, False)):
         with clock.shifted(after_s):
             assert (await party.introspect(tokens["access_token"]))["active"] is active
