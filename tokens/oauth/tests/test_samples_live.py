@@ -1,6 +1,7 @@
 """The samples for resource servers in deploy/samples, run as their readers would run them, against a live server."""
 
 import asyncio
+import io
 import os
 import shutil
 import socket
@@ -16,9 +17,12 @@ import httpx
 import pytest
 from asgiref.sync import sync_to_async
 from django.conf import settings
+from django.core.management import call_command
 
 from accounts.models import User
+from conftest import PASSWORD
 from ironauth import settings_test
+from tokens.oauth.tests import walk
 from tokens.oauth.tests.flow import Party, approve
 from tokens.oauth.tests.material import make_client
 
@@ -133,6 +137,34 @@ async def test_an_api_believes_good_tokens_alone(ironauth: str, api_port: int, p
         assert (await wiki.post("/oauth/revoke", token=revoked["refresh_token"])).status_code == 200
         assert await ask("/by-introspection", revoked["access_token"]) == 401
         assert await ask("/by-keys", revoked["access_token"]) == 200  # until it expires: what the sample says
+
+
+async def test_the_demo_signs_somebody_in(
+    ironauth: str, start: Start, new_email: Callable[[], str], tmp_path: Path
+) -> None:
+    """With what the command prints, as the README walks: form, consent, callback; a forged answer is refused."""
+    email, port = new_email(), settings_test._free_port()
+    await sync_to_async(User.objects.create_user)(email=email, password=PASSWORD, name="Mia")
+    made, callback = io.StringIO(), f"http://127.0.0.1:{port}/callback"
+    await sync_to_async(call_command)("oauth_client", "create", name="Demo", redirect_uri=[callback], stdout=made)
+    (tmp_path / "client.json").write_text(made.getvalue())
+    command = [sys.executable, str(SAMPLES / "demo_client.py"), str(tmp_path / "client.json"), ironauth]
+    await asyncio.to_thread(start, command, port)
+    async with httpx.AsyncClient(base_url=ironauth, timeout=30) as browser:
+        led = await browser.get(f"http://127.0.0.1:{port}/sign-in")
+        page = await browser.get(led.headers["location"])
+        asked = await walk.by_password(browser, page, email)
+        back = (await walk.say(browser, asked, "allow")).headers["location"]
+        assert back.startswith(callback)
+        forged = await browser.get(callback, params={"code": "x", "state": "x", "iss": ironauth})
+        assert (forged.status_code, "Not signed in" in forged.text) == (400, True)
+        led = await browser.get(f"http://127.0.0.1:{port}/sign-in")
+        back = (await browser.get(led.headers["location"])).headers["location"]  # allowed once, and signed on
+        signed_in = await browser.get(back)
+        assert signed_in.status_code == 200, signed_in.text
+        assert "Signed in" in signed_in.text
+        assert email in signed_in.text
+        assert (await browser.get(back)).status_code == 400  # a second time is no sign-in that began there
 
 
 async def test_nginx_asks_before_it_lets_a_request_through(
