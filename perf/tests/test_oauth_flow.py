@@ -14,9 +14,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from accounts.models import User
 from conftest import PASSWORD
-from perf.experiments.oauth_flow import sites
 from perf.experiments.oauth_flow.report import NATIVE, STORAGES, WHEEL, Seen, finding
 from perf.experiments.oauth_flow.windows import Measured, Window
+from perf.load.oauth_client import application_of
 from perf.load.oauth_flow import (
     REDIRECT_URI,
     SCOPE,
@@ -134,7 +134,7 @@ def test_a_run_at_a_real_server_finds_no_fault(
     people = [new_email() for _ in range(8)]
     for email in people:
         User.objects.create_user(email=email, password=PASSWORD)
-    known = sites.application_of(f"127.0.0.1:{port}", base, {"client_id": str(client.pk), "client_secret": secret})
+    known = application_of(f"127.0.0.1:{port}", base, {"client_id": str(client.pk), "client_secret": secret})
     seen: list[int] = []
 
     def run(application: Application, seconds: float) -> Flows:

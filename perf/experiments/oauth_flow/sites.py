@@ -1,11 +1,6 @@
 """Servers with people and one client of theirs: on small databases, and on databases of several sizes."""
 
-import base64
-import json
 import shutil
-import subprocess
-import sys
-import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -14,12 +9,12 @@ from pathlib import Path
 
 from ironauth.infrastructure.configuration import default_hash_threads
 from perf.experiments.scale.sites import create_database, seed, start_postgres, url_of
-from perf.load.oauth_flow import REDIRECT_URI, Application
-from perf.rig.processes import Server, StartError, free_port
-from perf.rig.site_setup import ROOT, SET_UP_S, prepare_site, private_servers, serve, site_environment
+from perf.load.oauth_client import application_of, make_client
+from perf.load.oauth_flow import Application
+from perf.rig.processes import Server, free_port
+from perf.rig.site_setup import prepare_site, private_servers, serve, site_environment
 
 PEOPLE = 2_000  # who take turns in signing in
-FETCH_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -81,31 +76,6 @@ def start_sized(
         key: _open(folder / f"server-{key[0]}-{key[1]}.log", environment, clients[key[0]], stack)
         for key, environment in environments.items()
     }
-
-
-def make_client(environment: Mapping[str, str]) -> dict[str, str]:
-    """Make the client as an operator does, and return what the command prints; people need not consent to it.
-
-    Raises:
-        StartError: the command failed.
-    """
-    command = [sys.executable, "manage.py", "oauth_client", "create", "--name", "Benchmark", "--trusted"]
-    done = subprocess.run(
-        [*command, "--redirect-uri", REDIRECT_URI],
-        cwd=ROOT, env=dict(environment), capture_output=True, text=True, timeout=SET_UP_S, check=False,
-    )  # fmt: skip
-    if done.returncode:
-        raise StartError(f"the client could not be made:\n{done.stderr}")
-    made: dict[str, str] = json.loads(done.stdout)
-    return made
-
-
-def application_of(host: str, issuer: str, client: Mapping[str, str]) -> Application:
-    """Return what the client knows once it has read the server's keys. Raises ``OSError`` where there is none."""
-    with urllib.request.urlopen(f"http://{host}/.well-known/jwks.json", timeout=FETCH_S) as answer:
-        published = json.load(answer)["keys"]
-    keys = {one["kid"]: base64.urlsafe_b64decode(one["x"] + "=") for one in published if one["kty"] == "OKP"}
-    return Application(client["client_id"], client["client_secret"], issuer, keys)
 
 
 def _open(log: Path, environment: dict[str, str], client: Mapping[str, str], stack: ExitStack) -> Site:
