@@ -47,6 +47,10 @@ EXPERIMENTS = {
     "event_loop": Entry("Argon2id on the event loop and in the pool"),
     "serialization": Entry("fifty objects by DRF, by msgspec, and by both"),
     "tokens": Entry("RSA-2048 and Ed25519, full verification and cache hit", (REDIS,)),
+    "oauth_flow": Entry(
+        "five requests of a sign-in at a client: clients, builds of Argon2, sizes of databases",
+        (POSTGRES, REDIS, "C compiler", "package index"),
+    ),
     "servers": Entry("Uvicorn and Granian, direct and behind nginx with TLS", ("nginx",)),
     "sqlite_modes": Entry("rollback journal, WAL, WAL with writer and reader pools"),
     "planner": Entry("random_page_cost on 500,000 rows", (POSTGRES,)),

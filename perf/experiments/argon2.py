@@ -1,17 +1,13 @@
 """What the build of Argon2 and the size of memory pages are worth, beside the stock wheel."""
 
-import os
-import subprocess
-import sys
 from importlib.metadata import version
-from pathlib import Path
 
 from ironauth.infrastructure.configuration import default_hash_threads
 from perf import plots
 from perf.findings import Check, Finding, Table
 from perf.lab import Lab
+from perf.rig.argon2_builds import NATIVE_FLAGS, PACKAGE, install
 from perf.rig.hash_rate import HashRate, in_a_process
-from perf.rig.processes import StartError
 from perf.rig.site_setup import ARGON2
 from perf.summary import ratios, spread
 
@@ -22,17 +18,15 @@ HYPOTHESIS = (
 )
 GAIN = 1.8  # times the stock wheel, where the processor has AVX2 or AVX-512
 SECONDS, QUICK_SECONDS, RAMP_S = 10.0, 3.0, 0.5
-BUILD_S = 300  # longest that fetching or compiling the bindings may take
 HUGE = "glibc.malloc.hugetlb=1"
 WHEEL, PAGES, NATIVE, BOTH = "stock wheel", "with huge pages", "compiled for this CPU", "compiled, with huge pages"
-_PACKAGE = "argon2-cffi-bindings"
 
 
 def measure(lab: Lab) -> Finding:
     """Install both builds into folders of their own, and hash with each, with and without huge pages, in rounds."""
     lab.say("fetching the wheel and compiling the source")
-    wheel = _install(lab.folder / "wheel", "--only-binary", {})
-    native = _install(lab.folder / "native", "--no-binary", {"CFLAGS": "-O3 -march=native"})
+    wheel = install(lab.folder / "wheel", "--only-binary")
+    native = install(lab.folder / "native", "--no-binary", NATIVE_FLAGS)
     ways = {WHEEL: (wheel, ""), PAGES: (wheel, HUGE), NATIVE: (native, ""), BOTH: (native, HUGE)}
     threads = default_hash_threads()
     seconds = QUICK_SECONDS if lab.quick else SECONDS
@@ -70,7 +64,7 @@ def finding(rounds: dict[str, list[HashRate]], threads: int, drawn: str) -> Find
         checks=[Check("compiled for this CPU, with huge pages, against the stock wheel", GAIN, gains[BOTH], unit="x")],
         plots=[drawn],
         notes=[
-            f"{_PACKAGE} {version(_PACKAGE)}, -O3 -march=native; huge pages by GLIBC_TUNABLES={HUGE}.",
+            f"{PACKAGE} {version(PACKAGE)}, -O3 -march=native; huge pages by GLIBC_TUNABLES={HUGE}.",
             (
                 f"`serve` asks for huge pages by itself, `make argon2-native` compiles: {alone:.2f} times the hashes "
                 "of the wheel with huge pages."
@@ -78,20 +72,3 @@ def finding(rounds: dict[str, list[HashRate]], threads: int, drawn: str) -> Find
         ],
         data=dict(rounds),
     )
-
-
-def _install(folder: Path, kind: str, environment: dict[str, str]) -> Path:
-    """Install the pinned bindings into ``folder``, from the wheel or from source; return it. Raises ``StartError``."""
-    command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]
-    command += ["--no-deps", "--no-cache-dir", "--target", str(folder), kind, _PACKAGE]
-    command.append(f"{_PACKAGE}=={version(_PACKAGE)}")
-    done = subprocess.run(
-        command, env={**os.environ, **environment}, capture_output=True, text=True, timeout=BUILD_S, check=False
-    )
-    if done.returncode:
-        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
-        raise StartError(
-            f"{_PACKAGE} could not be installed ({reason}): this experiment needs the package index and a C compiler "
-            "with the Python headers (Debian: apt install gcc python3-dev)"
-        )
-    return folder

@@ -12,12 +12,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 READY_S = 30.0  # start-up deadline: migrations are done before, so only imports and one hash are in it
 STOP_S = 10.0  # a server that has not ended this long after SIGTERM is killed
 _POLL_S = 0.05
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
+_POLICY = 38  # field 41 of /proc/pid/stat, proc(5), counted after the name
 _LOG_TAIL = 2_000  # characters of a dead server's output shown to the reader
 
 
@@ -34,6 +35,13 @@ class Meter:
     client: float
     machine: float
     beside: float = 0.0  # what else this process started: databases, Redis, proxies
+
+
+class ThreadTimes(NamedTuple):
+    """CPU time in seconds: of the threads under SCHED_BATCH, which are the hash pool's, and of all others."""
+
+    hashing: float
+    rest: float
 
 
 def free_port() -> int:
@@ -83,6 +91,17 @@ def run_time_s(pid: int) -> float:
             fields = _read(task).split()
             spent += int(fields[0]) if fields else 0  # ns on the CPU: Documentation/scheduler/sched-stats.rst
     return spent / 1e9
+
+
+def thread_times(pid: int) -> ThreadTimes:
+    """Return the CPU time that the living threads of a process and its descendants have had, by their class."""
+    spent = {True: 0, False: 0}
+    for member in process_tree(pid):
+        for task in Path(f"/proc/{member}/task").glob("*"):
+            fields, status = _read(task / "schedstat").split(), _read(task / "stat").rpartition(")")[2].split()
+            if fields and status:
+                spent[int(status[_POLICY]) == os.SCHED_BATCH] += int(fields[0])
+    return ThreadTimes(spent[True] / 1e9, spent[False] / 1e9)
 
 
 def environment_of(pid: int, name: str) -> str:

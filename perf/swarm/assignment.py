@@ -5,6 +5,7 @@ from pathlib import Path
 
 import msgspec
 
+from perf.load.oauth_flow import Application
 from perf.swarm.shapes import Shape
 from perf.swarm.thresholds import Limits
 
@@ -16,7 +17,8 @@ class Assignment(msgspec.Struct, frozen=True):
 
     ``prefix`` begins the addresses of newcomers, unique to the run; ``think`` multiplies every think time and pause;
     ``rate`` is the requests per second of one service client; ``revocation``: whether a sign-out is known at once
-    wherever the next request arrives, so that it can be checked.
+    wherever the next request arrives, so that it can be checked; ``application``: the client people sign in at, where
+    one could be made.
     """
 
     host: str
@@ -35,6 +37,7 @@ class Assignment(msgspec.Struct, frozen=True):
     limits: Limits
     ledger: str
     result: str
+    application: Application | None = None
 
 
 def write(assignment: Assignment, path: Path) -> dict[str, str]:

@@ -19,10 +19,11 @@ from locust.runners import LocalRunner, MasterRunner, WorkerRunner
 from perf.swarm.crew import CREW
 from perf.swarm.journeys import Browser, Member, Newcomer, ServiceClient
 from perf.swarm.measured import measured
+from perf.swarm.oauth_journey import Applicant
 from perf.swarm.shapes import SHAPES, stages, users_at
-from perf.swarm.thresholds import judge, rounded
+from perf.swarm.thresholds import judge, kinds, rounded
 
-__all__ = ["Browser", "Member", "Newcomer", "ServiceClient", "Swarm"]
+__all__ = ["Applicant", "Browser", "Member", "Newcomer", "ServiceClient", "Swarm"]
 
 REPORT_S: Final = 1.0  # workers tell the master what they counted; Locust's own 3 s would make the end of a run slower
 DRAIN_S: Final = 60.0  # longest that journeys may take to end, a few Retry-After included
@@ -140,7 +141,7 @@ def _judge(environment: Environment, **_: Any) -> None:
     lost, over = (shape.lost, shape.over) if isinstance(shape, Swarm) else (0, True)
     result = measured(runner, CREW, lost=lost, cut_short=not over)
     Path(CREW.assignment.result).write_bytes(msgspec.json.encode(result))
-    verdicts = judge(result, CREW.assignment.limits)
+    verdicts = judge(result, CREW.assignment.limits, kinds(CREW.assignment.application))
     environment.process_exit_code = 0 if all(verdict.kept for verdict in verdicts) else 1
 
 

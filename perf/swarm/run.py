@@ -25,7 +25,7 @@ from perf.swarm.assignment import Assignment
 from perf.swarm.options import Options, parse
 from perf.swarm.site import Site, open_site
 from perf.swarm.summary import Summary, markdown
-from perf.swarm.thresholds import Result, judge
+from perf.swarm.thresholds import Result, judge, kinds
 
 STOP_TIMEOUT_S = 45  # a user still at it this long after the end is cut off, and what it leaves behind is reported
 ENDING_S = 150.0  # Locust's start and its last stage; beyond this it is stuck
@@ -70,7 +70,7 @@ def _run(options: Options) -> int:
             return 0  # the page was looked at, and no test started
         say("looking at what was left behind")
         verdicts, notes = site.inspect(result)
-        verdicts = [*judge(result, given.limits), *verdicts]
+        verdicts = [*judge(result, given.limits, kinds(given.application)), *verdicts]
         summary = Summary(started_at, site.about, machine, result, verdicts, notes)
     sys.stdout.write(f"\n{markdown(summary)}\n")
     if options.ui:
@@ -129,6 +129,7 @@ def _assignment(options: Options, site: Site, folder: Path, ledger: Path) -> Ass
         limits=options.limits,
         ledger=str(ledger),
         result=str(folder / "result.json"),
+        application=site.application,
     )
 
 

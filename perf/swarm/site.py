@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Protocol
 
 from ironauth.infrastructure.configuration import default_hash_threads
+from perf.load.oauth_client import application_of, make_client
+from perf.load.oauth_flow import Application
 from perf.rig import seed
 from perf.rig.processes import Meter, Server, StartError, free_port, read_meter
 from perf.rig.site_setup import ROOT, SET_UP_S, prepare_site, private_servers, serve, site_environment
@@ -21,6 +23,7 @@ from perf.swarm.ledger import Ledger, still_open
 from perf.swarm.options import Options
 from perf.swarm.thresholds import Result, Verdict, none_left
 
+COUNTED = (b'"path":"/api/v1/access/', b'"path":"/oauth/')
 ERROR_LEVELS = (b'"level":"error"', b'"level":"critical"')
 
 
@@ -32,6 +35,7 @@ class Site(Protocol):
     prefix: str
     revocation: bool
     about: str
+    application: Application | None
 
     @property
     def host(self) -> str:
@@ -55,6 +59,7 @@ class OwnSite:
     address: str = "person{serial}@bench.example"
     password: str = seed.PASSWORD
     prefix: str = field(default_factory=lambda: f"swarm-{secrets.token_hex(4)}")
+    application: Application | None = None
     _meter: Meter | None = None
 
     @property
@@ -76,7 +81,7 @@ class OwnSite:
             others = (now.machine - self._meter.machine) / elapsed - busy
             notes.append(f"cores busy, on average: server {busy:.2f}, load generator and everything else {others:.2f}")
         log = self.server.log.read_bytes().splitlines()
-        answered = sum(b'"event":"request"' in line and b'"path":"/api/v1/access/' in line for line in log)
+        answered = sum(b'"event":"request"' in line and any(path in line for path in COUNTED) for line in log)
         left = self._count_leftovers()
         verdicts = [
             none_left("errors in the server's log", sum(any(level in line for level in ERROR_LEVELS) for line in log)),
@@ -114,6 +119,7 @@ class GivenSite:
     prefix: str
     revocation: bool = False  # how many workers it has, and whether they tell each other at once, is not known
     about: str = "a server that was running already"
+    application: Application | None = None  # making one takes an operator
 
     def begin(self) -> None:
         """See ``Site``."""
@@ -156,11 +162,18 @@ def _own(options: Options, folder: Path, stack: ExitStack, say: Callable[[str], 
         environment |= private_servers(folder, stack)
     environment |= options.settings
     prepare_site(environment, people=options.people)
+    client = make_client(environment)
     server = serve(folder / "ironauth.log", port, environment, stack, workers=options.workers)
     workers = f"{options.workers} workers" if options.workers > 1 else "1 worker"
     storage = {"sqlite": "SQLite, no Redis", "postgres": "Postgres with fsync and Redis"}[options.storage]
     extra = "".join(f", {name}={value}" for name, value in options.settings.items())
-    return OwnSite(server, environment, f"own server, {workers}, {storage}{extra}", revocation=options.workers == 1)
+    return OwnSite(
+        server,
+        environment,
+        f"own server, {workers}, {storage}{extra}",
+        revocation=options.workers == 1,
+        application=application_of(server.host, environment["IRONAUTH_ISSUER"], client),
+    )
 
 
 def _require_answer(host: str) -> None:

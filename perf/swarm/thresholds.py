@@ -8,6 +8,7 @@ import msgspec
 from perf.swarm.tally import Tally
 
 KINDS: Final = ("Member", "Browser", "ServiceClient", "Newcomer")
+APPLICANT: Final = "Applicant"  # where there is a client to sign in at
 # A journey takes up to 45 s and a newcomer comes every 15 s, both times --think; one user in ten is a newcomer.
 LONGER: Final = (
     "a run of 60 s with 10 users or more has them all: raise --seconds or --users, or shorten journeys (--think 0.25)"
@@ -91,11 +92,16 @@ class Verdict(msgspec.Struct, frozen=True):
         return f"{verdict}: {self.what}: {self.measured} (wanted: {self.wanted}){remedy}"
 
 
-def judge(result: Result, limits: Limits, kinds: Sequence[str] = KINDS) -> list[Verdict]:
-    """Hold ``result`` against ``limits``; of each of ``kinds`` a journey must have been completed."""
+def kinds(application: object | None) -> Sequence[str]:
+    """Return the kinds of journeys there are, with those to a client if there is one."""
+    return KINDS if application is None else (*KINDS, APPLICANT)
+
+
+def judge(result: Result, limits: Limits, wanted: Sequence[str] = KINDS) -> list[Verdict]:
+    """Hold ``result`` against ``limits``; of each of ``wanted`` a journey must have been completed."""
     tally = result.tally
     shed = sum(tally.shed.values())
-    told = ", ".join(f"{kind} {tally.journeys.get(kind, 0):,}" for kind in kinds)
+    told = ", ".join(f"{kind} {tally.journeys.get(kind, 0):,}" for kind in wanted)
     return [
         _none("failed requests", result.failed),
         _none("errors in journeys", sum(trouble.count for trouble in result.exceptions)),
@@ -111,7 +117,7 @@ def judge(result: Result, limits: Limits, kinds: Sequence[str] = KINDS) -> list[
             result.requests >= limits.min_requests,
             LONGER,
         ),
-        Verdict("journeys completed", "of each kind", told, all(tally.journeys.get(kind) for kind in kinds), LONGER),
+        Verdict("journeys completed", "of each kind", told, all(tally.journeys.get(kind) for kind in wanted), LONGER),
         Verdict(
             "constant-rate requests that started over 0.1 s late",
             f"at most {limits.late_percent:g}%",

@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
+from urllib.parse import urlencode
 
 import msgspec
 from locust import FastHttpUser
@@ -53,21 +54,31 @@ class Visitor(FastHttpUser):
         expect: int,
         check: Check | None = None,
         body: dict[str, str] | None = None,
+        form: dict[str, str] | None = None,
         headers: dict[str, str] | None = None,
         note: str = "",
         expired: bool = False,
     ) -> Answer:
         """Send one request until it is answered by something else than 503 with ``Retry-After``, and check that.
 
-        ``note`` is added to the name in the statistics. ``expired``: the access token may be over, so that 401 is as
-        right as ``expect``.
+        ``body`` goes as JSON, ``form`` as a form; ``path`` is below the API's, or /oauth/ and what follows. ``note`` is
+        added to the name in the statistics. ``expired``: the access token may be over, so that 401 is as right as
+        ``expect``.
 
         Raises:
             JourneyEnded: the answer was wrong or missing, or 503 came too often.
         """
         for _ in range(1 + SHED_RETRIES):
             answer, fine = self._send(
-                method, path, expect=expect, check=check, body=body, headers=headers or {}, note=note, expired=expired
+                method,
+                path,
+                expect=expect,
+                check=check,
+                body=body,
+                form=form,
+                headers=headers or {},
+                note=note,
+                expired=expired,
             )
             asked_s = retry_after_s(answer)
             if asked_s is None or fine:
@@ -112,6 +123,7 @@ class Visitor(FastHttpUser):
         expect: int,
         check: Check | None,
         body: dict[str, str] | None,
+        form: dict[str, str] | None,
         headers: dict[str, str],
         note: str,
         expired: bool,
@@ -121,9 +133,13 @@ class Visitor(FastHttpUser):
         if body is not None:
             content = {"data": msgspec.json.encode(body).decode()}
             headers = {**headers, "Content-Type": "application/json"}
-        name = path + note
+        elif form is not None:
+            content = {"data": urlencode(form)}
+            headers = {**headers, "Content-Type": "application/x-www-form-urlencoded"}
+        name = path.partition("?")[0] + note
+        where = path if path.startswith("/oauth/") else API + path
         sent = self.client.request(
-            method, API + path, name=name, headers=headers, catch_response=True, allow_redirects=False, **content
+            method, where, name=name, headers=headers, catch_response=True, allow_redirects=False, **content
         )
         with sent as response:
             answer = _answer_in(response)

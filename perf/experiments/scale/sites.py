@@ -137,9 +137,9 @@ def start(folder: Path, stack: ExitStack, sizes: Sequence[int], say: Callable[[s
     for size in sizes:
         path = folder / f"people-{size}.sqlite3"
         shutil.copyfile(folder / "empty.sqlite3", path)
-        _create_database(postgres, f"people_{size}")
+        create_database(postgres, f"people_{size}")
         environments["sqlite", size] = {**base, "DATABASE_URL": f"sqlite:///{path}"}
-        environments["postgres", size] = {**base, "DATABASE_URL": _url(postgres, f"people_{size}")}
+        environments["postgres", size] = {**base, "DATABASE_URL": url_of(postgres, f"people_{size}")}
     say(f"seeding {' and '.join(f'{size:,}' for size in sizes)} people on both databases")
     with ThreadPoolExecutor(len(DATABASES)) as threads:
         for done in [threads.submit(_seed_all, environments, database, sizes) for database in DATABASES]:
@@ -171,11 +171,12 @@ def _seed_all(environments: dict[Key, dict[str, str]], database: str, sizes: Seq
         seed(environments[database, size], size)
 
 
-def _url(postgres: PrivatePostgres, name: str) -> str:
+def url_of(postgres: PrivatePostgres, name: str) -> str:
+    """Return the address of one of its databases."""
     return f"{postgres.url.rpartition('/')[0]}/{name}"
 
 
-def _create_database(postgres: PrivatePostgres, name: str) -> None:
+def create_database(postgres: PrivatePostgres, name: str) -> None:
     """Copy the migrated, empty database."""
     createdb = [find_binary("createdb", "postgresql-client"), "-h", "127.0.0.1", "-p", str(postgres.port)]
     subprocess.run([*createdb, "-U", "postgres", "-T", "ironauth", name], check=True, capture_output=True)

@@ -1,0 +1,1 @@
+"""The five requests that sign somebody in at a client, by one to fifty clients."""

@@ -1,0 +1,153 @@
+"""What the flows came to: tables, and the promises they are held against."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from perf.experiments.oauth_flow.windows import Measured
+from perf.findings import Check, Finding, Table
+from perf.load.oauth_flow import STEPS
+from perf.rig.hash_rate import HashRate
+from perf.rig.machine import QUIET_CORES
+
+WHEEL: Final = "stock wheel"
+NATIVE: Final = "compiled for this CPU"
+STORAGES: Final = {"sqlite": "SQLite", "postgres": "Postgres and Redis"}
+SIZED_CLIENTS: Final = 8
+PROMISED_CLIENTS: Final = 8
+REST_CPU_MS: Final = 9.0  # what a published identity provider of this kind needs besides its hash
+FLOWS_S: Final = 24.0
+CROWD: Final = 20
+INTROSPECT_P95_MS: Final = 30.0
+FLAT: Final = 1.2  # times the smallest database's
+
+
+class Seen(NamedTuple):
+    """Everything that was measured."""
+
+    raw: Mapping[str, HashRate]  # by build
+    flows: Mapping[tuple[str, str, int], Measured]  # by storage, build, clients
+    sized: Mapping[tuple[str, int], Measured]  # by storage and number of sessions
+
+
+def finding(seen: Seen, drawn: Sequence[str]) -> Finding:
+    """Say what was found."""
+    every = [*seen.flows.values(), *seen.sized.values()]
+    failures: dict[str, int] = {}
+    for each in every:
+        for reason, count in each.failures.items():
+            failures[reason] = failures.get(reason, 0) + count
+    return Finding(
+        [_table(seen), _sized_table(seen)], [*_checks(seen), *_flat(seen)], drawn, _notes(seen, every, failures),
+        data={
+            "raw": seen.raw,
+            "flows": {f"{storage}, {build}, {clients}": _figures(each)
+                      for (storage, build, clients), each in seen.flows.items()},
+            "sized": {f"{storage}, {size}": _figures(each) for (storage, size), each in seen.sized.items()},
+        },
+        failed=sum(failures.values()),
+    )  # fmt: skip
+
+
+def _table(seen: Seen) -> Table:
+    cpu = ("CPU ms besides the hash", "by subtraction", "of Postgres, Redis")
+    columns = ("storage, Argon2", "clients", "flows/s", *cpu, *(f"{step}: p50 / p95 ms" for step in STEPS), "shed")
+    rows = [
+        (
+            f"{STORAGES[storage]}, {build}", str(clients), f"{each.rate:.1f}", f"{each.rest_cpu_ms:.1f}",
+            f"{each.subtracted_cpu_ms(seen.raw[build].cpu_ms):.1f}", f"{each.database_cpu_ms:.1f}",
+            *_steps(each), str(each.shed),
+        )
+        for (storage, build, clients), each in sorted(seen.flows.items(), key=_order)
+    ]  # fmt: skip
+    return Table("Five requests a flow, each client waiting for every answer", columns, rows)
+
+
+def _sized_table(seen: Seen) -> Table:
+    columns = (
+        "sessions before",
+        "flows/s",
+        "CPU ms besides the hash",
+        "of Postgres",
+        *(f"{s}: p50 / p95 ms" for s in STEPS),
+    )
+    rows = [
+        (
+            f"{STORAGES[storage].split()[0]}, {size:,}", f"{each.rate:.1f}", f"{each.rest_cpu_ms:.1f}",
+            f"{each.database_cpu_ms:.1f}", *_steps(each),
+        )
+        for (storage, size), each in sorted(seen.sized.items(), key=lambda item: (item[0][0] != "sqlite", item[0][1]))
+    ]  # fmt: skip
+    return Table(f"Databases that have grown, {SIZED_CLIENTS} clients", columns, rows)
+
+
+def _checks(seen: Seen) -> list[Check]:
+    checks = []
+    for storage, name in STORAGES.items():
+        eight = {build: seen.flows[storage, build, PROMISED_CLIENTS] for build in (WHEEL, NATIVE)}
+        crowd = max(seen.flows[storage, build, CROWD].ms("introspect", 95) for build in (WHEEL, NATIVE))
+        dearest = max(each.rest_cpu_ms for each in eight.values())
+        where = f"{PROMISED_CLIENTS} clients, {name}"
+        checks += [
+            Check(f"CPU time of a flow besides its hash, {where}", REST_CPU_MS, dearest, ceiling=True, unit=" ms"),
+            Check(f"flows with Argon2 compiled for this CPU, {where}", FLOWS_S, eight[NATIVE].rate, unit="/s"),
+            Check(f"p95 of introspection, {CROWD} clients, {name}", INTROSPECT_P95_MS, crowd, ceiling=True, unit=" ms"),
+        ]  # fmt: skip
+    return checks
+
+
+def _flat(seen: Seen) -> list[Check]:
+    """Return whether the largest databases cost what the smallest do."""
+    checks = []
+    for storage in STORAGES:
+        sizes = sorted(size for name, size in seen.sized if name == storage)
+        small, large = (seen.sized[storage, size] for size in (sizes[0], sizes[-1]))
+        for what, ratio in (
+            ("CPU time of a flow besides its hash", large.rest_cpu_ms / small.rest_cpu_ms),
+            ("p50 of introspection", large.ms("introspect", 50) / small.ms("introspect", 50)),
+            ("p50 of the token request", large.ms("token", 50) / small.ms("token", 50)),
+        ):
+            about = f"{what}, {STORAGES[storage].split()[0]}: {sizes[-1]:,} sessions against {sizes[0]:,}"
+            checks.append(Check(about, FLAT, ratio, ceiling=True))
+    return checks
+
+
+def _notes(seen: Seen, every: Sequence[Measured], failures: Mapping[str, int]) -> list[str]:
+    raw = ", ".join(
+        f"{build} {one.rate:.1f}/s ({one.cpu_ms:.0f} ms of CPU time each)" for build, one in seen.raw.items()
+    )
+    threads = next(iter(seen.raw.values())).threads
+    notes = [
+        f"Hashes without anything beside, in {threads} threads with huge pages: {raw}.",
+        (
+            "Each flow is another person in a browser without cookies; every answer is checked: form, code, state, "
+            "iss, the ID tokens' signatures, what introspection says, and that refreshing rotates. One worker; server, "
+            "databases and clients share all cores."
+        ),
+        (
+            "Besides the hash: CPU time of all threads of the server that do not hash, for five answers. By "
+            "subtraction: the server's whole CPU time without that of as many hashes where they have no rival; "
+            "beside other work a hash takes longer, and this column has the difference."
+        ),
+    ]
+    if (others := max(window.other_cores for each in every for window in each.windows)) > QUIET_CORES:
+        notes.append(f"NOT QUIET: up to {others:.2f} cores were busy with something else")
+    return [*notes, *(f"{reason}: {count}" for reason, count in failures.items())]
+
+
+def _figures(each: Measured) -> dict[str, Any]:
+    return {
+        "flows_s": each.rate, "rest_cpu_ms": each.rest_cpu_ms, "database_cpu_ms": each.database_cpu_ms,
+        "hashes": each.hashes, "shed": each.shed, "failures": dict(each.failures),
+        "rounds": [{"flows_s": one.rate, "hashing_s": one.hashing_s, "rest_s": one.rest_s,
+                    "other_cores": one.other_cores} for one in each.windows],
+        "steps": {step: {f"p{at}_ms": each.ms(step, at) for at in (50, 95, 99)} for step in STEPS},
+    }  # fmt: skip
+
+
+def _steps(each: Measured) -> list[str]:
+    return [f"{each.ms(step, 50):.1f} / {each.ms(step, 95):.1f}" for step in STEPS]
+
+
+def _order(item: tuple[tuple[str, str, int], Measured]) -> tuple[bool, bool, int]:
+    (storage, build, clients), _ = item
+    return storage != "sqlite", build != WHEEL, clients

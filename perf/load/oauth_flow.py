@@ -1,0 +1,284 @@
+"""The five requests that sign somebody in at a client, by clients of a closed loop that check every answer.
+
+Authorize, password, code for tokens, introspection, refresh: each time another person in a browser nobody has seen.
+"""
+
+import asyncio
+import base64
+import gc
+import hashlib
+import html
+import re
+import secrets
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from time import perf_counter_ns
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+import msgspec
+import uvloop
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+from perf.load.closed_loop import MAX_SECONDS
+from perf.load.http_response import ResponseError
+from perf.load.web import Connection, Reply
+
+STEPS: Final = ("authorize", "sign-in", "token", "introspect", "refresh")
+SCOPE: Final = "email offline_access openid profile"
+REDIRECT_URI: Final = "https://app.bench.example/callback"
+_SEALED: Final = re.compile(rb'action="/oauth/signin">\s*<input type="hidden" name="request" value="([^"]+)"')
+_SHED: Final = 503
+_NS: Final = 1_000_000_000
+
+
+class Wrong(Exception):
+    """An answer that is not what it must be; the message says in what, without any value."""
+
+
+class Shed(Exception):
+    """503 with Retry-After, the seconds it asks to wait."""
+
+
+class Application(msgspec.Struct, frozen=True):
+    """The client, confidential, and what it knows of the server: its origin and its Ed25519 keys by their ids."""
+
+    client_id: str
+    client_secret: str
+    issuer: str
+    keys: Mapping[str, bytes]
+
+    @property
+    def credentials(self) -> dict[str, str]:
+        """What the body of its requests says about it."""
+        return {"client_id": self.client_id, "client_secret": self.client_secret}
+
+
+class Tokens(msgspec.Struct):
+    """The answer of the token endpoint."""
+
+    access_token: str
+    token_type: str
+    expires_in: int
+    scope: str
+    refresh_token: str
+    id_token: str
+
+
+@dataclass
+class Flows:
+    """What one run saw. ``steps``: latencies in ns of the answers in the window; ``flows``: those completed in it.
+
+    ``failures`` and ``shed`` are of the whole run, the ramp and the end included.
+    """
+
+    seconds: float
+    steps: dict[str, list[int]] = field(default_factory=lambda: {step: [] for step in STEPS})
+    flows: list[int] = field(default_factory=list)
+    failures: Counter[str] = field(default_factory=Counter)
+    shed: int = 0
+
+
+class Visit:
+    """One person's way through the five requests."""
+
+    def __init__(self, connection: Connection, application: Application, note: Callable[[str, int], None]) -> None:
+        self._connection = connection
+        self._application = application
+        self._note = note
+        self._cookies: dict[str, str] = {}
+
+    async def walk(self, email: str, password: str) -> None:
+        """Do the five. Raises ``Wrong`` at the first answer that is not right, ``Shed`` at one that is 503."""
+        application = self._application
+        verifier, state, nonce = (secrets.token_urlsafe(32) for _ in range(3))
+        challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
+        query = {
+            "response_type": "code", "client_id": application.client_id, "redirect_uri": REDIRECT_URI,
+            "scope": SCOPE, "state": state, "nonce": nonce,
+            "code_challenge": challenge, "code_challenge_method": "S256",
+        }  # fmt: skip
+        page = await self._send("authorize", "GET", f"/oauth/authorize?{urlencode(query)}", 200)
+        form = {"request": sealed_in(page), "email": email, "password": password}
+        answer = await self._send("sign-in", "POST", "/oauth/signin", 303, form)
+        code = code_in(answer, state=state, issuer=application.issuer)
+        tokens = await self._tokens("token", grant_type="authorization_code", code=code, redirect_uri=REDIRECT_URI,
+                                    code_verifier=verifier)  # fmt: skip
+        subject = subject_in(tokens.id_token, application, nonce=nonce)
+        asked = {"token": tokens.access_token, **application.credentials}
+        check_introspection(
+            await self._send("introspect", "POST", "/oauth/introspect", 200, asked), application, subject
+        )
+        newer = await self._tokens("refresh", grant_type="refresh_token", refresh_token=tokens.refresh_token)
+        if newer.refresh_token == tokens.refresh_token or newer.access_token == tokens.access_token:
+            raise Wrong("refresh: the tokens of before")
+        if subject_in(newer.id_token, application, nonce="") != subject:
+            raise Wrong("refresh: an ID token of somebody else")
+
+    async def _tokens(self, step: str, **grant: str) -> Tokens:
+        reply = await self._send(step, "POST", "/oauth/token", 200, {**grant, **self._application.credentials})
+        return tokens_in(reply, step)
+
+    async def _send(
+        self, step: str, method: str, target: str, expected: int, form: Mapping[str, str] | None = None
+    ) -> Reply:
+        """Send as a browser would the first two, as the client's server the others."""
+        fields = {}
+        if step in ("authorize", "sign-in") and self._cookies:
+            fields["Cookie"] = "; ".join(f"{name}={value}" for name, value in self._cookies.items())
+        if step == "sign-in":
+            fields |= {"Origin": self._application.issuer, "Sec-Fetch-Site": "same-origin"}
+        sent = perf_counter_ns()
+        reply = await self._connection.send(method, target, form=form, fields=fields)
+        if reply.status == _SHED and reply.field("retry-after").isdigit():
+            raise Shed(reply.field("retry-after"))
+        if reply.status != expected:
+            raise Wrong(f"{step}: status {reply.status}")
+        if "no-store" not in reply.field("cache-control"):
+            raise Wrong(f"{step}: an answer that caches may store")
+        self._note(step, sent)
+        self._cookies |= reply.cookies()
+        return reply
+
+
+def sealed_in(page: Reply) -> str:
+    """Return the hidden value of the sign-in form. Raises ``Wrong`` for a page without, or one that may be framed."""
+    found = _SEALED.search(page.body)
+    if found is None or not page.field("content-type").startswith("text/html"):
+        raise Wrong("authorize: no sign-in form")
+    if "frame-ancestors 'none'" not in page.field("content-security-policy"):
+        raise Wrong("authorize: a page that may be framed")
+    if not any(name.endswith("authorize") for name in page.cookies()):
+        raise Wrong("authorize: no cookie for this browser")
+    return html.unescape(found[1].decode())
+
+
+def code_in(answer: Reply, *, state: str, issuer: str) -> str:
+    """Return the code of a redirect. Raises ``Wrong`` unless it leads to the client with code, state and iss alone."""
+    where = urlsplit(answer.field("location"))
+    told = dict(parse_qsl(where.query, strict_parsing=True)) if where.query else {}
+    if f"{where.scheme}://{where.netloc}{where.path}" != REDIRECT_URI or where.fragment:
+        raise Wrong("sign-in: a redirect to elsewhere")
+    if set(told) != {"code", "state", "iss"} or told["state"] != state or told["iss"] != issuer:
+        raise Wrong("sign-in: not code, state and iss")
+    if not any(name.endswith("sso") for name in answer.cookies()):
+        raise Wrong("sign-in: no sign-on cookie")
+    return told["code"]
+
+
+def tokens_in(reply: Reply, step: str) -> Tokens:
+    """Return the tokens of an answer. Raises ``Wrong``."""
+    try:
+        tokens = msgspec.json.decode(reply.body, type=Tokens)
+    except msgspec.DecodeError as error:
+        raise Wrong(f"{step}: not the tokens") from error
+    if tokens.token_type != "Bearer" or tokens.scope != SCOPE or tokens.expires_in <= 0:  # noqa: S105 - no secret
+        raise Wrong(f"{step}: other tokens than were asked for")
+    return tokens
+
+
+def subject_in(id_token: str, application: Application, *, nonce: str) -> str:
+    """Return whom an ID token is about. Raises ``Wrong`` unless its signature, issuer, audience and nonce are right.
+
+    ``nonce`` "": that of a refresh, which has none (OpenID Connect Core §12.2).
+    """
+    signed, _, signature = id_token.rpartition(".")
+    try:
+        header, claims = (msgspec.json.decode(_decoded(part)) for part in signed.split("."))
+        Ed25519PublicKey.from_public_bytes(application.keys[header["kid"]]).verify(_decoded(signature), signed.encode())
+    except (ValueError, KeyError, InvalidSignature) as error:
+        raise Wrong("an ID token whose signature does not verify") from error
+    told = (claims.get("iss"), claims.get("aud"), claims.get("nonce", ""))
+    if told != (application.issuer, application.client_id, nonce):
+        raise Wrong("an ID token with another issuer, audience or nonce")
+    return str(claims["sub"])
+
+
+def check_introspection(reply: Reply, application: Application, subject: str) -> None:
+    """Raise ``Wrong`` unless the answer is an active token's of this client and person."""
+    said: Any = msgspec.json.decode(reply.body)
+    told = {name: said.get(name) for name in ("active", "client_id", "sub", "scope", "token_type", "iss")}
+    wanted = {
+        "active": True, "client_id": application.client_id, "sub": subject, "scope": SCOPE, "token_type": "Bearer",
+        "iss": application.issuer,
+    }  # fmt: skip
+    if told != wanted:
+        raise Wrong("introspect: not what was issued")
+
+
+def run_flows(
+    address: tuple[str, int], application: Application, *, clients: int, seconds: float, ramp_s: float,
+    emails: Iterator[str], password: str, observe: Callable[[], None],
+) -> Flows:  # fmt: skip
+    """Have so many clients sign people in for ``ramp_s + seconds``; the last ``seconds`` are the window.
+
+    ``observe`` is called when the window begins and when it ends. A flow under way at the end is finished.
+
+    Raises:
+        ValueError: the address is not loopback, or the run would last over ``MAX_SECONDS``.
+    """
+    if clients < 1 or not 0 < seconds + ramp_s <= MAX_SECONDS:
+        raise ValueError(f"give at least one client and a duration of at most {MAX_SECONDS:.0f} s")
+    gc.collect()  # before the clock starts: a big heap takes longer than a short run
+    run = _Run(address, application, seconds=seconds, ramp_s=ramp_s, emails=emails, password=password)
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(run.all(clients, observe))
+
+
+class _Run:
+    """The state the clients of one run share."""
+
+    def __init__(
+        self, address: tuple[str, int], application: Application, *, seconds: float, ramp_s: float,
+        emails: Iterator[str], password: str,
+    ) -> None:  # fmt: skip
+        self.result = Flows(seconds)
+        self._address = address
+        self._application = application
+        self._emails = emails
+        self._password = password
+        self._ramp_s = ramp_s
+        self._start_ns = perf_counter_ns() + int(ramp_s * _NS)
+        self._stop_ns = self._start_ns + int(seconds * _NS)
+
+    async def all(self, clients: int, observe: Callable[[], None]) -> Flows:
+        loop = asyncio.get_running_loop()
+        loop.call_later(self._ramp_s, observe)
+        loop.call_later(self._ramp_s + self.result.seconds, observe)
+        async with asyncio.TaskGroup() as group:
+            for _ in range(clients):
+                group.create_task(self._client())
+            group.create_task(asyncio.sleep(self._ramp_s + self.result.seconds + 0.05))  # for the second look
+        return self.result
+
+    async def _client(self) -> None:
+        async with Connection(self._address) as connection:
+            while perf_counter_ns() < self._stop_ns:
+                began = perf_counter_ns()
+                try:
+                    await Visit(connection, self._application, self._note).walk(next(self._emails), self._password)
+                except Shed as asked:
+                    self.result.shed += 1
+                    left = max(self._stop_ns - perf_counter_ns(), 0) / _NS
+                    await asyncio.sleep(min(float(str(asked)), left))
+                except Wrong as wrong:
+                    self.result.failures[str(wrong)] += 1
+                except (TimeoutError, OSError, EOFError, ResponseError) as lost:
+                    self.result.failures[f"connection: {type(lost).__name__}"] += 1
+                else:
+                    if self._counts(perf_counter_ns()):
+                        self.result.flows.append(perf_counter_ns() - began)
+
+    def _note(self, step: str, sent: int) -> None:
+        now = perf_counter_ns()
+        if self._counts(now):
+            self.result.steps[step].append(now - sent)
+
+    def _counts(self, now: int) -> bool:
+        return self._start_ns <= now < self._stop_ns
+
+
+def _decoded(part: str) -> bytes:
+    return base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
