@@ -82,7 +82,7 @@ def test_one_active_key() -> None:
 
 
 def test_rotation() -> None:
-    """After the JWKS's max-age, counted from when every worker has it, the next key takes over, the old one retires, and a new next is published."""
+    """Once every client can know the next key it takes over, the old one retires, and a new next is published."""
     old = create_first_keys()
     following = in_state("next")
     with clock.shifted(settings.IRONAUTH_JWKS_MAX_AGE_S + PUBLISHED_BY_ALL_S):

@@ -2,7 +2,8 @@
 
 To add a library of Python, write a test in a module of its own: take the fixture ``provider``, make clients with
 ``provider.client(...)``, let ``provider.person`` go where the library sends the browser (``person.visit(url)`` returns
-the address the client is answered at), and add the library to the group ``dev`` in pyproject.toml (``make requirements``).
+the address the client is answered at), and add the library to the group ``dev`` in pyproject.toml, then ``make
+requirements``.
 
 To add one of another language, write a program that talks to us in lines of JSON, one value each:
 
@@ -14,6 +15,6 @@ To add one of another language, write a program that talks to us in lines of JSO
 - it ends with status 0, or says on stderr what went wrong.
 
 ``program.converse`` is the other end. JavaScript goes to ``javascript/`` (``npm install NAME`` there; package.json and
-package-lock.json are committed, with hashes and without the address of a registry), Go to ``go/`` (``go get``; go.mod and go.sum
-are committed). Node.js and npm have to be there in CI, Go need not.
+package-lock.json are committed, with hashes and without the address of a registry), Go to ``go/`` (``go get``; go.mod
+and go.sum are committed). Node.js and npm have to be there in CI, Go need not.
 """

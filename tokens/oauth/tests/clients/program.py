@@ -22,7 +22,7 @@ LONGEST_LINE = 1 << 20
 
 
 def node() -> str:
-    """Return the command that runs a program of ``javascript/``, its libraries installed; skip without it, not in CI."""
+    """Return the command that runs programs of ``javascript/``; without it or its libraries skip, or in CI fail."""
     found = shutil.which("node")
     if found is None or not (JAVASCRIPT / "node_modules" / ".installed-package-lock.json").exists():
         _missing("Node.js and its client libraries: sh .ci/find-node does, or says what is missing")

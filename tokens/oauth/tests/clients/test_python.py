@@ -4,9 +4,9 @@ from typing import Any
 
 import jwt
 import pytest
-import requests
 from authlib.integrations.base_client import MismatchingStateError, OAuthError
 from authlib.integrations.django_client import OAuth
+from authlib.integrations.requests_client import OAuth2Session as AuthlibSession
 from django.http import HttpRequest
 from django.test import RequestFactory
 from joserfc.errors import JoseError
@@ -43,10 +43,10 @@ async def _authlib(provider: Provider, client: dict[str, str]) -> None:
     app = _registered(provider, client)
     session: dict[str, Any] = {}
     token = await _signed_in(provider.person, app, session)
-    assert token["userinfo"]["email"] == provider.person.email
-    assert app.userinfo(token=token)["sub"] == token["userinfo"]["sub"]
+    who = app.userinfo(token=token)
+    assert (who["sub"], who["email"]) == (token["userinfo"]["sub"], provider.person.email)
     metadata = app.load_server_metadata()
-    with app._get_session() as http:
+    with AuthlibSession(**client) as http:
         renewed = http.refresh_token(metadata["token_endpoint"], refresh_token=token["refresh_token"])
         assert renewed["refresh_token"] != token["refresh_token"]
         known = http.introspect_token(metadata["introspection_endpoint"], token=renewed["access_token"])
@@ -102,7 +102,7 @@ def _in(session: dict[str, Any], address: str = "/") -> HttpRequest:
 
 async def _requests_oauthlib(provider: Provider, client: dict[str, str]) -> None:
     """requests-oauthlib, which knows no discovery, by the metadata; PyJWT verifies what comes, by the key set."""
-    metadata = requests.get(f"{provider.issuer}/.well-known/openid-configuration", timeout=10).json()
+    metadata = (await provider.person.browser.get("/.well-known/openid-configuration")).json()
     secret = client.get("client_secret")
     proof = {"client_secret": secret} if secret else {"include_client_id": True}
     http = OAuth2Session(client["client_id"], redirect_uri=REDIRECT_URI, scope=SCOPE.split(), pkce="S256")
@@ -114,9 +114,8 @@ async def _requests_oauthlib(provider: Provider, client: dict[str, str]) -> None
     body = {"client_id": client["client_id"], **({"client_secret": secret} if secret else {})}
     renewed = http.refresh_token(metadata["token_endpoint"], **body)
     assert renewed["refresh_token"] != token["refresh_token"]
-    ended = requests.post(
-        metadata["revocation_endpoint"], data={**body, "token": renewed["refresh_token"]}, timeout=10
-    )
+    asked = {**body, "token": renewed["refresh_token"]}
+    ended = await provider.person.browser.post(metadata["revocation_endpoint"], data=asked)
     assert ended.status_code == 200
     with pytest.raises(InvalidGrantError):
         http.refresh_token(metadata["token_endpoint"], refresh_token=renewed["refresh_token"], **body)
