@@ -28,6 +28,9 @@ from tokens.oauth.protocol import ID_TOKEN_S
 #: Seconds a retiring key outlives its last token: other workers may sign with it for up to 5 s more, and clocks
 #: may differ by up to a minute.
 RETIRING_LEEWAY_S = 65
+#: Seconds until every worker publishes a new key: key_store.MAX_AGE_S. Whoever asked the last one a moment before
+#: keeps that copy of the key set for its whole max-age.
+PUBLISHED_BY_ALL_S = 5
 
 State = SigningKey.State
 
@@ -72,8 +75,8 @@ def rotate(family: Family = Family.ED25519, *, at_once: bool = False, actor_id: 
     """Retire the active key, activate the next one, publish a new next; return the kid that signs from now on.
 
     ``at_once``: do not wait until every client can know the next key. ``actor_id``: who does it, None for a command.
-    Raises ``RotationRefusedError`` when there are no keys yet, or the next one has been published for less than
-    IRONAUTH_JWKS_MAX_AGE_S seconds and ``at_once`` is not set.
+    Raises ``RotationRefusedError`` when there are no keys yet, or the next one has been published by every worker for
+    less than IRONAUTH_JWKS_MAX_AGE_S seconds and ``at_once`` is not set.
     """
     ours = SigningKey.objects.filter(family=family)
     keys = {key.state: key for key in ours.select_for_update().filter(state__in=[State.ACTIVE, State.NEXT])}
@@ -81,11 +84,11 @@ def rotate(family: Family = Family.ED25519, *, at_once: bool = False, actor_id: 
         option = "" if family is Family.ED25519 else f" --alg {family}"
         raise RotationRefusedError(f"There is no next key: run `manage.py create_signing_key{option}` first.")
     published_s = (clock.now() - keys[State.NEXT].created_at).total_seconds()
-    missing_s = settings.IRONAUTH_JWKS_MAX_AGE_S - published_s
+    missing_s = settings.IRONAUTH_JWKS_MAX_AGE_S + PUBLISHED_BY_ALL_S - published_s
     if missing_s > 0 and not at_once:
         raise RotationRefusedError(
-            f"The next key was published {published_s:.0f} s ago, and clients may keep the key set for "
-            f"{settings.IRONAUTH_JWKS_MAX_AGE_S} s: try again in {missing_s:.0f} s."
+            f"The next key was made {published_s:.0f} s ago, workers take {PUBLISHED_BY_ALL_S} s to publish it, and "
+            f"clients may keep the key set for {settings.IRONAUTH_JWKS_MAX_AGE_S} s: try again in {missing_s:.0f} s."
         )
     if State.ACTIVE in keys:
         _retire(keys[State.ACTIVE].kid)

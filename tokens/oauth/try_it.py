@@ -103,6 +103,9 @@ def _openid_client(client: OAuthClient, issuer: str, redirect_uri: str, scope: s
         OAuthClient.AuthMethod.NONE: "undefined, client.None()",
         OAuthClient.AuthMethod.PRIVATE_KEY_JWT: "undefined, client.PrivateKeyJwt(privateKey)",
     }[OAuthClient.AuthMethod(client.auth_method)]
+    if issuer.startswith("http:"):  # a server in development, which the library would not talk to
+        proof += ", undefined" * (client.auth_method == OAuthClient.AuthMethod.SECRET)
+        proof += ", {\n  execute: [client.allowInsecureRequests],\n}"
     wanted = f"redirect_uri: {json.dumps(redirect_uri)}, scope: {json.dumps(scope)}"
     return (
         'import * as client from "openid-client";\n'

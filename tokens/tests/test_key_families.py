@@ -18,7 +18,7 @@ from joserfc.jwk import KeySet as Published
 from ironauth.infrastructure import clock
 from tokens import codec
 from tokens.errors import InvalidToken, SigningKeyMissing
-from tokens.key_rotation import create_first_keys, drop, rotate
+from tokens.key_rotation import PUBLISHED_BY_ALL_S, create_first_keys, drop, rotate
 from tokens.key_store import key_store, read_records
 from tokens.key_wrapping import unseal
 from tokens.keys import Family, KeyRecord, build_key_set, new_key_pair, private_key
@@ -52,7 +52,7 @@ def test_a_family_of_its_own(family: Family) -> None:
     following = in_state("next", family)
     with pytest.raises(CommandError, match="try again in"):
         run("rotate_signing_key", "--alg", family)
-    with clock.shifted(settings.IRONAUTH_JWKS_MAX_AGE_S):
+    with clock.shifted(settings.IRONAUTH_JWKS_MAX_AGE_S + PUBLISHED_BY_ALL_S):
         assert run("rotate_signing_key", "--alg", family) == following
     assert SigningKey.objects.get(pk=first).state == "retiring"
     assert run("rotate_signing_key", "--drop", following) == in_state("active", family)

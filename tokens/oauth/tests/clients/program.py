@@ -1,0 +1,104 @@
+"""Programs of other languages that use a client library, and the conversation with them."""
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+from asyncio.subprocess import Process
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tokens.oauth.tests.clients.provider import Person
+
+HERE = Path(__file__).parent
+JAVASCRIPT, GO = HERE / "javascript", HERE / "go"
+PATIENCE_S = 60.0  # for one program, on a machine with everything else to do
+BUILD_S = 300.0  # Go compiles its own library the first time
+LONGEST_LINE = 1 << 20
+
+
+def node() -> str:
+    """Return the command that runs programs of ``javascript/``; without it or its libraries skip, or in CI fail."""
+    found = shutil.which("node")
+    if found is None or not (JAVASCRIPT / "node_modules" / ".installed-package-lock.json").exists():
+        _missing("Node.js and its client libraries: sh .ci/find-node does, or says what is missing")
+    assert found is not None
+    return found
+
+
+def go_program(folder: Path) -> Path:
+    """Build the program of ``go/`` into a folder and return it; skip where there is no Go, or one too old for it."""
+    found = shutil.which("go")
+    if found is None:
+        pytest.skip("Go is not installed: go-oidc was not tried (https://go.dev/dl/)")
+    made = folder / "go-oidc"
+    environment = {**os.environ, "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly", "CGO_ENABLED": "0"}
+    command = [found, "build", "-trimpath", "-o", str(made), "."]
+    built = subprocess.run(
+        command, cwd=GO, env=environment, timeout=BUILD_S, capture_output=True, text=True, check=False
+    )
+    if "requires go >=" in built.stderr:
+        pytest.skip(f"Go is too old, go-oidc was not tried: {built.stderr.strip().splitlines()[-1]}")
+    assert built.returncode == 0, built.stderr
+    return made
+
+
+def _missing(what: str) -> None:
+    if os.environ.get("CI"):
+        pytest.fail(f"CI: every test must run, install {what}")
+    pytest.skip(f"not installed: {what}")
+
+
+async def start(*command: str | Path) -> Process:
+    """Start a program that talks in lines."""
+    pipe = asyncio.subprocess.PIPE
+    return await asyncio.create_subprocess_exec(
+        *map(str, command), cwd=JAVASCRIPT, stdin=pipe, stdout=pipe, stderr=pipe, limit=LONGEST_LINE
+    )
+
+
+async def converse(person: Person, given: Mapping[str, Any], *command: str | Path) -> list[str]:
+    """Run a program to its end, the person's browser going where it sends it; return the steps that passed.
+
+    Fails with what the program said when its status is not 0, and when it takes longer than PATIENCE_S.
+    """
+    process = await start(*command)
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            steps, said = await asyncio.gather(_steps(process, person, given), _all(process.stderr))
+            status = await process.wait()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    assert status == 0, f"after {steps[-1:]}: {said}"
+    return steps
+
+
+async def _steps(process: Process, person: Person, given: Mapping[str, Any]) -> list[str]:
+    steps: list[str] = []
+    assert process.stdout is not None
+    await tell(process, given)
+    async for line in process.stdout:
+        heard = json.loads(line)
+        if "passed" in heard:
+            steps.append(heard["passed"])
+        else:
+            await tell(process, await person.visit(heard["visit"], heard.get("decision", "allow")))
+    return steps
+
+
+async def tell(process: Process, value: Any) -> None:
+    """Send a program a line."""
+    assert process.stdin is not None
+    process.stdin.write(json.dumps(value).encode() + b"\n")
+    await process.stdin.drain()
+
+
+async def _all(stream: asyncio.StreamReader | None) -> str:
+    assert stream is not None
+    return (await stream.read()).decode()

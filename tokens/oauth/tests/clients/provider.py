@@ -1,0 +1,68 @@
+"""A live server of two workers as client libraries see it, and a person whose browser they send there."""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urljoin
+
+import httpx
+from asgiref.sync import sync_to_async
+
+from tokens.oauth.models import OAuthClient
+from tokens.oauth.tests.material import REDIRECT_URI, make_client
+from tokens.oauth.tests.walk import by_password, forms, say, send
+
+GONE = "https://app.example.com/signed-out"
+MOST_STEPS = 8  # of one journey through our pages; more is a loop
+ENDS = re.compile(r"https://app\.example\.com/")
+
+
+@dataclass
+class Person:
+    """Somebody who has an account, and a browser that keeps cookies."""
+
+    browser: httpx.AsyncClient
+    email: str
+
+    async def visit(self, url: str, decision: str = "allow") -> str:
+        """Follow a client's link through every page of ours; return the address at the client it ends at."""
+        page = await self.browser.get(url)
+        for _ in range(MOST_STEPS):
+            location = page.headers.get("location", "")
+            if ENDS.match(location):
+                return str(location)
+            if location:
+                page = await self.browser.get(urljoin(str(page.url), location))
+                continue
+            page = await self._filled_in(page, decision)
+        raise AssertionError(f"no way out of {page.url}: {page.status_code} {page.text[:2000]}")
+
+    async def _filled_in(self, page: httpx.Response, decision: str) -> httpx.Response:
+        """Send the form that a person would send."""
+        there = {form.action for form in forms(page)}
+        if "/oauth/signin" in there:
+            return await by_password(self.browser, page, self.email)
+        if "/oauth/consent" in there:
+            return await say(self.browser, page, decision)
+        if "/oauth/device" in there:
+            return await send(self.browser, page, "/oauth/device", decision=decision)
+        raise AssertionError(f"{page.url}: {page.status_code} {page.text[:2000]}")
+
+
+@dataclass
+class Provider:
+    """The server, at its issuer's address."""
+
+    issuer: str
+    person: Person
+
+    async def client(self, **fields: Any) -> dict[str, Any]:
+        """Store a client; return what its developer is told: client_id, and client_secret of one that has it."""
+        given = {"name": "Wiki", "redirect_uris": [REDIRECT_URI], "post_logout_redirect_uris": [GONE], **fields}
+        row, secret = await sync_to_async(make_client)(**given)
+        told = {"client_id": str(row.pk)}
+        return {**told, "client_secret": secret} if secret else told
+
+    async def public_client(self, **fields: Any) -> dict[str, Any]:
+        """Store a client without a secret."""
+        return await self.client(auth_method=OAuthClient.AuthMethod.NONE, **fields)
