@@ -100,7 +100,8 @@ async def test_it_ends_with_what_was_shown(proxy: Party, tokens: Tokens) -> None
 
 async def test_actors_in_a_row(api: httpx.AsyncClient, proxy: Party, tokens: Tokens) -> None:
     """Each names those before it; the fifth is refused."""
-    token, names = tokens["access_token"], []
+    names: list[str] = []
+    token = tokens["access_token"]
     for number in range(4):
         actor = await an_actor(api, name=f"Service {number}")
         names.insert(0, str(actor.client.pk))
