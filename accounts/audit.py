@@ -37,6 +37,8 @@ class Event(enum.StrEnum):
     SIGN_OUT_EVERYWHERE = "sign_out_everywhere"
     REFRESH_REUSE = "refresh_reuse"  # an old refresh token was used again, and its session has been ended for it
     CLIENT_SIGN_IN = "client_sign_in"  # an application got tokens for a person; each of its refreshes is no event
+    DEVICE_ALLOWED = "device_allowed"  # a person let a device in, whose tokens it fetches itself (CLIENT_SIGN_IN)
+    TOKEN_EXCHANGED = "token_exchanged"  # noqa: S105 - the name of an event; a client got a token to act for a person
     CODE_REUSE = "code_reuse"  # an authorization code was used again, and the session of its first use ended for it
     SESSION_ENDED = "session_ended"
     SESSIONS_ENDED = "sessions_ended"  # all of one person, by staff

@@ -60,6 +60,9 @@ PASSKEY: Final = Rule("passkey", "IRONAUTH_THROTTLE_PASSKEYS", 900)
 #: Nor can recovery codes, but each costs a hash; as many as passwords, which cost the same. A count for each person
 #: would let whoever has the password keep the owner out.
 RECOVERY_CODE: Final = Rule("recovery_code", "IRONAUTH_THROTTLE_SIGNIN_FAILURES", 900)
+#: Codes of devices that people type: 20 to the power of 8, of which a few are good. Right ones are counted too, for a
+#: guess must not be told from a code; by address and, once somebody has signed in, by person.
+USER_CODE: Final = Rule("user_code", "IRONAUTH_THROTTLE_SIGNIN_FAILURES", 900)
 #: The same for the tokens of messages; 100, because a whole office may click old links.
 EMAIL_TOKEN: Final = Rule("email_token", "IRONAUTH_THROTTLE_BAD_EMAIL_TOKENS", 900)
 #: Messages one client has sent, whoever gets them: each could go to somebody who has not asked for it.

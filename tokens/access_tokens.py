@@ -9,9 +9,10 @@ from django.conf import settings
 from ironauth.infrastructure import clock
 from ironauth.infrastructure.cache import Reading
 from tokens import authentication, codec
-from tokens.claims import AccessClaims
+from tokens.claims import AccessClaims, Actor
 from tokens.keys import ActiveKey
 from tokens.oauth.protocol import Scope, scope_set
+from tokens.principal import Principal
 from tokens.sessions import Grant
 from tokens.stored_session import LiveSession
 
@@ -39,12 +40,13 @@ def of_session(
     subject: UUID | None = None,
     scope: str | None = None,
     life_s: int | None = None,
+    jkt: str = "",
 ) -> IssuedToken:
     """Return an access token of the session; it never outlives it.
 
     ``reading``: taken before the key was chosen and the grant's account and session were read; with it, this process
     knows the token already. ``subject``: who the person is to the client; None: by their own id. ``scope``: None: all
-    that the session has. ``life_s``: seconds; None: as the settings say.
+    that the session has. ``life_s``: seconds; None: as the settings say. ``jkt``: the key that alone may use it.
     """
     now = int(clock.unix())
     given = grant.scope if scope is None else scope
@@ -61,6 +63,7 @@ def of_session(
         scope=given,
         epoch=grant.account.session_epoch,
         roles=grant.account.user.roles if tells_roles(given) else (),
+        cnf=_confirmation(jkt),
     )
     text = codec.encode(claims, key)
     if reading is not None:
@@ -69,10 +72,10 @@ def of_session(
     return IssuedToken(text, claims.exp - now)
 
 
-def of_client(client_id: UUID, key: ActiveKey, *, scope: str, life_s: int | None = None) -> IssuedToken:
+def of_client(client_id: UUID, key: ActiveKey, *, scope: str, life_s: int | None = None, jkt: str = "") -> IssuedToken:
     """Return an access token that a client has for itself (RFC 6749 §4.4): nobody is behind it.
 
-    ``life_s``: seconds; None: as the settings say.
+    ``life_s``, ``jkt``: as above.
     """
     now = int(clock.unix())
     claims = AccessClaims(
@@ -86,5 +89,37 @@ def of_client(client_id: UUID, key: ActiveKey, *, scope: str, life_s: int | None
         scope=scope,
         epoch=0,
         roles=(),
+        cnf=_confirmation(jkt),
     )
     return IssuedToken(codec.encode(claims, key), claims.exp - now)
+
+
+def of_person(
+    person: Principal, key: ActiveKey, *, client_id: UUID, subject: UUID, scope: str, life_s: int, act: Actor, jkt: str
+) -> IssuedToken:
+    """Return an access token with which ``act`` acts for a person of whom another token was shown (RFC 8693).
+
+    It lives no longer than that one, and ends with the same session. ``life_s``, ``jkt``: as above.
+    """
+    now = int(clock.unix())
+    claims = AccessClaims(
+        iss=settings.IRONAUTH_ISSUER,
+        sub=subject,
+        aud=settings.IRONAUTH_AUDIENCE,
+        client_id=str(client_id),
+        iat=now,
+        exp=min(now + life_s, person.exp),
+        jti=secrets.token_urlsafe(JTI_BYTES),
+        sid=person.session_id,
+        scope=scope,
+        epoch=person.epoch,
+        roles=person.user.roles if tells_roles(scope) else (),
+        cnf=_confirmation(jkt),
+        act=act,
+    )
+    return IssuedToken(codec.encode(claims, key), claims.exp - now)
+
+
+def _confirmation(jkt: str) -> dict[str, str] | None:
+    """Return how a token names the key it is bound to (RFC 9449 §6.1)."""
+    return {"jkt": jkt} if jkt else None

@@ -14,6 +14,7 @@ from itertools import islice
 from uuid import UUID
 
 import msgspec
+from django.http import HttpRequest
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.request import Request
 
@@ -26,11 +27,11 @@ from tokens import codec, sessions
 from tokens.claims import AccessClaims
 from tokens.codec import VerifiedToken
 from tokens.credentials import access_credential
-from tokens.errors import InsufficientScope, InvalidToken, UnknownKey
+from tokens.errors import InsufficientScope, InvalidToken, UnknownKey, UnprovedToken
 from tokens.key_rotation import kid_tag
 from tokens.key_store import key_store
 from tokens.models import FIRST_PARTY_CLIENT, FIRST_PARTY_SCOPE
-from tokens.oauth import clients, subjects
+from tokens.oauth import clients, dpop, subjects
 from tokens.oauth.models import client_tag
 from tokens.principal import Principal
 from tokens.stored_session import LiveSession
@@ -57,7 +58,8 @@ class AccessTokenAuthentication(BaseAuthentication):
     """``request.user`` and ``request.auth`` become a ``Principal`` that may do what its person may do here.
 
     A token that another application got for less is refused: what it may do, it may do elsewhere. A view whose
-    answer says no more than any token's scope allows has ``token_scope = None``.
+    answer says no more than any token's scope allows has ``token_scope = None``. A view that cannot tell which request
+    a proof of possession is for has ``takes_proofs = False``.
     """
 
     async def authenticate(self, request: Request) -> tuple[Principal, Principal] | None:  # type: ignore[override] # async
@@ -76,8 +78,11 @@ class AccessTokenAuthentication(BaseAuthentication):
         credential = access_credential(http)
         if credential is None:
             return None
-        principal = peek(credential.token) or await verify(credential.token)
-        return _admitted(principal, request)
+        if credential.with_proof:
+            if not getattr(request.parser_context["view"], "takes_proofs", True):
+                raise UnprovedToken("view")
+            return _admitted(await by_proof(http, credential.token), request)
+        return _admitted(await by_text(credential.token), request)
 
     def authenticate_header(self, request: Request) -> str:
         """Return the challenge of a request without credential (RFC 6750 §3)."""
@@ -93,12 +98,57 @@ def _admitted(principal: Principal, request: Request) -> tuple[Principal, Princi
     return principal, principal
 
 
+async def by_text(token: str) -> Principal:
+    """Return the principal of a token that whoever has it may use; raise what `verify` raises.
+
+    ``UnprovedToken`` (401) for one that is bound to a key, however often this process has seen it.
+    """
+    principal = peek(token)
+    if principal is None:
+        principal = await verify(token)
+        if principal.jkt:
+            raise UnprovedToken("bound")
+    return principal
+
+
+async def by_proof(request: HttpRequest, token: str) -> Principal:
+    """Return the principal of a token that came with a proof of its key for this very request, and use up the proof.
+
+    1 query, besides those of `verify`. Raises ``InvalidProof`` (401), ``UnprovedToken`` (401) for a token of another
+    key or of none, and what `verify` raises.
+    """
+    proof = dpop.verified(request, token=token)
+    principal = known(token) or await verify(token)
+    if principal.jkt != proof.jkt:
+        raise UnprovedToken("key")
+    await dpop.use_up(proof)
+    return principal
+
+
 def peek(token: str) -> Principal | None:
-    """Return the principal of a token this process verified before and may still trust; synchronous, no I/O."""
+    """Return the principal of a token this process verified before and may still trust; synchronous, no I/O.
+
+    None for a token that is bound to a key: its text alone lets nobody in, here or in the hot lane.
+    """
     digest = _digest(token)
     principal = _by_digest(digest)
     if principal is not None:
         return principal
+    found = _in_cache(token, digest)
+    return found if found is not None and not found.jkt else None
+
+
+def known(token: str) -> Principal | None:
+    """Return the principal of a token this process verified before, also of one bound to a key; no I/O.
+
+    For who asks what a token stands for, not for letting anybody in.
+    """
+    digest = _digest(token)
+    return _by_digest(digest) or _in_cache(token, digest)
+
+
+def _in_cache(token: str, digest: bytes) -> Principal | None:
+    """Return the principal that the cache has for this very text, found by the id in it."""
     segments = token.split(".")
     if len(segments) != _COMPACT_SEGMENTS:
         return None
@@ -108,7 +158,8 @@ def peek(token: str) -> Principal | None:
         return None
     found = token_cache().peek(CACHE_PREFIX + jti)
     if isinstance(found, Principal) and hmac.compare_digest(found.digest, digest) and clock.unix() < found.exp:
-        _remember(found)
+        if not found.jkt:
+            _remember(found)
         return found
     return None
 
@@ -231,6 +282,7 @@ def _loaded(claims: AccessClaims, kid: str, live: LiveSession, digest: bytes) ->
         digest=digest,
         authenticated_at=int(live.authenticated_at.timestamp()),
         amr=live.amr,
+        jkt=claims.cnf["jkt"] if claims.cnf else "",
     )
     tags: tuple[str, ...] = (sid_tag(claims.sid), sub_tag(live.account.id), kid_tag(kid))
     if claims.client_id != FIRST_PARTY_CLIENT:

@@ -5,6 +5,13 @@ from uuid import UUID
 import msgspec
 
 
+class Actor(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Who acts for the person (RFC 8693 §4.1): a client, and for whom that one did."""
+
+    sub: str
+    act: "Actor | None" = None
+
+
 class AccessClaims(msgspec.Struct, frozen=True, omit_defaults=True):
     """The claims of one access token; times in unix seconds.
 
@@ -14,7 +21,7 @@ class AccessClaims(msgspec.Struct, frozen=True, omit_defaults=True):
 
     A token that a client has for itself (RFC 6749 §4.4) names no session: ``sid`` is missing, ``sub`` is the client.
     ``cnf``: the key that alone may use the token, ``{"jkt": thumbprint}`` (RFC 9449 §6.1). ``act``: who acts for
-    ``sub``, ``{"sub": client id}`` (RFC 8693 §4.1).
+    ``sub``.
     """
 
     iss: str
@@ -30,4 +37,4 @@ class AccessClaims(msgspec.Struct, frozen=True, omit_defaults=True):
     sid: UUID | None = None
     nbf: int | None = None
     cnf: dict[str, str] | None = None
-    act: dict[str, str] | None = None
+    act: Actor | None = None

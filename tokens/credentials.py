@@ -13,13 +13,18 @@ from tokens.errors import CrossOrigin, InvalidToken, MalformedCredential, TwoCre
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 # RFC 6750 §2.1. Not IGNORECASE: over a 600-character token it costs six times as much (4.5 µs).
 _BEARER = re.compile(r"[Bb][Ee][Aa][Rr][Ee][Rr] +([A-Za-z0-9._~+/-]+=*) *")
+_DPOP = re.compile(r"[Dd][Pp][Oo][Pp] +([A-Za-z0-9._~+/-]+=*) *")  # RFC 9449 §7.1
 
 
 class Credential(NamedTuple):
-    """The text of an access token, unverified, and whether the browser sent it on its own."""
+    """The text of an access token, unverified, and whether the browser sent it on its own.
+
+    ``with_proof``: whether it was sent as one that is bound to a key (RFC 9449 §7.1).
+    """
 
     token: str
     from_cookie: bool
+    with_proof: bool = False
 
 
 def access_credential(request: HttpRequest) -> Credential | None:
@@ -32,17 +37,18 @@ def access_credential(request: HttpRequest) -> Credential | None:
     meta = request.META
     header = meta.get("HTTP_AUTHORIZATION")
     bearer = bearer_token(header) if header else None
+    bound = bound_token(header) if header and bearer is None else None
     cookie = _cookie_token(request) if "HTTP_COOKIE" in meta else None
     if cookie is not None:
-        if bearer is not None:
+        if bearer is not None or bound is not None:
             raise TwoCredentials
         require_same_origin(request)
-    token = bearer or cookie
+    token = bearer or bound or cookie
     if token is None:
         return None
     if len(token) > MAX_TOKEN_BYTES:
         raise InvalidToken("text")
-    return Credential(token, from_cookie=bearer is None)
+    return Credential(token, from_cookie=bearer is None and bound is None, with_proof=bound is not None)
 
 
 def require_same_origin(request: HttpRequest) -> None:
@@ -80,6 +86,19 @@ def bearer_token(header: str) -> str | None:
             raise MalformedCredential
         return None
     match = _BEARER.fullmatch(header)
+    if match is None:
+        raise MalformedCredential
+    return match.group(1)
+
+
+def bound_token(header: str) -> str | None:
+    """Return the token of an Authorization header of the scheme DPoP, None for another scheme.
+
+    Raises ``MalformedCredential`` (400) for anything else behind it, two tokens for instance.
+    """
+    if header[:5].lower() != "dpop ":
+        return None
+    match = _DPOP.fullmatch(header)
     if match is None:
         raise MalformedCredential
     return match.group(1)

@@ -9,6 +9,10 @@ from ironauth.infrastructure.errors import (
     PermissionDenied,
     Unavailable,
 )
+from tokens.oauth.protocol import PROOF_ALGORITHMS
+
+#: RFC 9449 §7.1: the challenge where a proof is missing or wrong.
+DPOP_CHALLENGE = f'DPoP realm="ironauth", algs="{" ".join(PROOF_ALGORITHMS)}"'
 
 #: Seconds a client should wait before it asks a server without signing key again.
 RETRY_AFTER_S = 5
@@ -31,6 +35,31 @@ class InvalidToken(NotAuthenticated):
 
 class UnknownKey(InvalidToken):
     """The token names a key this process does not hold: forged, or signed by a key made a moment ago."""
+
+
+class UnprovedToken(InvalidToken):
+    """The token is bound to a key (RFC 9449 §7.2) and came without proof of it, or is not bound and came with one."""
+
+    detail = "The access token is not good with, or without, proof of a key: send it as its token_type says (RFC 9449)."
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.headers["WWW-Authenticate"] = f'{DPOP_CHALLENGE}, error="invalid_token"'
+
+
+class InvalidProof(NotAuthenticated):
+    """The proof of possession is missing, not for this request, too old, or was used before (RFC 9449 §4.3).
+
+    ``reason`` is for logs and tests.
+    """
+
+    code = "invalid_dpop_proof"
+    title = "Invalid DPoP proof"
+    detail = "The DPoP proof is missing, not for this request, too old, or was used before: make a new one (RFC 9449)."
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(headers={"WWW-Authenticate": f'{DPOP_CHALLENGE}, error="invalid_dpop_proof"'})
+        self.reason = reason
 
 
 class InsufficientScope(PermissionDenied):

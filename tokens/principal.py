@@ -12,7 +12,7 @@ class Principal(msgspec.Struct, frozen=True):
 
     ``exp`` and ``authenticated_at``, when the person last proved who they are, in unix seconds; ``amr``: how, as in RFC
     8176 §1. ``subject``: who they are to the token's client, which may not know their id. ``digest`` is the SHA-256 of
-    the one token text this was made from.
+    the one token text this was made from. ``jkt``: the key that alone may use it (RFC 9449), "" for none.
     """
 
     user: UserOut
@@ -26,6 +26,7 @@ class Principal(msgspec.Struct, frozen=True):
     digest: bytes
     authenticated_at: int
     amr: str
+    jkt: str = ""
 
     @property
     def is_authenticated(self) -> bool:

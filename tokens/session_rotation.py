@@ -37,6 +37,7 @@ class Outcome(enum.StrEnum):
     INACTIVE = "inactive"  # user deactivated, or every session of the user ended
     UNKNOWN = "unknown"  # no such session, or another client's
     WIDER = "wider"  # good, but the session has not every scope that was asked for
+    WRONG_KEY = "wrong_key"  # bound to a key that was not proved (RFC 9449 §5)
     FORGED = "forged"  # the session exists, but this server did not make the token
 
 
@@ -58,16 +59,20 @@ def rotate(
     client_id: str = FIRST_PARTY_CLIENT,
     wanted: frozenset[str] = frozenset(),
     idle_s: int | None = None,
+    jkt: str = "",
 ) -> Rotation:
     """Exchange a refresh token: advance the session by one generation, or say why not.
 
     ``wanted``: scopes the session must have; it is left alone when it has not. ``idle_s``: the client's own limit.
+    ``jkt``: the key that was proved; without the session's own it is left alone, whatever token was shown.
 
     Needs no transaction: the update names the generation that was read, so it takes effect once or not at all. A
     deactivation committed between the two leaves one pair of tokens of the old epoch, which nothing here accepts.
     2 queries (session with user and roles, update); one more when another refresh of the same token won the race.
     """
     session = stored_session.find(parsed.session_id)
+    if session is not None and session.dpop_jkt and session.dpop_jkt != jkt and session.client_id == client_id:
+        return Rotation(Outcome.WRONG_KEY)
     rotation = _rotate(session, parsed, client_id, wanted, idle_s)
     if rotation is None:  # lost the race between SELECT and UPDATE: what the winner wrote decides
         session = stored_session.find(parsed.session_id)

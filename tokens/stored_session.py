@@ -31,6 +31,7 @@ class StoredSession(NamedTuple):
     absolute_expires_at: datetime
     revoked_at: datetime | None
     parent_id: UUID | None
+    dpop_jkt: str
 
 
 class LiveSession(NamedTuple):

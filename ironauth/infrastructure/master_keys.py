@@ -24,6 +24,7 @@ Purpose = Literal[
     "ironauth sign-on",
     "ironauth sign-out",
     "ironauth pairwise salt",
+    "ironauth user code",
 ]
 
 

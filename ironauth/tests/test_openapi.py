@@ -77,7 +77,9 @@ def test_every_route_is_in_the_document(document: Json) -> None:
     for_people = {"/", "/favicon.ico", "/api/docs/", "/email/verify", "/password/reset"}
     for_people |= {"/account/restore", "/account/signin", "/account/security"}
     for_people |= {"/account/forgot", "/account/verify-again"}
-    for_people |= {f"/oauth/{page}" for page in ("authorize", "consent", "signin", "signin/code", "signin/passkey")}
+    for_people |= {
+        f"/oauth/{page}" for page in ("authorize", "consent", "device", "signin", "signin/code", "signin/passkey")
+    }
     for_people |= {"/oauth/logout"}
     for path, view in _routes(get_resolver().url_patterns):
         if path in for_people or path.startswith("/admin/"):

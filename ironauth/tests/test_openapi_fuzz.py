@@ -82,7 +82,7 @@ UNREACHED: Final = dict.fromkeys(
     "takes an authenticator, and is walked with one in tokens/tests/test_passkeys.py",
 )
 #: Operations that clients call, as a client with a secret and a grant of its own.
-OF_CLIENTS: Final = ("/oauth/token", "/oauth/introspect", "/oauth/revoke", "/oauth/par")
+OF_CLIENTS: Final = ("/oauth/token", "/oauth/introspect", "/oauth/revoke", "/oauth/par", "/oauth/device_authorization")
 #: What such a client sends; "" for what counts as not sent.
 AS_CLIENT: Final = {
     "grant_type": "client_credentials",

@@ -28,7 +28,7 @@ from tokens.oauth.errors import (
     UnauthorizedClient,
     UnsupportedResponseType,
 )
-from tokens.oauth.models import SCOPE_CHARACTERS
+from tokens.oauth.models import SCOPE_CHARACTERS, OAuthClient
 from tokens.oauth.protocol import SCOPE_TOKEN, GrantType, ResponseMode, scope_set, scope_text
 
 #: Bytes of a query or form: with the path before it below the 8 KiB from which servers, ours too, answer 414.
@@ -149,11 +149,11 @@ def check(client: Client, given: Mapping[str, str], target: Target, *, pushed: b
         response_mode=target.response_mode,
         state=target.state,
         code_challenge=_code_challenge(client, given),
-        scope=_scope(client, given.get("scope", "")),
+        scope=scope_of(client, given.get("scope", "")),
         prompt=_prompt(given.get("prompt", "")),
         max_age=_max_age(given.get("max_age")),
         nonce=_at_most(given.get("nonce", ""), "nonce", NONCE_CHARACTERS),
-        dpop_jkt=_thumbprint(given.get("dpop_jkt", "")),
+        dpop_jkt="" if client.dpop == OAuthClient.Policy.OFF else _thumbprint(given.get("dpop_jkt", "")),
         login_hint=hint if len(hint := given.get("login_hint", "")) <= HINT_CHARACTERS else "",
         hint_sub="",
     )
@@ -195,8 +195,11 @@ def _code_challenge(client: Client, given: Mapping[str, str]) -> str:
     return challenge
 
 
-def _scope(client: Client, asked: str) -> str:
-    """Return the scope as it is stored. There is no default: what a client wants, it says (RFC 6749 §3.3)."""
+def scope_of(client: Client, asked: str) -> str:
+    """Return the scope as it is stored. There is no default: what a client wants, it says (RFC 6749 §3.3).
+
+    Raises ``InvalidScope`` for none, and for more than the client may have; ``InvalidRequest`` for a long one.
+    """
     if not asked:
         raise InvalidScope("scope is missing: name what the application needs, for instance openid.")
     if not _SCOPE.fullmatch(asked) or not scope_set(asked) <= client.scopes:

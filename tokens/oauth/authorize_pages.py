@@ -14,7 +14,7 @@ from django.http import HttpResponse
 from django.template.loader import render_to_string
 
 from accounts.outputs import UserOut
-from tokens.oauth import journeys
+from tokens.oauth import device_codes, journeys
 from tokens.oauth.authorization_request import Target
 from tokens.oauth.clients import Client
 from tokens.oauth.errors import OAuthError
@@ -62,9 +62,22 @@ def consent(journey: Journey, client: Client, browser: str, session: StoredSessi
     scopes = [text for scope, text in SCOPES.items() if scope in asked] + [one for one in asked if one not in SCOPES]
     target = urlsplit(journey.request.redirect_uri)
     user = session.account.user
+    template = "device_confirm.html" if journey.device else "consent.html"
+    shown = device_codes.shown(journey.device)
     return _page(
-        "consent.html", client, journey, browser, scopes=scopes, user=user, host=target.netloc or target.scheme
+        template, client, journey, browser, scopes=scopes, user=user, host=target.netloc or target.scheme, code=shown
     )
+
+
+def device(*, user_code: str = "", problem: str = "") -> HttpResponse:
+    """Return the page that asks which device is waiting (RFC 8628 §3.3)."""
+    context = {"user_code": user_code, "problem": problem}
+    return _rendered("device.html", context, targets="'self'", status=400 if problem else 200)
+
+
+def device_done(client: Client, *, allowed: bool) -> HttpResponse:
+    """Return the page that sends people back to their device."""
+    return _rendered("device_done.html", {"client": client, "allowed": allowed}, targets="'none'")
 
 
 def sign_out(*, user: UserOut, confirmation: str, request: LogoutRequest) -> HttpResponse:

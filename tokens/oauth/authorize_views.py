@@ -15,6 +15,7 @@ from tokens.oauth import (
     authorization_request,
     authorizations,
     authorize_pages,
+    devices,
     id_token_hints,
     journeys,
     pushed_requests,
@@ -67,7 +68,7 @@ class OAuthPage(AsyncAPIView):
             raise Unanswerable(EXPIRED)
         client = await authorization_request.client_of(QueryDict(f"client_id={journey.request.client_id}"))
         asked = journey.request
-        if not redirect_uris.matches(client.redirect_uris, asked.redirect_uri):
+        if not journey.device and not redirect_uris.matches(client.redirect_uris, asked.redirect_uri):
             raise Unanswerable(EXPIRED)
         if not scope_set(asked.scope) <= client.scopes:
             raise Unanswerable(EXPIRED)
@@ -77,6 +78,8 @@ class OAuthPage(AsyncAPIView):
         self, request: ApiRequest, journey: Journey, client: Client, cookie: SignOnCookie | None, *, signed_in: bool
     ) -> HttpResponse:
         """Return what comes next for who has this cookie."""
+        if journey.device:
+            return self.shown(request, journey, client, await devices.decide(cookie))
         decision = await authorizations.decide(
             request=journey.request, client=client, cookie=cookie, signed_in=signed_in
         )
@@ -132,6 +135,8 @@ class ConsentView(OAuthPage):
         """Let the client have what was shown, or not, or let somebody else sign in."""
         journey, client = await self.resumed(request)
         said = (await self.validated(request, DecisionInput))["decision"]
+        if journey.device and said != "switch":
+            return await self._device(request, journey, client, allowed=said == "allow")
         if said == "deny":
             raise authorizations.deny(request=journey.request, client=client)
         if said == "switch":
@@ -141,6 +146,18 @@ class ConsentView(OAuthPage):
             request=journey.request, client=client, cookie=cookie, session_id=journey.session_id
         )
         return self.shown(request, journey, client, decision)
+
+    async def _device(self, request: ApiRequest, journey: Journey, client: Client, *, allowed: bool) -> HttpResponse:
+        """Tell the device that waits yes or no, or have the person who is to answer sign in."""
+        if not allowed:
+            await devices.deny(journey, client)
+            return authorize_pages.device_done(client, allowed=False)
+        done = await devices.allow(journey, client, sign_on_cookie.read(request))
+        if done is None:
+            return self.shown(request, journey, client, Decision(Step.SIGN_IN))
+        if not done:
+            return authorize_pages.device(problem=devices.GONE)
+        return authorize_pages.device_done(client, allowed=True)
 
 
 async def _read(query: QueryDict) -> tuple[Client, AuthorizationRequest]:

@@ -29,12 +29,14 @@ MAX_LIFE_S: Final = 3_600
 ONCE: Final = "assertion"
 #: What an assertion may call itself (RFC 7519 §5.1, draft-ietf-oauth-rfc7523bis); anything else is another token.
 TYPES: Final = frozenset({"jwt", "client-authentication+jwt"})
-_KINDS: Final[Mapping[str, type[OKPKey | ECKey | RSAKey]]] = {"OKP": OKPKey, "EC": ECKey, "RSA": RSAKey}
+#: How a public key of each type is read.
+KINDS: Final[Mapping[str, type[OKPKey | ECKey | RSAKey]]] = {"OKP": OKPKey, "EC": ECKey, "RSA": RSAKey}
 
 
 class _Registry(jws.JWSRegistry):
     """The signature algorithms of clients' keys: no HMAC, no other curve, and not ``none``."""
 
+    max_header_length = MAX_TOKEN_BYTES  # a proof of possession has its key in the header: an RSA key alone is longer
     algorithms: dict[str, JWSAlgModel] = {
         "EdDSA": QuietEdDSA(),
         **{alg: jws.JWSRegistry.algorithms[alg] for alg in ("Ed25519", "ES256", "RS256", "PS256")},
@@ -80,7 +82,7 @@ def verified(text: str, *, client_id: str, jwks: Mapping[str, Any]) -> Assertion
         claims = msgspec.convert(_payload(text), _Claims)
     except (InvalidToken, msgspec.ValidationError):
         return None
-    if not any(_has_signed(key, header["alg"], text) for key in _candidates(header, jwks)):
+    if not any(has_signed(key, header["alg"], text) for key in _candidates(header, jwks)):
         return None
     if not _is_in_force(claims, client_id=client_id, now=clock.unix()):
         return None
@@ -130,7 +132,7 @@ def _candidates(header: dict[str, Any], jwks: Mapping[str, Any]) -> list[OKPKey 
     """Return the client's keys that may have signed with this header: by their kind, use, algorithm and name."""
     alg, kid = header["alg"], header.get("kid")
     return [
-        _KINDS[key["kty"]].import_key(key)
+        KINDS[key["kty"]].import_key(key)
         for key in jwks["keys"]
         if alg in ALGORITHMS.get((key["kty"], key.get("crv", "")), ())
         and key.get("alg", alg) == alg
@@ -138,7 +140,8 @@ def _candidates(header: dict[str, Any], jwks: Mapping[str, Any]) -> list[OKPKey 
     ]
 
 
-def _has_signed(key: OKPKey | ECKey | RSAKey, alg: str, text: str) -> bool:
+def has_signed(key: OKPKey | ECKey | RSAKey, alg: str, text: str) -> bool:
+    """Return whether the key has signed this text by this algorithm, one of ``ALGORITHM_NAMES``."""
     try:
         jws.deserialize_compact(text, key, registry=_REGISTRIES[alg])
     except (JoseError, ValueError, TypeError, RecursionError):

@@ -35,7 +35,7 @@ def problem_of(jwks: object) -> str | None:
         return "The set has NaN, NUL or half a character in it, which no database takes: export the keys anew."
     named: set[str] = set()
     for at, key in enumerate(keys, start=1):
-        problem = _problem_of_key(key) if isinstance(key, dict) else "is no object: write each key as a JWK"
+        problem = problem_of_key(key) if isinstance(key, dict) else "is no object: write each key as a JWK"
         if problem is None:
             kid = key.get("kid")
             if len(keys) > 1 and not kid:
@@ -58,7 +58,8 @@ def _is_storable(jwks: object) -> bool:
     return b"\\u0000" not in text
 
 
-def _problem_of_key(key: dict[str, Any]) -> str | None:
+def problem_of_key(key: dict[str, Any]) -> str | None:
+    """Return why this is no public key for signatures, with the remedy; None for a good one."""
     if PRIVATE_MEMBERS & key.keys() or key.get("kty") == "oct":
         return (
             "has its private part: this server wants public keys only. Consider the key known to others now, make a "

@@ -58,14 +58,20 @@ _PARENT: Final = FixedSelect(
 
 
 def open_client_session(
-    *, client: Client, consented: Consented, whence: ClientInfo, session_id: UUID | None = None
+    *,
+    client: Client,
+    consented: Consented,
+    whence: ClientInfo,
+    session_id: UUID | None = None,
+    elsewhere: bool = False,
 ) -> Grant | None:
     """Store a new session of the person for the client, and that they signed in there. 3 queries; 2 without parent.
 
     It lasts as the client's settings say; without the grant refresh_token, as long as its access token. Without the
     scope offline_access it ends with its sign-on session at the latest: None when that is over already. It is shown
     with the address and browser of the sign-on, where there is one, else with ``whence``: a client's server says
-    nothing to its user. Raises ``IntegrityError`` when the user or client was deleted meanwhile.
+    nothing to its user. ``elsewhere``: it is on another device than the sign-on, and shown with ``whence``. Raises
+    ``IntegrityError`` when the user or client was deleted meanwhile.
     """
     now = clock.now()
     parent = _parent(consented.parent_id)
@@ -87,8 +93,8 @@ def open_client_session(
         last_used_at=now,
         idle_expires_at=sessions.idle_end(now, absolute, idle_s),
         absolute_expires_at=absolute,
-        ip=parent.ip if parent else whence.ip or None,
-        user_agent=parent.user_agent if parent else whence.user_agent,
+        ip=parent.ip if parent and not elsewhere else whence.ip or None,
+        user_agent=parent.user_agent if parent and not elsewhere else whence.user_agent,
         parent_id=consented.parent_id,
         dpop_jkt=consented.dpop_jkt,
     )

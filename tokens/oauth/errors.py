@@ -35,6 +35,48 @@ class InvalidClient(OAuthError):
         super().__init__(detail, headers=challenge)
 
 
+class InvalidDpopProof(OAuthError):
+    """The proof of possession is not good, or not for this request (RFC 9449 §5)."""
+
+    error = "invalid_dpop_proof"
+    detail = "The DPoP proof is not for this request, too old, or was used before: make a new one (RFC 9449)."
+
+
+class InvalidTarget(OAuthError):
+    """Tokens for somebody else than this server issues them for (RFC 8693 §2.2.2)."""
+
+    error = "invalid_target"
+    detail = "Tokens are not given out here for that audience or resource: leave the parameter out."
+
+
+class UnsupportedTokenType(OAuthError):
+    """A token that cannot be revoked alone (RFC 7009 §2.2.1)."""
+
+    error = "unsupported_token_type"
+    detail = "A token got in exchange ends with the one it was got for, or by itself within minutes."
+
+
+class AuthorizationPending(OAuthError):
+    """Nobody has answered for the device yet (RFC 8628 §3.5)."""
+
+    error = "authorization_pending"
+    detail = "The person has not answered yet: ask again after the interval."
+
+
+class SlowDown(OAuthError):
+    """The device asks too often; its interval is five seconds longer from now on (RFC 8628 §3.5)."""
+
+    error = "slow_down"
+    detail = "Asked too often: wait five seconds longer between two requests from now on."
+
+
+class ExpiredToken(OAuthError):
+    """Nobody has answered for the device in time (RFC 8628 §3.5)."""
+
+    error = "expired_token"
+    detail = "Nobody has answered in time: begin anew with another device code."
+
+
 class InvalidGrant(OAuthError):
     """The code, token or other grant is unknown, used, expired, revoked, or another client's (RFC 6749 §5.2)."""
 

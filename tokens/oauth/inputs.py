@@ -20,14 +20,29 @@ class ClientInput(serializers.Serializer[Any]):
 
 
 class TokenInput(ClientInput):
-    """Form of ``POST /oauth/token``; which parameters a grant takes: RFC 6749 §4.1.3, §4.4.2, §6, RFC 7636 §4.5."""
+    """Form of ``POST /oauth/token``; which parameters a grant takes: RFC 6749 §4.1.3, §4.4.2, §6, RFC 7636 §4.5.
+
+    RFC 8628 §3.4, RFC 8693 §2.1.
+    """
 
     grant_type = TextField()
     code = TextField(required=False)
     redirect_uri = TextField(required=False)
     code_verifier = TextField(required=False)
     refresh_token = TextField(required=False)
+    device_code = TextField(required=False)
+    subject_token = TextField(required=False)
+    subject_token_type = TextField(required=False)
+    requested_token_type = TextField(required=False)
+    audience = TextField(required=False)
+    resource = TextField(required=False)
     scope = TextField(required=False)
+
+
+class DeviceInput(ClientInput):
+    """Form of ``POST /oauth/device_authorization`` (RFC 8628 §3.1)."""
+
+    scope = TextField()
 
 
 class TokenQuestion(ClientInput):

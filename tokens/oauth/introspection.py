@@ -12,7 +12,7 @@ from django.conf import settings
 
 from ironauth.infrastructure.database import database
 from tokens import authentication, refresh_token, session_rotation
-from tokens.claims import AccessClaims
+from tokens.claims import AccessClaims, Actor
 from tokens.errors import InvalidToken
 from tokens.oauth import client_tokens, subjects
 from tokens.oauth.clients import Client
@@ -47,7 +47,7 @@ class Introspection(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
     auth_time: int | None = None
     amr: tuple[str, ...] = ()
     cnf: dict[str, str] | None = None
-    act: dict[str, str] | None = None
+    act: Actor | None = None
 
 
 async def introspect(*, token: str, caller: Client) -> Introspection | None:
@@ -66,7 +66,7 @@ async def introspect(*, token: str, caller: Client) -> Introspection | None:
 async def _of_access_token(token: str) -> Introspection | None:
     """Return what an active access token stands for."""
     try:
-        principal = authentication.peek(token)
+        principal = authentication.known(token)
         if principal is None:
             verified = await authentication.decoded(token)
             if verified.claims.sid is None:

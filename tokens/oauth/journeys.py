@@ -32,7 +32,8 @@ class Journey(msgspec.Struct, frozen=True, array_like=True):
     """How far somebody has come. ``expires_at``: the unix second from which it is refused.
 
     ``mfa_token``: that their password was right, while one of ``methods`` is asked for. ``session_id``: the sign-on
-    session of the person who is being asked to allow it; None before anybody is.
+    session of the person who is being asked to allow it; None before anybody is. ``device``: the code they
+    have typed, where a device waits for them (RFC 8628), "" where a client has sent them here.
     """
 
     request: AuthorizationRequest
@@ -40,14 +41,15 @@ class Journey(msgspec.Struct, frozen=True, array_like=True):
     mfa_token: str = ""
     methods: tuple[str, ...] = ()
     session_id: UUID | None = None
+    device: str = ""
 
 
 _decoder: Final = msgspec.json.Decoder(Journey)
 
 
-def begin(request: AuthorizationRequest) -> Journey:
-    """Return the journey of a request that has just arrived."""
-    return Journey(request, int(clock.unix()) + LIFE_S)
+def begin(request: AuthorizationRequest, *, device: str = "") -> Journey:
+    """Return the journey of a request that has just arrived, or of the code of a device that waits."""
+    return Journey(request, int(clock.unix()) + LIFE_S, device=device)
 
 
 def seal(journey: Journey, browser: str) -> str:

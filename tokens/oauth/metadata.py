@@ -19,7 +19,7 @@ from tokens.oauth import client_assertion
 from tokens.oauth.authorization_request import PROMPTS
 from tokens.oauth.grants import GRANTS
 from tokens.oauth.models import OAuthClient
-from tokens.oauth.protocol import ResponseMode, Scope
+from tokens.oauth.protocol import PROOF_ALGORITHMS, ResponseMode, Scope
 from tokens.oauth.userinfo import CLAIMS
 
 #: Members that are addresses (RFC 8414 §2, Discovery §3, RFC 8628 §4, RFC 9126 §5, RP-Initiated Logout §2.1).
@@ -90,6 +90,7 @@ def metadata(algorithms: tuple[str, ...]) -> dict[str, Any]:
         "response_modes_supported": [mode.value for mode in ResponseMode],
         "grant_types_supported": list(GRANTS),
         "code_challenge_methods_supported": ["S256"],
+        "dpop_signing_alg_values_supported": PROOF_ALGORITHMS,  # RFC 9449 §5.1
         "authorization_response_iss_parameter_supported": True,  # RFC 9207 §3
         "prompt_values_supported": PROMPTS,
         "subject_types_supported": [subject.value for subject in OAuthClient.Subject],

@@ -13,7 +13,7 @@ from drf_spectacular.utils import extend_schema
 from ironauth.infrastructure import clock
 from ironauth.infrastructure.database import database
 from ironauth.infrastructure.views import ApiRequest
-from tokens.oauth import authorization_request, client_authentication, id_token_hints
+from tokens.oauth import authorization_request, client_authentication, dpop, id_token_hints
 from tokens.oauth.authorization_request import MAX_BYTES, Unanswerable
 from tokens.oauth.clients import Client
 from tokens.oauth.codes import digest_of
@@ -51,6 +51,9 @@ class PushedRequestView(OAuthEndpoint):
         parameters = await self.parameters(request)
         client = await client_authentication.authenticate(request, parameters, allow_public=True)
         await client_authentication.admit_public(request, client)
+        jkt = await dpop.key_of_client(request._request, client, required=False)  # noqa: SLF001 - Django's request
+        if jkt and parameters.setdefault("dpop_jkt", jkt) != jkt:  # the code will be bound to it (RFC 9449 §10.1)
+            raise InvalidRequest("dpop_jkt is not the thumbprint of the key of the proof.")
         handle = await push(client=client, query=request.data, parameters=parameters)
         body = msgspec.json.encode(Pushed(PREFIX + handle, LIFE_S))
         return HttpResponse(body, status=HTTPStatus.CREATED, content_type="application/json")

@@ -44,12 +44,16 @@ class Outcome(enum.StrEnum):
 
 
 class PresentedCode(NamedTuple):
-    """What a client sends to redeem a code; ``verifier`` and ``dpop_jkt``: "" for none."""
+    """What a client sends to redeem a code; "" for none.
+
+    ``dpop_jkt``: the key it has proved, ``session_jkt``: the one its session is to be bound to.
+    """
 
     code: str
     redirect_uri: str
     verifier: str = ""
     dpop_jkt: str = ""
+    session_jkt: str = ""
 
 
 class Redemption(NamedTuple):
@@ -118,7 +122,9 @@ def redeem(*, presented: PresentedCode, client: Client, whence: ClientInfo) -> R
     if not _USE.run(digest=digest, now=clock.now(), session_id=session_id):  # somebody else was first, just now
         return _used_again(_find(digest))
     left = scope_text(scope_set(code.scope) & client.scopes)  # without what staff have taken from the client since
-    consented = Consented(code.account, left, code.authenticated_at, code.amr, code.sso_session_id, presented.dpop_jkt)
+    consented = Consented(
+        code.account, left, code.authenticated_at, code.amr, code.sso_session_id, presented.session_jkt
+    )
     grant = open_client_session(client=client, consented=consented, whence=whence, session_id=session_id)
     return Redemption(Outcome.REDEEMED, grant, code.nonce) if grant else Redemption(Outcome.SIGNED_OUT)
 

@@ -6,6 +6,7 @@ from tokens import authentication, refresh_token, session_rotation, sessions
 from tokens.errors import InvalidToken
 from tokens.oauth import client_tokens
 from tokens.oauth.clients import Client
+from tokens.oauth.errors import UnsupportedTokenType
 from tokens.principal import Principal
 from tokens.refresh_token import ParsedRefreshToken
 
@@ -18,7 +19,8 @@ async def revoke(*, token: str, caller: Client) -> None:
     A refresh token ends its session, whatever its generation, and with it every access token of the session. So does
     an access token of a session: a client that wants to be rid of one wants its user signed out, and the session would
     give out the next one at once (RFC 7009 §2.1 leaves it to the server). A token that a client has for itself ends
-    alone. Raises ``Unavailable`` (503) when that cannot be done: the client is to try again.
+    alone; one got in exchange does not, for its session is another client's: ``UnsupportedTokenType`` (400). Raises
+    ``Unavailable`` (503) when that cannot be done: the client is to try again.
     """
     parsed = refresh_token.parse(token)
     if parsed is not None:
@@ -30,6 +32,8 @@ async def revoke(*, token: str, caller: Client) -> None:
         return
     if claims.client_id != caller.client_id:
         return
+    if claims.act is not None:  # its session is another client's
+        raise UnsupportedTokenType
     if claims.sid is None:
         if await database().write(client_tokens.revoke, claims=claims):
             log.info("client_token_revoked", client_id=caller.client_id)
@@ -43,7 +47,7 @@ async def revoke(*, token: str, caller: Client) -> None:
 async def _live(token: str) -> Principal | None:
     """Return whose the token is while its session lives."""
     try:
-        return authentication.peek(token) or await authentication.verify(token)
+        return authentication.known(token) or await authentication.verify(token)
     except InvalidToken:
         return None
 

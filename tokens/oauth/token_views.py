@@ -5,14 +5,14 @@ from django.http import HttpResponse
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 
 from ironauth.infrastructure.views import ApiRequest
-from tokens.oauth import introspection, revocation
+from tokens.oauth import dpop, introspection, revocation
 from tokens.oauth.client_authentication import authenticate
 from tokens.oauth.endpoint import REFUSALS, OAuthEndpoint
 from tokens.oauth.errors import InvalidRequest, UnauthorizedClient, UnsupportedGrantType
-from tokens.oauth.grants import GRANTS, TokenRequest, TokenResponse
+from tokens.oauth.grants import GRANTS
 from tokens.oauth.inputs import TokenInput, TokenQuestion
 from tokens.oauth.introspection import INACTIVE, Introspection
-from tokens.oauth.models import OAuthClient
+from tokens.oauth.token_answers import TokenRequest, TokenResponse
 from tokens.transport import client_info
 
 
@@ -42,9 +42,9 @@ class TokenView(OAuthEndpoint):
         client = await authenticate(request, parameters, allow_public=True)
         if grant_type not in client.grants:
             raise UnauthorizedClient
-        if client.dpop == OAuthClient.Policy.REQUIRED:
-            raise InvalidRequest("This client's tokens are bound to a key, and no proof of one was sent (RFC 9449).")
-        asked = TokenRequest(client, parameters, client_info(request._request))  # noqa: SLF001 - Django's request
+        http = request._request  # noqa: SLF001 - Django's request
+        jkt = await dpop.key_of_client(http, client)
+        asked = TokenRequest(client, parameters, client_info(http), jkt)
         return HttpResponse(msgspec.json.encode(await grant(asked)), content_type="application/json")
 
 

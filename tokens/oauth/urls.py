@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern, path
 
-from tokens.oauth import authorize_views, logout, pushed_requests, sign_in_views, token_views, userinfo
+from tokens.oauth import authorize_views, device_views, logout, pushed_requests, sign_in_views, token_views, userinfo
 
 urlpatterns: list[URLPattern] = [
     path("authorize", authorize_views.AuthorizeView.as_view(), name="authorize"),
@@ -11,6 +11,8 @@ urlpatterns: list[URLPattern] = [
     path("signin", sign_in_views.PasswordForm.as_view(), name="signin"),
     path("signin/code", sign_in_views.SecondFactorForm.as_view(), name="signin-code"),
     path("signin/passkey", sign_in_views.PasskeyForm.as_view(), name="signin-passkey"),
+    path("device_authorization", device_views.DeviceAuthorizationView.as_view(), name="device-authorization"),
+    path("device", device_views.DeviceView.as_view(), name="device"),
     path("token", token_views.TokenView.as_view(), name="token"),
     path("introspect", token_views.IntrospectionView.as_view(), name="introspect"),
     path("revoke", token_views.RevocationView.as_view(), name="revoke"),

@@ -7,7 +7,7 @@ ask with the token they have.
 from typing import Any, Final
 
 import msgspec
-from django.http import HttpResponse
+from django.http import HttpRequest, HttpResponse
 from drf_spectacular.utils import extend_schema
 from rest_framework import serializers
 from rest_framework.exceptions import UnsupportedMediaType
@@ -16,8 +16,8 @@ from ironauth.infrastructure.errors import BEARER_CHALLENGE, NotAuthenticated
 from ironauth.infrastructure.views import ApiRequest
 from tokens import authentication
 from tokens.codec import MAX_TOKEN_BYTES
-from tokens.credentials import bearer_token
-from tokens.errors import InsufficientScope, InvalidToken, MalformedCredential
+from tokens.credentials import bearer_token, bound_token
+from tokens.errors import InsufficientScope, InvalidProof, InvalidToken, MalformedCredential
 from tokens.oauth.endpoint import ErrorBody, OAuthEndpoint, error_response, unique_parameters
 from tokens.oauth.protocol import Scope, scope_set
 from tokens.principal import Principal
@@ -64,7 +64,7 @@ class UserInfoView(OAuthEndpoint):
     )
     async def get(self, request: ApiRequest) -> UserInfo:
         """Answer with the claims of the token in the Authorization header."""
-        return await told(bearer_token(request.META.get("HTTP_AUTHORIZATION", "")))
+        return await told(*in_header(request))
 
     @extend_schema(
         operation_id="oauth_userinfo_post",
@@ -76,15 +76,14 @@ class UserInfoView(OAuthEndpoint):
     )
     async def post(self, request: ApiRequest) -> UserInfo:
         """Answer with the claims of the token in the Authorization header, or in a form as `access_token`."""
-        in_header = bearer_token(request.META.get("HTTP_AUTHORIZATION", ""))
-        in_body = _in_body(request)
-        if in_header is not None and in_body is not None:
+        shown, in_body = in_header(request), _in_body(request)
+        if shown[0] is not None and in_body is not None:
             raise MalformedCredential("Send the access token in the Authorization header or in the body, not in both.")
-        return await told(in_header or in_body)
+        return await told(*(shown if in_body is None else (in_body, None)))
 
     def handle_exception(self, exc: Exception) -> HttpResponse:
         """Return the errors of RFC 6750 §3.1, challenge included."""
-        if isinstance(exc, InvalidToken | InsufficientScope | MalformedCredential):
+        if isinstance(exc, InvalidToken | InvalidProof | InsufficientScope | MalformedCredential):
             return error_response(exc.code, exc.detail, exc.status, exc.headers)
         if isinstance(exc, NotAuthenticated):
             challenge = {"WWW-Authenticate": BEARER_CHALLENGE}
@@ -92,16 +91,32 @@ class UserInfoView(OAuthEndpoint):
         return super().handle_exception(exc)
 
 
-async def told(token: str | None) -> UserInfo:
+def in_header(request: ApiRequest) -> tuple[str | None, HttpRequest | None]:
+    """Return the token of the Authorization header, and the request itself where a proof of its key has to be in it.
+
+    Raises ``MalformedCredential`` (400).
+    """
+    header = request.META.get("HTTP_AUTHORIZATION", "")
+    bound = bound_token(header)
+    if bound is not None:
+        return bound, request._request  # noqa: SLF001 - Django's request
+    return bearer_token(header), None
+
+
+async def told(token: str | None, proving: HttpRequest | None = None) -> UserInfo:
     """Return what the client of this access token may know about its person.
 
-    Raises ``NotAuthenticated`` without a token, ``InvalidToken`` (401), ``InsufficientScope`` (403) without openid.
+    ``proving``: the request, where it is to prove the token's key (RFC 9449). Raises ``NotAuthenticated`` without a
+    token, ``InvalidToken`` or ``InvalidProof`` (401), ``InsufficientScope`` (403) without openid.
     """
     if token is None:
         raise NotAuthenticated
     if len(token) > MAX_TOKEN_BYTES:
         raise InvalidToken("text")
-    principal = authentication.peek(token) or await authentication.verify(token)
+    if proving is not None:
+        principal = await authentication.by_proof(proving, token)
+    else:
+        principal = await authentication.by_text(token)
     scopes = scope_set(principal.scope)
     if Scope.OPENID not in scopes:
         raise InsufficientScope(Scope.OPENID)

@@ -1,0 +1,149 @@
+"""Proofs of possession (RFC 9449): a client shows with each request that it has the key its tokens are bound to.
+
+A proof is good for one method and address, for a minute, and once, in whichever worker (``infrastructure.once``). No
+server nonces: they would spare nobody the record of used proofs, and cost every client a request. What they are for,
+proofs made in advance, is bounded by the minute.
+"""
+
+import base64
+from hashlib import sha256
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote, unquote, urlsplit
+from uuid import UUID
+
+import msgspec
+from django.conf import settings
+from django.http import HttpRequest
+
+from ironauth.infrastructure import clock, once
+from ironauth.infrastructure.database import database
+from tokens.codec import COMPACT, MAX_TOKEN_BYTES, json_object
+from tokens.errors import InvalidProof, InvalidToken
+from tokens.oauth import client_assertion, client_keys
+from tokens.oauth.clients import Client
+from tokens.oauth.errors import InvalidDpopProof, InvalidRequest
+from tokens.oauth.models import OAuthClient
+from tokens.oauth.protocol import PROOF_ALGORITHMS
+
+HEADER: Final = "HTTP_DPOP"
+TYP: Final = "dpop+jwt"
+#: Seconds a proof may be old, and a client's clock ahead of this one (RFC 9449 §11.1).
+LIFE_S: Final = 60
+#: What `once` knows used proofs by.
+ONCE: Final = "proof"
+_PORTS: Final = {"https": 443, "http": 80}
+
+
+class _Claims(msgspec.Struct, frozen=True):
+    """What a proof says (RFC 9449 §4.2); ``iat`` in unix seconds, with or without a fraction."""
+
+    jti: str
+    htm: str
+    htu: str
+    iat: float
+    ath: str | None = None
+
+
+class Proof(NamedTuple):
+    """A proof that is genuine, for this request, and not known to be used. ``jkt``: the thumbprint of its key."""
+
+    jkt: str
+    id: UUID
+    expires_at: int
+
+
+def verified(request: HttpRequest, *, token: str | None = None) -> Proof:
+    """Return the proof in the request's header, after every check of RFC 9449 §4.3 but whether it was used before.
+
+    ``token``: the access token it has to name. Raises ``InvalidProof`` (401).
+    """
+    text = request.META.get(HEADER, "")
+    if len(text) > MAX_TOKEN_BYTES or COMPACT.fullmatch(text) is None:  # of two headers, joined by a comma, none is it
+        raise InvalidProof("text")
+    try:
+        header = json_object(text.partition(".")[0], "header")
+        claims = msgspec.convert(json_object(text.split(".")[1], "payload"), _Claims)
+    except (InvalidToken, msgspec.ValidationError) as error:
+        raise InvalidProof("claims") from error
+    jkt = _key_of(header, text)
+    _check(claims, request, token)
+    digest = sha256(f"{jkt}\0{claims.jti}".encode("utf-8", "surrogatepass")).digest()
+    return Proof(jkt, UUID(bytes=digest[:16]), int(claims.iat) + LIFE_S + 1)
+
+
+async def use_up(proof: Proof) -> None:
+    """Take note that the proof was used. 1 query. Raises ``InvalidProof`` (401) when it was before, here or elsewhere.
+
+    Raises ``Unavailable`` (503) when that cannot be asked.
+    """
+    if not await database().write(once.use_up, ONCE, proof.id, proof.expires_at):
+        raise InvalidProof("jti")
+
+
+async def key_of_client(request: HttpRequest, client: Client, *, required: bool = True) -> str:
+    """Return the thumbprint of the key that tokens given now are bound to, "" for none. 1 query, without proof none.
+
+    As the client's policy says: ``off`` ignores proofs, ``required`` wants one, unless ``required`` is False. Raises
+    ``InvalidRequest`` (400) without one, ``InvalidDpopProof`` (400) for one that is not good (RFC 9449 §5).
+    """
+    if client.dpop == OAuthClient.Policy.OFF:
+        return ""
+    if HEADER not in request.META:
+        if required and client.dpop == OAuthClient.Policy.REQUIRED:
+            raise InvalidRequest("This client's tokens are bound to a key, and no proof of one was sent (RFC 9449).")
+        return ""
+    try:
+        proof = verified(request)
+        await use_up(proof)
+    except InvalidProof as error:
+        raise InvalidDpopProof(error.detail) from error
+    return proof.jkt
+
+
+def _key_of(header: dict[str, Any], text: str) -> str:
+    """Return the thumbprint of the key that is in the header and has signed the proof."""
+    alg, jwk = header.get("alg"), header.get("jwk")
+    if header.get("typ") != TYP:
+        raise InvalidProof("typ")
+    if "crit" in header or "b64" in header or alg not in PROOF_ALGORITHMS:
+        raise InvalidProof("alg")
+    if not isinstance(jwk, dict) or client_keys.problem_of_key(jwk) is not None:  # private, weak, or no key at all
+        raise InvalidProof("jwk")
+    if alg not in client_keys.ALGORITHMS[jwk["kty"], jwk.get("crv", "")] or jwk.get("alg", alg) != alg:
+        raise InvalidProof("alg")
+    key = client_assertion.KINDS[jwk["kty"]].import_key(jwk)
+    if not client_assertion.has_signed(key, alg, text):
+        raise InvalidProof("signature")
+    return key.thumbprint()
+
+
+def _check(claims: _Claims, request: HttpRequest, token: str | None) -> None:
+    """Raise ``InvalidProof`` unless the proof was made for this request, this token, and now."""
+    if claims.htm != request.method:
+        raise InvalidProof("htm")
+    # Clients know the addresses here from the metadata, which begin with the issuer, whatever Host a proxy sends.
+    if _normal(claims.htu) != _normal(f"{settings.IRONAUTH_ISSUER}{quote(request.path_info)}"):
+        raise InvalidProof("htu")
+    if abs(clock.unix() - claims.iat) > LIFE_S:
+        raise InvalidProof("iat")
+    if not claims.jti:
+        raise InvalidProof("jti")
+    if token is not None and claims.ath != ath_of(token):
+        raise InvalidProof("ath")
+
+
+def ath_of(token: str) -> str:
+    """Return what a proof calls an access token (RFC 9449 §4.2)."""
+    return base64.urlsafe_b64encode(sha256(token.encode()).digest()).rstrip(b"=").decode()
+
+
+def _normal(uri: str) -> tuple[str, str, int | None, str] | None:
+    """Return an address as it is compared: without query and fragment, in one spelling (RFC 3986 §6.2.2, §6.2.3)."""
+    try:
+        parts = urlsplit(uri)
+        port = parts.port or _PORTS.get(parts.scheme)
+    except ValueError:
+        return None
+    if not parts.hostname or parts.username is not None or parts.password is not None:
+        return None
+    return parts.scheme, parts.hostname, port, quote(unquote(parts.path or "/"), safe="/")

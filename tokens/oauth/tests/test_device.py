@@ -1,0 +1,241 @@
+"""Devices without a browser (RFC 8628): the two codes, the pages, and what the device is told meanwhile."""
+
+import json
+import uuid
+from typing import Any
+
+import httpx
+import pytest
+from asgiref.sync import sync_to_async
+from django.test import override_settings
+
+from accounts.audit_models import AuditEvent
+from accounts.models import User
+from ironauth.infrastructure import clock
+from tokens.models import SSO_CLIENT, Session
+from tokens.oauth import device_codes
+from tokens.oauth.device_units import LIFE_S
+from tokens.oauth.models import Consent, DeviceGrant, OAuthClient
+from tokens.oauth.tests.flow import TOKEN, Party
+from tokens.oauth.tests.material import make_client
+from tokens.oauth.tests.proofs import new_key, proof
+from tokens.oauth.tests.test_token_code import said
+from tokens.oauth.tests.walk import by_password, form_to, is_page, say
+from tokens.tests.browser import Member
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
+
+BEGIN = "/oauth/device_authorization"
+DEVICE = "/oauth/device"
+DEVICE_CODE = "urn:ietf:params:oauth:grant-type:device_code"
+SCOPE = "offline_access openid profile"
+
+
+@pytest.fixture
+async def tv(api: httpx.AsyncClient, signing_key: str) -> Party:
+    """An application on a television: a public client."""
+    given: dict[str, Any] = {"auth_method": OAuthClient.AuthMethod.NONE, "redirect_uris": [], "grants": [
+        DEVICE_CODE, "refresh_token"]}  # fmt: skip
+    return Party(api, *await sync_to_async(make_client)(name="Cinema", **given))
+
+
+async def begin(party: Party, scope: str = SCOPE) -> Any:
+    """Return the codes of a device that waits."""
+    answer = await party.post(BEGIN, scope=scope)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+async def ask(party: Party, begun: Any, error: str = "") -> Any:
+    """Ask for the device's tokens; the answer is this error, or there are some."""
+    answer = await party.post(TOKEN, grant_type=DEVICE_CODE, device_code=begun["device_code"])
+    assert answer.status_code == (400 if error else 200), answer.text
+    assert answer.json().get("error", "") == error
+    return answer.json()
+
+
+async def enter(api: httpx.AsyncClient, code: str, **headers: str) -> httpx.Response:
+    """Type a code into the page."""
+    return await api.post(DEVICE, data={"user_code": code}, headers=headers)
+
+
+async def confirmed(api: httpx.AsyncClient, begun: Any, member: Member, decision: str = "allow") -> httpx.Response:
+    """Type the code, sign in and answer."""
+    page = await by_password(api, await enter(api, begun["user_code"]), member["email"])
+    return await say(api, page, decision)
+
+
+async def test_the_codes(tv: Party, settings: Any) -> None:
+    """RFC 8628 §3.2, §6.1; of neither is there more in the database than a digest or a MAC."""
+    begun = await begin(tv)
+    shown = begun["user_code"]
+    assert (begun["expires_in"], begun["interval"]) == (600, 5)
+    assert begun["verification_uri"] == f"{settings.IRONAUTH_ISSUER}{DEVICE}"
+    assert begun["verification_uri_complete"] == f"{settings.IRONAUTH_ISSUER}{DEVICE}?user_code={shown}"
+    assert (len(shown), shown[4], set(shown) - {"-"} <= set("BCDFGHJKLMNPQRSTVWXZ")) == (9, "-", True)
+    assert len(begun["device_code"]) == 43
+    row = await DeviceGrant.objects.aget()
+    stored = json.dumps([str(value) for value in vars(row).values()])
+    assert begun["device_code"] not in stored
+    assert shown not in stored
+    assert shown.replace("-", "") not in stored
+
+
+@pytest.mark.parametrize("text", ["WDJB-MJHT", "wdjbmjht", " wdjb mjht ", "WDJB\u2013MJHT", "w.d.j.b_mjht"])
+def test_typed_codes(text: str) -> None:
+    """Case, blanks and dashes do not matter."""
+    assert device_codes.typed(text) == "WDJBMJHT"
+
+
+@pytest.mark.parametrize("text", ["", "WDJB", "WDJB-MJHTT", "WDJB-MJHA", "WDJB-MJH1", "x" * 100, "ß" * 8])
+def test_what_is_no_code(text: str) -> None:
+    """Other letters and lengths."""
+    assert device_codes.typed(text) is None
+
+
+async def test_a_device_signs_in(tv: Party, api: httpx.AsyncClient, member: Member) -> None:
+    """It waits, its person types the code, signs in, and says yes; then it gets tokens, once, as itself."""
+    begun = await begin(tv)
+    await ask(tv, begun, "authorization_pending")
+    page = await enter(api, begun["user_code"].lower())
+    assert is_page(page, 200, "Sign in", "Cinema")
+    page = await by_password(api, page, member["email"])
+    assert is_page(page, 200, "Is this your device?", begun["user_code"], "Cinema", "See your name", member["email"])
+    with clock.shifted(6):
+        await ask(tv, begun, "authorization_pending")
+    assert is_page(await say(api, page, "allow"), 200, "Your device is connected")
+    api.headers["User-Agent"] = "Television/1.0"
+    tokens = await ask(tv, begun)
+    claims = said(tokens["access_token"])
+    assert (claims["sub"], claims["client_id"], claims["scope"]) == (member["id"], str(tv.client.pk), SCOPE)
+    assert said(tokens["id_token"])["amr"] == ["pwd"]
+    assert (await tv.refresh(tokens["refresh_token"])).status_code == 200
+    session = await Session.objects.aget(pk=claims["sid"])
+    assert (session.user_agent, session.parent_id is not None) == ("Television/1.0", True)
+    await ask(tv, begun, "invalid_grant")
+    assert (await Consent.objects.aget()).scope == SCOPE
+    event = await AuditEvent.objects.aget(event="device_allowed")
+    assert (str(event.user_id), event.details["client"]) == (member["id"], str(tv.client.pk))
+
+
+async def test_who_is_signed_in_is_asked_all_the_same(tv: Party, api: httpx.AsyncClient, member: Member) -> None:
+    """Also for a client of our own, and for what was allowed before (RFC 8628 §5.4); another account can be chosen."""
+    tv.client.trusted = True
+    await sync_to_async(tv.client.save)()
+    await confirmed(api, await begin(tv), member)
+    page = await enter(api, (await begin(tv))["user_code"])
+    assert is_page(page, 200, "Is this your device?")
+    assert is_page(await say(api, page, "switch"), 200, "Sign in")
+    assert not await Consent.objects.aexists()
+
+
+async def test_no_is_told(tv: Party, api: httpx.AsyncClient, member: Member) -> None:
+    """Who says no, before or after signing in, has the device told so."""
+    begun = await begin(tv)
+    assert is_page(await confirmed(api, begun, member, "deny"), 200, "Your device is not connected")
+    await ask(tv, begun, "access_denied")
+    api.cookies = httpx.Cookies()
+    begun = await begin(tv)
+    assert is_page(await say(api, await enter(api, begun["user_code"]), "deny"), 200, "not connected")
+    await ask(tv, begun, "access_denied")
+    assert is_page(await enter(api, begun["user_code"]), 400, "No device waits")
+
+
+async def test_the_interval(tv: Party) -> None:
+    """Five seconds between two questions; each that comes sooner makes it five more (RFC 8628 §3.5)."""
+    begun = await begin(tv)
+    at = 0
+    for after_s, error in ((0, "authorization_pending"), (5, "authorization_pending"), (2, "slow_down"),
+                           (8, "slow_down"), (16, "authorization_pending"), (13, "slow_down")):  # fmt: skip
+        at += after_s
+        with clock.shifted(at):
+            await ask(tv, begun, error)
+
+
+async def test_codes_end(tv: Party, api: httpx.AsyncClient, member: Member) -> None:
+    """After ten minutes neither code is good, not even one that was allowed; a second earlier both are."""
+    begun, late = await begin(tv), await begin(tv)
+    page = await by_password(api, await enter(api, late["user_code"]), member["email"])
+    with clock.shifted(LIFE_S - 1):
+        assert is_page(await enter(api, begun["user_code"]), 200)
+        await ask(tv, begun, "authorization_pending")
+    with clock.shifted(LIFE_S + 1):
+        assert is_page(await enter(api, begun["user_code"]), 400, "No device waits")
+        assert is_page(await say(api, page, "allow"), 400, "No device waits")
+        await ask(tv, begun, "expired_token")
+
+
+async def test_codes_belong_to_their_client(tv: Party, wiki: Party, api: httpx.AsyncClient, member: Member) -> None:
+    """Another client's device code is invalid_grant, and stays good; grant and scope must be the client's."""
+    other = Party(api, *await sync_to_async(make_client)(grants=[DEVICE_CODE], redirect_uris=[]))
+    begun = await begin(tv)
+    await confirmed(api, begun, member)
+    await ask(other, begun, "invalid_grant")
+    await ask(tv, {"device_code": "x"}, "invalid_grant")
+    assert (await tv.post(TOKEN, grant_type=DEVICE_CODE)).json()["error"] == "invalid_request"
+    assert (await wiki.post(BEGIN, scope="openid")).json()["error"] == "unauthorized_client"
+    for scope in ("reports", ""):
+        assert (await tv.post(BEGIN, scope=scope)).json()["error"] == "invalid_scope"
+    other.secret = "wrong"
+    assert (await other.post(BEGIN, scope="openid")).status_code == 401
+    await ask(tv, begun)
+
+
+@pytest.mark.parametrize("end", ["deactivated", "epoch", "signed out"])
+async def test_people_who_are_gone(tv: Party, api: httpx.AsyncClient, member: Member, end: str) -> None:
+    """Who was deactivated, or ended all sessions or the sign-on, between yes and tokens gives none."""
+    begun = await begin(tv, "openid")
+    await confirmed(api, begun, member)
+    if end == "signed out":
+        session = await Session.objects.aget(client_id=SSO_CLIENT)
+        session.revoked_at = clock.now()
+        await sync_to_async(session.save)()
+    else:
+        user = await User.objects.aget(pk=uuid.UUID(member["id"]))
+        user.is_active = end != "deactivated"
+        user.session_epoch += end == "epoch"
+        await sync_to_async(user.save)()
+    await ask(tv, begun, "invalid_grant")
+
+
+async def test_the_pages_are_not_another_sites(tv: Party, api: httpx.AsyncClient, member: Member) -> None:
+    """A form of another site is refused, a page of one browser is nothing in another, and a link does nothing."""
+    begun = await begin(tv)
+    assert is_page(await enter(api, begun["user_code"], Origin="https://evil.example"), 403)
+    linked = await api.get(DEVICE, params={"user_code": begun["user_code"]})
+    assert is_page(linked, 200, f'value="{begun["user_code"]}"')
+    assert form_to(linked, DEVICE).fields["user_code"] == begun["user_code"]
+    assert is_page(await api.get(DEVICE, params={"user_code": '"><script>'}), 200, 'value=""')
+    page = await by_password(api, await enter(api, begun["user_code"]), member["email"])
+    api.cookies.delete("authorize")
+    assert is_page(await say(api, page, "allow"), 400, "expired")
+    await ask(tv, begun, "authorization_pending")
+
+
+async def test_guessing_is_throttled(tv: Party, api: httpx.AsyncClient, member: Member) -> None:
+    """RFC 8628 §5.1: so many codes from an address, or by a person, and then not even the right one."""
+    begun = await begin(tv)
+    assert is_page(await confirmed(api, begun, member), 200, "connected")
+    begun = await begin(tv)
+    with override_settings(IRONAUTH_THROTTLE_SIGNIN_FAILURES=5, IRONAUTH_THROTTLE=True):
+        for _ in range(5):
+            assert is_page(await enter(api, "BBBB-BBBB"), 400, "No device waits")
+        assert is_page(await enter(api, "no code"), 400, "No device waits")
+        assert is_page(await enter(api, begun["user_code"]), 429, "too many")
+        elsewhere: Any = api._transport
+        elsewhere.client = ("192.0.2.9", 123)
+        assert is_page(await enter(api, begun["user_code"]), 429, "too many")
+        api.cookies = httpx.Cookies()
+        assert is_page(await enter(api, begun["user_code"]), 200, "Sign in")
+
+
+async def test_bound_devices(tv: Party, api: httpx.AsyncClient, member: Member) -> None:
+    """A device that begins with a proof of its key gets tokens with proofs of that key alone."""
+    key = new_key()
+    tv.headers = {"DPoP": proof(key, "POST", BEGIN)}
+    begun = await begin(tv)
+    await confirmed(api, begun, member)
+    tv.headers = {"DPoP": proof(new_key(), "POST", TOKEN)}
+    await ask(tv, begun, "invalid_grant")
+    tv.headers = {"DPoP": proof(key, "POST", TOKEN)}
+    assert (await ask(tv, begun))["token_type"] == "DPoP"
