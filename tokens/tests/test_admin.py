@@ -392,7 +392,7 @@ def test_rotate_button(browser: Client, clerk: Client) -> None:
     assert "try again in" in refused.content.decode()
     assert "--now" not in refused.content.decode()
     assert SigningKey.objects.get(state="active").kid == kid
-    with clock.shifted(301), capture_logs() as logged:
+    with clock.shifted(306), capture_logs() as logged:
         browser.post(address, CONFIRMED)
     assert [entry.change_message for entry in LogEntry.objects.all()] == ["Activated by rotation."]
     assert [line["action"] for line in logged if line["event"] == "admin_action"] == ["rotate_key"]
@@ -409,7 +409,7 @@ def test_other_families(browser: Client, clerk: Client) -> None:
     assert address not in clerk.get(reverse(KEYS)).content.decode()
     assert clerk.post(address, CONFIRMED).status_code == 403
     assert "Rotate the ES256 signing keys?" in browser.post(address).content.decode()
-    with clock.shifted(301):
+    with clock.shifted(306):
         browser.post(address, CONFIRMED)
     assert SigningKey.objects.get(pk=other).state == "retiring"
     assert SigningKey.objects.get(pk=kid).state == "active"

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import urljoin
 
@@ -25,7 +26,10 @@ class Person:
     email: str
 
     async def visit(self, url: str, decision: str = "allow") -> str:
-        """Follow a client's link through every page of ours; return the address at the client it ends at."""
+        """Follow a client's link through every page of ours; return the address at the client it ends at.
+
+        A device's link ends at a page of ours that asks nothing more.
+        """
         page = await self.browser.get(url)
         for _ in range(MOST_STEPS):
             location = page.headers.get("location", "")
@@ -34,6 +38,8 @@ class Person:
             if location:
                 page = await self.browser.get(urljoin(str(page.url), location))
                 continue
+            if "/oauth/device" in url and page.status_code == HTTPStatus.OK and not forms(page):
+                return str(page.url)
             page = await self._filled_in(page, decision)
         raise AssertionError(f"no way out of {page.url}: {page.status_code} {page.text[:2000]}")
 
