@@ -13,7 +13,7 @@ class TokenPair(msgspec.Struct, frozen=True):
     """An access token and the refresh token that renews it; lifetimes in seconds."""
 
     access_token: str
-    token_type: Literal["Bearer"]
+    token_type: Literal["Bearer", "DPoP"]
     expires_in: int
     refresh_token: str
     refresh_expires_in: int

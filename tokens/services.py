@@ -145,7 +145,7 @@ async def change_password(
             raise
         raise InvalidCredentials from error  # deleted meanwhile
     # Its user was read before everything of theirs was invalidated: not to be kept.
-    return token_pair(grant, key, subject=principal.subject)
+    return token_pair(grant, key, subject=principal.subject, jkt=principal.jkt)
 
 
 async def _reopening(principal: Principal, client: ClientInfo) -> Callable[[Account], Grant]:
@@ -165,7 +165,8 @@ async def _reopening(principal: Principal, client: ClientInfo) -> Callable[[Acco
         raise InvalidToken("client")
 
     def reopen(account: Account) -> Grant:
-        consented = client_sessions.Consented(account, principal.scope, since, amr)
+        bound_to = principal.jkt if application.is_public else ""  # as when it began: RFC 9449 §5
+        consented = client_sessions.Consented(account, principal.scope, since, amr, dpop_jkt=bound_to)
         grant = client_sessions.open_client_session(client=application, consented=consented, whence=client)
         if grant is None:
             raise ValueError("only a session with a parent can find it gone")
@@ -211,17 +212,17 @@ async def _opened(who: Authenticated, client: ClientInfo, opener: Opener) -> Gra
 
 
 def token_pair(
-    grant: Grant, key: ActiveKey, reading: Reading | None = None, *, subject: UUID | None = None
+    grant: Grant, key: ActiveKey, reading: Reading | None = None, *, subject: UUID | None = None, jkt: str = ""
 ) -> TokenPair:
     """Return the tokens of a grant; the access token never outlives the session.
 
     ``reading``: taken before the key was chosen and the grant's account and session were read; with it, this process
-    knows the token already. ``subject``: as in ``access_tokens.of_session``.
+    knows the token already. ``subject``, ``jkt``: as in ``access_tokens.of_session``.
     """
-    access = access_tokens.of_session(grant, key, reading, subject=subject)
+    access = access_tokens.of_session(grant, key, reading, subject=subject, jkt=jkt)
     return TokenPair(
         access_token=access.text,
-        token_type="Bearer",  # noqa: S106 - RFC 6749 §7.1, not a password
+        token_type="DPoP" if jkt else "Bearer",
         expires_in=access.expires_in,
         refresh_token=grant.refresh_token,
         refresh_expires_in=int(grant.expires_at.timestamp()) - int(clock.unix()),

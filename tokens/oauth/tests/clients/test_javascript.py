@@ -48,7 +48,8 @@ async def test_openid_client_and_oauth4webapi(provider: Provider) -> None:
     assert set(steps) == {
         *(f"life: {way}" for way in WAYS),
         *(f"refused: {wrong}" for wrong in (*WRONG, "secret")),
-        *(await advertised(provider)),
+        "device",
+        "dpop",
         "pushed",
         "pushed as it must be",
         "client credentials",
@@ -64,10 +65,3 @@ async def test_openid_client_and_oauth4webapi(provider: Provider) -> None:
         "access token verified by an API",
         "revoked",
     ]
-
-
-async def advertised(provider: Provider) -> set[str]:
-    """Return the steps that are taken because the server says it has what they need."""
-    found = (await provider.person.browser.get("/.well-known/openid-configuration")).json()
-    members = {"device_authorization_endpoint": "device", "dpop_signing_alg_values_supported": "dpop"}
-    return {step for member, step in members.items() if member in found}
