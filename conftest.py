@@ -39,7 +39,7 @@ PASSWORD = "violet otter rides 9 trams"
 #: Filled by migrations, and changed by no test.
 KEPT_TABLES = frozenset({"django_content_type", "auth_permission"})
 #: Seconds a real server process may take to answer its first request.
-SERVER_START_S = 20.0
+SERVER_START_S = 60.0
 
 pytest_plugins = ["ironauth.tests.canary_hooks"]  # every test is searched for what it kept
 

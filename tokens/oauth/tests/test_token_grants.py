@@ -77,9 +77,10 @@ async def test_texts_that_are_no_refresh_token(wiki: Party, token: str) -> None:
     await refused(await wiki.refresh(token))
 
 
-async def test_bad_grants_are_counted_for_public_clients(wiki: Party, app: Party, settings: Any) -> None:
+async def test_bad_grants_are_counted_for_public_clients(
+    throttled: None, wiki: Party, app: Party, settings: Any
+) -> None:
     """A public client's address is throttled; a server behind which many people's tokens die is not."""
-    settings.IRONAUTH_THROTTLE = True
     settings.IRONAUTH_THROTTLE_BAD_REFRESHES = 5
     assert [(await wiki.refresh("x")).status_code for _ in range(7)] == [400] * 7
     assert [(await app.refresh("x")).status_code for _ in range(6)] == [400] * 5 + [429]
