@@ -42,11 +42,15 @@ expect.set_options(timeout=PATIENCE_MS)
 
 
 class Watched:
-    """A page on the server at ``origin`` alone, and ``faults``: what was wrong with it so far."""
+    """A page on the server at ``origin`` alone, and ``faults``: what was wrong with it so far.
+
+    ``elsewhere``: origins of applications that the person is sent to and comes from.
+    """
 
     def __init__(self, page: Page, origin: str) -> None:
         self.page = page
         self.origin = origin
+        self.elsewhere: set[str] = set()
         self.faults: list[str] = []
         self._refused: dict[int, int] | None = None
         page.set_default_timeout(PATIENCE_MS)
@@ -70,7 +74,8 @@ class Watched:
         """Tell the canary what is typed, which no client of this process sends."""
         headers = request.headers
         watched.sent(request.url, headers, request.post_data_buffer or b"", headers.get("content-type", ""))
-        if not request.url.startswith((f"{self.origin}/", "data:", "blob:")):
+        known = [f"{origin}/" for origin in (self.origin, *self.elsewhere)]
+        if not request.url.startswith((*known, "data:", "blob:")):
             self._fault(f"asked another host: {request.url}")
 
     def _response(self, response: Response) -> None:
