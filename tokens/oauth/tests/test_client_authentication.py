@@ -115,9 +115,8 @@ async def test_disabled_clients_are_unknown(robot: Party) -> None:
     assert (await robot.post(TOKEN, **OWN)).status_code == 401
 
 
-async def test_failures_are_counted_by_address(robot: Party, settings: Any) -> None:
+async def test_failures_are_counted_by_address(throttled: None, robot: Party, settings: Any) -> None:
     """After as many as the setting allows the 401 becomes 429; the right secret is never counted."""
-    settings.IRONAUTH_THROTTLE = True
     settings.IRONAUTH_THROTTLE_BAD_REFRESHES = 5
     wrong = {**OWN, "client_id": str(robot.client.pk), "client_secret": "wrong"}
     answers = [await robot.api.post(TOKEN, data=wrong) for _ in range(6)]
