@@ -25,7 +25,7 @@ from ironauth.infrastructure import clock
 from ironauth.infrastructure.failure_count import FREE_FAILURES
 from ironauth.infrastructure.hash_pool import hash_pool
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
+pytestmark = [pytest.mark.django_db(transaction=True)]
 CONFIRM, CONFIRM_CODE, START = "/admin/confirm/", "/admin/confirm/code/", "/admin/"
 ROLES = "/admin/accounts/role/"
 RECENT_S = 600

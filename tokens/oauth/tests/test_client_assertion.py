@@ -18,7 +18,7 @@ from tokens.oauth.client_assertion import MAX_LIFE_S, TYPE
 from tokens.oauth.tests.flow import TOKEN, Party, basic
 from tokens.oauth.tests.material import make_client
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
+pytestmark = [pytest.mark.django_db(transaction=True)]
 
 KEYS: dict[str, Any] = {
     "Ed25519": OKPKey.generate_key("Ed25519", {"kid": "ed"}),

@@ -14,7 +14,7 @@ from tokens.oauth.models import OAuthClient, OAuthClientSecret
 from tokens.oauth.tests.flow import INTROSPECT, REVOKE, TOKEN, Party, basic
 from tokens.tests.test_vectors import RFC
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
+pytestmark = [pytest.mark.django_db(transaction=True)]
 
 CHALLENGE = 'Basic realm="ironauth", charset="UTF-8"'
 OWN = {"grant_type": "client_credentials"}

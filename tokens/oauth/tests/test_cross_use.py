@@ -22,7 +22,7 @@ from tokens.oauth.tests.test_logout import tokens_of
 from tokens.oauth.tests.walk import VERIFIER, answered, authorize
 from tokens.tests.browser import Member, Pair
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
+pytestmark = [pytest.mark.django_db(transaction=True)]
 
 ME = "/api/v1/access/me"
 SCOPE = "openid profile offline_access account"

@@ -13,7 +13,7 @@ from tokens.keys import Family
 from tokens.oauth import metadata
 from tokens.oauth import urls as oauth_urls
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
+pytestmark = [pytest.mark.django_db(transaction=True)]
 
 OPENID = "/.well-known/openid-configuration"
 OAUTH = "/.well-known/oauth-authorization-server"

@@ -25,7 +25,7 @@ from tokens.oauth.tests.walk import answered, authorize, by_password, form_to, f
 from tokens.tests.browser import CROSS_SITE, SAME_ORIGIN, Member, Pair, cookie_lines
 from tokens.tests.second_factor import enrol
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
+pytestmark = [pytest.mark.django_db(transaction=True)]
 
 SIGNIN, CODE, PASSKEY, CONSENT = "/oauth/signin", "/oauth/signin/code", "/oauth/signin/passkey", "/oauth/consent"
 

@@ -15,7 +15,7 @@ from tokens.oauth.clients import Client, read_client
 from tokens.oauth.models import OAuthClient
 from tokens.oauth.pairwise import PairwiseSalt
 
-pytestmark = [pytest.mark.django_db, pytest.mark.storage]
+pytestmark = [pytest.mark.django_db]
 
 
 def client(*redirect_uris: str, **fields: Any) -> Client:
