@@ -52,6 +52,7 @@ BY_DEVICE = frozenset(
 BY_CLIENT = frozenset(
     {
         "POST /oauth/par",
+        "POST /oauth/device_authorization",
         "POST /oauth/token",
         "POST /oauth/introspect",
         "POST /oauth/revoke",
