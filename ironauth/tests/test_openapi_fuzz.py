@@ -33,7 +33,7 @@ from conftest import PASSWORD, ServeProcess
 from ironauth.infrastructure.openapi import PROBLEM_MEDIA_TYPE
 from ironauth.pages import OPENAPI_FILE
 from tokens.oauth.models import Consent
-from tokens.oauth.protocol import Scope
+from tokens.oauth.protocol import GrantType, Scope
 from tokens.oauth.redemption import challenge_of
 from tokens.oauth.tests.flow import VERIFIER, approve, basic
 from tokens.oauth.tests.material import REDIRECT_URI, make_client
@@ -156,7 +156,7 @@ class Server:
         self.failures: list[str] = []
         root = User.objects.create_superuser("root@example.com", PASSWORD)
         self.root = root.email
-        grants = ["authorization_code", "client_credentials"]
+        grants = ["authorization_code", "client_credentials", GrantType.DEVICE_CODE.value]
         self.application, secret = make_client(grants=grants, scopes=[Scope.OPENID.value])
         self.client = basic(str(self.application.pk), secret)
 
@@ -215,6 +215,8 @@ class Server:
         """Bring ``person`` to where this operation makes sense."""
         if label == "POST /oauth/par":
             person.update(PUSHED)
+        if label == "POST /oauth/device_authorization":
+            person["scope"] = PUSHED["scope"]
         if label == "DELETE /api/v1/access/consents/{client_id}":
             person["client_id"] = str(self.application.pk)
             Consent.objects.create(user_id=person["user_id"], client=self.application, scope=PUSHED["scope"])
