@@ -1,13 +1,9 @@
-"""Delivering the queue: claimed on database threads, rendered and sent on threads of its own, never on the event loop.
+"""Delivering the queue of messages, each rendered where it is sent.
 
 Every process that serves does it, unless ``IRONAUTH_MAIL_DELIVERY=worker`` leaves it to ``manage.py deliver_mail``.
-A message is looked for every two seconds, not when it is queued: work that starts with the answer to one request and
-not to another could be seen on the clock.
 """
 
 import asyncio
-import secrets
-import uuid
 from smtplib import SMTPRecipientsRefused
 from typing import Final
 
@@ -19,10 +15,8 @@ from accounts.outgoing_mail import LEASE_S, MAX_DUE, Claimed
 from ironauth.infrastructure.database import database
 from ironauth.infrastructure.errors import Unavailable
 from ironauth.infrastructure.logs import get_logger
-from ironauth.infrastructure.pools import Pool
+from ironauth.infrastructure.queue_delivery import QueueDelivery
 
-POLL_S: Final = 2.0  # seconds between two looks at the queue, a quarter more or less
-THREADS: Final = 4  # messages sent at once by one process: each mostly waits for the mail server
 STOP_S: Final = 5.0  # seconds a stopping process waits for messages on their way; the server has 10 in all
 SENT_TRIES: Final = 5  # attempts to forget a message that was sent, before its lease ends and it is sent again
 START_S: Final = 3_600.0  # seconds until a job that found no thread is refused; none waits, there are as many as jobs
@@ -36,72 +30,17 @@ FILES: Final = "django.core.mail.backends.filebased.EmailBackend"
 log = get_logger()
 
 
-class MailDelivery:
-    """Delivers while it runs; one per process, on one event loop."""
+class MailDelivery(QueueDelivery[Claimed]):
+    """Delivers the queue of messages; one per process, on one event loop."""
 
-    def __init__(self) -> None:
-        self._pool = Pool(name="mail", threads=THREADS)
-        self._polling: asyncio.Task[None] | None = None
-        self._stopping = asyncio.Event()
+    name = "mail"
+    failed = "mail_delivery_failed"
+    stop_s = STOP_S
+    most_due = MAX_DUE
+    due = staticmethod(outgoing_mail.due)
+    claim = staticmethod(outgoing_mail.claim)
 
-    async def start(self) -> None:
-        """Look at the queue until ``stop``; a database or mail server that cannot be reached is tried again."""
-        await self.stop()
-        self._stopping.clear()
-        self._polling = asyncio.get_running_loop().create_task(self._poll_forever(), name="mail-delivery")
-
-    async def stop(self) -> None:
-        """Take no more messages, and wait for those on their way, at most ``STOP_S`` seconds."""
-        polling, self._polling = self._polling, None
-        self._stopping.set()
-        if polling is not None:
-            await asyncio.wait([polling], timeout=STOP_S)
-            polling.cancel()
-        await asyncio.to_thread(self._pool.close, wait=False)
-
-    async def deliver_due(self) -> int:
-        """Send every message that is due and free; return how many were taken. Raises ``Unavailable``."""
-        taken = 0
-        more = True
-        while more and not self._stopping.is_set():
-            waiting = await database().read(outgoing_mail.due)
-            more = len(waiting) == MAX_DUE
-            secrets.SystemRandom().shuffle(waiting)  # several workers begin at different ends
-            # An error in one must not leave the others without anybody who waits for them.
-            results = await asyncio.gather(
-                *(self._deliver_each(waiting) for _ in range(THREADS)), return_exceptions=True
-            )
-            for result in results:
-                if isinstance(result, BaseException):
-                    raise result
-                taken += result
-        return taken
-
-    async def _poll_forever(self) -> None:
-        while not self._stopping.is_set():
-            try:
-                await self.deliver_due()
-            except Unavailable:
-                pass  # the pool has logged it
-            except Exception:
-                log.exception("mail_delivery_failed")
-            rest = POLL_S * secrets.SystemRandom().uniform(0.75, 1.25)
-            try:
-                await asyncio.wait_for(self._stopping.wait(), rest)
-            except TimeoutError:
-                continue
-
-    async def _deliver_each(self, waiting: list[uuid.UUID]) -> int:
-        """Claim and send from the end of ``waiting`` until it is empty; return how many were claimed."""
-        taken = 0
-        while waiting and not self._stopping.is_set():
-            mail = await database().write(outgoing_mail.claim, waiting.pop())
-            if mail is not None:
-                taken += 1
-                await self._deliver(mail)
-        return taken
-
-    async def _deliver(self, mail: Claimed) -> None:
+    async def deliver(self, mail: Claimed) -> None:
         """Send one message and say in the queue how it went."""
         try:
             await self._send(mail)

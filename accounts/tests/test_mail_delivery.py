@@ -30,7 +30,7 @@ from accounts.outgoing_mail import GIVE_UP_S, LEASE_S, Kind
 from accounts.tests.conftest import MakeUser
 from accounts.tests.smtp_server import SmtpServer
 from conftest import ServeProcess, process_environment
-from ironauth.infrastructure import clock, setting_mail
+from ironauth.infrastructure import clock, queue_delivery, setting_mail
 from ironauth.infrastructure.database import database, is_pool_thread
 from ironauth.infrastructure.ids import new_id
 from ironauth.infrastructure.master_keys import newest_master_key_id
@@ -299,7 +299,7 @@ async def test_tokens_of_a_lost_master_key_do_not_stop_the_others() -> None:
     """Their messages are tried again, as the key may come back, and given up after a day; the others are sent."""
 
     def ask() -> None:
-        for _ in range(2 * mail_delivery.THREADS):
+        for _ in range(2 * queue_delivery.THREADS):
             token_id = email_tokens.issue(purpose=Purpose.RESET_PASSWORD, user_id=None)
             outgoing_mail.enqueue(Kind.RESET_PASSWORD, recipient="a@example.com", token_id=token_id)
         EmailToken.objects.update(master_key_id="lost")
@@ -394,7 +394,7 @@ def test_a_server_leaves_it_to_the_worker_when_told(serve_process: ServeProcess,
     """With IRONAUTH_MAIL_DELIVERY=worker the server does not look at the queue."""
     outgoing_mail.enqueue(Kind.PASSWORD_CHANGED, recipient="mia@example.com")
     serve_process(EMAIL_URL=smtp.url, IRONAUTH_MAIL_DELIVERY="worker")
-    time.sleep(1.5 * mail_delivery.POLL_S)
+    time.sleep(1.5 * queue_delivery.POLL_S)
     assert OutgoingMail.objects.filter(tries=0).count() == 1
     assert smtp.connections == 0
 
