@@ -1,8 +1,10 @@
-"""Statements that PostgreSQL parses and plans once for each connection.
+"""Statements that are parsed and planned once: by PostgreSQL for each connection, for SQLite by this process.
 
 Measured on the join that a refresh reads, 1,000 times in a row on one connection: 420 µs planned anew each time, 215 µs
 prepared (half of it in the server's own process). Django binds parameters in the client, so that no two statements
 are the same text; here they are bound by the server. A rollback makes psycopg forget them: they are prepared again.
+SQLite's driver knows a text again by itself; what it takes to turn Django's placeholders into SQLite's, 9 µs each time,
+is done once.
 """
 
 import sys
@@ -12,6 +14,7 @@ from weakref import WeakKeyDictionary
 
 import psycopg
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.sqlite3.base import SQLiteCursorWrapper
 
 from ironauth.infrastructure.logs import get_logger
 
@@ -19,6 +22,8 @@ from ironauth.infrastructure.logs import get_logger
 _ONLY_WHEN_ASKED = sys.maxsize
 #: Whether a connection leads to one server process, and not to a pooler.
 _direct: WeakKeyDictionary[psycopg.Connection[Any], bool] = WeakKeyDictionary()
+#: Texts for SQLite by Django's; one for each fixed query, of which there are about a hundred.
+_converted: dict[str, str] = {}
 
 
 class _PreparedCursor(psycopg.Cursor[Any]):
@@ -36,21 +41,32 @@ class _PreparedCursor(psycopg.Cursor[Any]):
             connection.prepare_threshold = before
 
 
+class _ConvertedCursor(SQLiteCursorWrapper):
+    """A cursor that remembers what each text is in SQLite's own spelling."""
+
+    def convert_query(self, query: str, *, param_names: Any = None) -> str:
+        known = _converted.get(query)
+        if known is None:
+            known = _converted[query] = str(super().convert_query(query, param_names=param_names))
+        return known
+
+
 def cursor(connection: BaseDatabaseWrapper) -> Any:
     """Return a context manager with Django's cursor for statements whose text is always the same.
 
     They are prepared on PostgreSQL, unless a pooler is in between: there the next statement may reach another
     server process, which does not know it, or knows another under its name.
     """
-    if connection.vendor != "postgresql":
-        return connection.cursor()
     made: Any = connection
     made.close_if_health_check_failed()  # as Django does before every statement
     connection.ensure_connection()
-    if not _is_direct(connection):
+    if connection.vendor == "postgresql" and not _is_direct(connection):
         return connection.cursor()
     with made.wrap_database_errors:
-        raw = _PreparedCursor(connection.connection)
+        if connection.vendor == "sqlite":
+            raw: Any = connection.connection.cursor(factory=_ConvertedCursor)
+        else:
+            raw = _PreparedCursor(connection.connection)
     return closing(made._prepare_cursor(raw))  # noqa: SLF001 - errors, query counts and debug logs as everywhere
 
 
