@@ -14,7 +14,7 @@ from django.http import HttpResponse
 from django.template.loader import render_to_string
 
 from accounts.outputs import UserOut
-from tokens.oauth import device_codes, journeys
+from tokens.oauth import device_codes, first_page, journeys
 from tokens.oauth.authorization_request import Target
 from tokens.oauth.clients import Client
 from tokens.oauth.errors import OAuthError
@@ -46,7 +46,10 @@ def sign_in(journey: Journey, client: Client, browser: str, *, email: str = "", 
     ``context``: ``problem`` and ``status`` of a refusal, and ``remedy``, what to offer instead.
     """
     email = email or journey.request.login_hint
-    return _page("sign_in.html", client, journey, browser, email=email, **context)
+    if email or context:
+        return _page("sign_in.html", client, journey, browser, email=email, **context)
+    text = first_page.html(settings.IRONAUTH_OAUTH_SITE_NAME, client, journey, browser)
+    return _response(text, targets=_targets(journey.request.redirect_uri))
 
 
 def second_factor(journey: Journey, client: Client, browser: str, **context: Any) -> HttpResponse:
@@ -141,8 +144,13 @@ def _rendered(
     template: str, context: Mapping[str, Any], *, targets: str, status: int = 200, headers: Any = None
 ) -> HttpResponse:
     site = {"site_name": settings.IRONAUTH_OAUTH_SITE_NAME}
+    text = render_to_string(FOLDER + template, {**site, **context})
+    return _response(text, targets=targets, status=status, headers=headers)
+
+
+def _response(text: str, *, targets: str, status: int = 200, headers: Any = None) -> HttpResponse:
     return HttpResponse(
-        render_to_string(FOLDER + template, {**site, **context}),
+        text,
         status=status,
         headers={
             "Cache-Control": "no-store",

@@ -9,6 +9,7 @@ from asgiref.sync import sync_to_async
 
 from ironauth.infrastructure import clock
 from tokens.models import SSO_CLIENT, OAuthClient, Session
+from tokens.oauth import first_page, journeys
 from tokens.oauth.models import AuthorizationCode, Consent
 from tokens.oauth.tests.material import REDIRECT_URI, make_client, make_public_client
 from tokens.oauth.tests.test_redirect_uris import ACCEPTED, REGISTERED, REJECTED
@@ -256,7 +257,26 @@ async def test_templates_of_ones_own(api: httpx.AsyncClient, client: OAuthClient
     own = "{% extends 'tokens/oauth/base.html' %}{% block content %}<p>Our own for {{ client.name }}</p>{% endblock %}"
     (tmp_path / "tokens" / "oauth" / "sign_in.html").write_text(own)
     settings.TEMPLATES = [{**settings.TEMPLATES[0], "DIRS": [str(tmp_path)]}]
+    first_page.rendered.cache_clear()  # a server is started anew for other templates
     assert is_page(await authorize(api, client), 200, "Our own for Wiki")
+
+
+async def test_a_page_that_was_rendered_before_is_of_this_request(api: httpx.AsyncClient, client: OAuthClient) -> None:
+    """Requests that differ in what nobody sees share a page, each with its own request in it; others do not."""
+    first_page.rendered.cache_clear()
+    pages = [await authorize(api, client, state=state, nonce=state) for state in ("one", "two")]
+    assert first_page.rendered.cache_info().misses == 1
+    sealed = [form_to(page, "/oauth/signin").fields["request"] for page in pages]
+    browser = api.cookies[journeys.cookie_name()]
+    journey = [journeys.unseal(one, browser) for one in sealed]
+    assert [one.request.state for one in journey if one] == ["one", "two"]
+    assert pages[0].text.replace(sealed[0], "") == pages[1].text.replace(sealed[1], "")
+    assert pages[0].text.count(sealed[0]) == 3  # every form of the page
+    other, _secret = await sync_to_async(make_client)(name="Other")
+    assert is_page(await authorize(api, other), 200, "Other")
+    assert is_page(await authorize(api, client, login_hint="who@example.com"), 200, 'value="who@example.com"')
+    assert "who@example.com" not in (await authorize(api, client)).text
+    assert first_page.rendered.cache_info().misses == 2
 
 
 async def test_a_scope_that_is_taken_from_the_client_meanwhile(
