@@ -106,6 +106,11 @@ def add(session: Session) -> None:
     session._state.adding = False  # noqa: SLF001 - as above
 
 
+def as_read(session: Session, account: Account) -> StoredSession:
+    """Return what ``find`` would, of a session that has just been stored."""
+    return StoredSession(account, *(getattr(session, column) for column in _SESSION_COLUMNS))
+
+
 def find(session_id: UUID) -> StoredSession | None:
     """Return the session with its user's account, if there is one. 1 query."""
     rows = _BY_ID.rows(id=session_id)

@@ -14,6 +14,7 @@ from tokens.oauth.authorization_request import AuthorizationRequest, Refused, Un
 from tokens.oauth.clients import Client
 from tokens.oauth.codes import Approval
 from tokens.oauth.errors import AccessDenied, ConsentRequired, LoginRequired
+from tokens.oauth.journeys import Journey
 from tokens.oauth.protocol import scope_set
 from tokens.oauth.sign_on_cookie import SignOnCookie
 from tokens.stored_session import StoredSession
@@ -37,32 +38,46 @@ class Decision(NamedTuple):
     session: StoredSession | None = None
 
 
-async def decide(
-    *, request: AuthorizationRequest, client: Client, cookie: SignOnCookie | None, signed_in: bool
-) -> Decision:
+class Arrival:
+    """A person who signs in for a request: what becomes of it is decided in the transaction that opens their session.
+
+    So it is one transaction, not two, and the session is not read again (a tenth of the CPU time of a whole sign-in).
+    """
+
+    def __init__(self, journey: Journey, client: Client) -> None:
+        self.journey = journey
+        self.client = client
+        self._decision = Decision(Step.SIGN_IN)
+
+    def decide(self, session: StoredSession) -> None:
+        """Unit of work, for ``sign_on.opener``. 1 query, 2 unless the client is trusted; none for a device."""
+        if self.journey.device:  # as devices.decide says: they are always asked
+            self._decision = Decision(Step.CONFIRM, session=session)
+        else:
+            self._decision = _decided(request=self.journey.request, client=self.client, session=session, signed_in=True)
+
+    def decided(self) -> Decision:
+        """Return what comes next, after the commit. Raises ``Refused`` for another person than the client wants."""
+        if self._decision.step is Step.SIGN_IN:
+            reason = LoginRequired("Another person has signed in than the client asked for.")
+            raise Refused(reason, self.journey.request.target)
+        return _told(self.journey.request, self._decision)
+
+
+async def decide(*, request: AuthorizationRequest, client: Client, cookie: SignOnCookie | None) -> Decision:
     """Return what comes next for a request from a browser with this cookie.
 
-    ``signed_in``: whether the person has just signed in for it. Who is signed in and has allowed it, or need not: 2
-    queries, 1 more unless the client is trusted, 1 more once a minute. Raises ``Refused`` where the client wants no
-    questions or another person, ``Unanswerable`` when client or person have been deleted meanwhile.
+    Who is signed in and has allowed it, or need not: 2 queries, 1 more unless the client is trusted, 1 more once a
+    minute. Raises ``Refused`` where the client wants no questions, ``Unanswerable`` when client or person have been
+    deleted meanwhile.
     """
     if cookie is None:
-        decision = Decision(Step.SIGN_IN)
-    else:
-        unit = _decide_and_issue
-        try:
-            decision = await database().write_once(
-                unit, request=request, client=client, cookie=cookie, signed_in=signed_in
-            )
-        except IntegrityError as error:
-            raise _gone(error) from error
-    if decision.step is Step.CODE:
-        _log_code(request, decision)
-    elif request.silent:
-        raise Refused(LoginRequired() if decision.step is Step.SIGN_IN else ConsentRequired(), request.target)
-    elif signed_in and decision.step is Step.SIGN_IN:  # another person than the client has asked for
-        raise Refused(LoginRequired("Another person has signed in than the client asked for."), request.target)
-    return decision
+        return _told(request, Decision(Step.SIGN_IN))
+    try:
+        decision = await database().write_once(_decide_and_issue, request=request, client=client, cookie=cookie)
+    except IntegrityError as error:
+        raise _gone(error) from error
+    return _told(request, decision)
 
 
 async def allow(
@@ -79,9 +94,7 @@ async def allow(
         decision = await database().write(_remember_and_issue, request=request, client=client, cookie=cookie)
     except IntegrityError as error:
         raise _gone(error) from error
-    if decision.step is Step.CODE:
-        _log_code(request, decision)
-    return decision
+    return _told(request, decision)
 
 
 def deny(*, request: AuthorizationRequest, client: Client) -> Refused:
@@ -90,13 +103,16 @@ def deny(*, request: AuthorizationRequest, client: Client) -> Refused:
     return Refused(AccessDenied(), request.target)
 
 
-def _decide_and_issue(
-    *, request: AuthorizationRequest, client: Client, cookie: SignOnCookie, signed_in: bool
-) -> Decision:
+def _decide_and_issue(*, request: AuthorizationRequest, client: Client, cookie: SignOnCookie) -> Decision:
     """Unit of work; in autocommit mode, for the code is one insert and depends on nothing else that is written."""
     session = sign_on.find(cookie)
-    if session is None or (not signed_in and request.wants_sign_in(session.authenticated_at)):
+    if session is None or request.wants_sign_in(session.authenticated_at):
         return Decision(Step.SIGN_IN)
+    return _decided(request=request, client=client, session=session, signed_in=False)
+
+
+def _decided(*, request: AuthorizationRequest, client: Client, session: StoredSession, signed_in: bool) -> Decision:
+    """Return what comes next for who is there; ``signed_in``: whether they have just signed in for this request."""
     if request.hint_sub and subjects.subject_of(client, session.account.id) != request.hint_sub:
         return Decision(Step.SIGN_IN)
     asked = "consent" in request.prompt or ("select_account" in request.prompt and not signed_in)
@@ -159,11 +175,16 @@ def _gone(error: IntegrityError) -> Exception:
     return Unanswerable("The application or the account has just been deleted.") if refers_to_nothing(error) else error
 
 
-def _log_code(request: AuthorizationRequest, decision: Decision) -> None:
-    if decision.session is not None:
+def _told(request: AuthorizationRequest, decision: Decision) -> Decision:
+    """Return the decision, with a line about a code. Raises ``Refused`` where the client wants no questions."""
+    if decision.step is not Step.CODE:
+        if request.silent:
+            raise Refused(LoginRequired() if decision.step is Step.SIGN_IN else ConsentRequired(), request.target)
+    elif decision.session is not None:
         log.info(
             "authorization_given",
             client_id=request.client_id,
             user_id=str(decision.session.account.id),
             session_id=str(decision.session.id),
         )
+    return decision

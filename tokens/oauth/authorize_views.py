@@ -75,14 +75,12 @@ class OAuthPage(AsyncAPIView):
         return journey, client
 
     async def went_on(
-        self, request: ApiRequest, journey: Journey, client: Client, cookie: SignOnCookie | None, *, signed_in: bool
+        self, request: ApiRequest, journey: Journey, client: Client, cookie: SignOnCookie | None
     ) -> HttpResponse:
         """Return what comes next for who has this cookie."""
         if journey.device:
             return self.shown(request, journey, client, await devices.decide(cookie))
-        decision = await authorizations.decide(
-            request=journey.request, client=client, cookie=cookie, signed_in=signed_in
-        )
+        decision = await authorizations.decide(request=journey.request, client=client, cookie=cookie)
         return self.shown(request, journey, client, decision)
 
     def shown(self, request: ApiRequest, journey: Journey, client: Client, decision: Decision) -> HttpResponse:
@@ -116,7 +114,7 @@ class AuthorizeView(OAuthPage):
             raise Unanswerable(f"The request is longer than {MAX_BYTES} bytes: the application may push it instead.")
         client, wanted = await _read(request.query_params)
         cookie = sign_on_cookie.read(request)
-        return await self.went_on(request, journeys.begin(wanted), client, cookie, signed_in=False)
+        return await self.went_on(request, journeys.begin(wanted), client, cookie)
 
     @extend_schema(exclude=True)
     async def post(self, request: ApiRequest) -> HttpResponse:

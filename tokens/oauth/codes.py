@@ -9,6 +9,7 @@ from uuid import UUID
 import msgspec
 
 from ironauth.infrastructure import clock
+from ironauth.infrastructure.fixed_queries import FixedInsert, given_row
 from tokens.oauth.models import AuthorizationCode
 
 LIFE_S: Final = 60  # seconds; OAuth 2.0 says at most ten minutes, security-bar 39 a minute
@@ -31,6 +32,9 @@ class Approval(msgspec.Struct, frozen=True):
     sso_session_id: UUID | None
 
 
+_INSERT: Final = FixedInsert(lambda: given_row(AuthorizationCode))
+
+
 def digest_of(secret: str) -> str:
     """Return what stands for a code, handle or client secret in the database: no more is needed for 256 random bits."""
     return hashlib.sha256(secret.encode()).hexdigest()
@@ -40,10 +44,12 @@ def issue(approval: Approval) -> str:
     """Unit of work: store a new code and return it. 1 query. Raises ``IntegrityError`` when client or user is gone."""
     code = secrets.token_urlsafe(CODE_BYTES)
     now = clock.now()
-    AuthorizationCode.objects.create(
+    _INSERT.run(
         digest=digest_of(code),
         created_at=now,
         expires_at=now + timedelta(seconds=LIFE_S),
-        **{name: getattr(approval, name) for name in approval.__struct_fields__},
+        used_at=None,
+        session_id=None,
+        **msgspec.structs.asdict(approval),
     )
     return code

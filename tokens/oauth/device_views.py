@@ -71,4 +71,4 @@ class DeviceView(OAuthPage):
         found = await devices.find(typed=typed, address=origin.address_of(request), cookie=cookie)
         if found is None:
             return authorize_pages.device(user_code=typed[: device_codes.MAX_TYPED], problem=devices.GONE)
-        return await self.went_on(request, found.journey, found.client, cookie, signed_in=False)
+        return await self.went_on(request, found.journey, found.client, cookie)

@@ -17,10 +17,9 @@ from tokens import factor_services, passkey_services, services, transport
 from tokens.errors import InvalidMfaToken, MfaRequired
 from tokens.factor_services import Shown
 from tokens.oauth import authorize_pages, journeys, sign_on, sign_on_cookie
+from tokens.oauth.authorizations import Arrival
 from tokens.oauth.authorize_views import OAuthPage
-from tokens.oauth.clients import Client
 from tokens.oauth.form_inputs import PasswordFormInput
-from tokens.oauth.journeys import Journey
 from tokens.sessions import ClientInfo, Grant, Opener
 
 #: What a refusal asks for is a link away: the part of the template that has it.
@@ -30,14 +29,11 @@ _REMEDIES: Final[Mapping[type[DomainError], str]] = {EmailNotVerified: "verify",
 class SignInForm(OAuthPage):
     """What the three forms share."""
 
-    async def entered(
-        self, request: ApiRequest, journey: Journey, client: Client, arriving: ClientInfo, grant: Grant
-    ) -> HttpResponse:
+    def entered(self, request: ApiRequest, arrival: Arrival, arriving: ClientInfo, grant: Grant) -> HttpResponse:
         """Return what comes after a sign-in, with the cookies of it."""
-        known = msgspec.structs.replace(journey, mfa_token="", methods=())
-        cookie = sign_on_cookie.parse(grant.refresh_token)
+        known = msgspec.structs.replace(arrival.journey, mfa_token="", methods=())
         try:
-            response = await self.went_on(request, known, client, cookie, signed_in=True)
+            response = self.shown(request, known, arrival.client, arrival.decided())
         except DomainError as error:  # signed in they are, whatever becomes of the rest
             response = self.handle_exception(error)
         age = int((grant.expires_at - grant.authenticated_at).total_seconds())
@@ -45,10 +41,11 @@ class SignInForm(OAuthPage):
         transport.set_device(response, arriving)
         return response
 
-    async def opener(self, request: ApiRequest) -> Opener:
-        """Return what opens this browser's sign-on session. 1 query where it brings a cookie."""
+    async def opener(self, request: ApiRequest, arrival: Arrival) -> Opener:
+        """Return what opens this browser's sign-on session for ``arrival``. 1 query where it brings a cookie."""
         cookie = sign_on_cookie.read(request)
-        return sign_on.opener(await database().read(sign_on.find, cookie) if cookie is not None else None)
+        previous = await database().read(sign_on.find, cookie) if cookie is not None else None
+        return sign_on.opener(previous, arrival.decide)
 
 
 class PasswordForm(SignInForm):
@@ -59,10 +56,11 @@ class PasswordForm(SignInForm):
         """Sign in by address and password, or say what is missing or wrong on the same page."""
         journey, client = await self.resumed(request)
         arriving = transport.arriving(request._request, "cookie")  # noqa: SLF001 - Django's request
+        arrival = Arrival(journey, client)
         browser, email = journeys.browser_of(request), str(request.data.get("email", ""))
         try:
             data = await self.validated(request, PasswordFormInput)
-            grant = await services.open_by_password(**data, client=arriving, opener=await self.opener(request))
+            grant = await services.open_by_password(**data, client=arriving, opener=await self.opener(request, arrival))
         except MfaRequired as needed:
             members: Any = needed.members
             asked = msgspec.structs.replace(journey, mfa_token=members["mfa_token"], methods=members["methods"])
@@ -72,7 +70,7 @@ class PasswordForm(SignInForm):
             return authorize_pages.sign_in(journey, client, browser, email=email, problem=missing, status=400)
         except DomainError as error:
             return authorize_pages.sign_in(journey, client, browser, email=email, **_refused(error))
-        return await self.entered(request, journey, client, arriving, grant)
+        return self.entered(request, arrival, arriving, grant)
 
 
 class SecondFactorForm(SignInForm):
@@ -86,13 +84,14 @@ class SecondFactorForm(SignInForm):
         """
         journey, client = await self.resumed(request)
         arriving = transport.arriving(request._request, "cookie")  # noqa: SLF001 - Django's request
+        arrival = Arrival(journey, client)
         browser = journeys.browser_of(request)
         try:
             grant = await factor_services.open_by_factor(
                 token=journey.mfa_token,
                 shown=_shown(request),
                 client=arriving,
-                opener=await self.opener(request),
+                opener=await self.opener(request, arrival),
             )
         except InvalidMfaToken:
             again = msgspec.structs.replace(journey, mfa_token="", methods=())
@@ -100,7 +99,7 @@ class SecondFactorForm(SignInForm):
             return authorize_pages.sign_in(again, client, browser, problem=late, status=401)
         except DomainError as error:
             return authorize_pages.second_factor(journey, client, browser, **_refused(error))
-        return await self.entered(request, journey, client, arriving, grant)
+        return self.entered(request, arrival, arriving, grant)
 
 
 class PasskeyForm(SignInForm):
@@ -111,6 +110,7 @@ class PasskeyForm(SignInForm):
         """Sign in by passkey instead of a password, or say what is wrong on the same page."""
         journey, client = await self.resumed(request)
         arriving = transport.arriving(request._request, "cookie")  # noqa: SLF001 - Django's request
+        arrival = Arrival(journey, client)
         shown = _shown(request)
         try:
             if shown.challenge_token is None or shown.credential is None:
@@ -119,12 +119,12 @@ class PasskeyForm(SignInForm):
                 challenge_token=shown.challenge_token,
                 credential=shown.credential,
                 client=arriving,
-                opener=await self.opener(request),
+                opener=await self.opener(request, arrival),
             )
         except DomainError as error:
             browser = journeys.browser_of(request)
             return authorize_pages.sign_in(journey, client, browser, **_refused(error))
-        return await self.entered(request, journey, client, arriving, grant)
+        return self.entered(request, arrival, arriving, grant)
 
 
 def _shown(request: ApiRequest) -> Shown:

@@ -4,6 +4,7 @@ Units of work on rows of ``Session`` whose client is ``SSO_CLIENT``. Such a sess
 token: it answers authorization requests of clients, and ends in all the ways in which any session ends.
 """
 
+from collections.abc import Callable
 from datetime import timedelta
 from uuid import UUID
 
@@ -36,11 +37,21 @@ def find(cookie: SignOnCookie) -> StoredSession | None:
     return session if account.user.is_active and account.session_epoch == session.epoch else None
 
 
-def opener(previous: StoredSession | None) -> Opener:
-    """Return what opens a sign-on session in a browser whose cookie said ``previous`` until now."""
+def opener(previous: StoredSession | None, then: Callable[[StoredSession], None] | None = None) -> Opener:
+    """Return what opens a sign-on session in a browser whose cookie said ``previous`` until now.
+
+    ``then`` is called with the session, in the transaction that opens it.
+    """
 
     def open_session(*, account: Account, client: ClientInfo, amr: str = BY_PASSWORD) -> Grant:
-        return _opened(account, client, amr, previous)
+        session = _opened(account, client, amr, previous)
+        if then is not None:
+            then(stored_session.as_read(session, account))
+        value = sign_on_cookie.mint(
+            session_id=session.pk, secret=bytes(session.secret), master_key_id=session.master_key_id
+        )
+        end = session.absolute_expires_at
+        return Grant(session.pk, account, SSO_CLIENT, "", value, end, session.authenticated_at, amr)
 
     return open_session
 
@@ -68,8 +79,8 @@ def end(*, session_id: UUID, user_id: UUID) -> bool:
     return True
 
 
-def _opened(account: Account, client: ClientInfo, amr: str, previous: StoredSession | None) -> Grant:
-    """Return the grant of the browser's sign-on session from now on; its ``refresh_token`` is what the cookie says.
+def _opened(account: Account, client: ClientInfo, amr: str, previous: StoredSession | None) -> Session:
+    """Store the browser's sign-on session from now on, and return it.
 
     Nothing a browser brought counts any more (ASVS 7.2.4). Who signs in again stays in their session, under another
     secret, so that ``sid`` means to clients what it meant before; somebody else's session ends. 1 query, 2 for the
@@ -99,10 +110,7 @@ def _opened(account: Account, client: ClientInfo, amr: str, previous: StoredSess
         if previous is not None:
             end(session_id=previous.id, user_id=previous.account.id)
         stored_session.add(session)
-    value = sign_on_cookie.mint(
-        session_id=session.pk, secret=bytes(session.secret), master_key_id=session.master_key_id
-    )
-    return Grant(session.pk, account, SSO_CLIENT, "", value, absolute, now, amr)
+    return session
 
 
 def _renewed(session_id: UUID, renewal: Session) -> bool:

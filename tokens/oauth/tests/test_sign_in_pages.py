@@ -19,9 +19,11 @@ from ironauth.infrastructure.errors import Overloaded
 from ironauth.infrastructure.hash_pool import hash_pool
 from tokens.models import SSO_CLIENT, OAuthClient, Session
 from tokens.oauth import journeys
+from tokens.oauth.authorizations import Arrival
 from tokens.oauth.models import AuthorizationCode
 from tokens.oauth.tests.material import make_client
 from tokens.oauth.tests.walk import answered, authorize, by_password, form_to, forms, is_page, say, send
+from tokens.stored_session import StoredSession
 from tokens.tests.browser import CROSS_SITE, SAME_ORIGIN, Member, Pair, cookie_lines
 from tokens.tests.second_factor import enrol
 
@@ -51,6 +53,25 @@ async def test_refusals_are_the_same(api: httpx.AsyncClient, member: Member, cli
     assert not any("set-cookie" in answer.headers for answer in answers)
     await User.objects.filter(pk=member["id"]).aupdate(is_active=True)
     assert answered(await by_password(api, answers[1], member["email"]))["code"]
+
+
+async def test_a_client_deleted_while_the_password_is_checked(
+    api: httpx.AsyncClient, member: Member, client: OAuthClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Session and code are one transaction: nobody is signed in half, and the page says what to do."""
+    page = await authorize(api, client)
+    decide = Arrival.decide
+
+    def deleted_first(arrival: Arrival, session: StoredSession) -> None:
+        OAuthClient.objects.filter(pk=client.pk).delete()
+        decide(arrival, session)
+
+    monkeypatch.setattr(Arrival, "decide", deleted_first)
+    assert is_page(await by_password(api, page, member["email"]), 401, "sign in again")
+    assert not await Session.objects.filter(client_id=SSO_CLIENT).aexists()
+    assert not await AuthorizationCode.objects.aexists()
+    monkeypatch.undo()
+    assert answered(await by_password(api, page, member["email"]))["code"]  # the deletion was undone with the rest
 
 
 async def test_one_hash_each(
