@@ -111,7 +111,7 @@ def _key_of(header: dict[str, Any], text: str) -> str:
         raise InvalidProof("jwk")
     if alg not in client_keys.ALGORITHMS[jwk["kty"], jwk.get("crv", "")] or jwk.get("alg", alg) != alg:
         raise InvalidProof("alg")
-    key = client_assertion.KINDS[jwk["kty"]].import_key(jwk)
+    key = client_assertion.public_key(jwk)
     if not client_assertion.has_signed(key, alg, text):
         raise InvalidProof("signature")
     return key.thumbprint()
@@ -142,8 +142,9 @@ def _normal(uri: str) -> tuple[str, str, int | None, str] | None:
     try:
         parts = urlsplit(uri)
         port = parts.port or _PORTS.get(parts.scheme)
-    except ValueError:
+        path = quote(unquote(parts.path or "/"), safe="/")
+    except ValueError:  # half a character, too, which JSON can spell and no address has
         return None
     if not parts.hostname or parts.username is not None or parts.password is not None:
         return None
-    return parts.scheme, parts.hostname, port, quote(unquote(parts.path or "/"), safe="/")
+    return parts.scheme, parts.hostname, port, path

@@ -36,14 +36,14 @@ BAD = {
     "header": [
         {"typ": "JWT"}, {"typ": "at+jwt"}, {"typ": None}, {"alg": "none"}, {"jwk": None}, {"jwk": "x"}, {"jwk": {}},
         {"jwk": KEY.as_dict(private=True)}, {"jwk": new_key().as_dict(private=False)}, {"jwk": ED25519_JWK},
-        {"jwk": {"kty": "oct", "k": "c2VjcmV0"}}, {"crit": ["x"], "x": 1}, {"b64": True}, {"alg": "HS256"},
+        {"jwk": {"kty": "oct", "k": "c2VjcmV0"}}, {"crit": ["x"], "x": 1}, {"b64": True}, {"alg": "HS256"}, {"alg": []},
     ],
     "claims": [
         {"htm": "GET"}, {"htm": "post"}, {"htm": None}, {"htu": None}, {"htu": "x"}, {"htu": "http://localhost:8000"},
         {"htu": "https://localhost:8000/oauth/token"}, {"htu": "http://localhost/oauth/token"},
         {"htu": "http://u@localhost:8000/oauth/token"}, {"htu": "http://localhost:8000/oauth/token/"},
         {"htu": "http://localhost:99999/oauth/token"}, {"iat": None}, {"iat": "1"}, {"iat": True}, {"iat": 0},
-        {"jti": None}, {"jti": ""}, {"jti": 7},
+        {"jti": None}, {"jti": ""}, {"jti": 7}, {"htu": "http://localhost:8000/\ud800"}, {"htu": "http://\ud800/"},
     ],
 }  # fmt: skip
 
@@ -100,6 +100,15 @@ def test_each_member_of_the_header_wrong_once(header: dict[str, Any]) -> None:
     text = json.dumps({name: value for name, value in members.items() if value is not None})
     head = base64.urlsafe_b64encode(text.encode()).rstrip(b"=").decode()
     assert refused(f"{head}.{good.split('.', 1)[1]}")
+
+
+@pytest.mark.parametrize(
+    "more", [{"x5c": 5}, {"x5u": []}, {"key_ops": ["verify", []]}, {"ext": "y"}, {"kid": "\ud800"}]
+)
+def test_what_else_a_key_says_means_nothing(more: dict[str, Any]) -> None:
+    """However malformed: the key is its numbers, and its thumbprint that of them (RFC 7638 §3)."""
+    text = proof(KEY, "POST", TOKEN, header={"jwk": {**KEY.as_dict(private=False), **more}})
+    assert dpop.verified(a_request(text)).jkt == KEY.thumbprint()
 
 
 @pytest.mark.parametrize("claims", BAD["claims"])
