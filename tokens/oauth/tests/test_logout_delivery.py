@@ -127,13 +127,14 @@ async def test_what_a_client_gets(
 
 
 async def test_pairwise(application: Application, delivery: LogoutDelivery, signing_key: str) -> None:
-    """A pairwise client is told its own ``sub``."""
+    """A pairwise client is told its own ``sub`` and ``sid``."""
     row, told = await notice(application.uri, subject_type="pairwise")
     await delivery.deliver_due()
     client = await clients.find(str(row.pk))
     assert client is not None
     payload = json.loads(_payload(application.token))
     assert payload["sub"] == subjects.subject_of(client, told.user_id) != str(told.user_id)
+    assert payload["sid"] == subjects.sid_of(client, told.session_id) != str(told.session_id)
 
 
 async def test_it_is_nothing_else(
