@@ -243,6 +243,23 @@ class TestServed:
         assert (await wiki.redeem(code)).json()["token_type"] == "DPoP"
         assert (await wiki.redeem(await a_code(wiki, member))).json()["error"] == "invalid_dpop_proof"
 
+    async def test_strangers_leave_no_proofs_behind(self, app: Party, wiki: Party, member: Member) -> None:
+        """Anybody can name a public client: what got nothing is not kept, what got tokens is; another client's is."""
+        rows = UsedOnce.objects.filter(key__startswith="proof:")
+        app.headers = {"DPoP": proof(KEY, "POST", TOKEN)}
+        for _ in range(2):
+            assert (await app.refresh("x")).json()["error"] == "invalid_grant"
+            assert not await rows.aexists()
+        assert (await app.redeem(await a_code(app, member))).json()["token_type"] == "DPoP"
+        assert await rows.acount() == 1
+        assert (await app.redeem(await a_code(app, member))).json()["error"] == "invalid_dpop_proof"
+        assert (await app.refresh("x")).json()["error"] == "invalid_dpop_proof"
+        assert await rows.acount() == 1
+        wiki.headers = {"DPoP": proof(KEY, "POST", TOKEN)}
+        for error in ("invalid_grant", "invalid_dpop_proof"):
+            assert (await wiki.refresh("x")).json()["error"] == error
+        assert await rows.acount() == 2
+
     async def test_policies(self, wiki: Party, robot: Party, member: Member) -> None:
         """``off`` ignores proofs, ``required`` wants them, for a client's own tokens too."""
         for policy, sent, kind in (("off", True, "Bearer"), ("required", True, "DPoP"), ("optional", False, "Bearer")):
