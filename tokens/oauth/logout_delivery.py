@@ -6,6 +6,7 @@ confirms it, at growing intervals, for a day; twice only if a worker dies after 
 
 import asyncio
 import secrets
+import time
 from http import HTTPStatus
 from http.client import HTTPException
 from typing import Final
@@ -24,6 +25,8 @@ from tokens.oauth.logout_notices import MAX_DUE, Claimed
 POLL_S: Final = 2.0  # seconds between two looks at the queue, a quarter more or less
 THREADS: Final = 4  # clients told at once by one process: each thread mostly waits for an answer
 LIMIT_S: Final = 5.0  # seconds from the connection to the end of the answer
+#: Seconds in which a client that let one notice wait in vain gets no other: less than until the first is tried again.
+REST_S: Final = 4.0
 STOP_S: Final = 3.0  # seconds a stopping process waits for notices on their way; the server has 10 in all
 LONGEST_ANSWER: Final = 16 * 1024  # bytes; nobody reads it
 #: What confirms: the specification says 200; some frameworks send 204 for an empty answer (§2.8).
@@ -33,6 +36,10 @@ HEADERS: Final = {"Content-Type": "application/x-www-form-urlencoded", "User-Age
 log = get_logger()
 
 
+class _HangsError(ExchangeFailedError):
+    """A client let a notice wait in vain."""
+
+
 class LogoutDelivery:
     """Delivers while it runs; one per process, on one event loop."""
 
@@ -40,6 +47,9 @@ class LogoutDelivery:
         self._pool = Pool(name="logout", threads=THREADS)
         self._polling: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
+        #: Clients that have just let a notice wait, and until when (monotonic): with many notices one would take all
+        #: threads for hours, and keep every other client from being told.
+        self._resting: dict[str, float] = {}
 
     async def start(self) -> None:
         """Look at the queue until ``stop``; a database or client that cannot be reached is tried again."""
@@ -103,8 +113,12 @@ class LogoutDelivery:
         client = await clients.find(str(notice.client_id))
         if client is not None and client.backchannel_logout_uri:
             try:
+                if time.monotonic() < self._resting.get(client.client_id, 0.0):
+                    raise ExchangeFailedError("let another one wait")
                 await self._send(client, notice)
             except (OSError, HTTPException, ExchangeFailedError, Unavailable) as error:
+                if isinstance(error, TimeoutError | _HangsError):
+                    self._resting[client.client_id] = time.monotonic() + REST_S
                 await self._note_failure(notice, error)
                 return
             log.info("logout_notice_delivered", client_id=client.client_id, attempts=notice.attempts)
@@ -134,7 +148,7 @@ class LogoutDelivery:
 
 
 def _late() -> Exception:
-    return ExchangeFailedError("no answer in time")
+    return _HangsError("no answer in time")
 
 
 _shared: LogoutDelivery | None = None
