@@ -67,7 +67,7 @@ def of_session(
     )
     text = codec.encode(claims, key)
     if reading is not None:
-        live = LiveSession(grant.account, grant.authenticated_at, grant.amr)
+        live = LiveSession(grant.account, grant.authenticated_at, grant.amr, grant.client_id)
         authentication.keep_issued(text, claims, kid=key.kid, live=live, reading=reading)
     return IssuedToken(text, claims.exp - now)
 

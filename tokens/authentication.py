@@ -245,11 +245,12 @@ async def _confirmed(verified: VerifiedToken, digest: bytes) -> Loaded[Principal
 
 
 async def _user_of(claims: AccessClaims) -> UUID:
-    """Return whose the token is; raise ``InvalidToken`` when its client is not, or no longer, one of ours."""
+    """Return whose the token is; raise ``InvalidToken`` when a client of it is not, or no longer, one of ours."""
     if claims.client_id == FIRST_PARTY_CLIENT:
         return claims.sub
-    client = await clients.find(claims.client_id)
-    if client is None:
+    # Who acts for another client acts as long as that one may.
+    client, *others = [await clients.find(name) for name in claims.holders]
+    if client is None or None in others:
         raise InvalidToken("client")
     return subjects.user_of(client, claims.sub)
 
@@ -285,6 +286,6 @@ def _loaded(claims: AccessClaims, kid: str, live: LiveSession, digest: bytes) ->
         jkt=claims.cnf["jkt"] if claims.cnf else "",
     )
     tags: tuple[str, ...] = (sid_tag(claims.sid), sub_tag(live.account.id), kid_tag(kid))
-    if claims.client_id != FIRST_PARTY_CLIENT:
-        tags = (*tags, client_tag(claims.client_id))
+    if claims.client_id != FIRST_PARTY_CLIENT:  # one got in exchange ends with the client of its session, too
+        tags = (*tags, *map(client_tag, dict.fromkeys((*claims.holders, live.client_id))))
     return Loaded(value=principal, tags=tags, expires_at=float(claims.exp))

@@ -38,3 +38,12 @@ class AccessClaims(msgspec.Struct, frozen=True, omit_defaults=True):
     nbf: int | None = None
     cnf: dict[str, str] | None = None
     act: Actor | None = None
+
+    @property
+    def holders(self) -> tuple[str, ...]:
+        """The client that has the token, and those that acted for the person before it."""
+        found, act = [self.client_id], self.act
+        while act is not None:
+            found.append(act.sub)
+            act = act.act
+        return tuple(dict.fromkeys(found))

@@ -35,11 +35,12 @@ class StoredSession(NamedTuple):
 
 
 class LiveSession(NamedTuple):
-    """Whose a session is that lives, and when and how they last proved it."""
+    """Whose a session is that lives, when and how they last proved it, and which client it was opened for."""
 
     account: Account
     authenticated_at: datetime
     amr: str
+    client_id: str
 
 
 #: How far a session's last use may lie behind: exact enough for people, and no record of their every minute.

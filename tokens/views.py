@@ -1,5 +1,6 @@
 """Signing in and out, refreshing, verifying, and changing the password."""
 
+import re
 from typing import Any, ClassVar
 from urllib.parse import quote
 
@@ -24,6 +25,7 @@ from tokens.authentication import AccessTokenAuthentication
 from tokens.credentials import access_credential, require_same_origin
 from tokens.errors import (
     CrossOrigin,
+    InsufficientScope,
     InvalidRefreshToken,
     InvalidToken,
     MfaRequired,
@@ -31,6 +33,7 @@ from tokens.errors import (
     TwoCredentials,
 )
 from tokens.inputs import ChangePasswordInput, RefreshTokenInput, SignInForm, SignInInput
+from tokens.oauth.protocol import SCOPE_TOKEN, scope_set
 from tokens.outputs import TokenPair
 from tokens.transport import (
     arriving,
@@ -49,6 +52,8 @@ MISSING_REFRESH_TOKEN = FieldError(
 )
 #: Besides its letters and digits, what a role name keeps in X-Auth-Roles; the comma and the percent sign are not here.
 ROLE_CHARACTERS = " !#$&'()*+-./:;<=>?@[]^_`{|}~"
+#: What may be repeated in a header.
+_SCOPE = re.compile(SCOPE_TOKEN)
 
 
 class SignInView(AsyncAPIView):
@@ -198,7 +203,7 @@ class VerifyView(AsyncAPIView):
     """GET /api/v1/access/verify: the question a reverse proxy asks before it lets a request through."""
 
     takes_proofs = False  # they are for the application's address behind the proxy, and nothing here vouches for that
-    token_scope = None  # what a scope allows is for who asks to judge: X-Auth-Scope
+    token_scope = None  # what a scope allows is for who asks to judge: ?scope=, X-Auth-Scope
     permission_classes = [IsAuthenticated]
 
     @extend_schema(
@@ -206,19 +211,33 @@ class VerifyView(AsyncAPIView):
         summary="Check a credential, for forward-auth",
         tags=["access"],
         parameters=[
-            OpenApiParameter(name, str, OpenApiParameter.HEADER, response=[204], description=text)
-            for name, text in (
-                ("X-Auth-Subject", "The user's id, as the token's client knows it."),
-                ("X-Auth-Session", "The session's id."),
-                ("X-Auth-Roles", "By the scope account or roles: their names joined by commas, percent-encoded."),
-                ("X-Auth-Scope", "What the token may do, separated by spaces."),
-            )
+            OpenApiParameter("scope", str, description="What the token has to be good for, separated by spaces."),
+            *(
+                OpenApiParameter(name, str, OpenApiParameter.HEADER, response=[204], description=text)
+                for name, text in (
+                    ("X-Auth-Subject", "The user's id, as the token's client knows it."),
+                    ("X-Auth-Session", "The session's id."),
+                    ("X-Auth-Roles", "By the scope account or roles: their names joined by commas, percent-encoded."),
+                    ("X-Auth-Scope", "What the token may do, separated by spaces."),
+                )
+            ),
         ],
-        responses={204: OpenApiResponse(None, "The credential is good."), 400: TwoCredentials, 401: InvalidToken},
+        responses={
+            204: OpenApiResponse(None, "The credential is good."),
+            400: TwoCredentials,
+            401: InvalidToken,
+            403: InsufficientScope,
+        },
     )
     async def get(self, request: ApiRequest) -> HttpResponse:
-        """Say who the caller is, in headers alone."""
+        """Say who the caller is, in headers alone.
+
+        Without `scope` a good token of any client passes; `account` is what people have who sign in here.
+        """
         principal = request.auth
+        lacking = scope_set(" ".join(request.query_params.getlist("scope"))) - scope_set(principal.scope)
+        if lacking:
+            raise InsufficientScope(" ".join(filter(_SCOPE.fullmatch, sorted(lacking))))
         response = no_content()
         response.headers["X-Auth-Subject"] = str(principal.subject)
         response.headers["X-Auth-Session"] = str(principal.session_id)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from hashlib import sha256
 from itertools import islice
 from typing import Any, NamedTuple
+from urllib.parse import unquote_to_bytes
 
 import msgspec
 from django.conf import settings
@@ -26,6 +27,9 @@ from ironauth.infrastructure.request_signals import custom_receivers
 
 #: Tokens with remembered answers. Measured: 0.9 KiB for one answer to /me, so 15 MiB of them at most.
 MAX_TOKENS = 16_384
+#: Answers to one token: two paths, two methods, two schemes, and a few scopes that are asked for.
+MAX_ANSWERS = 12
+MAX_QUERY = 256  # bytes; it is kept with the answer
 #: Different fields that answers share; those of /me are nearly the same for everybody.
 MAX_SHARED = 256
 #: Share of a full memory that makes room at once, oldest first, as in L1.
@@ -51,7 +55,7 @@ class _Answer(NamedTuple):
 
 
 class _Known(msgspec.Struct, frozen=True):
-    """What a token was recognised as, and the answers given to it, by method, path and scheme."""
+    """What a token was recognised as, and the answers given to it, by method, path (with scopes asked for), scheme."""
 
     holder: object
     answers: dict[tuple[str, str, str], _Answer]
@@ -89,7 +93,7 @@ class HotLane:
         started = time.perf_counter()
         token, incoming_id = found
         scheme = with_forwarded_scheme(scope)["scheme"] if settings.IRONAUTH_TRUSTED_PROXIES else scope["scheme"]
-        request = (scope["method"], scope["path"], scheme)
+        request = (scope["method"], scope["path"] + _question(scope), scheme)
         digest = sha256(token).digest()  # not the token itself: what is kept in memory opens nothing
         known = self._known.get(digest)
         if known is None or not self._vouched(known.holder):
@@ -129,7 +133,8 @@ class HotLane:
         if known is None or known.holder is not holder:
             self._make_room()
             known = self._known[digest] = _Known(holder, {})
-        known.answers[request] = answer
+        if len(known.answers) < MAX_ANSWERS:
+            known.answers[request] = answer
 
     def _make_room(self) -> None:
         if len(self._known) >= MAX_TOKENS:
@@ -144,7 +149,8 @@ class HotLane:
             scope["method"] not in _SAFE_METHODS
             or len(fields) != len(sent)  # a repeated field
             or not _BODY_FIELDS.isdisjoint(fields)
-            or not scope.get("query_string", b"").isascii()
+            or len(query := scope.get("query_string", b"")) > MAX_QUERY
+            or not query.isascii()
             or scope.get("root_path")
             or not is_known_host(fields.get(b"host", b"").decode("latin1"))
             or not _is_quiet()
@@ -191,6 +197,12 @@ class _Recorder:
             return None
         at = names.index(_ID_FIELD.lower())
         return _Answer(head["status"], fields[:at], fields[at + 1 :], body.get("body", b""))
+
+
+def _question(scope: Scope) -> str:
+    """Return the part of the address, besides its path, that the answer depends on: a query that names a scope."""
+    query: bytes = scope.get("query_string", b"")
+    return f"?{query.decode('ascii')}" if query and b"scope" in unquote_to_bytes(query) else ""
 
 
 def _share(field: tuple[bytes, bytes]) -> tuple[bytes, bytes]:

@@ -24,12 +24,17 @@ def use_up(purpose: str, token_id: UUID, expires_at: int) -> bool:
     ``purpose``: a short name, so that ids of different kinds never meet. ``expires_at``: the unix second from which
     the token is refused for its age. A rollback gives it back.
     """
-    return _INSERT.run(key=f"{purpose}:{token_id.hex}", expires_at=expires_at) > 0
+    return _INSERT.run(key=_key(purpose, token_id), expires_at=expires_at) > 0
+
+
+def give_back(purpose: str, token_id: UUID) -> None:
+    """Let the token be used up once more: what it was used for has not happened. One query."""
+    UsedOnce.objects.filter(pk=_key(purpose, token_id)).delete()
 
 
 def is_used(purpose: str, token_id: UUID) -> bool:
     """Tell whether the token is used up by now: a hint that spares work, where `use_up` decides. One query."""
-    return UsedOnce.objects.filter(pk=f"{purpose}:{token_id.hex}").exists()
+    return UsedOnce.objects.filter(pk=_key(purpose, token_id)).exists()
 
 
 def purge(*, batch: int) -> int:
@@ -37,3 +42,7 @@ def purge(*, batch: int) -> int:
     over: models.QuerySet[UsedOnce] = UsedOnce.objects.filter(expires_at__lte=int(clock.unix()) - KEEP_S)
     keys = list(over.order_by("expires_at").values_list("pk", flat=True)[:batch])
     return UsedOnce.objects.filter(pk__in=keys).delete()[0] if keys else 0
+
+
+def _key(purpose: str, token_id: UUID) -> str:
+    return f"{purpose}:{token_id.hex}"

@@ -92,6 +92,26 @@ async def test_a_known_token_never_reaches_django(pair: dict[str, Any], api_lane
     assert api_lane == []
 
 
+async def test_what_a_scope_is_asked_for_is_remembered_apart(pair: dict[str, Any], api_lane: list[str]) -> None:
+    """However it is spelled; a few of them, and no long ones."""
+    headers = by_bearer(pair["access_token"])
+    await warm(headers)
+    for query, status, seen in ((b"scope=account", 204, 1), (b"scope=reports", 403, 2), (b"s%63ope=reports", 403, 2)):
+        api_lane.clear()
+        for _ in range(2):
+            assert (await ask(VERIFY, headers, query_string=query))[0]["status"] == status, query
+        assert len(api_lane) == seen  # a refusal is not remembered
+    for number in range(2 * hot_lane.MAX_ANSWERS):
+        await ask(VERIFY, headers, query_string=b"scope=account&x=%d" % number)
+    known = [known for known in _lane()._known.values() if ("GET", VERIFY, "http") in known.answers][-1]
+    assert len(known.answers) == hot_lane.MAX_ANSWERS
+    api_lane.clear()
+    for length, lane in ((hot_lane.MAX_QUERY, 0), (hot_lane.MAX_QUERY + 1, 1)):
+        await ask(VERIFY, headers, query_string=b"x" * length)
+        assert len(api_lane) == lane
+        api_lane.clear()
+
+
 def variants(token: str) -> dict[str, tuple[list[tuple[str, str]], dict[str, Any]]]:
     """Return requests of every kind: the plain, and all that is unusual about a credential or a request."""
     name = cookies.access_name()

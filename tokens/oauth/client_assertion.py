@@ -29,8 +29,9 @@ MAX_LIFE_S: Final = 3_600
 ONCE: Final = "assertion"
 #: What an assertion may call itself (RFC 7519 §5.1, draft-ietf-oauth-rfc7523bis); anything else is another token.
 TYPES: Final = frozenset({"jwt", "client-authentication+jwt"})
-#: How a public key of each type is read.
-KINDS: Final[Mapping[str, type[OKPKey | ECKey | RSAKey]]] = {"OKP": OKPKey, "EC": ECKey, "RSA": RSAKey}
+#: What a public key of each type is made of (RFC 7638 §3.2), and how it is read.
+_MEMBERS: Final = {"OKP": ("kty", "crv", "x"), "EC": ("kty", "crv", "x", "y"), "RSA": ("kty", "n", "e")}
+_KINDS: Final[Mapping[str, type[OKPKey | ECKey | RSAKey]]] = {"OKP": OKPKey, "EC": ECKey, "RSA": RSAKey}
 
 
 class _Registry(jws.JWSRegistry):
@@ -112,7 +113,7 @@ def _header(text: str) -> dict[str, Any]:
     typ = header.get("typ", "JWT")
     if not isinstance(typ, str) or typ.lower().removeprefix("application/") not in TYPES:
         raise InvalidToken("typ")
-    if "crit" in header or "b64" in header or header.get("alg") not in _REGISTRIES:
+    if "crit" in header or "b64" in header or header.get("alg") not in ALGORITHM_NAMES:
         raise InvalidToken("alg")
     return header
 
@@ -132,12 +133,20 @@ def _candidates(header: dict[str, Any], jwks: Mapping[str, Any]) -> list[OKPKey 
     """Return the client's keys that may have signed with this header: by their kind, use, algorithm and name."""
     alg, kid = header["alg"], header.get("kid")
     return [
-        KINDS[key["kty"]].import_key(key)
+        public_key(key)
         for key in jwks["keys"]
         if alg in ALGORITHMS.get((key["kty"], key.get("crv", "")), ())
         and key.get("alg", alg) == alg
         and (kid is None or key.get("kid", kid) == kid)
     ]
+
+
+def public_key(jwk: Mapping[str, Any]) -> OKPKey | ECKey | RSAKey:
+    """Return the key of a JWK that ``client_keys.problem_of_key`` has passed.
+
+    Of its numbers alone: whatever else the JWK says means nothing to the key, and would raise where it is malformed.
+    """
+    return _KINDS[jwk["kty"]].import_key({name: jwk[name] for name in _MEMBERS[jwk["kty"]]})
 
 
 def has_signed(key: OKPKey | ECKey | RSAKey, alg: str, text: str) -> bool:

@@ -19,6 +19,7 @@ from tokens.oauth.client_sessions import Consented, open_client_session
 from tokens.oauth.clients import Client
 from tokens.oauth.codes import digest_of
 from tokens.oauth.models import DeviceGrant
+from tokens.oauth.protocol import scope_set, scope_text
 from tokens.oauth.sign_on_cookie import SignOnCookie
 from tokens.sessions import ClientInfo, Grant
 
@@ -163,7 +164,8 @@ def _granted(row: DeviceGrant, client: Client, session_jkt: str, whence: ClientI
     account = account_snapshot(row.user_id)
     if account is None or not account.user.is_active or account.session_epoch != row.epoch:
         return Polled(Outcome.INACTIVE)
-    consented = Consented(account, row.scope, row.authenticated_at, row.amr, row.sso_session_id, session_jkt)
+    left = scope_text(scope_set(row.scope) & client.scopes)  # without what staff have taken from the client since
+    consented = Consented(account, left, row.authenticated_at, row.amr, row.sso_session_id, session_jkt)
     grant = open_client_session(
         client=client, consented=consented, whence=whence, session_id=session_id, elsewhere=True
     )

@@ -47,7 +47,7 @@ class DeviceAuthorizationView(OAuthEndpoint):
         if GrantType.DEVICE_CODE not in client.grants:
             raise UnauthorizedClient
         scope = authorization_request.scope_of(client, parameters.get("scope", ""))
-        jkt = await dpop.key_of_client(request._request, client, required=False)  # noqa: SLF001 - Django's request
+        jkt = await dpop.key_of_client(request._request, client)  # noqa: SLF001 - Django's request
         device_code, user_code = await devices.begin(client=client, scope=scope, jkt=jkt)
         page, shown = f"{settings.IRONAUTH_ISSUER}/oauth/device", device_codes.shown(user_code)
         begun = DeviceAuthorization(device_code, shown, page, f"{page}?user_code={shown}", LIFE_S, INTERVAL_S)

@@ -80,24 +80,35 @@ async def use_up(proof: Proof) -> None:
         raise InvalidProof("jti")
 
 
-async def key_of_client(request: HttpRequest, client: Client, *, required: bool = True) -> str:
-    """Return the thumbprint of the key that tokens given now are bound to, "" for none. 1 query, without proof none.
+async def give_back(proof: Proof) -> None:
+    """Forget that the proof was used: it was for nothing. 1 query."""
+    await database().write(once.give_back, ONCE, proof.id)
+
+
+async def of_client(request: HttpRequest, client: Client, *, required: bool = True) -> Proof | None:
+    """Return the proof of the key that tokens given now are bound to, None for none. 1 query, without proof none.
 
     As the client's policy says: ``off`` ignores proofs, ``required`` wants one, unless ``required`` is False. Raises
     ``InvalidRequest`` (400) without one, ``InvalidDpopProof`` (400) for one that is not good (RFC 9449 §5).
     """
     if client.dpop == OAuthClient.Policy.OFF:
-        return ""
+        return None
     if HEADER not in request.META:
         if required and client.dpop == OAuthClient.Policy.REQUIRED:
             raise InvalidRequest("This client's tokens are bound to a key, and no proof of one was sent (RFC 9449).")
-        return ""
+        return None
     try:
         proof = verified(request)
         await use_up(proof)
     except InvalidProof as error:
         raise InvalidDpopProof(error.detail) from error
-    return proof.jkt
+    return proof
+
+
+async def key_of_client(request: HttpRequest, client: Client) -> str:
+    """Return the thumbprint of the key that was proved, "" without a proof; as ``of_client``, required of nobody."""
+    proof = await of_client(request, client, required=False)
+    return proof.jkt if proof is not None else ""
 
 
 def _key_of(header: dict[str, Any], text: str) -> str:
@@ -111,7 +122,7 @@ def _key_of(header: dict[str, Any], text: str) -> str:
         raise InvalidProof("jwk")
     if alg not in client_keys.ALGORITHMS[jwk["kty"], jwk.get("crv", "")] or jwk.get("alg", alg) != alg:
         raise InvalidProof("alg")
-    key = client_assertion.KINDS[jwk["kty"]].import_key(jwk)
+    key = client_assertion.public_key(jwk)
     if not client_assertion.has_signed(key, alg, text):
         raise InvalidProof("signature")
     return key.thumbprint()
@@ -142,8 +153,9 @@ def _normal(uri: str) -> tuple[str, str, int | None, str] | None:
     try:
         parts = urlsplit(uri)
         port = parts.port or _PORTS.get(parts.scheme)
-    except ValueError:
+        path = quote(unquote(parts.path or "/"), safe="/")
+    except ValueError:  # half a character, too, which JSON can spell and no address has
         return None
     if not parts.hostname or parts.username is not None or parts.password is not None:
         return None
-    return parts.scheme, parts.hostname, port, quote(unquote(parts.path or "/"), safe="/")
+    return parts.scheme, parts.hostname, port, path

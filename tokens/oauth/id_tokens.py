@@ -42,11 +42,11 @@ class IdClaims(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Hint(msgspec.Struct, frozen=True):
-    """Whom an ID token of ours names, to which client, and in which sign-on session."""
+    """Whom an ID token of ours names, to which client, and in which sign-on session; both as that client knows them."""
 
     sub: str
     client_id: str
-    session_id: UUID | None
+    sid: UUID | None
 
 
 async def mint(
@@ -81,7 +81,7 @@ async def mint(
         auth_time=int(authenticated_at.timestamp()),
         amr=tuple(amr.split()),
         nonce=nonce,
-        sid=str(session_id) if session_id is not None else "",
+        sid=subjects.sid_of(client, session_id) if session_id is not None else "",
         at_hash=at_hash(access_token, key.alg) if access_token else "",
     )
     return signed_tokens.sign(claims, key, typ=TYP)

@@ -4,6 +4,7 @@ A notice is delivered until its client confirms it, at growing intervals, for a 
 sending it, or an answer gets lost.
 """
 
+import time
 from http import HTTPStatus
 from http.client import HTTPException
 from typing import Final
@@ -19,6 +20,8 @@ from tokens.oauth.clients import Client
 from tokens.oauth.logout_notices import MAX_DUE, Claimed
 
 LIMIT_S: Final = 5.0  # seconds from the connection to the end of the answer
+#: Seconds in which a client that let one notice wait in vain gets no other: less than until the first is tried again.
+REST_S: Final = 4.0
 STOP_S: Final = 3.0  # seconds a stopping process waits for notices on their way; the server has 10 in all
 LONGEST_ANSWER: Final = 16 * 1024  # bytes; nobody reads it
 #: What confirms: the specification says 200; some frameworks send 204 for an empty answer (§2.8).
@@ -26,6 +29,10 @@ CONFIRMED: Final = frozenset({HTTPStatus.OK, HTTPStatus.NO_CONTENT})
 HEADERS: Final = {"Content-Type": "application/x-www-form-urlencoded", "User-Agent": "ironauth"}
 
 log = get_logger()
+
+
+class _HangsError(ExchangeFailedError):
+    """A client let a notice wait in vain."""
 
 
 class LogoutDelivery(QueueDelivery[Claimed]):
@@ -38,13 +45,23 @@ class LogoutDelivery(QueueDelivery[Claimed]):
     due = staticmethod(logout_notices.due)
     claim = staticmethod(logout_notices.claim)
 
+    def __init__(self) -> None:
+        super().__init__()
+        #: Clients that have just let a notice wait, and until when (monotonic): with many notices one would take all
+        #: threads for hours, and keep every other client from being told.
+        self._resting: dict[str, float] = {}
+
     async def deliver(self, notice: Claimed) -> None:
         """Tell one client, and say in the queue how it went; a client that is gone or disabled is told nothing."""
         client = await clients.find(str(notice.client_id))
         if client is not None and client.backchannel_logout_uri:
             try:
+                if time.monotonic() < self._resting.get(client.client_id, 0.0):
+                    raise ExchangeFailedError("let another one wait")
                 await self._send(client, notice)
             except (OSError, HTTPException, ExchangeFailedError, Unavailable) as error:
+                if isinstance(error, TimeoutError | _HangsError):
+                    self._resting[client.client_id] = time.monotonic() + REST_S
                 await self._note_failure(notice, error)
                 return
             log.info("logout_notice_delivered", client_id=client.client_id, attempts=notice.attempts)
@@ -74,7 +91,7 @@ class LogoutDelivery(QueueDelivery[Claimed]):
 
 
 def _late() -> Exception:
-    return ExchangeFailedError("no answer in time")
+    return _HangsError("no answer in time")
 
 
 _shared: LogoutDelivery | None = None

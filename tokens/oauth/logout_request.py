@@ -67,7 +67,8 @@ async def read(query: QueryDict) -> LogoutRequest:
         )
     person = None
     if hint is not None and client is not None:
-        person = Person(subjects.user_of(client, UUID(hint.sub)), hint.session_id)
+        session_id = subjects.session_of(client, hint.sid) if hint.sid is not None else None
+        person = Person(subjects.user_of(client, UUID(hint.sub)), session_id)
     return LogoutRequest(client, uri, given.get("state", "") if uri else "", person)
 
 

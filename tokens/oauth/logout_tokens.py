@@ -44,7 +44,7 @@ async def mint(*, client: Client, user_id: UUID, session_id: UUID) -> str:
         iat=now,
         exp=now + LIFE_S,
         jti=secrets.token_urlsafe(JTI_BYTES),
-        sid=str(session_id),
+        sid=subjects.sid_of(client, session_id),
         events=EVENTS,
     )
     return signed_tokens.sign(claims, key, typ=TYP)

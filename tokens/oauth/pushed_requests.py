@@ -51,7 +51,7 @@ class PushedRequestView(OAuthEndpoint):
         parameters = await self.parameters(request)
         client = await client_authentication.authenticate(request, parameters, allow_public=True)
         await client_authentication.admit_public(request, client)
-        jkt = await dpop.key_of_client(request._request, client, required=False)  # noqa: SLF001 - Django's request
+        jkt = await dpop.key_of_client(request._request, client)  # noqa: SLF001 - Django's request
         if jkt and parameters.setdefault("dpop_jkt", jkt) != jkt:  # the code will be bound to it (RFC 9449 §10.1)
             raise InvalidRequest("dpop_jkt is not the thumbprint of the key of the proof.")
         handle = await push(client=client, query=request.data, parameters=parameters)

@@ -34,6 +34,19 @@ def user_of(client: Client, subject: UUID) -> UUID:
     return UUID(bytes=_cipher(client).decryptor().update(subject.bytes))
 
 
+def sid_of(client: Client, session_id: UUID) -> str:
+    """Return the ``sid`` by which this client knows a sign-on session.
+
+    Under the same key as people are: a session that two pairwise clients knew by one name would tell them whose it is.
+    """
+    return str(subject_id(client, session_id))
+
+
+def session_of(client: Client, sid: UUID) -> UUID:
+    """Return the sign-on session that this client knows by this ``sid``."""
+    return user_of(client, sid)
+
+
 def _cipher(client: Client) -> Cipher[ECB]:
     """Return what maps every id to another one. An id is one block, so there is nothing for a mode to chain."""
     return Cipher(AES(client.sector_key), ECB())  # noqa: S305 - see the docstring

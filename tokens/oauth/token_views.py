@@ -4,11 +4,12 @@ import msgspec
 from django.http import HttpResponse
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 
+from ironauth.infrastructure.errors import Throttled
 from ironauth.infrastructure.views import ApiRequest
 from tokens.oauth import dpop, introspection, revocation
 from tokens.oauth.client_authentication import authenticate
 from tokens.oauth.endpoint import REFUSALS, OAuthEndpoint
-from tokens.oauth.errors import InvalidRequest, UnauthorizedClient, UnsupportedGrantType
+from tokens.oauth.errors import InvalidRequest, OAuthError, UnauthorizedClient, UnsupportedGrantType
 from tokens.oauth.grants import GRANTS
 from tokens.oauth.inputs import TokenInput, TokenQuestion
 from tokens.oauth.introspection import INACTIVE, Introspection
@@ -43,9 +44,15 @@ class TokenView(OAuthEndpoint):
         if grant_type not in client.grants:
             raise UnauthorizedClient
         http = request._request  # noqa: SLF001 - Django's request
-        jkt = await dpop.key_of_client(http, client)
-        asked = TokenRequest(client, parameters, client_info(http), jkt)
-        return HttpResponse(msgspec.json.encode(await grant(asked)), content_type="application/json")
+        proof = await dpop.of_client(http, client)
+        asked = TokenRequest(client, parameters, client_info(http), proof.jkt if proof is not None else "")
+        try:
+            answer = await grant(asked)
+        except (OAuthError, Throttled):
+            if proof is not None and client.is_public:  # anybody can be one: who gets nothing leaves nothing behind
+                await dpop.give_back(proof)
+            raise
+        return HttpResponse(msgspec.json.encode(answer), content_type="application/json")
 
 
 class IntrospectionView(OAuthEndpoint):

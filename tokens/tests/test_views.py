@@ -247,6 +247,23 @@ async def test_verify_roles(api: httpx.AsyncClient, member: Member, pair: Pair) 
     assert "x-evil" not in answer.headers
 
 
+async def test_verify_asks_for_scopes(api: httpx.AsyncClient, pair: Pair) -> None:
+    """Whoever names scopes hears 403 for a token without one of them; what is no scope is repeated nowhere."""
+    for _ in range(2):  # the second time from the hot lane, which must not mix them up
+        for query, status, lacking in (
+            ("", 204, ""), ("scope=account", 204, ""), ("scope=", 204, ""), ("scope=reports", 403, "reports"),
+            ("scope=account+reports+a", 403, "a reports"), ("scope=account&scope=reports", 403, "reports"),
+            ("%73cope=reports", 403, "reports"), ("scope=%22%0D%0AX-Evil:1", 403, "X-Evil:1"),
+            ("scope=%C3%A9%22", 403, ""), (f"scope=account&x={'x' * 300}", 204, ""), ("other=reports", 204, ""),
+        ):  # fmt: skip
+            answer = await api.get(f"{VERIFY}?{query}", headers=bearer(pair))
+            assert answer.status_code == status, query
+            if status == 403:
+                assert answer.headers["www-authenticate"].endswith(f'error="insufficient_scope", scope="{lacking}"')
+                assert "x-evil" not in answer.headers
+    assert (await api.get(f"{VERIFY}?scope=account")).status_code == 401
+
+
 async def test_verify_refuses(api: httpx.AsyncClient, pair: Pair) -> None:
     """Without credential, with a bad one, and after sign-out the answer is 401 with a challenge."""
     assert (await api.get(VERIFY)).headers["www-authenticate"] == 'Bearer realm="ironauth"'

@@ -1,6 +1,7 @@
 """Clients that sign who they are: for this issuer alone, shortly, once, and by their own keys."""
 
 import asyncio
+import base64
 import json
 import secrets
 from collections.abc import Callable
@@ -110,6 +111,23 @@ async def test_what_proves_nothing(bank: Party, changes: dict[str, Any]) -> None
     answer = await asked(bank, assertion(str(bank.client.pk), **changes))
     assert (answer.status_code, answer.json()["error"]) == (401, "invalid_client")
     assert "www-authenticate" not in answer.headers
+
+
+@pytest.mark.parametrize("alg", [[], {}, None, 1, "none"])
+async def test_algorithms_that_are_none(bank: Party, alg: object) -> None:
+    """Of whichever type: a stranger knows the client's id, and gets no more than a refusal."""
+    _, payload, signature = assertion(str(bank.client.pk)).split(".")
+    head = base64.urlsafe_b64encode(json.dumps({"alg": alg}).encode()).rstrip(b"=").decode()
+    assert (await asked(bank, f"{head}.{payload}.{signature}")).status_code == 401
+
+
+async def test_what_else_a_key_says_means_nothing(api: httpx.AsyncClient, signing_key: str) -> None:
+    """However malformed: a set that was stored with it works by the keys' numbers."""
+    jwks = {"keys": [{**KEYS["ES256"].as_dict(private=False), "x5c": 5, "key_ops": ["verify", "encrypt"]}]}
+    given = {"auth_method": "private_key_jwt", "jwks": jwks, "grants": ["client_credentials"], "scopes": ["reports"]}
+    party = Party(api, *await sync_to_async(make_client)(**given))
+    assert (await asked(party, assertion(str(party.client.pk)))).status_code == 200
+    assert (await asked(party, assertion(str(party.client.pk), key=STRANGER))).status_code == 401
 
 
 @pytest.mark.parametrize("text", ["x", "a.b.c", "é.é.é", "x" * 9_000, ".".join(["e30"] * 3), "W10.W10.W10"])

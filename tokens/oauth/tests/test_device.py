@@ -12,6 +12,7 @@ from django.test import override_settings
 from accounts.audit_models import AuditEvent
 from accounts.models import User
 from ironauth.infrastructure import clock
+from ironauth.infrastructure.cache import token_cache
 from tokens.models import SSO_CLIENT, Session
 from tokens.oauth import device_codes
 from tokens.oauth.device_units import LIFE_S
@@ -127,6 +128,16 @@ async def test_who_is_signed_in_is_asked_all_the_same(tv: Party, api: httpx.Asyn
     assert is_page(page, 200, "Is this your device?")
     assert is_page(await say(api, page, "switch"), 200, "Sign in")
     assert not await Consent.objects.aexists()
+
+
+async def test_what_staff_take_meanwhile_is_gone(tv: Party, api: httpx.AsyncClient, member: Member) -> None:
+    """A scope that the client loses between the person's yes and its question; the others stay."""
+    begun = await begin(tv, "openid profile")
+    await confirmed(api, begun, member)
+    await OAuthClient.objects.filter(pk=tv.client.pk).aupdate(scopes=["openid"])
+    token_cache().clear()
+    tokens = await ask(tv, begun)
+    assert (tokens["scope"], said(tokens["access_token"])["scope"]) == ("openid", "openid")
 
 
 async def test_no_is_told(tv: Party, api: httpx.AsyncClient, member: Member) -> None:

@@ -36,14 +36,14 @@ BAD = {
     "header": [
         {"typ": "JWT"}, {"typ": "at+jwt"}, {"typ": None}, {"alg": "none"}, {"jwk": None}, {"jwk": "x"}, {"jwk": {}},
         {"jwk": KEY.as_dict(private=True)}, {"jwk": new_key().as_dict(private=False)}, {"jwk": ED25519_JWK},
-        {"jwk": {"kty": "oct", "k": "c2VjcmV0"}}, {"crit": ["x"], "x": 1}, {"b64": True}, {"alg": "HS256"},
+        {"jwk": {"kty": "oct", "k": "c2VjcmV0"}}, {"crit": ["x"], "x": 1}, {"b64": True}, {"alg": "HS256"}, {"alg": []},
     ],
     "claims": [
         {"htm": "GET"}, {"htm": "post"}, {"htm": None}, {"htu": None}, {"htu": "x"}, {"htu": "http://localhost:8000"},
         {"htu": "https://localhost:8000/oauth/token"}, {"htu": "http://localhost/oauth/token"},
         {"htu": "http://u@localhost:8000/oauth/token"}, {"htu": "http://localhost:8000/oauth/token/"},
         {"htu": "http://localhost:99999/oauth/token"}, {"iat": None}, {"iat": "1"}, {"iat": True}, {"iat": 0},
-        {"jti": None}, {"jti": ""}, {"jti": 7},
+        {"jti": None}, {"jti": ""}, {"jti": 7}, {"htu": "http://localhost:8000/\ud800"}, {"htu": "http://\ud800/"},
     ],
 }  # fmt: skip
 
@@ -100,6 +100,15 @@ def test_each_member_of_the_header_wrong_once(header: dict[str, Any]) -> None:
     text = json.dumps({name: value for name, value in members.items() if value is not None})
     head = base64.urlsafe_b64encode(text.encode()).rstrip(b"=").decode()
     assert refused(f"{head}.{good.split('.', 1)[1]}")
+
+
+@pytest.mark.parametrize(
+    "more", [{"x5c": 5}, {"x5u": []}, {"key_ops": ["verify", []]}, {"ext": "y"}, {"kid": "\ud800"}]
+)
+def test_what_else_a_key_says_means_nothing(more: dict[str, Any]) -> None:
+    """However malformed: the key is its numbers, and its thumbprint that of them (RFC 7638 §3)."""
+    text = proof(KEY, "POST", TOKEN, header={"jwk": {**KEY.as_dict(private=False), **more}})
+    assert dpop.verified(a_request(text)).jkt == KEY.thumbprint()
 
 
 @pytest.mark.parametrize("claims", BAD["claims"])
@@ -233,6 +242,23 @@ class TestServed:
         wiki.headers = {"DPoP": proof(KEY, "POST", TOKEN)}
         assert (await wiki.redeem(code)).json()["token_type"] == "DPoP"
         assert (await wiki.redeem(await a_code(wiki, member))).json()["error"] == "invalid_dpop_proof"
+
+    async def test_strangers_leave_no_proofs_behind(self, app: Party, wiki: Party, member: Member) -> None:
+        """Anybody can name a public client: what got nothing is not kept, what got tokens is; another client's is."""
+        rows = UsedOnce.objects.filter(key__startswith="proof:")
+        app.headers = {"DPoP": proof(KEY, "POST", TOKEN)}
+        for _ in range(2):
+            assert (await app.refresh("x")).json()["error"] == "invalid_grant"
+            assert not await rows.aexists()
+        assert (await app.redeem(await a_code(app, member))).json()["token_type"] == "DPoP"
+        assert await rows.acount() == 1
+        assert (await app.redeem(await a_code(app, member))).json()["error"] == "invalid_dpop_proof"
+        assert (await app.refresh("x")).json()["error"] == "invalid_dpop_proof"
+        assert await rows.acount() == 1
+        wiki.headers = {"DPoP": proof(KEY, "POST", TOKEN)}
+        for error in ("invalid_grant", "invalid_dpop_proof"):
+            assert (await wiki.refresh("x")).json()["error"] == error
+        assert await rows.acount() == 2
 
     async def test_policies(self, wiki: Party, robot: Party, member: Member) -> None:
         """``off`` ignores proofs, ``required`` wants them, for a client's own tokens too."""

@@ -195,10 +195,13 @@ async def test_a_hint_that_cannot_be_verified(api: httpx.AsyncClient, member: Me
     assert await live() == [SSO_CLIENT, str(row.pk)]
 
 
-async def test_pairwise(api: httpx.AsyncClient, member: Member, signing_key: str) -> None:
-    """The hint of a pairwise client names its person by another id, and is understood."""
+@pytest.mark.parametrize("elsewhere", [False, True])
+async def test_pairwise(api: httpx.AsyncClient, member: Member, signing_key: str, elsewhere: bool) -> None:
+    """The hint of a pairwise client names person and session by other ids, understood in any browser."""
     row, secret = await client(subject_type="pairwise")
     found = await tokens_of(api, row, secret, member)
+    if elsewhere:
+        api.cookies.clear()
     answer = await api.get(LOGOUT, params={"id_token_hint": found["id_token"], "post_logout_redirect_uri": GONE})
     assert answer.headers["location"] == GONE
     assert await live() == []

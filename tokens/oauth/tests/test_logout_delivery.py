@@ -127,13 +127,14 @@ async def test_what_a_client_gets(
 
 
 async def test_pairwise(application: Application, delivery: LogoutDelivery, signing_key: str) -> None:
-    """A pairwise client is told its own ``sub``."""
+    """A pairwise client is told its own ``sub`` and ``sid``."""
     row, told = await notice(application.uri, subject_type="pairwise")
     await delivery.deliver_due()
     client = await clients.find(str(row.pk))
     assert client is not None
     payload = json.loads(_payload(application.token))
     assert payload["sub"] == subjects.subject_of(client, told.user_id) != str(told.user_id)
+    assert payload["sid"] == subjects.sid_of(client, told.session_id) != str(told.session_id)
 
 
 async def test_it_is_nothing_else(
@@ -275,6 +276,44 @@ async def test_a_client_that_trickles(
         assert await delivery.deliver_due() == 1
         assert await LogoutNotice.objects.acount() == 1
         await LogoutNotice.objects.all().adelete()
+
+
+async def test_one_that_hangs_keeps_nobody_waiting(
+    application: Application, delivery: LogoutDelivery, signing_key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a client's many notices each thread tries one in vain, the others wait their turn; later one is tried again.
+
+    One that refuses at once takes nobody's time, and gets all of its own.
+    """
+    monkeypatch.setattr(logout_delivery, "LIMIT_S", 0.2)
+    monkeypatch.setattr(logout_delivery, "REST_S", 60.0)
+    tried: list[uuid.UUID] = []
+    send = LogoutDelivery._send
+
+    async def counted(self: LogoutDelivery, client: clients.Client, told: logout_notices.Claimed) -> None:
+        tried.append(told.client_id)
+        await send(self, client, told)
+
+    monkeypatch.setattr(LogoutDelivery, "_send", counted)
+    application.headers, application.padding = {"Content-Length": "10"}, b""
+    hanging, _ = await notice(application.uri)
+    refusing, _ = await notice("http://127.0.0.1:9/logout", name="Refusing")
+    await LogoutNotice.objects.abulk_create(
+        LogoutNotice(client=row, user_id=uuid.uuid4(), session_id=uuid.uuid4())
+        for row in (hanging, refusing)
+        for _ in range(19)
+    )
+    assert await delivery.deliver_due() == 40
+    assert 1 <= tried.count(hanging.pk) <= logout_delivery.THREADS
+    assert tried.count(refusing.pk) == 20
+    tried.clear()
+    for name in delivery._resting:
+        delivery._resting[name] -= 60
+    await LogoutNotice.objects.filter(client=refusing).adelete()
+    await LogoutNotice.objects.aupdate(due_at=clock.now())
+    application.padding, application.headers = None, {}
+    assert await delivery.deliver_due() == 20
+    assert (len(tried), await LogoutNotice.objects.aexists()) == (20, False)
 
 
 async def test_without_a_key(application: Application, delivery: LogoutDelivery, signing_key: str) -> None:

@@ -51,6 +51,22 @@ def test_pairwise() -> None:
     assert uuid.UUID(subjects.subject_of(one, user_id)) == subject
 
 
+def test_sessions() -> None:
+    """A sign-on session has another name in each sector, and its own for a public client."""
+    one, same, other = client(), client("https://app.example/other"), client("https://shop.example/cb")
+    row = OAuthClient.objects.create(name="App")
+    public = read_client(row.pk)
+    assert public is not None
+    session_id = uuid.uuid4()
+    sids = [uuid.UUID(subjects.sid_of(each, session_id)) for each in (one, other, public)]
+    assert len(set(sids)) == 3
+    assert subjects.sid_of(same, session_id) == str(sids[0])
+    assert [subjects.session_of(each, sid) for each, sid in zip((one, other, public), sids, strict=True)] == (
+        [session_id] * 3
+    )
+    assert sids[2] == session_id
+
+
 def test_neighbours_are_not_recognised() -> None:
     """Ids made in one moment begin alike; what clients see of them does not."""
     found = client()

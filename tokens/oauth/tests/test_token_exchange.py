@@ -10,8 +10,10 @@ from asgiref.sync import sync_to_async
 from accounts.audit_models import AuditEvent
 from conftest import bearer
 from ironauth.infrastructure import clock
+from ironauth.infrastructure.cache import token_cache
 from tokens import sessions
 from tokens.models import Session
+from tokens.oauth import client_units
 from tokens.oauth.models import OAuthClient
 from tokens.oauth.tests.flow import REVOKE, TOKEN, Party
 from tokens.oauth.tests.material import make_client
@@ -96,6 +98,26 @@ async def test_it_ends_with_what_was_shown(proxy: Party, tokens: Tokens) -> None
         await sync_to_async(sessions.end_session)(session_id=session_id, reason=reason)
         assert (await proxy.api.get(VERIFY, headers=bearer(answer))).status_code == 401
         await refused(proxy, tokens["access_token"])
+
+
+@pytest.mark.parametrize("ended", ["wiki", "middle", "proxy"])
+async def test_it_ends_with_each_client_it_went_through(
+    api: httpx.AsyncClient, proxy: Party, wiki: Party, tokens: Tokens, ended: str
+) -> None:
+    """The one that had signed the person in, one that acted on the way, the last: for a token known here, and anew."""
+    middle = await an_actor(api, name="Middle")
+    stranger = await an_actor(api, name="Stranger")
+    first = (await exchange(middle, tokens["access_token"])).json()
+    second = (await exchange(proxy, first["access_token"])).json()
+    await sync_to_async(client_units.disable)(stranger.client.pk)
+    for _ in range(2):
+        assert (await api.get(VERIFY, headers=bearer(second))).status_code == 204
+    party = {"wiki": wiki, "middle": middle, "proxy": proxy}[ended]
+    await sync_to_async(client_units.disable)(party.client.pk)
+    assert (await api.get(VERIFY, headers=bearer(second))).status_code == 401
+    token_cache().clear()
+    assert (await api.get(VERIFY, headers=bearer(second))).status_code == 401
+    assert (await api.get(VERIFY, headers=bearer(tokens))).status_code == (401 if ended == "wiki" else 204)
 
 
 async def test_actors_in_a_row(api: httpx.AsyncClient, proxy: Party, tokens: Tokens) -> None:
