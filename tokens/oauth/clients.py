@@ -92,6 +92,12 @@ async def find(client_id: str) -> Client | None:
     return found.client
 
 
+async def find_anew(client_id: str) -> Client | None:
+    """Return what the database says of this client now, and remember nothing. 2 queries, 3 for a pairwise client."""
+    parsed = _uuid(client_id)
+    return await database().read(read_client, parsed) if parsed is not None else None
+
+
 def read_client(client_id: UUID) -> Client | None:
     """Unit of work: return the enabled client of this id, if there is one. 2 queries, 3 for a pairwise one."""
     row = OAuthClient.objects.filter(pk=client_id, disabled_at=None).first()

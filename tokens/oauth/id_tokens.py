@@ -14,6 +14,7 @@ from django.conf import settings
 
 from accounts.outputs import Account
 from ironauth.infrastructure import clock
+from tokens.factor_sessions import MULTIPLE
 from tokens.key_store import key_store
 from tokens.keys import ALGORITHMS, ActiveKey, Family
 from tokens.oauth import signed_tokens, subjects
@@ -21,12 +22,15 @@ from tokens.oauth.clients import Client
 from tokens.oauth.protocol import ID_TOKEN_S, Scope, scope_set
 
 TYP: Final = "JWT"
+#: Authenticator assurance levels (NIST SP 800-63B): one factor; two, or a passkey that has verified its user.
+AAL1, AAL2 = ACR_VALUES = ("aal1", "aal2")
 
 
 class IdClaims(msgspec.Struct, frozen=True, omit_defaults=True):
     """The claims of one ID token; times in unix seconds.
 
-    ``sid``: the sign-on session, as in logout tokens. ``amr``: RFC 8176. ``at_hash``: the access token it came with.
+    ``sid``: the sign-on session, as in logout tokens. ``amr``: RFC 8176. ``acr``: one of ``ACR_VALUES``. ``at_hash``:
+    the access token it came with.
     """
 
     iss: str
@@ -36,6 +40,7 @@ class IdClaims(msgspec.Struct, frozen=True, omit_defaults=True):
     exp: int
     auth_time: int
     amr: tuple[str, ...]
+    acr: str = ""
     nonce: str = ""
     sid: str = ""
     at_hash: str = ""
@@ -80,6 +85,7 @@ async def mint(
         exp=now + ID_TOKEN_S,
         auth_time=int(authenticated_at.timestamp()),
         amr=tuple(amr.split()),
+        acr=AAL2 if MULTIPLE in amr.split() else AAL1,
         nonce=nonce,
         sid=subjects.sid_of(client, session_id) if session_id is not None else "",
         at_hash=at_hash(access_token, key.alg) if access_token else "",

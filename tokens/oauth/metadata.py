@@ -18,6 +18,7 @@ from tokens.key_store import key_store
 from tokens.oauth import client_assertion
 from tokens.oauth.authorization_request import PROMPTS
 from tokens.oauth.grants import GRANTS
+from tokens.oauth.id_tokens import ACR_VALUES
 from tokens.oauth.models import OAuthClient
 from tokens.oauth.protocol import PROOF_ALGORITHMS, ResponseMode, Scope
 from tokens.oauth.userinfo import CLAIMS
@@ -40,7 +41,7 @@ ANYBODY: Final = (*CONFIDENTIAL, "none")
 #: Where clients may sign who they are.
 ASKED: Final = ("token", "revocation", "introspection")
 #: What an ID token says besides what userinfo says.
-ID_TOKEN_CLAIMS: Final = ("iss", "aud", "exp", "iat", "auth_time", "nonce", "amr", "sid", "at_hash")
+ID_TOKEN_CLAIMS: Final = ("iss", "aud", "exp", "iat", "auth_time", "nonce", "amr", "acr", "sid", "at_hash")
 
 
 class MetadataView(AsyncAPIView):
@@ -86,6 +87,7 @@ def metadata(algorithms: tuple[str, ...]) -> dict[str, Any]:
         **{member: f"{issuer}{path}" for member, path in ENDPOINTS.items() if is_served(path)},
         "scopes_supported": [scope.value for scope in Scope],
         "claims_supported": [*CLAIMS, *ID_TOKEN_CLAIMS],
+        "acr_values_supported": ACR_VALUES,
         "response_types_supported": ["code"],
         "response_modes_supported": [mode.value for mode in ResponseMode],
         "grant_types_supported": list(GRANTS),

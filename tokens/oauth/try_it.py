@@ -13,6 +13,7 @@ from django.conf import settings
 
 from tokens.oauth.models import OAuthClient
 from tokens.oauth.protocol import GrantType, Scope
+from tokens.oauth.token_exchange import ACCESS_TOKEN
 
 SECRET: Final = "$CLIENT_SECRET"  # noqa: S105 - the name of a variable: nobody can read the secret here
 
@@ -49,8 +50,7 @@ def try_it(client: OAuthClient) -> TryIt:
     if GrantType.AUTHORIZATION_CODE in client.grants:
         samples += [
             Sample("openid-client (JavaScript)", _openid_client(client, issuer, redirect_uri, scope)),
-            Sample("Authlib (Python)", _authlib(client, discovery, scope)),
-            *_for_confidential(client, issuer, redirect_uri, scope),
+            *_for_plain(client, issuer, discovery, redirect_uri, scope),
         ]
     return TryIt(issuer, discovery, client_id, redirect_uri, scope, start, samples)
 
@@ -94,7 +94,10 @@ def _curl(client: OAuthClient, issuer: str, redirect_uri: str, verifier: str, sc
         own = " ".join(one for one in client.scopes if one not in frozenset(Scope))
         wanted = f" --data-urlencode {shlex.quote(f'scope={own}')}" if own else ""
         return f"{begin}  -d grant_type=client_credentials{wanted}"
-    return f'{begin}  -d grant_type={client.grants[0]} -d subject_token="$TOKEN" …'
+    return (
+        f"{begin}  -d grant_type={GrantType.TOKEN_EXCHANGE.value} \\\n"
+        f'  -d subject_token="$TOKEN" -d subject_token_type={ACCESS_TOKEN}'
+    )
 
 
 def _openid_client(client: OAuthClient, issuer: str, redirect_uri: str, scope: str) -> str:
@@ -107,11 +110,12 @@ def _openid_client(client: OAuthClient, issuer: str, redirect_uri: str, scope: s
         proof += ", undefined" * (client.auth_method == OAuthClient.AuthMethod.SECRET)
         proof += ", {\n  execute: [client.allowInsecureRequests],\n}"
     wanted = f"redirect_uri: {json.dumps(redirect_uri)}, scope: {json.dumps(scope)}"
+    build = "await client.buildAuthorizationUrlWithPAR" if client.require_par else "client.buildAuthorizationUrl"
     return (
         'import * as client from "openid-client";\n'
         f'const config = await client.discovery(new URL("{issuer}"), "{client.pk}", {proof});\n'
         "const verifier = client.randomPKCECodeVerifier();\n"
-        "const url = client.buildAuthorizationUrl(config, {\n"
+        f"const url = {build}(config, {{\n"
         f"  {wanted},\n"
         "  code_challenge: await client.calculatePKCECodeChallenge(verifier),\n"
         '  code_challenge_method: "S256",\n'
@@ -134,10 +138,14 @@ def _authlib(client: OAuthClient, discovery: str, scope: str) -> str:
     )
 
 
-def _for_confidential(client: OAuthClient, issuer: str, redirect_uri: str, scope: str) -> list[Sample]:
-    """Return the configurations of programs that need a secret."""
-    if client.auth_method != OAuthClient.AuthMethod.SECRET:
+def _for_plain(client: OAuthClient, issuer: str, discovery: str, redirect_uri: str, scope: str) -> list[Sample]:
+    """Return the configurations of programs that push no requests and prove no keys; all but one need a secret."""
+    by_key = client.auth_method == OAuthClient.AuthMethod.PRIVATE_KEY_JWT
+    if by_key or client.require_par or client.dpop == OAuthClient.Policy.REQUIRED:
         return []
+    authlib = Sample("Authlib (Python)", _authlib(client, discovery, scope))
+    if client.auth_method != OAuthClient.AuthMethod.SECRET:
+        return [authlib]
     spring = "spring.security.oauth2.client"
     lines = (
         f"{spring}.registration.ironauth.client-id={client.pk}",
@@ -153,4 +161,4 @@ def _for_confidential(client: OAuthClient, issuer: str, redirect_uri: str, scope
         "  --email-domain='*' --upstream=http://127.0.0.1:3000"
     )
     java = "Spring Boot (ID tokens by ES256 or RS256)"
-    return [Sample("oauth2-proxy", proxy), Sample(java, "\n".join(lines))]
+    return [authlib, Sample("oauth2-proxy", proxy), Sample(java, "\n".join(lines))]

@@ -13,6 +13,9 @@ from conftest import PASSWORD
 from ironauth.infrastructure import clock
 from ironauth.tests.browser.conftest import OpenPage, OpenSite, Site
 from ironauth.tests.browser.watched import Watched
+from tokens.oauth.models import Consent, OAuthClient
+from tokens.oauth.protocol import GrantType
+from tokens.oauth.tests.material import make_client
 from tokens.tests.second_factor import App
 
 pytestmark = [
@@ -22,6 +25,8 @@ pytestmark = [
 ]
 
 ROOT, READER, MIA = "root@example.com", "reader@example.com", "mia@example.com"
+#: How many pixels of a list are beyond its edge, to be scrolled to.
+BEYOND = "() => (list => list.scrollWidth - list.clientWidth)(document.querySelector('#changelist .results'))"
 
 
 @pytest.fixture
@@ -38,6 +43,10 @@ def mia(site: Site) -> User:
     assert answer.status_code == 200, answer.text
     Enrolled(user)
     OutgoingMail.objects.create(kind="password_changed", recipient=MIA, user=user, tries=9, failed_at=clock.now())
+    portal = make_client(name="The portal of everything", trusted=True, grants=[one.value for one in GrantType])[0]
+    make_client(name="Wiki", disabled_at=clock.now())
+    scope = "email offline_access openid profile"
+    Consent.objects.create(user=user, client=portal, scope=scope, created_at=clock.now(), updated_at=clock.now())
     return user
 
 
@@ -134,8 +143,17 @@ async def lists(shown: Watched, site: Site) -> None:
         await shown.go(f"/admin/{name}/")
         await expect(page.locator("#result_list tbody tr").first).to_be_visible()
         await shown.look(f"admin-{name.partition('/')[2]}s")
+    for name in ("oauthclient", "consent"):
+        await shown.go(f"/admin/tokens/{name}/")
+        await shown.look(f"admin-{name}s")
+        await page.set_viewport_size({"width": 390, "height": 844})
+        assert await page.evaluate(BEYOND) == 0, name
     await shown.go("/admin/accounts/user/add/")
     await shown.look("admin-user-add")
+    await shown.go("/admin/tokens/oauthclient/add/")
+    await shown.look("admin-oauthclient-add")
+    await shown.go(f"/admin/tokens/oauthclient/{(await OAuthClient.objects.aget(name='Wiki')).pk}/change/")
+    await shown.look("admin-oauthclient")
 
 
 async def test_a_superuser_walks_through_the_admin(site: Site, root: User, mia: User, open_page: OpenPage) -> None:

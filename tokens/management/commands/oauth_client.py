@@ -16,7 +16,11 @@ from tokens.oauth.models import OAuthClient, default_grants
 from tokens.oauth.protocol import GrantType
 
 #: Short names of what is a URN, and the names that OpenID Connect gives the two ways of sending a secret.
-GRANTS: Final = {"device_code": GrantType.DEVICE_CODE.value, "token_exchange": GrantType.TOKEN_EXCHANGE.value}
+GRANTS: Final = {
+    "device_code": GrantType.DEVICE_CODE.value,
+    "token-exchange": GrantType.TOKEN_EXCHANGE.value,
+    "token_exchange": GrantType.TOKEN_EXCHANGE.value,
+}
 METHODS: Final = {"client_secret_basic": "secret", "client_secret_post": "secret"}
 #: Which option gives a field, for messages.
 OPTIONS: Final = {
@@ -125,7 +129,8 @@ def _add_create(parser: ArgumentParser) -> None:
     add("--public", action="store_true", help="it can keep no secret: an application on a device or in a browser")
     add("--auth-method", metavar="METHOD", help="secret (default), private_key_jwt, or none: the same as --public")
     add("--jwks", metavar="FILE", help="public keys for private_key_jwt, as a JWK set")
-    add("--grant", action="append", metavar="GRANT", help="default: authorization_code and refresh_token")
+    grants = "authorization_code, refresh_token (default: these two), client_credentials, device_code, token-exchange"
+    add("--grant", action="append", metavar="GRANT", help=grants)
     add("--scope", action="append", metavar="SCOPE", help="what it may ask for (default: who the person is)")
     add("--trusted", action="store_true", help="people are not asked for consent: one of your own")
     add("--no-pkce", action="store_true", help="for a confidential client that cannot send it")

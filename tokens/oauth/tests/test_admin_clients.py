@@ -335,7 +335,8 @@ def test_a_client_that_does_not_exist(browser: Client) -> None:
     [
         ({}, ["code_verifier=", "-u ", "oauth2-proxy", "Spring", "openid-client", "Authlib", "Start a sign-in"], []),
         ({"auth_method": "none"}, ["client.None()", "-d client_id="], ["oauth2-proxy", "Spring"]),
-        ({"require_par": True}, ["openid-client"], ["Start a sign-in"]),
+        ({}, ["client.buildAuthorizationUrl("], ["WithPAR"]),
+        ({"require_par": True}, ["client.buildAuthorizationUrlWithPAR("], ["Start a sign-in", "Authlib", "Spring"]),
         (
             {"grants": ["client_credentials"], "scopes": ["reports:read"], "redirect_uris": []},
             ["grant_type=client_credentials --data-urlencode scope=reports:read"],
@@ -349,11 +350,16 @@ def test_a_client_that_does_not_exist(browser: Client) -> None:
         (
             {"auth_method": "private_key_jwt", "dpop": "required"},
             ["client_assertion", "DPoP: $DPOP_PROOF", "PrivateKeyJwt"],
-            ["-u "],
+            ["-u ", "Authlib"],
+        ),
+        (
+            {"auth_method": "none", "dpop": "required"},
+            ["DPoP: $DPOP_PROOF", "openid-client"],
+            ["Authlib"],
         ),
         (
             {"grants": ["urn:ietf:params:oauth:grant-type:token-exchange"], "redirect_uris": []},
-            ["subject_token"],
+            ['grant-type:token-exchange \\\n  -d subject_token="$TOKEN" -d subject_token_type=urn:ietf:params:oauth:'],
             ["Start a sign-in"],
         ),
         (

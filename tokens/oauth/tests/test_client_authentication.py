@@ -107,6 +107,16 @@ async def test_two_secrets_until_one_expires(robot: Party) -> None:
             assert [await works(secret) for secret in (robot.secret, "second")] == [True, good]
 
 
+async def test_a_secret_made_elsewhere_works_at_once(robot: Party) -> None:
+    """A worker that has not heard of a new secret looks again before it refuses; one that was never made is refused."""
+    assert (await robot.post(TOKEN, **OWN)).status_code == 200  # the client is known from now on
+    made = OAuthClientSecret(client=robot.client, digest=digest_of("newest"), hint="west")
+    await OAuthClientSecret.objects.abulk_create([made])  # tells nobody, as another worker's has not yet
+    for secret, status in (("newest", 200), ("newer", 401), (robot.secret, 200)):
+        answer = await robot.api.post(TOKEN, data=OWN, headers=basic(str(robot.client.pk), secret))
+        assert answer.status_code == status
+
+
 async def test_disabled_clients_are_unknown(robot: Party) -> None:
     """Disabling is felt by the next request."""
     assert (await robot.post(TOKEN, **OWN)).status_code == 200

@@ -75,6 +75,7 @@ async def test_claims(signing_key: str) -> None:
         "exp": iat + 600,
         "auth_time": int(WHEN.timestamp()),
         "amr": ["pwd", "otp", "mfa"],
+        "acr": "aal2",
         "nonce": "n-0S6_WzA2Mj",
         "sid": str(session_id),
         "at_hash": base64.urlsafe_b64encode(digest[:32]).decode().rstrip("="),
@@ -92,7 +93,8 @@ async def test_what_was_not_asked_is_left_out(signing_key: str) -> None:
         amr="pwd",
     )
     claims = jwt.decode(token, await published(), algorithms=["EdDSA"]).claims
-    assert set(claims) == {"iss", "sub", "aud", "iat", "exp", "auth_time", "amr"}
+    assert set(claims) == {"iss", "sub", "aud", "iat", "exp", "auth_time", "amr", "acr"}
+    assert claims["acr"] == "aal1"
 
 
 async def test_only_with_openid(signing_key: str) -> None:

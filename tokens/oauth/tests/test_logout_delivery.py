@@ -20,7 +20,7 @@ from joserfc.jwk import KeySet
 from joserfc.util import urlsafe_b64decode
 
 from conftest import bearer
-from ironauth.infrastructure import clock
+from ironauth.infrastructure import clock, queue_delivery
 from ironauth.infrastructure.database import database
 from tokens.key_rotation import create_first_keys
 from tokens.key_store import key_store
@@ -304,7 +304,7 @@ async def test_one_that_hangs_keeps_nobody_waiting(
         for _ in range(19)
     )
     assert await delivery.deliver_due() == 40
-    assert 1 <= tried.count(hanging.pk) <= logout_delivery.THREADS
+    assert 1 <= tried.count(hanging.pk) <= queue_delivery.THREADS
     assert tried.count(refusing.pk) == 20
     tried.clear()
     for name in delivery._resting:

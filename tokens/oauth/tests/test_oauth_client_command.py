@@ -20,6 +20,7 @@ from tokens.keys import Family
 from tokens.oauth import clients
 from tokens.oauth.codes import digest_of
 from tokens.oauth.models import OAuthClient, OAuthClientSecret
+from tokens.oauth.protocol import GrantType
 from tokens.oauth.tests.material import ED25519_JWK, REDIRECT_URI, make_client, make_public_client
 
 pytestmark = pytest.mark.django_db
@@ -132,6 +133,14 @@ def test_a_machine_gets_no_personal_scopes() -> None:
     assert made["scopes"] == ["openid", "profile", "email"]
     made, _ = run(*WEB, "--auth-method", "client_secret_post")
     assert made["auth_method"] == "secret"
+
+
+@pytest.mark.parametrize("name", ["token-exchange", "token_exchange", GrantType.TOKEN_EXCHANGE.value])
+def test_a_grant_has_a_short_name(name: str) -> None:
+    """As the URN ends, as its neighbours are spelled, or the URN itself; anything near is refused."""
+    made, _ = run("create", "--name", "Gateway", "--grant", name, "--scope", "reports:read")
+    assert made["grants"] == [GrantType.TOKEN_EXCHANGE.value]
+    assert "--grant: " in refused("create", "--name", "Gateway", "--grant", f"{name}s")
 
 
 def test_every_bad_option_is_named(tmp_path: Path) -> None:

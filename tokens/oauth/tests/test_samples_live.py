@@ -108,6 +108,15 @@ async def _tokens(wiki: Party, person: uuid.UUID, **changes: Any) -> dict[str, A
     return dict(answer.json())
 
 
+async def _own_token(server: httpx.AsyncClient) -> str:
+    """Return a client's token for itself."""
+    grants = ["authorization_code", "client_credentials"]
+    machine = Party(server, *await sync_to_async(make_client)(name="Machine", grants=grants))
+    answer = await machine.post("/oauth/token", grant_type="client_credentials", scope="profile")
+    assert answer.status_code == 200, answer.text
+    return str(answer.json()["access_token"])
+
+
 async def test_an_api_believes_good_tokens_alone(ironauth: str, api_port: int, person: uuid.UUID) -> None:
     """By keys and by introspection; one test, because each start of a server takes seconds."""
     async with (
@@ -128,6 +137,7 @@ async def test_an_api_believes_good_tokens_alone(ironauth: str, api_port: int, p
                 assert (answer.status_code, answer.text) == (200, answer.text)
                 assert answer.json() == {"sub": str(person), "client_id": str(wiki.client.pk)}
             assert await ask(path, poor["access_token"]) == 403
+            assert await ask(path, await _own_token(server)) == 200
             for bad in (forged, tokens["id_token"], tokens["refresh_token"], "x", "a.b.c", "é", "x" * 9_000):
                 assert await ask(path, bad) == 401, (path, bad[:20])
             unknown = await api.get(path)
@@ -208,7 +218,7 @@ async def test_nginx_asks_before_it_lets_a_request_through(
         forbidden = await ask(poor["access_token"])
         assert (forbidden.status_code, "nginx" in forbidden.text) == (403, True)  # the application is not even asked
         assert (await ask(tokens["access_token"], "POST")).status_code == 405  # asked about by GET, passed on as POST
-        for bad in ("", "x", tokens["id_token"], tokens["refresh_token"]):
+        for bad in ("", "x", tokens["id_token"], tokens["refresh_token"], await _own_token(server)):
             refused = await ask(bad)
             assert refused.status_code == 401
             assert "Bearer" in refused.headers["www-authenticate"]

@@ -1,6 +1,7 @@
 """What a client's page in the admin offers to copy: each sample does what it is for, on a live server."""
 
 import asyncio
+import json
 import os
 import shutil
 import subprocess
@@ -15,6 +16,7 @@ from django.test import RequestFactory
 from pytest_django import Settings
 
 from tokens.oauth.models import OAuthClient
+from tokens.oauth.protocol import GrantType
 from tokens.oauth.tests.clients.program import JAVASCRIPT, node
 from tokens.oauth.tests.clients.provider import Provider
 from tokens.oauth.tests.material import REDIRECT_URI
@@ -61,6 +63,17 @@ async def test_samples(provider: Provider, settings: Settings, monkeypatch: pyte
         returned = RequestFactory().get(await provider.person.visit(url))
         returned.session = request.session
         assert oauth.ironauth.authorize_access_token(returned)["userinfo"]["sub"]
+
+    gateway = {"grants": [GrantType.TOKEN_EXCHANGE.value], "scopes": ["openid"], "redirect_uris": []}
+    shown, secret = await offered(provider, settings, **gateway)
+    token = json.loads(got)["access_token"]
+    assert '"issued_token_type"' in await ran("sh", "-c", f"{sample(shown, 'curl')} -sS", TOKEN=token, **secret)
+
+    shown, secret = await offered(provider, settings, require_par=True)
+    program = f"{sample(shown, 'openid-client')}\nconsole.log(url.href);"
+    url = await ran(node(), "--input-type=module", "--eval", program, **secret)
+    assert "request_uri=" in url
+    assert (await provider.person.visit(url.strip())).startswith(f"{REDIRECT_URI}?code=")
 
 
 async def ran(*command: str | Path, **variables: str) -> str:
