@@ -136,7 +136,8 @@ def update_user(*, actor_id: uuid.UUID, user_id: uuid.UUID, values: Mapping[str,
 def require_factors_of(rights: Rights, user_id: uuid.UUID) -> None:
     """Raise ``PermissionDenied`` where somebody has second factors, and ``rights`` do not include taking them away.
 
-    For what leaves an address unproved: the next reset by mail is its first proof, and takes them. One query at most.
+    For what leaves an address unproved: whoever reads its mail may then say that the account is none of theirs, which
+    ends it whatever factors it has (``deletions.disown``). One query at most.
     """
     if not rights.holds("accounts.reset_mfa") and factors.methods_of(user_id):
         rights.require("accounts.reset_mfa")
