@@ -38,9 +38,11 @@ _ROLE: Final = FixedSelect(
 
 def users_page(filters: Mapping[str, Any]) -> paging.Page[UserOut]:
     """Return one page of users; ``filters`` are those of ``staff_inputs.UserListInput``. Two queries."""
-    users = User.objects.get_queryset()
+    users, leaving = User.objects.get_queryset(), filters.get("being_deleted")
+    if leaving is not None:
+        users = users.filter(pending_deletion__isnull=not leaving)
     if text := filters.get("search"):
-        users = users.search(text)
+        users = users.search_leaving(text) if leaving else users.search(text)
     for name in ("is_active", "is_staff"):
         if filters.get(name) is not None:
             users = users.filter(**{name: filters[name]})
