@@ -43,7 +43,10 @@ class TokenPage(OpenView):
         token = request.query_params.get("token", "")
         if not token:
             return self._failed(InvalidEmailToken())
-        return self._page(token=token, **await self.about(token))
+        try:
+            return self._page(token=token, **await self.about(token))
+        except DomainError as error:  # the database is away
+            return self._failed(error)
 
     @extend_schema(exclude=True)
     async def post(self, request: ApiRequest) -> HttpResponse:

@@ -11,6 +11,7 @@ import pytest
 from django.core import mail
 from pytest_django import Settings
 
+from accounts import email_units
 from accounts.audit_models import AuditEvent
 from accounts.deletion_models import PendingDeletion
 from accounts.mfa import passkeys, services, totp
@@ -21,7 +22,7 @@ from accounts.tests.authenticator import Authenticator
 from accounts.tests.test_email_flows import confirm, delivered, token_for
 from conftest import bearer
 from ironauth.infrastructure import clock
-from ironauth.infrastructure.errors import NotAuthenticated
+from ironauth.infrastructure.errors import NotAuthenticated, Unavailable
 from tokens.models import KnownDevice
 from tokens.tests.browser import SIGNIN, Member, Pair, me
 from tokens.tests.second_factor import TOTP, App, enrol, password_only, said
@@ -132,6 +133,22 @@ async def test_the_page_says_whose_account_it_is(
     assert await me(api, pair) == 200
     nothing = (await api.get(VERIFY, params={"token": "x" * 64})).text
     assert (member["email"] in nothing, "not_me" in nothing) == (False, False)
+
+
+@pytest.mark.parametrize("away", [False, True])
+async def test_the_page_is_a_page_without_the_database(
+    api: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, away: bool
+) -> None:
+    """503 with when to come back, in HTML: people see it."""
+
+    def no_answer(_: str) -> None:
+        raise Unavailable(retry_after_s=2)
+
+    if away:
+        monkeypatch.setattr(email_units, "asked", no_answer)
+    shown = await api.get(VERIFY, params={"token": "x" * 64})
+    assert (shown.status_code, shown.headers.get("retry-after")) == ((503, "2") if away else (200, None))
+    assert shown.headers["content-type"].startswith("text/html")
 
 
 @pytest.mark.parametrize("grace_days", [0, 3])

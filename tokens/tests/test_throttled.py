@@ -64,16 +64,20 @@ async def fail(address: str, email: str, times: int) -> None:
 
 
 def refused(answer: httpx.Response, wait_s: int | None = None) -> bool:
-    """Tell whether the answer is a complete 429."""
-    problem = answer.json()
+    """Tell whether the answer is a complete 429; of a wait of days, a few seconds may be over."""
+    problem, left = answer.json(), int(answer.headers["retry-after"])
+    says_more = (
+        "A new password by e-mail ends the wait." in problem["detail"]
+    )  # where waiting is no help, and only there
     return (
         (answer.status_code, problem["status"], problem.get("code")) == (429, 429, "throttled")
         and answer.headers["content-type"] == "application/problem+json"
         and answer.headers["cache-control"] == "no-store"
-        and int(answer.headers["retry-after"]) >= 1
-        and f"try again in {in_words(int(answer.headers['retry-after']))}." in problem["detail"]
-        and (wait_s is None or 0 <= wait_s - int(answer.headers["retry-after"]) <= (10 if wait_s > DAY else 0))
-        and ("A new password by e-mail" in problem["detail"]) == ((wait_s or 0) > DAY)
+        and left >= 1
+        and f"try again in {in_words(left)}." in problem["detail"]
+        and (wait_s is None or 0 <= wait_s - left <= (10 if wait_s > DAY else 0))
+        and (says_more or left <= DAY)
+        and (left > 3_600 or not says_more)
     )
 
 
