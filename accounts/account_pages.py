@@ -1,10 +1,11 @@
-"""Pages for people without a product front end: sign in, ask for a message, look after second factors and sessions.
+"""Pages for people without a product front end: sign in, ask for a message, look after one's own account, or delete it.
 
 They hold nothing of anybody: their scripts ask the API with the cookie transport, under its rules and throttles.
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from django.conf import settings
 from django.http import HttpResponse
 from django.template.loader import render_to_string
 from drf_spectacular.utils import extend_schema
@@ -33,7 +34,11 @@ class AccountPage(OpenView):
     @extend_schema(exclude=True)
     async def get(self, request: ApiRequest) -> HttpResponse:
         """Show the page; nothing is asked of the database."""
-        return HttpResponse(render_to_string(self.template), headers=HEADERS)
+        return HttpResponse(render_to_string(self.template, self.context()), headers=HEADERS)
+
+    def context(self) -> dict[str, Any]:
+        """Return what the page says of this deployment, the same for everybody."""
+        return {}
 
 
 class SignInPage(AccountPage):
@@ -46,6 +51,10 @@ class SecurityPage(AccountPage):
     """GET /account/security."""
 
     template = "accounts/pages/security.html"
+
+    def context(self) -> dict[str, Any]:
+        """Say for how many days a deletion can be taken back."""
+        return {"grace_days": settings.IRONAUTH_DELETION_GRACE_DAYS}
 
 
 class ForgotPage(AccountPage):

@@ -55,14 +55,14 @@ class Event(enum.StrEnum):
     MAIL_RETRIED = "mail_retried"  # staff had a message tried again
     MFA_ENABLED = "mfa_enabled"
     MFA_DISABLED = "mfa_disabled"
-    MFA_RESET = "mfa_reset"  # every factor is gone: by staff, or by the first proof of who has the mailbox
+    MFA_RESET = "mfa_reset"  # every factor is gone: by staff
     RECOVERY_CODES_CREATED = "recovery_codes_created"
     RECOVERY_CODE_USED = "recovery_code_used"
     PASSKEY_ADDED = "passkey_added"
     PASSKEY_REMOVED = "passkey_removed"
     STEP_UP = "step_up"
     PROFILE_CHANGED = "profile_changed"
-    ACCOUNT_DELETED = "account_deleted"  # by the person, in effect at once; staff leave USER_DELETED
+    ACCOUNT_DELETED = "account_deleted"  # by the person or, ``disowned``, who has the mailbox; staff leave USER_DELETED
     ACCOUNT_RESTORED = "account_restored"  # within the days of grace
     ACCOUNT_PURGED = "account_purged"  # after them, for good
     DATA_EXPORTED = "data_exported"

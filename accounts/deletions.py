@@ -23,6 +23,7 @@ from ironauth.infrastructure import clock
 from ironauth.infrastructure.logs import get_logger
 
 RETRY: Final = timedelta(days=1)  # the purge runs once a day
+DISOWNED_DAYS: Final = 7  # of grace for accounts that are disowned, where their owners' deletions have none
 _DUE_FORMAT: Final = "%-d %B %Y, %H:%M UTC"  # as people read it; LANGUAGE_CODE is English
 
 
@@ -77,6 +78,29 @@ def restore_by_staff(*, user_id: uuid.UUID, actor_id: uuid.UUID) -> bool:
     return True
 
 
+def may_disown(user: User) -> bool:
+    """Return whether the owner of the mailbox alone may end this account: while nobody has proved its address.
+
+    Not one of staff, which colleagues have made and look after.
+    """
+    return user.is_active and user.email_verified_at is None and not (user.is_staff or user.is_superuser)
+
+
+def disown(*, found: FoundToken) -> None:
+    """Use the token up and end an account that somebody made under an address they do not read the mail of.
+
+    Whatever lets them in, second factors too, is worth nothing from now on, and nobody else gets in either: the address
+    is free for its owner. Never at once for good, for the click may have been a mistake; a message takes it back.
+    Raises ``InvalidEmailToken`` when the token was used, or `may_disown` has become false, since it was found.
+    """
+    user = stored_user.lock(found.user_id)
+    if user is None or not may_disown(user) or not email_tokens.use_up(found.id):
+        raise InvalidEmailToken
+    days = settings.IRONAUTH_DELETION_GRACE_DAYS or DISOWNED_DAYS
+    _put_off(user, clock.now() + timedelta(days=days), disowned=True)
+    audit.record(Event.ACCOUNT_DELETED, user_id=user.pk, details={"grace_days": days, "disowned": True})
+
+
 class PurgedAccounts(NamedTuple):
     """How many accounts went, and how many had to stay because rows of other applications refer to them."""
 
@@ -128,7 +152,7 @@ def refuse_pending(user: User) -> None:
         raise DeletionPending
 
 
-def _put_off(user: User, due_at: datetime) -> None:
+def _put_off(user: User, due_at: datetime, *, disowned: bool = False) -> None:
     email = user.email
     PendingDeletion(
         user=user, email=email, email_verified_at=user.email_verified_at, requested_at=clock.now(), due_at=due_at
@@ -141,7 +165,7 @@ def _put_off(user: User, due_at: datetime) -> None:
         recipient=email,
         user_id=user.pk,
         token_id=token_id,
-        facts={"due": due_at.strftime(_DUE_FORMAT)},
+        facts={"due": due_at.strftime(_DUE_FORMAT), "disowned": disowned},
     )
 
 

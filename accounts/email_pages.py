@@ -39,17 +39,20 @@ class TokenPage(OpenView):
 
     @extend_schema(exclude=True)
     async def get(self, request: ApiRequest) -> HttpResponse:
-        """Show the form; nothing is asked of the database. Without a token nobody fills in a form for nothing."""
+        """Show the form. Without a token nobody fills in a form for nothing."""
         token = request.query_params.get("token", "")
         if not token:
             return self._failed(InvalidEmailToken())
-        return self._page(token=token)
+        try:
+            return self._page(token=token, **await self.about(token))
+        except DomainError as error:  # the database is away
+            return self._failed(error)
 
     @extend_schema(exclude=True)
     async def post(self, request: ApiRequest) -> HttpResponse:
         """Do what the token allows and say so, or show the form again with the reasons."""
         try:
-            await self.act(request)
+            done = await self.act(request)
         except ValidationFailed as error:
             return self._again(request, [reason.message for reason in error.errors])
         except ValidationError as error:  # of the form itself
@@ -59,10 +62,14 @@ class TokenPage(OpenView):
             return self._again(request, [str(reason) for reasons in fields.values() for reason in reasons])
         except DomainError as error:
             return self._failed(error)
-        return self._page(done=True)
+        return self._page(done=done)
 
-    async def act(self, request: ApiRequest) -> None:
-        """Call the service; raises what it raises."""
+    async def about(self, token: str) -> dict[str, Any]:
+        """Return what the form says besides, without changing anything; nothing is asked of the database here."""
+        return {}
+
+    async def act(self, request: ApiRequest) -> str:
+        """Call the service, and return a word for what was done; raises what it raises."""
         raise NotImplementedError
 
     def _again(self, request: ApiRequest, reasons: list[str]) -> HttpResponse:
@@ -84,10 +91,19 @@ class VerifyPage(TokenPage):
 
     template = "accounts/pages/verify.html"
 
-    async def act(self, request: ApiRequest) -> None:
-        """Confirm the address."""
+    async def about(self, token: str) -> dict[str, Any]:
+        """Return whose account it is about and since when: people may have got a stranger's message."""
+        return {"asked": await email_services.asked_by(token=token)}
+
+    async def act(self, request: ApiRequest) -> str:
+        """Confirm the address, or end the account of the stranger who gave it."""
         data = await self.validated(request, EmailTokenInput)
-        await email_services.confirm_address(token=data["token"], address=origin.address_of(request))
+        token, address = data["token"], origin.address_of(request)
+        if request.data.get("answer") == "not_me":
+            await email_services.disown_address(token=token, address=address)
+            return "disowned"
+        await email_services.confirm_address(token=token, address=address)
+        return "confirmed"
 
 
 class ResetPage(TokenPage):
@@ -95,10 +111,11 @@ class ResetPage(TokenPage):
 
     template = "accounts/pages/reset.html"
 
-    async def act(self, request: ApiRequest) -> None:
+    async def act(self, request: ApiRequest) -> str:
         """Set the new password."""
         data = await self.validated(request, ResetPasswordInput)
         await email_services.reset_password(**data, address=origin.address_of(request))
+        return "reset"
 
 
 class RestorePage(TokenPage):
@@ -106,7 +123,8 @@ class RestorePage(TokenPage):
 
     template = "accounts/pages/restore.html"
 
-    async def act(self, request: ApiRequest) -> None:
+    async def act(self, request: ApiRequest) -> str:
         """Take the deletion back."""
         data = await self.validated(request, EmailTokenInput)
         await email_services.restore_account(token=data["token"], address=origin.address_of(request))
+        return "restored"

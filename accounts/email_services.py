@@ -32,7 +32,8 @@ async def request_password_reset(*, email: str, address: str = "") -> None:
 async def reset_password(*, token: str, new_password: str, address: str = "") -> None:
     """Set the password that a message's token allows to set; every session has ended when this returns.
 
-    Raises ``InvalidEmailToken`` before any hash is paid for, or ``Throttled`` in its place after too many of them,
+    Raises ``InvalidEmailToken`` before any hash is paid for, or ``Throttled`` in its place after too many of them; who
+    has no token is told nothing else, for whether a password is good depends on whose it is to be;
     ``ValidationFailed`` (``new_password``) by the policy or the list of breached ones, which leaves the token as it is,
     ``Overloaded`` when the hash pool is full.
     """
@@ -69,6 +70,21 @@ async def confirm_address(*, token: str, address: str = "") -> None:
         raise EmailTaken from error
     event = "email_changed" if found.purpose == Purpose.CHANGE_EMAIL else "email_verified"
     get_logger().info(event, user_id=str(found.user_id))
+
+
+async def asked_by(*, token: str) -> email_units.Asked | None:
+    """Return what this token would confirm, for its page to say; None when it is good for nothing."""
+    return await database().read(email_units.asked, token)
+
+
+async def disown_address(*, token: str, address: str = "") -> None:
+    """End the account that somebody else made under the address a message was sent to, while nobody has proved that.
+
+    Raises ``InvalidEmailToken`` or ``Throttled`` as above.
+    """
+    found = await _found(token, address, Purpose.VERIFY_EMAIL)
+    await database().write(deletions.disown, found=found)
+    get_logger().info("account_disowned", user_id=str(found.user_id))
 
 
 async def restore_account(*, token: str, address: str = "") -> None:

@@ -5,11 +5,14 @@ recipient, and delivery drops them.
 """
 
 import uuid
+from datetime import datetime
+from typing import NamedTuple
 
-from accounts import audit, email_tokens, emails, outgoing_mail, signals, stored_user, throttling, units
+from accounts import audit, deletions, email_tokens, emails, outgoing_mail, signals, stored_user, throttling, units
 from accounts.audit import Event, Outcome
 from accounts.email_tokens import FoundToken, Purpose
 from accounts.errors import InvalidEmailToken, PasswordChanged
+from accounts.mfa import factors
 from accounts.mfa import units as mfa_units
 from accounts.models import User
 from accounts.outgoing_mail import Kind
@@ -69,31 +72,62 @@ def reset_password(*, found: FoundToken, new: str) -> None:
     """Use the token up and store the hash ``new``: every session ends, and the address counts as verified.
 
     Failures are forgiven: whoever guessed the old password knows nothing of the new one. When nobody had proved the
-    address before, a stranger may have signed up with it: whatever could let one in again goes, ten queries more.
+    address before, a stranger may have signed up with it: what was remembered of them goes, a dozen queries more.
+
+    Second factors stay whatever is proved (ASVS 6.4.3): whoever reads somebody's mail has not what they sign in with.
+    An unproved address of who has one stays unproved, for the mailbox and the factor may be two people's; its owner
+    ends the account instead (``deletions.disown``), which opens it to nobody.
 
     Raises ``InvalidEmailToken`` when the token was used, or its user changed, since it was found.
     """
     user = _user_of(found)
     user.password, user.must_change_password = new, False
-    changes, first_proof = {"password", "must_change_password"}, user.email_verified_at is None
+    changes, unproved = {"password", "must_change_password"}, user.email_verified_at is None
+    kept = unproved and bool(factors.methods_of(user.pk))
+    first_proof = unproved and not kept
     if first_proof:  # whoever has the message has the mailbox
         user.email_verified_at = clock.now()
         changes.add("email_verified_at")
     stored_user.change(user, changes)
-    facts = {"factors_removed": bool(_disown(user))} if first_proof else {}
+    if first_proof:
+        _forget_stranger(user)
+    facts = {"factors_kept": True} if kept else {}
     outgoing_mail.enqueue(Kind.PASSWORD_CHANGED, recipient=user.email, user_id=user.pk, facts=facts)
     throttling.forgive_account(email=user.email, user_id=user.pk)
     audit.record(Event.PASSWORD_RESET, actor_id=user.pk, user_id=user.pk, details={"first_proof": first_proof})
 
 
-def _disown(user: User) -> tuple[str, ...]:
-    """Take away what lets whoever made the account in besides the password; return which second factors there were."""
-    methods = mfa_units.remove_all(user.pk)
-    if methods:
-        audit.record(Event.MFA_RESET, actor_id=user.pk, user_id=user.pk, details={"methods": list(methods)})
+def _forget_stranger(user: User) -> None:
+    """Forget the app half set up, and the devices, of whoever used an account without second factors before."""
+    mfa_units.remove_all(user.pk)
     throttling.forget_devices(email=user.email)
     signals.owner_came.send(sender=User, user_id=user.pk)
-    return methods
+
+
+class Asked(NamedTuple):
+    """What whoever opens a link that confirms an address is asked: whether this is theirs."""
+
+    email: str
+    made_at: datetime
+    moves: bool  # an account with another address wants this one
+    has_factors: bool
+    may_disown: bool
+
+
+def asked(token: str) -> Asked | None:
+    """Return what a token would confirm; None when it is good for nothing. Three queries at most, and no change."""
+    found = email_tokens.find(token, Purpose.VERIFY_EMAIL, Purpose.CHANGE_EMAIL)
+    user = stored_user.find(found.user_id) if found else None
+    if found is None or user is None:
+        return None
+    moves = found.purpose == Purpose.CHANGE_EMAIL
+    return Asked(
+        email=found.new_email if moves else user.email,
+        made_at=user.created_at,
+        moves=moves,
+        has_factors=bool(factors.methods_of(user.pk)),
+        may_disown=not moves and deletions.may_disown(user),
+    )
 
 
 def confirm_address(*, found: FoundToken) -> None:

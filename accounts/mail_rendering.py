@@ -1,9 +1,9 @@
 """What a message says: three templates for each kind, rendered when it is sent.
 
 ``accounts/mail/<kind>.subject.txt``, ``.txt`` and ``.html``; a file of the same name in ``IRONAUTH_TEMPLATES`` takes
-the place of ours. They see ``site`` (the host people know), ``token``, ``minutes`` (its life), ``link`` (the page it
-opens, with the token in it) and the ``facts`` of the message. Nothing that a stranger typed is in ours: who signs up
-with another person's address and a name full of links must not have us send them.
+the place of ours. They see ``site`` (the host people know), ``issuer`` (its origin), ``token``, ``minutes`` (its life),
+``link`` (the page it opens, with the token in it) and the ``facts`` of the message. Nothing that a stranger typed is in
+ours: who signs up with another person's address and a name full of links must not have us send them.
 """
 
 from email.message import EmailMessage
@@ -60,6 +60,7 @@ def render(mail: Claimed) -> EmailMultiAlternatives:
         **mail.facts,
         "link": f"{settings.IRONAUTH_ISSUER}{reverse(page)}?token={token}" if page else None,
         "site": issuer.netloc,
+        "issuer": settings.IRONAUTH_ISSUER,
         "token": token,
         "minutes": settings.IRONAUTH_EMAIL_TOKEN_MIN,
     }

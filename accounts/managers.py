@@ -71,6 +71,13 @@ class UserQuerySet(models.QuerySet["User"]):
             found = found.filter(Q(email_key__contains=emails.fold(word)) | Q(name__icontains=word))
         return found
 
+    def search_leaving(self, text: str) -> "UserQuerySet":
+        """Do the same for people who are being deleted, by the addresses they had."""
+        found = self
+        for word in text.split():
+            found = found.filter(Q(pending_deletion__email__icontains=word) | Q(name__icontains=word))
+        return found
+
     def upgrade_hash(self, user_id: uuid.UUID, old: str, new: str) -> bool:
         """Store a costlier hash of the *same* password: no session ends; nothing happens if ``old`` has changed."""
         return bool(super(UserQuerySet, self.filter(pk=user_id, password=old)).update(password=new))

@@ -29,8 +29,12 @@ from ironauth.infrastructure.window_store import Question
 
 type MailKind = Literal["reset", "verification", "sign-up", "change"]  # what is asked for, whatever is sent
 
-#: What helps in place of waiting, by rule.
-_REMEDIES: Final = {"second_factor": " A recovery code or a passkey signs in at once."}
+#: What helps in place of waiting, by rule and kind of count; waits that nobody sits out have more of that.
+_REMEDIES: Final = {("second_factor", "account"): " A recovery code or a passkey signs in at once."}
+_LONG_WAIT_S: Final = 3_600
+_LONG_REMEDIES: Final = dict.fromkeys(
+    (("sign_in", "account"), ("confirmation", "account")), " A new password by e-mail ends the wait."
+)
 _KEY_CHARACTERS: Final = 32  # 128 bits in hexadecimal: no two subjects share a count
 
 
@@ -222,7 +226,9 @@ def _error(refused: Refused) -> Throttled:
     get_logger().info("throttled", rule=refused.rule, by=refused.by)
     wait_s = max(1, math.ceil(refused.wait_s))
     # In words too: the pages show people this line, and no headers.
-    detail = f"There were too many attempts: try again in {in_words(wait_s)}.{_REMEDIES.get(refused.rule, '')}"
+    remedies = {**_REMEDIES, **_LONG_REMEDIES} if wait_s > _LONG_WAIT_S else _REMEDIES
+    remedy = remedies.get((refused.rule, refused.by), "")
+    detail = f"There were too many attempts: try again in {in_words(wait_s)}.{remedy}"
     return Throttled(detail, retry_after_s=wait_s)
 
 

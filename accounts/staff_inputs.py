@@ -33,6 +33,15 @@ class UserListInput(serializers.Serializer[Any]):
     )
     is_active = serializers.BooleanField(required=False, allow_null=True, default=None)
     is_staff = serializers.BooleanField(required=False, allow_null=True, default=None)
+    being_deleted = serializers.BooleanField(
+        required=False,
+        allow_null=True,
+        default=None,
+        help_text=(
+            "Only accounts in the days of grace after their owner's deletion, whose addresses of before `search` "
+            "then looks at; or only others."
+        ),
+    )
     role = TextField(required=False, allow_blank=True, validate=_no_controls, help_text="The exact name of a role.")
     ordering = serializers.ChoiceField(required=False, choices=_ORDERING_CHOICES, default=DEFAULT_ORDERING)
     cursor = TextField(required=False, allow_blank=True, help_text="From `next` or `previous` of another page.")

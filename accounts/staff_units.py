@@ -38,9 +38,11 @@ _ROLE: Final = FixedSelect(
 
 def users_page(filters: Mapping[str, Any]) -> paging.Page[UserOut]:
     """Return one page of users; ``filters`` are those of ``staff_inputs.UserListInput``. Two queries."""
-    users = User.objects.get_queryset()
+    users, leaving = User.objects.get_queryset(), filters.get("being_deleted")
+    if leaving is not None:
+        users = users.filter(pending_deletion__isnull=not leaving)
     if text := filters.get("search"):
-        users = users.search(text)
+        users = users.search_leaving(text) if leaving else users.search(text)
     for name in ("is_active", "is_staff"):
         if filters.get(name) is not None:
             users = users.filter(**{name: filters[name]})
@@ -136,7 +138,8 @@ def update_user(*, actor_id: uuid.UUID, user_id: uuid.UUID, values: Mapping[str,
 def require_factors_of(rights: Rights, user_id: uuid.UUID) -> None:
     """Raise ``PermissionDenied`` where somebody has second factors, and ``rights`` do not include taking them away.
 
-    For what leaves an address unproved: the next reset by mail is its first proof, and takes them. One query at most.
+    For what leaves an address unproved: whoever reads its mail may then say that the account is none of theirs, which
+    ends it whatever factors it has (``deletions.disown``). One query at most.
     """
     if not rights.holds("accounts.reset_mfa") and factors.methods_of(user_id):
         rights.require("accounts.reset_mfa")

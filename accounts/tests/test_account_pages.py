@@ -12,6 +12,7 @@ from pytest_django import Settings
 
 from accounts import account_pages
 from accounts.errors import EmailNotVerified, PasswordChangeRequired
+from accounts.inputs import DeleteAccountInput
 
 PAGES = ("/account/signin", "/account/security", "/account/forgot", "/account/verify-again")
 
@@ -93,7 +94,7 @@ async def test_signing_in_links_to_what_it_may_ask_for(api: httpx.AsyncClient) -
     assert {PasswordChangeRequired.code, EmailNotVerified.code} <= set(re.findall(r'code !== "(\w+)"', code))
 
 
-@pytest.mark.parametrize(("page", "forms"), [("signin", 2), ("forgot", 1), ("verify_again", 1), ("security", 5)])
+@pytest.mark.parametrize(("page", "forms"), [("signin", 2), ("forgot", 1), ("verify_again", 1), ("security", 6)])
 def test_a_problem_stands_beside_the_fields_it_is_about(page: str, forms: int) -> None:
     """In the form, or in its card, so that a screen reader and the eye find it where the fields are."""
     html = get_template(f"accounts/pages/{page}.html").render()
@@ -120,6 +121,25 @@ def test_the_account_is_changed_by_the_apis_calls(form: str, path: str, fields: 
     assert set(re.findall(r' name="(\w+)"', own)) == fields
     called = dict(re.findall(r'change\("(\w+)", "([/\w]+)"', _script("security")))
     assert resolve(f"/api/v1/access{called[form]}").url_name == path
+
+
+def test_the_account_is_deleted_by_the_apis_call() -> None:
+    """The form has the field that the call takes; a recent sign-in is asked for where the call wants one."""
+    html = get_template("accounts/pages/security.html").render()
+    (own,) = re.findall(r'<form id="delete-form".*?</form>', html, re.DOTALL)
+    assert set(re.findall(r' name="(\w+)"', own)) == set(DeleteAccountInput().fields)
+    assert 'recently(() => call("DELETE", "/me", { password: $("delete-password").value }))' in _script("security")
+
+
+@pytest.mark.parametrize(("days", "said"), [(0, "at once and for good"), (1, "For 1 day you"), (30, "For 30 days you")])
+async def test_a_deletion_says_how_long_it_can_be_taken_back(
+    api: httpx.AsyncClient, settings: Settings, days: int, said: str
+) -> None:
+    """Before, in the card of the form, and after; without days of grace nobody is promised any."""
+    settings.IRONAUTH_DELETION_GRACE_DAYS = days
+    text = (await api.get("/account/security")).text
+    assert said in text
+    assert ("take that back by the link" in text, "A message to you has the link" in text) == (days > 0,) * 2
 
 
 def test_signing_in_leads_nowhere_else() -> None:

@@ -151,7 +151,7 @@ def test_an_operator_lets_somebody_in(staff: User) -> None:
             sign_in("198.51.100.1", email, WRONG)
     ThrottleFailures.objects.update(failures=MAX_FAILURES)
     assert errors(sign_in("198.51.100.2", staff.email, PASSWORD))[0].startswith(
-        "Too many attempts. Try again in 1 day, or"
+        "Too many attempts. Try again in 365 days, or"
     )
     out = StringIO()
     call_command("forgive_failures", staff.email.upper(), stdout=out)

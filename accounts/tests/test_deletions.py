@@ -241,6 +241,31 @@ async def test_staff_cannot_change_it_and_may_delete_it_at_once(
     assert await restored(api, token) == (400, "invalid_token")
 
 
+async def test_staff_find_who_is_being_deleted(
+    api: httpx.AsyncClient, user: User, sign_in: SignIn, make_user: MakeUser
+) -> None:
+    """By the address of before and the name, where that is asked for; other lists are as ever."""
+    make = sync_to_async(make_user)
+    root = await sign_in(await make(email="root@example.com", is_superuser=True))
+    await make(email="bo@example.com", name="Mia too")
+    await make(email="off@example.com", is_active=False)
+    await deleted(api, user, await sign_in(user))
+
+    async def found(query: str) -> set[str]:
+        answer = await api.get(f"/api/v1/users?{query}", headers=root)
+        assert answer.status_code == 200, answer.text
+        return {row["email"] for row in answer.json()["results"]}
+
+    stand_in, others = f"{user.pk}@deleted.invalid", {"root@example.com", "bo@example.com", "off@example.com"}
+    assert await found("being_deleted=true") == await found("being_deleted=true&search=MIA@exam mia") == {stand_in}
+    assert await found("being_deleted=true&search=bo") == await found("being_deleted=true&is_active=true") == set()
+    assert await found("being_deleted=false") == others
+    assert await found("being_deleted=false&search=mia") == {"bo@example.com"}
+    assert await found("") == await found("being_deleted=") == others | {stand_in}
+    assert await found("search=mia@example.com") == set()
+    assert (await api.get("/api/v1/users?being_deleted=maybe", headers=root)).status_code == 400
+
+
 def test_the_purge_takes_what_is_due_and_no_more_than_it_is_told(make_user: MakeUser) -> None:
     """Those due first go first; one that is active after all, by whatever hand, is never purged."""
     people = [make_user() for _ in range(5)]

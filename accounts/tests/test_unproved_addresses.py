@@ -1,4 +1,7 @@
-"""Who may not take second factors away cannot have a reset by mail do it, from an address that nobody has proved."""
+"""Who may not take second factors away leaves no account that has them with an address that nobody has proved.
+
+Whoever reads the mail of such an address may end the account, whatever factors it has (``deletions.disown``).
+"""
 
 from typing import Any
 

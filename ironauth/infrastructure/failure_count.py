@@ -44,7 +44,7 @@ ON CONFLICT ("key") DO UPDATE SET
 WHERE t.retry_at <= %(now)s AND t.failures < %(most)s
 RETURNING retry_at, failures
 """  # noqa: S608 - put together from the constants above
-_STATE: Final = 'SELECT failures, retry_at FROM infrastructure_throttlefailures WHERE "key" = %s'
+_STATE: Final = 'SELECT failures, retry_at, expires_at FROM infrastructure_throttlefailures WHERE "key" = %s'
 _KNOWN: Final = 'SELECT "key", known_until FROM infrastructure_throttlefailures WHERE "key" IN ({})'
 # A wait that another try has begun meanwhile stays.
 _GIVE_BACK: Final = """
@@ -75,6 +75,12 @@ class Reserved(NamedTuple):
     failures: int
 
 
+class _Ended(NamedTuple):
+    """A count has had all it may have; in ``wait_s`` seconds it is forgotten."""
+
+    wait_s: float
+
+
 def wait_after(failures: int, most: int = MAX_FAILURES) -> int | None:
     """Return how many seconds a try has to wait after so many failures in a row; None: it is never let in."""
     if failures >= most:
@@ -87,17 +93,17 @@ def reserve(count: Count, *, known: Sequence[tuple[str, Count]] = (), forgotten:
 
     ``known``: keys of devices, each with the count of its kind. The first that stands for a known device is counted
     there instead, and in ``count`` once its kind has had all it may have. ``forgotten``: the key `forget_devices` is
-    called with for them. Two queries, one without ``known``; one more for a refusal, and two more at that end.
+    called with for them. At the end of ``count`` the wait is until it is forgotten, which nobody sits out: something
+    else has to forgive it. Two queries, one without ``known``; one more for a refusal, and two more at that end.
     """
     if random.randrange(_PRUNE_ONE_IN) == 0:  # noqa: S311 - which request pays for it is no secret
         purge_throttles(batch=_PRUNE_BATCH)
     with connection.cursor() as cursor:
         own = _count_of_known(cursor, known, forgotten) if known else None
-        for one in (own, count):
-            found = _reserve(cursor, one) if one else None
-            if found is not None:
-                return found
-    return float(LONGEST_WAIT_S)
+        found = _reserve(cursor, own) if own else None
+        if found is None or isinstance(found, _Ended):
+            found = _reserve(cursor, count)
+    return found.wait_s if isinstance(found, _Ended) else found
 
 
 def _count_of_known(cursor: CursorWrapper, known: Sequence[tuple[str, Count]], forgotten: str) -> Count | None:
@@ -109,8 +115,8 @@ def _count_of_known(cursor: CursorWrapper, known: Sequence[tuple[str, Count]], f
     return next((count for key, count in known if until.get(key, 0) > after), None)
 
 
-def _reserve(cursor: CursorWrapper, count: Count) -> Reserved | float | None:
-    """Count one more failure; return it, the seconds to wait, or None at the count's end. Two queries at most."""
+def _reserve(cursor: CursorWrapper, count: Count) -> Reserved | float | _Ended:
+    """Count one more failure; return it, the seconds to wait, or that the count has ended. Two queries at most."""
     now = clock.unix()
     given: dict[str, str | int | float] = {
         "key": count.key,
@@ -122,8 +128,8 @@ def _reserve(cursor: CursorWrapper, count: Count) -> Reserved | float | None:
     if rows := cursor.fetchall():
         return Reserved(count.key, float(rows[0][0]), rows[0][1])
     cursor.execute(_STATE, [count.key])
-    failures, retry_at = cursor.fetchone() or (0, now)
-    return None if failures >= count.most else float(retry_at) - now
+    failures, retry_at, expires_at = cursor.fetchone() or (0, now, now)
+    return _Ended(max(0.0, expires_at - now)) if failures >= count.most else float(retry_at) - now
 
 
 def is_known(known: Sequence[tuple[str, Count]], *, forgotten: str = "") -> bool:

@@ -7,7 +7,7 @@ import pytest
 
 from ironauth.infrastructure import clock, failure_count
 from ironauth.infrastructure.database import database
-from ironauth.infrastructure.failure_count import KEEP_S, LONGEST_WAIT_S, Count, Reserved, wait_after
+from ironauth.infrastructure.failure_count import KEEP_S, Count, Reserved, wait_after
 from ironauth.infrastructure.models import ThrottleFailures, purge_throttles
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
@@ -64,7 +64,7 @@ async def test_waits_are_those_of_the_formula_to_the_second(set_clock: SetClock)
     assert now - 1_800_000_000 == 2**17 - 1 + 73 * DAY
     for later in (0, DAY, 360 * DAY):
         set_clock(now + later)
-        assert await fail() == LONGEST_WAIT_S
+        assert await fail() == KEEP_S - later  # until it is forgotten
     assert await failures() == 100
 
 
@@ -123,7 +123,7 @@ async def test_a_kind_at_its_end_tries_as_strangers_do(set_clock: SetClock, befo
     for strangers, let_in in ((11, True), (12, False)):
         await ThrottleFailures.objects.filter(pk="k").aupdate(failures=strangers, retry_at=0)
         assert isinstance(await fail(STRANGERS, "d1"), Reserved) == let_in
-    assert await fail(STRANGERS, "d1") == LONGEST_WAIT_S
+    assert await fail(STRANGERS, "d1") == KEEP_S
     assert (await failures("k"), await failures("known")) == (12, 11)
 
 

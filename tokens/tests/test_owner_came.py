@@ -1,9 +1,9 @@
-"""An account that a stranger made under somebody's address: the owner's reset leaves them no way back into it.
+"""An account that a stranger made under somebody's address: what the owner of the mailbox can do about it.
 
-Once the address is confirmed, a reset takes nothing away: whoever reads the mail still needs the second factor.
+A reset by mail takes no second factor away, proved or not: whoever reads the mail still needs it. Where there is one,
+the owner ends the account instead, which opens it to nobody.
 """
 
-import uuid
 from typing import Any
 
 import httpx
@@ -11,7 +11,9 @@ import pytest
 from django.core import mail
 from pytest_django import Settings
 
+from accounts import email_units
 from accounts.audit_models import AuditEvent
+from accounts.deletion_models import PendingDeletion
 from accounts.mfa import passkeys, services, totp
 from accounts.mfa.models import RecoveryCode, TotpFactor
 from accounts.mfa.passkey_models import Passkey
@@ -20,7 +22,7 @@ from accounts.tests.authenticator import Authenticator
 from accounts.tests.test_email_flows import confirm, delivered, token_for
 from conftest import bearer
 from ironauth.infrastructure import clock
-from ironauth.infrastructure.errors import NotAuthenticated
+from ironauth.infrastructure.errors import NotAuthenticated, Unavailable
 from tokens.models import KnownDevice
 from tokens.tests.browser import SIGNIN, Member, Pair, me
 from tokens.tests.second_factor import TOTP, App, enrol, password_only, said
@@ -29,7 +31,9 @@ from tokens.tests.test_passkeys import ADD_OPTIONS, add, by_passkey
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
 
 NEW_PASSWORD = "another otter rides 7 trams"
-NOTICE = "Nobody had confirmed this address before."
+NOTICE = "nobody has confirmed this address yet"
+VERIFY = "/email/verify"
+DAY = 86_400
 
 
 async def left(user_id: str) -> tuple[int, ...]:
@@ -56,11 +60,20 @@ async def events(user_id: str) -> list[tuple[str, dict[str, Any]]]:
     return sorted([(row.event, row.details) async for row in rows])
 
 
+async def is_proved(user_id: str) -> bool:
+    """Tell whether the address counts as verified."""
+    return (await User.objects.aget(pk=user_id)).email_verified_at is not None
+
+
 @pytest.mark.parametrize("verified", [False, True])
-async def test_a_stranger_has_no_way_back(
+async def test_a_reset_takes_no_second_factor(
     api: httpx.AsyncClient, member: Member, pair: Pair, settings: Settings, verified: bool
 ) -> None:
-    """Passkey, app, recovery codes and known device go when nobody had confirmed the address, and stay when one had."""
+    """Reading somebody's mail is none (ASVS 6.4.3): what was set up stays, the new password alone lets nobody in.
+
+    Where nobody has confirmed the address the message says what to do about a stranger's factor, and it stays so: the
+    mailbox and the factor may be two people's.
+    """
     settings.IRONAUTH_NEW_DEVICE_MAIL = True
     user_id, device = member["id"], Authenticator()
     await add(api, pair, device)
@@ -68,23 +81,148 @@ async def test_a_stranger_has_no_way_back(
     assert (await by_passkey(api, device)).status_code == 200
     if verified:
         await User.objects.filter(pk=user_id).aupdate(email_verified_at=clock.now())
-    before = await left(user_id)
-    assert before == (1, 1, 10, 1)
-    assert (NOTICE in await reset(api, member)) == (not verified)
-    assert await left(user_id) == (before if verified else (0, 0, 0, 0))
+    assert await left(user_id) == (1, 1, 10, 1)
+    said_so = await reset(api, member)
+    assert (NOTICE in said_so, "http://localhost:8000/account/verify-again" in said_so) == (not verified,) * 2
+    assert await left(user_id) == (1, 1, 10, 1)
     assert await me(api, pair) == 401
     owner = {**member, "password": NEW_PASSWORD}
-    assert (await by_passkey(api, device)).status_code == (200 if verified else 401)
-    if verified:
-        assert (await password_only(api, owner))["methods"] == ["totp", "passkey", "recovery_code"]
-        assert await events(user_id) == [("password_reset", {"first_proof": False})]
-    else:
-        answer = await api.post(SIGNIN, json={"email": owner["email"], "password": NEW_PASSWORD})
-        assert answer.status_code == 200
-        methods = {"methods": ["totp", "passkey", "recovery_code"]}
-        assert await events(user_id) == [("mfa_reset", methods), ("password_reset", {"first_proof": True})]
+    assert (await password_only(api, owner))["methods"] == ["totp", "passkey", "recovery_code"]
+    assert (await by_passkey(api, device)).status_code == 200
+    assert await is_proved(user_id) == verified
+    assert await events(user_id) == [("password_reset", {"first_proof": False})]
 
 
+async def test_without_a_factor_a_reset_proves_the_address(
+    api: httpx.AsyncClient, member: Member, pair: Pair, settings: Settings
+) -> None:
+    """The new password is all that lets in, and what was remembered of whoever used the account before is gone."""
+    settings.IRONAUTH_NEW_DEVICE_MAIL = True
+    await api.post(SIGNIN, json={"email": member["email"], "password": member["password"]})
+    assert await left(member["id"]) == (0, 0, 0, 1)
+    assert NOTICE not in await reset(api, member)
+    assert await left(member["id"]) == (0, 0, 0, 0)
+    assert await is_proved(member["id"])
+    assert await events(member["id"]) == [("password_reset", {"first_proof": True})]
+
+
+# ---------------------------------------------------------------- a stranger's link
+async def link(api: httpx.AsyncClient, member: Member) -> str:
+    """Have the message sent that confirms the address; return its token."""
+    await delivered()
+    return await token_for(api, "email/verify/resend", member["email"])
+
+
+@pytest.mark.parametrize("factors", [False, True])
+async def test_the_page_says_whose_account_it_is(
+    api: httpx.AsyncClient, member: Member, pair: Pair, factors: bool
+) -> None:
+    """Its address and age, and whether it has a factor: who never signed up sees that; looking changes nothing."""
+    if factors:
+        await add(api, pair, Authenticator())
+    token = await link(api, member)
+    user = await User.objects.aget(pk=member["id"])
+    for method in ("GET", "HEAD", "GET"):
+        shown = await api.request(method, VERIFY, params={"token": token})
+        assert shown.status_code == 200
+    assert f"<strong>{member['email']}</strong>" in shown.text
+    assert f"<strong>{user.created_at:%-d %B %Y, %H:%M} UTC</strong>" in shown.text
+    assert ("and a second factor" in shown.text) == factors
+    assert 'value="not_me"' in shown.text
+    assert not await is_proved(member["id"])
+    assert await me(api, pair) == 200
+    nothing = (await api.get(VERIFY, params={"token": "x" * 64})).text
+    assert (member["email"] in nothing, "not_me" in nothing) == (False, False)
+
+
+@pytest.mark.parametrize("away", [False, True])
+async def test_the_page_is_a_page_without_the_database(
+    api: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, away: bool
+) -> None:
+    """503 with when to come back, in HTML: people see it."""
+
+    def no_answer(_: str) -> None:
+        raise Unavailable(retry_after_s=2)
+
+    if away:
+        monkeypatch.setattr(email_units, "asked", no_answer)
+    shown = await api.get(VERIFY, params={"token": "x" * 64})
+    assert (shown.status_code, shown.headers.get("retry-after")) == ((503, "2") if away else (200, None))
+    assert shown.headers["content-type"].startswith("text/html")
+
+
+@pytest.mark.parametrize("grace_days", [0, 3])
+async def test_who_did_not_sign_up_ends_the_account(
+    api: httpx.AsyncClient, member: Member, pair: Pair, settings: Settings, grace_days: int
+) -> None:
+    """Password, passkey and sessions of the stranger are worth nothing, the address is free, and nobody else gets in.
+
+    A week of grace where there is none for deletions; the link works once.
+    """
+    settings.IRONAUTH_DELETION_GRACE_DAYS = grace_days
+    device = Authenticator()
+    await add(api, pair, device)
+    token = await link(api, member)
+    done = await api.post(VERIFY, data={"token": token, "answer": "not_me"})
+    assert (done.status_code, "That account has ended" in done.text) == (200, True)
+    assert (await api.post(VERIFY, data={"token": token, "answer": "not_me"})).status_code == 400
+    assert await me(api, pair) == 401
+    assert (await by_passkey(api, device)).status_code == 401
+    credentials = {"email": member["email"], "password": member["password"]}
+    assert said(await api.post(SIGNIN, json=credentials)) == (401, "invalid_credentials")
+    pending = await PendingDeletion.objects.aget()
+    assert pending.email == member["email"]
+    assert round((pending.due_at - pending.requested_at).total_seconds() / DAY) == (grace_days or 7)
+    row = await AuditEvent.objects.aget(event="account_deleted")
+    assert (row.actor_id, str(row.user_id), row.details) == (
+        None,
+        member["id"],
+        {"grace_days": grace_days or 7, "disowned": True},
+    )
+    ((recipient, _, back),) = await delivered()
+    assert recipient == member["email"]
+    assert "said that the account with this address" in str(mail.outbox[0].body)
+    fresh = await api.post("/api/v1/access/signup", json={**credentials, "password": NEW_PASSWORD})
+    assert fresh.status_code == 201
+    assert fresh.json()["id"] != member["id"]
+    assert (await api.post("/account/restore", data={"token": back})).status_code == 409  # the owner has the address
+
+
+async def test_a_mistaken_click_is_taken_back(api: httpx.AsyncClient, member: Member, pair: Pair) -> None:
+    """The message restores the account as it was."""
+    await api.post(VERIFY, data={"token": await link(api, member), "answer": "not_me"})
+    ((_, _, back),) = await delivered()
+    assert (await api.post("/account/restore", data={"token": back})).status_code == 200
+    assert (await api.post(SIGNIN, json={k: member[k] for k in ("email", "password")})).status_code == 200
+
+
+@pytest.mark.parametrize("why", ["email_verified_at", "is_staff", "is_superuser"])
+async def test_not_everybodys_account_ends_by_a_link(
+    api: httpx.AsyncClient, member: Member, pair: Pair, why: str
+) -> None:
+    """Neither one whose address is proved, nor one that colleagues made: then the page offers nothing of the kind."""
+    token = await link(api, member)
+    await User.objects.filter(pk=member["id"]).aupdate(**{why: clock.now() if why == "email_verified_at" else True})
+    assert "not_me" not in (await api.get(VERIFY, params={"token": token})).text
+    assert (await api.post(VERIFY, data={"token": token, "answer": "not_me"})).status_code == 400
+    assert await User.objects.filter(pk=member["id"], is_active=True, email=member["email"]).aexists()
+    assert (await api.post(VERIFY, data={"token": token})).status_code == 200
+
+
+async def test_another_address_is_not_disowned(api: httpx.AsyncClient, member: Member, pair: Pair) -> None:
+    """Whoever gets the message of a change by mistake ends nobody's account; the page names the address it is about."""
+    body = {"new_email": "bo@example.com", "password": member["password"]}
+    assert (await api.post("/api/v1/access/email", json=body, headers=bearer(pair))).status_code == 202
+    token = next(token for _, _, token in await delivered() if token)
+    shown = (await api.get(VERIFY, params={"token": token})).text
+    assert ("bo@example.com" in shown, member["email"] in shown, "not_me" in shown) == (True, False, False)
+    assert (await api.post(VERIFY, data={"token": token, "answer": "not_me"})).status_code == 400
+    assert await me(api, pair) == 200
+    assert (await api.post(VERIFY, data={"token": token})).status_code == 200
+    assert (await User.objects.aget(pk=member["id"])).email == "bo@example.com"
+
+
+# ---------------------------------------------------------------- what is begun in a session that ends
 @pytest.mark.parametrize("ended", [False, True])
 async def test_a_session_that_has_ended_adds_no_factor(
     api: httpx.AsyncClient, member: Member, pair: Pair, ended: bool
@@ -117,14 +255,3 @@ async def test_an_app_half_set_up_goes_too(api: httpx.AsyncClient, member: Membe
     assert NOTICE not in await reset(api, member)
     assert await left(member["id"]) == (0, 0, 0, 0)
     assert await events(member["id"]) == [("password_reset", {"first_proof": True})]
-
-
-async def test_the_second_reset_is_no_first_proof(api: httpx.AsyncClient, member: Member, pair: Pair) -> None:
-    """What the owner sets up after the first one stays through all later ones."""
-    await reset(api, member)
-    answer = await api.post(SIGNIN, json={"email": member["email"], "password": NEW_PASSWORD})
-    await enrol(api, answer.json())
-    await reset(api, member)
-    answer = await api.post(SIGNIN, json={"email": member["email"], "password": NEW_PASSWORD})
-    assert said(answer) == (401, "mfa_required")
-    assert await TotpFactor.objects.filter(user_id=uuid.UUID(member["id"])).aexists()

@@ -226,6 +226,15 @@ on($("totp-remove"), "click", async () => {
   await showFactors();
 });
 
+// None in a template of one's own that is older than this.
+if ($("delete-form")) on($("delete-form"), "submit", async () => {
+  await recently(() => call("DELETE", "/me", { password: $("delete-password").value }));
+  $("delete-form").reset();
+  // Nothing else here is anybody's any more.
+  for (const part of document.querySelectorAll(".who, .card")) part.hidden = part.id !== "gone";
+  $("gone-title").focus();
+});
+
 on($("sign-out"), "click", async () => {
   await call("POST", "/logout", {});
   location.replace("/account/signin");
@@ -234,7 +243,7 @@ on($("sign-out"), "click", async () => {
 try {
   const { email } = await call("GET", "/me");
   for (const id of ["who", "email-now"]) $(id).textContent = email;
-  for (const id of ["ask-username", "password-username"]) $(id).value = email;
+  for (const id of ["ask-username", "password-username", "delete-username"]) if ($(id)) $(id).value = email;
   await Promise.all([showFactors(), showSessions(), showApplications()]);
 } catch (problem) {
   $("problem").textContent = problem.message;

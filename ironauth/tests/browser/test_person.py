@@ -20,10 +20,6 @@ pytestmark = [
 EMAIL = "mia@example.com"
 NEW_PASSWORD = "seven amber kites over Lyon"
 WRONG = "not the password at all"
-#: Deletes the account of whoever is signed in, as a product's own page would.
-DELETE = """(password) => fetch("/api/v1/access/me", {
-  method: "DELETE", headers: {"Content-Type": "application/json"}, body: JSON.stringify({password}),
-}).then((answer) => answer.status)"""
 
 
 @pytest.fixture
@@ -139,8 +135,18 @@ async def reset(shown: Watched, site: Site) -> None:
 
 
 async def delete_and_restore(shown: Watched, site: Site) -> None:
-    """Have the account deleted, be let in no more, and take it back by the link."""
-    assert await shown.page.evaluate(DELETE, NEW_PASSWORD) == 204
+    """Delete the account on its page, be let in no more, and take it back by the link; a wrong password is said so."""
+    own = shown.page.locator("#delete-form")
+    delete = own.get_by_role("button", name="Delete my account")
+    with shown.refusing(401):
+        await own.get_by_label("Password").fill(WRONG)
+        await delete.click()
+        await expect(own.locator("xpath=..").get_by_role("alert")).not_to_be_empty()
+    await own.get_by_label("Password").fill(NEW_PASSWORD)
+    await delete.click()
+    await expect(shown.page.get_by_role("heading", name="Your account was deleted")).to_be_focused()
+    await expect(own).to_be_hidden()
+    await shown.look("deleted")
     link = link_in(site.mail.take(EMAIL, "Your account is being deleted"))
     await shown.go("/account/signin")
     with shown.refusing(401):
