@@ -5,12 +5,25 @@ the same every time but for their parameters. `Given` marks a parameter. A chang
 they are made from it when the process first runs them. PostgreSQL plans them once for each connection.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, cast
 
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import AutoField, Expression, Field, Model, QuerySet
+from django.db.models import (
+    AutoField,
+    BigIntegerField,
+    BooleanField,
+    CharField,
+    Expression,
+    Field,
+    IntegerField,
+    Model,
+    PositiveIntegerField,
+    PositiveSmallIntegerField,
+    QuerySet,
+    TextField,
+)
 from django.db.models.constants import OnConflict
 from django.db.models.sql import DeleteQuery, InsertQuery, UpdateQuery
 from django.db.models.sql.compiler import SQLCompiler
@@ -18,6 +31,12 @@ from django.db.transaction import TransactionManagementError
 
 from ironauth.infrastructure import prepared_statements
 from ironauth.infrastructure.database import about_to_commit
+
+#: Values that these very fields leave as they are; a field derived from one may not.
+_PLAIN: "Final[Mapping[type[Field[Any, Any]], tuple[type, ...]]]" = {
+    CharField: (str,), TextField: (str,), BooleanField: (bool,), IntegerField: (int,), PositiveIntegerField: (int,),
+    PositiveSmallIntegerField: (int,), BigIntegerField: (int,),
+}  # fmt: skip
 
 type Converter = tuple[int, Sequence[Callable[[Any, Any, BaseDatabaseWrapper], Any]], Any]
 
@@ -54,10 +73,7 @@ class _Compiled:
 
     def parameters(self, given: dict[str, Any], connection: BaseDatabaseWrapper) -> list[Any]:
         """Return the values for the placeholders; raises ``KeyError`` for one that is missing."""
-        return [
-            field if name is None else field.get_db_prep_value(given[name], connection)
-            for name, field in self._parameters
-        ]
+        return [field if name is None else _in_sql(field, given[name], connection) for name, field in self._parameters]
 
     def converted(self, row: Sequence[Any], connection: BaseDatabaseWrapper) -> list[Any]:
         """Return ``row`` as Python values, as the ORM would."""
@@ -68,6 +84,13 @@ class _Compiled:
                 value = function(value, expression, connection)
             values[position] = value
         return values
+
+
+def _in_sql(field: "Field[Any, Any]", value: Any, connection: BaseDatabaseWrapper) -> Any:
+    """Return the value as the driver takes it: as the field would, without asking it where nothing is to be done."""
+    if value is None or (type(value) in _PLAIN.get(type(field), ())):
+        return value
+    return field.get_db_prep_value(value, connection)
 
 
 class _Fixed:

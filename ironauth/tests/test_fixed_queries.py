@@ -9,6 +9,7 @@ from django.db import IntegrityError, connection, models, transaction
 from django.db.models import F
 from django.db.transaction import TransactionManagementError
 from django.test.utils import CaptureQueriesContext
+from django.utils.functional import lazystr
 
 from ironauth.infrastructure.fixed_queries import (
     FixedDelete,
@@ -121,6 +122,16 @@ def test_an_insert_writes_what_the_orm_would_and_returns_the_number() -> None:
     row = Invalidation.objects.get(pk=key)
     assert (row.tag, row.created_at) == ("it's 100 %s", MOMENT + timedelta(seconds=1))
     assert Invalidation.objects.exclude(pk=key).get().tag == "first"
+
+
+def test_a_text_that_is_more_than_a_text_is_the_fields_to_convert() -> None:
+    """A member of an enumeration, or a lazy text, becomes what the ORM makes of it; so does a number for a text."""
+    insert = FixedNumberedInsert(
+        lambda: Invalidation(tag=Given("tag", models.CharField()), created_at=Given("now", models.DateTimeField()))
+    )
+    for value, stored in ((SigningKey.State.ACTIVE, "active"), (lazystr("late"), "late"), (7, "7")):
+        key = insert.new_id(tag=value, now=MOMENT)
+        assert Invalidation.objects.get(pk=key).tag == stored
 
 
 def test_a_whole_row_is_written_as_the_orm_writes_it(key: SigningKey) -> None:

@@ -107,7 +107,12 @@ async def client_of(query: QueryDict) -> Client:
     named = query.getlist("client_id")
     if len(named) != 1:
         raise Unanswerable("The request does not name its application: client_id is missing, or was sent twice.")
-    client = await clients.find(named[0])
+    return await enabled_client(named[0])
+
+
+async def enabled_client(client_id: str) -> Client:
+    """Return the client of this id. Raises ``Unanswerable`` for one that is not enabled, or never was."""
+    client = await clients.find(client_id)
     if client is None:
         raise Unanswerable("The application is not known here: client_id names none, or one that is disabled.")
     return client

@@ -66,7 +66,7 @@ class OAuthPage(AsyncAPIView):
         journey = journeys.unseal(str(request.data.get("request", "")), journeys.browser_of(request))
         if journey is None:
             raise Unanswerable(EXPIRED)
-        client = await authorization_request.client_of(QueryDict(f"client_id={journey.request.client_id}"))
+        client = await authorization_request.enabled_client(journey.request.client_id)
         asked = journey.request
         if not journey.device and not redirect_uris.matches(client.redirect_uris, asked.redirect_uri):
             raise Unanswerable(EXPIRED)

@@ -11,7 +11,7 @@ from joserfc import jws
 from joserfc.errors import JoseError
 from joserfc.jwa import JWSAlgModel
 
-from tokens.codec import COMPACT, MAX_TOKEN_BYTES, QuietEdDSA, json_object
+from tokens.codec import COMPACT, MAX_TOKEN_BYTES, QuietEdDSA, compact, json_object
 from tokens.errors import InvalidToken
 from tokens.keys import ActiveKey, KeySet
 
@@ -26,12 +26,12 @@ class _Registry(jws.JWSRegistry):
 
 
 _REGISTRIES = {alg: _Registry(algorithms=[alg]) for alg in _Registry.algorithms}
+_SIGNERS = {alg: registry.get_alg(alg) for alg, registry in _REGISTRIES.items()}
 
 
 def sign(claims: msgspec.Struct | dict[str, Any], key: ActiveKey, *, typ: str) -> str:
     """Return the signed token; its header names the key, the key's own algorithm, and what kind of token it is."""
-    header = {"alg": key.alg, "kid": key.kid, "typ": typ}
-    return jws.serialize_compact(header, msgspec.json.encode(claims), key.key, registry=_REGISTRIES[key.alg])
+    return compact(claims, key, _SIGNERS[key.alg], typ=typ)
 
 
 def verified(token: str, keys: KeySet, *, typ: str, now: float) -> dict[str, Any] | None:

@@ -4,11 +4,13 @@ import base64
 import hashlib
 import hmac
 import json
+import warnings
 from typing import Any
 
 import msgspec
 import pytest
 from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
+from joserfc import jws
 
 from tokens import codec
 from tokens.claims import AccessClaims
@@ -43,6 +45,20 @@ def test_round_trip(alg: str) -> None:
     verified = codec.decode(encoded(issuer), issuer.keys, now=NOW)
     assert msgspec.to_builtins(verified.claims) == good_payload(roles=("editors",))
     assert verified.kid == issuer.jwk.kid
+
+
+@pytest.mark.parametrize("alg", ["EdDSA", "Ed25519"])
+def test_written_as_the_library_writes_it(alg: str) -> None:
+    """Text and signature are those of joserfc's own serialisation."""
+    issuer = Issuer(alg)
+    assert issuer.keys.active is not None
+    claims = msgspec.convert(good_payload(), AccessClaims)
+    header = {"alg": alg, "kid": issuer.jwk.kid, "typ": "at+jwt"}
+    registry = jws.JWSRegistry(algorithms=[alg])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that RFC 9864 deprecates the name EdDSA
+        expected = jws.serialize_compact(header, msgspec.json.encode(claims), issuer.keys.active.key, registry=registry)
+    assert encoded(issuer) == expected
 
 
 def test_shape(issuer: Issuer) -> None:
