@@ -1,6 +1,7 @@
 """Reading the audit trail over HTTP and by command: filters, pages, order, and what it costs."""
 
 import json
+import os
 import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -216,6 +217,16 @@ def test_export(monkeypatch: pytest.MonkeyPatch, django_assert_num_queries: Djan
     for bad in ("yesterday", "2026-13-01T00:00:00Z"):
         with pytest.raises(CommandError, match="--since"):
             _exported(since=bad)
+
+
+def test_an_export_ends_quietly_with_its_reader() -> None:
+    """As before ``| head -1``: no traceback, and what was not written yet is not written later either."""
+    _fill()
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as out, pytest.raises(SystemExit) as ended:
+        call_command("audit_export", stdout=out)
+    assert ended.value.code == 141
 
 
 def test_an_export_leaves_what_may_not_be_settled() -> None:

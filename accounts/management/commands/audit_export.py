@@ -14,6 +14,7 @@ from accounts import audit_units
 from accounts.outputs import AuditEventOut
 from ironauth.infrastructure import clock
 from ironauth.infrastructure.database import LATER_S
+from ironauth.infrastructure.reader import reader_may_leave
 
 BATCH: Final = 1_000  # events in memory at a time, each about 1 KiB
 #: Seconds after which nothing is added before an event: the longest an event that no answer waits for may lie in a
@@ -44,8 +45,9 @@ class Command(BaseCommand):
         since = _moment(options["since"], "--since") if options["since"] else None
         settled = clock.now() - timedelta(seconds=SETTLED_S)
         until = _moment(options["until"], "--until") if options["until"] else settled
-        for event in _events(since, until):
-            self.stdout.write(line(event))
+        with reader_may_leave(self.stdout):
+            for event in _events(since, until):
+                self.stdout.write(line(event))
 
 
 def line(event: AuditEventOut) -> str:

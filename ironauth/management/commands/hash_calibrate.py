@@ -1,10 +1,7 @@
 """``manage.py hash_calibrate``: which Argon2id cost this machine can afford for a sign-in of a given length."""
 
-import os
 import re
-import sys
 from argparse import ArgumentParser
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 from django.conf import settings
@@ -12,6 +9,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from ironauth.infrastructure import argon2_build
 from ironauth.infrastructure.configuration import ARGON2_FLOORS
+from ironauth.infrastructure.reader import reader_may_leave
 from ironauth.infrastructure.setting_limits import LIMITS
 
 ROUNDS = 3  # hashes of each thread for one figure; the median counts
@@ -19,7 +17,6 @@ TARGET_MS, MAX_TARGET_MS = 100, 5_000
 MEMORY_MIB = 64
 DEFAULTS = {"target_ms": TARGET_MS, "memory_mib": MEMORY_MIB, "threads": "IRONAUTH_HASH_THREADS"}
 NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
-READER_GONE = 141  # what a shell reports for a command ended by SIGPIPE
 TOLERANCE = 1.05  # a cost that takes 5 % more than asked for is still meant
 SMALLER_MIB = (256, 128, 64, 46, 32, 19, 12, 9, 7)  # memory costs that are tried; OWASP's pairs among them
 
@@ -55,12 +52,8 @@ class Command(BaseCommand):
         target_ms = _number(options, "target_ms", 1, MAX_TARGET_MS)
         memory_mib = _number(options, "memory_mib", limit.least / 1024, limit.most / 1024, whole=True)
         threads = _number(options, "threads", 1, LIMITS["IRONAUTH_HASH_THREADS"].most, whole=True)
-        try:
+        with reader_may_leave(self.stdout):
             self._calibrate(target_ms, int(memory_mib), int(threads))
-        except BrokenPipeError:
-            with suppress(OSError, ValueError):  # what is still buffered goes nowhere when the interpreter flushes it
-                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            sys.exit(READER_GONE)
 
     def _calibrate(self, target_ms: float, memory_mib: int, threads: int) -> None:
         build = "compiled for this CPU" if argon2_build.is_native() else f"the portable wheel; {argon2_build.REMEDY}"
