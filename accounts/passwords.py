@@ -35,6 +35,7 @@ from django.db import transaction
 from django.utils.translation import gettext_noop as _
 
 from accounts import breached_passwords, stored_hash
+from ironauth.infrastructure import argon2_raw
 from ironauth.infrastructure.errors import Overloaded
 from ironauth.infrastructure.hash_pool import hash_pool
 from ironauth.infrastructure.logs import get_logger
@@ -46,8 +47,6 @@ MAX_LENGTH: Final = 1024  # code points after NFC; SP 800-63B-4 §3.1.1.2 asks f
 MAX_ENCODED_LENGTH: Final = 256  # characters; the longest form with a 64-byte hash and a 16-character key id is 209
 SALT_BYTES: Final = 16  # RFC 9106 §3.1: recommended for password hashing
 HASH_BYTES: Final = 32  # RFC 9106 §4
-# The text of error -22 of argon2.h, "memory allocation error".
-_NO_MEMORY: Final = argon2.low_level.error_to_str(-22)
 
 
 class Verdict(NamedTuple):
@@ -146,19 +145,8 @@ class IronArgon2Hasher(Argon2PasswordHasher):
         """Hash here and now; on a pool thread."""
         pepper_id = next(iter(settings.IRONAUTH_PASSWORD_PEPPERS), None)
         params = self.params()
-        try:
-            phc = argon2.low_level.hash_secret(
-                _secret(password, pepper_id),
-                salt if isinstance(salt, bytes) else salt.encode("latin-1"),
-                time_cost=params.time_cost,
-                memory_cost=params.memory_cost,
-                parallelism=params.parallelism,
-                hash_len=params.hash_len,
-                type=params.type,
-            ).decode("ascii")
-        except argon2.exceptions.HashingError as error:
-            _refuse_when_out_of_memory(error)
-            raise
+        salted = salt if isinstance(salt, bytes) else salt.encode("latin-1")
+        phc = stored_hash.write(params, salted, _run(_secret(password, pepper_id), salted, params))
         mark = f"${stored_hash.PEPPER_MARK}{pepper_id}" if pepper_id else ""
         return f"{self.algorithm}{mark}{phc}"
 
@@ -175,17 +163,12 @@ class IronArgon2Hasher(Argon2PasswordHasher):
             self._burn()
             return False
         try:
-            argon2.low_level.verify_secret(
-                stored.phc.encode("ascii"), _secret(password, stored.pepper_id), stored.params.type
-            )
-        except argon2.exceptions.VerifyMismatchError:
-            return False
-        except argon2.exceptions.VerificationError as error:
-            _refuse_when_out_of_memory(error)
+            found = _run(_secret(password, stored.pepper_id), stored.salt, stored.params)
+        except argon2_raw.Argon2Failure:
             get_logger().error("password_hash_refused", reason="malformed", pepper_id=stored.pepper_id)
-            self._burn()  # refused while parsing: no run has happened
+            self._burn()  # refused while its parameters were looked at: no run has happened
             return False
-        return True
+        return hmac.compare_digest(found, stored.digest)
 
     def _burn(self) -> None:
         """Run Argon2 once at the present cost for nothing but its time."""
@@ -198,9 +181,20 @@ def _secret(password: str | bytes, pepper_id: str | None) -> bytes:
     return raw if pepper_id is None else hmac.digest(settings.IRONAUTH_PASSWORD_PEPPERS[pepper_id], raw, "sha256")
 
 
-def _refuse_when_out_of_memory(error: argon2.exceptions.Argon2Error) -> None:
-    """Raise ``Overloaded`` where Argon2 found no memory: that is no answer about the password."""
-    if str(error) == _NO_MEMORY:
+def _run(secret: bytes, salt: bytes, params: argon2.Parameters) -> bytes:
+    """Run Argon2 once; raises ``Overloaded`` where it found no memory: that is no answer about the password."""
+    try:
+        return argon2_raw.raw_hash(
+            secret,
+            salt,
+            time_cost=params.time_cost,
+            memory_kib=params.memory_cost,
+            parallelism=params.parallelism,
+            hash_len=params.hash_len,
+            variety=params.type,
+            version=params.version,
+        )
+    except MemoryError as error:
         raise Overloaded from error
 
 

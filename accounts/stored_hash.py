@@ -1,8 +1,11 @@
-"""Reading a stored Argon2 hash: its parts, and bounds on what it may ask this server to do."""
+"""Reading and writing a stored Argon2 hash: its parts, and bounds on what it may ask this server to do."""
 
+import binascii
+from base64 import b64decode, b64encode
 from typing import Final, NamedTuple
 
 import argon2
+from argon2.low_level import Type
 
 ALGORITHM: Final = "argon2"  # the name Django's own hasher uses, so that its hashes are read as well
 PEPPER_MARK: Final = "pepper="
@@ -12,6 +15,8 @@ _MAX_TIME: Final = 20  # passes
 _MAX_LANES: Final = 16
 _HASH_LENGTHS: Final = range(16, 65)  # bytes; below 128 bits a hash would be guessable
 _SALT_LENGTHS: Final = range(8, 65)  # bytes; RFC 9106 §3.1 allows no less than 8
+_VARIETIES: Final = {Type.D: "argon2d", Type.I: "argon2i", Type.ID: "argon2id"}
+_UNNAMED_VERSION: Final = 16  # Argon2 1.0, whose first hashes do not say so (the library's reader calls them 18)
 
 
 class Stored(NamedTuple):
@@ -20,6 +25,8 @@ class Stored(NamedTuple):
     pepper_id: str | None
     phc: str
     params: argon2.Parameters
+    salt: bytes
+    digest: bytes
 
 
 def read(encoded: str) -> Stored | None:
@@ -42,4 +49,26 @@ def read(encoded: str) -> Stored | None:
         and params.hash_len in _HASH_LENGTHS
         and params.salt_len in _SALT_LENGTHS
     )
-    return Stored(pepper_id, phc, params) if sane else None
+    if not sane:
+        return None
+    try:
+        salt, digest = (b64decode(part + "=" * (-len(part) % 4), validate=True) for part in phc.split("$")[-2:])
+    except binascii.Error:
+        return None
+    named = "$v=" in phc
+    if not named:
+        params.version = _UNNAMED_VERSION
+    # One spelling only: whatever else the parts above were read from (bits left over, zeros in front) is malformed.
+    spelled = write(params, salt, digest, named=named)
+    return Stored(pepper_id, phc, params, salt, digest) if spelled == phc else None
+
+
+def write(params: argon2.Parameters, salt: bytes, digest: bytes, *, named: bool = True) -> str:
+    """Return the PHC string of a raw hash, as the reference implementation's ``encode_string`` spells it.
+
+    Not ``named``: without its version, as before Argon2 1.1.
+    """
+    version = f"v={params.version}$" if named else ""
+    costs = f"m={params.memory_cost},t={params.time_cost},p={params.parallelism}"
+    salted, hashed = (b64encode(part).rstrip(b"=").decode("ascii") for part in (salt, digest))
+    return f"${_VARIETIES[params.type]}${version}{costs}${salted}${hashed}"

@@ -11,7 +11,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import PackageNotFoundError, distribution
 
-from argon2.low_level import Type, hash_secret_raw
+from ironauth.infrastructure.argon2_raw import raw_hash
 
 #: Bytes of salt and of result, as the password hasher uses them (RFC 9106 §3.1, §4).
 SALT_BYTES, HASH_BYTES = 16, 32
@@ -32,14 +32,13 @@ def is_native() -> bool:
 
 def one_hash(*, time_cost: int, memory_kib: int, parallelism: int) -> bytes:
     """Compute one Argon2id hash of a constant text under a random salt."""
-    return hash_secret_raw(
+    return raw_hash(
         secret=b"measured",
         salt=os.urandom(SALT_BYTES),
         time_cost=time_cost,
-        memory_cost=memory_kib,
+        memory_kib=memory_kib,
         parallelism=parallelism,
         hash_len=HASH_BYTES,
-        type=Type.ID,
     )
 
 

@@ -1,0 +1,103 @@
+"""One run of Argon2, in memory its thread keeps from one run to the next.
+
+The library asks the system for its memory anew at every run, and the kernel clears 64 MiB each time: 10 ms of 78 ms
+at the default cost (measured: perf/README.md, Argon2), and both the mapping and its end stop the process's other
+threads for a moment. The memory is wiped after every run as before (the library's ``clear_internal_memory``); what
+is kept is empty.
+"""
+
+import mmap
+import threading
+from typing import Any, Final
+
+from argon2 import low_level
+from argon2.low_level import ARGON2_VERSION, Type, ffi
+
+#: Largest memory a thread keeps; bytes. More is given back after the run, so that no stored hash of a large cost can
+#: fill the machine for longer than its own run. Four times the default cost.
+KEPT_BYTES: Final = 256 * 2**20
+_HUGE_PAGE: Final = 2 * 2**20  # bytes, on x86-64 and arm64 with 4 KiB pages
+_OK: Final = 0
+_NO_MEMORY: Final = -22  # ARGON2_MEMORY_ALLOCATION_ERROR of argon2.h
+
+
+class Argon2Failure(Exception):
+    """Argon2 refused the parameters; the message is the library's."""
+
+
+class _Memory:
+    """An anonymous mapping, in huge pages where the system has them, and where in it Argon2 may write."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        # Private: what is shared gets no huge pages by default. What is never touched takes no memory.
+        mapping = mmap.mmap(-1, size + _HUGE_PAGE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        if hasattr(mmap, "MADV_HUGEPAGE"):
+            mapping.madvise(mmap.MADV_HUGEPAGE)
+        start = ffi.from_buffer(mapping)  # keeps the mapping
+        address = int(ffi.cast("uintptr_t", start))
+        self._start = start
+        self.first = ffi.cast("uint8_t *", address + -address % _HUGE_PAGE)
+
+
+class _Kept(threading.local):
+    memory: _Memory | None = None
+
+
+_kept = _Kept()
+
+
+def raw_hash(
+    secret: bytes,
+    salt: bytes,
+    *,
+    time_cost: int,
+    memory_kib: int,
+    parallelism: int,
+    hash_len: int,
+    variety: Type = Type.ID,
+    version: int = ARGON2_VERSION,
+) -> bytes:
+    """Return the raw hash of ``secret``; blocks for the whole run, without the interpreter's lock.
+
+    Raises ``MemoryError`` when the system has no memory for it, ``Argon2Failure`` for parameters Argon2 refuses.
+    """
+    _provide(memory_kib * 1024)
+    out = ffi.new("uint8_t[]", hash_len)
+    given, salted = ffi.from_buffer("uint8_t[]", secret), ffi.from_buffer("uint8_t[]", salt)
+    fields: dict[str, Any] = {"out": out, "outlen": hash_len, "pwd": given, "pwdlen": len(secret)}
+    fields |= {"salt": salted, "saltlen": len(salt), "t_cost": time_cost, "m_cost": memory_kib}
+    fields |= {"lanes": parallelism, "threads": parallelism, "version": version}
+    context = ffi.new("argon2_context *", fields | {"allocate_cbk": _allocate, "free_cbk": _free})
+    outcome = low_level.core(context, variety.value)
+    if outcome == _NO_MEMORY:
+        raise MemoryError
+    if outcome != _OK:
+        raise Argon2Failure(low_level.error_to_str(outcome))
+    if _kept.memory is not None and _kept.memory.size > KEPT_BYTES:
+        _kept.memory = None
+    return bytes(ffi.buffer(out))
+
+
+def _provide(size: int) -> None:
+    """Give this thread ``size`` bytes, unless it has them; raises ``MemoryError``."""
+    if _kept.memory is None or _kept.memory.size < size:
+        _kept.memory = None  # before the new one: never both
+        try:
+            _kept.memory = _Memory(size)
+        except (OSError, OverflowError) as error:
+            raise MemoryError from error
+
+
+@ffi.callback("int (uint8_t **, size_t)")  # type: ignore[untyped-decorator] # the bindings have no types
+def _allocate(place: Any, size: int) -> int:
+    """Answer Argon2's wish for memory; without enough of it, it finds none and says so."""
+    memory = _kept.memory
+    if memory is not None and size <= memory.size:
+        place[0] = memory.first
+    return 0
+
+
+@ffi.callback("void (uint8_t *, size_t)")  # type: ignore[untyped-decorator] # the bindings have no types
+def _free(_memory: Any, _size: int) -> None:
+    """Keep it: Argon2 has wiped it."""

@@ -1,0 +1,110 @@
+"""Argon2 in memory that is kept: the library's own answers, wiped after each, and bounded."""
+
+import mmap
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from argon2.low_level import Type, ffi, hash_secret_raw
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ironauth.infrastructure import argon2_raw
+from ironauth.infrastructure.argon2_raw import Argon2Failure, raw_hash
+
+KIB = 1024
+
+
+@given(
+    st.binary(max_size=300),
+    st.binary(min_size=8, max_size=64),
+    st.integers(1, 3),
+    st.integers(32, 300),
+    st.integers(1, 4),
+    st.integers(4, 80),
+    st.sampled_from(Type),
+    st.sampled_from([16, 19]),
+)
+def test_answers_are_the_librarys(
+    secret: bytes, salt: bytes, time_cost: int, memory: int, lanes: int, length: int, variety: Type, version: int
+) -> None:
+    """For any input the result is what the library computes in memory of its own."""
+    theirs = hash_secret_raw(secret, salt, time_cost, memory, lanes, length, variety, version)
+    ours = raw_hash(
+        secret,
+        salt,
+        time_cost=time_cost,
+        memory_kib=memory,
+        parallelism=lanes,
+        hash_len=length,
+        variety=variety,
+        version=version,
+    )
+    assert ours == theirs
+
+
+def run(memory_kib: int = 64, salt: bytes = b"saltsalt") -> bytes:
+    """Hash once, as cheaply as ``memory_kib`` allows."""
+    return raw_hash(b"secret", salt, time_cost=1, memory_kib=memory_kib, parallelism=1, hash_len=16)
+
+
+def test_memory_is_kept_and_wiped() -> None:
+    """The next run finds the same memory, without a trace of the run before."""
+    seen: list[bytes] = []
+
+    def look() -> None:
+        run()
+        first = argon2_raw._kept.memory
+        assert first is not None
+        seen.append(bytes(ffi.buffer(first.first, 64 * KIB)))
+        run()
+        assert argon2_raw._kept.memory is first
+        ffi.buffer(first.first, 64 * KIB)[:4] = b"mark"  # what is looked at is what Argon2 writes to
+        run()
+        seen.append(bytes(ffi.buffer(first.first, 64 * KIB)))
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    thread.join()
+    assert seen == [bytes(64 * KIB)] * 2
+
+
+def test_large_memory_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What exceeds the limit is kept for its own run only; what meets it stays."""
+    monkeypatch.setattr(argon2_raw, "KEPT_BYTES", 128 * KIB)
+
+    def kept_after(memory_kib: int) -> bool:
+        run(memory_kib)
+        return argon2_raw._kept.memory is not None
+
+    with ThreadPoolExecutor(1) as fresh:
+        assert [fresh.submit(kept_after, size).result() for size in (128, 129, 64)] == [True, False, True]
+
+
+def test_threads_do_not_share_memory() -> None:
+    """Parallel runs are as right as single ones."""
+    salts = [bytes([number]) * 8 for number in range(64)]
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(lambda salt: run(256, salt), salts)) == [run(256, salt) for salt in salts]
+
+
+def test_parameters_argon2_refuses() -> None:
+    """A salt of eight bytes is the least; what the library refuses is refused with its words."""
+    assert run(salt=bytes(8))
+    with pytest.raises(Argon2Failure, match="Salt is too short"):
+        run(salt=bytes(7))
+
+
+def test_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A system without memory says so, and so does Argon2 when it finds less than it needs."""
+
+    def refuse(*_args: object) -> mmap.mmap:
+        raise OSError(12, "Cannot allocate memory")
+
+    with monkeypatch.context() as short, ThreadPoolExecutor(1) as fresh:
+        short.setattr(mmap, "mmap", refuse)
+        with pytest.raises(MemoryError):
+            fresh.submit(run).result()
+    monkeypatch.setattr(argon2_raw, "_provide", lambda _size: None)
+    with ThreadPoolExecutor(1) as fresh, pytest.raises(MemoryError):
+        fresh.submit(run).result()
