@@ -1,5 +1,6 @@
 """The raw hash rate: Argon2id in N threads of a process that does nothing else, scheduled like the hash pool.
 
+As the pool runs it, in memory that is kept; or with ``--library`` as the library does alone.
 ``python -m perf.rig.hash_rate --threads 2 --seconds 10`` prints hashes per second as JSON.
 """
 
@@ -16,8 +17,11 @@ from pathlib import Path
 import msgspec
 from argon2.low_level import Type, hash_secret_raw
 
+from ironauth.infrastructure.argon2_raw import raw_hash
+
 _NICE = 19  # as the hash pool's threads: the two sides must lose the same share to other work on the machine
-_SALT = b"0123456789abcdef"  # 16 bytes, as accounts.passwords
+_SECRET = b"correct horse battery staple"
+_SALT, _HASH_BYTES = b"0123456789abcdef", 32  # 16 bytes and 32, as accounts.passwords
 _ROOT = Path(__file__).resolve().parents[2]
 _SPARE_S = 30  # beyond its own duration, for starting and ending a process
 
@@ -33,7 +37,14 @@ class HashRate(msgspec.Struct, frozen=True):
 
 
 def measure(
-    *, threads: int, seconds: float, ramp_s: float, time_cost: int, memory_kib: int, parallelism: int
+    *,
+    threads: int,
+    seconds: float,
+    ramp_s: float,
+    time_cost: int,
+    memory_kib: int,
+    parallelism: int,
+    library: bool = False,
 ) -> HashRate:
     """Hash without pause for ``ramp_s + seconds`` in every thread; count what finishes in the last ``seconds``."""
     start = time.monotonic() + ramp_s
@@ -41,11 +52,24 @@ def measure(
     times: list[float] = []
     cpu_times: list[float] = []
 
+    def hash_once() -> None:
+        if library:
+            hash_secret_raw(_SECRET, _SALT, time_cost, memory_kib, parallelism, _HASH_BYTES, Type.ID)
+        else:
+            raw_hash(
+                _SECRET,
+                _SALT,
+                time_cost=time_cost,
+                memory_kib=memory_kib,
+                parallelism=parallelism,
+                hash_len=_HASH_BYTES,
+            )
+
     def work() -> None:
         _yield_to_others()
         while (began := time.monotonic()) < stop:
             cpu_began = time.thread_time()
-            hash_secret_raw(b"correct horse battery staple", _SALT, time_cost, memory_kib, parallelism, 32, Type.ID)
+            hash_once()
             if start <= (ended := time.monotonic()) < stop:
                 times.append(ended - began)
                 cpu_times.append(time.thread_time() - cpu_began)
@@ -70,15 +94,17 @@ def in_a_process(
     tunables: str,
     cores: Iterable[int] = (),
     bindings: Path | None = None,
+    library: bool = False,
 ) -> HashRate:
     """Measure in a fresh process, on ``cores`` (all when empty), with these GLIBC_TUNABLES.
 
-    ``cost``: ``time-cost``, ``memory-kib`` and ``parallelism``; ``bindings``: a folder with another build of Argon2.
+    ``cost``: ``time-cost``, ``memory-kib`` and ``parallelism``; ``bindings``: a folder with another build of Argon2;
+    ``library``: as it hashes alone, with memory of its own for each hash.
     Raises ``subprocess.CalledProcessError`` when the process fails, ``TimeoutExpired`` when it hangs.
     """
     arguments = [sys.executable, "-m", "perf.rig.hash_rate", "--threads", str(threads)]
     arguments += ["--seconds", str(seconds), "--ramp", str(ramp_s)]
-    arguments += ["--cores", ",".join(str(core) for core in sorted(cores))]
+    arguments += ["--cores", ",".join(str(core) for core in sorted(cores)), *(["--library"] if library else [])]
     for name, value in cost.items():
         arguments += [f"--{name}", str(value)]
     environment = {**os.environ, "GLIBC_TUNABLES": tunables}
@@ -112,6 +138,7 @@ def main() -> int:
     parser.add_argument("--memory-kib", type=int, default=65_536)
     parser.add_argument("--parallelism", type=int, default=1)
     parser.add_argument("--cores", default="", help="run on these only, e.g. 0,1")
+    parser.add_argument("--library", action="store_true", help="memory of its own for each hash")
     options = parser.parse_args()
     if options.cores:
         os.sched_setaffinity(0, {int(core) for core in options.cores.split(",")})
@@ -122,6 +149,7 @@ def main() -> int:
         time_cost=options.time_cost,
         memory_kib=options.memory_kib,
         parallelism=options.parallelism,
+        library=options.library,
     )
     sys.stdout.buffer.write(msgspec.json.encode(rate) + b"\n")
     return 0
