@@ -16,6 +16,7 @@ from uuid import UUID
 import msgspec
 from django.http import HttpRequest
 from rest_framework.authentication import BaseAuthentication
+from rest_framework.permissions import SAFE_METHODS
 from rest_framework.request import Request
 
 from ironauth.infrastructure import clock
@@ -27,7 +28,7 @@ from tokens import codec, sessions
 from tokens.claims import AccessClaims
 from tokens.codec import VerifiedToken
 from tokens.credentials import access_credential
-from tokens.errors import InsufficientScope, InvalidToken, UnknownKey, UnprovedToken
+from tokens.errors import DelegatedToken, InsufficientScope, InvalidToken, UnknownKey, UnprovedToken
 from tokens.key_rotation import kid_tag
 from tokens.key_store import key_store
 from tokens.models import FIRST_PARTY_CLIENT, FIRST_PARTY_SCOPE
@@ -66,7 +67,7 @@ class AccessTokenAuthentication(BaseAuthentication):
         """Return the principal twice, None without a credential.
 
         Raises ``InvalidToken`` (401) and whatever ``credentials.access_credential`` raises; ``InsufficientScope``
-        (403); ``Unavailable`` (503) when a token not seen before cannot be checked against its session.
+        and ``DelegatedToken`` (403); ``Unavailable`` (503) when a new token's session cannot be looked up.
         """
         http = request._request  # noqa: SLF001 - DRF's request only delegates, slowly
         header = http.META.get("HTTP_AUTHORIZATION", "")
@@ -90,11 +91,18 @@ class AccessTokenAuthentication(BaseAuthentication):
 
 
 def _admitted(principal: Principal, request: Request) -> tuple[Principal, Principal]:
-    """Return the principal twice; raise ``InsufficientScope`` when its token was not given for what is asked."""
-    if principal.scope != FIRST_PARTY_SCOPE and FIRST_PARTY_SCOPE not in principal.scope.split():
+    """Return the principal twice; raise ``InsufficientScope`` when its token was not given for what is asked.
+
+    Raises ``DelegatedToken`` where one got in exchange would change an account: by a new password, session or factor
+    the client that acts would go on after the exchange has ended, and without its name in the token.
+    """
+    held = principal.scope.split()
+    if principal.delegated or FIRST_PARTY_SCOPE not in held:
         wanted = getattr(request.parser_context["view"], "token_scope", FIRST_PARTY_SCOPE)
-        if wanted is not None and wanted not in principal.scope.split():
+        if wanted is not None and not {wanted, FIRST_PARTY_SCOPE}.intersection(held):
             raise InsufficientScope(wanted)
+        if principal.delegated and wanted == FIRST_PARTY_SCOPE and request.method not in SAFE_METHODS:
+            raise DelegatedToken
     return principal, principal
 
 
@@ -284,6 +292,7 @@ def _loaded(claims: AccessClaims, kid: str, live: LiveSession, digest: bytes) ->
         authenticated_at=int(live.authenticated_at.timestamp()),
         amr=live.amr,
         jkt=claims.cnf["jkt"] if claims.cnf else "",
+        delegated=claims.act is not None,
     )
     tags: tuple[str, ...] = (sid_tag(claims.sid), sub_tag(live.account.id), kid_tag(kid))
     if claims.client_id != FIRST_PARTY_CLIENT:  # one got in exchange ends with the client of its session, too

@@ -74,6 +74,14 @@ class InsufficientScope(PermissionDenied):
         super().__init__(headers={"WWW-Authenticate": challenge}, members={"scope": scope})
 
 
+class DelegatedToken(PermissionDenied):
+    """A client acts for somebody with a token it got in exchange, and would change what is theirs alone."""
+
+    code = "delegated_token"
+    title = "Delegated token"
+    detail = "A token got in exchange reads an account and changes nothing: use the one the person signed in with."
+
+
 class MalformedCredential(BadRequest):
     """The Authorization header does not follow RFC 6750 §2.1, or there are several (RFC 6750 §3.1)."""
 

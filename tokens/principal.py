@@ -13,6 +13,7 @@ class Principal(msgspec.Struct, frozen=True):
     ``exp`` and ``authenticated_at``, when the person last proved who they are, in unix seconds; ``amr``: how, as in RFC
     8176 §1. ``subject``: who they are to the token's client, which may not know their id. ``digest`` is the SHA-256 of
     the one token text this was made from. ``jkt``: the key that alone may use it (RFC 9449), "" for none.
+    ``delegated``: a client acts for them with a token it got in exchange (RFC 8693 §4.1).
     """
 
     user: UserOut
@@ -27,6 +28,7 @@ class Principal(msgspec.Struct, frozen=True):
     authenticated_at: int
     amr: str
     jkt: str = ""
+    delegated: bool = False
 
     @property
     def is_authenticated(self) -> bool:

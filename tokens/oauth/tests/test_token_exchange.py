@@ -8,7 +8,7 @@ import pytest
 from asgiref.sync import sync_to_async
 
 from accounts.audit_models import AuditEvent
-from conftest import bearer
+from conftest import PASSWORD, bearer
 from ironauth.infrastructure import clock
 from ironauth.infrastructure.cache import token_cache
 from tokens import sessions
@@ -20,7 +20,7 @@ from tokens.oauth.tests.material import make_client
 from tokens.oauth.tests.proofs import new_key, proof
 from tokens.oauth.tests.test_token_code import a_code, said
 from tokens.oauth.token_exchange import ACCESS_TOKEN
-from tokens.tests.browser import VERIFY, Member, Pair
+from tokens.tests.browser import ME, VERIFY, Member, Pair
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
 
@@ -153,6 +153,26 @@ async def test_what_is_not_exchanged(proxy: Party, robot: Party, tokens: Tokens,
         await refused(proxy, good, "invalid_target", **{name: "https://elsewhere.example"})
         assert (await exchange(proxy, good, **{name: said(good)["aud"]})).status_code == 200
     assert (await exchange(proxy, pair["access_token"])).json()["scope"] == "account"
+
+
+async def test_it_reads_and_changes_nothing(proxy: Party, pair: Pair, member: Member) -> None:
+    """With the scope account too: by the password, a factor or a new address the client would outlive the exchange."""
+    token = (await exchange(proxy, pair["access_token"])).json()
+    for path in (ME, "/api/v1/access/sessions"):
+        assert (await proxy.api.get(path, headers=bearer(token))).status_code == 200
+    change = {"current_password": PASSWORD, "new_password": "purple stoat mends 4 canoes"}
+    acts = [
+        ("POST", "/api/v1/access/password", change),
+        ("POST", "/api/v1/access/email", {"new_email": "proxy@example.com", "password": PASSWORD}),
+        ("POST", "/api/v1/access/mfa/totp", {}),
+        ("PATCH", ME, {"name": "Proxy"}),
+        ("DELETE", ME, {"password": PASSWORD}),
+    ]
+    for method, path, body in acts:
+        answer = await proxy.api.request(method, path, json=body, headers=bearer(token))
+        assert (answer.status_code, answer.json()["code"]) == (403, "delegated_token"), (path, answer.text)
+    assert (await proxy.api.get(ME, headers=bearer(pair))).json()["name"] != "Proxy"
+    assert (await proxy.api.post(acts[0][1], json=change, headers=bearer(pair))).status_code == 200
 
 
 async def test_who_may(api: httpx.AsyncClient, wiki: Party, tokens: Tokens) -> None:
