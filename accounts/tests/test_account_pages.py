@@ -92,6 +92,9 @@ async def test_signing_in_links_to_what_it_may_ask_for(api: httpx.AsyncClient) -
     assert '<p id="ask-verification" hidden><a href="/account/verify-again">' in text
     code = _script("signin")
     assert {PasswordChangeRequired.code, EmailNotVerified.code} <= set(re.findall(r'code !== "(\w+)"', code))
+    # Beside the refusal, wherever that is shown: in the form of either step.
+    beside = 'section:not([hidden]) [role=alert]")?.after($("ask-password"), $("ask-verification"))'
+    assert beside in code
 
 
 @pytest.mark.parametrize(("page", "forms"), [("signin", 2), ("forgot", 1), ("verify_again", 1), ("security", 6)])
