@@ -126,6 +126,14 @@ def test_the_account_is_changed_by_the_apis_calls(form: str, path: str, fields: 
     assert resolve(f"/api/v1/access{called[form]}").url_name == path
 
 
+def test_what_is_held_is_downloaded_by_the_apis_call() -> None:
+    """The button asks for a recent sign-in where the call wants one; the file has its name from what came."""
+    html = get_template("accounts/pages/security.html").render()
+    assert re.search(r'<button id="export" type="button">', html)
+    (asked,) = re.findall(r'recently\(\(\) => call\("GET", "(/me/\w+)"\)\)', _script("security"))
+    assert resolve(f"/api/v1/access{asked}").url_name == "me-export"
+
+
 def test_the_account_is_deleted_by_the_apis_call() -> None:
     """The form has the field that the call takes; a recent sign-in is asked for where the call wants one."""
     html = get_template("accounts/pages/security.html").render()
