@@ -111,21 +111,24 @@ class Asked(NamedTuple):
     made_at: datetime
     moves: bool  # an account with another address wants this one
     has_factors: bool
+    ways: tuple[factors.Kept, ...]  # the factors one by one, where nobody has proved the address yet
     may_disown: bool
 
 
 def asked(token: str) -> Asked | None:
-    """Return what a token would confirm; None when it is good for nothing. Three queries at most, and no change."""
+    """Return what a token would confirm; None when it is good for nothing. Five queries at most, and no change."""
     found = email_tokens.find(token, Purpose.VERIFY_EMAIL, Purpose.CHANGE_EMAIL)
     user = stored_user.find(found.user_id) if found else None
     if found is None or user is None:
         return None
     moves = found.purpose == Purpose.CHANGE_EMAIL
+    has_factors = bool(factors.methods_of(user.pk))
     return Asked(
         email=found.new_email if moves else user.email,
         made_at=user.created_at,
         moves=moves,
-        has_factors=bool(factors.methods_of(user.pk)),
+        has_factors=has_factors,
+        ways=factors.kept(user.pk) if has_factors and not moves else (),
         may_disown=not moves and deletions.may_disown(user),
     )
 

@@ -30,13 +30,15 @@ class StaffPermission(BasePermission):
         """Tell whether the caller may use this method, or may go on to the unit of work that asks.
 
         Raises what ``require`` does, for methods not in the view's ``rights_in_unit``: one read on the database pool.
-        Raises ``MfaEnrolmentRequired`` before that, where staff need a second factor and this session has seen none.
+        Raises ``MfaEnrolmentRequired`` in its place where staff need a second factor, this session has seen none, and
+        the caller holds what the method needs: whoever lacks it is told that, for a factor would not help them.
         """
         caller: Any = request.user
         if caller is None or not caller.is_authenticated:
             return False
         try:
-            if settings.IRONAUTH_STAFF_MFA == "required" and "mfa" not in caller.amr.split():
+            if settings.IRONAUTH_STAFF_MFA == "required" and "mfa" not in caller.amr.split() and self._needs(request):
+                await self.require(request)
                 raise MfaEnrolmentRequired
             if request.method not in getattr(view, "rights_in_unit", ()):
                 await self.require(request)
@@ -50,10 +52,13 @@ class StaffPermission(BasePermission):
 
         One read on the database pool.
         """
-        permission = self.needed.get("GET" if request.method == "HEAD" else request.method or "")
-        if permission:
+        if permission := self._needs(request):
             caller: Any = request.user
             (await database().read(rights_of, caller.id)).require(permission)
+
+    def _needs(self, request: Request) -> str | None:
+        """Return the permission the method needs; None for OPTIONS, and for what no view answers."""
+        return self.needed.get("GET" if request.method == "HEAD" else request.method or "")
 
 
 class UserPermission(StaffPermission):

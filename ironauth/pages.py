@@ -6,6 +6,7 @@ from pathlib import Path
 from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 
+from ironauth.infrastructure.not_found import PAGE_POLICY
 from ironauth.read_only import read_only
 from ironauth.version import VERSION
 
@@ -16,9 +17,6 @@ PUBLIC_FOR_S = 300  # seconds a browser may keep a page; after an upgrade it is 
 DOCS_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
-HOME_POLICY = (
-    "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 
 
@@ -52,7 +50,7 @@ def _public(content: bytes, content_type: str, policy: str | None = None) -> Htt
 @read_only
 async def home(_request: HttpRequest) -> HttpResponse:
     """Say what this is, with links to account pages, documentation, the admin and the health report."""
-    return _public(_page("ironauth/home.html"), "text/html; charset=utf-8", HOME_POLICY)
+    return _public(_page("ironauth/home.html"), "text/html; charset=utf-8", PAGE_POLICY)
 
 
 @read_only

@@ -92,6 +92,9 @@ async def test_signing_in_links_to_what_it_may_ask_for(api: httpx.AsyncClient) -
     assert '<p id="ask-verification" hidden><a href="/account/verify-again">' in text
     code = _script("signin")
     assert {PasswordChangeRequired.code, EmailNotVerified.code} <= set(re.findall(r'code !== "(\w+)"', code))
+    # Beside the refusal, wherever that is shown: in the form of either step.
+    beside = 'section:not([hidden]) [role=alert]")?.after($("ask-password"), $("ask-verification"))'
+    assert beside in code
 
 
 @pytest.mark.parametrize(("page", "forms"), [("signin", 2), ("forgot", 1), ("verify_again", 1), ("security", 6)])
@@ -121,6 +124,14 @@ def test_the_account_is_changed_by_the_apis_calls(form: str, path: str, fields: 
     assert set(re.findall(r' name="(\w+)"', own)) == fields
     called = dict(re.findall(r'change\("(\w+)", "([/\w]+)"', _script("security")))
     assert resolve(f"/api/v1/access{called[form]}").url_name == path
+
+
+def test_what_is_held_is_downloaded_by_the_apis_call() -> None:
+    """The button asks for a recent sign-in where the call wants one; the file has its name from what came."""
+    html = get_template("accounts/pages/security.html").render()
+    assert re.search(r'<button id="export" type="button">', html)
+    (asked,) = re.findall(r'recently\(\(\) => call\("GET", "(/me/\w+)"\)\)', _script("security"))
+    assert resolve(f"/api/v1/access{asked}").url_name == "me-export"
 
 
 def test_the_account_is_deleted_by_the_apis_call() -> None:

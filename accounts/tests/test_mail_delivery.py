@@ -106,6 +106,27 @@ def test_every_kind_has_its_templates(kind: Kind) -> None:
     assert "None" not in message.body + html
 
 
+@pytest.mark.parametrize("kind", list(Kind))
+def test_a_message_links_to_what_it_asks_for(kind: Kind) -> None:
+    """Where it says to sign in, or to ask for or choose a password, the page is a click away, at the issuer."""
+    row = EmailToken(purpose=Purpose.RESET_PASSWORD, nonce=b"n" * 32, master_key_id=newest_master_key_id())
+    claimed = outgoing_mail.Claimed(new_id(), kind, "mia@example.com", 1, clock.now(), {}, row)
+    with override_settings(IRONAUTH_ISSUER="https://id.example.org"):
+        message = mail_rendering.render(claimed)
+    html = str(message.alternatives[0][0])
+    asked = re.sub("<[^>]+>", "", html)
+    pages = {
+        "/account/signin": "Sign in with it" in asked,
+        "/account/forgot": bool(re.search("ask for a new (password at once|one)", asked)),
+        "/account/security": bool(re.search("change your password now|Choose a new one", asked)),
+    }
+    for page, wanted in pages.items():
+        link = f"https://id.example.org{page}"
+        assert (f'<a href="{link}">' in html) == wanted
+        assert (link in message.body.split()) == wanted  # alone between spaces: nothing that a mail program takes along
+    assert "localhost" not in message.body + html
+
+
 @pytest.mark.parametrize("policy", [None, email.policy.SMTP])
 def test_a_link_can_be_copied_from_a_file_or_the_console(policy: email.policy.Policy | None) -> None:
     """Nothing breaks a link or encodes it, while header lines stay as short as they are meant to be."""

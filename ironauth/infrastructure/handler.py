@@ -24,9 +24,10 @@ from django.core.handlers.asgi import ASGIHandler
 from django.core.signals import request_finished, request_started
 from django.http import FileResponse, HttpRequest
 from django.http.response import HttpResponseBase, StreamingHttpResponse
-from django.urls import ResolverMatch, get_resolver, set_script_prefix, set_urlconf
+from django.urls import Resolver404, ResolverMatch, get_resolver, set_script_prefix, set_urlconf
 from django.utils.module_loading import import_string
 
+from ironauth.infrastructure import not_found
 from ironauth.infrastructure.asgi_types import Receive, Scope, Send
 from ironauth.infrastructure.disconnect import finish_unless_gone
 from ironauth.infrastructure.host_check import check_host
@@ -174,7 +175,12 @@ class LeanHandler(ASGIHandler):
     async def _get_response_async(self, request: HttpRequest) -> HttpResponseBase:
         """Resolve the URL and call the view with its hooks."""
         check_host(request)
-        callback, args, kwargs = self.resolve_request(request)
+        try:
+            callback, args, kwargs = self.resolve_request(request)
+        except Resolver404:
+            if not not_found.wants_page(request):
+                raise
+            return not_found.page()
         for hook in self._view_middleware:
             if response := await hook(request, callback, args, kwargs):
                 return cast("HttpResponseBase", response)

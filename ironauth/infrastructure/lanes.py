@@ -23,7 +23,7 @@ ADMIN_PREFIXES = ("/admin/", STATIC_PREFIX)
 def is_api_path(scope: Scope) -> bool:
     """Tell whether the API lane answers ``scope``; a mount point (``root_path``) does not count.
 
-    It answers whatever is not the admin's, so that a path nobody serves is a problem document too.
+    It answers whatever is not the admin's, a path nobody serves too: with a problem document or, for people, a page.
     """
     path: str = scope["path"]
     root = scope.get("root_path")

@@ -7,9 +7,10 @@ from pathlib import Path
 import httpx
 import pytest
 from django.contrib.staticfiles import finders
+from pytest_django import Settings
 
 from ironauth import pages
-from ironauth.infrastructure import logs
+from ironauth.infrastructure import logs, not_found
 
 
 class _Page(HTMLParser):
@@ -116,6 +117,62 @@ async def test_paths_nobody_serves_are_problems(api: httpx.AsyncClient, method: 
     answer = await api.request(method, f"http://testserver{path}")
     assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
     assert answer.headers["Content-Type"] == "application/problem+json"
+
+
+#: What browsers send when somebody opens an address.
+BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+
+
+@pytest.mark.parametrize("path", ["/nope", "/account/signin/", "/administrator", "/apis", "/favicon.png"])
+async def test_people_get_a_page_where_nobody_serves(api: httpx.AsyncClient, path: str) -> None:
+    """Complete by itself and strict about scripts, with ways on; nothing of the address is in it."""
+    answer = await api.get(f"{path}?q=<b>", headers={"Accept": BROWSER})
+    assert answer.status_code == 404
+    assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
+    assert answer.headers["Content-Security-Policy"] == not_found.PAGE_POLICY
+    assert (answer.headers["Cache-Control"], answer.headers["X-Frame-Options"]) == ("no-store", "DENY")
+    assert answer.headers["X-Request-ID"]
+    page = _Page(answer.text)
+    assert page.inline == []
+    assert page.assets
+    assert all(finders.find(asset.removeprefix("/static/")) for asset in page.assets)
+    assert {"/", "/account/security"} <= set(page.links)
+    assert re.search(r"<main>.*<h1>Nothing here</h1>", answer.text, re.DOTALL)
+    assert (path in answer.text, "<b>" in answer.text) == (False, False)
+
+
+@pytest.mark.parametrize(
+    ("path", "accept"),
+    [
+        *((path, BROWSER) for path in ("/api", "/api/v1/nope", "/oauth/nope", "/.well-known/nope")),
+        *(
+            ("/nope", accept)
+            for accept in ("*/*", "application/json", "application/json, text/html", "", "text", "a/b")
+        ),
+        ("/nope", "text/html;q=0.1, application/problem+json"),
+        ("/nope", f"{BROWSER},{'x' * not_found.LONGEST_ACCEPT}"),
+    ],
+)
+async def test_programs_get_the_problem_where_nobody_serves(api: httpx.AsyncClient, path: str, accept: str) -> None:
+    """Byte for byte what is answered without saying what is accepted, below the paths of programs in any case."""
+    known = {"X-Request-ID": "0" * 32}
+    del api.headers["Accept"]
+    plain = await api.get(path, headers=known)
+    answer = await api.get(path, headers={**known, "Accept": accept})
+    assert (answer.status_code, answer.content) == (404, plain.content)
+    assert answer.headers == plain.headers
+    assert answer.json()["code"] == "not_found"
+
+
+@pytest.mark.parametrize(("text", "status"), [("<title>Ours</title>", 404), ("{% nothing %}", 500)])
+async def test_a_deployment_brings_its_own_page_for_that(
+    api: httpx.AsyncClient, settings: Settings, tmp_path: Path, text: str, status: int
+) -> None:
+    """A template of the same name takes the place of ours; one that is broken is a problem in the log, not silence."""
+    (tmp_path / "404.html").write_text(text)
+    settings.TEMPLATES = [{**settings.TEMPLATES[0], "DIRS": [tmp_path]}]
+    answer = await api.get("/nope", headers={"Accept": BROWSER})
+    assert (answer.status_code, answer.text == text) == (status, status == 404)
 
 
 @pytest.mark.parametrize("path", ["/", "/admin/", "/static/ironauth/home.css", "/api/docs"])

@@ -18,6 +18,7 @@ import httpx
 import pytest
 from django.conf import settings
 from django.core.management.base import CommandError
+from pytest_django import Settings
 
 from conftest import process_environment
 from ironauth import settings_test
@@ -111,8 +112,10 @@ def _refused(running: Running) -> str:
 
 def test_a_first_run_prepares_and_serves(serve: Serve) -> None:
     """--migrate makes the database and a key, says so, serves, and ends with status 0 on SIGTERM."""
-    running = serve("--migrate", "--port", "0")
+    issuer = f"http://localhost:{settings_test._free_port()}"
+    running = serve("--migrate", "--port", issuer.rpartition(":")[2], IRONAUTH_ISSUER=issuer)
     base = running.ready()
+    assert base == issuer  # the name that people open it by
     assert httpx.get(f"{base}/ping").text == "OK"
     assert httpx.get(f"{base}/.well-known/jwks.json").json()["keys"]
     assert re.search(r"Database: applying \d+ migrations", running.printed())
@@ -371,6 +374,29 @@ def test_a_watch_that_would_say_nothing_is_refused(
 ) -> None:
     """A threshold without the option, an impossible one, and a level that hides the reports: one line each."""
     assert _refused(serve("--port", "0", *arguments, **environment)).endswith(remedy)
+
+
+@pytest.mark.parametrize(
+    ("host", "issuer", "opened"),
+    [
+        ("127.0.0.1", "http://localhost:8000", "http://localhost:8000"),
+        ("localhost", "http://127.0.0.1:8000", "http://127.0.0.1:8000"),
+        ("::1", "http://[::1]:8000", "http://[::1]:8000"),
+        ("0.0.0.0", "http://localhost:8000", "http://localhost:8000"),  # noqa: S104 - the case
+        ("127.0.0.1", "http://localhost:8001", "http://127.0.0.1:8000"),  # another server
+        ("127.0.0.1", "http://localhost", "http://127.0.0.1:8000"),
+        ("127.0.0.2", "http://localhost:8000", "http://127.0.0.2:8000"),
+        ("127.0.0.1", "https://localhost:8000", "http://127.0.0.1:8000"),  # a proxy's: this one speaks no TLS
+        ("127.0.0.1", "https://id.example.com", "http://127.0.0.1:8000"),
+        ("::1", "http://127.0.0.1:8000", "http://[::1]:8000"),
+    ],
+)
+def test_the_address_to_open_is_the_issuers_where_that_is_this_server(
+    settings: Settings, host: str, issuer: str, opened: str
+) -> None:
+    """Cookies and passkeys are kept for the issuer's name; whatever another server answers is not announced."""
+    settings.IRONAUTH_ISSUER = issuer
+    assert commands_serve._to_open(host, 8000) == opened
 
 
 def test_the_laboratorys_endpoints_are_announced(serve: Serve) -> None:

@@ -232,3 +232,17 @@ async def test_staff_may_have_to_have_one(stage: Stage, settings: Settings) -> N
     await sync_to_async(audit.wait_until_written)()
     denied = AuditEvent.objects.filter(event="access_denied", actor_id=stage.root)
     assert await denied.acount() == len(paths) + 2
+
+
+async def test_whom_a_factor_would_not_help_is_told_what_is_missing(stage: Stage, settings: Settings) -> None:
+    """Others than staff get the plain 403 by the same setting; who holds the one right needed is asked for a factor."""
+    settings.IRONAUTH_STAFF_MFA = "required"
+    plain = await stage.send("GET", USERS, 403, pair=stage.pair)
+    assert (plain["code"], "accounts.view_user" in plain["detail"]) == ("permission_denied", True)
+    assert (await stage.send("POST", USERS, 403, {}, stage.pair))["code"] == "permission_denied"
+    await stage.send("PUT", USERS, 405, {}, stage.pair)  # nothing a right, or a factor, would allow
+    await give(stage.member, "view_user")
+    assert (await stage.send("GET", USERS, 403, pair=stage.pair))["code"] == "mfa_enrolment_required"
+    assert (await stage.send("POST", USERS, 403, {}, stage.pair))["code"] == "permission_denied"
+    await sync_to_async(audit.wait_until_written)()
+    assert await AuditEvent.objects.filter(event="access_denied", actor_id=stage.member).acount() == 4

@@ -4,6 +4,7 @@ A reset by mail takes no second factor away, proved or not: whoever reads the ma
 the owner ends the account instead, which opens it to nobody.
 """
 
+import re
 from typing import Any
 
 import httpx
@@ -128,11 +129,41 @@ async def test_the_page_says_whose_account_it_is(
     assert f"<strong>{member['email']}</strong>" in shown.text
     assert f"<strong>{user.created_at:%-d %B %Y, %H:%M} UTC</strong>" in shown.text
     assert ("and a second factor" in shown.text) == factors
+    if factors:
+        made = (await Passkey.objects.aget()).created_at
+        assert f"<li>a passkey, since {made:%-d %B %Y, %H:%M} UTC</li>" in shown.text
     assert 'value="not_me"' in shown.text
     assert not await is_proved(member["id"])
     assert await me(api, pair) == 200
     nothing = (await api.get(VERIFY, params={"token": "x" * 64})).text
     assert (member["email"] in nothing, "not_me" in nothing) == (False, False)
+
+
+@pytest.mark.parametrize(("factors", "staff"), [(False, False), (False, True), (True, False), (True, True)])
+async def test_who_confirms_says_whose_the_factors_are(
+    api: httpx.AsyncClient, member: Member, pair: Pair, factors: bool, staff: bool
+) -> None:
+    """No button is the plain one where a factor came before the proof; it is kept for who says that it is theirs.
+
+    One of staff cannot be ended by mail, so there is one button, and advice.
+    """
+    if factors:
+        await enrol(api, pair)
+        await add(api, pair, Authenticator())
+        await Passkey.objects.aupdate(name="Click on confirm")
+    token = await link(api, member)
+    await User.objects.filter(pk=member["id"]).aupdate(is_staff=staff)
+    shown = (await api.get(VERIFY, params={"token": token})).text
+    ways = re.findall("<li>(one-time codes of an app|a passkey), since [^<]+ UTC</li>", shown)
+    assert ways == (["one-time codes of an app", "a passkey"] if factors else [])
+    assert "Click on confirm" not in shown
+    buttons = re.findall(r"<button type=\"submit\"([^>]*)>", shown)
+    disown = ' name="answer" value="not_me" class="second"'
+    plain = [""] if staff else ["", disown]
+    assert buttons == ([disown, ' class="second"'] if factors and not staff else plain)
+    kept = await left(member["id"])
+    assert (await api.post(VERIFY, data={"token": token})).status_code == 200
+    assert (await is_proved(member["id"]), await left(member["id"])) == (True, kept)
 
 
 @pytest.mark.parametrize("away", [False, True])

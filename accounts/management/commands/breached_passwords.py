@@ -10,6 +10,7 @@ from django.db import DatabaseError
 
 from accounts import audit, breached_file
 from accounts.breached_passwords import installed, is_breached, path
+from ironauth.infrastructure.reader import reader_may_leave
 
 
 class Command(BaseCommand):
@@ -57,14 +58,16 @@ class Command(BaseCommand):
         count = breached_file.build(breached_file.records(source, seen_at_least=seen_at_least), target)
         if not count:
             raise CommandError("There is no password in it: the list stays as it is.")
-        self.stdout.write(f"{count:,} passwords in {target}.")
         try:
             audit.record(audit.Event.BREACHED_LIST_INSTALLED, details={"passwords": count})
         except DatabaseError as error:  # the list may have taken hours, and servers use it by now
             raise CommandError("The list is installed; the audit trail could not be written, and lacks it.") from error
+        with reader_may_leave(self.stdout):
+            self.stdout.write(f"{count:,} passwords in {target}.")
 
     def _check(self) -> None:
         if installed() is None:
             raise CommandError(f"There is no list at {path()}: make it with `breached_passwords install FILE`.")
         password = getpass.getpass() if sys.stdin.isatty() else sys.stdin.readline().rstrip("\r\n")
-        self.stdout.write("The list has it." if is_breached(password) else "The list does not have it.")
+        with reader_may_leave(self.stdout):
+            self.stdout.write("The list has it." if is_breached(password) else "The list does not have it.")

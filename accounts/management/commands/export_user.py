@@ -11,6 +11,7 @@ from django.db import transaction
 from accounts import audit, emails, export
 from accounts.deletion_models import PendingDeletion
 from accounts.models import User
+from ironauth.infrastructure.reader import reader_may_leave
 
 
 class Command(BaseCommand):
@@ -28,7 +29,8 @@ class Command(BaseCommand):
         with transaction.atomic():
             held = export.collect(user_id, most=None)
             audit.record(audit.Event.DATA_EXPORTED, user_id=user_id)
-        self.stdout.write(msgspec.json.format(msgspec.json.encode(held)).decode())
+        with reader_may_leave(self.stdout):
+            self.stdout.write(msgspec.json.format(msgspec.json.encode(held)).decode())
 
 
 def _holder(asked: str) -> uuid.UUID:

@@ -8,6 +8,7 @@ from accounts import audit
 from accounts.audit import Event, Outcome
 from accounts.mfa import units
 from ironauth.infrastructure.master_keys import newest_master_key_id
+from ironauth.infrastructure.reader import reader_may_leave
 
 DEFAULT_BATCH = 200  # rows; some milliseconds of one transaction
 
@@ -34,7 +35,8 @@ class Command(BaseCommand):
         outcome = Outcome.FAILURE if done.left else Outcome.SUCCESS
         details = {"resealed": done.resealed, "left": done.left, "master_key": newest}
         audit.record(Event.SECRETS_RESEALED, outcome=outcome, details=details)
-        self.stdout.write(f"resealed={done.resealed} left={done.left} newest={newest}")
+        with reader_may_leave(self.stdout):
+            self.stdout.write(f"resealed={done.resealed} left={done.left} newest={newest}")
         if done.left:
             raise CommandError(
                 f"{done.left} secrets do not open: put their master key back into IRONAUTH_MASTER_KEYS and run this "

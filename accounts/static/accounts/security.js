@@ -227,6 +227,19 @@ on($("totp-remove"), "click", async () => {
 });
 
 // None in a template of one's own that is older than this.
+if ($("export")) on($("export"), "click", async () => {
+  const status = $("export-status");
+  status.textContent = "";
+  const held = await recently(() => call("GET", "/me/export"));
+  const file = new Blob([JSON.stringify(held, null, 2)], { type: "application/json" });
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(file); // until the page is left: browsers differ in when they have read it
+  link.download = `account-${held.made_at.slice(0, 10)}.json`;
+  link.click();
+  status.textContent = status.dataset.done;
+});
+
+// None in a template of one's own that is older than this.
 if ($("delete-form")) on($("delete-form"), "submit", async () => {
   await recently(() => call("DELETE", "/me", { password: $("delete-password").value }));
   $("delete-form").reset();

@@ -27,10 +27,11 @@ function startAgain() {
   show("first");
 }
 
-// What a refusal asks for is a link away.
+// What a refusal asks for is a link away, right below where the refusal is shown.
 function offer(code) {
   $("ask-password").hidden = code !== "password_change_required";
   $("ask-verification").hidden = code !== "email_not_verified";
+  document.querySelector("main > section:not([hidden]) [role=alert]")?.after($("ask-password"), $("ask-verification"));
 }
 
 async function finish(path, body) {

@@ -12,6 +12,8 @@ from urllib.parse import urlsplit
 
 from django.core.management.base import BaseCommand, CommandError
 
+from ironauth.infrastructure.reader import reader_may_leave
+
 SHOWN = 6  # characters of a secret printed at either end: enough to recognise it, useless to anybody else
 SECRET_FIELDS = frozenset({"password", "access_token", "refresh_token", "current_password", "new_password"})
 TIMEOUT_S = 30  # a cold machine under load hashes slowly; beyond this something is wrong
@@ -32,6 +34,10 @@ class Command(BaseCommand):
     def handle(self, *_args: Any, **options: Any) -> None:
         """Take the walk. Raises ``CommandError`` at the first unexpected answer, or when nothing answers."""
         self._url: str = options["url"].rstrip("/")
+        with reader_may_leave(self.stdout):
+            self._walk()
+
+    def _walk(self) -> None:
         email = f"demo-{secrets.token_hex(4)}@example.com"
         password = f"{secrets.token_hex(3)} otters knit {secrets.token_hex(3)} scarves"
         access = "/api/v1/access"

@@ -9,6 +9,7 @@ import sys
 from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.core.management import call_command
@@ -28,6 +29,8 @@ ADDRESSES = {
     "Admin": "/admin/",
     "Health": "/health",
 }
+LOCAL_NAMES = frozenset({"localhost", "127.0.0.1"})  # what is bound to one is reached by the other
+ANY_ADDRESS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - compared with, not bound to
 INTERRUPTED = 130  # what a shell reports for a command ended by SIGINT
 MOST_WORKERS_PER_CPU = 4  # beyond, workers only wait for each other, and take memory and connections
 SURELY_WORKERS = 8  # may be asked for on any machine, to try things out
@@ -85,7 +88,7 @@ class Command(BaseCommand):
                 else:
                     _require_migrated()
                 _divide_hash_threads(workers)
-                base = f"unix:{path}" if path else _url(host, bound.getsockname()[1])
+                base = f"unix:{path}" if path else _to_open(host, bound.getsockname()[1])
                 server.serve(
                     bound=bound,
                     workers=workers,
@@ -252,6 +255,19 @@ def _database() -> str:
     if connections[DEFAULT_DB_ALIAS].vendor == "sqlite":
         return f"SQLite {options['NAME']}"
     return f"{connections[DEFAULT_DB_ALIAS].display_name} {options['HOST'] or 'local socket'}/{options['NAME']}"
+
+
+def _to_open(host: str, port: int) -> str:
+    """Return the origin a person should open: the issuer's when it names this very server, else the one bound.
+
+    Cookies and passkeys are kept for one name: who signs in at 127.0.0.1 is nobody at localhost.
+    """
+    issuer = urlsplit(settings.IRONAUTH_ISSUER)
+    name = issuer.hostname or ""
+    here = host == name or host in ANY_ADDRESS or {host, name} <= LOCAL_NAMES
+    if issuer.scheme == "http" and (issuer.port or 80) == port and server.is_loopback(name) and here:
+        return str(settings.IRONAUTH_ISSUER)
+    return _url(host, port)
 
 
 def _url(host: str, port: int) -> str:

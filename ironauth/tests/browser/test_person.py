@@ -1,5 +1,8 @@
 """What a person does with the account pages and the links in messages, in a browser, from sign-up to restoring it."""
 
+import asyncio
+import json
+
 import httpx
 import pytest
 from playwright.async_api import expect
@@ -77,6 +80,12 @@ async def verify(shown: Watched, site: Site) -> None:
     async with httpx.AsyncClient(base_url=f"{site.origin}/api/v1/access", timeout=30) as api:
         credentials = {"email": EMAIL, "password": PASSWORD}
         assert (await api.post("/signup", json={**credentials, "name": "Mia"})).status_code == 202
+        await shown.go("/account/signin")
+        with shown.refusing(403):
+            await give_password(shown, PASSWORD)
+            remedy = shown.page.locator("#password-form").get_by_role("link", name="Ask for another message")
+            await expect(remedy).to_be_visible()
+        await shown.look("not-verified")
         await shown.go(link_in(site.mail.take(EMAIL, "Confirm your e-mail address")))
         await heading(shown, "Confirm your e-mail address")
         await shown.look("verify")
@@ -109,6 +118,17 @@ async def add_passkey(shown: Watched) -> None:
     await shown.page.get_by_role("button", name="Add a passkey").click()
     await expect(shown.page.locator("#passkeys strong")).to_have_text("My phone")
     await shown.look("passkey")
+
+
+async def download(shown: Watched) -> None:
+    """Take everything held along as a file."""
+    async with shown.page.expect_download() as started:
+        await shown.page.get_by_role("button", name="Download your data").click()
+    file = await started.value
+    held = json.loads(await asyncio.to_thread((await file.path()).read_text))
+    assert file.suggested_filename == f"account-{held['made_at'][:10]}.json"
+    assert held["sections"]["account"][0]["email"] == EMAIL
+    await expect(shown.page.get_by_text("The file is with your downloads.")).to_be_visible()
 
 
 async def reset(shown: Watched, site: Site) -> None:
@@ -176,6 +196,7 @@ async def test_a_person_lives_with_the_pages(site: Site, open_page: OpenPage) ->
     await give_password(shown, PASSWORD)
     await signed_in(shown)
     await shown.look("security")
+    await download(shown)
     app = await set_up_app(shown)
 
     await sign_out(shown)

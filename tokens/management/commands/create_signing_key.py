@@ -5,6 +5,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import IntegrityError
 
+from ironauth.infrastructure.reader import reader_may_leave
 from tokens.key_rotation import create_first_keys
 from tokens.keys import Family
 
@@ -30,4 +31,5 @@ class Command(BaseCommand):
             kid = create_first_keys(family)
         except IntegrityError:
             kid = create_first_keys(family)
-        self.stdout.write(kid)
+        with reader_may_leave(self.stdout):
+            self.stdout.write(kid)

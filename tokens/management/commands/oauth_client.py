@@ -9,6 +9,7 @@ from uuid import UUID
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from accounts import names
+from ironauth.infrastructure.reader import reader_may_leave
 from tokens.oauth import client_rules, client_units
 from tokens.oauth.client_keys import MAX_FILE_BYTES
 from tokens.oauth.client_units import EXPIRE_OLD_S, MOST_EXPIRE_OLD_S, NoSecretError
@@ -118,7 +119,8 @@ class Command(BaseCommand):
             self.stderr.write(f"Nothing to do: the client is {options['act']}d already.")
 
     def _print(self, answer: object) -> None:
-        self.stdout.write(json.dumps(answer))
+        with reader_may_leave(self.stdout):
+            self.stdout.write(json.dumps(answer))
 
 
 def _add_create(parser: ArgumentParser) -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from ironauth.infrastructure.reader import reader_may_leave
 from tokens.purge import DEFAULT_BATCH, SESSION_KEEP_S, purge_expired
 
 
@@ -27,10 +28,11 @@ class Command(BaseCommand):
         if options["batch"] < 1 or options["keep_seconds"] < 0:
             raise CommandError("--batch must be at least 1 and --keep-seconds at least 0.")
         purged = purge_expired(batch=options["batch"], keep_s=options["keep_seconds"])
-        self.stdout.write(
-            f"deleted accounts={purged.accounts} accounts_kept={purged.accounts_kept} sessions={purged.sessions} "
-            f"admin_sessions={purged.admin_sessions} invalidations={purged.invalidations} "
-            f"signing_keys={purged.signing_keys} throttle_counts={purged.throttle_counts} "
-            f"email_tokens={purged.email_tokens} mails={purged.mails} audit_events={purged.audit_events} "
-            f"admin_log={purged.admin_log} used_once={purged.used_once} oauth={purged.oauth}"
-        )
+        with reader_may_leave(self.stdout):
+            self.stdout.write(
+                f"deleted accounts={purged.accounts} accounts_kept={purged.accounts_kept} sessions={purged.sessions} "
+                f"admin_sessions={purged.admin_sessions} invalidations={purged.invalidations} "
+                f"signing_keys={purged.signing_keys} throttle_counts={purged.throttle_counts} "
+                f"email_tokens={purged.email_tokens} mails={purged.mails} audit_events={purged.audit_events} "
+                f"admin_log={purged.admin_log} used_once={purged.used_once} oauth={purged.oauth}"
+            )

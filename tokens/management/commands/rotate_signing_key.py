@@ -4,6 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from ironauth.infrastructure.reader import reader_may_leave
 from tokens.key_rotation import RotationRefusedError, drop, rotate
 from tokens.keys import Family
 
@@ -36,4 +37,5 @@ class Command(BaseCommand):
         except RotationRefusedError as error:
             hint = "" if options["drop"] else " (--now does not wait for clients)"
             raise CommandError(f"{error}{hint}") from error
-        self.stdout.write(kid)
+        with reader_may_leave(self.stdout):
+            self.stdout.write(kid)
