@@ -21,8 +21,8 @@ from ironauth.infrastructure.reader import READER_GONE
 #: Commands that print, and end quietly with their reader; those of many lines first.
 READ = {
     "audit_export", "demo", "export_user", "hash_calibrate", "oauth_client",
-    "breached_passwords", "build_openapi", "create_signing_key", "forgive_failures", "purge_expired", "reseal_secrets",
-    "rotate_signing_key",
+    "backup", "breached_passwords", "build_openapi", "create_signing_key", "forgive_failures", "purge_expired",
+    "reseal_secrets", "rotate_signing_key",
 }  # fmt: skip
 #: Commands that print where the server is, and serve on whoever reads it.
 SERVING = {"serve"}
