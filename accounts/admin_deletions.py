@@ -42,8 +42,13 @@ class PendingInline(ReadOnly, admin.TabularInline):  # type: ignore[type-arg] # 
 
     model = PendingDeletion
     verbose_name_plural = "Being deleted"
-    fields = readonly_fields = ("email", "requested_at", "due_at")
+    fields = readonly_fields = ("former_address", "requested_at", "due_at")
     extra = 0
+
+    @admin.display(description="e-mail address until then")
+    def former_address(self, pending: PendingDeletion) -> str:
+        """Return the address that the account has again when it is restored."""
+        return pending.email
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Whoever sees the person sees this, where there is anything to see."""

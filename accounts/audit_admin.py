@@ -20,6 +20,7 @@ from django.utils.safestring import SafeString
 from accounts import emails
 from accounts.audit import Event, Outcome
 from accounts.audit_models import AuditEvent
+from accounts.deletion_models import describe
 from accounts.models import User
 from ironauth.infrastructure import clock
 from ironauth.infrastructure.ids import first_id_at
@@ -58,9 +59,10 @@ class _Trail(ChangeList):
 
 
 def addresses(events: list[Any]) -> dict[uuid.UUID, str]:
-    """Return the addresses of the people these events name. One query, none for nobody."""
+    """Return the addresses of the people these events name, as `describe` says them. One query, none for nobody."""
     ids = {one for event in events for one in (event.actor_id, event.user_id) if one is not None}
-    return dict(User.objects.filter(pk__in=ids).values_list("pk", "email"))
+    people = User.objects.filter(pk__in=ids).values_list("pk", "email", "pending_deletion__requested_at")
+    return {user_id: describe(email, deleted_at) for user_id, email, deleted_at in people}
 
 
 def in_words(code: str) -> str:
