@@ -15,12 +15,13 @@ from accounts import deletions
 from accounts.deletion_models import PendingDeletion
 from accounts.models import User
 from accounts.rights import Rights, rights_of_request
+from ironauth.infrastructure.admin_filters import KnownValues
 from ironauth.infrastructure.errors import PermissionDenied
 from ironauth.infrastructure.logs import get_logger
 from ironauth.infrastructure.read_only_admin import ReadOnly
 
 
-class PendingFilter(admin.SimpleListFilter):
+class PendingFilter(KnownValues):
     """Accounts being deleted, or all others."""
 
     title = "being deleted"
@@ -32,7 +33,7 @@ class PendingFilter(admin.SimpleListFilter):
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[User]) -> QuerySet[User]:
         """Return the users of the chosen kind."""
-        if self.value() not in ("yes", "no"):
+        if self.value() is None:
             return queryset
         return queryset.filter(pending_deletion__isnull=self.value() == "no")
 

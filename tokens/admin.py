@@ -16,6 +16,7 @@ from accounts import audit
 from accounts.admin import UserAdmin
 from accounts.admin_actions import BATCH
 from ironauth.infrastructure import clock
+from ironauth.infrastructure.admin_filters import KnownValues
 from ironauth.infrastructure.admin_selection import CheckedSelection
 from ironauth.infrastructure.confirmation import CONFIRMED, SHOWN, ask
 from ironauth.infrastructure.read_only_admin import moment
@@ -41,7 +42,7 @@ SESSION_FIELDS = (
 )  # fmt: skip
 
 
-class LiveFilter(admin.SimpleListFilter):
+class LiveFilter(KnownValues):
     """Live sessions or ended ones."""
 
     title = "state"
