@@ -128,7 +128,7 @@ class UserAdmin(CheckedSelection, KeepsReferred, UserPage, Audited, DjangoUserAd
     @admin.display(description="admin sign-in", ordering="last_login")
     def admin_sign_in(self, user: User) -> str:
         """Return the day of the last sign-in to this admin; the API's are in the sessions."""
-        return date_format(user.last_login, "Y-m-d") if user.last_login else "-"
+        return date_format(user.last_login, "DATE_FORMAT") if user.last_login else "-"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
         """Return the users with their roles, one more query for the page, and since when they are being deleted."""

@@ -174,7 +174,7 @@ class AuditEventAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg] # D
             return queryset.filter(Q(actor_id__in=found) | Q(user_id__in=found)), False
         return queryset.filter(Q(actor_id__in=found) | Q(user_id__in=found) | Q(session_id__in=found)), False
 
-    @admin.display(description="at (UTC)")
+    @admin.display(description="at")
     def when(self, event: AuditEvent) -> str:
         """Return when it happened, to the second."""
         return f"{event.at:%Y-%m-%d %H:%M:%S}"
