@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
 from datetime import timedelta
 from functools import cached_property
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from django.contrib import admin
 from django.contrib.admin.views.main import SEARCH_VAR, ChangeList
@@ -18,8 +19,9 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from accounts import emails
-from accounts.audit import Event, Outcome
+from accounts.audit import Outcome
 from accounts.audit_models import AuditEvent
+from accounts.audit_words import FAMILIES, in_words, phrase
 from accounts.deletion_models import describe
 from accounts.models import User
 from ironauth.infrastructure import clock
@@ -31,7 +33,8 @@ COUNTED: Final = 10_000  # events; counting a million for the sake of a page num
 MAX_FOUND: Final = 50  # people whose address begins as searched for
 THEMSELVES: Final = "themselves"  # who did something to their own account
 FIELDS: Final = (
-    "when", "event", "outcome", "actor", "user", "session_id", "address", "user_agent", "request_id", "details", "id",
+    "when", "what", "code", "outcome", "actor", "user", "session_id", "address", "user_agent", "request_id", "details",
+    "id",
 )  # fmt: skip
 
 
@@ -66,19 +69,8 @@ def addresses(events: list[Any]) -> dict[uuid.UUID, str]:
     return {user_id: describe(email, deleted_at) for user_id, email, deleted_at in people}
 
 
-def in_words(code: str) -> str:
-    """Return e.g. "Sign in" for ``sign_in``."""
-    return code.replace("_", " ").capitalize().replace("Mfa ", "MFA ")
-
-
 class _Codes(KnownValues):
     """A filter over a column of codes; Django's would read every row to learn which there are."""
-
-    codes: ClassVar[type[Event | Outcome]]
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        """Offer every code."""
-        return [(code.value, in_words(code.value)) for code in self.codes]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[AuditEvent]) -> QuerySet[AuditEvent]:
         """Return the events with the chosen code; of what a search finds they are checked, not searched by.
@@ -98,14 +90,28 @@ class EventFilter(_Codes):
     """What happened."""
 
     title = parameter_name = "event"
-    codes = Event
+    template = "admin/event_filter.html"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        """Offer every event, family by family."""
+        return [one for family in FAMILIES.values() for one in family.items()]
+
+    def choices(self, changelist: ChangeList) -> Iterator[Any]:
+        """Return all, and each event with its family, for the template to fold."""
+        every, *events = super().choices(changelist)
+        yield every
+        names = [name for name, family in FAMILIES.items() for _ in family]
+        yield from ({**event, "family": name} for event, name in zip(events, names, strict=True))
 
 
 class OutcomeFilter(_Codes):
     """How it ended."""
 
     title = parameter_name = "outcome"
-    codes = Outcome
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        """Offer the three."""
+        return [(outcome.value, in_words(outcome.value)) for outcome in Outcome]
 
 
 class AgeFilter(KnownValues):
@@ -182,7 +188,12 @@ class AuditEventAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg] # D
     @admin.display(description="event")
     def what(self, event: AuditEvent) -> str:
         """Return what happened, in words."""
-        return in_words(event.event)
+        return phrase(event.event)
+
+    @admin.display(description="name in the API")
+    def code(self, event: AuditEvent) -> str:
+        """Return what other programs call it."""
+        return event.event
 
     @admin.display(description="outcome")
     def result(self, event: AuditEvent) -> SafeString:

@@ -15,7 +15,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from accounts import outgoing_mail
-from accounts.audit_admin import in_words
+from accounts.audit_words import in_words
 from accounts.mail_models import OutgoingMail
 from ironauth.infrastructure import clock
 from ironauth.infrastructure.admin_filters import KnownValues
