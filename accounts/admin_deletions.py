@@ -46,7 +46,7 @@ class PendingInline(ReadOnly, admin.TabularInline):  # type: ignore[type-arg] # 
     fields = readonly_fields = ("former_address", "requested_at", "due_at")
     extra = 0
 
-    @admin.display(description="e-mail address until then")
+    @admin.display(description="former address")
     def former_address(self, pending: PendingDeletion) -> str:
         """Return the address that the account has again when it is restored."""
         return pending.email
