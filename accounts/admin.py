@@ -80,7 +80,7 @@ class UserAdmin(CheckedSelection, KeepsReferred, UserPage, Audited, DjangoUserAd
     )
     readonly_fields = (*UserPage.state_fields, "id", "last_login", "session_epoch", "created_at", "updated_at")
     list_display = (
-        "email",
+        "account",
         "name",
         "roles",
         "is_active",
@@ -110,6 +110,11 @@ class UserAdmin(CheckedSelection, KeepsReferred, UserPage, Audited, DjangoUserAd
     filter_horizontal = ("groups", "user_permissions")
     actions = (*map(as_action, CHANGES), admin_deletions.restore)
 
+    @admin.display(description="e-mail address", ordering="email")
+    def account(self, user: User) -> str:
+        """Return the address, or since when the account is being deleted."""
+        return str(user)
+
     @admin.display(description="roles")
     def roles(self, user: User) -> str:
         """Return the role names; prefetched with the list."""
@@ -123,11 +128,19 @@ class UserAdmin(CheckedSelection, KeepsReferred, UserPage, Audited, DjangoUserAd
     @admin.display(description="admin sign-in", ordering="last_login")
     def admin_sign_in(self, user: User) -> str:
         """Return the day of the last sign-in to this admin; the API's are in the sessions."""
-        return date_format(user.last_login, "Y-m-d") if user.last_login else "-"
+        return date_format(user.last_login, "DATE_FORMAT") if user.last_login else "-"
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
-        """Return the users with their roles: one more query for the page, not one for each row."""
-        return super().get_queryset(request).prefetch_related("groups")
+        """Return the users with their roles, one more query for the page, and since when they are being deleted."""
+        return super().get_queryset(request).select_related("pending_deletion").prefetch_related("groups")
+
+    def get_fieldsets(self, request: HttpRequest, obj: User | None = None) -> Any:
+        """Leave out the address of somebody being deleted: it is a stand-in, and the true one is further down."""
+        shown = super().get_fieldsets(request, obj)
+        if obj is None or not deletions.is_pending(obj):
+            return shown
+        (_, first), *others = shown
+        return [(None, {**first, "fields": [name for name in first["fields"] if name != "email"]}), *others]
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[User], search_term: str

@@ -147,7 +147,7 @@ def _ask(
 ) -> TemplateResponse:
     """Return the page that asks before an action, naming those it would be carried out on."""
     total = chosen.count()
-    named = chosen.only("email", "name").prefetch_related(None)[:SHOWN]
+    named = chosen.select_related(None).only("email", "name").prefetch_related(None)[:SHOWN]
     return ask(
         model_admin,
         request,
@@ -155,7 +155,7 @@ def _ask(
         title=change.title,
         question=f"{change.title}: {_count(total)}?",
         warning=change.warning,
-        shown=[f"{user.email} ({user.name})" if user.name else user.email for user in named],
+        shown=[f"{user} ({user.name})" if user.name else str(user) for user in named],
         unshown=max(0, total - SHOWN),
         spared=f"Left as they are: {_count(spared)} ({change.spares})." if spared else "",
     )

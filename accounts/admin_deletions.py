@@ -15,12 +15,13 @@ from accounts import deletions
 from accounts.deletion_models import PendingDeletion
 from accounts.models import User
 from accounts.rights import Rights, rights_of_request
+from ironauth.infrastructure.admin_filters import KnownValues
 from ironauth.infrastructure.errors import PermissionDenied
 from ironauth.infrastructure.logs import get_logger
 from ironauth.infrastructure.read_only_admin import ReadOnly
 
 
-class PendingFilter(admin.SimpleListFilter):
+class PendingFilter(KnownValues):
     """Accounts being deleted, or all others."""
 
     title = "being deleted"
@@ -32,7 +33,7 @@ class PendingFilter(admin.SimpleListFilter):
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[User]) -> QuerySet[User]:
         """Return the users of the chosen kind."""
-        if self.value() not in ("yes", "no"):
+        if self.value() is None:
             return queryset
         return queryset.filter(pending_deletion__isnull=self.value() == "no")
 
@@ -42,8 +43,13 @@ class PendingInline(ReadOnly, admin.TabularInline):  # type: ignore[type-arg] # 
 
     model = PendingDeletion
     verbose_name_plural = "Being deleted"
-    fields = readonly_fields = ("email", "requested_at", "due_at")
+    fields = readonly_fields = ("former_address", "requested_at", "due_at")
     extra = 0
+
+    @admin.display(description="former address")
+    def former_address(self, pending: PendingDeletion) -> str:
+        """Return the address that the account has again when it is restored."""
+        return pending.email
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Whoever sees the person sees this, where there is anything to see."""

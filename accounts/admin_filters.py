@@ -8,6 +8,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from accounts.mfa import factors
+from ironauth.infrastructure.admin_filters import KnownValues
 
 
 class _HappenedFilter(admin.EmptyFieldListFilter):
@@ -37,7 +38,7 @@ class FlaggedFilter(_HappenedFilter):
     words = "password found in a breach"
 
 
-class FactorFilter(admin.SimpleListFilter):
+class FactorFilter(KnownValues):
     """Whether somebody has a second factor."""
 
     title = "second factor"

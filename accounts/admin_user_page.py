@@ -15,8 +15,9 @@ from django.utils.safestring import SafeString
 from accounts.admin_actions import offered, person_page
 from accounts.admin_changes import CHANGES
 from accounts.admin_deletions import buttons
-from accounts.audit_admin import THEMSELVES, addresses, in_words
+from accounts.audit_admin import THEMSELVES, addresses
 from accounts.audit_models import AuditEvent
+from accounts.audit_words import phrase
 from accounts.mail_models import OutgoingMail
 from accounts.mfa import factors
 from accounts.models import User
@@ -130,7 +131,7 @@ def _trail(user_id: uuid.UUID) -> list[Happening]:
     return [
         Happening(
             at=moment(event.at),
-            event=in_words(event.event),
+            event=phrase(event.event),
             outcome=event.outcome,
             by=_who(event, user_id, people),
             address=event.address or "-",

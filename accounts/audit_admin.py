@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
 from datetime import timedelta
 from functools import cached_property
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from django.contrib import admin
 from django.contrib.admin.views.main import SEARCH_VAR, ChangeList
@@ -18,10 +19,13 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from accounts import emails
-from accounts.audit import Event, Outcome
+from accounts.audit import Outcome
 from accounts.audit_models import AuditEvent
+from accounts.audit_words import FAMILIES, in_words, phrase
+from accounts.deletion_models import describe
 from accounts.models import User
 from ironauth.infrastructure import clock
+from ironauth.infrastructure.admin_filters import KnownValues
 from ironauth.infrastructure.ids import first_id_at
 from ironauth.infrastructure.read_only_admin import ReadOnly, breakable
 
@@ -29,7 +33,8 @@ COUNTED: Final = 10_000  # events; counting a million for the sake of a page num
 MAX_FOUND: Final = 50  # people whose address begins as searched for
 THEMSELVES: Final = "themselves"  # who did something to their own account
 FIELDS: Final = (
-    "when", "event", "outcome", "actor", "user", "session_id", "address", "user_agent", "request_id", "details", "id",
+    "when", "what", "code", "outcome", "actor", "user", "session_id", "address", "user_agent", "request_id", "details",
+    "id",
 )  # fmt: skip
 
 
@@ -58,33 +63,22 @@ class _Trail(ChangeList):
 
 
 def addresses(events: list[Any]) -> dict[uuid.UUID, str]:
-    """Return the addresses of the people these events name. One query, none for nobody."""
+    """Return the addresses of the people these events name, as `describe` says them. One query, none for nobody."""
     ids = {one for event in events for one in (event.actor_id, event.user_id) if one is not None}
-    return dict(User.objects.filter(pk__in=ids).values_list("pk", "email"))
+    people = User.objects.filter(pk__in=ids).values_list("pk", "email", "pending_deletion__requested_at")
+    return {user_id: describe(email, deleted_at) for user_id, email, deleted_at in people}
 
 
-def in_words(code: str) -> str:
-    """Return e.g. "Sign in" for ``sign_in``."""
-    return code.replace("_", " ").capitalize().replace("Mfa ", "MFA ")
-
-
-class _Codes(admin.SimpleListFilter):
+class _Codes(KnownValues):
     """A filter over a column of codes; Django's would read every row to learn which there are."""
-
-    codes: ClassVar[type[Event | Outcome]]
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        """Offer every code."""
-        return [(code.value, in_words(code.value)) for code in self.codes]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[AuditEvent]) -> QuerySet[AuditEvent]:
         """Return the events with the chosen code; of what a search finds they are checked, not searched by.
 
-        What is no code, NUL for one, is not asked for. SQLite, without statistics, would look for one person's
-        sign-ins among all of them: 9 s at 1,000,000 events.
+        SQLite, without statistics, would look for one person's sign-ins among all of them: 9 s at 1,000,000 events.
         """
         name, code = str(self.parameter_name), self.value()
-        if code not in dict(self.lookup_choices):
+        if code is None:
             return queryset
         if request.GET.get(SEARCH_VAR, "").strip():
             checked = f"checked_{name}"
@@ -96,17 +90,31 @@ class EventFilter(_Codes):
     """What happened."""
 
     title = parameter_name = "event"
-    codes = Event
+    template = "admin/event_filter.html"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        """Offer every event, family by family."""
+        return [one for family in FAMILIES.values() for one in family.items()]
+
+    def choices(self, changelist: ChangeList) -> Iterator[Any]:
+        """Return all, and each event with its family, for the template to fold."""
+        every, *events = super().choices(changelist)
+        yield every
+        names = [name for name, family in FAMILIES.items() for _ in family]
+        yield from ({**event, "family": name} for event, name in zip(events, names, strict=True))
 
 
 class OutcomeFilter(_Codes):
     """How it ended."""
 
     title = parameter_name = "outcome"
-    codes = Outcome
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        """Offer the three."""
+        return [(outcome.value, in_words(outcome.value)) for outcome in Outcome]
 
 
-class AgeFilter(admin.SimpleListFilter):
+class AgeFilter(KnownValues):
     """When it happened; asked by the id, which is in order of time."""
 
     title = "time"
@@ -119,7 +127,7 @@ class AgeFilter(admin.SimpleListFilter):
     def queryset(self, request: HttpRequest, queryset: QuerySet[AuditEvent]) -> QuerySet[AuditEvent]:
         """Return the events of that time."""
         hours = self.value()
-        if hours is None or hours not in dict(self.lookup_choices):
+        if hours is None:
             return queryset
         return queryset.filter(id__gte=first_id_at(clock.now() - timedelta(hours=int(hours))))
 
@@ -172,7 +180,7 @@ class AuditEventAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg] # D
             return queryset.filter(Q(actor_id__in=found) | Q(user_id__in=found)), False
         return queryset.filter(Q(actor_id__in=found) | Q(user_id__in=found) | Q(session_id__in=found)), False
 
-    @admin.display(description="at (UTC)")
+    @admin.display(description="at")
     def when(self, event: AuditEvent) -> str:
         """Return when it happened, to the second."""
         return f"{event.at:%Y-%m-%d %H:%M:%S}"
@@ -180,7 +188,12 @@ class AuditEventAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg] # D
     @admin.display(description="event")
     def what(self, event: AuditEvent) -> str:
         """Return what happened, in words."""
-        return in_words(event.event)
+        return phrase(event.event)
+
+    @admin.display(description="name in the API")
+    def code(self, event: AuditEvent) -> str:
+        """Return what other programs call it."""
+        return event.event
 
     @admin.display(description="outcome")
     def result(self, event: AuditEvent) -> SafeString:

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Never
 from django.db import models
 from django.db.models import Q
 
+from accounts import audit_words
 from ironauth.infrastructure.origin import USER_AGENT_CHARACTERS
 
 
@@ -79,7 +80,7 @@ class AuditEvent(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.event} {self.outcome}"
+        return audit_words.sentence(self.event, self.outcome)
 
     def save(self, **kwargs: Any) -> None:
         """Add the event; raises ``AppendOnlyError`` for one that was added before."""

@@ -63,6 +63,11 @@ def fold(email: str) -> str:
     return normalise("".join(map(_lower, normalise(email))))
 
 
+def is_stand_in(email: str) -> bool:
+    """Tell whether this is no address but what an account has in place of one while it is being deleted."""
+    return email.endswith(f"@{STAND_IN_DOMAIN}")
+
+
 def for_mail(email: str) -> str:
     """Return ``email`` with its domain in ASCII, each label as IDNA 2008 writes it (RFC 5891 §4.4): nothing is mapped.
 

@@ -15,9 +15,10 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from accounts import outgoing_mail
-from accounts.audit_admin import in_words
+from accounts.audit_words import in_words
 from accounts.mail_models import OutgoingMail
 from ironauth.infrastructure import clock
+from ironauth.infrastructure.admin_filters import KnownValues
 from ironauth.infrastructure.admin_selection import CheckedSelection
 from ironauth.infrastructure.confirmation import CONFIRMED, SHOWN, ask
 from ironauth.infrastructure.logs import get_logger
@@ -37,7 +38,7 @@ def state_of(mail: OutgoingMail) -> str:
     return "Failing" if mail.tries else "Waiting"
 
 
-class StateFilter(admin.SimpleListFilter):
+class StateFilter(KnownValues):
     """Messages by what becomes of them."""
 
     title = parameter_name = "state"

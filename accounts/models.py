@@ -10,7 +10,7 @@ from django.utils.translation import gettext_lazy as _
 
 from accounts import emails, guarded, names, passwords
 from accounts.audit_models import AuditEvent
-from accounts.deletion_models import PendingDeletion
+from accounts.deletion_models import PendingDeletion, describe
 from accounts.managers import UserManager
 from accounts.mfa.models import RecoveryCode, TotpFactor
 from accounts.mfa.passkey_models import Passkey
@@ -115,11 +115,14 @@ class User(AbstractBaseUser, PermissionsMixin):
         )
 
     def __str__(self) -> str:
-        return self.email
+        """Return the address, or that the account is being deleted; since when, if its query has fetched that too."""
+        fetched = User.pending_deletion.is_cached(self)  # no query of its own: an event loop asks as well
+        pending = getattr(self, "pending_deletion", None) if fetched else None
+        return describe(self.email, pending.requested_at if pending else None)
 
     def get_full_name(self) -> str:
         """Return the name, or the address where there is none; Django's admin shows it."""
-        return self.name or self.email
+        return self.name or str(self)
 
     def get_short_name(self) -> str:
         """Return the name, or the address where there is none; Django's admin greets with it."""

@@ -256,6 +256,7 @@ STATIC_URL = "/static/"
 # No STATIC_ROOT: the packages' own files are served from where they are installed, without a collectstatic step.
 WHITENOISE_USE_FINDERS = True
 LANGUAGE_CODE = "en-us"
+FORMAT_MODULE_PATH = "ironauth.formats"  # dates as they sort, everywhere
 TIME_ZONE = "UTC"
 USE_TZ = True
 APPEND_SLASH = True

@@ -16,6 +16,7 @@ from accounts import audit
 from accounts.admin import UserAdmin
 from accounts.admin_actions import BATCH
 from ironauth.infrastructure import clock
+from ironauth.infrastructure.admin_filters import KnownValues
 from ironauth.infrastructure.admin_selection import CheckedSelection
 from ironauth.infrastructure.confirmation import CONFIRMED, SHOWN, ask
 from ironauth.infrastructure.read_only_admin import moment
@@ -41,7 +42,7 @@ SESSION_FIELDS = (
 )  # fmt: skip
 
 
-class LiveFilter(admin.SimpleListFilter):
+class LiveFilter(KnownValues):
     """Live sessions or ended ones."""
 
     title = "state"
@@ -73,7 +74,7 @@ class SessionAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ignor
     search_fields = ["user__email", "=ip"]
     search_help_text = "E-mail address, or an exact IP address"
     date_hierarchy = "created_at"
-    list_select_related = ["user"]
+    list_select_related = ["user__pending_deletion"]
     show_full_result_count = False  # counting millions of rows is what makes an admin list slow
     show_facets = admin.ShowFacets.NEVER  # so does counting them for every filter
     fields = SESSION_FIELDS
@@ -138,7 +139,7 @@ class SessionAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ignor
                 title="End sessions",
                 question=f"End {_count(total)}?",
                 warning="Whoever uses them is signed out there at once. Signing in again is possible.",
-                shown=[_named(session) for session in chosen.select_related("user")[:SHOWN]],
+                shown=[_named(session) for session in chosen.select_related("user__pending_deletion")[:SHOWN]],
                 unshown=max(0, total - SHOWN),
                 spared=left,
             )
@@ -170,7 +171,7 @@ class SessionAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ignor
 def _named(session: Session) -> str:
     """Return a line that tells a session from a person's others."""
     where = "".join(f", {part}" for part in (session.ip, short_name(session.user_agent)) if part)
-    return f"{session.user.email}{where}, last used {moment(session.last_used_at)}"
+    return f"{session.user}{where}, last used {moment(session.last_used_at)}"
 
 
 def _count(number: int) -> str:

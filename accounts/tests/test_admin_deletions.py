@@ -6,8 +6,10 @@ import pytest
 from django.contrib.admin.models import LogEntry
 from django.db import transaction
 from django.test import Client
+from pytest_django import DjangoAssertNumQueries
 
-from accounts import deletions, staff_units
+from accounts import audit, deletions, staff_units
+from accounts.audit import Event
 from accounts.audit_models import AuditEvent
 from accounts.errors import DeletionPending
 from accounts.mfa.models import TotpFactor
@@ -145,3 +147,36 @@ def test_second_factors_stay(client: Client, root: User, leaving: User) -> None:
     assert "Left as they are: 1 user" in act(client, "reset_mfa", leaving)
     assert TotpFactor.objects.exists()
     assert "Remove second factors" not in client.get(f"{LIST}{leaving.pk}/change/").content.decode()
+
+
+def test_the_stand_in_is_on_no_page(client: Client, root: User, leaving: User) -> None:
+    """Staff read since when the account is being deleted: as heading, in lists, in trails, in questions."""
+    since = f"Deleted account, since {clock.now():%Y-%m-%d}"
+    audit.record(Event.SIGN_IN, user_id=root.pk, actor_id=leaving.pk)
+    pages = {
+        "list": client.get(LIST),
+        "page": client.get(f"{LIST}{leaving.pk}/change/"),
+        "trail": client.get("/admin/accounts/auditevent/"),
+        "another's trail": client.get(f"{LIST}{root.pk}/change/"),
+        "deletion": client.get(f"{LIST}{leaving.pk}/delete/"),
+        "deletions": client.post(LIST, {"action": "delete_selected", "_selected_action": [str(leaving.pk)]}),
+    }
+    for name, answer in pages.items():
+        page = answer.content.decode()
+        assert answer.status_code == 200, name
+        assert "deleted.invalid" not in page.replace("<wbr>", ""), name
+        assert since in page, name
+    assert pages["page"].content.decode().count(since) >= 3  # title, breadcrumb, heading
+    assert "root@example.com" in pages["list"].content.decode()
+    assert 'name="email" value="root@example.com"' in pages["another's trail"].content.decode()
+
+
+def test_a_deleted_account_describes_itself_without_a_query(
+    root: User, leaving: User, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    """Since when, where that has been fetched with the account."""
+    plain, joined = User.objects.get(pk=leaving.pk), User.objects.select_related("pending_deletion").get(pk=leaving.pk)
+    with django_assert_num_queries(0):
+        assert (str(plain), str(root)) == ("Deleted account", "root@example.com")
+        assert str(joined) == f"Deleted account, since {clock.now():%Y-%m-%d}"
+        assert plain.get_short_name() == "Deleted account"

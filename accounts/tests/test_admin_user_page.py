@@ -79,9 +79,9 @@ def test_the_trail_of_a_person(client: Client, root: User, make_user: MakeUser) 
     page = client.get(_page(user)).content.decode()
     trail = page[page.index('id="trail-heading"') :]
     assert trail.count("<tr>") == 1 + 20
-    assert trail.count(">Sign in<") == 18
-    assert "Sign up" not in trail
-    assert "Sign out" not in trail
+    assert trail.count(">Sign-in<") == 18
+    assert "Sign-up" not in trail
+    assert "Sign-out" not in trail
     assert f"pia@example.com, to {other.email}" in trail
     assert "root@example.com" in trail
     assert f"{reverse('admin:accounts_auditevent_changelist')}?q={user.pk}" in trail

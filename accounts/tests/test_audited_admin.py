@@ -244,9 +244,8 @@ def test_filters_and_search(client: Client, root: User, make_user: MakeUser) -> 
     for query, wanted in cases.items():
         answer = client.get(f"{reverse(LIST)}?{query}")
         assert [event.event for event in answer.context["cl"].result_list] == wanted, query
-    bad = ("hours=x", 200), ("event=x", 200), ("event=%00", 200), ("at__year=5", 400), ("user_agent__regex=.", 400)
-    for query, status in bad:
-        assert client.get(f"{reverse(LIST)}?{query}", follow=True).status_code == status
+    for query in ("at__year=5", "user_agent__regex=."):
+        assert client.get(f"{reverse(LIST)}?{query}").status_code == 400, query
 
 
 def test_events_of_one_person_are_found_by_the_person(client: Client, root: User) -> None:

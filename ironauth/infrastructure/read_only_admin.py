@@ -48,7 +48,7 @@ class ReadOnly:
 
 def moment(at: datetime | None) -> str:
     """Return a time as short as it sorts, so that the lists fit a screen; "-" for none."""
-    return date_format(at, "Y-m-d H:i") if at else "-"
+    return date_format(at, "DATETIME_FORMAT") if at else "-"
 
 
 def breakable(text: str) -> SafeString:

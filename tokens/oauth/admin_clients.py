@@ -16,6 +16,7 @@ from django.utils.safestring import SafeString
 
 from accounts.rights import rights_of_request
 from ironauth.infrastructure import clock
+from ironauth.infrastructure.admin_filters import KnownValues
 from ironauth.infrastructure.admin_selection import CheckedSelection
 from ironauth.infrastructure.read_only_admin import moment
 from tokens.oauth import client_units
@@ -30,7 +31,7 @@ _AUTHENTICATION: Final = ("auth_method", "jwks", "require_pkce", "require_par", 
 _LIFETIMES: Final = ("access_token_s", "session_idle_s", "session_absolute_s")
 
 
-class StateFilter(admin.SimpleListFilter):
+class StateFilter(KnownValues):
     """Clients in use or disabled."""
 
     title = parameter_name = "state"

@@ -30,7 +30,7 @@ class ConsentAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ignor
     lookups = frozenset({"client__id__exact", "user__id__exact"})
     list_display = ("person", "client", "scope", "since")
     list_filter = (("client", admin.RelatedOnlyFieldListFilter),)
-    list_select_related = ("user", "client")
+    list_select_related = ("user__pending_deletion", "client")
     search_fields = ("user__email_key",)  # what get_search_results does; without it there is no field
     search_help_text = "Beginning of a person's e-mail address"
     ordering = ("-created_at",)
@@ -44,7 +44,7 @@ class ConsentAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ignor
     @admin.display(description="person", ordering="user__email_key")
     def person(self, consent: Consent) -> Any:
         """Return who has allowed it, as it fits a narrow column."""
-        return breakable(consent.user.email)
+        return breakable(str(consent.user))
 
     @admin.display(description="since", ordering="created_at")
     def since(self, consent: Consent) -> str:
@@ -65,7 +65,7 @@ class ConsentAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ignor
     @admin.action(description="Take back selected consents", permissions=["revoke"])
     def revoke_consents(self, request: HttpRequest, queryset: QuerySet[Consent]) -> HttpResponse | None:
         """Take them back and end the applications' sessions, asking first."""
-        chosen = queryset.select_related("user", "client")
+        chosen = queryset.select_related("user__pending_deletion", "client")
         total = chosen.count()
         if total and CONFIRMED not in request.POST:
             return ask(
@@ -76,7 +76,7 @@ class ConsentAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ignor
                 question=f"Take back {_count(total)}?",
                 warning="The applications' sessions with these people end at once. They are asked again when they "
                 "sign in there.",
-                shown=[f"{one.user.email}, {one.client.name}" for one in chosen[:SHOWN]],
+                shown=[f"{one.user}, {one.client.name}" for one in chosen[:SHOWN]],
                 unshown=max(0, total - SHOWN),
             )
         for part in batched(list(chosen), BATCH):

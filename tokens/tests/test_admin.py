@@ -11,22 +11,26 @@ import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.admin.utils import quote
 from django.contrib.auth.models import Permission
-from django.db import connection
+from django.db import connection, transaction
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from structlog.testing import capture_logs
 
+from accounts import deletions
 from accounts.models import User
 from accounts.outputs import Account
 from ironauth.infrastructure import clock
 from ironauth.infrastructure.invalidation import sid_tag
 from ironauth.infrastructure.models import Invalidation
+from ironauth.infrastructure.read_only_admin import breakable
 from tokens import refresh_token, sessions
 from tokens.key_rotation import create_first_keys, rotate
 from tokens.key_wrapping import unseal
 from tokens.keys import Family, public_jwk
-from tokens.models import Session, SigningKey
+from tokens.models import Consent, Session, SigningKey
+from tokens.oauth.tests.material import make_client
+from tokens.oauth.tests.test_consent_views import let_in
 from tokens.sessions import ClientInfo, Grant
 
 pytestmark = pytest.mark.django_db
@@ -445,3 +449,23 @@ def test_drop_as_compromised(browser: Client, clerk: Client) -> None:
         assert "No key in use was selected." in again.content.decode()
     assert [entry.change_message for entry in LogEntry.objects.all()] == ["Dropped as compromised."]
     assert [line["action"] for line in logged if line["event"] == "admin_action"] == ["drop_key"]
+
+
+def test_what_a_deleted_account_has_says_so(browser: Client, grant: Grant) -> None:
+    """Its sessions and consents name it by what it is, not by the stand-in that it has for an address meanwhile."""
+    client, _ = make_client()
+    let_in(grant.account.id, client, "openid")
+    consent, user = Consent.objects.get(), User.objects.get(pk=grant.account.id)
+    assert breakable(user.email) in browser.get(reverse("admin:tokens_consent_changelist")).content.decode()
+    with transaction.atomic():
+        deletions.request(user_id=user.pk, old=user.password, session_id=None)
+    since = f"Deleted account, since {clock.now():%Y-%m-%d}"
+    for path, told in (
+        (reverse(SESSIONS), since),
+        (reverse("admin:tokens_session_change", args=[grant.session_id]), "Deleted account"),
+        (reverse("admin:tokens_consent_changelist"), since),
+        (reverse("admin:tokens_consent_change", args=[consent.pk]), "Deleted account"),
+    ):  # fmt: skip
+        page = browser.get(path).content.decode().replace("<wbr>", "")
+        assert told in page, path
+        assert "deleted.invalid" not in page, path

@@ -109,7 +109,7 @@ async def person(shown: Watched, mia: User) -> None:
     await expect(page.get_by_text("0 waiting, 1 given up")).to_be_visible()
     await expect(page.get_by_role("heading", name="Live sessions")).to_be_visible()
     await expect(page.locator(".field-ip").get_by_text("127.0.0.1")).to_be_visible()
-    await expect(page.get_by_role("region", name="Audit trail").get_by_text("Sign in").first).to_be_visible()
+    await expect(page.get_by_role("region", name="Audit trail").get_by_text("Sign-in").first).to_be_visible()
     await shown.look("admin-user")
     for change in CHANGES:
         await page.get_by_role("group", name="Actions").get_by_role("button", name=change.title, exact=True).click()
@@ -123,11 +123,37 @@ async def person(shown: Watched, mia: User) -> None:
     await expect(page.locator(".field-second_factor").get_by_text("None")).to_be_visible()
 
 
+async def on_a_phone(shown: Watched) -> None:
+    """Look at the widest lists: no value is beyond the edge, each has its heading, and the filters are behind a switch.
+
+    At a desktop's width they are tables beside their filters.
+    """
+    page = shown.page
+    for name, heading in (("user", "Roles"), ("auditevent", "Outcome")):
+        await shown.go(f"/admin/accounts/{name}/")
+        rows, filters = page.locator("#changelist .as-rows"), page.locator("#changelist-filter")
+        await expect(rows).to_have_count(0)
+        await expect(filters).to_be_visible()
+        await expect(page.locator("#filters-switch")).to_be_hidden()
+        await page.set_viewport_size({"width": 390, "height": 844})
+        await expect(rows).to_have_count(1)
+        assert await page.evaluate(BEYOND) == 0, name
+        headings = "cells => cells.map((cell) => getComputedStyle(cell, '::before').content)"
+        told = await rows.locator("tbody tr").first.locator("[data-heading]").evaluate_all(headings)
+        assert f'"{heading}"' in told
+        await expect(filters).to_be_hidden()
+        await page.get_by_label("Show filters").check()
+        await expect(filters).to_be_visible()
+        await page.set_viewport_size({"width": 1280, "height": 900})
+
+
 async def lists(shown: Watched, site: Site) -> None:
     """Filter the trail, have a message tried again, and look at what else there is."""
     page = shown.page
     await shown.go("/admin/accounts/auditevent/")
-    await page.locator("#changelist-filter").get_by_role("link", name="MFA reset", exact=True).click()
+    shown_filter = page.locator("#changelist-filter")
+    await shown_filter.get_by_text("Second factors", exact=True).click()
+    await shown_filter.get_by_role("link", name="All second factors removed", exact=True).click()
     await expect(page.locator("#result_list tbody tr")).to_have_count(1)
     await expect(page.locator("#result_list tbody")).to_contain_text(MIA)
     await shown.look("admin-trail")
@@ -148,6 +174,8 @@ async def lists(shown: Watched, site: Site) -> None:
         await shown.look(f"admin-{name}s")
         await page.set_viewport_size({"width": 390, "height": 844})
         assert await page.evaluate(BEYOND) == 0, name
+    await page.set_viewport_size({"width": 1280, "height": 900})
+    await on_a_phone(shown)
     await shown.go("/admin/accounts/user/add/")
     await shown.look("admin-user-add")
     await shown.go("/admin/tokens/oauthclient/add/")
