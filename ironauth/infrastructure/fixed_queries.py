@@ -224,8 +224,8 @@ class FixedNumberedInsert(FixedInsert):
 class FixedTogether:
     """Writes of which none looks at what another one changes: one statement on PostgreSQL, elsewhere one after another.
 
-    A statement is a round trip there, and each costs more than what it does: eight rows of one person deleted one
-    table after the other take 1.3 ms, at once 0.5.
+    A statement is a round trip there, which costs more than what it does: a transaction of three small inserts takes
+    0.53 ms, of one statement with the same three 0.38.
     """
 
     def __init__(self, *writes: FixedUpdate | FixedDelete) -> None:
