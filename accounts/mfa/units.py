@@ -16,7 +16,7 @@ from accounts.mfa.models import RecoveryCode, TotpFactor
 from accounts.mfa.passkey_models import Passkey
 from accounts.models import User
 from accounts.outgoing_mail import Kind
-from accounts.rights import rights_of
+from accounts.rights import target_of
 from ironauth.infrastructure import clock
 from ironauth.infrastructure.errors import NotFound, PermissionDenied
 from ironauth.infrastructure.fixed_queries import FixedDelete, FixedInsert, FixedTogether, FixedUpdate, Given, given_row
@@ -132,9 +132,7 @@ def reset(user_id: uuid.UUID, actor_id: uuid.UUID) -> bool:
     who holds rights that ``actor_id`` does not: with a new password it would be a way to them.
     ``DeletionPending`` for an account that is being deleted: the message would go to nobody.
     """
-    rights = rights_of(actor_id)
-    rights.require("accounts.reset_mfa")
-    user = stored_user.lock(user_id)
+    rights, user = target_of(actor_id, user_id, "accounts.reset_mfa")
     if user is None:
         raise NotFound(_NO_USER)
     if user_id == actor_id:
