@@ -111,9 +111,10 @@ class PurgedAccounts(NamedTuple):
 def purge_due(batch: int) -> PurgedAccounts:
     """Delete at most ``batch`` accounts whose time has come, for good; tell what became of them.
 
-    Eleven queries for each, in a transaction of its own: call it outside of any, because foreign keys of other programs
-    are judged when that ends. Whoever restores one at this moment, or purges too, waits, and then finds it decided. One
-    that rows of an application protect is logged, and tried again a day later, so that it holds up nobody else.
+    Eleven queries for each, eight on PostgreSQL, in a transaction of its own: call it outside of any, because foreign
+    keys of other programs are judged when that ends. Whoever restores one at this moment, or purges too, waits, and
+    then finds it decided. One that rows of an application protect is logged, and tried again a day later, so that it
+    holds up nobody else.
     """
     now = clock.now()
     due = PendingDeletion.objects.filter(due_at__lte=now, user__is_active=False).order_by("due_at", "pk")

@@ -9,15 +9,21 @@ from typing import Any, Final
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Group
 from django.contrib.contenttypes.models import ContentType
+from django.db.models import IntegerField, TextField
 from django.db.models.signals import m2m_changed, post_save, pre_delete, pre_save
 from django.dispatch import Signal
 
 from accounts import guarded
 from accounts.models import Role, User
+from ironauth.infrastructure.fixed_queries import FixedUpdate, Given
 from ironauth.infrastructure.invalidation import invalidate, sub_tag
 
 #: What the admin's log calls somebody who is gone.
 DELETED: Final = "deleted user"
+_UNNAME: Final = FixedUpdate(
+    lambda: LogEntry.objects.filter(content_type_id=Given("kind", IntegerField()), object_id=Given("id", TextField())),
+    object_repr=DELETED,
+)
 #: In the transaction in which somebody proves, for the first time, that an account's mailbox is theirs, by choosing a
 #: new password (``user_id``): what was remembered of whoever used the account before is not about them.
 owner_came: Final = Signal()
@@ -46,8 +52,7 @@ def _user_deleted(instance: User, **_: object) -> None:
     """
     guarded.sessions_end.send(sender=User, user_ids=[instance.pk])
     invalidate(sub_tag(instance.pk))
-    about = LogEntry.objects.filter(content_type=ContentType.objects.get_for_model(User), object_id=str(instance.pk))
-    about.update(object_repr=DELETED)
+    _UNNAME.run(kind=ContentType.objects.get_for_model(User).pk, id=str(instance.pk))
 
 
 def _roles_changed(

@@ -19,7 +19,7 @@ from accounts.mfa import factors
 from accounts.models import User
 from accounts.outgoing_mail import Kind
 from accounts.outputs import UserOut, user_out
-from accounts.rights import Rights, rights_of
+from accounts.rights import Rights, rights_of, target_of
 from ironauth.infrastructure import clock
 from ironauth.infrastructure.errors import FieldError, NotFound, PermissionDenied, ValidationFailed
 from ironauth.infrastructure.fixed_queries import FixedSelect, Given
@@ -104,8 +104,7 @@ def update_user(*, actor_id: uuid.UUID, user_id: uuid.UUID, values: Mapping[str,
     The address before gets a message when there is another one.
     Raises ``NotFound``, ``PermissionDenied``, ``LastSuperuser``, ``DeletionPending``, ``IntegrityError``.
     """
-    rights = rights_of(actor_id)
-    user = _target(rights, user_id, "accounts.change_user")
+    rights, user = _target(actor_id, user_id, "accounts.change_user")
     deletions.refuse_pending(user)
     changes = {name: values[name] for name in _PLAIN if name in values and values[name] != getattr(user, name)}
     if "is_staff" in changes or "is_superuser" in changes:
@@ -161,8 +160,9 @@ def require_password_change(user_ids: Iterable[uuid.UUID], actor_id: uuid.UUID) 
     ``DeletionPending``: then nothing has happened to anybody, as call and transaction are one.
     """
     rights = rights_of(actor_id)
+    rights.require("accounts.change_user")
     for user_id in sorted(set(user_ids)):  # in one order, so that two of these never wait in a circle
-        user = _target(rights, user_id, "accounts.change_user")
+        user = _within_reach(rights, stored_user.lock(user_id))
         deletions.refuse_pending(user)
         user.must_change_password = True
         stored_user.change(user, ["must_change_password"])
@@ -177,8 +177,7 @@ def require_password_change(user_ids: Iterable[uuid.UUID], actor_id: uuid.UUID) 
 
 def delete_user(*, actor_id: uuid.UUID, user_id: uuid.UUID) -> None:
     """Delete a user. Raises ``NotFound``, ``PermissionDenied``, ``LastSuperuser``."""
-    rights = rights_of(actor_id)
-    user = _target(rights, user_id, "accounts.delete_user")
+    rights, user = _target(actor_id, user_id, "accounts.delete_user")
     rights.require_all_of(user)
     units.keep_a_superuser(without=[user])
     if user_id == actor_id:
@@ -189,8 +188,7 @@ def delete_user(*, actor_id: uuid.UUID, user_id: uuid.UUID) -> None:
 
 def set_role(*, actor_id: uuid.UUID, user_id: uuid.UUID, role: str, member: bool) -> None:
     """Give a role, or take it; doing so twice is no error. Raises ``NotFound``, ``PermissionDenied``."""
-    rights = rights_of(actor_id)
-    user = _target(rights, user_id, "accounts.change_user")
+    rights, user = _target(actor_id, user_id, "accounts.change_user")
     granted = [] if "\x00" in role else _ROLE.rows(name=role)
     if not granted:
         raise NotFound(NO_ROLE)
@@ -209,10 +207,13 @@ def require_roles(names: Iterable[str]) -> None:
     _roles(names)
 
 
-def _target(rights: Rights, user_id: uuid.UUID, permission: str) -> User:
-    """Return the user to be changed, locked, after the checks common to all changes."""
-    rights.require(permission)
-    user = stored_user.lock(user_id)
+def _target(actor_id: uuid.UUID, user_id: uuid.UUID, permission: str) -> tuple[Rights, User]:
+    """Return the caller's rights and the user to be changed, locked, after the checks common to all changes."""
+    rights, user = target_of(actor_id, user_id, permission)
+    return rights, _within_reach(rights, user)
+
+
+def _within_reach(rights: Rights, user: User | None) -> User:
     if user is None:
         raise NotFound(_NO_USER)
     rights.require_above(user)

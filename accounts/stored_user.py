@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any, Final, NamedTuple
 
 from django.db import DEFAULT_DB_ALIAS, models
-from django.db.models import F
+from django.db.models import Exists, F, Q
 
 from accounts import guarded, names
 from accounts.models import User
@@ -39,6 +39,15 @@ def _whole_row() -> "models.QuerySet[User, Any]":
 
 _FIND: Final = FixedSelect(_whole_row)
 _LOCK: Final = FixedSelect(lambda: _whole_row().select_for_update())
+_ACTOR: Final = User.objects.filter(pk=Given("actor_id", models.UUIDField()), is_active=True)
+_LOCK_BY_STAFF: Final = FixedSelect(
+    lambda: (
+        User.objects.filter(Exists(_ACTOR.filter(Q(is_staff=True) | Q(is_superuser=True))), pk=_ID)
+        .order_by()
+        .values_list(*_columns(), Exists(_ACTOR.filter(is_superuser=True)))
+        .select_for_update()
+    )
+)
 _RENAME: Final = FixedUpdate(
     lambda: User.objects.filter(pk=_ID, is_active=True),
     name=Given("name", models.CharField()),
@@ -85,6 +94,16 @@ def find(user_id: uuid.UUID) -> User | None:
 def lock(user_id: uuid.UUID) -> User | None:
     """Return the user, if there is one, locked until the transaction ends. One query."""
     return _user(_LOCK.rows(id=user_id))
+
+
+def lock_by_staff(user_id: uuid.UUID, *, actor_id: uuid.UUID) -> tuple[User, bool] | None:
+    """Return the user, locked until the transaction ends, and whether ``actor_id`` is a superuser. One query.
+
+    None where there is no such user, and where the actor is not active or has no access to the admin: nobody else can
+    make others wait for a lock by asking for what they may not do.
+    """
+    rows = _LOCK_BY_STAFF.rows(id=user_id, actor_id=actor_id)
+    return (User.from_db(DEFAULT_DB_ALIAS, _columns(), rows[0][:-1]), bool(rows[0][-1])) if rows else None
 
 
 def role_names(user_id: uuid.UUID) -> tuple[str, ...]:

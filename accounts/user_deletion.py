@@ -8,7 +8,7 @@ from django.db.models.deletion import CASCADE, DB_CASCADE, DO_NOTHING, Collector
 from django.db.models.signals import post_delete, pre_delete
 
 from accounts.models import User
-from ironauth.infrastructure.fixed_queries import FixedDelete, Given
+from ironauth.infrastructure.fixed_queries import FixedDelete, FixedTogether, Given
 
 _ID: Final = Given("id", models.UUIDField())
 _DELETE: Final = FixedDelete(lambda: User.objects.filter(pk=_ID))
@@ -17,24 +17,23 @@ _DELETE: Final = FixedDelete(lambda: User.objects.filter(pk=_ID))
 def delete(user: User) -> None:
     """Delete a user and what hangs on them, telling every signal's receivers. Call it inside a transaction.
 
-    One query for each table whose rows go with a user, unless the database cascades to them itself, and the user; what
-    the receivers do comes on top. Receivers of the tables' own signals have to be connected at start-up.
+    One query for each table whose rows go with a user, unless the database cascades to them itself, and the user; on
+    PostgreSQL one for them all. What the receivers do comes on top. Receivers of the tables' own signals have to be
+    connected at start-up.
     """
-    dependents = _dependents()
-    if dependents is None:
+    rows = _dependents()
+    if rows is None:
         user.delete()
         return
     about: dict[str, Any] = {"instance": user, "using": DEFAULT_DB_ALIAS, "origin": user}
     pre_delete.send(sender=User, **about)
-    for rows in dependents:
-        rows.run(id=user.pk)
-    _DELETE.run(id=user.pk)
+    rows.run(id=user.pk)
     post_delete.send(sender=User, **about)
 
 
 @cache
-def _dependents() -> tuple[FixedDelete, ...] | None:
-    """Return what deletes the rows that go with a user; None when Django has to look at each of them."""
+def _dependents() -> FixedTogether | None:
+    """Return what deletes a user and what goes with them; None when Django has to look at each row."""
     collector = Collector(using=DEFAULT_DB_ALIAS)
     found = []
     meta: Any = User._meta  # noqa: SLF001 - documented by Django
@@ -44,8 +43,8 @@ def _dependents() -> tuple[FixedDelete, ...] | None:
         on_delete = foreign_key.remote_field.on_delete
         if on_delete in (DB_CASCADE, DO_NOTHING):
             continue
-        rows = relation.related_model._base_manager.filter(**{foreign_key.attname: _ID})  # noqa: SLF001 - as above
-        if on_delete is not CASCADE or not collector.can_fast_delete(rows, from_field=foreign_key):
+        hanging = relation.related_model._base_manager.filter(**{foreign_key.attname: _ID})  # noqa: SLF001 - as above
+        if on_delete is not CASCADE or not collector.can_fast_delete(hanging, from_field=foreign_key):
             return None
-        found.append(FixedDelete(rows.all))
-    return tuple(found)
+        found.append(FixedDelete(hanging.all))
+    return FixedTogether(*found, _DELETE)

@@ -17,6 +17,7 @@ from django.db.models.signals import pre_delete
 from django.dispatch import receiver
 
 from ironauth.infrastructure import clock
+from ironauth.infrastructure.fixed_queries import Given
 from ironauth.infrastructure.ids import new_id
 from ironauth.infrastructure.invalidation import invalidate, sid_tag
 from tokens.keys import Family
@@ -130,7 +131,7 @@ class SigningKey(models.Model):
 class SessionQuerySet(models.QuerySet["Session"]):
     """Sessions, many at a time."""
 
-    def live(self, now: datetime) -> SessionQuerySet:
+    def live(self, now: datetime | Given) -> SessionQuerySet:
         """Return the sessions that are neither revoked, nor expired at ``now``, nor ended by their user's epoch."""
         return self.filter(revoked_at=None, idle_expires_at__gt=now, epoch=models.F("user__session_epoch"))
 

@@ -5,7 +5,7 @@ from uuid import UUID
 from accounts import audit, stored_user
 from accounts.audit import Event
 from accounts.models import User
-from accounts.rights import for_holder, rights_of
+from accounts.rights import for_holder, target_of
 from ironauth.infrastructure.database import database
 from ironauth.infrastructure.errors import NotFound
 from ironauth.infrastructure.logs import get_logger
@@ -44,9 +44,7 @@ def _list(*, caller: Principal, user_id: UUID) -> list[SessionOut]:
 
 def _end_all(*, caller_id: UUID, user_id: UUID) -> None:
     """Unit of work: raise the user's session epoch, which ends every session with one row."""
-    rights = rights_of(caller_id)
-    rights.require("accounts.change_user")
-    user = stored_user.lock(user_id)
+    rights, user = target_of(caller_id, user_id, "accounts.change_user")
     if user is None:
         raise NotFound("There is no such user.")
     rights.require_above(user)

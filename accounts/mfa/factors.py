@@ -11,7 +11,7 @@ from operator import or_
 from typing import Any, Final, NamedTuple
 
 from django.db import models
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Count, Exists, OuterRef, Q, Subquery
 
 from accounts.mfa.models import RecoveryCode, TotpFactor
 from accounts.mfa.outputs import MfaOut, PasskeyOut
@@ -28,8 +28,11 @@ _ROWS: "Final[dict[str, Callable[[], models.QuerySet[Any]]]]" = {
     PASSKEY: Passkey.objects.all,
     RECOVERY_CODE: RecoveryCode.objects.all,
 }
-_METHODS: Final = FixedSelect(
-    lambda: User.objects.filter(pk=Given("id", models.UUIDField())).order_by().values_list(*columns())
+_ID: Final = Given("id", models.UUIDField())
+_METHODS: Final = FixedSelect(lambda: User.objects.filter(pk=_ID).order_by().values_list(*columns()))
+_OVERVIEW: Final = FixedSelect(lambda: User.objects.filter(pk=_ID).order_by().values_list(*columns(), _codes_left()))
+_PASSKEYS: Final = FixedSelect(
+    lambda: Passkey.objects.filter(user_id=_ID).order_by("pk").values_list("id", "name", "created_at", "last_used_at")
 )
 
 
@@ -60,8 +63,7 @@ def methods_of(user_id: uuid.UUID) -> tuple[str, ...]:
 
 def passkeys_of(user_id: uuid.UUID) -> tuple[PasskeyOut, ...]:
     """Return the user's passkeys, the newest last. One query."""
-    rows = Passkey.objects.filter(user_id=user_id).order_by("pk")
-    return tuple(PasskeyOut(*row) for row in rows.values_list("id", "name", "created_at", "last_used_at"))
+    return tuple(PasskeyOut(*row) for row in _PASSKEYS.rows(id=user_id))
 
 
 class Kept(NamedTuple):
@@ -82,11 +84,18 @@ def kept(user_id: uuid.UUID) -> tuple[Kept, ...]:
 
 
 def overview(user_id: uuid.UUID) -> MfaOut:
-    """Return all that a person is told about their factors. Three queries."""
-    methods = methods_of(user_id)
+    """Return all that a person is told about their factors. One query, two for who has a passkey."""
+    (*flags, codes_left) = next(iter(_OVERVIEW.rows(id=user_id)), (*(False for _ in _ROWS), None))
+    methods = named(flags)
     return MfaOut(
         methods=methods,
         totp=TOTP in methods,
-        recovery_codes_left=RecoveryCode.objects.filter(user_id=user_id).count(),
-        passkeys=passkeys_of(user_id),
+        recovery_codes_left=codes_left or 0,
+        passkeys=passkeys_of(user_id) if PASSKEY in methods else (),
     )
+
+
+def _codes_left() -> Subquery:
+    """Return how many recovery codes a user of the query has; nothing for none."""
+    of_user = RecoveryCode.objects.filter(user=OuterRef("pk")).order_by().values("user")
+    return Subquery(of_user.annotate(left=Count("pk")).values("left"))

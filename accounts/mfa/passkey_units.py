@@ -54,6 +54,13 @@ _BY_CREDENTIAL: Final = FixedSelect(
         .values_list(*Stored._fields)
     )
 )
+_KNOWN: Final = FixedSelect(
+    lambda: (
+        Passkey.objects.filter(user_id=Given("user_id", models.UUIDField()))
+        .order_by("pk")
+        .values_list("credential_id", "transports")
+    )
+)
 
 
 def find(credential_id: bytes) -> Stored | None:
@@ -67,8 +74,7 @@ def find(credential_id: bytes) -> Stored | None:
 
 def known_of(user_id: uuid.UUID) -> tuple[Known, ...]:
     """Return the person's credentials, the newest last. One query."""
-    rows = Passkey.objects.filter(user_id=user_id).order_by("pk").values_list("credential_id", "transports")
-    return tuple(Known(bytes(credential_id), transports) for credential_id, transports in rows)
+    return tuple(Known(bytes(credential_id), transports) for credential_id, transports in _KNOWN.rows(user_id=user_id))
 
 
 def holder(user_id: uuid.UUID) -> Holder:

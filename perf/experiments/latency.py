@@ -28,7 +28,7 @@ REQUESTS, QUICK_REQUESTS = 150, 40  # of each endpoint in a round; three rounds 
 WARM_UP = 10  # requests before those that count, in each round
 STORAGES = {"sqlite": "SQLite", "postgres": "Postgres and Redis"}
 _PATIENCE_S = 60.0  # longest round of one endpoint; it ends with its last request
-_PEOPLE_KINDS = 9  # endpoints that use up people, and one to spare
+_PEOPLE_KINDS = 10  # endpoints that use up people, and one to spare
 
 
 @dataclass

@@ -11,6 +11,7 @@ from perf.rig.seed import SeededSession
 
 ACCESS, STAFF = "/api/v1/access", "/api/v1"
 ROLE = "bench"  # a role that exists, for giving and taking
+EXPORTS = 5  # of one person, who may have no more in an hour: each is an event, which the next one has in it
 #: Operations of the API that hash a password: their latency is Argon2's, and perf.bench measures it.
 HASHING = frozenset(
     {
@@ -139,13 +140,20 @@ def _by_staff(operation: str, requests: Callable[[Supply, int], Iterable[bytes]]
     return Endpoint(operation, lambda supply, count: Listed(requests(supply, count), statuses=(status,)))
 
 
-def _each(operation: str, requests: Callable[[Supply, int], Iterable[bytes]], note: str) -> Endpoint:
-    """Return an operation that each person does once, for an answer without content."""
-    return Endpoint(operation, lambda supply, count: Listed(requests(supply, count), statuses=(NO_CONTENT,)), note)
+def _each(
+    operation: str, requests: Callable[[Supply, int], Iterable[bytes]], note: str, status: int = NO_CONTENT
+) -> Endpoint:
+    """Return an operation that each person does once, or a few times."""
+    return Endpoint(operation, lambda supply, count: Listed(requests(supply, count), statuses=(status,)), note)
 
 
 def _ask(supply: Supply, method: str, path: str, members: dict[str, object] | None = None) -> bytes:
     return send(method, f"{STAFF}{path}", supply.host, members, supply.staff.pair.access_token)
+
+
+def _list(path: str) -> Endpoint:
+    """Return a list that staff read."""
+    return _by_staff(f"GET {STAFF}{path}", lambda supply, count: itertools.repeat(_ask(supply, "GET", path), count))
 
 
 def _own(operation: str, members: dict[str, object] | None = None, status: int = OK) -> Endpoint:
@@ -157,6 +165,12 @@ def _own(operation: str, members: dict[str, object] | None = None, status: int =
         return Listed(itertools.repeat(request, count), statuses=(status,))
 
     return Endpoint(operation, source)
+
+
+def _export(supply: Supply, count: int) -> Iterable[bytes]:
+    people = supply.take(-(-count // EXPORTS))
+    asked = (each for each in people for _ in range(EXPORTS))
+    return [get(f"{ACCESS}/me/export", supply.host, each.pair.access_token) for each in itertools.islice(asked, count)]
 
 
 def _ask_for_challenge(supply: Supply, count: int) -> Source:
@@ -199,10 +213,6 @@ def _refresh(supply: Supply, count: int) -> Source:
     return First(Refresh(supply.host, supply.take(1)[0].pair.refresh_token), count)
 
 
-def _list_users(supply: Supply, count: int) -> Iterable[bytes]:
-    return itertools.repeat(_ask(supply, "GET", "/users"), count)
-
-
 def _read_user(supply: Supply, count: int) -> Iterable[bytes]:
     return itertools.repeat(_ask(supply, "GET", f"/users/{supply.reader.session.user_id}"), count)
 
@@ -230,14 +240,6 @@ def _give_role(supply: Supply, count: int) -> Iterable[bytes]:
 def _take_role(supply: Supply, count: int) -> Iterable[bytes]:
     people = [supply.with_role.popleft() for _ in range(count)]
     return [_ask(supply, "DELETE", f"/users/{each.session.user_id}/roles/{ROLE}") for each in people]
-
-
-def _read_audit(supply: Supply, count: int) -> Iterable[bytes]:
-    return itertools.repeat(_ask(supply, "GET", "/audit"), count)
-
-
-def _list_roles(supply: Supply, count: int) -> Iterable[bytes]:
-    return itertools.repeat(_ask(supply, "GET", "/roles"), count)
 
 
 def _create_role(supply: Supply, count: int) -> Iterable[bytes]:
@@ -272,7 +274,7 @@ ENDPOINTS = (
     _reading(f"{ACCESS}/sessions"),
     _reading(f"{ACCESS}/consents"),
     _reading(f"{ACCESS}/mfa"),
-    _reading(f"{ACCESS}/me/export"),
+    _each(f"GET {ACCESS}/me/export", _export, f"{EXPORTS} by each person", OK),
     _own(f"POST {ACCESS}/mfa/totp"),
     _own(f"POST {ACCESS}/mfa/passkeys/options", {}),
     Endpoint(f"POST {ACCESS}/signin/passkey/options", _ask_for_challenge),
@@ -282,7 +284,7 @@ ENDPOINTS = (
     _each(f"POST {ACCESS}/logout", _sign_out_by_refresh_token, "by refresh token"),
     _each(f"POST {ACCESS}/logout-all", _sign_out_everywhere, "new token"),
     _each(f"DELETE {ACCESS}/sessions/{{session_id}}", _end_session, "new token"),
-    _by_staff(f"GET {STAFF}/users", _list_users),
+    _list("/users"),
     _by_staff(f"GET {STAFF}/users/{{user_id}}", _read_user),
     _by_staff(f"POST {STAFF}/users", _create_user, CREATED),
     _by_staff(f"PATCH {STAFF}/users/{{user_id}}", _change_user),
@@ -290,8 +292,8 @@ ENDPOINTS = (
     _by_staff(f"DELETE {STAFF}/users/{{user_id}}/mfa", _reset_factors, NO_CONTENT),
     _by_staff(f"PUT {STAFF}/users/{{user_id}}/roles/{{role}}", _give_role, NO_CONTENT),
     _by_staff(f"DELETE {STAFF}/users/{{user_id}}/roles/{{role}}", _take_role, NO_CONTENT),
-    _by_staff(f"GET {STAFF}/roles", _list_roles),
-    _by_staff(f"GET {STAFF}/audit", _read_audit),
+    _list("/roles"),
+    _list("/audit"),
     _by_staff(f"POST {STAFF}/roles", _create_role, CREATED),
     _by_staff(f"GET {STAFF}/users/{{user_id}}/sessions", _list_sessions),
     _by_staff(f"DELETE {STAFF}/users/{{user_id}}/sessions", _end_sessions, NO_CONTENT),

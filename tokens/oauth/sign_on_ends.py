@@ -5,15 +5,38 @@ sessions of clients carry as well, so that nothing is left to be ended; ``all_en
 """
 
 from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
 from uuid import UUID
 
-from django.db.models import F, Q, Value
+from django.db.models import DateTimeField, F, Q, QuerySet, UUIDField, Value
 from django.db.models.functions import Concat
 
 from ironauth.infrastructure import clock
+from ironauth.infrastructure.fixed_queries import FixedSelect, Given
 from ironauth.infrastructure.invalidation import invalidate, sid_tag
 from tokens.models import SSO_CLIENT, LogoutNotice, OAuthClient, Session, SessionQuerySet
 from tokens.oauth.protocol import Scope
+
+type _Rows = QuerySet[Session, tuple[UUID, str, UUID, UUID | None]]
+
+
+def _children() -> _Rows:
+    """Return the sessions that began in another one: id, client, person, and in which."""
+    return Session.objects.order_by().values_list("pk", "client_id", "user_id", "parent_id")
+
+
+def _signed_in(whose: Q, now: datetime | Given) -> _Rows:
+    """Return the sessions that began in a live sign-on session of these people."""
+    live = Session.objects.filter(whose, client_id=SSO_CLIENT).live(now)
+    return _children().filter(parent_id__in=live.order_by().values("pk"))
+
+
+# Of one session, and of one person: what is asked whenever somebody signs out.
+_BEGUN_IN: Final = FixedSelect(lambda: _children().filter(parent_id=Given("parent_id", UUIDField())))
+_SIGNED_IN: Final = FixedSelect(
+    lambda: _signed_in(Q(user_id=Given("user_id", UUIDField())), Given("now", DateTimeField()))
+)
 
 
 def follow(*ended: UUID) -> None:
@@ -22,12 +45,15 @@ def follow(*ended: UUID) -> None:
     Clients that were given ``offline_access`` keep their sessions (OpenID Connect Back-Channel Logout §2.7); those with
     an address for it are told anyway. For sign-on sessions in which clients have sessions 2 more, 1 with notices.
     """
-    begun = list(Session.objects.filter(parent_id__in=ended).values_list("pk", "parent_id", "client_id", "user_id"))
+    if len(ended) == 1:
+        begun = _BEGUN_IN.rows(parent_id=ended[0])
+    else:
+        begun = [list(row) for row in _children().filter(parent_id__in=ended)]
     if not begun:
         invalidate(*map(sid_tag, ended))
         return
     _online(*ended).revoke(Session.RevokeReason.SIGNED_OUT, clock.now())
-    _tell({(client_id, user_id, parent_id) for _, parent_id, client_id, user_id in begun if parent_id is not None})
+    _tell({(client_id, user_id, parent_id) for _, client_id, user_id, parent_id in begun})
     invalidate(*map(sid_tag, ended), *(sid_tag(session_id) for session_id, *_ in begun))
 
 
@@ -36,10 +62,11 @@ def all_end(*, user_ids: Sequence[UUID], **_: object) -> None:
 
     1 query, however many people; where clients have sessions in a live sign-on session 1 more, and 1 with notices.
     """
-    live = Session.objects.filter(user_id__in=user_ids, client_id=SSO_CLIENT).live(clock.now())
-    begun = Session.objects.filter(parent_id__in=live.order_by().values("pk")).order_by()
-    signed_in = set(begun.values_list("client_id", "user_id", "parent_id"))
-    _tell({(client_id, user_id, parent_id) for client_id, user_id, parent_id in signed_in if parent_id is not None})
+    if len(user_ids) == 1:
+        begun = _SIGNED_IN.rows(user_id=user_ids[0], now=clock.now())
+    else:
+        begun = [list(row) for row in _signed_in(Q(user_id__in=user_ids), clock.now())]
+    _tell({(client_id, user_id, parent_id) for _, client_id, user_id, parent_id in begun})
 
 
 def _online(*parents: UUID) -> SessionQuerySet:

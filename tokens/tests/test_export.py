@@ -13,6 +13,8 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.apps import apps
 from django.contrib.admin.models import LogEntry
+from django.contrib.auth.models import Group, Permission
+from django.contrib.contenttypes.models import ContentType
 from django.core.management import CommandError, call_command
 from django.db import models, transaction
 from django.test import RequestFactory
@@ -118,6 +120,39 @@ async def test_no_secret_is_in_it(api: httpx.AsyncClient, member: Member, pair: 
     assert not [secret for secret in hidden if secret in body]
     found = json.loads(body)["sections"]
     assert (len(found["one_time_codes"]), len(found["recovery_codes"])) == (1, 10)
+
+
+def test_a_section_is_read_when_it_has_rows(django_assert_num_queries: Any) -> None:
+    """A row of each kind that the flows above do not leave; whoever has none of them pays for none."""
+    mia, ben = User.objects.create_user("mia@example.com"), User.objects.create_user("ben@example.com")
+    mia.groups.add(Group.objects.create(name="support"))
+    mia.user_permissions.add(Permission.objects.all()[0])
+    users = ContentType.objects.get_for_model(User)
+    LogEntry.objects.create(user=mia, content_type=users, object_id=str(ben.pk), action_flag=1)
+    LogEntry.objects.create(
+        user=mia, content_type=ContentType.objects.get_for_model(Group), object_id="1", action_flag=2
+    )
+    audit.record(audit.Event.USER_CHANGED, actor_id=mia.pk, user_id=ben.pk)
+    held = export.collect(mia.pk).sections
+    assert {name for name, rows in held.items() if rows} == {
+        "account", "roles", "permissions", "events_caused", "admin_log",
+    }  # fmt: skip
+    assert held["roles"] == [{"name": "support"}]
+    assert {frozenset(row) for row in held["permissions"]} == {frozenset({"application", "codename"})}
+    assert [row["action_flag"] for row in held["admin_log"]] == [2, 1]
+    with django_assert_num_queries(4):
+        theirs = export.collect(ben.pk).sections
+    assert [name for name, rows in theirs.items() if rows] == ["account", "events_by_others", "admin_log_about"]
+    assert "address" not in theirs["events_by_others"][0]
+    assert theirs.keys() == held.keys()
+
+
+def test_what_is_left_of_somebody_gone_is_found() -> None:
+    """Their account is no row any more; the events are."""
+    gone = uuid.uuid4()
+    audit.record(audit.Event.ACCOUNT_PURGED, user_id=gone)
+    held = export.collect(gone, most=None).sections
+    assert [name for name, rows in held.items() if rows] == ["events"]
 
 
 async def test_a_long_history_is_cut_and_says_so(

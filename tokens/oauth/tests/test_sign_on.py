@@ -374,10 +374,11 @@ async def test_clients_hear_nothing_of_other_changes(
 
 
 async def test_the_end_of_everything_is_one_transaction(client: OAuthClient, signed_in: Session) -> None:
-    """Where it is rolled back nobody is told."""
+    """Where it is rolled back nobody is told; it is one question for several people too."""
     await held(client, signed_in)
 
     def roll_back() -> None:
+        User.objects.create_user("beside@example.com")
         with transaction.atomic():
             User.objects.get_queryset().update(is_active=False)
             assert LogoutNotice.objects.exists()
