@@ -24,7 +24,7 @@ from accounts import admin_sign_in, audit
 from accounts.admin_forms import StaffSignInForm, busy, too_many
 from accounts.admin_sign_in import Half
 from accounts.audit import Event, Outcome
-from accounts.mfa import factors, passkeys, proofs, qr_code, services, totp
+from accounts.mfa import factors, passkeys, proofs, services, totp
 from accounts.mfa.challenges import Purpose
 from accounts.mfa.errors import InvalidMfaCode, MfaAlreadyEnabled, MfaNotStarted, TotpUnreadable
 from accounts.mfa.passkey_errors import InvalidPasskey
@@ -244,7 +244,7 @@ def _shown(whom: Half) -> dict[str, Any] | None:
         return None
     text = totp.as_text(secret)
     return {
-        "qr_svg": mark_safe(qr_code.svg(totp.uri(secret, whom.user.email))),  # noqa: S308 - made here, of squares
+        "qr_svg": mark_safe(totp.qr_svg(totp.uri(secret, whom.user.email))),  # noqa: S308 - made here, of squares
         "secret": " ".join(text[at : at + 4] for at in range(0, len(text), 4)),
     }
 

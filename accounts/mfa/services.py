@@ -10,7 +10,7 @@ from django.db import transaction
 
 from accounts import confirmations, passwords, rate_limits
 from accounts.audit import Event
-from accounts.mfa import factors, proofs, qr_code, recovery_codes, totp, units
+from accounts.mfa import factors, proofs, recovery_codes, totp, units
 from accounts.mfa.errors import InvalidMfaCode, MfaNotEnabled, MfaNotStarted
 from accounts.mfa.outputs import MfaOut, RecoveryCodes, TotpSetup
 from accounts.mfa.units import Hashes
@@ -39,7 +39,7 @@ async def start_totp(*, user_id: uuid.UUID) -> TotpSetup:
     key_id, sealed = totp.seal(secret, user_id)
     email = await database().write(units.store_secret, user_id=user_id, sealed=sealed, master_key_id=key_id)
     address = totp.uri(secret, email)
-    return TotpSetup(secret=totp.as_text(secret), otpauth_uri=address, qr_svg=qr_code.svg(address))
+    return TotpSetup(secret=totp.as_text(secret), otpauth_uri=address, qr_svg=totp.qr_svg(address))
 
 
 async def confirm_totp(
