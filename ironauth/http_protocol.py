@@ -194,7 +194,7 @@ class BoundedHttpProtocol(TimedHttpProtocol):
             self.server_state.default_headers,
             asyncio.Event(),
             self.expect_100_continue,
-            version != "1.0" and parser.should_keep_alive(),
+            version != "1.0" and not self._leaving and parser.should_keep_alive(),
             self.on_response_complete,
         )
         application: Any = self.app if len(self.tasks) < self._max_requests else overloaded

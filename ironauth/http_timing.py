@@ -47,6 +47,7 @@ class TimedHttpProtocol(HttpToolsProtocol):
         self._head_is_timed = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = math.inf
+        self._leaving = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as Uvicorn's
         """Start the clock, and make room if there are too many."""
@@ -96,6 +97,12 @@ class TimedHttpProtocol(HttpToolsProtocol):
         for one in nsmallest(self.closed_at_once, others, key=lambda one: one.waiting_since) or [self]:
             self.connections.discard(one)
             one._close()  # noqa: SLF001 - another of this class
+
+    def say_farewell(self) -> None:
+        """Close with the answer to the last request read, or to the next one: no client is cut off in mid-sentence."""
+        self._leaving = True
+        if self.cycle is not None:
+            self.cycle.keep_alive = False  # without effect when it is answered already
 
     @property
     def waiting_since(self) -> float:

@@ -17,7 +17,7 @@ from pathlib import Path
 import uvicorn
 from uvicorn.config import STARTUP_FAILURE
 
-from ironauth.server_processes import ReadyServer, Supervisor
+from ironauth.server_processes import FAREWELL_S, ReadyServer, Supervisor
 
 APPLICATION = "ironauth.asgi:application"
 HIGHEST_PORT = 65_535  # 16 bits (RFC 9293 §3.1)
@@ -131,7 +131,7 @@ def configuration(*, workers: int, slow_callback_ms: float | None = None) -> uvi
         backlog=BACKLOG,
         limit_concurrency=request_limit(),
         timeout_keep_alive=KEEP_ALIVE_S,
-        timeout_graceful_shutdown=GRACEFUL_S,
+        timeout_graceful_shutdown=GRACEFUL_S - FAREWELL_S,
         timeout_worker_healthcheck=WORKER_HEALTH_S,
     )
     config.slow_callback_ms = slow_callback_ms

@@ -12,19 +12,40 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing import resource_tracker
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 import uvicorn
 from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 from uvicorn.supervisors.multiprocess import Process
 
+from ironauth.http_timing import TimedHttpProtocol
+
 ENDING = (signal.SIGINT, signal.SIGTERM)
+#: How long a server that ends goes on listening to connections it has, so that each hears "close" with an answer; the
+#: others are closed then. A request sent at the very moment its connection is closed would be lost.
+FAREWELL_S = 1
+FAREWELL_LOOK_S = 0.02  # seconds between two looks whether all have gone
 LOOK_S = 0.1  # how long a wait for a worker goes on before it looks whether it is still wanted
 logger = logging.getLogger(__name__)
 
 
-class ReadyServer(uvicorn.Server):
+class PoliteServer(uvicorn.Server):
+    """A server that ends without losing a request: nobody new, a farewell to who is connected, then the end."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept nothing more, answer on open connections for up to `FAREWELL_S`, then end as Uvicorn does."""
+        for listening in (*self.servers, *(sockets or ())):
+            listening.close()
+        for connection in cast("set[TimedHttpProtocol]", self.server_state.connections):
+            connection.say_farewell()
+        deadline = time.monotonic() + FAREWELL_S
+        while self.server_state.connections and time.monotonic() < deadline and not self.force_exit:  # noqa: ASYNC110 - Uvicorn's set tells nobody
+            await asyncio.sleep(FAREWELL_LOOK_S)
+        await super().shutdown(sockets)
+
+
+class ReadyServer(PoliteServer):
     """A single worker in this process that tells when it is ready."""
 
     def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None], noted: list[int]) -> None:
@@ -41,7 +62,7 @@ class ReadyServer(uvicorn.Server):
             self._on_ready()
 
 
-class WorkerServer(uvicorn.Server):
+class WorkerServer(PoliteServer):
     """The server within a worker process: told to end before it accepts connections, it does so at once.
 
     Uvicorn would finish the imports and the start-up first, which takes seconds when many workers share a CPU.
@@ -154,6 +175,12 @@ class Supervisor(Multiprocess):
                 return
             self.processes[at] = worker
             self._retire(old)
+
+    def terminate_all(self) -> None:
+        """Tell the workers to end; with them nobody listens any more, so that newcomers are refused at once."""
+        for listening in self.sockets:
+            listening.close()
+        super().terminate_all()
 
     def handle_ttin(self) -> None:
         """Start one more worker."""

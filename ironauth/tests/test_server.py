@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ironauth import server
+from ironauth import server, server_processes
 
 ROOT = Path(server.__file__).parents[1]
 
@@ -150,7 +150,8 @@ def test_configuration_is_ours() -> None:
     """Uvicorn's own logs, access log, server header and proxy headers are off; the numbers are the stated ones."""
     config = server.configuration(workers=1)
     assert (config.log_config, config.access_log, config.server_header, config.proxy_headers) == (None,) + (False,) * 3
-    assert (config.backlog, config.timeout_keep_alive, config.timeout_graceful_shutdown) == (2_048, 65, 10)
+    assert (config.backlog, config.timeout_keep_alive) == (2_048, 65)
+    assert server_processes.FAREWELL_S + (config.timeout_graceful_shutdown or 0) == 10
     config.load()
     assert config.http_protocol_class.__module__ == "ironauth.http_protocol"
     assert config.lifespan_class.__module__ == "uvicorn.lifespan.on"

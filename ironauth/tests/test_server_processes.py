@@ -1,13 +1,18 @@
 """The supervisor of several workers, on real processes: signals count from the moment they arrive."""
 
+import http.client
 import json
 import os
+import select
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -51,6 +56,7 @@ if __name__ == "__main__":
     bound = server.bind_tcp("127.0.0.1", 0)
     server.listen(bound)
     config = uvicorn.Config("slow:application", workers=int(sys.argv[1]), lifespan="off", log_config=None,
+                            http="ironauth.http_protocol:BoundedHttpProtocol", loop="uvloop",
                             timeout_worker_healthcheck=30, timeout_graceful_shutdown=10)
     ready = lambda: pathlib.Path("ready").write_text(str(bound.getsockname()[1]))
     supervisor = server_processes.Supervisor(config, [bound], ready)
@@ -85,10 +91,11 @@ def supervise(tmp_path: Path) -> Iterator[Supervise]:
     yield start
     for one in running:
         one.kill()
-        one.communicate()
-    for worker in _begun(tmp_path):
+    for worker in _begun(tmp_path):  # they hold the pipe that the next lines read to its end
         with suppress(ProcessLookupError):
             os.kill(worker, signal.SIGKILL)
+    for one in running:
+        one.communicate()
 
 
 def _begun(folder: Path) -> list[int]:
@@ -111,8 +118,12 @@ def _end(running: subprocess.Popen[str], number: int, within_s: float) -> dict[s
     return dict(json.loads(output.splitlines()[-1]))
 
 
+def _gone(workers: list[int]) -> bool:
+    return not any(Path(f"/proc/{worker}").exists() for worker in workers)
+
+
 def _none_left(folder: Path) -> bool:
-    return not any(Path(f"/proc/{worker}").exists() for worker in _begun(folder))
+    return _gone(_begun(folder))
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -177,6 +188,65 @@ def test_running_requests_are_finished(supervise: Supervise, tmp_path: Path) -> 
         assert _end(running, signal.SIGTERM, within_s=8) == {"failed": False, "workers": 2}
         assert client.communicate(timeout=20)[0] == "b'OK'\n"
     assert _none_left(tmp_path)
+
+
+def test_no_request_fails_while_workers_are_renewed(supervise: Supervise, tmp_path: Path) -> None:
+    """Clients that keep their connections and never try again see nothing of three renewals under load."""
+    running = supervise(QUICK_APPLICATION, workers=2)
+    _until((tmp_path / "ready").exists, "ready")
+    port = int((tmp_path / "ready").read_text())
+    done, failures, answered = threading.Event(), [], [0] * 8
+
+    def client(number: int) -> None:
+        with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=10)) as connection:
+            while not done.is_set():
+                try:
+                    connection.request("POST" if number % 2 else "GET", "/")
+                    answer = connection.getresponse()
+                    assert (answer.status, answer.read()) == (200, b"OK")
+                except Exception as error:  # noqa: BLE001 - each is a request that failed
+                    failures.append(repr(error))
+                    return
+                answered[number] += 1
+                time.sleep(0.002 * number)
+
+    clients = [threading.Thread(target=client, args=(number,)) for number in range(len(answered))]
+    for one in clients:
+        one.start()
+    try:
+        for _ in range(3):
+            before = [worker for worker in _begun(tmp_path) if Path(f"/proc/{worker}").exists()]
+            running.send_signal(signal.SIGHUP)
+            _until(partial(_gone, before), "renewed")
+    finally:
+        done.set()
+        for one in clients:
+            one.join()
+    assert not failures
+    assert min(answered) > 50
+    assert len(_begun(tmp_path)) == 8
+
+
+def test_newcomers_are_refused_while_running_requests_are_finished(supervise: Supervise, tmp_path: Path) -> None:
+    """Told to end, the server says so to who connects: a proxy goes elsewhere instead of waiting for nobody."""
+    running = supervise(QUICK_APPLICATION, workers=2)
+    _until((tmp_path / "ready").exists, "ready")
+    port = int((tmp_path / "ready").read_text())
+    slow = http.client.HTTPConnection("127.0.0.1", port, timeout=10)  # closed by its answer
+    slow.request("GET", "/slow")
+    _until((tmp_path / "asked").exists, "the request")
+    running.send_signal(signal.SIGTERM)
+
+    def refused() -> bool:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=5).close()
+        except ConnectionRefusedError:
+            return True
+        return False
+
+    _until(refused, "nobody listens")
+    assert not select.select([slow.sock], [], [], 0)[0], "refused only after the last answer"
+    assert slow.getresponse().read() == b"OK"
 
 
 def test_a_machine_that_allows_no_further_process(supervise: Supervise, tmp_path: Path) -> None:
