@@ -18,7 +18,7 @@ import msgspec
 from django.conf import settings
 from django.core.signals import request_finished, request_started
 
-from ironauth.infrastructure import logs
+from ironauth.infrastructure import logs, metrics
 from ironauth.infrastructure.asgi_types import Application, Message, Receive, Scope, Send
 from ironauth.infrastructure.client_address import client_address, with_forwarded_scheme
 from ironauth.infrastructure.host_check import is_known_host
@@ -52,6 +52,7 @@ class _Answer(NamedTuple):
     before: Fields
     after: Fields
     body: bytes
+    counted_at: int = 0  # where the recorder observes it; 0: metrics are off
 
 
 class _Known(msgspec.Struct, frozen=True):
@@ -83,6 +84,8 @@ class HotLane:
         self._vouched = vouched
         self._cookie_name = cookie_name
         self._known: dict[bytes, _Known] = {}
+        self._recorder = metrics.recorder
+        self._observe_at = _never if metrics.recorder is None else metrics.recorder.observe_at
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer from memory, or let the application answer and remember it."""
@@ -111,6 +114,8 @@ class HotLane:
         }
         await send(head)
         await send({"type": "http.response.body", "body": answer.body})
+        if answer.counted_at:
+            self._observe_at(answer.counted_at, time.perf_counter() - started)
         if settings.IRONAUTH_ACCESS_LOG:
             took_ms = (time.perf_counter() - started) * 1000
             logs.access(scope["method"], scope["path"], answer.status, took_ms, client_address(scope), request_id)
@@ -134,6 +139,9 @@ class HotLane:
             self._make_room()
             known = self._known[digest] = _Known(holder, {})
         if len(known.answers) < MAX_ANSWERS:
+            if self._recorder is not None:
+                at = self._recorder.request_base(scope["method"], scope["path"], "hot", answer.status)
+                answer = answer._replace(counted_at=at)
             known.answers[request] = answer
 
     def _make_room(self) -> None:
@@ -197,6 +205,10 @@ class _Recorder:
             return None
         at = names.index(_ID_FIELD.lower())
         return _Answer(head["status"], fields[:at], fields[at + 1 :], body.get("body", b""))
+
+
+def _never(_at: int, _seconds: float) -> None:
+    """Stand in for a recorder."""
 
 
 def _question(scope: Scope) -> str:
