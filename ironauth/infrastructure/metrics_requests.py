@@ -5,6 +5,7 @@ number is bounded by the URL configuration.
 """
 
 import time
+from collections.abc import Callable
 from typing import Any, Final
 
 from django.core.handlers.base import BaseHandler
@@ -49,14 +50,14 @@ class MeasuredRequests:
     def __init__(self, application: Application, recorder: Recorder) -> None:
         self._application = application
         self._recorder = recorder
-        self._bases: dict[tuple[str, str, str, int], int] = {}
+        self._observers: dict[tuple[str, str, str, int], Callable[[int], None]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer by ``application``."""
         recorder = self._recorder
         sending = scope[KEY] = _Sending(send)
         recorder.running += 1
-        started = time.perf_counter()
+        started = time.perf_counter_ns()
         try:
             await self._application(scope, receive, sending)
         except Exception:
@@ -64,16 +65,15 @@ class MeasuredRequests:
                 sending.status = INTERNAL_ERROR  # what the guard answers
             raise
         finally:
-            took = time.perf_counter() - started
             recorder.running -= 1
             lane = API if is_api_path(scope) else ADMIN
             route = sending.route or (STATIC_ROUTE if scope["path"].startswith(STATIC_PREFIX) else NO_ROUTE)
             method = scope["method"]
             key = (method if method in METHODS else OTHER, route, lane, sending.status)
-            base = self._bases.get(key)
-            if base is None:
-                base = self._bases[key] = recorder.request_base(*key)
-            recorder.observe_at(base, took)
+            observe = self._observers.get(key)
+            if observe is None:
+                observe = self._observers[key] = recorder.observer(recorder.request_base(*key))
+            observe(started)
 
 
 class _NotesRoute(BaseHandler):
