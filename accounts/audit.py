@@ -126,8 +126,7 @@ def record(
     is about. ``details``: names and ids of what was touched, never values of fields.
     """
     _INSERT.run(**_values(event, outcome, actor_id, user_id, session_id, details))
-    if metrics.recorder is not None:  # a transaction that is repeated, or rolled back, leaves no event either
-        transaction.on_commit(partial(_count, event, outcome, 1))
+    _count_committed(event, outcome, 1)
 
 
 def record_each(
@@ -143,7 +142,7 @@ def record_each(
         for user_id, session_id in targets
     ]
     AuditEvent.objects.bulk_create(rows)
-    transaction.on_commit(partial(_count, event, Outcome.SUCCESS, len(rows)))
+    _count_committed(event, Outcome.SUCCESS, len(rows))
 
 
 async def record_later(
@@ -216,6 +215,12 @@ def _written(values: dict[str, Any], error: BaseException | None) -> None:
 def _count(event: Event, outcome: Outcome, events: int) -> None:
     if metrics.recorder is not None:
         metrics.recorder.count("ironauth_audit_events", event.value, outcome.value, by=events)
+
+
+def _count_committed(event: Event, outcome: Outcome, events: int) -> None:
+    """Count what this transaction records: when it is repeated or rolled back, it leaves no event either."""
+    if metrics.recorder is not None:
+        transaction.on_commit(partial(_count, event, outcome, events), robust=True)
 
 
 def _values(

@@ -1,4 +1,4 @@
-"""What is not counted as it happens: how late the loop is, and what every pool and cache holds; ten times a second."""
+"""What is not counted as it happens: how late the loop is (ten times a second), what pools and caches hold (once)."""
 
 import asyncio
 import os
@@ -47,10 +47,10 @@ class Sampling:
         while self._due <= now:
             self._recorder.observe_at(self._lag, now - self._due)
             self._due += TICK_S
+        self._timer = self._loop.call_at(self._due, self._tick)  # first: what follows must not end the ticking
         self._ticks += 1
         if self._ticks % TICKS_A_SAMPLE == 0:
             self.sample()
-        self._timer = self._loop.call_at(self._due, self._tick)
 
     def sample(self) -> None:
         """Set every gauge of this process."""

@@ -53,7 +53,7 @@ def _workers(log: str) -> list[int]:
     return found
 
 
-def test_no_counter_goes_backwards_when_a_worker_is_killed(serve_process: ServeProcess) -> None:
+def test_no_counter_goes_backwards_when_a_worker_is_killed(serve_process: ServeProcess, tmp_path: Path) -> None:
     """Two workers are summed, exactly; what a killed one counted stays, and its successor counts on."""
     base = serve_process("--workers", "2", IRONAUTH_METRICS="1", IRONAUTH_METRICS_TOKEN=TOKEN)
     deadline = time.monotonic() + 20
@@ -64,7 +64,9 @@ def test_no_counter_goes_backwards_when_a_worker_is_killed(serve_process: ServeP
         assert httpx.get(f"{base}/ping").status_code == 200
     before = _scrape(base)
     assert before[PINGS] - begun[PINGS] == 20
-    os.kill(_workers(f"serve-{base.rpartition(':')[2]}.log")[0], signal.SIGKILL)
+    log = tmp_path / f"serve-{base.rpartition(':')[2]}.log"
+    assert "/metrics (Authorization: Bearer" in log.read_text()
+    os.kill(_workers(str(log))[0], signal.SIGKILL)
     after = before
     while after[STARTS] < 3 and time.monotonic() < deadline:
         try:

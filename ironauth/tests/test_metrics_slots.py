@@ -5,7 +5,9 @@ import os
 from pathlib import Path
 
 import pytest
+from pytest_django import Settings
 
+from ironauth import server
 from ironauth.infrastructure import metrics_slots
 from ironauth.infrastructure.metrics_recorder import Recorder
 from ironauth.infrastructure.metrics_slots import Slots, claim, private, read_all, shared_folder
@@ -104,3 +106,29 @@ def test_the_folder_is_private_and_goes_with_the_server() -> None:
         assert (folder / "0").stat().st_mode & 0o777 == 0o600
         _end(slots)
     assert not folder.exists()
+
+
+@pytest.mark.parametrize(("on", "workers", "shared"), [(True, 2, True), (True, 1, False), (False, 2, False)])
+def test_only_workers_that_count_together_share_a_folder(
+    settings: Settings, on: bool, workers: int, shared: bool
+) -> None:
+    """One worker has its own memory, and off there is nothing to share."""
+    settings.IRONAUTH_METRICS = on
+    with server._metrics_folder(workers) as folder:
+        assert (folder is not None) == shared
+    assert folder is None or not folder.exists()
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The start is refused with the remedy, rather than figures that are a part of the truth."""
+
+    def refuse(**_: object) -> str:
+        raise PermissionError(13, "Permission denied")
+
+    settings.IRONAUTH_METRICS = True
+    monkeypatch.setattr("tempfile.mkdtemp", refuse)
+    with (
+        pytest.raises(server.ServerError, match=r"\(Permission denied\): make .* or set IRONAUTH_METRICS=0$"),
+        server._metrics_folder(2),
+    ):
+        pass
