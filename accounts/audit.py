@@ -8,10 +8,13 @@ import enum
 import threading
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
+from django.db import transaction
+
 from accounts.audit_models import AuditEvent
-from ironauth.infrastructure import clock, origin
+from ironauth.infrastructure import clock, metrics, origin
 from ironauth.infrastructure.database import database
 from ironauth.infrastructure.fixed_queries import FixedInsert, given_row
 from ironauth.infrastructure.ids import id_at
@@ -123,6 +126,7 @@ def record(
     is about. ``details``: names and ids of what was touched, never values of fields.
     """
     _INSERT.run(**_values(event, outcome, actor_id, user_id, session_id, details))
+    _count_committed(event, outcome, 1)
 
 
 def record_each(
@@ -138,6 +142,7 @@ def record_each(
         for user_id, session_id in targets
     ]
     AuditEvent.objects.bulk_create(rows)
+    _count_committed(event, Outcome.SUCCESS, len(rows))
 
 
 async def record_later(
@@ -160,6 +165,7 @@ async def record_later(
         database().write_later(lambda: _INSERT.run(**values), done=lambda error: _written(values, error))
     else:
         await database().write_once(lambda: _INSERT.run(**values))
+    _count(event, outcome, 1)
 
 
 def wait_until_written(limit_s: float = 10.0) -> bool:
@@ -204,6 +210,17 @@ def _written(values: dict[str, Any], error: BaseException | None) -> None:
         known = {name: str(value) for name, value in values.items() if value and name not in ("address", "event")}
         get_logger().error("audit_event_lost", audit_event=values["event"], cause=type(error).__name__, **known)
     _unwritten.remove()
+
+
+def _count(event: Event, outcome: Outcome, events: int) -> None:
+    if metrics.recorder is not None:
+        metrics.recorder.count("ironauth_audit_events", event.value, outcome.value, by=events)
+
+
+def _count_committed(event: Event, outcome: Outcome, events: int) -> None:
+    """Count what this transaction records: when it is repeated or rolled back, it leaves no event either."""
+    if metrics.recorder is not None:
+        transaction.on_commit(partial(_count, event, outcome, events), robust=True)
 
 
 def _values(

@@ -10,11 +10,12 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "ironauth.settings")
 # Before the imports below: they read settings, and views need the app registry.
 django.setup(set_prefix=False)
 
+from django.conf import settings  # noqa: E402 - after django.setup()
 from django.urls import get_resolver, resolve, reverse  # noqa: E402 - after django.setup()
 from rest_framework.permissions import IsAuthenticated  # noqa: E402 - after django.setup()
 
 from ironauth.infrastructure import cookies, lifespan  # noqa: E402 - after django.setup()
-from ironauth.infrastructure.asgi_types import Receive, Scope, Send  # noqa: E402 - after django.setup()
+from ironauth.infrastructure.asgi_types import Application, Receive, Scope, Send  # noqa: E402 - after django.setup()
 from ironauth.infrastructure.database import answers, database  # noqa: E402 - after django.setup()
 from ironauth.infrastructure.guard import Guard  # noqa: E402 - after django.setup()
 from ironauth.infrastructure.handler import LeanHandler  # noqa: E402 - after django.setup()
@@ -40,12 +41,38 @@ async def _database_answers() -> None:
     await database().read(answers)
 
 
-_lanes = LaneRouter(
-    api=LeanHandler(request_threads), admin=AdminLane(PageHandler(), request_threads, first=_database_answers)
-)
+def _lanes_of(api: LeanHandler, pages: PageHandler) -> LaneRouter:
+    return LaneRouter(api=api, admin=AdminLane(pages, request_threads, first=_database_answers))
+
+
+def _measured() -> tuple[LaneRouter, Application]:
+    """Return lanes whose requests are counted, and have the rest counted between start-up and shutdown."""
+    from ironauth.infrastructure import metrics, metrics_requests  # noqa: PLC0415 - with IRONAUTH_METRICS only
+    from ironauth.infrastructure.metrics_sampling import Sampling  # noqa: PLC0415 - as above
+
+    recorder = metrics.start()
+    sampling = Sampling(recorder)
+
+    @lifespan.on_startup
+    async def _sample() -> None:
+        sampling.start()
+
+    @lifespan.on_shutdown
+    async def _sample_no_more() -> None:
+        sampling.stop()
+
+    lanes = _lanes_of(metrics_requests.MeasuredHandler(request_threads), metrics_requests.MeasuredPageHandler())
+    return lanes, metrics_requests.MeasuredRequests(lanes, recorder)
+
+
+_behind_hot: Application
+if settings.IRONAUTH_METRICS:
+    _lanes, _behind_hot = _measured()
+else:  # nothing is counted, and nothing for it imported
+    _lanes = _behind_hot = _lanes_of(LeanHandler(request_threads), PageHandler())
 _http = Guard(
     HotLane(
-        _lanes,
+        _behind_hot,
         paths=frozenset(filter(_depends_on_the_token_alone, map(reverse, ("access:me", "access:verify")))),
         recognise=authentication.peek,
         vouched=authentication.is_current,

@@ -28,7 +28,7 @@ from ironauth.infrastructure.guard import (
     MAX_HEADER_FIELDS,
     MAX_TARGET_BYTES,
 )
-from ironauth.infrastructure.refusal import Refusal, answer_for, head_too_large, log_access, malformed, overloaded
+from ironauth.infrastructure.refusal import Refusal, answer_for, head_too_large, log_refusal, malformed, overloaded
 
 #: An absolute-form target names scheme and authority as well; a domain name has 253 characters (RFC 1035 §2.3.4).
 ORIGIN_BYTES = 512
@@ -269,7 +269,7 @@ class BoundedHttpProtocol(TimedHttpProtocol):
             content.extend([name, b": ", value, b"\r\n"])
         content.extend([b"\r\n", b"" if scope.get("method") == "HEAD" else answer.body])
         self.transport.write(b"".join(content))
-        log_access(scope, answer.status, 0.0, answer.request_id)
+        log_refusal(scope, answer.status, 0.0, answer.request_id)
         with suppress(OSError, NotImplementedError):  # the client has gone
             self.transport.write_eof()
         self._set_deadline(LINGER_S)

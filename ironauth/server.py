@@ -11,12 +11,15 @@ import signal
 import socket
 import stat
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import uvicorn
+from django.conf import settings
 from uvicorn.config import STARTUP_FAILURE
 
+from ironauth.infrastructure import metrics
 from ironauth.server_processes import FAREWELL_S, ReadyServer, Supervisor
 
 APPLICATION = "ironauth.asgi:application"
@@ -107,10 +110,13 @@ def listen(bound: socket.socket) -> None:
         ) from error
 
 
-def configuration(*, workers: int, slow_callback_ms: float | None = None) -> uvicorn.Config:
+def configuration(
+    *, workers: int, slow_callback_ms: float | None = None, metrics_folder: Path | None = None
+) -> uvicorn.Config:
     """Return Uvicorn's configuration; see the constants above for every number's reason.
 
     ``slow_callback_ms``: report what keeps a worker's event loop longer, and its lag (``infrastructure.loop_debug``).
+    ``metrics_folder``: where the workers keep their figures together (``infrastructure.metrics``).
     """
     config = _Configuration(
         APPLICATION,
@@ -135,6 +141,7 @@ def configuration(*, workers: int, slow_callback_ms: float | None = None) -> uvi
         timeout_worker_healthcheck=WORKER_HEALTH_S,
     )
     config.slow_callback_ms = slow_callback_ms
+    config.metrics_folder = metrics_folder
     return config
 
 
@@ -162,7 +169,13 @@ def serve(
     Raises ``ServerError`` when the start-up failed; its cause has been logged.
     """
     listen(bound)
-    config = configuration(workers=workers, slow_callback_ms=slow_callback_ms)
+    with _metrics_folder(workers) as folder:
+        config = configuration(workers=workers, slow_callback_ms=slow_callback_ms, metrics_folder=folder)
+        _run(config, bound, on_ready)
+
+
+def _run(config: uvicorn.Config, bound: socket.socket, on_ready: Callable[[], None]) -> None:
+    """Run one worker here, or several under a supervisor, until told to stop."""
     # Uvicorn raises the signal that stopped it again once it has drained: answered here, so that the exit is clean
     # (status 0, buffered logs written) instead of a death by signal. What comes before Uvicorn listens for signals is
     # noted and obeyed as soon as it does.
@@ -172,7 +185,7 @@ def serve(
         for number in (signal.SIGINT, signal.SIGTERM)
     }
     try:
-        if workers == 1:
+        if config.workers == 1:
             ReadyServer(config, on_ready, noted).run([bound])
         else:
             supervisor = Supervisor(config, [bound], on_ready)
@@ -191,12 +204,33 @@ def serve(
         bound.close()
 
 
+@contextmanager
+def _metrics_folder(workers: int) -> Iterator[Path | None]:
+    """Make the folder in which several workers count together; None where one alone, or nobody, counts."""
+    if not settings.IRONAUTH_METRICS or workers == 1:
+        yield None
+        return
+    from ironauth.infrastructure.metrics_slots import shared_folder  # noqa: PLC0415 - for metrics alone
+
+    with ExitStack() as stack:
+        try:
+            folder = stack.enter_context(shared_folder())
+        except OSError as error:
+            raise ServerError(
+                f"Cannot make a folder for the workers' metrics ({error.strerror}): make /dev/shm or TMPDIR writable, "
+                "or set IRONAUTH_METRICS=0"
+            ) from error
+        yield folder
+
+
 class _Configuration(uvicorn.Config):
     """Uvicorn's configuration that keeps its own small talk out of the log: warnings and errors only."""
 
     slow_callback_ms: float | None = None
+    metrics_folder: Path | None = None
 
     def load(self) -> None:
+        metrics.folder = self.metrics_folder  # before the application is imported: it counts from then on
         super().load()
         # Importing the application ran Django's logging configuration, which reset the level.
         self.configure_logging()

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlsplit
 
 from ironauth.admin_policy import SECURE_CSP  # noqa: F401 - a setting, read by Django's CSP middleware
 from ironauth.infrastructure import setting_addresses as addresses
-from ironauth.infrastructure import setting_mail, setting_webauthn
+from ironauth.infrastructure import setting_mail, setting_metrics, setting_webauthn
 from ironauth.infrastructure.configuration import (
     audience,
     default_database_threads,
@@ -259,7 +259,6 @@ LANGUAGE_CODE = "en-us"
 FORMAT_MODULE_PATH = "ironauth.formats"  # dates as they sort, everywhere
 TIME_ZONE = "UTC"
 USE_TZ = True
-APPEND_SLASH = True
 
 # ---------------------------------------------------------------- security of the admin lane
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = IRONAUTH_COOKIE_SECURE
@@ -286,7 +285,7 @@ REST_FRAMEWORK = {
     "URL_FORMAT_OVERRIDE": None,
 }
 
-# ---------------------------------------------------------------- logs
+# ---------------------------------------------------------------- logs and metrics
 IRONAUTH_LOG_LEVEL = env.choice(
     "IRONAUTH_LOG_LEVEL", choices=("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"), default="INFO"
 )
@@ -296,5 +295,6 @@ IRONAUTH_LOG_FORMAT = env.choice(
 IRONAUTH_ACCESS_LOG = env.switch("IRONAUTH_ACCESS_LOG", default=True)
 LOGGING_CONFIG = "ironauth.infrastructure.logs.configure"
 LOGGING = {"level": IRONAUTH_LOG_LEVEL, "format": IRONAUTH_LOG_FORMAT}
-
+IRONAUTH_METRICS = env.switch("IRONAUTH_METRICS", default=False)
+IRONAUTH_METRICS_TOKEN = setting_metrics.token(env.text("IRONAUTH_METRICS_TOKEN", default=""), on=IRONAUTH_METRICS)
 env.refuse_misspelt(of_ours=names_in_file)

@@ -3,6 +3,7 @@
 from django.conf import settings
 from django.contrib import admin
 from django.urls import URLPattern, URLResolver, include, path
+from django.utils.module_loading import import_string
 
 from accounts import urls as accounts_urls
 from ironauth import health, pages
@@ -14,6 +15,11 @@ from tokens.oauth import urls as oauth_urls
 def laboratory() -> list[URLResolver]:
     """Return the paths of ``perf/``, which exist with IRONAUTH_PERF_ENDPOINTS only: else they are as unknown as any."""
     return [path("perf/", include(LABORATORY_URLS))] if settings.IRONAUTH_PERF_ENDPOINTS else []
+
+
+def metrics() -> list[URLPattern]:
+    """Return the path of the figures, which exists with IRONAUTH_METRICS only: else it is as unknown as any."""
+    return [path("metrics", import_string("ironauth.metrics_page.metrics"))] if settings.IRONAUTH_METRICS else []
 
 
 urlpatterns: list[URLPattern | URLResolver] = [
@@ -31,5 +37,6 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path(".well-known/", include((tokens_urls.wellknown_urlpatterns, "well-known"))),
     path("oauth/", include((oauth_urls.urlpatterns, "oauth"))),
     path("admin/", admin.site.urls),
+    *metrics(),
     *laboratory(),
 ]

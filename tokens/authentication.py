@@ -193,7 +193,7 @@ def _remember(principal: Principal) -> None:
 
 def is_current(principal: Principal) -> bool:
     """Tell whether the token this very principal came from may still be used in this process; no I/O."""
-    return token_cache().peek(CACHE_PREFIX + principal.jti) is principal and clock.unix() < principal.exp
+    return token_cache().vouch(CACHE_PREFIX + principal.jti) is principal and clock.unix() < principal.exp
 
 
 async def verify(token: str, verified: VerifiedToken | None = None) -> Principal:

@@ -18,6 +18,7 @@ from joserfc.errors import JoseError
 from joserfc.jwa import EdDSAAlgorithm, JWSAlgModel
 from joserfc.util import urlsafe_b64decode
 
+from ironauth.infrastructure import metrics
 from tokens.claims import AccessClaims
 from tokens.errors import InvalidToken, UnknownKey
 from tokens.keys import ALGORITHMS, ActiveKey, KeySet
@@ -67,6 +68,8 @@ def compact(claims: object, active: ActiveKey, signer: JWSAlgModel, *, typ: str)
     payload = base64.urlsafe_b64encode(msgspec.json.encode(claims)).rstrip(b"=")
     signed = b"%b.%b" % (_header(active.alg, active.kid, typ), payload)
     signature = base64.urlsafe_b64encode(signer.sign(signed, active.key)).rstrip(b"=")
+    if metrics.recorder is not None:
+        metrics.recorder.count("ironauth_tokens_issued", typ)
     return (b"%b.%b" % (signed, signature)).decode()
 
 

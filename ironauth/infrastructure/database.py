@@ -10,6 +10,7 @@ from django.conf import settings
 from django.core.signals import setting_changed
 from django.db import DEFAULT_DB_ALIAS, Error, connections, reset_queries, transaction
 
+from ironauth.infrastructure import metrics
 from ironauth.infrastructure.database_faults import Fault, classify
 from ironauth.infrastructure.database_outage import outages
 from ironauth.infrastructure.errors import Unavailable
@@ -82,6 +83,11 @@ class DatabasePool:
             Job(perform, start_by=deadline, late=self._too_late, settle=lambda _value, error: done(error))
         )
 
+    @property
+    def pools(self) -> tuple[Pool, ...]:
+        """The pools that units run on: one for both, or readers and the writer."""
+        return (self._readers,) if self._writers is self._readers else (self._readers, self._writers)
+
     def is_own_thread(self) -> bool:
         """Return whether the caller runs on one of the pool's threads."""
         return self._readers.is_own_thread() or self._writers.is_own_thread()
@@ -102,6 +108,8 @@ class DatabasePool:
         )
 
     def _too_late(self) -> Unavailable:
+        if metrics.recorder is not None:
+            metrics.recorder.count("ironauth_pool_refusals", "database")
         get_logger().warning("database_timeout", timeout_s=self._timeout_s, queued=self._readers.queued)
         return Unavailable(retry_after_s=RETRY_AFTER_S)
 

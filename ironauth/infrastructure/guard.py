@@ -13,7 +13,7 @@ from contextlib import suppress
 from ironauth.infrastructure.asgi_types import Application, Message, Receive, Scope, Send
 from ironauth.infrastructure.logs import get_logger
 from ironauth.infrastructure.middleware import CLIENT_CLOSED_REQUEST
-from ironauth.infrastructure.refusal import Refusal, answer_for, head_too_large, log_access
+from ironauth.infrastructure.refusal import Refusal, answer_for, head_too_large, log_refusal
 from ironauth.infrastructure.request_id import choose_request_id
 
 #: The contract's bounds (api.md "Common").
@@ -62,7 +62,7 @@ class Guard:
             if length is not None:
                 body = await self._read_body(scope, receive, length)
                 if body is None:
-                    log_access(scope, CLIENT_CLOSED_REQUEST, 0.0, choose_request_id(None))
+                    log_refusal(scope, CLIENT_CLOSED_REQUEST, 0.0, choose_request_id(None))
                     return
                 receive = _Replay(body, receive)
         except Refusal as refusal:
@@ -194,7 +194,7 @@ async def _refuse(scope: Scope, receive: Receive, send: Send, refusal: Refusal) 
         await _linger(receive)
         body = b""
     await send({"type": "http.response.body", "body": body})
-    log_access(scope, status, time.perf_counter() - started, request_id)
+    log_refusal(scope, status, time.perf_counter() - started, request_id)
 
 
 async def _linger(receive: Receive) -> None:

@@ -12,6 +12,7 @@ import msgspec
 from django.conf import settings
 from django.core.signals import setting_changed
 
+from ironauth.infrastructure import metrics
 from ironauth.infrastructure.errors import Overloaded
 from ironauth.infrastructure.logs import get_logger
 from ironauth.infrastructure.pools import Pool
@@ -46,7 +47,7 @@ class HashPool:
     """
 
     def __init__(self, threads: int, max_wait_s: float, nice: int = WEAKEST_NICE) -> None:
-        self._pool = Pool(name="hash", threads=threads, enter=lambda: give_way(nice))
+        self._pool = self.pool = Pool(name="hash", threads=threads, enter=lambda: give_way(nice))
         self._max_wait_s = max_wait_s
         self._lock = threading.Lock()
         self._mean_s = FIRST_GUESS_S
@@ -110,6 +111,8 @@ class HashPool:
     def _refusal(self) -> Overloaded:
         with self._lock:
             self._rejected += 1
+        if metrics.recorder is not None:
+            metrics.recorder.count("ironauth_pool_refusals", "hash")
         return Overloaded(retry_after_s=max(1, math.ceil(self.expected_wait_s())))
 
     def _measured[T](self, fn: Callable[[], T]) -> T:

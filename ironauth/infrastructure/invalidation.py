@@ -17,7 +17,7 @@ from functools import partial
 from django.conf import settings
 from django.db import models, transaction
 
-from ironauth.infrastructure import broadcast, clock
+from ironauth.infrastructure import broadcast, clock, metrics
 from ironauth.infrastructure.cache import token_cache
 from ironauth.infrastructure.database import database
 from ironauth.infrastructure.errors import Unavailable
@@ -73,7 +73,13 @@ def invalidate(*tags: str) -> None:
 
 def _committed(ids: list[tuple[int, str]]) -> None:
     freshness.apply({tag: row_id for row_id, tag in ids})
+    _count("own", len(ids))
     invalidation_feed().committed(ids)
+
+
+def _count(source: str, tags: int) -> None:
+    if metrics.recorder is not None:
+        metrics.recorder.count("ironauth_invalidations", source, by=tags)
 
 
 class InvalidationFeed:
@@ -148,6 +154,7 @@ class InvalidationFeed:
             self._own = {row_id for row_id in self._own if row_id > position}  # one read before it was noted as ours
         if theirs:
             freshness.apply(theirs)
+            _count("feed", len(theirs))
         freshness.confirm(started, self._history.position)
         self._call(tuple(theirs))
 
@@ -212,6 +219,7 @@ class InvalidationFeed:
             if row_id in self._own:
                 return  # an echo of our own
         freshness.apply({tag: row_id})
+        _count("channel", 1)
         self._call((tag,))
 
     def _call(self, tags: Iterable[str]) -> None:

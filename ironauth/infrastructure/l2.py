@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from ironauth.infrastructure import clock
+from ironauth.infrastructure import clock, metrics
 from ironauth.infrastructure.l1 import Freshness, L1Entry
 from ironauth.infrastructure.plain_caches import RemoteCache
 from ironauth.infrastructure.signed_values import NotOurs, seal, unseal
@@ -44,6 +44,12 @@ class L2:
 
     async def get(self, key: str, kind: Any, *, max_stale_s: float) -> L1Entry | None:
         """Return the entry of ``key`` if it may be used now; its ``checked_at`` is when it was read by its writer."""
+        found = await self._find(key, kind, max_stale_s)
+        if metrics.recorder is not None:
+            metrics.recorder.count("ironauth_cache_lookups", "l2", "miss" if found is None else "hit")
+        return found
+
+    async def _find(self, key: str, kind: Any, max_stale_s: float) -> L1Entry | None:
         if self._freshness.position is None:
             return None  # without a feed this process cannot tell what was invalidated meanwhile
         asked_at = time.monotonic()

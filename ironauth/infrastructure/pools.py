@@ -16,7 +16,7 @@ CLOSE_WAIT_S = 5.0
 class Job:
     """One call, where its outcome goes, and the instant (monotonic) after which it must not start."""
 
-    __slots__ = ("call", "context", "late", "settle", "start_by")
+    __slots__ = ("asked_at", "call", "context", "late", "settle", "start_by")
 
     def __init__(
         self,
@@ -31,6 +31,7 @@ class Job:
         self.start_by = start_by
         self.late = late
         self.settle = settle
+        self.asked_at = 0.0  # monotonic seconds; set when somebody watches
 
 
 class _Crew:
@@ -49,6 +50,9 @@ class Pool:
 
     ``enter`` and ``leave`` run on each thread when it starts and ends.
     """
+
+    #: Hears of every job that ran, in any pool, on its thread: the pool's name, and when it was queued and started.
+    watch: Callable[[str, float, float], None] | None = None
 
     def __init__(
         self,
@@ -146,6 +150,8 @@ class Pool:
 
     def submit(self, job: Job) -> None:
         """Queue ``job``; its ``settle`` is called exactly once on a pool thread unless it is withdrawn first."""
+        if self.watch is not None:
+            job.asked_at = time.monotonic()
         with self._lock:
             if self._crew is None:
                 self._crew = self._start_crew()
@@ -194,12 +200,15 @@ class Pool:
                 value: Any = None
                 error: BaseException | None = None
                 try:
-                    if time.monotonic() > job.start_by:
+                    started = time.monotonic()
+                    if started > job.start_by:
                         error = job.late()
                     else:
                         value = job.context.run(job.call)
                 except BaseException as raised:  # noqa: BLE001 - it belongs to the caller, and the thread must live on
                     error = raised
+                if self.watch is not None and job.asked_at:
+                    self.watch(self.name, job.asked_at, started)
                 with self._lock:  # before the caller hears of it, so that its next job sees this thread free
                     self._running -= 1
                 job.settle(value, error)

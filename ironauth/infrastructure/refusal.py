@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from django.conf import settings
 
-from ironauth.infrastructure import logs
+from ironauth.infrastructure import logs, metrics
 from ironauth.infrastructure.asgi_types import Receive, Scope, Send
 from ironauth.infrastructure.client_address import client_address, with_forwarded_scheme
 from ironauth.infrastructure.middleware import JSON_POLICY, SECURITY_HEADERS, hsts
@@ -85,6 +85,13 @@ def log_access(scope: Scope, status: int, duration_s: float, request_id: str) ->
         logs.access(method, path, status, duration_s * 1000, client_address(scope), request_id)
 
 
+def log_refusal(scope: Scope, status: int, duration_s: float, request_id: str) -> None:
+    """Write the access line of a request that the application never saw, and count it."""
+    if metrics.recorder is not None:
+        metrics.recorder.count("ironauth_refusals", str(status))
+    log_access(scope, status, duration_s, request_id)
+
+
 async def overloaded(scope: Scope, _receive: Receive, send: Send) -> None:
     """Answer 503 without reading a body: the ASGI application that stands in while too many requests are running."""
     started = time.perf_counter()
@@ -97,4 +104,4 @@ async def overloaded(scope: Scope, _receive: Receive, send: Send) -> None:
     status, headers, body, request_id = answer_for(refusal, scope)
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
-    log_access(scope, status, time.perf_counter() - started, request_id)
+    log_refusal(scope, status, time.perf_counter() - started, request_id)

@@ -135,6 +135,8 @@ class Command(BaseCommand):
         self.stdout.write(f"IronAuth is serving ({many}, {_database()}). Stop it with Ctrl-C.")
         for name, path in ADDRESSES.items():
             self.stdout.write(f"  {name:<7} {base}{path}")
+        if settings.IRONAUTH_METRICS:
+            self.stdout.write(f"  Metrics {base}/metrics (Authorization: Bearer with IRONAUTH_METRICS_TOKEN)")
         if settings.IRONAUTH_PERF_ENDPOINTS:
             self.stdout.write(f"  Perf    {base}/perf/serialization/msgspec (and drf, drf-msgspec, msgspec-converted)")
             if not settings.DEBUG:

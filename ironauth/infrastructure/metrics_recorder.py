@@ -1,0 +1,101 @@
+"""What a process counts, by the names of `metrics_catalogue`; usable on every thread."""
+
+import json
+import threading
+import time
+from bisect import bisect_left
+from collections.abc import Callable
+from typing import Final
+
+from ironauth.infrastructure.metrics_catalogue import BUCKETS_S, CATALOGUE, DURATIONS, SECONDS
+from ironauth.infrastructure.metrics_slots import Slots
+
+_BUCKETS_NS: Final = tuple(round(end * SECONDS) for end in BUCKETS_S)
+_SUM: Final = len(BUCKETS_S) + 1  # after the buckets, and what is beyond them
+
+
+class Recorder:
+    """Counts into ``slots``; what was counted there before, by a worker that ended, stays.
+
+    A method adds to a slot by one statement without a call, within which the interpreter does not change threads: no
+    increment is lost, and no lock is needed but for a name's first time.
+    """
+
+    def __init__(self, slots: Slots) -> None:
+        self.slots = slots
+        self.running = 0  # requests being answered
+        self._values = slots.values
+        self._lock = threading.Lock()
+        self._bases: dict[tuple[str, ...], int] = {}
+        self._hits = self.base("ironauth_cache_lookups", "l1", "hit")
+        self._misses = self.base("ironauth_cache_lookups", "l1", "miss")
+        for name, metric in CATALOGUE.items():
+            if metric.kind != "gauge" and not metric.labels:
+                self.base(name)
+        for pool in ("hash", "database"):  # shown as 0 before the first: a rise from nothing is no rise
+            self.base("ironauth_pool_refusals", pool)
+        self._forget_gauges()
+        self.count("ironauth_worker_starts")
+
+    def base(self, *series: str) -> int:
+        """Return the first slot of a metric with these labels."""
+        found = self._bases.get(series)
+        if found is None:
+            with self._lock:
+                name = json.dumps(series, separators=(",", ":"))
+                found = self._bases[series] = self.slots.base(name, CATALOGUE[series[0]].width)
+        return found
+
+    def count(self, *series: str, by: int = 1) -> None:
+        """Add ``by`` to a counter with these labels; in its scale."""
+        at = self.base(*series)
+        self._values[at] += by
+
+    def set(self, value: float, *series: str) -> None:
+        """Set a gauge with these labels."""
+        self._values[self.base(*series)] = int(value * CATALOGUE[series[0]].scale)
+
+    def observe(self, seconds: float, *series: str) -> None:
+        """Add one time to a histogram with these labels."""
+        self.observe_at(self.base(*series), seconds)
+
+    def observe_at(self, base: int, seconds: float) -> None:
+        """Add one time to the histogram whose first slot is ``base``."""
+        at, took_ns = base + bisect_left(_BUCKETS_NS, seconds * SECONDS), int(seconds * SECONDS)
+        self._values[at] += 1
+        at = base + _SUM
+        self._values[at] += took_ns
+
+    def observer(self, base: int) -> Callable[[int], None]:
+        """Return what adds the time since a ``perf_counter_ns`` to the histogram at ``base``: `observe_at` in haste."""
+        values, at_sum, shortest, clock = self._values, base + _SUM, _BUCKETS_NS[0], time.perf_counter_ns
+
+        def observe(started_ns: int) -> None:
+            took_ns = clock() - started_ns
+            values[base if took_ns <= shortest else base + bisect_left(_BUCKETS_NS, took_ns)] += 1
+            values[at_sum] += took_ns
+
+        return observe
+
+    def request_base(self, method: str, route: str, lane: str, status: int) -> int:
+        """Return where requests like this one are observed."""
+        return self.base(DURATIONS, method, route, lane, str(status))
+
+    def looked_up(self, *, hit: bool) -> None:
+        """Count one look into the memory of this process."""
+        at = self._hits if hit else self._misses
+        self._values[at] += 1
+
+    def job_done(self, pool: str, asked_at: float, started_at: float) -> None:
+        """Count a job that ended now; both times are monotonic seconds."""
+        self.observe(started_at - asked_at, "ironauth_pool_wait_seconds", pool)
+        self.observe(time.monotonic() - started_at, "ironauth_pool_run_seconds", pool)
+
+    def _forget_gauges(self) -> None:
+        """Set to 0 what a worker before us was doing."""
+        for (name, _), base in self.slots.bases.items():
+            if CATALOGUE.get(json.loads(name)[0], _NOTHING).kind == "gauge":
+                self._values[base] = 0
+
+
+_NOTHING: Final = CATALOGUE["ironauth_uncounted"]  # for names of another release

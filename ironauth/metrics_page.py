@@ -1,0 +1,38 @@
+"""``/metrics``: Prometheus' text for whoever has the token; imported only with IRONAUTH_METRICS.
+
+One worker answers for all of a server. Every worker counts in shared memory, so what was once shown is never taken
+back, whichever worker is asked next, and whichever has died. Gauges are up to a second old.
+"""
+
+import asyncio
+import hmac
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+
+from ironauth.infrastructure import metrics as figures
+from ironauth.infrastructure.metrics_text import text_of
+from ironauth.infrastructure.problem import problem_response
+from ironauth.read_only import read_only
+
+SCHEME = "Bearer "
+
+
+@read_only
+async def metrics(request: HttpRequest) -> HttpResponse:
+    """Show the figures; 401 without the token."""
+    sent = request.headers.get("Authorization", "")
+    if not sent.startswith(SCHEME) or not hmac.compare_digest(
+        sent.removeprefix(SCHEME).encode(), settings.IRONAUTH_METRICS_TOKEN.encode()
+    ):
+        return problem_response(
+            status=401,
+            code="metrics_token_required",
+            title="Unauthorized",
+            detail="The figures are for whoever sends IRONAUTH_METRICS_TOKEN as Bearer token.",
+            headers={"WWW-Authenticate": 'Bearer realm="metrics"', "Cache-Control": "no-store"},
+        )
+    recorder = figures.start()
+    accepted = request.headers.get("Accept", "")
+    text, media_type = await asyncio.to_thread(text_of, recorder.slots, figures.folder, accepted=accepted)
+    return HttpResponse(text, content_type=media_type, headers={"Cache-Control": "no-store"})

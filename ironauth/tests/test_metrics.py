@@ -1,0 +1,343 @@
+"""Every figure moves by exactly what was done."""
+
+import asyncio
+import time
+from typing import Any, cast
+
+import httpx
+import pytest
+from django.http import HttpResponse
+from django.test import AsyncRequestFactory
+from prometheus_client.parser import text_string_to_metric_families
+from pytest_django import Settings
+
+from accounts import audit
+from conftest import PASSWORD, bearer
+from ironauth import metrics_page
+from ironauth.infrastructure import cookies, metrics
+from ironauth.infrastructure.cache import token_cache
+from ironauth.infrastructure.database import DatabasePool, database
+from ironauth.infrastructure.errors import Overloaded, Unavailable
+from ironauth.infrastructure.guard import Guard
+from ironauth.infrastructure.hash_pool import HashPool
+from ironauth.infrastructure.hot_lane import HotLane
+from ironauth.infrastructure.invalidation import invalidate, invalidation_feed
+from ironauth.infrastructure.l1 import Freshness, L1Entry
+from ironauth.infrastructure.l2 import L2
+from ironauth.infrastructure.lanes import AdminLane, LaneRouter, is_api_path
+from ironauth.infrastructure.metrics_catalogue import BUCKETS_S, CATALOGUE
+from ironauth.infrastructure.metrics_recorder import Recorder
+from ironauth.infrastructure.metrics_requests import MeasuredHandler, MeasuredPageHandler, MeasuredRequests
+from ironauth.infrastructure.metrics_sampling import Sampling
+from ironauth.infrastructure.metrics_slots import private
+from ironauth.infrastructure.metrics_text import text_of
+from ironauth.infrastructure.models import Invalidation
+from ironauth.infrastructure.pools import Pool
+from ironauth.infrastructure.refusal import overloaded
+from ironauth.infrastructure.request_threads import request_threads
+from ironauth.tests.asgi_conversation import Conversation
+from tokens import authentication
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
+
+ME = "/api/v1/access/me"
+TOKEN = "t" * 43
+COUNTED = "ironauth_requests_total"
+TIMED = "ironauth_request_duration_seconds"
+
+
+class Figures:
+    """What the text says, and by how much it has changed since it was last asked."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self._before: dict[tuple[str, str], float] = {}
+        self.moved()
+
+    def now(self) -> dict[tuple[str, str], float]:
+        """Return every sample by its name and the values of its labels, by their names' order."""
+        text, _ = text_of(self.recorder.slots, None, accepted="")
+        return {
+            (sample.name, " ".join(value for _, value in sorted(sample.labels.items()))): sample.value
+            for family in text_string_to_metric_families(text.decode())
+            for sample in family.samples
+        }
+
+    def moved(self, *prefixes: str) -> dict[tuple[str, str], float]:
+        """Return the changes of the samples whose names begin so, without those that stayed."""
+        before, now = self._before, self.now()
+        self._before = now
+        return {
+            name: value - before.get(name, 0)
+            for name, value in now.items()
+            if name[0].startswith(prefixes) and value != before.get(name, 0)
+        }
+
+
+@pytest.fixture
+def recorder(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> Recorder:
+    """Metrics on, as with IRONAUTH_METRICS=1, counting from nothing."""
+    made = Recorder(private())
+    monkeypatch.setattr(metrics, "recorder", made)
+    monkeypatch.setattr(Pool, "watch", made.job_done)
+    settings.IRONAUTH_METRICS = True
+    settings.CACHES = dict(settings.CACHES)  # another cache object, which counts
+    return made
+
+
+@pytest.fixture
+def figures(recorder: Recorder) -> Figures:
+    """The figures of this process."""
+    return Figures(recorder)
+
+
+@pytest.fixture
+async def measured(recorder: Recorder) -> Any:
+    """A client of the application as ``ironauth.asgi`` assembles it with metrics on."""
+    lanes = LaneRouter(MeasuredHandler(request_threads), AdminLane(MeasuredPageHandler(), request_threads))
+    hot = HotLane(
+        MeasuredRequests(lanes, recorder),
+        paths=frozenset({ME}),
+        recognise=authentication.peek,
+        vouched=authentication.is_current,
+        cookie_name=cookies.access_name,
+    )
+    transport = httpx.ASGITransport(app=cast("Any", Guard(hot, is_api=is_api_path)), raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://testserver") as client:
+        yield client
+
+
+async def test_requests_are_counted_by_route_and_status(measured: httpx.AsyncClient, figures: Figures) -> None:
+    """The pattern stands for the path, whatever is in it; what no pattern fits is one route."""
+    for path in ("/ping", "/ping", "/api/v1/users/01a2", "/nowhere/1", "/nowhere/2", "/admin/login/"):
+        await measured.get(path)
+    await measured.get("/api/v1/access/sessions/0194d2a0-0000-7000-8000-000000000000")
+    await measured.delete("/api/v1/access/sessions/0194d2a0-0000-7000-8000-000000000000")
+    assert figures.moved(COUNTED) == {
+        (COUNTED, "api GET /ping 200"): 2,
+        (COUNTED, "api GET none 404"): 3,  # no UUID, hence no user's address
+        (COUNTED, "admin GET /admin/login/ 200"): 1,
+        (COUNTED, "api GET /api/v1/access/sessions/<uuid:session_id> 401"): 1,
+        (COUNTED, "api DELETE /api/v1/access/sessions/<uuid:session_id> 401"): 1,
+    }
+
+
+async def test_methods_are_bounded_and_timed_where_they_are_offered(
+    measured: httpx.AsyncClient, figures: Figures
+) -> None:
+    """Whoever invents methods makes no series, and 405 does not make a route look fast."""
+    await measured.request("BREW", "/ping")
+    await measured.request("POUR", "/ping")
+    await measured.post("/ping")
+    await measured.get("/ping")
+    moved = figures.moved(COUNTED, TIMED)
+    assert {name: value for name, value in moved.items() if name[0] == COUNTED} == {
+        (COUNTED, "api other /ping 405"): 2,
+        (COUNTED, "api POST /ping 405"): 1,
+        (COUNTED, "api GET /ping 200"): 1,
+    }
+    assert {name: value for name, value in moved.items() if name[0] == f"{TIMED}_count"} == {
+        (f"{TIMED}_count", "api GET /ping"): 1
+    }
+
+
+async def test_the_hot_lane_counts_its_own(measured: httpx.AsyncClient, figures: Figures, pair: dict[str, Any]) -> None:
+    """The first request is the API lane's, which learns; each further one is the hot lane's."""
+    figures.moved()
+    for _ in range(5):
+        assert (await measured.get(ME, headers=bearer(pair))).status_code == 200
+    moved = figures.moved(COUNTED)
+    api = moved.pop((COUNTED, f"api GET {ME} 200"))
+    assert moved == {(COUNTED, f"hot GET {ME} 200"): 5 - api}
+    assert api in (1, 2)  # the token is recognised from the second request on, unless it was before
+
+
+async def test_whoever_leaves_is_counted_as_gone(recorder: Recorder, figures: Figures) -> None:
+    """A request without an answer is a 499, one whose handler failed a 500, and neither is running any more."""
+
+    async def silent(*_: Any) -> None:
+        assert recorder.running == 1
+
+    async def broken(*_: Any) -> None:
+        raise KeyError
+
+    await Conversation("/ping").run(MeasuredRequests(silent, recorder))
+    with pytest.raises(KeyError):
+        await Conversation("/ping").run(MeasuredRequests(broken, recorder))
+    assert figures.moved(COUNTED) == {(COUNTED, "api GET none 499"): 1, (COUNTED, "api GET none 500"): 1}
+    assert recorder.running == 0
+
+
+async def test_refusals_are_counted_apart(measured: httpx.AsyncClient, figures: Figures) -> None:
+    """What the guard or the server refuses never reaches a route."""
+    await measured.post("/ping", content=b"x" * (64 * 1024 + 1))
+    await Conversation().run(overloaded)
+    assert figures.moved("ironauth_refusals", COUNTED) == {
+        ("ironauth_refusals_total", "413"): 1,
+        ("ironauth_refusals_total", "503"): 1,
+    }
+
+
+@pytest.mark.parametrize(
+    ("seconds", "bucket"), [(0.0, "0.0001"), (0.0001, "0.0001"), (0.000101, "0.00025"), (10.0, "10"), (10.1, "+Inf")]
+)
+def test_a_time_on_an_edge_belongs_below_it(figures: Figures, seconds: float, bucket: str) -> None:
+    """Buckets hold what is less than or equal to their end; the sum is exact to a nanosecond."""
+    figures.recorder.observe(seconds, "ironauth_loop_lag_seconds")
+    moved = figures.moved("ironauth_loop_lag_seconds")
+    ends = [*(f"{end:g}" for end in BUCKETS_S), "+Inf"]
+    holding = [end for (name, end) in moved if name.endswith("_bucket")]
+    assert [float(end) for end in holding] == [float(end) for end in ends[ends.index(bucket) :]]
+    assert moved.get(("ironauth_loop_lag_seconds_sum", ""), 0) == pytest.approx(seconds, abs=1e-9)
+
+
+async def test_sign_ins_hashes_units_and_tokens(
+    measured: httpx.AsyncClient, figures: Figures, member: dict[str, Any]
+) -> None:
+    """One good and one wrong password: two hashes, one session and one token, and both outcomes."""
+    figures.moved()
+    for password in (PASSWORD, f"not {PASSWORD}"):
+        await measured.post("/api/v1/access/signin", json={"email": member["email"], "password": password})
+    assert audit.wait_until_written()
+    moved = figures.moved("ironauth_audit", "ironauth_tokens", "ironauth_pool")
+    assert moved["ironauth_audit_events_total", "sign_in success"] == 1
+    assert moved["ironauth_audit_events_total", "sign_in failure"] == 1
+    assert moved["ironauth_tokens_issued_total", "at+jwt"] == 1
+    assert moved["ironauth_pool_run_seconds_count", "hash"] == moved["ironauth_pool_wait_seconds_count", "hash"] == 2
+    assert moved["ironauth_pool_run_seconds_sum", "hash"] > 0
+    assert moved["ironauth_pool_run_seconds_count", "database"] >= 1
+
+
+async def test_an_event_that_was_rolled_back_is_not_counted(figures: Figures) -> None:
+    """The trail and the figure agree."""
+
+    def fails() -> None:
+        audit.record(audit.Event.SIGN_UP)
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        await database().write(fails)
+    assert figures.moved("ironauth_audit") == {}
+    await database().write(audit.record, audit.Event.SIGN_UP)
+    assert figures.moved("ironauth_audit") == {("ironauth_audit_events_total", "sign_up success"): 1}
+
+
+async def test_refusals_of_pools(figures: Figures) -> None:
+    """A hash that is refused, and a unit of work that is given up, are each counted once."""
+    hashes = HashPool(threads=1, max_wait_s=0.01, nice=0)
+    running = [asyncio.ensure_future(hashes.run(lambda: time.sleep(0.05))) for _ in range(1)]
+    await asyncio.sleep(0)
+    with pytest.raises(Overloaded):
+        await hashes.run(int)
+    await asyncio.gather(*running)
+    hashes.close()
+    pool = DatabasePool(threads=1, timeout_s=0.02)
+    with pytest.raises(Unavailable):
+        await pool.read(time.sleep, 0.06)
+    pool.close()
+    assert figures.moved("ironauth_pool_refusals") == {
+        ("ironauth_pool_refusals_total", "hash"): 1,
+        ("ironauth_pool_refusals_total", "database"): 1,
+    }
+
+
+async def test_caches_by_level(figures: Figures, measured: httpx.AsyncClient, pair: dict[str, Any]) -> None:
+    """A token seen first is a miss and a reading, the second time a hit; who vouches for it is not counted."""
+    figures.moved()
+    path = "/api/v1/access/sessions"
+    await measured.get(path, headers=bearer(pair))
+    first = figures.moved("ironauth_cache_lookups", "ironauth_cache_loads")
+    assert first["ironauth_cache_lookups_total", "l1 miss"] >= 1
+    assert first["ironauth_cache_loads_total", ""] >= 1
+    await measured.get(path, headers=bearer(pair))
+    second = figures.moved("ironauth_cache_lookups", "ironauth_cache_loads")
+    assert set(second) == {("ironauth_cache_lookups_total", "l1 hit")}
+    assert token_cache().vouch("nothing") is None
+    assert figures.moved("ironauth_cache_lookups") == {}
+
+
+async def test_invalidations_by_source(figures: Figures) -> None:
+    """Our own are counted when they are committed, others' when the feed reads them or Redis tells."""
+    feed = invalidation_feed()
+    await feed.start()
+    try:
+        await database().write(invalidate, "sub:1", "sub:2")
+        await database().write(Invalidation.objects.create, tag="sub:3")  # as another process does
+        await feed.poll()
+    finally:
+        await feed.stop()
+    feed._heard(2**40, "sub:4")
+    assert figures.moved("ironauth_invalidations") == {
+        ("ironauth_invalidations_total", "own"): 2,
+        ("ironauth_invalidations_total", "feed"): 1,
+        ("ironauth_invalidations_total", "channel"): 1,
+    }
+
+
+async def test_looks_into_redis(figures: Figures, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What may not be used is a miss, as what is not there."""
+    shared = L2(cast("Any", None), Freshness())  # whose feed does not run: nothing may be used
+    assert await shared.get("key", int, max_stale_s=1) is None
+    entry = L1Entry(1, 0.0, 0, (), 0.0)
+
+    async def find(*_: Any) -> L1Entry:
+        return entry
+
+    monkeypatch.setattr(shared, "_find", find)
+    assert await shared.get("key", int, max_stale_s=1) is entry
+    assert figures.moved("ironauth_cache") == {
+        ("ironauth_cache_lookups_total", "l2 miss"): 1,
+        ("ironauth_cache_lookups_total", "l2 hit"): 1,
+    }
+
+
+async def test_samples_show_what_is(figures: Figures) -> None:
+    """Pools, caches and the process itself are looked at; the loop's lag is counted for every tick it missed."""
+    sampling = Sampling(figures.recorder)
+    sampling.start()
+    sampling.stop()
+    now = figures.now()
+    assert now["ironauth_pool_threads", "database 0"] == database().pools[0].threads
+    assert now["ironauth_pool_queued", "hash 0"] == 0
+    assert now["ironauth_worker_resident_bytes", "0"] > 10_000_000
+    assert now["ironauth_worker_cpu_seconds_total", ""] > 0
+    assert now["ironauth_workers", ""] == 1
+    sampling._due = asyncio.get_running_loop().time() - 0.25  # 0.25 s late: two more were missed meanwhile
+    sampling._tick()
+    sampling.stop()
+    moved = figures.moved("ironauth_loop_lag")
+    assert moved["ironauth_loop_lag_seconds_count", ""] == 3
+    assert moved["ironauth_loop_lag_seconds_sum", ""] == pytest.approx(0.25 + 0.15 + 0.05, abs=0.05)
+
+
+def test_every_metric_is_shown_from_the_start(figures: Figures) -> None:
+    """HELP and TYPE of each are there before the first was counted, and all names are ours."""
+    text, media_type = text_of(figures.recorder.slots, None, accepted="")
+    assert media_type.startswith("text/plain; version=")
+    families = {family.name: family for family in text_string_to_metric_families(text.decode())}
+    assert {*CATALOGUE, "ironauth_workers", "ironauth_build_info"} == set(families)
+    assert all(families[name].type == metric.kind for name, metric in CATALOGUE.items())
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (f"Bearer {TOKEN}", 200),
+        (f"Bearer {TOKEN}t", 401),
+        (f"bearer{TOKEN}", 401),
+        (TOKEN, 401),
+        ("Bearer é", 401),
+        ("", 401),
+    ],
+)
+async def test_the_figures_are_for_whoever_has_the_token(
+    recorder: Recorder, settings: Settings, sent: str, status: int
+) -> None:
+    """The exact token opens them; anything else is 401, from this machine as from any other."""
+    settings.IRONAUTH_METRICS_TOKEN = TOKEN
+    request = AsyncRequestFactory().get("/metrics", headers={"Authorization": sent} if sent else {})
+    answer: HttpResponse = await metrics_page.metrics(request)
+    assert answer.status_code == status
+    assert answer["Cache-Control"] == "no-store"
+    assert (b"ironauth_requests" in answer.content) == (status == 200)
+    assert answer.get("WWW-Authenticate", "").startswith("Bearer" if status == 401 else "")
