@@ -1,10 +1,12 @@
 """Ask this machine's server how it is: ``python -m ironauth.health_probe /health``, the image's HEALTHCHECK.
 
+A second argument is the Unix socket it listens on (``serve --uds``) instead of port 8000.
 Only the standard library is used, and no settings are loaded: it runs every half minute beside a busy server.
 """
 
 import http.client
 import os
+import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -35,16 +37,29 @@ def _from_file(path: Path) -> str:
     return values[-1] if values else ""  # the last line is the one that counts
 
 
-def ask(path: str, port: int = PORT) -> tuple[bool, str]:
+class _UnixConnection(http.client.HTTPConnection):
+    """HTTP over the Unix socket at ``path``."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__("localhost", timeout=TIMEOUT_S)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(str(self._path))
+
+
+def ask(path: str, port: int = PORT, uds: Path | None = None) -> tuple[bool, str]:
     """Return whether the server on this machine answers ``path`` with 200, and what there is to say of it."""
     # Not urllib, which would take the way through a proxy that the environment names.
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S)
+    connection = _UnixConnection(uds) if uds else http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S)
     try:
         connection.request("GET", path, headers={"Host": host()})
         answer = connection.getresponse()
         said = answer.read(SHOWN).decode(errors="replace")
     except (OSError, http.client.HTTPException) as error:
-        return False, f"no answer on port {port}: {error or type(error).__name__}"
+        return False, f"no answer on {uds or f'port {port}'}: {error or type(error).__name__}"
     finally:
         connection.close()
     return answer.status == http.client.OK, f"{answer.status} {said}"
@@ -52,10 +67,10 @@ def ask(path: str, port: int = PORT) -> tuple[bool, str]:
 
 def main(arguments: Sequence[str]) -> int:
     """Print the answer; return the exit status: 0 for a 200, else 1 (Docker reserves 2)."""
-    if len(arguments) != 1 or not arguments[0].startswith("/"):
-        sys.stderr.write("usage: python -m ironauth.health_probe /PATH\n")
+    if len(arguments) not in (1, 2) or not all(each.startswith("/") for each in arguments):
+        sys.stderr.write("usage: python -m ironauth.health_probe /PATH [/SOCKET]\n")
         return 1
-    well, said = ask(arguments[0])
+    well, said = ask(arguments[0], uds=Path(arguments[1])) if len(arguments) > 1 else ask(arguments[0])
     sys.stdout.write(f"{said}\n")
     return 0 if well else 1
 

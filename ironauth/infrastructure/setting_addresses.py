@@ -134,7 +134,9 @@ def database(url: str, name: str) -> dict[str, Any]:
         good = bool(path) and "/" not in path and "@" not in path and "%" not in str(found["HOST"])
     if not good or parts.fragment:
         raise ImproperlyConfigured(f"{name} is not a SQLite or Postgres URL: {remedy}")
-    return found
+    # A cursor of the server's would outlive its transaction (the admin's choices are read by one), and behind PgBouncer
+    # the next FETCH reaches another server process, which does not know it. Nothing here reads so much that it matters.
+    return found if sqlite else {**found, "DISABLE_SERVER_SIDE_CURSORS": True}
 
 
 def redis(url: str, name: str) -> str:

@@ -1,5 +1,6 @@
 """The image's health check: a 200 is well, anything else is not, and the server is asked by a name of its own."""
 
+import socket
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -47,11 +48,34 @@ def test_only_a_200_is_well(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     assert said.startswith("no answer on port 1: ")
 
 
+def test_a_server_on_a_unix_socket_is_asked_there(tmp_path: Path) -> None:
+    """The second argument is its path; one that nobody listens on is not well."""
+
+    class UnixServer(HTTPServer):
+        address_family = socket.AF_UNIX
+
+        def server_bind(self) -> None:
+            self.socket.bind(str(self.server_address))
+            self.server_name, self.server_port = "localhost", 0
+
+    path = tmp_path / "web.sock"
+    with UnixServer(str(path), Answers) as server:  # type: ignore[arg-type]  # typeshed knows of TCP addresses alone
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        assert health_probe.main(["/health", str(path)]) == 0
+        assert health_probe.main(["/down", str(path)]) == 1
+        server.shutdown()
+        thread.join()
+    assert health_probe.main(["/health", str(path)]) == 1
+    assert health_probe.main(["/health", "web.sock"]) == 1
+    assert health_probe.ask("/health", uds=path)[1].startswith(f"no answer on {path}: ")
+
+
 def test_the_exit_status_is_what_docker_understands(
     port: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """0 is healthy and 1 is not; a usage error is 1 too, for 2 is reserved."""
-    monkeypatch.setattr(health_probe.ask, "__defaults__", (port,))
+    monkeypatch.setattr(health_probe.ask, "__defaults__", (port, None))
     assert health_probe.main(["/health"]) == 0
     assert health_probe.main(["/down"]) == 1
     assert health_probe.main([]) == 1

@@ -256,6 +256,12 @@ def test_databases_are_accepted(url: str, found: dict[str, object]) -> None:
     assert found.items() <= addresses.database(url, "DATABASE_URL").items()
 
 
+def test_a_poolers_next_transaction_may_be_elsewhere() -> None:
+    """On Postgres no cursor is left at the server between two statements; SQLite has no such thing."""
+    assert addresses.database("postgres://u:p@h/d", "DATABASE_URL")["DISABLE_SERVER_SIDE_CURSORS"] is True
+    assert "DISABLE_SERVER_SIDE_CURSORS" not in addresses.database("sqlite:////srv/x.sqlite3", "DATABASE_URL")
+
+
 @pytest.mark.parametrize(
     "url",
     [

@@ -1,0 +1,70 @@
+"""What is done once by hand: secrets are drawn, a backup of SQLite is made, and the runbook names what exists."""
+
+import os
+import re
+import sqlite3
+import stat
+import subprocess
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from ironauth.tests.deploy.files import DEPLOY, runbook
+from ironauth.tests.test_boot import SHOWN, start
+
+MADE = {"env": 0o600, "userlist.txt": 0o644, "database-password": 0o644, "postgres-password": 0o644}
+
+
+def _draw(folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    command = ["sh", str(DEPLOY / "make-secrets.sh"), "id.example.com", str(folder), *more]
+    return subprocess.run(command, check=False, capture_output=True, text=True)
+
+
+def test_secrets_are_drawn_once(tmp_path: Path) -> None:
+    """The server takes them; the folder is closed; a second time nothing is replaced, and another folder has others."""
+    folder = tmp_path / "secrets"
+    assert _draw(folder, "127.0.0.1:6432").returncode == 0
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    first = {file.name: file.read_text() for file in folder.iterdir()}
+    assert {name: stat.S_IMODE((folder / name).stat().st_mode) for name in first} == MADE
+    password = first["database-password"]
+    assert first["userlist.txt"] == f'"ironauth" "{password}"\n'
+    assert f"DATABASE_URL=postgres://ironauth:{password}@127.0.0.1:6432/ironauth\n" in first["env"]
+    values = dict(line.split("=", 1) for line in first["env"].splitlines() if not line.startswith("#"))
+    shown = start(["-c", SHOWN], {"IRONAUTH_ENV_FILE": os.devnull, "IRONAUTH_COOKIE_SECURE": "1", **values})
+    assert shown.stdout == "False True https://id.example.com ['id.example.com']\n", shown.stderr
+    assert _draw(folder).returncode != 0
+    assert {file.name: file.read_text() for file in folder.iterdir()} == first
+    _draw(tmp_path / "other")
+    drawn = ("SECRET_KEY=", "IRONAUTH_MASTER_KEYS=", "IRONAUTH_PASSWORD_PEPPERS=")
+    lines = [line for line in first["env"].splitlines() if line.startswith(drawn)]
+    assert len(lines) == len(drawn)
+    assert not set(lines) & set((tmp_path / "other" / "env").read_text().splitlines())
+
+
+def test_a_backup_of_sqlite_is_whole_while_it_is_written(tmp_path: Path) -> None:
+    """The runbook's lines copy what is committed, from the log beside the file too, and not what is not."""
+    file, backup = tmp_path / "ironauth.sqlite3", tmp_path / "backup"
+    with closing(sqlite3.connect(file, isolation_level=None)) as writer:
+        writer.execute("PRAGMA journal_mode=WAL")
+        writer.execute("CREATE TABLE sessions (id)")
+        writer.execute("INSERT INTO sessions VALUES (1)")
+        writer.execute("BEGIN IMMEDIATE")
+        writer.execute("INSERT INTO sessions VALUES (2)")
+        _postgres, lines = runbook("Backup")
+        env = {"PATH": os.environ["PATH"], "DATABASE": str(file), "BACKUP": str(backup)}
+        subprocess.run(["sh", "-euc", lines], env=env, check=True)
+    assert stat.S_IMODE(backup.stat().st_mode) == 0o600
+    with closing(sqlite3.connect(backup)) as copy:
+        assert copy.execute("SELECT id FROM sessions").fetchall() == [(1,)]
+        assert copy.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+
+
+@pytest.mark.parametrize("title", ["First start, in containers", "First start, on Debian"])
+def test_the_runbook_names_files_that_exist(title: str) -> None:
+    """Every path below deploy/ in its commands is there, but for what they make."""
+    (commands,) = runbook(title, "")
+    named = set(re.findall(r"\bdeploy/([\w./-]+\w)", commands)) - {"secrets/env"}
+    assert named
+    assert not [name for name in named if not (DEPLOY / name).exists()]
