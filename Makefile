@@ -7,6 +7,7 @@ export PYTHON
 PORT ?= 8000
 URL ?= http://127.0.0.1:$(PORT)
 BIN := .venv/bin
+AUDIT_BIN := .venv-audit/bin
 INSTALL := umask 077 && sh requirements/install.sh
 ENV_FILE := $(or $(IRONAUTH_ENV_FILE),var/env)
 # Secrets of the first run only; later ones find the file and start no Python for it.
@@ -92,7 +93,26 @@ requirements: ## resolve requirements/*.txt anew from pyproject.toml, keeping pr
 	$(INSTALL) dev
 	BIN=$(BIN) sh requirements/compile.sh requirements $(ARGS)
 
+.PHONY: licences
+licences: ## write deploy/LICENCES.md anew after a change of the runtime requirements
+	$(INSTALL) dev
+	$(BIN)/python -m requirements.licences
+
+# The last commit's time instead of now: the same commit has the same bill of materials.
+.PHONY: sbom
+sbom: ## write var/sbom.cdx.json, the bill of materials (CycloneDX) of the runtime requirements with their hashes
+	$(INSTALL) audit
+	umask 077 && mkdir -p var
+	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} $(AUDIT_BIN)/python -W ignore::UserWarning -m cyclonedx_py \
+		requirements --pyproject pyproject.toml --output-reproducible --output-file var/sbom.cdx.json requirements/base.txt
+	echo "var/sbom.cdx.json"
+
+.PHONY: audit
+audit: ## ask whether requirements/*.txt have known holes (ARGS="--vulnerability-service osv"); without data it fails
+	$(INSTALL) audit
+	$(AUDIT_BIN)/python -m requirements.audit $(ARGS)
+
 .PHONY: clean
 clean: ## remove .venv and caches; var/ (database and keys) stays
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis staticfiles
+	rm -rf .venv .venv-audit .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis staticfiles
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,13 +1,14 @@
 #!/bin/sh
-# Resolve the requirements of pyproject.toml into the folder $1 (base.txt and dev.txt there are the pins to keep).
+# Resolve the requirements of pyproject.toml into the folder $1 (base.txt, dev.txt and audit.txt there are the pins to keep).
 # Further arguments go to uv, e.g. --upgrade. One resolution serves every platform and every Python from 3.12 on.
 set -eu
 cd "$(dirname "$0")/.."
 folder=$1
 shift
 compile() {
-    "${BIN:-.venv/bin}/uv" pip compile pyproject.toml --quiet --no-config --generate-hashes --universal --no-annotate \
+    "${BIN:-.venv/bin}/uv" pip compile --quiet --no-config --generate-hashes --universal --no-annotate \
         --python-version 3.12 --custom-compile-command "make requirements" "$@"
 }
-compile -o "$folder/base.txt" "$@"
-compile --group dev -c "$folder/base.txt" -o "$folder/dev.txt" "$@"
+compile pyproject.toml -o "$folder/base.txt" "$@"
+compile --group audit -o "$folder/audit.txt" "$@"
+compile pyproject.toml --group dev -c "$folder/base.txt" -o "$folder/dev.txt" "$@"
