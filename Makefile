@@ -48,7 +48,7 @@ test: ## run the whole suite on SQLite, then on private Postgres and Redis serve
 	BIN=$(BIN) AT_ONCE=$(AT_ONCE) sh .ci/test $(ARGS)
 
 .PHONY: check
-check: ## format, lint, import contracts, types, Django's deployment check, migrations, requirements, OpenAPI
+check: ## format, lint, import contracts, types, Django's deployment check, migrations, requirements, licences, OpenAPI
 	$(INSTALL) dev
 	BIN=$(BIN) sh .ci/check
 
@@ -100,11 +100,10 @@ licences: ## write deploy/LICENCES.md anew after a change of the runtime require
 
 # The last commit's time instead of now: the same commit has the same bill of materials.
 .PHONY: sbom
-sbom: ## write var/sbom.cdx.json, the bill of materials (CycloneDX) of the runtime requirements with their hashes
+sbom: ## write var/sbom.cdx.json: the runtime requirements with hashes and licences, as CycloneDX
 	$(INSTALL) audit
 	umask 077 && mkdir -p var
-	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} $(AUDIT_BIN)/python -W ignore::UserWarning -m cyclonedx_py \
-		requirements --pyproject pyproject.toml --output-reproducible --output-file var/sbom.cdx.json requirements/base.txt
+	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} $(AUDIT_BIN)/python -m requirements.sbom var/sbom.cdx.json
 	echo "var/sbom.cdx.json"
 
 .PHONY: audit

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
-from requirements import audit, licences
+from requirements import audit, licences, sbom
 from requirements.pins import FOLDER, pins, without_markers
 
 ROOT = Path(settings.BASE_DIR)
@@ -162,6 +162,24 @@ def test_no_exception_outlives_its_package() -> None:
     assert {*licences.EXCEPTIONS, *licences.READ} <= dict(
         pins((FOLDER / "base.txt").read_text(encoding="utf-8"))
     ).keys()
+
+
+def test_the_bill_of_materials_has_licences_and_what_the_product_asks_for() -> None:
+    """Each component gets the licence of its version, the product its direct requirements, and a gap is an error."""
+    listed = licences.LIST.read_text(encoding="utf-8")
+    names = sbom.direct((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    pinned = pins((FOLDER / "base.txt").read_text(encoding="utf-8"))
+    assert names < dict(pinned).keys()
+    components = [{"name": name, "version": version, "bom-ref": name} for name, version in pinned]
+    bare = {"metadata": {"component": {"bom-ref": "root"}}, "components": components, "dependencies": [{"ref": "root"}]}
+    bill = sbom.complete(bare, listed, names)
+    assert {each["name"]: each["licenses"][0]["expression"] for each in bill["components"]}[
+        "psycopg"
+    ] == "LGPL-3.0-only"
+    assert bill["dependencies"] == [{"ref": "root", "dependsOn": sorted(names)}]
+    components[0]["version"] = "0"
+    with pytest.raises(KeyError, match=pinned[0][0]):
+        sbom.complete(bare, listed, names)
 
 
 def test_the_repository_holds_no_links() -> None:
