@@ -17,6 +17,7 @@ _HASH_LENGTHS: Final = range(16, 65)  # bytes; below 128 bits a hash would be gu
 _SALT_LENGTHS: Final = range(8, 65)  # bytes; RFC 9106 §3.1 allows no less than 8
 _VARIETIES: Final = {Type.D: "argon2d", Type.I: "argon2i", Type.ID: "argon2id"}
 _UNNAMED_VERSION: Final = 16  # Argon2 1.0, whose first hashes do not say so (the library's reader calls them 18)
+_VERSIONS: Final = frozenset({_UNNAMED_VERSION, 19})  # ARGON2_VERSION_10 and _13 of argon2.h: there are no others
 
 
 class Stored(NamedTuple):
@@ -40,9 +41,13 @@ def read(encoded: str) -> Stored | None:
         params = argon2.extract_parameters(phc)
     except argon2.exceptions.InvalidHashError:
         return None
+    named = "$v=" in phc
+    if not named:
+        params.version = _UNNAMED_VERSION
     sane = (
         prefix == ALGORITHM
         and encoded.isascii()
+        and params.version in _VERSIONS
         and 1 <= params.time_cost <= _MAX_TIME
         and 1 <= params.parallelism <= _MAX_LANES
         and 8 * params.parallelism <= params.memory_cost <= _MAX_MEMORY_KIB  # RFC 9106 §3.1
@@ -55,9 +60,6 @@ def read(encoded: str) -> Stored | None:
         salt, digest = (b64decode(part + "=" * (-len(part) % 4), validate=True) for part in phc.split("$")[-2:])
     except binascii.Error:
         return None
-    named = "$v=" in phc
-    if not named:
-        params.version = _UNNAMED_VERSION
     # One spelling only: whatever else the parts above were read from (bits left over, zeros in front) is malformed.
     spelled = write(params, salt, digest, named=named)
     return Stored(pepper_id, phc, params, salt, digest) if spelled == phc else None

@@ -325,6 +325,15 @@ def test_every_variety_and_version_of_the_library_verifies(variety: argon2.low_l
         assert not passwords.verify_blocking("wrong", f"argon2{spelled}").ok
 
 
+@pytest.mark.parametrize("version", [-1, 0, 15, 17, 18, 20, 2**32, 2**32 + 19])
+def test_a_version_that_never_was_is_refused_after_one_run(version: int, argon2_runs: list[str]) -> None:
+    """It never gets as far as Argon2, whose field for it holds 32 bits without a sign: no crash, and no less time."""
+    encoded = hashers.make_password(PASSWORD).replace("v=19", f"v={version}")
+    argon2_runs.clear()
+    assert not hashers.check_password(PASSWORD, encoded)
+    assert len(argon2_runs) == 1
+
+
 @pytest.mark.parametrize(
     "change", [("m=256", "m=0256"), ("m=256,t=1", "t=1,m=256"), ("v=19", "v=+19"), ("=1$", "=1$ ")]
 )
