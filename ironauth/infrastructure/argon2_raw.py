@@ -70,12 +70,12 @@ def raw_hash(
     fields |= {"lanes": parallelism, "threads": parallelism, "version": version}
     context = ffi.new("argon2_context *", fields | {"allocate_cbk": _allocate, "free_cbk": _free})
     outcome = low_level.core(context, variety.value)
+    if _kept.memory is not None and _kept.memory.size > KEPT_BYTES:
+        _kept.memory = None
     if outcome == _NO_MEMORY:
         raise MemoryError
     if outcome != _OK:
         raise Argon2Failure(low_level.error_to_str(outcome))
-    if _kept.memory is not None and _kept.memory.size > KEPT_BYTES:
-        _kept.memory = None
     return bytes(ffi.buffer(out))
 
 

@@ -3,6 +3,7 @@
 import mmap
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
 from argon2.low_level import Type, ffi, hash_secret_raw
@@ -70,15 +71,17 @@ def test_memory_is_kept_and_wiped() -> None:
 
 
 def test_large_memory_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What exceeds the limit is kept for its own run only; what meets it stays."""
+    """What exceeds the limit is kept for its own run only, one that Argon2 refuses too; what meets it stays."""
     monkeypatch.setattr(argon2_raw, "KEPT_BYTES", 128 * KIB)
 
-    def kept_after(memory_kib: int) -> bool:
-        run(memory_kib)
+    def kept_after(memory_kib: int, salt: bytes = b"saltsalt") -> bool:
+        with suppress(Argon2Failure):
+            run(memory_kib, salt)
         return argon2_raw._kept.memory is not None
 
     with ThreadPoolExecutor(1) as fresh:
         assert [fresh.submit(kept_after, size).result() for size in (128, 129, 64)] == [True, False, True]
+        assert [fresh.submit(kept_after, size, b"short").result() for size in (128, 129)] == [True, False]
 
 
 def test_threads_do_not_share_memory() -> None:
