@@ -98,7 +98,11 @@ def test_the_command(tmp_path: Path) -> None:
     call_command("backup", str(target))
     with closing(sqlite3.connect(target)) as copied:
         assert copied.execute("SELECT count(*) FROM accounts_user").fetchone() == (0,)
-    with pytest.raises(CommandError, match="already"):
+    with pytest.raises(CommandError, match="/copy is there already"):
         call_command("backup", str(target))
-    with pytest.raises(CommandError, match="No copy was made"):
-        call_command("backup", str(tmp_path / "no" / "such" / "folder"))
+    (tmp_path / ".other.unfinished").touch()
+    with pytest.raises(CommandError, match=r"\.other\.unfinished is there already"):
+        call_command("backup", str(tmp_path / "other"))
+    for nowhere in (str(tmp_path / "no" / "such" / "folder"), "", "/"):
+        with pytest.raises(CommandError, match="No copy was made"):
+            call_command("backup", nowhere)

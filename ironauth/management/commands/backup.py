@@ -29,8 +29,9 @@ class Command(BaseCommand):
         try:
             size = copy(Path(connection.settings_dict["NAME"]), target)
         except FileExistsError as error:
-            raise CommandError(f"{target} is there already: choose a new name, with the date in it.") from error
-        except (OSError, sqlite3.Error) as error:
+            there = error.filename2 or error.filename  # or what a copy that was killed has left
+            raise CommandError(f"{there} is there already: choose a new name, with the date in it.") from error
+        except (OSError, ValueError, sqlite3.Error) as error:
             raise CommandError(f"No copy was made ({error}): is there room, and may this user write there?") from error
         with reader_may_leave(self.stdout):
             self.stdout.write(f"{target}: {size:,} bytes, whole. Keep SECRET_KEY and the master keys elsewhere.")
@@ -40,7 +41,8 @@ def copy(source: Path, target: Path) -> int:
     """Copy the database ``source`` as it is at one instant to ``target``, durably, and return the copy's bytes.
 
     The copy appears under its name when it is whole and has been checked. Raises ``FileExistsError``, ``OSError``,
-    and ``sqlite3.Error`` where ``source`` cannot be read or the copy is not whole.
+    ``ValueError`` for a ``target`` without a name, and ``sqlite3.Error`` where ``source`` cannot be read or the copy is
+    not whole.
     """
     unfinished = target.with_name(f".{target.name}.unfinished")
     os.close(os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
