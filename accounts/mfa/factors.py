@@ -74,7 +74,7 @@ class Kept(NamedTuple):
 
 
 def kept(user_id: uuid.UUID) -> tuple[Kept, ...]:
-    """Return what stays when a password changes, the oldest of a kind first; recovery codes go with it. Two queries.
+    """Return what stays when a password changes, the oldest of a kind first; recovery codes stay with these. 2 queries.
 
     Without names: who made an account under another person's address chose them.
     """
