@@ -14,6 +14,8 @@ from ironauth.infrastructure.views import ApiRequest, AsyncAPIView
 class ExportView(AsyncAPIView):
     """GET /api/v1/access/me/export."""
 
+    takes_delegated = False
+
     @extend_schema(
         operation_id="access_me_export",
         summary="Everything held about me",

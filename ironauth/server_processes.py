@@ -153,7 +153,8 @@ class Supervisor(Multiprocess):
                 self.should_exit.set()
                 return
             if (worker := self._started()) is not None:
-                logger.warning("worker_restarted", extra={"dead_pid": process.pid, "pid": worker.pid})
+                dead = {"dead_pid": process.pid, "exit": process.exitcode}  # negative: the signal that ended it
+                logger.warning("worker_restarted", extra=dead | {"pid": worker.pid})
                 self.processes[at] = worker
         if not self._announced and all(one.is_ready() for one in self.processes) and not self.should_exit.is_set():
             self._announced = True

@@ -58,9 +58,9 @@ _token_id = msgspec.json.Decoder(_TokenId)
 class AccessTokenAuthentication(BaseAuthentication):
     """``request.user`` and ``request.auth`` become a ``Principal`` that may do what its person may do here.
 
-    A token that another application got for less is refused: what it may do, it may do elsewhere. A view whose
-    answer says no more than any token's scope allows has ``token_scope = None``. A view that cannot tell which request
-    a proof of possession is for has ``takes_proofs = False``.
+    A token that another application got for less is refused: what it may do, it may do elsewhere. A view has
+    ``token_scope = None`` whose answer says no more than any token's scope; ``takes_proofs = False`` if it cannot tell
+    which request a proof is for; ``takes_delegated = False`` when its answer is for the person alone.
     """
 
     async def authenticate(self, request: Request) -> tuple[Principal, Principal] | None:  # type: ignore[override] # async
@@ -93,15 +93,16 @@ class AccessTokenAuthentication(BaseAuthentication):
 def _admitted(principal: Principal, request: Request) -> tuple[Principal, Principal]:
     """Return the principal twice; raise ``InsufficientScope`` when its token was not given for what is asked.
 
-    Raises ``DelegatedToken`` where one got in exchange would change an account: by a new password, session or factor
-    the client that acts would go on after the exchange has ended, and without its name in the token.
+    Raises ``DelegatedToken`` where one got in exchange would change an account, and by that outlive the exchange.
     """
     held = principal.scope.split()
     if principal.delegated or FIRST_PARTY_SCOPE not in held:
-        wanted = getattr(request.parser_context["view"], "token_scope", FIRST_PARTY_SCOPE)
+        view = request.parser_context["view"]
+        wanted = getattr(view, "token_scope", FIRST_PARTY_SCOPE)
         if wanted is not None and not {wanted, FIRST_PARTY_SCOPE}.intersection(held):
             raise InsufficientScope(wanted)
-        if principal.delegated and wanted == FIRST_PARTY_SCOPE and request.method not in SAFE_METHODS:
+        may = request.method in SAFE_METHODS and getattr(view, "takes_delegated", True)
+        if principal.delegated and wanted == FIRST_PARTY_SCOPE and not may:
             raise DelegatedToken
     return principal, principal
 
@@ -122,8 +123,7 @@ async def by_text(token: str) -> Principal:
 async def by_proof(request: HttpRequest, token: str) -> Principal:
     """Return the principal of a token that came with a proof of its key for this very request, and use up the proof.
 
-    1 query, besides those of `verify`. Raises ``InvalidProof`` (401), ``UnprovedToken`` (401) for a token of another
-    key or of none, and what `verify` raises.
+    1 query, besides those of `verify`, whose errors it raises; ``InvalidProof``, ``UnprovedToken`` (401; another key).
     """
     proof = dpop.verified(request, token=token)
     principal = known(token) or await verify(token)
@@ -245,8 +245,8 @@ async def _confirmed(verified: VerifiedToken, digest: bytes) -> Loaded[Principal
     claims = verified.claims
     if claims.sid is None:
         raise InvalidToken("session")
-    user_id = await _user_of(claims)
-    live = await database().read(sessions.live_account, session_id=claims.sid, user_id=user_id, epoch=claims.epoch)
+    whose = await _user_of(claims)
+    live = await database().read(sessions.live_account, session_id=claims.sid, user_id=whose, epoch=claims.epoch)
     if live is None:
         raise InvalidToken("session")
     return _loaded(claims, verified.kid, live, digest)

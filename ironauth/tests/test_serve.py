@@ -335,6 +335,7 @@ def test_dead_workers_are_replaced(serve: Serve) -> None:
     assert running.process.wait(timeout=30) == 0
     assert running.children() == []
     assert "worker_restarted" in running.printed()
+    assert '"exit":-9' in running.printed()
 
 
 def test_hash_threads_are_divided(serve: Serve) -> None:

@@ -167,6 +167,7 @@ async def test_it_reads_and_changes_nothing(proxy: Party, pair: Pair, member: Me
         ("POST", "/api/v1/access/mfa/totp", {}),
         ("PATCH", ME, {"name": "Proxy"}),
         ("DELETE", ME, {"password": PASSWORD}),
+        ("GET", f"{ME}/export", None),
     ]
     for method, path, body in acts:
         answer = await proxy.api.request(method, path, json=body, headers=bearer(token))
