@@ -4,10 +4,14 @@ The library asks the system for its memory anew at every run, and the kernel cle
 at the default cost (measured: perf/README.md, Argon2), and both the mapping and its end stop the process's other
 threads for a moment. The memory is wiped after every run as before (the library's ``clear_internal_memory``); what
 is kept is empty.
+
+Where the system lets nobody make functions for C, the library's own memory is used.
 """
 
+import ctypes
 import mmap
 import threading
+from contextlib import suppress
 from typing import Any, Final
 
 from argon2 import low_level
@@ -32,12 +36,11 @@ class _Memory:
         self.size = size
         # Private: what is shared gets no huge pages by default. What is never touched takes no memory.
         mapping = mmap.mmap(-1, size + _HUGE_PAGE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        if hasattr(mmap, "MADV_HUGEPAGE"):
+        with suppress(AttributeError, OSError):  # not Linux; a kernel without huge pages
             mapping.madvise(mmap.MADV_HUGEPAGE)
-        start = ffi.from_buffer(mapping)  # keeps the mapping
-        address = int(ffi.cast("uintptr_t", start))
-        self._start = start
-        self.first = ffi.cast("uint8_t *", address + -address % _HUGE_PAGE)
+        self._start = ffi.from_buffer(mapping)  # keeps the mapping
+        address = int(ffi.cast("uintptr_t", self._start))
+        self.address = address + -address % _HUGE_PAGE
 
 
 class _Kept(threading.local):
@@ -62,13 +65,14 @@ def raw_hash(
 
     Raises ``MemoryError`` when the system has no memory for it, ``Argon2Failure`` for parameters Argon2 refuses.
     """
-    _provide(memory_kib * 1024)
+    if _callbacks:
+        _provide(memory_kib * 1024)
     out = ffi.new("uint8_t[]", hash_len)
     given, salted = ffi.from_buffer("uint8_t[]", secret), ffi.from_buffer("uint8_t[]", salt)
     fields: dict[str, Any] = {"out": out, "outlen": hash_len, "pwd": given, "pwdlen": len(secret)}
     fields |= {"salt": salted, "saltlen": len(salt), "t_cost": time_cost, "m_cost": memory_kib}
     fields |= {"lanes": parallelism, "threads": parallelism, "version": version}
-    context = ffi.new("argon2_context *", fields | {"allocate_cbk": _allocate, "free_cbk": _free})
+    context = ffi.new("argon2_context *", fields | _callbacks)
     outcome = low_level.core(context, variety.value)
     if _kept.memory is not None and _kept.memory.size > KEPT_BYTES:
         _kept.memory = None
@@ -89,15 +93,34 @@ def _provide(size: int) -> None:
             raise MemoryError from error
 
 
-@ffi.callback("int (uint8_t **, size_t)")  # type: ignore[untyped-decorator] # the bindings have no types
 def _allocate(place: Any, size: int) -> int:
     """Answer Argon2's wish for memory; without enough of it, it finds none and says so."""
     memory = _kept.memory
     if memory is not None and size <= memory.size:
-        place[0] = memory.first
+        place[0] = memory.address
     return 0
 
 
-@ffi.callback("void (uint8_t *, size_t)")  # type: ignore[untyped-decorator] # the bindings have no types
-def _free(_memory: Any, _size: int) -> None:
+def _free(_address: int, _size: int) -> None:
     """Keep it: Argon2 has wiped it."""
+
+
+# Made by ctypes, whose library has its trampolines ready: cffi writes new code for each, which services that are
+# denied memory to write and execute (systemd's MemoryDenyWriteExecute=) may not.
+_ALLOCATE: Final = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_void_p), ctypes.c_size_t)
+_FREE: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_size_t)
+
+
+def _made_for_c() -> tuple[dict[str, Any], tuple[object, ...]]:
+    """Return the fields that give Argon2 these functions, none where they may not be made, and what keeps them."""
+    try:
+        functions = _ALLOCATE(_allocate), _FREE(_free)
+    except (MemoryError, OSError):
+        return {}, ()
+    allocate, free = (ctypes.cast(function, ctypes.c_void_p).value for function in functions)
+    types = {"allocate_cbk": "int (*)(uint8_t **, size_t)", "free_cbk": "void (*)(uint8_t *, size_t)"}
+    places = {"allocate_cbk": allocate, "free_cbk": free}
+    return {name: ffi.cast(types[name], places[name]) for name in types}, functions
+
+
+_callbacks, _kept_functions = _made_for_c()

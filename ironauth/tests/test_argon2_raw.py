@@ -1,12 +1,16 @@
 """Argon2 in memory that is kept: the library's own answers, wiped after each, and bounded."""
 
 import mmap
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from typing import Any
 
 import pytest
 from argon2.low_level import Type, ffi, hash_secret_raw
+from django.conf import settings
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -49,6 +53,11 @@ def run(memory_kib: int = 64, salt: bytes = b"saltsalt") -> bytes:
     return raw_hash(b"secret", salt, time_cost=1, memory_kib=memory_kib, parallelism=1, hash_len=16)
 
 
+def written(memory: argon2_raw._Memory) -> Any:
+    """Return the memory of one run, to be looked at and written to."""
+    return ffi.buffer(ffi.cast("uint8_t *", memory.address), 64 * KIB)
+
+
 def test_memory_is_kept_and_wiped() -> None:
     """The next run finds the same memory, without a trace of the run before."""
     seen: list[bytes] = []
@@ -57,12 +66,12 @@ def test_memory_is_kept_and_wiped() -> None:
         run()
         first = argon2_raw._kept.memory
         assert first is not None
-        seen.append(bytes(ffi.buffer(first.first, 64 * KIB)))
+        seen.append(bytes(written(first)))
         run()
         assert argon2_raw._kept.memory is first
-        ffi.buffer(first.first, 64 * KIB)[:4] = b"mark"  # what is looked at is what Argon2 writes to
+        written(first)[:4] = b"mark"  # what is looked at is what Argon2 writes to
         run()
-        seen.append(bytes(ffi.buffer(first.first, 64 * KIB)))
+        seen.append(bytes(written(first)))
 
     thread = threading.Thread(target=look)
     thread.start()
@@ -111,3 +120,42 @@ def test_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(argon2_raw, "_provide", lambda _size: None)
     with ThreadPoolExecutor(1) as fresh, pytest.raises(MemoryError):
         fresh.submit(run).result()
+
+
+def test_without_functions_for_c(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where none can be made the library hashes in its own memory, and nothing is kept."""
+    usual = run()
+    with monkeypatch.context() as bare, ThreadPoolExecutor(1) as fresh:
+        bare.setattr(argon2_raw, "_ALLOCATE", denied)
+        bare.setattr(argon2_raw, "_callbacks", argon2_raw._made_for_c()[0])
+        assert fresh.submit(run).result() == usual
+        assert fresh.submit(lambda: argon2_raw._kept.memory).result() is None
+
+
+def test_a_kernel_without_huge_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The memory is kept in small ones."""
+    usual = run()
+    with monkeypatch.context() as small, ThreadPoolExecutor(1) as fresh:
+        small.setattr(mmap, "MADV_HUGEPAGE", 12345)
+        assert fresh.submit(run).result() == usual
+        assert fresh.submit(lambda: argon2_raw._kept.memory).result() is not None
+
+
+def denied(_function: object) -> object:
+    """Fail as the system does where memory may not be both written and executed."""
+    raise MemoryError("Cannot allocate write+execute memory")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="a confinement of Linux")
+def test_it_is_kept_where_no_code_may_be_written() -> None:
+    """Under what systemd's MemoryDenyWriteExecute= does (prctl PR_SET_MDWE; kernels since 6.3 know it)."""
+    script = (
+        "import ctypes; ctypes.CDLL(None).prctl(65, 1, 0, 0, 0)\n"
+        "from ironauth.infrastructure import argon2_raw as raw\n"
+        "raw.raw_hash(b's', b'saltsalt', time_cost=1, memory_kib=64, parallelism=1, hash_len=16)\n"
+        "print(raw._kept.memory is not None)"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", script], cwd=settings.BASE_DIR, capture_output=True, text=True, check=True
+    )
+    assert said.stdout == "True\n"
