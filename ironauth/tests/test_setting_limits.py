@@ -9,7 +9,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 import ironauth.settings
 from accounts import passwords
-from ironauth.infrastructure import argon2_bounds, configuration, l1
+from ironauth.infrastructure import argon2_bounds, configuration, l1, setting_hash_workers
 from ironauth.infrastructure.environment import Environment
 from ironauth.infrastructure.setting_limits import LIMITS
 
@@ -60,8 +60,15 @@ def test_beyond_both_ends_is_refused(name: str) -> None:
 
 def test_defaults_are_within() -> None:
     """What the settings use when nothing is set is allowed (the hash's cost is lowered for the suite)."""
+    workers = setting_hash_workers.read(Environment({"IRONAUTH_HASH_WORKERS": "unix:/w"}, LIMITS), peppers={"k": b""})
+    assert workers is not None
+    within = {
+        "IRONAUTH_HASH_WORKER_CONNECTIONS": workers.connections,
+        "IRONAUTH_HASH_WORKER_TIMEOUT_S": workers.timeout_s,
+    }
     for name, limit in LIMITS.items():
-        assert limit.least <= getattr(ironauth.settings, name) <= limit.most, name
+        default = within[name] if name in within else getattr(ironauth.settings, name)
+        assert limit.least <= default <= limit.most, name
 
 
 def test_own_hashes_can_be_read_again() -> None:
