@@ -20,4 +20,5 @@ IRONAUTH_LOG_LEVEL = env.choice(
 IRONAUTH_LOG_FORMAT = env.choice("IRONAUTH_LOG_FORMAT", choices=("json", "console"), default="json")
 LOGGING_CONFIG = "ironauth.infrastructure.logs.configure"
 LOGGING = {"level": IRONAUTH_LOG_LEVEL, "format": IRONAUTH_LOG_FORMAT}
+env.refuse_misspelt()
 INSTALLED_APPS = ["ironauth"]  # for its commands alone

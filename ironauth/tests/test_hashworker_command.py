@@ -1,5 +1,6 @@
 """``manage.py hashworker`` as a process: without a secret, beside a server, and killed in the middle of a hash."""
 
+import runpy
 import signal
 import socket
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 from django.conf import settings as live_settings
+from django.core.exceptions import ImproperlyConfigured
 
 from conftest import ServeProcess
 from ironauth.infrastructure import hash_worker_trust
@@ -67,6 +69,22 @@ def test_it_refuses_with_a_remedy(arguments: list[str], remedy: str) -> None:
     done = run(*arguments)
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
     assert remedy in done.stderr
+
+
+def test_its_settings_are_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server's other variables beside it do no harm; a misspelt one of its own stops it; it has no secret."""
+    for line in (Path(live_settings.BASE_DIR) / "deploy" / "env.example").read_text().splitlines():
+        name, sign, _ = line.removeprefix("#").partition("=")
+        if sign and name.startswith("IRONAUTH_") and not name.startswith(("IRONAUTH_LOG", "IRONAUTH_HASH_")):
+            monkeypatch.setenv(name, "anything")
+    monkeypatch.setenv("IRONAUTH_HASH_WORKERS", "unix:/w.sock")
+    monkeypatch.setenv("IRONAUTH_HASH_THREADS", "3")
+    found = runpy.run_module("ironauth.settings_hashworker")
+    assert found["IRONAUTH_HASH_THREADS"] == 3
+    assert not {"SECRET_KEY", "DATABASES", "IRONAUTH_PASSWORD_PEPPERS", "IRONAUTH_MASTER_KEYS"} & set(found)
+    monkeypatch.setenv("IRONAUTH_HASH_THREDS", "3")
+    with pytest.raises(ImproperlyConfigured, match="rename it to IRONAUTH_HASH_THREADS"):
+        runpy.run_module("ironauth.settings_hashworker")
 
 
 def test_it_serves_over_tls_and_ends_at_sigterm(tmp_path: Path, start: Start) -> None:
