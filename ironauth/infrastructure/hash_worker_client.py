@@ -174,7 +174,8 @@ class HashWorkerClient:
             self._idle.append(connection)
             if isinstance(answer, Hashed | Busy | Pong):
                 self._load = answer.load
-                self._others = max(0, answer.load.ahead - self.under_way + 1)
+                ours = max(0, self.under_way - 1)  # who asked is counted still, and not at the worker any more
+                self._others = max(0, answer.load.ahead - ours)
                 self._others_until = time.monotonic() + LOAD_KEPT_S
         return answer
 

@@ -50,7 +50,7 @@ class HashWorkerServer:
         self._uid = os.geteuid() if uid is None else uid
         self._stopping = False
         self._talks: set[asyncio.Task[None]] = set()
-        self._idle: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
+        self._idle: set[asyncio.StreamWriter] = set()
 
     async def serve(
         self,
@@ -77,33 +77,40 @@ class HashWorkerServer:
         await stop.wait()
         self._stopping = True
         listener.close()
-        for writer in list(self._idle.values()):
+        for writer in list(self._idle):
             writer.transport.abort()  # nothing is under way; ending TLS politely would wait for a node that sleeps
         if self._talks:
             _, late = await asyncio.wait(self._talks, timeout=GRACEFUL_S)
             for talk in late:
                 talk.cancel()
             await asyncio.gather(*late, return_exceptions=True)
+        with suppress(TimeoutError):  # connections that were being accepted; one in the middle of TLS is not waited for
+            await asyncio.wait_for(listener.wait_closed(), FAREWELL_S)
 
-    async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None  # a coroutine that runs has one
+    def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Begin a talk; noted before it runs, so that the end waits for this one too."""
+        if self._stopping:
+            writer.transport.abort()
+            return
+        task = asyncio.get_running_loop().create_task(self._served(reader, writer))
         self._talks.add(task)
+        task.add_done_callback(self._talks.discard)
+
+    async def _served(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             if self._accepts(writer):
-                await self._talk(task, reader, writer)
+                await self._talk(reader, writer)
         except (OSError, ProtocolError, asyncio.IncompleteReadError) as error:
             get_logger().warning("hash_worker_connection_failed", error=type(error).__name__, detail=str(error)[:200])
         finally:
-            self._talks.discard(task)
-            self._idle.pop(task, None)
+            self._idle.discard(writer)
             writer.close()
             with suppress(OSError):
                 await writer.wait_closed()
 
     def _accepts(self, writer: asyncio.StreamWriter) -> bool:
         """Tell whether the other end may ask here; TLS has judged certificates before."""
-        reason = "connections" if len(self._talks) > MAX_CONNECTIONS or self._stopping else ""
+        reason = "connections" if len(self._talks) > MAX_CONNECTIONS else ""
         connection = writer.get_extra_info("socket")
         if connection.family == socket.AF_UNIX and hash_worker_trust.peer_uid(connection) != self._uid:
             reason = "user"
@@ -113,16 +120,16 @@ class HashWorkerServer:
             get_logger().warning("hash_worker_peer_refused", reason=reason)
         return not reason
 
-    async def _talk(self, task: asyncio.Task[None], reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while not self._stopping:
-            self._idle[task] = writer
+            self._idle.add(writer)
             try:
                 request = await _next(reader)
             except ProtocolError:
                 writer.write(frame(Refused()))
                 raise
             finally:
-                del self._idle[task]
+                self._idle.discard(writer)
             answer = request and await self._answer(request, reader)
             if answer is None:
                 return  # whoever asked has gone

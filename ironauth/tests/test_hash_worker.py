@@ -123,6 +123,10 @@ def test_the_load_is_told_with_each_answer(tmp_path: Path, client: Make) -> None
     with LocalWorker(tmp_path / "w.sock", threads=2) as worker:
         asking, release = client(worker), threading.Event()
         assert asking.expected_wait_s() == 0
+        with LocalWorker(tmp_path / "idle.sock") as idle:
+            met = client(idle)
+            met.meet()
+            assert met.expected_wait_s() == 0, "a sign of life is no hash"
         with asking.counted():
             assert asking.expected_wait_s() > 0, "one thread, and one hash under way"
             asking.hash(CHEAP)
@@ -330,6 +334,7 @@ def test_another_user_may_not_answer(worker: LocalWorker, client: Make) -> None:
     with pytest.raises(PermissionError):
         client(worker, uid=os.geteuid() + 1).hash(CHEAP)
     assert worker.pool.stats().completed == 0
+    assert client(worker).hash(CHEAP) == by_hand(CHEAP)
 
 
 @pytest.fixture(scope="module")
