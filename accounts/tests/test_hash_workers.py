@@ -288,6 +288,21 @@ async def test_a_silent_worker_delays_one_sign_in(
         hash_pool().close()
 
 
+async def test_after_one_silence_nobody_else_is_asked(
+    workers: Workers, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who has waited for one worker is answered by ourselves; the next goes straight to the worker that works."""
+    monkeypatch.setattr(breaker, "PAUSE_S", 60.0)
+    used = workers()
+    with Impostor(tmp_path / "frozen.sock", None) as frozen:
+        use(settings, frozen.address, used[0].address, timeout_s=0.1)
+        await passwords.hash_password(PASSWORD)
+        assert (len(frozen.heard), done(used), here()) == (1, [0], 1)
+        await passwords.hash_password(PASSWORD)
+        assert (len(frozen.heard), done(used), here()) == (1, [1], 1)
+        hash_pool().close()
+
+
 @pytest.mark.parametrize("says", [b"", b"no frame at all", frame(Refused())])
 async def test_a_worker_that_answers_nonsense_changes_no_verdict(
     settings: Settings, tmp_path: Path, says: bytes
