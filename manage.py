@@ -13,7 +13,9 @@ INTERRUPTED = 130  # what a shell reports for a command ended by SIGINT
 
 def main() -> None:
     """Run the command; configuration errors and Ctrl-C end it without a traceback."""
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "ironauth.settings")
+    # A hash worker has settings of its own, which hold no secret: its machine knows no keys and no database.
+    own = "ironauth.settings_hashworker" if sys.argv[1:2] == ["hashworker"] else "ironauth.settings"
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", own)
     try:
         # Here, so that Ctrl-C is quiet during these imports too.
         from django.core.management import execute_from_command_line  # noqa: PLC0415 - see above

@@ -1,4 +1,7 @@
-"""Password hashes: Argon2id over an NFC, optionally peppered password, always on the hash pool.
+"""Password hashes: Argon2id over an NFC, optionally peppered password, always by the hash pool.
+
+With ``IRONAUTH_HASH_WORKERS`` another machine may do the run: it is given the MAC under a pepper, the salt and the
+costs, and returns the raw hash, which is compared here. Passwords hashed without a pepper never leave.
 
 Stored forms, both read by every Django tool through ``identify_hasher``:
 
@@ -88,11 +91,11 @@ class IronArgon2Hasher(Argon2PasswordHasher):
         """Return the stored form of ``password``; raises ``ValueError`` beyond 1,024 code points."""
         if isinstance(password, str) and too_long(password):
             raise ValueError(f"a password has at most {MAX_LENGTH} characters: choose a shorter one")
-        return hash_pool().run_blocking(partial(self._encode, password, salt))
+        return hash_pool().run_blocking(partial(self._encode, password, salt), movable=True)
 
     def verify(self, password: str | bytes, encoded: str) -> bool:
         """Tell whether ``password`` is right; never raises for what is stored, and always costs one run."""
-        return hash_pool().run_blocking(partial(self._verify, password, encoded))
+        return hash_pool().run_blocking(partial(self._verify, password, encoded), movable=_movable(encoded))
 
     def decode(self, encoded: str) -> dict[str, Any]:
         """Return Django's dictionary, and ``pepper``: the key id or None. Raises ``ValueError`` when malformed."""
@@ -146,7 +149,7 @@ class IronArgon2Hasher(Argon2PasswordHasher):
         pepper_id = next(iter(settings.IRONAUTH_PASSWORD_PEPPERS), None)
         params = self.params()
         salted = salt if isinstance(salt, bytes) else salt.encode("latin-1")
-        phc = stored_hash.write(params, salted, _run(_secret(password, pepper_id), salted, params))
+        phc = stored_hash.write(params, salted, _run(password, pepper_id, salted, params))
         mark = f"${stored_hash.PEPPER_MARK}{pepper_id}" if pepper_id else ""
         return f"{self.algorithm}{mark}{phc}"
 
@@ -163,7 +166,7 @@ class IronArgon2Hasher(Argon2PasswordHasher):
             self._burn()
             return False
         try:
-            found = _run(_secret(password, stored.pepper_id), stored.salt, stored.params)
+            found = _run(password, stored.pepper_id, stored.salt, stored.params)
         except argon2_raw.Argon2Failure:
             get_logger().error("password_hash_refused", reason="malformed", pepper_id=stored.pepper_id)
             self._burn()  # refused while its parameters were looked at: no run has happened
@@ -181,21 +184,32 @@ def _secret(password: str | bytes, pepper_id: str | None) -> bytes:
     return raw if pepper_id is None else hmac.digest(settings.IRONAUTH_PASSWORD_PEPPERS[pepper_id], raw, "sha256")
 
 
-def _run(secret: bytes, salt: bytes, params: argon2.Parameters) -> bytes:
+def _run(password: str | bytes, pepper_id: str | None, salt: bytes, params: argon2.Parameters) -> bytes:
     """Run Argon2 once; raises ``Overloaded`` where it found no memory: that is no answer about the password."""
     try:
-        return argon2_raw.raw_hash(
-            secret,
-            salt,
-            time_cost=params.time_cost,
-            memory_kib=params.memory_cost,
-            parallelism=params.parallelism,
-            hash_len=params.hash_len,
-            variety=params.type,
-            version=params.version,
-        )
+        return hash_pool().raw_hash(_secret(password, pepper_id), salt, params, keyed=pepper_id is not None)
     except MemoryError as error:
         raise Overloaded from error
+
+
+def _movable(encoded: str | None) -> bool:
+    """Tell whether judging against ``encoded`` is one run of Argon2 that a hash worker may do, as others do.
+
+    Its input is a MAC, never a password, and it costs at most what a new hash does, so that a time-out tells of the
+    worker and not of the row.
+    """
+    if not hash_pool().shares:
+        return False
+    if not encoded or not is_password_usable(encoded):
+        return True  # a run for its time alone
+    if not encoded.startswith(f"{stored_hash.ALGORITHM}$"):
+        return False
+    stored = stored_hash.read(encoded)
+    if stored is None:
+        return True  # as above
+    work = stored.params.time_cost * stored.params.memory_cost
+    most = settings.IRONAUTH_ARGON2_TIME_COST * settings.IRONAUTH_ARGON2_MEMORY_KIB
+    return stored.pepper_id is not None and work <= most
 
 
 async def hash_password(password: str) -> str:
@@ -203,7 +217,7 @@ async def hash_password(password: str) -> str:
 
     Raises ``ValueError`` beyond 1,024 code points and ``Overloaded`` when the pool is full.
     """
-    return await hash_pool().run(partial(make_password, password))
+    return await hash_pool().run(partial(make_password, password), movable=True)
 
 
 async def verify_password(password: str, encoded: str | None) -> Verdict:
@@ -211,7 +225,7 @@ async def verify_password(password: str, encoded: str | None) -> Verdict:
 
     Raises ``Overloaded`` when the pool is full.
     """
-    verdict, missing_s = await hash_pool().run(partial(_judge, password, encoded))
+    verdict, missing_s = await hash_pool().run(partial(_judge, password, encoded), movable=_movable(encoded))
     if missing_s:
         await asyncio.sleep(missing_s)
     return verdict
@@ -219,7 +233,7 @@ async def verify_password(password: str, encoded: str | None) -> Verdict:
 
 def verify_blocking(password: str, encoded: str | None) -> Verdict:
     """Judge ``password`` as ``verify_password`` does, blocking the calling thread; for the admin lane and commands."""
-    verdict, missing_s = hash_pool().run_blocking(partial(_judge, password, encoded))
+    verdict, missing_s = hash_pool().run_blocking(partial(_judge, password, encoded), movable=_movable(encoded))
     if missing_s:
         time.sleep(missing_s)
     return verdict

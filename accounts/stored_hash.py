@@ -7,14 +7,10 @@ from typing import Final, NamedTuple
 import argon2
 from argon2.low_level import Type
 
+from ironauth.infrastructure import argon2_bounds as bounds
+
 ALGORITHM: Final = "argon2"  # the name Django's own hasher uses, so that its hashes are read as well
 PEPPER_MARK: Final = "pepper="
-# Bounds on what a stored hash may ask for, so that a planted row cannot exhaust the server (alexedwards/argon2id#35).
-_MAX_MEMORY_KIB: Final = 1_048_576  # 1 GiB
-_MAX_TIME: Final = 20  # passes
-_MAX_LANES: Final = 16
-_HASH_LENGTHS: Final = range(16, 65)  # bytes; below 128 bits a hash would be guessable
-_SALT_LENGTHS: Final = range(8, 65)  # bytes; RFC 9106 §3.1 allows no less than 8
 _VARIETIES: Final = {Type.D: "argon2d", Type.I: "argon2i", Type.ID: "argon2id"}
 _UNNAMED_VERSION: Final = 16  # Argon2 1.0, whose first hashes do not say so (the library's reader calls them 18)
 _VERSIONS: Final = frozenset({_UNNAMED_VERSION, 19})  # ARGON2_VERSION_10 and _13 of argon2.h: there are no others
@@ -31,7 +27,7 @@ class Stored(NamedTuple):
 
 
 def read(encoded: str) -> Stored | None:
-    """Return the parts of an Argon2 ``encoded``, or nothing where it is malformed or beyond the bounds above."""
+    """Return the parts of an Argon2 ``encoded``, or nothing where it is malformed or beyond ``argon2_bounds``."""
     prefix, _sep, rest = encoded.partition("$")
     pepper_id = None
     if rest.startswith(PEPPER_MARK):
@@ -48,11 +44,11 @@ def read(encoded: str) -> Stored | None:
         prefix == ALGORITHM
         and encoded.isascii()
         and params.version in _VERSIONS
-        and 1 <= params.time_cost <= _MAX_TIME
-        and 1 <= params.parallelism <= _MAX_LANES
-        and 8 * params.parallelism <= params.memory_cost <= _MAX_MEMORY_KIB  # RFC 9106 §3.1
-        and params.hash_len in _HASH_LENGTHS
-        and params.salt_len in _SALT_LENGTHS
+        and 1 <= params.time_cost <= bounds.MAX_TIME
+        and 1 <= params.parallelism <= bounds.MAX_LANES
+        and 8 * params.parallelism <= params.memory_cost <= bounds.MAX_MEMORY_KIB  # RFC 9106 §3.1
+        and params.hash_len in bounds.HASH_LENGTHS
+        and params.salt_len in bounds.SALT_LENGTHS
     )
     if not sane:
         return None

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlsplit
 
 from ironauth.admin_policy import SECURE_CSP  # noqa: F401 - a setting, read by Django's CSP middleware
 from ironauth.infrastructure import setting_addresses as addresses
-from ironauth.infrastructure import setting_mail, setting_metrics, setting_webauthn
+from ironauth.infrastructure import setting_hash_workers, setting_mail, setting_metrics, setting_webauthn
 from ironauth.infrastructure.configuration import (
     audience,
     default_database_threads,
@@ -154,6 +154,7 @@ IRONAUTH_HASH_THREADS = env.whole("IRONAUTH_HASH_THREADS", default=default_hash_
 # Twice what twenty people at once need on two cores: shorter, and a busy minute of the machine turns them away.
 IRONAUTH_HASH_MAX_WAIT_S = env.number("IRONAUTH_HASH_MAX_WAIT_S", default=4.0)
 IRONAUTH_HASH_NICE = env.whole("IRONAUTH_HASH_NICE", default=19)
+IRONAUTH_HASH_WORKERS = setting_hash_workers.read(env, peppers=IRONAUTH_PASSWORD_PEPPERS)
 IRONAUTH_DATABASE_THREADS = env.whole("IRONAUTH_DATABASE_THREADS", default=default_database_threads())
 # With the 0.25 s a request may wait for the key set, a database that froze is reported within 2 s.
 IRONAUTH_DATABASE_TIMEOUT_S = env.number("IRONAUTH_DATABASE_TIMEOUT_S", default=1.5)
@@ -255,7 +256,6 @@ TEMPLATES = [
 STATIC_URL = "/static/"
 # No STATIC_ROOT: the packages' own files are served from where they are installed, without a collectstatic step.
 WHITENOISE_USE_FINDERS = True
-LANGUAGE_CODE = "en-us"
 FORMAT_MODULE_PATH = "ironauth.formats"  # dates as they sort, everywhere
 TIME_ZONE = "UTC"
 USE_TZ = True

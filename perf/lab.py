@@ -43,6 +43,7 @@ EXPERIMENTS = {
     "access_log": Entry("logging off, errors only, everything"),
     "cores": Entry("one and two cores, one and two workers", (POSTGRES, REDIS)),
     "flood": Entry("/me at a fixed rate while sign-ins saturate the hash pool, niced threads and not"),
+    "hash_workers": Entry("sign-ins with one to three hash workers on cores of their own"),
     "argon2": Entry("the stock wheel, huge pages, compiled for this CPU", ("C compiler", "package index")),
     "event_loop": Entry("Argon2id on the event loop and in the pool"),
     "serialization": Entry("fifty objects by DRF, by msgspec, and by both"),

@@ -14,7 +14,7 @@ import threading
 from contextlib import suppress
 from typing import Any, Final
 
-from argon2 import low_level
+from argon2 import Parameters, low_level
 from argon2.low_level import ARGON2_VERSION, Type, ffi
 
 #: Largest memory a thread keeps; bytes. More is given back after the run, so that no stored hash of a large cost can
@@ -81,6 +81,20 @@ def raw_hash(
     if outcome != _OK:
         raise Argon2Failure(low_level.error_to_str(outcome))
     return bytes(ffi.buffer(out))
+
+
+def by_parameters(secret: bytes, salt: bytes, params: Parameters) -> bytes:
+    """Return the raw hash at the costs of ``params``, as ``raw_hash`` does."""
+    return raw_hash(
+        secret,
+        salt,
+        time_cost=params.time_cost,
+        memory_kib=params.memory_cost,
+        parallelism=params.parallelism,
+        hash_len=params.hash_len,
+        variety=params.type,
+        version=params.version,
+    )
 
 
 def _provide(size: int) -> None:

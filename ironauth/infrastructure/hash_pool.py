@@ -8,11 +8,12 @@ import threading
 import time
 from collections.abc import Callable
 
+import argon2
 import msgspec
 from django.conf import settings
 from django.core.signals import setting_changed
 
-from ironauth.infrastructure import metrics
+from ironauth.infrastructure import argon2_raw, metrics
 from ironauth.infrastructure.errors import Overloaded
 from ironauth.infrastructure.logs import get_logger
 from ironauth.infrastructure.pools import Pool
@@ -39,12 +40,32 @@ class HashPoolStats(msgspec.Struct, frozen=True):
     completed: int
 
 
+class HashWorkerStats(msgspec.Struct, frozen=True):
+    """What one hash worker does for this process now, and has done since the pool was made.
+
+    ``busy``: refused by the worker for its load; ``failures``: time-outs, lost connections, answers of no worker.
+    """
+
+    name: str
+    available: bool
+    under_way: int
+    expected_wait_s: float
+    answered: int
+    busy: int
+    failures: int
+
+
 class HashPool:
     """Runs hash jobs on ``threads`` threads; no job waits longer than ``max_wait_s`` seconds to start.
+
+    ``hash_workers.SharedHashPool`` sends hashes to other machines besides; here ``movable`` and ``keyed`` mean nothing.
 
     Peak memory is ``threads`` times the memory cost of one hash. The threads run at niceness ``nice`` with
     SCHED_BATCH; 0 leaves both alone. Thread-safe, and usable from several event loops.
     """
+
+    #: Whether there are hash workers; then a caller should say what is ``movable``.
+    shares = False
 
     def __init__(self, threads: int, max_wait_s: float, nice: int = WEAKEST_NICE) -> None:
         self._pool = self.pool = Pool(name="hash", threads=threads, enter=lambda: give_way(nice))
@@ -54,37 +75,46 @@ class HashPool:
         self._rejected = 0
         self._completed = 0
 
-    async def run[T](self, fn: Callable[[], T]) -> T:
+    async def run[T](self, fn: Callable[[], T], *, movable: bool = False) -> T:
         """Run ``fn`` on a pool thread and return its result, or raise what it raised.
 
         A cancelled caller's job does not start. Raises Overloaded (503, Retry-After) at once when the expected
         wait exceeds the limit, and later when the job could not start within the limit; such a job never runs.
         """
         self.require_capacity()
+        return await self._run_here(fn)
+
+    async def _run_here[T](self, fn: Callable[[], T]) -> T:
         return await self._pool.run(
             lambda: self._measured(fn), limit_s=self._max_wait_s, late=self._refusal, leave_running=False
         )
 
-    def run_blocking[T](self, fn: Callable[[], T]) -> T:
+    def run_blocking[T](self, fn: Callable[[], T], *, movable: bool = False) -> T:
         """Like ``run`` for synchronous callers: blocks. On a pool thread ``fn`` runs at once, in place.
 
         Raises Overloaded as ``run`` does, and RuntimeError on a thread that runs an event loop.
         """
         if self._pool.is_own_thread():
             return fn()
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            pass
-        else:
-            raise RuntimeError(
-                "A password hash would block this event loop: await hash_pool().run(...), or call from a thread"
-            )
+        refuse_event_loop()
         self.require_capacity()
+        return self._run_here_blocking(fn)
+
+    def _run_here_blocking[T](self, fn: Callable[[], T]) -> T:
         return self._pool.run_blocking(lambda: self._measured(fn), limit_s=self._max_wait_s, late=self._refusal)
+
+    def raw_hash(self, secret: bytes, salt: bytes, params: argon2.Parameters, *, keyed: bool = False) -> bytes:
+        """Run Argon2 once, inside a job of this pool; raises as ``argon2_raw.raw_hash`` does.
+
+        ``keyed``: ``secret`` is no password but its MAC under a pepper, which another machine may see.
+        """
+        return argon2_raw.by_parameters(secret, salt, params)
 
     def expected_wait_s(self) -> float:
         """Return how long a job handed in now may wait for a thread, by the recent mean and `CAUTION`; seconds."""
+        return self._wait_here_s()
+
+    def _wait_here_s(self) -> float:
         ahead = self._pool.queued + self._pool.running - self._pool.threads + 1
         return max(ahead, 0) * self._mean_s * CAUTION / self._pool.threads
 
@@ -99,13 +129,23 @@ class HashPool:
             completed=self._completed,
         )
 
+    def worker_stats(self) -> list[HashWorkerStats]:
+        """Return each hash worker's figures, in the order of the setting."""
+        return []
+
+    async def meet_workers(self) -> None:
+        """Ask every hash worker for a sign of life, at the start of a server; the log tells who gave one."""
+
     def close(self, *, wait: bool = True) -> None:
         """End the threads after what is queued; a later job starts new ones."""
         self._pool.close(wait=wait)
 
     def require_capacity(self) -> None:
         """Raise Overloaded if a job handed in now would be refused; asked first, it spares what precedes the hash."""
-        if self.expected_wait_s() > self._max_wait_s:
+        self._require_room(self.expected_wait_s())
+
+    def _require_room(self, wait_s: float) -> None:
+        if wait_s > self._max_wait_s:
             raise self._refusal()
 
     def _refusal(self) -> Overloaded:
@@ -125,6 +165,15 @@ class HashPool:
                 first = self._completed == 0
                 self._mean_s = took if first else self._mean_s + EWMA_WEIGHT * (took - self._mean_s)
                 self._completed += 1
+
+
+def refuse_event_loop() -> None:
+    """Raise ``RuntimeError`` on a thread that runs an event loop, which a hash must not block."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise RuntimeError("A password hash would block this event loop: await hash_pool().run(...), or call from a thread")
 
 
 def give_way(nice: int) -> None:
@@ -154,15 +203,24 @@ def hash_pool() -> HashPool:
     pool = _shared
     if pool is None:
         with _shared_lock:
-            pool = _shared = _shared or HashPool(
-                settings.IRONAUTH_HASH_THREADS, settings.IRONAUTH_HASH_MAX_WAIT_S, settings.IRONAUTH_HASH_NICE
-            )
+            pool = _shared = _shared or _make()
     return pool
+
+
+def _make() -> HashPool:
+    size = settings.IRONAUTH_HASH_THREADS, settings.IRONAUTH_HASH_MAX_WAIT_S, settings.IRONAUTH_HASH_NICE
+    if settings.IRONAUTH_HASH_WORKERS is None:
+        return HashPool(*size)
+    from ironauth.infrastructure.hash_workers import SharedHashPool  # noqa: PLC0415 - loaded only where it is used
+
+    return SharedHashPool(*size, settings.IRONAUTH_HASH_WORKERS)
 
 
 def _forget(*, setting: str, **_: object) -> None:
     global _shared
-    if setting in ("IRONAUTH_HASH_THREADS", "IRONAUTH_HASH_MAX_WAIT_S", "IRONAUTH_HASH_NICE"):
+    if setting in (
+        "IRONAUTH_HASH_THREADS", "IRONAUTH_HASH_MAX_WAIT_S", "IRONAUTH_HASH_NICE", "IRONAUTH_HASH_WORKERS"
+    ):  # fmt: skip
         with _shared_lock:
             pool, _shared = _shared, None
         if pool is not None:

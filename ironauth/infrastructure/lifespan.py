@@ -70,6 +70,7 @@ async def start() -> None:
     """
     await invalidation_feed().start()
     await _warm_hash_pool()
+    await hash_pool().meet_workers()
     for hook in _startup:
         await hook()
     gc.collect()

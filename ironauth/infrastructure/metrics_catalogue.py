@@ -65,6 +65,15 @@ CATALOGUE: Final[dict[str, Metric]] = {
     "ironauth_hash_expected_wait_seconds": Metric(
         "gauge", "What a sign-in that came now would wait for a hash thread.", scale=SECONDS
     ),
+    "ironauth_hash_worker_answers": Metric(
+        "counter",
+        "Hashes asked of a hash worker: hashed; busy or refused by it; failed: silent, unreachable, or no worker.",
+        ("hash_worker", "result"),
+    ),
+    "ironauth_hash_worker_available": Metric(
+        "gauge", "1: the hash worker is used; 0: it failed lately and is left alone.", ("hash_worker",)
+    ),
+    "ironauth_hash_worker_under_way": Metric("gauge", "Hashes a hash worker has been given.", ("hash_worker",)),
     "ironauth_cache_lookups": Metric(
         "counter", "Tagged entries looked for in memory (l1) and Redis (l2); not by the hot lane.", ("level", "result")
     ),

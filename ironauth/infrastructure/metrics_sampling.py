@@ -58,6 +58,9 @@ class Sampling:
         to.set(to.running, "ironauth_requests_running")
         hashes = hash_pool()
         to.set(hashes.expected_wait_s(), "ironauth_hash_expected_wait_seconds")
+        for worker in hashes.worker_stats():
+            to.set(worker.available, "ironauth_hash_worker_available", worker.name)
+            to.set(worker.under_way, "ironauth_hash_worker_under_way", worker.name)
         for pool in (hashes.pool, *database().pools):
             to.set(pool.threads, "ironauth_pool_threads", pool.name)
             to.set(pool.running, "ironauth_pool_running", pool.name)

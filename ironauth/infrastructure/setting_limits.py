@@ -67,6 +67,12 @@ LIMITS = {
         0.1, 30, "seconds", "less refuses sign-ins on an idle server, and proxies give up after 60"
     ),
     "IRONAUTH_HASH_NICE": Limit(0, 19, "niceness", "less needs a privilege, more does not exist: setpriority(2)"),
+    "IRONAUTH_HASH_WORKER_CONNECTIONS": Limit(
+        1, 64, "connections", "each has a thread that waits, in every process; the most threads a worker may have"
+    ),
+    "IRONAUTH_HASH_WORKER_TIMEOUT_S": Limit(
+        0.1, 30, "seconds", "less gives up on a worker that is merely busy, and proxies give up after 60"
+    ),
     "IRONAUTH_DATABASE_THREADS": Limit(
         1, 100, "threads", "each holds a connection, and Postgres has 100 unless told otherwise"
     ),

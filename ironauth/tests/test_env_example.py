@@ -13,9 +13,10 @@ LINE = re.compile(r"#?([A-Z][A-Z0-9_]+)=")
 
 
 def _names_read() -> set[str]:
-    """Return the first argument of every ``env.…("NAME")`` and ``os.environ.get("NAME")`` in the settings."""
+    """Return the first argument of every ``env.…("NAME")`` and ``os.environ.get("NAME")`` in the settings' modules."""
     names = set()
-    for node in ast.walk(ast.parse(SETTINGS.read_text(encoding="utf-8"))):
+    files = [SETTINGS, *sorted((SETTINGS.parent / "infrastructure").glob("setting_*.py"))]
+    for node in (node for file in files for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))):
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args):
             continue
         source = ast.unparse(node.func.value)

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from pathlib import Path
 from typing import Any, cast
 
 import httpx
@@ -12,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from pytest_django import Settings
 
 from accounts import audit
+from accounts.passwords import hash_password
 from conftest import PASSWORD, bearer
 from ironauth import metrics_page
 from ironauth.infrastructure import cookies, metrics
@@ -19,7 +21,7 @@ from ironauth.infrastructure.cache import token_cache
 from ironauth.infrastructure.database import DatabasePool, database
 from ironauth.infrastructure.errors import Overloaded, Unavailable
 from ironauth.infrastructure.guard import Guard
-from ironauth.infrastructure.hash_pool import HashPool
+from ironauth.infrastructure.hash_pool import HashPool, hash_pool
 from ironauth.infrastructure.hot_lane import HotLane
 from ironauth.infrastructure.invalidation import invalidate, invalidation_feed
 from ironauth.infrastructure.l1 import Freshness, L1Entry
@@ -35,7 +37,9 @@ from ironauth.infrastructure.models import Invalidation
 from ironauth.infrastructure.pools import Pool
 from ironauth.infrastructure.refusal import overloaded
 from ironauth.infrastructure.request_threads import request_threads
+from ironauth.infrastructure.setting_hash_workers import HashWorkerSettings, WorkerAddress
 from ironauth.tests.asgi_conversation import Conversation
+from ironauth.tests.hash_worker import LocalWorker
 from tokens import authentication
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
@@ -239,6 +243,27 @@ async def test_refusals_of_pools(figures: Figures) -> None:
         ("ironauth_pool_refusals_total", "hash"): 1,
         ("ironauth_pool_refusals_total", "database"): 1,
     }
+
+
+async def test_hash_workers(figures: Figures, settings: Settings, tmp_path: Path) -> None:
+    """What each was asked, and whether it is used: one that answers, and one that is not there."""
+    settings.IRONAUTH_PASSWORD_PEPPERS = {"p1": bytes(range(32))}
+    with LocalWorker(tmp_path / "w.sock") as worker:
+        gone = WorkerAddress(path=str(tmp_path / "gone.sock"))
+        settings.IRONAUTH_HASH_WORKERS = HashWorkerSettings((gone, worker.address), None, 8, 2.0)
+        await hash_password(PASSWORD)
+        assert figures.moved("ironauth_hash_worker") == {
+            ("ironauth_hash_worker_answers_total", "hash_worker_1 failed"): 1,
+            ("ironauth_hash_worker_answers_total", "hash_worker_2 hashed"): 1,
+        }
+        sampling = Sampling(figures.recorder)
+        sampling.start()
+        sampling.stop()
+        hash_pool().close()
+    now = figures.now()
+    assert now["ironauth_hash_worker_available", "hash_worker_1 0"] == 0
+    assert now["ironauth_hash_worker_available", "hash_worker_2 0"] == 1
+    assert now["ironauth_hash_worker_under_way", "hash_worker_2 0"] == 0
 
 
 async def test_caches_by_level(figures: Figures, measured: httpx.AsyncClient, pair: dict[str, Any]) -> None:

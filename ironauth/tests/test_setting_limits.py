@@ -8,19 +8,21 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 
 import ironauth.settings
-from accounts import passwords, stored_hash
-from ironauth.infrastructure import configuration, l1
+from accounts import passwords
+from ironauth.infrastructure import argon2_bounds, configuration, l1, setting_hash_workers
 from ironauth.infrastructure.environment import Environment
 from ironauth.infrastructure.setting_limits import LIMITS
 
 SETTINGS = Path(ironauth.settings.__file__)
+MODULES = [SETTINGS, *sorted((SETTINGS.parent / "infrastructure").glob("setting_*.py"))]
 
 
 def _readers() -> dict[str, str]:
     """Return the reader (`whole` or `number`) by the name of each number that the settings ask for."""
     return {
         str(node.args[0].value): node.func.attr
-        for node in ast.walk(ast.parse(SETTINGS.read_text(encoding="utf-8")))
+        for module in MODULES
+        for node in ast.walk(ast.parse(module.read_text(encoding="utf-8")))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("whole", "number")
         if isinstance(node.args[0], ast.Constant)
     }
@@ -58,15 +60,22 @@ def test_beyond_both_ends_is_refused(name: str) -> None:
 
 def test_defaults_are_within() -> None:
     """What the settings use when nothing is set is allowed (the hash's cost is lowered for the suite)."""
+    workers = setting_hash_workers.read(Environment({"IRONAUTH_HASH_WORKERS": "unix:/w"}, LIMITS), peppers={"k": b""})
+    assert workers is not None
+    within = {
+        "IRONAUTH_HASH_WORKER_CONNECTIONS": workers.connections,
+        "IRONAUTH_HASH_WORKER_TIMEOUT_S": workers.timeout_s,
+    }
     for name, limit in LIMITS.items():
-        assert limit.least <= getattr(ironauth.settings, name) <= limit.most, name
+        default = within[name] if name in within else getattr(ironauth.settings, name)
+        assert limit.least <= default <= limit.most, name
 
 
 def test_own_hashes_can_be_read_again() -> None:
     """The most of each Argon2 parameter is what a stored hash may ask for: beyond it no password would verify."""
-    assert LIMITS["IRONAUTH_ARGON2_TIME_COST"].most == stored_hash._MAX_TIME
-    assert LIMITS["IRONAUTH_ARGON2_MEMORY_KIB"].most == stored_hash._MAX_MEMORY_KIB
-    assert LIMITS["IRONAUTH_ARGON2_PARALLELISM"].most == stored_hash._MAX_LANES
+    assert LIMITS["IRONAUTH_ARGON2_TIME_COST"].most == argon2_bounds.MAX_TIME
+    assert LIMITS["IRONAUTH_ARGON2_MEMORY_KIB"].most == argon2_bounds.MAX_MEMORY_KIB
+    assert LIMITS["IRONAUTH_ARGON2_PARALLELISM"].most == argon2_bounds.MAX_LANES
     assert LIMITS["IRONAUTH_ARGON2_MEMORY_KIB"].least == min(memory for _, memory in configuration.ARGON2_FLOORS)
 
 

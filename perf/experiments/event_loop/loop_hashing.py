@@ -17,11 +17,11 @@ from ironauth.infrastructure import hash_pool
 class LoopHashing(hash_pool.HashPool):
     """A pool whose jobs run where they are handed in, as they do in a program that just calls its hasher."""
 
-    async def run[T](self, fn: Callable[[], T]) -> T:
+    async def run[T](self, fn: Callable[[], T], *, movable: bool = False) -> T:
         """Run ``fn`` at once, on the thread of the event loop, and return its result or raise what it raised."""
         return self._measured(fn)
 
-    def run_blocking[T](self, fn: Callable[[], T]) -> T:
+    def run_blocking[T](self, fn: Callable[[], T], *, movable: bool = False) -> T:
         """Run ``fn`` at once, where the product's pool refuses to block an event loop."""
         return fn()
 
