@@ -6,6 +6,7 @@
 import errno
 import ipaddress
 import logging
+import math
 import resource
 import signal
 import socket
@@ -137,7 +138,7 @@ def configuration(
         backlog=BACKLOG,
         limit_concurrency=request_limit(),
         timeout_keep_alive=KEEP_ALIVE_S,
-        timeout_graceful_shutdown=GRACEFUL_S - FAREWELL_S,
+        timeout_graceful_shutdown=GRACEFUL_S - math.ceil(FAREWELL_S),
         timeout_worker_healthcheck=WORKER_HEALTH_S,
     )
     config.slow_callback_ms = slow_callback_ms

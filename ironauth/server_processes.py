@@ -24,7 +24,7 @@ from ironauth.http_timing import TimedHttpProtocol
 ENDING = (signal.SIGINT, signal.SIGTERM)
 #: How long a server that ends goes on listening to connections it has, so that each hears "close" with an answer; the
 #: others are closed then. A request sent at the very moment its connection is closed would be lost.
-FAREWELL_S = 1
+FAREWELL_S = 0.5
 FAREWELL_LOOK_S = 0.02  # seconds between two looks whether all have gone
 LOOK_S = 0.1  # how long a wait for a worker goes on before it looks whether it is still wanted
 logger = logging.getLogger(__name__)
