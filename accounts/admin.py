@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from django.contrib import admin
 from django.contrib.admin.utils import unquote
 from django.contrib.auth import admin as auth_admin
-from django.contrib.auth.models import Group
+from django.contrib.auth.models import Group, Permission
 from django.db import transaction
 from django.db.models import ManyToManyField, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
@@ -35,6 +35,7 @@ from accounts.admin_changes import CHANGES
 from accounts.admin_filters import FactorFilter, FlaggedFilter, VerifiedFilter
 from accounts.admin_forms import OwnPasswordForm, SetPasswordForm, UserAddForm, UserEditForm
 from accounts.admin_kept import KeepsReferred
+from accounts.admin_permissions import PermissionChoices, offered
 from accounts.admin_user_page import UserPage
 from accounts.audit import Event
 from accounts.audited_admin import Audited
@@ -225,8 +226,10 @@ class UserAdmin(CheckedSelection, KeepsReferred, UserPage, Audited, DjangoUserAd
         return [] if obj is None else list(super().get_inlines(request, obj))
 
     def formfield_for_manytomany(self, db_field: ManyToManyField[Any, Any], request: HttpRequest, **kwargs: Any) -> Any:
-        """Offer only the roles whose every permission the caller holds."""
+        """Offer only the roles whose every permission the caller holds, and permissions that open something."""
         rights = rights_of_request(request)
+        if db_field.name == "user_permissions":
+            kwargs |= {"queryset": offered(Permission.objects.all()), "form_class": PermissionChoices}
         if db_field.name == "groups" and not rights.is_superuser:
             groups = Group.objects.prefetch_related("permissions__content_type")
             grantable = [group.pk for group in groups if permissions_of(group) <= rights.permissions]

@@ -10,6 +10,7 @@ from django.contrib.auth.models import Group, Permission
 from django.db.models import Count, ManyToManyField, QuerySet
 from django.http import HttpRequest
 
+from accounts.admin_permissions import PermissionChoices, offered
 from accounts.admin_role_form import RoleForm
 from accounts.audit import Event
 from accounts.audited_admin import Audited
@@ -87,11 +88,12 @@ class RoleAdmin(CheckedSelection, Audited, auth_admin.GroupAdmin):
         request: HttpRequest | None = None,
         **kwargs: Any,
     ) -> Any:
-        """Offer only the permissions the caller holds."""
+        """Offer only permissions that open something, and that the caller holds."""
         if db_field.name == "permissions" and request is not None:
-            rights = rights_of_request(request)
+            rights, choices = rights_of_request(request), Permission.objects.all()
             if not rights.is_superuser:
                 known = Permission.objects.select_related("content_type")
                 held = [permission.pk for permission in known if permission.user_perm_str in rights.permissions]
-                kwargs["queryset"] = Permission.objects.filter(pk__in=held)
+                choices = choices.filter(pk__in=held)
+            kwargs |= {"queryset": offered(choices), "form_class": PermissionChoices}
         return super().formfield_for_manytomany(db_field, request, **kwargs)

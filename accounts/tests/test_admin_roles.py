@@ -56,3 +56,29 @@ def test_members_hear_of_a_renamed_and_of_a_deleted_role(client: Client, root: U
         assert client.post(f"{ROLES}{role.pk}/{path}", data).status_code == 302
         assert sub_tag(user.pk) in Invalidation.objects.values_list("tag", flat=True)
     assert not Group.objects.exists()
+
+
+@pytest.mark.parametrize("field", ["permissions", "user_permissions"])
+def test_only_permissions_that_open_something_are_offered(client: Client, root: User, field: str) -> None:
+    """Those over groups are called what groups are called; one of Django's own rows is not offered, and stays."""
+    inward = Permission.objects.get(codename="view_session", content_type__app_label="sessions")
+    shown = Permission.objects.get(codename="view_session", content_type__app_label="tokens")
+    held = Role.objects.create(name="r") if field == "permissions" else User.objects.create_user("a@example.com")
+    getattr(held, field).set([inward, shown])
+    page = f"/admin/accounts/{'role' if field == 'permissions' else 'user'}/{held.pk}/change/"
+    form = client.get(page).context["adminform"].form
+    choices = {value.instance.pk: label for value, label in form.fields[field].choices}
+    assert shown.pk in choices
+    assert choices[Permission.objects.get(codename="add_group").pk] == "People and roles | role | Can add role"
+    assert {one.content_type.app_label for one in Permission.objects.filter(pk__in=choices)} == {
+        "accounts", "auth", "tokens",
+    }  # fmt: skip
+    data = {
+        "name": "r",
+        "email": "a@example.com",
+        "is_active": "on",
+        "sessions-TOTAL_FORMS": 0,
+        "sessions-INITIAL_FORMS": 0,
+    }
+    assert client.post(page, data).status_code == 302
+    assert list(getattr(held, field).all()) == [inward]
