@@ -476,6 +476,8 @@ async def test_a_stale_link_leads_to_where_a_new_one_is_asked_for(
     for shown in (await api.get(page), await api.post(page, data=form), await api.post(page, data={})):
         assert shown.status_code == 400
         assert f'<a href="{remedy}">' in shown.text
+        # Who opens the link of a confirmation once more needs no other message.
+        assert ('<a href="/account/signin">' in shown.text) == (page == "/email/verify")
     assert "<a " not in (await api.get("/account/restore")).text
     fresh = await api.get(page, params={"token": "x"})
     assert "<a " not in fresh.text

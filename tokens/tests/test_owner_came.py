@@ -234,7 +234,9 @@ async def test_not_everybodys_account_ends_by_a_link(
     """Neither one whose address is proved, nor one that colleagues made: then the page offers nothing of the kind."""
     token = await link(api, member)
     await User.objects.filter(pk=member["id"]).aupdate(**{why: clock.now() if why == "email_verified_at" else True})
-    assert "not_me" not in (await api.get(VERIFY, params={"token": token})).text
+    shown = (await api.get(VERIFY, params={"token": token})).text
+    assert "not_me" not in shown
+    assert "or if the people who run this service made it for you" in shown
     assert (await api.post(VERIFY, data={"token": token, "answer": "not_me"})).status_code == 400
     assert await User.objects.filter(pk=member["id"], is_active=True, email=member["email"]).aexists()
     assert (await api.post(VERIFY, data={"token": token})).status_code == 200
