@@ -42,3 +42,12 @@ def test_an_unexpected_answer_fails(serve_process: Callable[..., str]) -> None:
         call_command("demo", url=f"{base}/api/elsewhere", stdout=StringIO())
     with pytest.raises(CommandError, match=r"POST .*signup answered 40\d without JSON: is .* an IronAuth"):
         call_command("demo", url=f"{base}/admin/elsewhere", stdout=StringIO())
+
+
+def test_a_server_that_verifies_addresses_is_named_as_the_cause(
+    serve_process: Callable[..., str],
+) -> None:
+    """There a sign-up is answered 202 whatever comes of it: the walk says which setting ends it, not that it failed."""
+    base = serve_process("--migrate", IRONAUTH_EMAIL_VERIFICATION="required")
+    with pytest.raises(CommandError, match=r"the walk ends here: .* without IRONAUTH_EMAIL_VERIFICATION=required"):
+        call_command("demo", url=base, stdout=StringIO())

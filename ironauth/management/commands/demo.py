@@ -94,6 +94,11 @@ class Command(BaseCommand):
             ) from error
         if content:
             self.stdout.write("   " + json.dumps(_safe(answer), indent=2, ensure_ascii=False).replace("\n", "\n   "))
+        if (status, expected) == (202, 201):  # the sign-up's answer where it tells strangers nothing
+            raise CommandError(
+                f"{self._url} lets nobody in before a message was opened, so the walk ends here: take it on a server "
+                "without IRONAUTH_EMAIL_VERIFICATION=required."
+            )
         if status != expected:
             raise CommandError(
                 f"{method} {path} answered {status} instead of {expected}: see the server's log for this request"
