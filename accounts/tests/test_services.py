@@ -3,6 +3,7 @@
 import asyncio
 import random
 import statistics
+import threading
 import time
 import uuid
 from pathlib import Path
@@ -218,13 +219,17 @@ async def test_end_all_sessions_raises_the_epoch(user: User) -> None:
 
 async def test_overload_is_not_a_refusal(user: User, settings: Settings) -> None:
     """A full pool answers 503 with Retry-After, so that nobody thinks the password was wrong."""
-    settings.IRONAUTH_HASH_MAX_WAIT_S, settings.IRONAUTH_HASH_THREADS = 0.05, 1
-    blocker = asyncio.ensure_future(hash_pool().run(lambda: time.sleep(0.4)))
-    await asyncio.sleep(0.02)
-    with pytest.raises(Overloaded) as refused:
-        await services.authenticate(email=user.email, password=PASSWORD)
-    assert int(refused.value.headers["Retry-After"]) >= 1
-    await blocker
+    settings.IRONAUTH_HASH_MAX_WAIT_S, settings.IRONAUTH_HASH_THREADS = 1.0, 1
+    release = threading.Event()
+    crowd = [asyncio.ensure_future(hash_pool().run(release.wait)) for _ in range(9)]  # more than a second of hashes
+    await asyncio.sleep(0)
+    try:
+        with pytest.raises(Overloaded) as refused:
+            await services.authenticate(email=user.email, password=PASSWORD)
+        assert int(refused.value.headers["Retry-After"]) >= 1
+    finally:
+        release.set()
+        await asyncio.gather(*crowd, return_exceptions=True)
 
 
 async def test_nothing_secret_reaches_the_log(user: User, capfd: pytest.CaptureFixture[str]) -> None:

@@ -25,7 +25,7 @@ READ = {
     "reseal_secrets", "rotate_signing_key",
 }  # fmt: skip
 #: Commands that print where the server is, and serve on whoever reads it.
-SERVING = {"serve"}
+SERVING = {"hashworker", "serve"}
 
 
 def commands() -> dict[str, ast.Module]:
