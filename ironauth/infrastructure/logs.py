@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Mapping, MutableMapping
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 import msgspec
 import structlog
@@ -145,6 +145,10 @@ def _traceback(error: object) -> str | None:
     return traceback.format_exc()
 
 
+_OURS: Final = "ironauth."
+_OF_EVERY_RECORD: Final = frozenset(vars(logging.makeLogRecord({})))
+
+
 class PipeHandler(logging.Handler):
     """Brings standard library records into the pipe: Django's, Uvicorn's and every package's."""
 
@@ -157,6 +161,8 @@ class PipeHandler(logging.Handler):
                 "event": record.getMessage(),
                 "logger": record.name,
             }
+            if record.name.startswith(_OURS):  # what others add may be a whole request
+                event |= {name: value for name, value in vars(record).items() if name not in _OF_EVERY_RECORD}
             if record.exc_info:
                 event["exception"] = _traceback(record.exc_info)
             if request_id := current_request_id():

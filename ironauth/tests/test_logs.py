@@ -93,6 +93,13 @@ def test_standard_library_loggers_share_the_pipe(capsys: pytest.CaptureFixture[s
     assert written(capsys) == []
 
 
+def test_only_our_own_records_bring_fields(capsys: pytest.CaptureFixture[str]) -> None:
+    """What the server says of its workers has their ids; what another package adds may be anything, a request too."""
+    for name in ("ironauth.server_processes", "django.request", "ironauthors"):
+        logging.getLogger(name).warning("said", extra={"pid": 7})
+    assert [event.get("pid") for event in written(capsys)] == [7, None, None]
+
+
 def test_a_record_that_cannot_be_formatted_raises_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     """A wrong number of arguments is reported, not raised into the caller."""
     record = logging.LogRecord("some.package", logging.WARNING, __file__, 1, "%s %s", ("one",), None)
