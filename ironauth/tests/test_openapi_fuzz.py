@@ -41,10 +41,10 @@ from tokens.tests.second_factor import App
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
 
-#: Requests of each kind for one operation: 600 in all, twenty seconds on two busy cores.
-EXAMPLES: Final = 3
+#: Requests of each kind for one operation: 400 in all, half a minute on two busy cores.
+EXAMPLES: Final = 2
 #: The same for requests with real values, each of which a new person is signed up for.
-REAL_EXAMPLES: Final = 2
+REAL_EXAMPLES: Final = 1
 CHECKS: Final = [
     not_a_server_error,
     status_code_conformance,
