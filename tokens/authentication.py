@@ -245,8 +245,8 @@ async def _confirmed(verified: VerifiedToken, digest: bytes) -> Loaded[Principal
     claims = verified.claims
     if claims.sid is None:
         raise InvalidToken("session")
-    whose = await _user_of(claims)
-    live = await database().read(sessions.live_account, session_id=claims.sid, user_id=whose, epoch=claims.epoch)
+    user_id = await _user_of(claims)
+    live = await database().read(sessions.live_account, session_id=claims.sid, user_id=user_id, epoch=claims.epoch)
     if live is None:
         raise InvalidToken("session")
     return _loaded(claims, verified.kid, live, digest)

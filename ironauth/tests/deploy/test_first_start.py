@@ -5,11 +5,14 @@ import re
 import sqlite3
 import stat
 import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from django.conf import settings
 
+from ironauth import settings_test
 from ironauth.tests.deploy.files import DEPLOY, runbook
 from ironauth.tests.test_boot import SHOWN, start
 
@@ -44,7 +47,7 @@ def test_secrets_are_drawn_once(tmp_path: Path) -> None:
 
 
 def test_a_backup_of_sqlite_is_whole_while_it_is_written(tmp_path: Path) -> None:
-    """The runbook's lines copy what is committed, from the log beside the file too, and not what is not."""
+    """The runbook's command copies what is committed, from the log beside the file too, and not what is not."""
     file, backup = tmp_path / "ironauth.sqlite3", tmp_path / "backup"
     with closing(sqlite3.connect(file, isolation_level=None)) as writer:
         writer.execute("PRAGMA journal_mode=WAL")
@@ -53,8 +56,10 @@ def test_a_backup_of_sqlite_is_whole_while_it_is_written(tmp_path: Path) -> None
         writer.execute("BEGIN IMMEDIATE")
         writer.execute("INSERT INTO sessions VALUES (2)")
         _postgres, lines = runbook("Backup")
-        env = {"PATH": os.environ["PATH"], "DATABASE": str(file), "BACKUP": str(backup)}
-        subprocess.run(["sh", "-euc", lines], env=env, check=True)
+        lines = lines.replace(".venv/bin/python", sys.executable)
+        env = {"PATH": os.environ["PATH"], **settings_test.ENVIRONMENT, "DATABASE_URL": f"sqlite:///{file}"}
+        env |= {"BACKUP": str(backup), "DJANGO_SETTINGS_MODULE": "ironauth.settings"}
+        subprocess.run(["sh", "-euc", lines], env=env, check=True, cwd=settings.BASE_DIR, stdout=subprocess.DEVNULL)
     assert stat.S_IMODE(backup.stat().st_mode) == 0o600
     with closing(sqlite3.connect(backup)) as copy:
         assert copy.execute("SELECT id FROM sessions").fetchall() == [(1,)]
