@@ -489,12 +489,12 @@ def test_an_endless_head_costs_no_memory(serve_process: ServeProcess) -> None:
     assert httpx.get(base.join("/ping")).text == "OK"
 
 
-def test_few_open_files_are_enough(serve_process: ServeProcess, tmp_path: Path) -> None:
+def test_few_open_files_are_enough(migrated_file: Path, tmp_path: Path) -> None:
     """A server that may open 300 files has room for 44 requests, and 400 silent connections do not keep anybody out."""
     limit = "import os, resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (300, 300))"
     script = f"{limit}; os.execv(sys.argv[1], sys.argv[1:])"
     environment = {**os.environ, **settings_test.ENVIRONMENT, "DJANGO_SETTINGS_MODULE": "ironauth.settings"}
-    environment["DATABASE_URL"] = f"sqlite:///{tmp_path / 'few.sqlite3'}"
+    environment["DATABASE_URL"] = f"sqlite:///{migrated_file}"
     command = [sys.executable, "-c", script, sys.executable, "manage.py", "serve", "--migrate", "--port", "0"]
     log = tmp_path / "few.log"
     with log.open("wb") as file:

@@ -50,7 +50,7 @@ def pasted(shell: str, script: str, folder: Path, **environment: str) -> subproc
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the tour is made with curl")
-@pytest.mark.parametrize("shell", ["sh", "bash"])
+@pytest.mark.parametrize("shell", ["sh"])
 def test_the_tour_can_be_pasted(serve_process: Callable[..., str], tmp_path: Path, shell: str) -> None:
     """Every block of it, first to last in one shell on any port, gets the answers that are printed below it."""
     port = str(urlsplit(serve_process("--migrate")).port)
