@@ -7,7 +7,7 @@ import sys
 import urllib.request
 from collections.abc import Mapping
 
-from perf.load.oauth_flow import REDIRECT_URI, Application
+from perf.load.oauth_messages import REDIRECT_URI, Application
 from perf.rig.processes import StartError
 from perf.rig.site_setup import ROOT, SET_UP_S
 

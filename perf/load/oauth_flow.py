@@ -4,67 +4,37 @@ Authorize, password, code for tokens, introspection, refresh: each time another 
 """
 
 import asyncio
-import base64
 import gc
-import hashlib
-import html
-import re
-import secrets
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from time import perf_counter_ns
-from typing import Any, Final
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from typing import Final
 
-import msgspec
 import uvloop
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from perf.load.closed_loop import MAX_SECONDS
 from perf.load.http_response import ResponseError
+from perf.load.oauth_messages import (
+    Application,
+    Asking,
+    Tokens,
+    Wrong,
+    check_introspection,
+    code_in,
+    sealed_in,
+    subject_in,
+    tokens_in,
+)
 from perf.load.web import Connection, Reply
 
 STEPS: Final = ("authorize", "sign-in", "token", "introspect", "refresh")
-SCOPE: Final = "email offline_access openid profile"
-REDIRECT_URI: Final = "https://app.bench.example/callback"
-_SEALED: Final = re.compile(rb'action="/oauth/signin">\s*<input type="hidden" name="request" value="([^"]+)"')
 _SHED: Final = 503
 _NS: Final = 1_000_000_000
 
 
-class Wrong(Exception):
-    """An answer that is not what it must be; the message says in what, without any value."""
-
-
 class Shed(Exception):
     """503 with Retry-After, the seconds it asks to wait."""
-
-
-class Application(msgspec.Struct, frozen=True):
-    """The client, confidential, and what it knows of the server: its origin and its Ed25519 keys by their ids."""
-
-    client_id: str
-    client_secret: str
-    issuer: str
-    keys: Mapping[str, bytes]
-
-    @property
-    def credentials(self) -> dict[str, str]:
-        """What the body of its requests says about it."""
-        return {"client_id": self.client_id, "client_secret": self.client_secret}
-
-
-class Tokens(msgspec.Struct):
-    """The answer of the token endpoint."""
-
-    access_token: str
-    token_type: str
-    expires_in: int
-    scope: str
-    refresh_token: str
-    id_token: str
 
 
 @dataclass
@@ -93,20 +63,13 @@ class Visit:
     async def walk(self, email: str, password: str) -> None:
         """Do the five. Raises ``Wrong`` at the first answer that is not right, ``Shed`` at one that is 503."""
         application = self._application
-        verifier, state, nonce = (secrets.token_urlsafe(32) for _ in range(3))
-        challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
-        query = {
-            "response_type": "code", "client_id": application.client_id, "redirect_uri": REDIRECT_URI,
-            "scope": SCOPE, "state": state, "nonce": nonce,
-            "code_challenge": challenge, "code_challenge_method": "S256",
-        }  # fmt: skip
-        page = await self._send("authorize", "GET", f"/oauth/authorize?{urlencode(query)}", 200)
+        asking = Asking.anew()
+        page = await self._send("authorize", "GET", asking.target(application), 200)
         form = {"request": sealed_in(page), "email": email, "password": password}
         answer = await self._send("sign-in", "POST", "/oauth/signin", 303, form)
-        code = code_in(answer, state=state, issuer=application.issuer)
-        tokens = await self._tokens("token", grant_type="authorization_code", code=code, redirect_uri=REDIRECT_URI,
-                                    code_verifier=verifier)  # fmt: skip
-        subject = subject_in(tokens.id_token, application, nonce=nonce)
+        code = code_in(answer, state=asking.state, issuer=application.issuer)
+        tokens = await self._tokens("token", **asking.grant(code))
+        subject = subject_in(tokens.id_token, application, nonce=asking.nonce)
         asked = {"token": tokens.access_token, **application.credentials}
         check_introspection(
             await self._send("introspect", "POST", "/oauth/introspect", 200, asked), application, subject
@@ -141,71 +104,6 @@ class Visit:
         self._note(step, sent)
         self._cookies |= reply.cookies()
         return reply
-
-
-def sealed_in(page: Reply) -> str:
-    """Return the hidden value of the sign-in form. Raises ``Wrong`` for a page without, or one that may be framed."""
-    found = _SEALED.search(page.body)
-    if found is None or not page.field("content-type").startswith("text/html"):
-        raise Wrong("authorize: no sign-in form")
-    if "frame-ancestors 'none'" not in page.field("content-security-policy"):
-        raise Wrong("authorize: a page that may be framed")
-    if not any(name.endswith("authorize") for name in page.cookies()):
-        raise Wrong("authorize: no cookie for this browser")
-    return html.unescape(found[1].decode())
-
-
-def code_in(answer: Reply, *, state: str, issuer: str) -> str:
-    """Return the code of a redirect. Raises ``Wrong`` unless it leads to the client with code, state and iss alone."""
-    where = urlsplit(answer.field("location"))
-    told = dict(parse_qsl(where.query, strict_parsing=True)) if where.query else {}
-    if f"{where.scheme}://{where.netloc}{where.path}" != REDIRECT_URI or where.fragment:
-        raise Wrong("sign-in: a redirect to elsewhere")
-    if set(told) != {"code", "state", "iss"} or told["state"] != state or told["iss"] != issuer:
-        raise Wrong("sign-in: not code, state and iss")
-    if not any(name.endswith("sso") for name in answer.cookies()):
-        raise Wrong("sign-in: no sign-on cookie")
-    return told["code"]
-
-
-def tokens_in(reply: Reply, step: str) -> Tokens:
-    """Return the tokens of an answer. Raises ``Wrong``."""
-    try:
-        tokens = msgspec.json.decode(reply.body, type=Tokens)
-    except msgspec.DecodeError as error:
-        raise Wrong(f"{step}: not the tokens") from error
-    if tokens.token_type != "Bearer" or tokens.scope != SCOPE or tokens.expires_in <= 0:  # noqa: S105 - no secret
-        raise Wrong(f"{step}: other tokens than were asked for")
-    return tokens
-
-
-def subject_in(id_token: str, application: Application, *, nonce: str) -> str:
-    """Return whom an ID token is about. Raises ``Wrong`` unless its signature, issuer, audience and nonce are right.
-
-    ``nonce`` "": that of a refresh, which has none (OpenID Connect Core §12.2).
-    """
-    signed, _, signature = id_token.rpartition(".")
-    try:
-        header, claims = (msgspec.json.decode(_decoded(part)) for part in signed.split("."))
-        Ed25519PublicKey.from_public_bytes(application.keys[header["kid"]]).verify(_decoded(signature), signed.encode())
-    except (ValueError, KeyError, InvalidSignature) as error:
-        raise Wrong("an ID token whose signature does not verify") from error
-    told = (claims.get("iss"), claims.get("aud"), claims.get("nonce", ""))
-    if told != (application.issuer, application.client_id, nonce):
-        raise Wrong("an ID token with another issuer, audience or nonce")
-    return str(claims["sub"])
-
-
-def check_introspection(reply: Reply, application: Application, subject: str) -> None:
-    """Raise ``Wrong`` unless the answer is an active token's of this client and person."""
-    said: Any = msgspec.json.decode(reply.body)
-    told = {name: said.get(name) for name in ("active", "client_id", "sub", "scope", "token_type", "iss")}
-    wanted = {
-        "active": True, "client_id": application.client_id, "sub": subject, "scope": SCOPE, "token_type": "Bearer",
-        "iss": application.issuer,
-    }  # fmt: skip
-    if told != wanted:
-        raise Wrong("introspect: not what was issued")
 
 
 def run_flows(
@@ -278,7 +176,3 @@ class _Run:
 
     def _counts(self, now: int) -> bool:
         return self._start_ns <= now < self._stop_ns
-
-
-def _decoded(part: str) -> bytes:
-    return base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from perf.load.oauth_flow import Application
+from perf.load.oauth_messages import Application
 from perf.swarm.shapes import Shape
 from perf.swarm.thresholds import Limits
 

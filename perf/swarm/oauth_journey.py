@@ -1,9 +1,6 @@
 """Who comes from an application that signs people in here: five requests, then both sessions are ended."""
 
-import base64
-import hashlib
 import random
-import secrets
 from collections.abc import Callable
 from http.cookiejar import DefaultCookiePolicy
 from typing import Any
@@ -12,10 +9,9 @@ from urllib.parse import urlencode
 from locust import task
 from locust.env import Environment
 
-from perf.load.oauth_flow import (
-    REDIRECT_URI,
-    SCOPE,
+from perf.load.oauth_messages import (
     Application,
+    Asking,
     Tokens,
     Wrong,
     check_introspection,
@@ -60,26 +56,20 @@ class Applicant(Visitor):
 
     def _walk(self, application: Application, email: str) -> None:
         self.client.cookiejar.clear()
-        verifier, state, nonce = (secrets.token_urlsafe(32) for _ in range(3))
-        challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
-        query = {
-            "response_type": "code", "client_id": application.client_id, "redirect_uri": REDIRECT_URI,
-            "scope": SCOPE, "state": state, "nonce": nonce,
-            "code_challenge": challenge, "code_challenge_method": "S256",
-        }  # fmt: skip
-        sealed = self._step("GET", f"/oauth/authorize?{urlencode(query)}", 200, None, sealed_in)
+        asking = Asking.anew()
+        sealed = self._step("GET", asking.target(application), 200, None, sealed_in)
         form = {"request": sealed, "email": email, "password": CREW.assignment.password}
         back = self._step(
-            "POST", "/oauth/signin", 303, form, lambda reply: code_in(reply, state=state, issuer=application.issuer)
-        )
+            "POST", "/oauth/signin", 303, form,
+            lambda reply: code_in(reply, state=asking.state, issuer=application.issuer),
+        )  # fmt: skip
         CREW.tally.sessions_opened += 1
-        grant = {"grant_type": "authorization_code", "code": back, "redirect_uri": REDIRECT_URI}
-        tokens = self._tokens(application, "", {**grant, "code_verifier": verifier}, nonce)
+        tokens = self._tokens(application, "", asking.grant(back), asking.nonce)
         CREW.tally.sessions_opened += 1
         self._step(
             "POST", "/oauth/introspect", 200, {"token": tokens.access_token, **application.credentials},
             lambda reply: check_introspection(
-                reply, application, subject_in(tokens.id_token, application, nonce=nonce)
+                reply, application, subject_in(tokens.id_token, application, nonce=asking.nonce)
             ),
         )  # fmt: skip
         again = {"grant_type": "refresh_token", "refresh_token": tokens.refresh_token}

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from ironauth.infrastructure.configuration import default_hash_threads
 from perf.load.oauth_client import application_of, make_client
-from perf.load.oauth_flow import Application
+from perf.load.oauth_messages import Application
 from perf.rig import seed
 from perf.rig.processes import Meter, Server, StartError, free_port, read_meter
 from perf.rig.site_setup import ROOT, SET_UP_S, prepare_site, private_servers, serve, site_environment

@@ -17,16 +17,14 @@ from conftest import PASSWORD
 from perf.experiments.oauth_flow.report import NATIVE, STORAGES, WHEEL, Seen, finding
 from perf.experiments.oauth_flow.windows import Measured, Window
 from perf.load.oauth_client import application_of
-from perf.load.oauth_flow import (
+from perf.load.oauth_flow import STEPS, Flows, run_flows
+from perf.load.oauth_messages import (
     REDIRECT_URI,
     SCOPE,
-    STEPS,
     Application,
-    Flows,
     Wrong,
     check_introspection,
     code_in,
-    run_flows,
     sealed_in,
     subject_in,
     tokens_in,

@@ -1,16 +1,14 @@
 """Servers with people and one client of theirs: on small databases, and on databases of several sizes."""
 
-import shutil
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from ironauth.infrastructure.configuration import default_hash_threads
-from perf.experiments.scale.sites import create_database, seed, start_postgres, url_of
+from perf.experiments.scale.sites import sized, start_postgres
 from perf.load.oauth_client import application_of, make_client
-from perf.load.oauth_flow import Application
+from perf.load.oauth_messages import Application
 from perf.rig.processes import Server, free_port
 from perf.rig.site_setup import prepare_site, private_servers, serve, site_environment
 
@@ -61,28 +59,13 @@ def start_sized(
         environment = {**base, "DATABASE_URL": url}
         prepare_site(environment, people=PEOPLE)
         clients[storage] = make_client(environment)
-    environments = {}
-    for size in sizes:
-        path = folder / f"people-{size}.sqlite3"
-        shutil.copyfile(empty, path)
-        create_database(postgres, f"people_{size}")
-        environments["sqlite", size] = {**base, "DATABASE_URL": f"sqlite:///{path}"}
-        environments["postgres", size] = {**base, "DATABASE_URL": url_of(postgres, f"people_{size}")}
     say(f"seeding {', '.join(f'{size:,}' for size in sizes)} sessions on both databases")
-    with ThreadPoolExecutor(len(urls)) as threads:
-        for done in [threads.submit(_seed_all, environments, storage, sizes) for storage in urls]:
-            done.result()
     return {
         key: _open(folder / f"server-{key[0]}-{key[1]}.log", environment, clients[key[0]], stack)
-        for key, environment in environments.items()
+        for key, environment in sized(postgres, empty, base, sizes).items()
     }
 
 
 def _open(log: Path, environment: dict[str, str], client: Mapping[str, str], stack: ExitStack) -> Site:
     server = serve(log, free_port(), environment, stack)
     return Site(server, application_of(server.host, environment["IRONAUTH_ISSUER"], client))
-
-
-def _seed_all(environments: Mapping[tuple[str, int], dict[str, str]], storage: str, sizes: Sequence[int]) -> None:
-    for size in sizes:
-        seed(environments[storage, size], size)

@@ -4,7 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -133,23 +133,40 @@ def start(folder: Path, stack: ExitStack, sizes: Sequence[int], say: Callable[[s
         for command in ("migrate", "create_signing_key"):
             prepare(["manage.py", command, *(["--verbosity", "0"] if command == "migrate" else [])],
                     {**base, "DATABASE_URL": url})  # fmt: skip
-    environments = {}
-    for size in sizes:
-        path = folder / f"people-{size}.sqlite3"
-        shutil.copyfile(folder / "empty.sqlite3", path)
-        create_database(postgres, f"people_{size}")
-        environments["sqlite", size] = {**base, "DATABASE_URL": f"sqlite:///{path}"}
-        environments["postgres", size] = {**base, "DATABASE_URL": url_of(postgres, f"people_{size}")}
     say(f"seeding {' and '.join(f'{size:,}' for size in sizes)} people on both databases")
-    with ThreadPoolExecutor(len(DATABASES)) as threads:
-        for done in [threads.submit(_seed_all, environments, database, sizes) for database in DATABASES]:
-            done.result()
+    environments = sized(postgres, folder / "empty.sqlite3", base, sizes)
     workers = {
         key: stack.enter_context(WorkerProcess(environment, folder / f"worker-{key[0]}-{key[1]}.log"))
         for key, environment in environments.items()
     }
     _share_cores(workers, postgres)
     return Sites(environments, workers, postgres)
+
+
+def sized(
+    postgres: PrivatePostgres, empty: Path, base: Mapping[str, str], sizes: Sequence[int]
+) -> dict[Key, dict[str, str]]:
+    """Copy both migrated, empty databases for each size and seed the copies; return the environments that name them.
+
+    Raises:
+        StartError: seeding failed.
+    """
+    environments: dict[Key, dict[str, str]] = {}
+    for size in sizes:
+        path = empty.with_name(f"people-{size}.sqlite3")
+        shutil.copyfile(empty, path)
+        create_database(postgres, f"people_{size}")
+        environments["sqlite", size] = {**base, "DATABASE_URL": f"sqlite:///{path}"}
+        environments["postgres", size] = {**base, "DATABASE_URL": url_of(postgres, f"people_{size}")}
+
+    def seed_all(database: str) -> None:
+        for size in sizes:
+            seed(environments[database, size], size)
+
+    with ThreadPoolExecutor(len(DATABASES)) as threads:
+        for done in [threads.submit(seed_all, database) for database in DATABASES]:
+            done.result()
+    return environments
 
 
 def seed(environment: dict[str, str], people: int) -> None:
@@ -164,11 +181,6 @@ def seed(environment: dict[str, str], people: int) -> None:
     )  # fmt: skip
     if done.returncode:
         raise StartError(f"seeding ended with {done.returncode}:\n{done.stdout}{done.stderr}")
-
-
-def _seed_all(environments: dict[Key, dict[str, str]], database: str, sizes: Sequence[int]) -> None:
-    for size in sizes:
-        seed(environments[database, size], size)
 
 
 def url_of(postgres: PrivatePostgres, name: str) -> str:
