@@ -41,6 +41,7 @@ class Entry:
 EXPERIMENTS = {
     "latency": Entry("p50 of every endpoint that needs no hash, at one connection", (POSTGRES, REDIS)),
     "access_log": Entry("logging off, errors only, everything"),
+    "observability": Entry("metrics and traces, on and off"),
     "cores": Entry("one and two cores, one and two workers", (POSTGRES, REDIS)),
     "flood": Entry("/me at a fixed rate while sign-ins saturate the hash pool, niced threads and not"),
     "hash_workers": Entry("sign-ins with one to three hash workers on cores of their own"),
@@ -127,7 +128,7 @@ def listing(results: Path = RESULTS) -> list[str]:
         kept = sorted(results.glob(f"*-{name}.json"))
         took = f"{msgspec.json.decode(kept[-1].read_bytes(), type=Took).seconds:.0f} s" if kept else "?"
         needs = f" (needs {', '.join(entry.needs)})" if entry.needs else ""
-        lines.append(f"{name:14}{took:>6}  {entry.what}{needs}")
+        lines.append(f"{name:15}{took:>6}  {entry.what}{needs}")
     return lines
 
 

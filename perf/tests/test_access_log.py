@@ -2,7 +2,8 @@
 
 import pytest
 
-from perf.experiments.access_log import ALL, ERRORS, LANES, LOGGING, NONE, Rounds, finding, lost_percent
+from perf.bench.variants import LANES, Rounds, lost_percent
+from perf.experiments.access_log import ALL, ERRORS, LOGGING, NONE, finding
 from perf.summary import Round
 
 
@@ -23,7 +24,7 @@ def test_a_loss_is_taken_within_each_round() -> None:
         ("hot lane", NONE): [one(100), one(50), one(100)],
         ("hot lane", ALL): [one(90), one(45), one(80)],
     }
-    lost = lost_percent(measured, "hot lane", ALL, "rate")
+    lost = lost_percent(measured, ("hot lane", ALL), NONE, "rate")
     assert lost is not None
     assert (lost.median, lost.low, lost.high) == pytest.approx((10.0, 10.0, 20.0))
 
@@ -31,7 +32,7 @@ def test_a_loss_is_taken_within_each_round() -> None:
 def test_cpu_time_that_went_to_logging_is_a_share_of_the_request() -> None:
     """From 40 to 50 µs a fifth of the request is logging: what a rate would lose."""
     measured: Rounds = {("hot lane", NONE): [one(1, 40.0)], ("hot lane", ALL): [one(1, 50.0)]}
-    lost = lost_percent(measured, "hot lane", ALL, "server_cpu_us")
+    lost = lost_percent(measured, ("hot lane", ALL), NONE, "server_cpu_us")
     assert lost is not None
     assert lost.median == pytest.approx(20.0)
 

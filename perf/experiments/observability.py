@@ -1,0 +1,111 @@
+"""What it costs to be watched: metrics that are scraped, and traces of some requests or of all."""
+
+import secrets
+import sys
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+
+import httpx
+
+from perf import plots
+from perf.bench.variants import (
+    COLUMNS,
+    CONNECTIONS,
+    LANES,
+    Key,
+    Rounds,
+    lost_percent,
+    measure_variants,
+    medians,
+    percent_text,
+    rows,
+    start_variants,
+    wrong,
+)
+from perf.findings import Check, Finding, Table
+from perf.lab import Lab
+from perf.rig.processes import Server, free_port
+from perf.rig.site_setup import ROOT
+
+HYPOTHESIS = (
+    "Counting a request costs half a microsecond on its way and the scrape nothing that shows: metrics cost warm /me "
+    "less than 3 % of its requests/s. A span is an object with a dozen attributes made in Python: tracing every "
+    "request halves the hot lane; tracing one in a hundred costs what deciding costs, about 10 %."
+)
+LIMIT_PERCENT = 3.0  # of the requests/s of warm /me, metrics on and scraped against off
+SCRAPE_S = 5.0  # three times as often as Prometheus does by default
+ROUNDS, SECONDS = 9, 3.0
+QUICK_ROUNDS, QUICK_SECONDS = 2, 1.0
+NONE, METRICS, SOME, ALL = "neither", "metrics", "traces, 1 %", "traces, all"
+
+
+def measure(lab: Lab) -> Finding:
+    """Measure warm /me on eight servers over one database, in rounds."""
+    token, collector = secrets.token_urlsafe(32), free_port()
+    lab.say("preparing a collector, a database and eight servers")
+    environment = {"PATH": "/usr/bin:/bin"}
+    command = [sys.executable, "-m", "perf.rig.trace_sink", str(collector)]
+    lab.stack.enter_context(
+        Server(command, folder=ROOT, port=collector, environment=environment, log=lab.folder / "collector.log")
+    )
+    servers = start_variants(lab.folder, variants(token, collector), lab.stack)
+    scraped = dict.fromkeys((key for key in servers if key[1] == METRICS), 0)
+    over = threading.Event()
+    scraper = threading.Thread(target=_scrape, args=(servers, token, scraped, over))
+    scraper.start()
+    seconds, count = (QUICK_SECONDS, QUICK_ROUNDS) if lab.quick else (SECONDS, ROUNDS)
+    try:
+        rounds = measure_variants(servers, rounds=count, seconds=seconds, say=lab.say)
+    finally:
+        over.set()
+        scraper.join()
+    path = lab.plot()
+    plots.bars(path, "Warm /me by what watches it", medians(rounds, "rate"), unit="requests/s")
+    return finding(rounds, [path.name], scrapes=sum(scraped.values()))
+
+
+def variants(token: str, collector: int) -> dict[str, dict[str, str]]:
+    """Return the settings of the four; ``collector``: the port that takes the traces."""
+    traces = {"IRONAUTH_TRACES": "1", "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{collector}"}
+    some = {"OTEL_TRACES_SAMPLER": "parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG": "0.01"}
+    return {
+        NONE: {},
+        METRICS: {"IRONAUTH_METRICS": "1", "IRONAUTH_METRICS_TOKEN": token},
+        SOME: {**traces, **some},
+        ALL: traces,
+    }
+
+
+def finding(rounds: Rounds, drawn: list[str], *, scrapes: int) -> Finding:
+    """Say what was found; ``scrapes``: how often metrics were read."""
+    checks, notes = [], []
+    for lane in LANES:
+        lost = lost_percent(rounds, (lane, METRICS), NONE, "rate")
+        measured = lost.median if lost is not None and scrapes else float("inf")
+        checks.append(
+            Check(f"requests/s that metrics cost warm /me, {lane}", LIMIT_PERCENT, measured, ceiling=True, unit=" %")
+        )
+        for name in (METRICS, SOME, ALL):
+            grown = lost_percent(rounds, (lane, name), NONE, "server_cpu_us")
+            notes.append(f"By CPU time, {lane}, {name}: {percent_text(grown)} of a request.")
+    notes.append(
+        f"One worker pinned to the first core, {CONNECTIONS} connections from the last; one SQLite database, access "
+        f"log on. Metrics were read {scrapes} times, every {SCRAPE_S:g} s; the collector answers at once and keeps "
+        "nothing. Losses are taken within each round; the median and the lowest and highest round are shown."
+    )
+    data = {", ".join(key): each for key, each in rounds.items()}
+    table = Table("Warm /me", ["watched by", *COLUMNS], rows(rounds, NONE, {}))
+    return Finding([table], checks, drawn, notes, data=data, failed=wrong(rounds))
+
+
+def _scrape(servers: Mapping[Key, Server], token: str, scraped: dict[Key, int], over: threading.Event) -> None:
+    """Read the metrics of those that have them until the end, and count how often that went well."""
+    while True:
+        for key in scraped:
+            url = f"http://{servers[key].host}/metrics"
+            with suppress(httpx.HTTPError):
+                answer = httpx.get(url, headers={"Authorization": f"Bearer {token}"}, timeout=SCRAPE_S)
+                scraped[key] += "ironauth_" in answer.text
+        if over.wait(SCRAPE_S):
+            return
