@@ -51,7 +51,7 @@ class _Answering:
         if message["type"] == "http.response.start":
             self.status = message["status"]
             self.request_id = next(
-                (v.decode() for name, v in message["headers"] if name.lower() == b"x-request-id"), ""
+                (v.decode() for name, v in message.get("headers", ()) if name.lower() == b"x-request-id"), ""
             )
         return self.send(message)  # not awaited here: a coroutine less
 
