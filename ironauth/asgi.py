@@ -41,8 +41,25 @@ async def _database_answers() -> None:
     await database().read(answers)
 
 
-def _lanes_of(api: LeanHandler, pages: PageHandler) -> LaneRouter:
-    return LaneRouter(api=api, admin=AdminLane(pages, request_threads, first=_database_answers))
+def _lanes_of(api: type[LeanHandler], pages: type[PageHandler]) -> LaneRouter:
+    if settings.IRONAUTH_TRACES:
+        from ironauth.infrastructure.traces_requests import noting_route  # noqa: PLC0415 - the SDK, only where it is used
+
+        api, pages = noting_route(api), noting_route(pages)
+    return LaneRouter(api=api(request_threads), admin=AdminLane(pages(), request_threads, first=_database_answers))
+
+
+def _traced(application: Application) -> Application:
+    """Return ``application`` with a span around each request; the last ones are sent at shutdown."""
+    from ironauth.infrastructure import traces, traces_requests  # noqa: PLC0415 - with IRONAUTH_TRACES only
+
+    tracing = traces.start()
+
+    @lifespan.on_shutdown
+    async def _send_the_last() -> None:
+        await asyncio.to_thread(tracing.stop)
+
+    return traces_requests.TracedRequests(application, tracing.tracer, fixed_paths=_hot_paths)
 
 
 def _measured() -> tuple[LaneRouter, Application]:
@@ -61,7 +78,7 @@ def _measured() -> tuple[LaneRouter, Application]:
     async def _sample_no_more() -> None:
         sampling.stop()
 
-    lanes = _lanes_of(metrics_requests.MeasuredHandler(request_threads), metrics_requests.MeasuredPageHandler())
+    lanes = _lanes_of(metrics_requests.MeasuredHandler, metrics_requests.MeasuredPageHandler)
     return lanes, metrics_requests.MeasuredRequests(lanes, recorder)
 
 
@@ -69,17 +86,19 @@ _behind_hot: Application
 if settings.IRONAUTH_METRICS:
     _lanes, _behind_hot = _measured()
 else:  # nothing is counted, and nothing for it imported
-    _lanes = _behind_hot = _lanes_of(LeanHandler(request_threads), PageHandler())
-_http = Guard(
+    _lanes = _behind_hot = _lanes_of(LeanHandler, PageHandler)
+_hot_paths = frozenset(filter(_depends_on_the_token_alone, map(reverse, ("access:me", "access:verify"))))
+_guard = Guard(
     HotLane(
         _behind_hot,
-        paths=frozenset(filter(_depends_on_the_token_alone, map(reverse, ("access:me", "access:verify")))),
+        paths=_hot_paths,
         recognise=authentication.peek,
         vouched=authentication.is_current,
         cookie_name=cookies.access_name,
     ),
     is_api=is_api_path,
 )
+_http: Application = _traced(_guard) if settings.IRONAUTH_TRACES else _guard
 
 
 @lifespan.on_shutdown

@@ -4,6 +4,9 @@
 needs: take it out of the load balancer on 503. Only the database is needed for right answers. Without Redis, or with
 password hashing at its limit, the server works on and says ``degraded`` with 200: taking every instance out of
 service because of a cache would turn a slow hour into an outage.
+
+A process that ends says ``draining`` with 503 from the moment it is told to, on connections that are open: what runs
+is finished, and nothing new should come.
 """
 
 import asyncio
@@ -18,6 +21,7 @@ from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.permissions import AllowAny
 from rest_framework.response import Response
 
+from ironauth.infrastructure import readiness
 from ironauth.infrastructure.cache import token_cache
 from ironauth.infrastructure.database import answers, database
 from ironauth.infrastructure.errors import Unavailable
@@ -29,6 +33,7 @@ from ironauth.version import VERSION
 from tokens.key_store import key_store
 
 type CheckStatus = Literal["ok", "degraded", "unavailable"]
+type HealthStatus = Literal["ok", "degraded", "unavailable", "draining"]
 
 DATABASE_LIMIT_S = 1.5  # the whole answer has to be there within 2 s when the database is gone
 RETRY_AFTER_S = 2  # seconds; what the database pool says too
@@ -43,9 +48,12 @@ class Check(msgspec.Struct, frozen=True):
 
 
 class Health(msgspec.Struct, frozen=True):
-    """``unavailable`` when the database is; ``degraded`` when anything else is not ok."""
+    """``unavailable`` when the database is; ``degraded`` when anything else is not ok.
 
-    status: CheckStatus
+    ``draining``, without checks, from a process that ends.
+    """
+
+    status: HealthStatus
     version: str
     checks: dict[str, Check]
 
@@ -83,13 +91,21 @@ class HealthView(AsyncAPIView):
     @extend_schema(
         responses={
             200: OpenApiResponse(Health, description="`ok`, or `degraded`: no cache, no signing key, or very busy"),
-            (503, "application/json"): OpenApiResponse(Health, description="The database does not answer"),
+            (503, "application/json"): OpenApiResponse(
+                Health, description="The database does not answer, or the process ends"
+            ),
         }
     )
     async def get(self, _request: ApiRequest) -> Response:
-        """Look at the database, the cache, the hash pool and the signing key; a report is at most 0.1 s old."""
-        report = await _shared.report()
-        if report.status == "unavailable":
+        """Look at the database, the cache, the hash pool and the signing key; a report is at most 0.1 s old.
+
+        A process that ends looks at nothing.
+        """
+        if readiness.is_leaving():
+            report = Health(status="draining", version=VERSION, checks={})
+        else:
+            report = await _shared.report()
+        if report.status in ("unavailable", "draining"):
             return Response(report, status=503, headers={"Retry-After": str(RETRY_AFTER_S)})
         return Response(report)
 

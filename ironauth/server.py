@@ -179,11 +179,12 @@ def _run(config: uvicorn.Config, bound: socket.socket, on_ready: Callable[[], No
     """Run one worker here, or several under a supervisor, until told to stop."""
     # Uvicorn raises the signal that stopped it again once it has drained: answered here, so that the exit is clean
     # (status 0, buffered logs written) instead of a death by signal. What comes before Uvicorn listens for signals is
-    # noted and obeyed as soon as it does.
+    # noted and obeyed as soon as it does. So is SIGHUP for a single worker, which nobody could stand in for: it would
+    # end in mid-request; whoever watches over it starts it again. A supervisor has its own handler.
     noted: list[int] = []
     handlers = {
         number: signal.signal(number, lambda got, _frame: noted.append(got))
-        for number in (signal.SIGINT, signal.SIGTERM)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     }
     try:
         if config.workers == 1:

@@ -20,6 +20,7 @@ from uvicorn.supervisors import Multiprocess
 from uvicorn.supervisors.multiprocess import Process
 
 from ironauth.http_timing import TimedHttpProtocol
+from ironauth.infrastructure import readiness
 
 ENDING = (signal.SIGINT, signal.SIGTERM)
 #: How long a server that ends goes on listening to connections it has, so that each hears "close" with an answer; the
@@ -31,10 +32,16 @@ logger = logging.getLogger(__name__)
 
 
 class PoliteServer(uvicorn.Server):
-    """A server that ends without losing a request: nobody new, a farewell to who is connected, then the end."""
+    """A server that ends without losing a request: unready, nobody new, a farewell to who is connected, the end."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Note the signal; from this moment, up to 0.1 s before the drain begins, ``/health`` tells of it."""
+        readiness.leave()
+        super().handle_exit(sig, frame)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Accept nothing more, answer on open connections for up to `FAREWELL_S`, then end as Uvicorn does."""
+        readiness.leave()
         for listening in (*self.servers, *(sockets or ())):
             listening.close()
         for connection in cast("set[TimedHttpProtocol]", self.server_state.connections):
@@ -51,7 +58,7 @@ class ReadyServer(PoliteServer):
     def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None], noted: list[int]) -> None:
         super().__init__(config)
         self._on_ready = on_ready
-        self._noted = noted  # signals that came before Uvicorn listened for them
+        self._noted = noted  # signals that came before Uvicorn listened for them, and those it never listens for
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start, then say so; or stop, when that has been asked for already."""
@@ -60,6 +67,10 @@ class ReadyServer(PoliteServer):
             asyncio.get_running_loop().call_soon(setattr, self, "should_exit", True)
         else:
             self._on_ready()
+
+    async def on_tick(self, counter: int) -> bool:
+        """Return whether to end: a signal that Uvicorn does not know (SIGHUP) counts as the others do."""
+        return await super().on_tick(counter) or bool(self._noted)
 
 
 class WorkerServer(PoliteServer):

@@ -27,6 +27,7 @@ from ironauth.infrastructure.configuration import (
 )
 from ironauth.infrastructure.environment import Environment, load_environment_file
 from ironauth.infrastructure.setting_limits import LIMITS
+from ironauth.infrastructure.setting_traces import are_traces_wanted
 from ironauth.openapi_settings import SPECTACULAR_SETTINGS  # noqa: F401 - a setting, read by drf-spectacular
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -172,7 +173,6 @@ if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     DATABASES["default"]["OPTIONS"] = sqlite_options(IRONAUTH_DATABASE_TIMEOUT_S)
 else:
     DATABASES["default"]["OPTIONS"] = postgres_options(DATABASES["default"].get("OPTIONS", {}))
-DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 REDIS_URL = addresses.redis(env.text("REDIS_URL", default=""), "REDIS_URL")
 IRONAUTH_L1_MAX_STALE_S = env.number("IRONAUTH_L1_MAX_STALE_S", default=5.0)
@@ -258,7 +258,6 @@ STATIC_URL = "/static/"
 WHITENOISE_USE_FINDERS = True
 FORMAT_MODULE_PATH = "ironauth.formats"  # dates as they sort, everywhere
 TIME_ZONE = "UTC"
-USE_TZ = True
 
 # ---------------------------------------------------------------- security of the admin lane
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = IRONAUTH_COOKIE_SECURE
@@ -285,7 +284,7 @@ REST_FRAMEWORK = {
     "URL_FORMAT_OVERRIDE": None,
 }
 
-# ---------------------------------------------------------------- logs and metrics
+# ---------------------------------------------------------------- logs, metrics, traces
 IRONAUTH_LOG_LEVEL = env.choice(
     "IRONAUTH_LOG_LEVEL", choices=("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"), default="INFO"
 )
@@ -297,4 +296,5 @@ LOGGING_CONFIG = "ironauth.infrastructure.logs.configure"
 LOGGING = {"level": IRONAUTH_LOG_LEVEL, "format": IRONAUTH_LOG_FORMAT}
 IRONAUTH_METRICS = env.switch("IRONAUTH_METRICS", default=False)
 IRONAUTH_METRICS_TOKEN = setting_metrics.token(env.text("IRONAUTH_METRICS_TOKEN", default=""), on=IRONAUTH_METRICS)
+IRONAUTH_TRACES = are_traces_wanted(env)
 env.refuse_misspelt(of_ours=names_in_file)

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Make .venv and install requirements/$1.txt into it ("base" or "dev"), only when something changed; "audit" goes into
-# .venv-audit, because tools that look at the requirements bring their own.
+# Make .venv and install requirements/$1.txt into it ("base", "otel" for traces as well, or "dev"), only when something
+# changed; "audit" goes into .venv-audit, because tools that look at the requirements bring their own.
 # Every failure is one line that ends with the remedy. PYTHON=/path names the interpreter of a new .venv.
 set -u
 umask 077
@@ -52,8 +52,8 @@ said=$($venv/bin/python -m pip install --quiet --disable-pip-version-check --no-
     --require-hashes --only-binary :all: -r "$wanted" 2>&1) ||
     fail "pip could not install $wanted ($(printf '%s' "$said" | grep -i error | tail -n 1)):" \
         "check the way to the package index (PIP_INDEX_URL, proxy) and that $venv is writable."
-# The development requirements contain the base ones at the same versions (-c requirements/base.txt).
-if [ "$kind" = dev ]; then
+# Both contain the base requirements at the same versions (-c requirements/base.txt).
+if [ "$kind" = dev ] || [ "$kind" = otel ]; then
     cp requirements/base.txt .venv/.installed-base.txt
 fi
 cp "$wanted" "$stamp"

@@ -107,13 +107,18 @@ def client_network(address: str) -> str:
     return str(ipaddress.ip_network((int(found) >> HOST_BITS << HOST_BITS, 128 - HOST_BITS)))
 
 
+def is_from_proxy(scope: dict[str, Any]) -> bool:
+    """Return whether the peer is in IRONAUTH_TRUSTED_PROXIES: what it adds to a request may be believed."""
+    client = scope.get("client")
+    return _is_trusted((client[0] if client else "") or "", tuple(settings.IRONAUTH_TRUSTED_PROXIES))
+
+
 def with_forwarded_scheme(scope: dict[str, Any]) -> dict[str, Any]:
     """Return ``scope`` with the scheme the client used, where a configured proxy ended TLS and says so.
 
     Django's SECURE_PROXY_SSL_HEADER would believe the header from any peer.
     """
-    client = scope.get("client")
-    if not _is_trusted((client[0] if client else "") or "", tuple(settings.IRONAUTH_TRUSTED_PROXIES)):
+    if not is_from_proxy(scope):
         return scope
     said = [value for name, value in scope["headers"] if name == b"x-forwarded-proto"]
     return {**scope, "scheme": "https"} if said == [b"https"] else scope

@@ -6,6 +6,8 @@ younger than the position it was read at.
 """
 
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import lru_cache
 from typing import Any
 
@@ -38,13 +40,21 @@ class NotFresh(ValueError):
 class L2:
     """The typed entries of one Redis; every failure is a miss."""
 
+    #: Goes around every lookup, and is told whether something was found.
+    around: Callable[[], AbstractContextManager[Callable[[bool], None]]] | None = None
+
     def __init__(self, remote: RemoteCache, freshness: Freshness) -> None:
         self._remote = remote
         self._freshness = freshness
 
     async def get(self, key: str, kind: Any, *, max_stale_s: float) -> L1Entry | None:
         """Return the entry of ``key`` if it may be used now; its ``checked_at`` is when it was read by its writer."""
-        found = await self._find(key, kind, max_stale_s)
+        if self.around is None:
+            found = await self._find(key, kind, max_stale_s)
+        else:
+            with self.around() as tell:
+                found = await self._find(key, kind, max_stale_s)
+                tell(found is not None)
         if metrics.recorder is not None:
             metrics.recorder.count("ironauth_cache_lookups", "l2", "miss" if found is None else "hit")
         return found

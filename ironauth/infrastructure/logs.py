@@ -7,7 +7,7 @@ input can start a line of its own or send a terminal an escape sequence.
 import json
 import logging
 import traceback
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final, NoReturn
@@ -109,10 +109,36 @@ _FORMATS = {"json": json_line, "console": console_line}
 pipe = LogPipe(json_line)
 
 
-def access(method: str, path: str, status: int, duration_ms: float, client: str, request_id: str) -> None:
-    """Queue the line of one answered request; the caller passes a path without its query string."""
+def _access(method: str, path: str, status: int, duration_ms: float, client: str, request_id: str) -> None:
     line = (clock.unix(), method, path[:MAX_PATH], status, duration_ms, client, request_id)
     pipe.put(_make(AccessLine, line))
+
+
+def _traced_access(method: str, path: str, status: int, duration_ms: float, client: str, request_id: str) -> None:
+    line = AccessLine(clock.unix(), method, path[:MAX_PATH], status, round(duration_ms, 3), client, request_id)
+    pipe.put({**line.event(), **_trace()})
+
+
+#: Queue the line of one answered request; the caller passes a path without its query string.
+access: Callable[[str, str, int, float, str, str], None] = _access
+#: Tells the current trace's id, "" outside of one; None while there are no traces.
+_trace_id: Callable[[], str] | None = None
+
+
+def name_traces(trace_id: Callable[[], str] | None) -> None:
+    """Let every line of a trace name it, as ``trace_id`` tells it; None: no more.
+
+    Another ``access`` then, so that nobody without traces pays for them at every request.
+    """
+    global access, _trace_id  # noqa: PLW0603 - one log per process is the point
+    _trace_id = trace_id
+    access = _access if trace_id is None else _traced_access
+
+
+def _trace() -> dict[str, str]:
+    """Return the field that names the current trace, nothing outside of one."""
+    found = "" if _trace_id is None else _trace_id()
+    return {"trace_id": found} if found else {}
 
 
 _make = tuple.__new__  # what AccessLine's own constructor calls, without the call around it
@@ -128,6 +154,7 @@ def _finish(_logger: object, method: str, event: MutableMapping[str, Any]) -> No
         event["exception"] = _traceback(error)
     if request_id := current_request_id():
         event.setdefault("request_id", request_id)
+    event.update(_trace())
     _queue({"timestamp": clock.unix(), "level": method, **event})
     raise structlog.DropEvent
 
@@ -167,6 +194,7 @@ class PipeHandler(logging.Handler):
                 event["exception"] = _traceback(record.exc_info)
             if request_id := current_request_id():
                 event["request_id"] = request_id
+            event |= _trace()
             _queue(event)
         except Exception:  # noqa: BLE001 - logging never raises into the code that logs
             self.handleError(record)

@@ -53,6 +53,8 @@ class Pool:
 
     #: Hears of every job that ran, in any pool, on its thread: the pool's name, and when it was queued and started.
     watch: Callable[[str, float, float], None] | None = None
+    #: Sees every job that is handed in to any pool, before it is queued, and may put something around its ``call``.
+    admit: Callable[[str, Job], None] | None = None
 
     def __init__(
         self,
@@ -152,6 +154,8 @@ class Pool:
         """Queue ``job``; its ``settle`` is called exactly once on a pool thread unless it is withdrawn first."""
         if self.watch is not None:
             job.asked_at = time.monotonic()
+        if self.admit is not None:
+            self.admit(self.name, job)
         with self._lock:
             if self._crew is None:
                 self._crew = self._start_crew()

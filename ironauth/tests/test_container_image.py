@@ -14,7 +14,10 @@ from django.apps import apps
 from django.conf import settings
 from django.core.management import get_commands, load_command_class
 
+import requirements
 from ironauth.tests.container_recipe import IgnoreFile, Stage, follow_copies, stages
+from requirements import licences, pins, sbom
+from requirements.pins import FOLDER
 
 ROOT = Path(settings.BASE_DIR)
 RECIPE = ROOT / "deploy" / "Dockerfile"
@@ -148,12 +151,12 @@ def _imported(name: str) -> set[str]:
     return found
 
 
-def test_both_stages_have_the_python_that_we_run(built: list[Stage]) -> None:
+def test_every_stage_has_the_python_that_we_run(built: list[Stage]) -> None:
     """The base images are of ``.python-version`` and of one Debian, so that the virtual environment fits both."""
     version = (ROOT / ".python-version").read_text().strip()
     tags = [stage.image.partition(":")[::2] for stage in built]
-    assert [name for name, _ in tags] == ["python", "python"]
-    assert [tag.partition("-")[0] for _, tag in tags] == [version, version]
+    assert {name for name, _ in tags} == {"python"}
+    assert {tag.partition("-")[0] for _, tag in tags} == {version}
     assert len({tag.rpartition("-")[2] for _, tag in tags}) == 1
     assert tags[-1][1].split("-")[1] == "slim"
 
@@ -161,12 +164,27 @@ def test_both_stages_have_the_python_that_we_run(built: list[Stage]) -> None:
 def test_packages_are_installed_with_their_hashes(built: list[Stage]) -> None:
     """The build uses the project's own scripts, which check hashes, and compiles Argon2 only when it is asked to."""
     commands = " ; ".join(built[0].all("RUN"))
-    assert "sh requirements/install.sh base" in commands
+    assert 'base | otel) sh requirements/install.sh "$REQUIREMENTS" ;;' in commands
+    assert "REQUIREMENTS=base" in built[0].all("ARG")
     assert "pip install" not in " ; ".join(run for stage in built for run in stage.all("RUN"))
     for script in ("install.sh", "argon2-native.sh"):
         assert f"{HOME}/requirements/{script}" in built[0].files
         assert "--require-hashes" in (ROOT / "requirements" / script).read_text()
     assert {"ARGON2_NATIVE=0", "ARGON2_MARCH="} <= set(built[0].all("ARG"))
+
+
+def test_the_image_has_its_bill_of_materials(built: list[Stage]) -> None:
+    """Made from the same requirements in a stage of its own, which has all that takes; only the bill is shipped."""
+    _, bill, final = built
+    (made,) = [run for run in bill.all("RUN") if "requirements.sbom" in run]
+    assert made.startswith('.venv-audit/bin/python -m requirements.sbom sbom.cdx.json "$REQUIREMENTS"')
+    assert "REQUIREMENTS=base" in bill.all("ARG")
+    assert "SOURCE_DATE_EPOCH" in bill.all("ARG")
+    needed = {sbom.PROJECT, licences.LIST, *(FOLDER / f"{kind}.txt" for kind in ("audit", "base", "otel"))}
+    needed |= {Path(str(module.__file__)) for module in (requirements, sbom, licences, pins)}
+    assert {f"/bill/{file.relative_to(ROOT)}" for file in needed} <= bill.files.keys()
+    shipped = [(flags, rest) for name, flags, rest in final.lines if name == "COPY" and flags.get("from") == bill.name]
+    assert shipped == [({"from": "bill"}, "/bill/sbom.cdx.json /usr/share/doc/ironauth/")]
 
 
 def test_argon2_is_compiled_when_an_argument_asks_for_it(built: list[Stage]) -> None:

@@ -348,6 +348,6 @@ async def test_every_answer_is_logged_with_its_own_id(
 
 
 def _lane() -> hot_lane.HotLane:
-    lane = asgi._http.application
+    lane = asgi._guard.application
     assert isinstance(lane, hot_lane.HotLane)
     return lane

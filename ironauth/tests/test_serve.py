@@ -1,5 +1,6 @@
 """``manage.py serve`` as a real process: what it refuses, what it prints, how it ends."""
 
+import http.client
 import json
 import os
 import re
@@ -280,7 +281,7 @@ def test_an_unreachable_database_is_one_line(serve: Serve) -> None:
 
 
 def test_unix_socket(serve: Serve, migrated_file: Path, tmp_path: Path) -> None:
-    """--uds serves on a socket of mode 0660 and removes it at the end."""
+    """--uds serves on a socket of mode 0660 and removes it at the end, which SIGHUP is for a single worker."""
     path = tmp_path / "web.sock"
     running = serve("--migrate", "--uds", str(path))
     assert running.ready() == f"unix:{path}"
@@ -288,9 +289,44 @@ def test_unix_socket(serve: Serve, migrated_file: Path, tmp_path: Path) -> None:
     with httpx.Client(transport=httpx.HTTPTransport(uds=str(path)), base_url="http://localhost") as client:
         assert client.get("/ping").text == "OK"
         assert client.get("/health").status_code == 200
-    running.process.terminate()
+    running.process.send_signal(signal.SIGHUP)
     assert running.process.wait(timeout=20) == 0
     assert not path.exists()
+
+
+def test_readiness_turns_before_the_end(serve: Serve, migrated_file: Path) -> None:
+    """Told to end, it says ``draining`` on a connection it has, is still alive, and finishes a request it has begun."""
+    running = serve("--migrate", "--port", "0", "--workers", "1")
+    port = int(running.ready().rpartition(":")[2])
+    begun, asking, looking = (http.client.HTTPConnection("127.0.0.1", port, timeout=10) for _ in range(3))
+    with closing(begun), closing(asking), closing(looking):
+        for connection, path in ((asking, "/health"), (looking, "/health/live")):
+            assert _answer(connection, path) == (200, "ok", None)
+        body = json.dumps({"refresh_token": "none"}).encode()
+        begun.putrequest("POST", "/api/v1/access/refresh")
+        begun.putheader("Content-Type", "application/json")
+        begun.putheader("Content-Length", str(len(body)))
+        begun.endheaders(body[:5])
+        time.sleep(0.1)  # the head is read, and the body waited for
+        running.process.terminate()
+        deadline = time.monotonic() + 5
+        while (heard := _answer(asking, "/health")) == (200, "ok", None):
+            assert time.monotonic() < deadline
+        assert heard[:2] == (503, "draining")
+        while (heard := _answer(looking, "/health/live")) == (200, "ok", None):
+            assert time.monotonic() < deadline
+        assert heard == (200, "ok", "close")
+        begun.send(body[5:])
+        answer = begun.getresponse()
+        assert (answer.status, answer.headers["Connection"]) == (401, "close")
+    assert running.process.wait(timeout=20) == 0
+
+
+def _answer(connection: http.client.HTTPConnection, path: str) -> tuple[int, str, str | None]:
+    """Return the status, what the report says, and whether the connection ends with it."""
+    connection.request("GET", path)
+    answer = connection.getresponse()
+    return answer.status, json.loads(answer.read())["status"], answer.headers["Connection"]
 
 
 def test_dead_workers_are_replaced(serve: Serve, migrated_file: Path) -> None:

@@ -28,14 +28,16 @@ import os, pathlib, time
 pathlib.Path("begun", str(os.getpid())).touch()
 time.sleep(30)
 """
-#: Answers at once, save for what lasts a second; each worker leaves a file when it begins.
+#: Answers at once, save for what lasts a second, and says whether it ends; each worker leaves a file when it begins.
 QUICK_APPLICATION = """
 import asyncio, os, pathlib
+from ironauth.infrastructure import readiness
 async def application(scope, receive, send):
     if scope["path"] == "/slow":
         pathlib.Path("asked").touch()
         await asyncio.sleep(1)
-    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+    said = (b"x-worker", b"%d" % os.getpid()), (b"x-leaving", b"%d" % readiness.is_leaving())
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2"), *said]})
     await send({"type": "http.response.body", "body": b"OK"})
 pathlib.Path("begun", str(os.getpid())).touch()
 """
@@ -227,6 +229,35 @@ def test_no_request_fails_while_workers_are_renewed(supervise: Supervise, tmp_pa
     assert not failures
     assert min(answered) > 50
     assert len(_begun(tmp_path)) == 6
+
+
+def test_a_worker_that_is_renewed_says_so_first(supervise: Supervise, tmp_path: Path) -> None:
+    """Whoever kept a connection to one hears of it there, in good time before it is closed."""
+    running = supervise(QUICK_APPLICATION, workers=2)
+    _until((tmp_path / "ready").exists, "ready")
+    port = int((tmp_path / "ready").read_text())
+
+    def asked(connection: http.client.HTTPConnection) -> http.client.HTTPMessage:
+        connection.request("GET", "/")
+        answer = connection.getresponse()
+        answer.read()
+        return answer.headers
+
+    kept: dict[str, http.client.HTTPConnection] = {}
+    while len(kept) < 2:  # one connection to each worker
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+        if (worker := str(asked(connection)["x-worker"])) in kept:
+            connection.close()
+        else:
+            kept[worker] = connection
+    running.send_signal(signal.SIGHUP)
+    deadline = time.monotonic() + 30
+    while kept and time.monotonic() < deadline:
+        for worker, connection in list(kept.items()):
+            if asked(connection)["x-leaving"] == "1":
+                kept.pop(worker).close()
+        time.sleep(0.02)
+    assert not kept, "not told before the end"
 
 
 def test_newcomers_are_refused_while_running_requests_are_finished(supervise: Supervise, tmp_path: Path) -> None:

@@ -177,6 +177,15 @@ def test_the_bill_of_materials_has_licences_and_what_the_product_asks_for() -> N
         "psycopg"
     ] == "LGPL-3.0-only"
     assert bill["dependencies"] == [{"ref": "root", "dependsOn": sorted(names)}]
+    more = sbom.direct((ROOT / "pyproject.toml").read_text(encoding="utf-8"), "otel") - names
+    assert more == {"opentelemetry-sdk", "opentelemetry-exporter-otlp-proto-http"}
+    components.append({"name": "opentelemetry-sdk", "version": "1", "bom-ref": "opentelemetry-sdk"})
+    bill = sbom.complete(bare, listed, names | more, frozenset({("opentelemetry-sdk", "1")}))
+    assert "licenses" not in bill["components"][-1]
+    assert "opentelemetry-sdk" in bill["dependencies"][-1]["dependsOn"]
+    with pytest.raises(KeyError, match="opentelemetry-sdk"):
+        sbom.complete(bare, listed, names)
+    del components[-1]
     components[0]["version"] = "0"
     with pytest.raises(KeyError, match=pinned[0][0]):
         sbom.complete(bare, listed, names)

@@ -12,7 +12,7 @@ from ironauth import health_probe
 from ironauth.tests.deploy.files import DEPLOY
 from ironauth.tests.test_env_example import LINE
 
-NAMES = ["compose.yaml", "compose.dev.yaml"]
+NAMES = ["compose.yaml", "compose.dev.yaml", "compose.hashworker.yaml"]
 #: Made by make-secrets.sh, and by whoever certifies: not in the repository.
 MADE_LATER = ("secrets/", "tls")
 
@@ -84,6 +84,27 @@ def test_no_service_may_do_more_than_it_has_to(production: dict[str, Any]) -> No
     storage = [name for name, service in production.items() if "storage" in service.get("networks", ())]
     assert sorted(storage) == ["housekeeping", "mail", "pgbouncer", "postgres", "server"]
     assert _read("compose.yaml")["networks"]["storage"] == {"internal": True}
+
+
+def test_a_hash_worker_is_given_three_files_and_one_port() -> None:
+    """No settings, no volume, no network of the servers: what it reads are its secrets, in a folder kept out of git."""
+    whole = _read("compose.hashworker.yaml")
+    (service,) = whole["services"].values()
+    assert (service["read_only"], service["cap_drop"], service["security_opt"]) == (
+        True,
+        ["ALL"],
+        ["no-new-privileges:true"],
+    )
+    assert not {"privileged", "cap_add", "env_file", "environment", "volumes", "networks", "user"} & set(service)
+    command, *arguments = service["command"]
+    options = load_command_class("ironauth", command).create_parser("manage.py", command).parse_args(arguments)
+    read = [str(options.cert), str(options.key), str(options.ca)]
+    assert read == [f"/run/secrets/{name}" for name in service["secrets"]]
+    assert service["ports"] == [f"{options.port}:{options.port}"]
+    assert service["healthcheck"] == {"disable": True}  # the image's asks for HTTP
+    kept_out = (DEPLOY.parent / ".gitignore").read_text().splitlines()
+    assert {str(Path(each["file"]).parent) for each in whole["secrets"].values()} == {"hashworker"}
+    assert "/deploy/hashworker/" in kept_out
 
 
 def test_images_built_here_are_not_roots() -> None:

@@ -2,7 +2,9 @@
 
 import os
 import re
+import shutil
 import sqlite3
+import ssl
 import stat
 import subprocess
 import sys
@@ -13,6 +15,7 @@ import pytest
 from django.conf import settings
 
 from ironauth import settings_test
+from ironauth.infrastructure import hash_worker_trust
 from ironauth.tests.deploy.files import DEPLOY, runbook
 from ironauth.tests.test_boot import SHOWN, start
 
@@ -66,7 +69,51 @@ def test_a_backup_of_sqlite_is_whole_while_it_is_written(tmp_path: Path) -> None
         assert copy.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 
 
-@pytest.mark.parametrize("title", ["First start, in containers", "First start, on Debian"])
+def test_certificates_for_hash_workers_are_made_by_the_runbook(tmp_path: Path) -> None:
+    """Each end takes the other's, a node by the name it knows; another CA's and another name are refused."""
+    if shutil.which("openssl") is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail("openssl is not installed (Debian: apt install openssl)")
+        pytest.skip("openssl is not installed (Debian: apt install openssl)")
+    (lines,) = runbook("Hash workers")
+    for folder, name in (("ours", "hash1.internal"), ("ours", "node1.internal"), ("theirs", "node1.internal")):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        env = {"PATH": os.environ["PATH"], "NAME": name}
+        subprocess.run(["sh", "-euc", lines], env=env, cwd=tmp_path / folder, check=True, capture_output=True)
+    assert {stat.S_IMODE(file.stat().st_mode) for file in tmp_path.glob("*/*")} == {0o600}
+
+    def meets(folder: str, name: str) -> bool:
+        """Tell whether a node with its certificate of ``folder`` and the worker, as ``name``, understand each other."""
+        ours, files = tmp_path / "ours", tmp_path / folder
+        ca = ours / "hash-ca.crt"
+        worker = hash_worker_trust.context(
+            server=True, cert=ours / "hash1.internal.crt", key=ours / "hash1.internal.key", ca=ca
+        )
+        node = hash_worker_trust.context(
+            server=False, cert=files / "node1.internal.crt", key=files / "node1.internal.key", ca=ca
+        )
+        sent, received = ssl.MemoryBIO(), ssl.MemoryBIO()
+        ends = (
+            node.wrap_bio(received, sent, server_hostname=name),
+            worker.wrap_bio(sent, received, server_side=True),
+        )
+        done = 0
+        for end in ends * 3:  # a flight each
+            try:
+                end.do_handshake()
+                done += 1
+            except ssl.SSLWantReadError:
+                continue
+            except ssl.SSLError:
+                return False
+        return done > len(ends)
+
+    assert meets("ours", "hash1.internal")
+    assert not meets("ours", "hash2.internal")
+    assert not meets("theirs", "hash1.internal")
+
+
+@pytest.mark.parametrize("title", ["First start, in containers", "First start, on Debian", "Hash workers"])
 def test_the_runbook_names_files_that_exist(title: str) -> None:
     """Every path below deploy/ in its commands is there, but for what they make."""
     (commands,) = runbook(title, "")

@@ -1,0 +1,40 @@
+"""``IRONAUTH_TRACES``: refused where it could not work."""
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+
+from ironauth.infrastructure import setting_traces
+from ironauth.infrastructure.environment import Environment
+
+
+def _read(*, on: bool, endpoint: str) -> bool:
+    variables = {"IRONAUTH_TRACES": str(int(on)), "OTEL_EXPORTER_OTLP_ENDPOINT": endpoint}
+    return setting_traces.are_traces_wanted(Environment(variables, {}))
+
+
+def test_off_nothing_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the packages nor an address that others have set."""
+    monkeypatch.setattr(setting_traces, "PACKAGES", ("there_is.none",))
+    assert _read(on=False, endpoint="nonsense") is False
+
+
+def test_on_without_the_packages_names_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package or one above it is missing: how to get both, and how to do without."""
+    for missing in ("there_is.none", "opentelemetry.there_is_none"):
+        monkeypatch.setattr(setting_traces, "PACKAGES", ("opentelemetry.sdk", missing))
+        with pytest.raises(ImproperlyConfigured, match=r"requirements/install\.sh otel, or set IRONAUTH_TRACES=0"):
+            _read(on=True, endpoint="")
+
+
+@pytest.mark.parametrize("endpoint", ["", "http://localhost:4318", "https://user:hush@collector.example/otlp"])
+def test_collectors_that_speak_http(endpoint: str) -> None:
+    """Without one, it is the SDK's default."""
+    assert _read(on=True, endpoint=endpoint) is True
+
+
+@pytest.mark.parametrize("endpoint", ["localhost:4317", "grpc://u:hush@c", "http://", "http://c:hush", "http://[c"])
+def test_any_other_address_is_refused(endpoint: str) -> None:
+    """The variable is named, what is in it is not."""
+    with pytest.raises(ImproperlyConfigured, match="OTEL_EXPORTER_OTLP_ENDPOINT") as refusal:
+        _read(on=True, endpoint=endpoint)
+    assert "hush" not in str(refusal.value)
