@@ -19,11 +19,15 @@ class Wrong(Exception):
 
 @dataclass
 class Answers:
-    """Statuses by number, what was wrong in words, and the longest wait in seconds."""
+    """Statuses by number, what was wrong in words, and the longest wait in seconds.
+
+    ``during`` says what goes on, and stands before whatever goes wrong then.
+    """
 
     statuses: Counter[int] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
     longest_s: float = 0.0
+    during: str = ""
 
     async def ask(
         self,
@@ -37,16 +41,24 @@ class Answers:
     ) -> httpx.Response | None:
         """Send a request below /api/v1 and note the answer, as wrong unless ``allowed``; None where none came."""
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        began = time.monotonic()
+        request = client.build_request(method, f"/api/v1{path}", headers=headers, json=body)
+        return await self.send(client, request, allowed=allowed)
+
+    async def send(
+        self, client: httpx.AsyncClient, request: httpx.Request, *, allowed: Collection[int] = (200,)
+    ) -> httpx.Response | None:
+        """Send any request; else as ``ask``."""
+        began, during = time.monotonic(), f"{self.during}: " if self.during else ""
+        what = f"{during}{request.method} {request.url.path}"
         try:
-            answer = await client.request(method, f"/api/v1{path}", headers=headers, json=body)
+            answer = await client.send(request)
         except httpx.TransportError as error:
             self._note(began, 0)
-            self.wrong.append(f"{method} {path}: {type(error).__name__} {error}".rstrip())
+            self.wrong.append(f"{what}: {type(error).__name__} {error}".rstrip())
             return None
         self._note(began, answer.status_code)
         if answer.status_code not in allowed:
-            self.wrong.append(f"{method} {path}: {answer.status_code} {answer.text[:200]}")
+            self.wrong.append(f"{what}: {answer.status_code} {answer.text[:200]}")
         return answer
 
     def _note(self, began: float, status: int) -> None:
