@@ -77,6 +77,11 @@ nodes: ## cut cables and restart servers of two nodes behind nginx, in network n
 	$(INSTALL) dev
 	$(BIN)/python -m perf.nodes $(ARGS)
 
+.PHONY: previous
+previous: ## serve the previous commits while their database is migrated to this one (ARGS="--storage sqlite", or commits)
+	$(INSTALL) dev
+	$(BIN)/python -m perf.previous $(ARGS)
+
 .PHONY: profile
 profile: ## record a flame graph under load (ENDPOINT=me; also ping, refresh, signin, …; ARGS="--seconds 20")
 	$(INSTALL) dev
