@@ -64,7 +64,7 @@ class Node:
         serve = [sys.executable, "manage.py", "serve", "--host", "0.0.0.0", "--port", str(PORT)]  # noqa: S104 - in its own namespace
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                self.machine.within(*serve, "--workers", str(self._workers)),
+                self.machine.within(*serve, "--workers", str(self._workers), "--refuse-until-ready"),
                 cwd=ROOT, env=self._environment | settings, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                 start_new_session=True,
             )  # fmt: skip
