@@ -72,6 +72,16 @@ swarm-ui: ## the same at Locust's page, http://127.0.0.1:8089 (ARGS="--web-port 
 	$(INSTALL) dev
 	$(BIN)/python -m perf.swarm --ui $(ARGS)
 
+.PHONY: nodes
+nodes: ## cut cables and restart servers of two nodes behind nginx, in network namespaces; needs root (ARGS="--quick")
+	$(INSTALL) dev
+	$(BIN)/python -m perf.nodes $(ARGS)
+
+.PHONY: previous
+previous: ## serve the previous commits while their database is migrated to this one (ARGS="--storage sqlite", or commits)
+	$(INSTALL) dev
+	$(BIN)/python -m perf.previous $(ARGS)
+
 .PHONY: profile
 profile: ## record a flame graph under load (ENDPOINT=me; also ping, refresh, signin, …; ARGS="--seconds 20")
 	$(INSTALL) dev

@@ -161,15 +161,21 @@ def request_limit() -> int:
 
 
 def serve(
-    *, bound: socket.socket, workers: int, on_ready: Callable[[], None], slow_callback_ms: float | None = None
+    *,
+    bound: socket.socket,
+    workers: int,
+    on_ready: Callable[[], None],
+    slow_callback_ms: float | None = None,
+    refuse_until_ready: bool = False,
 ) -> None:
     """Serve on ``bound`` until SIGTERM or SIGINT, let running requests finish (10 s), and return.
 
     ``on_ready`` is called once, when every worker has completed its lifespan start-up; for ``slow_callback_ms`` see
-    ``configuration``.
+    ``configuration``. Whoever connects before waits for the first worker, or with ``refuse_until_ready`` is refused.
     Raises ``ServerError`` when the start-up failed; its cause has been logged.
     """
-    listen(bound)
+    if not refuse_until_ready:  # else the workers listen, each when it is ready
+        listen(bound)
     with _metrics_folder(workers) as folder:
         config = configuration(workers=workers, slow_callback_ms=slow_callback_ms, metrics_folder=folder)
         _run(config, bound, on_ready)

@@ -96,7 +96,10 @@ class _Server:
 
 
 class PrivatePostgres(_Server):
-    """A Postgres with one superuser ``postgres``, no password, loopback only; durability off, it is for tests."""
+    """A Postgres with one superuser ``postgres``, no password; durability off, it is for tests.
+
+    It listens on loopback only, unless ``options`` of its command line say otherwise.
+    """
 
     def __init__(self, folder: Path, port: int, *options: str) -> None:
         super().__init__(folder, port)
@@ -147,7 +150,11 @@ class PrivatePostgres(_Server):
 
 
 class PrivateRedis(_Server):
-    """A Redis without persistence, loopback only."""
+    """A Redis without persistence, loopback only unless ``options`` of its command line say otherwise."""
+
+    def __init__(self, folder: Path, port: int, *options: str) -> None:
+        super().__init__(folder, port)
+        self.options = options
 
     @property
     def url(self) -> str:
@@ -158,7 +165,7 @@ class PrivateRedis(_Server):
         """Start it and return when it accepts connections."""
         self.folder.mkdir(parents=True, exist_ok=True)
         command = [find_binary("redis-server", "redis-server"), "--port", str(self.port), "--bind", "127.0.0.1"]
-        command += ["--save", "", "--appendonly", "no", "--dir", str(self.folder)]
+        command += ["--save", "", "--appendonly", "no", "--dir", str(self.folder), *self.options]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
         _await_port(self.port, self.process, self.log)

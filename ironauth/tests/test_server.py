@@ -155,3 +155,18 @@ def test_configuration_is_ours() -> None:
     config.load()
     assert config.http_protocol_class.__module__ == "ironauth.http_protocol"
     assert config.lifespan_class.__module__ == "uvicorn.lifespan.on"
+
+
+@pytest.mark.parametrize("refuse", [False, True])
+def test_who_comes_early_waits_or_is_refused(monkeypatch: pytest.MonkeyPatch, refuse: bool) -> None:
+    """One server alone lets the kernel accept at once; one of several leaves that to its workers."""
+    bound, seen = server.bind_tcp("127.0.0.1", 0), []
+
+    def start(_config: object, given: socket.socket, _on_ready: object) -> None:
+        with socket.socket() as early:
+            seen.append(early.connect_ex(given.getsockname()))
+
+    monkeypatch.setattr(server, "_run", start)
+    with bound:
+        server.serve(bound=bound, workers=1, on_ready=lambda: None, refuse_until_ready=refuse)
+    assert seen == [errno.ECONNREFUSED if refuse else 0]

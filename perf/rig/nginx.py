@@ -164,7 +164,12 @@ def write_certificate(folder: Path) -> None:
 
 def client_context(folder: Path) -> ssl.SSLContext:
     """Return a client's context that speaks TLS 1.3 and believes the certificate in ``folder`` alone."""
+    return client_context_of(folder / "certificate.pem")
+
+
+def client_context_of(certificate: Path) -> ssl.SSLContext:
+    """Return a client's context that speaks TLS 1.3 and believes that certificate, or what it vouches for, alone."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.load_verify_locations(folder / "certificate.pem")
+    context.load_verify_locations(certificate)
     return context

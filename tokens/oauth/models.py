@@ -91,7 +91,7 @@ class OAuthClient(models.Model):
     require_pkce = models.BooleanField(default=True)
     require_par = models.BooleanField(default=False)
     resource_server = models.BooleanField(
-        default=False, help_text="May ask about every access token, not only its own: an API of yours."
+        default=False, db_default=False, help_text="May ask about all access tokens, not only its own: an API of yours."
     )
     dpop = models.CharField(max_length=8, choices=Policy, default=Policy.OPTIONAL)
     subject_type = models.CharField(max_length=8, choices=Subject, default=Subject.PUBLIC)

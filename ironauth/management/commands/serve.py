@@ -59,6 +59,12 @@ class Command(BaseCommand):
             "--migrate", action="store_true", help="first bring the database up to date and make a signing key"
         )
         parser.add_argument(
+            "--refuse-until-ready",
+            action="store_true",
+            help="refuse connections until a worker answers, instead of letting them wait: for one of several nodes, "
+            "so that the proxy asks another",
+        )
+        parser.add_argument(
             "--loop-debug",
             action="store_true",
             help="log what keeps the event loop (slow_callback) and how late it is (loop_lag, every 5 s and at the "
@@ -94,6 +100,7 @@ class Command(BaseCommand):
                     workers=workers,
                     on_ready=lambda: self._announce(base, workers),
                     slow_callback_ms=slow_callback_ms,
+                    refuse_until_ready=options["refuse_until_ready"],
                 )
             finally:
                 bound.close()

@@ -1,0 +1,87 @@
+"""People who go through nginx all the time, so that it shows whom a restart or a cut cable costs an answer."""
+
+import asyncio
+import itertools
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx
+
+from perf.nodes.site import Site
+from perf.nodes.watch import UNAVAILABLE, Answers, Pair, Wrong, paired, sign_in
+from perf.rig import seed
+
+CLIENTS = 8
+THINK_S = 0.02  # below nginx' 100 requests a second for each address, with room
+RETRY_S = 0.3
+GIVE_UP_S = 20.0
+SIGN_IN_EVERY = 20  # turns, of five requests each: more would be a test of Argon2
+OK, NO_CONTENT = 200, 204
+
+
+class Crowd:
+    """Eight people, each on a connection of their own. The ``patient`` take a 503 and ask again; others want none."""
+
+    def __init__(self, site: Site, *, patient: bool) -> None:
+        self.answers = Answers()
+        self.refused: dict[str, int] = {"GET": 0, "POST": 0}
+        self._site = site
+        self._patient = patient
+        self._done = False
+
+    @asynccontextmanager
+    async def around(self) -> AsyncIterator[None]:
+        """Walk while the block runs; end with everybody's last answer."""
+        walks = [asyncio.create_task(self._walk(number)) for number in range(CLIENTS)]
+        try:
+            yield
+        finally:
+            self._done = True
+            await asyncio.gather(*walks)
+
+    async def _walk(self, number: int) -> None:
+        """Renew, read and list, and now and then sign out and in again; end early when an answer leaves no session."""
+        serial, session = self._site.person()
+        refresh = session.refresh_token
+        async with self._site.through_nginx(number) as client:
+            for turn in itertools.count(1):
+                try:
+                    pair = await self._turn(client, refresh)
+                    refresh = pair.refresh
+                    if turn % SIGN_IN_EVERY == 0:
+                        await self._ask(client, "POST", "/access/logout", token=pair.access, wanted=NO_CONTENT)
+                        refresh = (await sign_in(self.answers, client, seed.email_of(serial), seed.PASSWORD)).refresh
+                except Wrong:
+                    return  # noted with the answer
+                if self._done:
+                    return
+
+    async def _turn(self, client: httpx.AsyncClient, refresh: str) -> Pair:
+        pair = paired(await self._ask(client, "POST", "/access/refresh", body={"refresh_token": refresh}))
+        for path in ("/access/me", "/access/me", "/access/sessions"):
+            await self._ask(client, "GET", path, token=pair.access)
+        return pair
+
+    async def _ask(
+        self,
+        client: httpx.AsyncClient,
+        method: str,
+        path: str,
+        *,
+        token: str = "",
+        body: dict[str, object] | None = None,
+        wanted: int = OK,
+    ) -> httpx.Response | None:
+        """Ask, and where one is patient ask again after a 503."""
+        began = time.monotonic()
+        allowed = {wanted, UNAVAILABLE} if self._patient else {wanted}
+        while True:
+            await asyncio.sleep(THINK_S)
+            answer = await self.answers.ask(client, method, path, token=token, body=body, allowed=allowed)
+            if answer is None or answer.status_code != UNAVAILABLE:
+                return answer
+            self.refused[method] += 1
+            if not self._patient or time.monotonic() - began > GIVE_UP_S:
+                return answer
+            await asyncio.sleep(RETRY_S)

@@ -1,0 +1,276 @@
+"""Two nodes, the Postgres and Redis they share, and nginx in front of them, as deploy/ describes it."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import httpx
+
+from ironauth.tests.deploy.certificates import Authority
+from ironauth.tests.services import BinaryMissing, PrivatePostgres, PrivateRedis
+from perf.nodes import network
+from perf.rig import nginx
+from perf.rig.processes import StartError, process_tree
+from perf.rig.seed import SeededSession, read_sessions
+from perf.rig.site_setup import ROOT, prepare, site_environment
+
+HOST = "id.example.com"  # as the files of deploy/ call it
+PORT = 8000
+POSTGRES_PORT, REDIS_PORT = 5432, 6379
+CLIENTS = 12  # addresses of clients: nginx counts requests by address
+NAMES = {11: "a", 12: "b"}  # by the last byte of the address, as deploy/nginx/upstream-nodes.conf has them
+_START_S = 60.0
+_STOP_S = 20.0
+#: The hash costs the least that start-up allows, and gives way to nothing: these runs are about everything else.
+CHEAP_HASH = {
+    "IRONAUTH_ARGON2_TIME_COST": "2",
+    "IRONAUTH_ARGON2_MEMORY_KIB": "19456",
+    "IRONAUTH_HASH_NICE": "0",
+    "IRONAUTH_HASH_MAX_WAIT_S": "10",
+}
+
+
+class Node:
+    """One machine with a server of IronAuth on it."""
+
+    def __init__(self, machine: network.Machine, environment: dict[str, str], workers: int, log: Path) -> None:
+        self.machine = machine
+        self.log = log
+        self._environment = environment
+        self._workers = workers
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def name(self) -> str:
+        """What the report calls it."""
+        return self.machine.name.upper()
+
+    @property
+    def base(self) -> str:
+        """Its own origin, on the laboratory's link."""
+        return f"http://{self.machine.address('side')}:{PORT}"
+
+    def start(self, **settings: str) -> None:
+        """Start the server, with ``settings`` in place of the site's, and return when it is healthy.
+
+        Raises:
+            StartError: it ended early or stayed silent.
+        """
+        serve = [sys.executable, "manage.py", "serve", "--host", "0.0.0.0", "--port", str(PORT)]  # noqa: S104 - in its own namespace
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self.machine.within(*serve, "--workers", str(self._workers), "--refuse-until-ready"),
+                cwd=ROOT, env=self._environment | settings, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                start_new_session=True,
+            )  # fmt: skip
+        deadline = time.monotonic() + _START_S
+        while time.monotonic() < deadline and self._process.poll() is None:
+            if _answers(f"{self.base}/health"):
+                return
+            time.sleep(0.05)
+        raise StartError(f"node {self.name} does not answer:\n{self.log.read_text(errors='replace')[-2000:]}")
+
+    def renew(self) -> None:
+        """Ask for new workers (SIGHUP), and return when the old ones have gone."""
+        process = self._running()
+        before = self._workers_of(process)
+        process.send_signal(signal.SIGHUP)
+        deadline = time.monotonic() + _START_S
+        while before & self._workers_of(process):
+            if time.monotonic() > deadline:
+                raise StartError(f"node {self.name} did not renew its workers in {_START_S:.0f} s")
+            time.sleep(0.05)
+
+    def stop(self) -> None:
+        """End it as systemd does, and wait for it; what does not end is killed."""
+        if self._process is None:
+            return
+        process, self._process = self._process, None
+        members = process_tree(process.pid)
+        process.terminate()
+        try:
+            process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        for member in members[1:]:
+            if Path(f"/proc/{member}").exists():
+                os.kill(member, signal.SIGKILL)
+
+    def errors(self) -> list[str]:
+        """Return the lines of its log that tell of a defect."""
+        lines = self.log.read_text(errors="replace").splitlines()
+        return [line for line in lines if '"level":"error"' in line or '"level":"critical"' in line]
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            raise StartError(f"node {self.name} was not started")
+        return self._process
+
+    def _workers_of(self, process: subprocess.Popen[bytes]) -> set[int]:
+        """Return its workers; its other child, which tracks what processes share, stays."""
+        members = {pid: Path(f"/proc/{pid}/cmdline") for pid in process_tree(process.pid)[1:]}
+        return {pid for pid, told in members.items() if told.exists() and b"spawn_main" in told.read_bytes()}
+
+
+class Site:
+    """Everything, and the people who use it; ``stack`` ends it."""
+
+    def __init__(self, folder: Path, stack: ExitStack, *, people: int, workers: int) -> None:
+        self.folder = folder
+        network.lay(CLIENTS)
+        environment = self._storage(stack)
+        seeded, count = folder / "sessions.json", str(people)
+        prepare(["manage.py", "migrate", "--verbosity", "0"], environment)
+        prepare(["manage.py", "create_signing_key"], environment)
+        seeding = ["-m", "perf.rig.seed", "--users", count, "--superuser", "--sessions", count, "--into", str(seeded)]
+        prepare(seeding, environment)
+        self._free = list(enumerate(read_sessions(seeded)))
+        self._free.reverse()  # the first, who has every right, is taken last
+        self._settings: dict[str, str] | None = None  # with which the nodes run
+        machines = [network.Machine(name, host, stack) for host, name in NAMES.items()]
+        self.nodes = [Node(one, environment, workers, folder / f"node-{one.name}.log") for one in machines]
+        for node in self.nodes:
+            stack.callback(node.stop)
+        self._nginx(stack)
+
+    @property
+    def a(self) -> Node:
+        """The node that people act at."""
+        return self.nodes[0]
+
+    @property
+    def b(self) -> Node:
+        """The node that has to hear of it."""
+        return self.nodes[1]
+
+    @property
+    def edge(self) -> str:
+        """The origin of nginx."""
+        return f"https://{network.address('web')}"
+
+    def start(self, **settings: str) -> None:
+        """See that both nodes run, with ``settings`` in place of the site's own."""
+        if settings == self._settings:
+            return
+        self._settings = settings
+        for node in self.nodes:
+            node.stop()
+            node.start(**settings)
+
+    def person(self) -> tuple[int, SeededSession]:
+        """Return somebody who was not used yet: their number and the session they have.
+
+        Raises:
+            StartError: all were.
+        """
+        if not self._free:
+            raise StartError("the site has too few people for the cases asked for")
+        return self._free.pop()
+
+    def direct(self, node: Node) -> httpx.AsyncClient:
+        """Return a client that speaks to one node, past nginx, on one connection."""
+        limits = httpx.Limits(max_connections=1)
+        return httpx.AsyncClient(base_url=node.base, headers={"Host": HOST}, timeout=20, limits=limits)
+
+    def through_nginx(self, number: int) -> httpx.AsyncClient:
+        """Return a client at an address of its own, on one connection to nginx."""
+        context = nginx.client_context_of(self._authority.file)
+        transport = httpx.AsyncHTTPTransport(
+            verify=context,
+            local_address=network.address("web", 100 + number % CLIENTS),
+            limits=httpx.Limits(max_connections=1),
+        )
+
+        async def by_name(request: httpx.Request) -> None:
+            request.extensions["sni_hostname"] = HOST
+
+        return httpx.AsyncClient(
+            base_url=self.edge,
+            headers={"Host": HOST},
+            transport=transport,
+            timeout=30,
+            event_hooks={"request": [by_name]},
+        )
+
+    def generation(self, session_id: str) -> int:
+        """Return how often a session was renewed, as the database has it."""
+        query = f"SELECT generation FROM tokens_session WHERE id = '{session_id}'"  # noqa: S608 - an id that the site made
+        where = ["-h", network.address("postgres"), "-p", str(POSTGRES_PORT), "-U", "postgres", "-d", "ironauth"]
+        return int(network.run("psql", *where, "-tAc", query))
+
+    def _storage(self, stack: ExitStack) -> dict[str, str]:
+        """Start Postgres and Redis, each on its own bridge; return the environment of a node."""
+        hba = self.folder / "pg_hba.conf"
+        hba.write_text("local all all trust\nhost all all 127.0.0.1/32 trust\nhost all all samenet trust\n")
+        hba.chmod(0o644)
+        postgres, redis = network.address("postgres"), network.address("redis")
+        options = ("-c", f"listen_addresses=127.0.0.1,{postgres}", "-c", f"hba_file={hba}")
+        try:
+            stack.enter_context(PrivatePostgres(self.folder / "postgres", POSTGRES_PORT, *options))
+            bind = ("--bind", f"127.0.0.1 {redis}", "--protected-mode", "no")
+            stack.enter_context(PrivateRedis(self.folder / "redis", REDIS_PORT, *bind))
+        except BinaryMissing as missing:
+            raise StartError(str(missing)) from missing
+        return site_environment(self.folder, port=PORT, hash_threads=2) | CHEAP_HASH | {
+            "ALLOWED_HOSTS": HOST,
+            "IRONAUTH_ISSUER": f"https://{HOST}",
+            "IRONAUTH_TRUSTED_PROXIES": network.address("web"),
+            "IRONAUTH_ACCESS_LOG": "0",
+            "DATABASE_URL": f"postgres://postgres@{postgres}:{POSTGRES_PORT}/ironauth",
+            "REDIS_URL": f"redis://{redis}:{REDIS_PORT}/0",
+        }  # fmt: skip
+
+    def _nginx(self, stack: ExitStack) -> None:
+        """Start nginx with the files of deploy/ and the step of its README that makes them serve several nodes."""
+        binary, folder = nginx.find(), self.folder / "nginx"
+        folder.mkdir()
+        self._authority = Authority(folder)
+        self._authority.certify(HOST, folder / "tls")
+        changes = (
+            (" /tmp/", f" {folder}/"), ("/etc/nginx/ironauth/", f"{folder}/"), ("/etc/ironauth/tls/", f"{folder}/tls/"),
+            ("/var/log/nginx/", f"{folder}/"), ("10.0.0.11:", f"{network.address('web', 11)}:"),
+            ("10.0.0.12:", f"{network.address('web', 12)}:"),
+        )  # fmt: skip
+        for file in (ROOT / "deploy" / "nginx").iterdir():
+            # The machine may have no IPv6: the README says to leave these lines out then.
+            text = re.sub(r"^ *listen \[::\]:.*\n", "", file.read_text(encoding="utf-8"), flags=re.MULTILINE)
+            for written, here in changes:
+                text = text.replace(written, here)
+            (folder / file.name).write_text(text, encoding="utf-8")
+        network.run("sh", "-euc", several_nodes().replace("/etc/nginx/ironauth/", f"{folder}/"))
+        command = [binary, "-p", str(folder), "-e", str(folder / "error.log"), "-c", str(folder / "nginx.conf")]
+        with (folder / "output.log").open("wb") as log:
+            process = subprocess.Popen([*command, "-g", "daemon off; user root;"], stdout=log, stderr=log)
+        stack.callback(_end, process)
+
+
+def several_nodes() -> str:
+    """Return the command of deploy/README.md that names the nodes to nginx.
+
+    Raises:
+        StartError: the section has none any more.
+    """
+    text = (ROOT / "deploy" / "README.md").read_text(encoding="utf-8")
+    section = text.partition("\n## Several nodes\n")[2].partition("\n## ")[0]
+    found = re.search(r"^ *sed -i .*ironauth\.conf$", section, re.MULTILINE)
+    if found is None:
+        raise StartError('deploy/README.md, "Several nodes" has no line with sed for ironauth.conf')
+    return found[0]
+
+
+def _answers(url: str) -> bool:
+    try:
+        return httpx.get(url, headers={"Host": HOST}, timeout=2).status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    process.wait()

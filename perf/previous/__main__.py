@@ -1,0 +1,104 @@
+"""Serve the previous release, migrate its database to this one meanwhile, then serve both: ``python -m perf.previous``.
+
+The previous release is the commit before this one, and the newest whose migrations are fewer; on SQLite and on
+Postgres. Exit status: 0 no request failed; 1 one did, with the migration during which it did; 2 something did not
+start; 130 interrupted.
+"""
+
+import asyncio
+import sys
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+
+from perf.nodes.site import CHEAP_HASH
+from perf.nodes.watch import Answers
+from perf.previous import beside, history
+from perf.previous.code import Code, python_for
+from perf.previous.traffic import Traffic
+from perf.rig.arguments import Parser
+from perf.rig.console import INTERRUPTED, leave_by_interrupt, say
+from perf.rig.processes import StartError, free_port
+from perf.rig.site_setup import ROOT, private_servers, site_environment
+
+STORAGES = ("sqlite", "postgres")
+_CALM_S = 1.0  # of traffic before and after the migrations
+
+
+def main() -> int:
+    """Check every previous release on every storage asked for."""
+    leave_by_interrupt()
+    parser = Parser(prog="python -m perf.previous", description=__doc__.split("\n", 1)[0])
+    parser.add_argument("commits", nargs="*", metavar="commit", help="other commits than these")
+    parser.add_argument("--storage", choices=STORAGES, help="one of them only")
+    parser.add_argument("--list", action="store_true", help="say which commits these are")
+    given = parser.parse_args()
+    try:
+        releases = [history.release(name) for name in given.commits] or history.previous()
+        if given.list:
+            for release in releases:
+                say(f"{release}: without {', '.join(release.missing) or 'nothing of this one'}")
+            return 0
+        wrong = [
+            f"{release}, {storage}: {text}"
+            for release in releases
+            for storage in ([given.storage] if given.storage else STORAGES)
+            for text in _check(release, storage)
+        ]
+    except StartError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    except KeyboardInterrupt:
+        sys.stderr.write("Interrupted: what was started has been ended.\n")
+        return INTERRUPTED
+    sys.stdout.writelines(f"FAILED {text}\n" for text in wrong)
+    return 1 if wrong else 0
+
+
+def _check(release: history.Release, storage: str) -> list[str]:
+    """Serve a previous release and migrate meanwhile; return what went wrong."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ironauth-previous-")))
+        folder.chmod(0o711)  # Postgres' own user passes through
+        environment = site_environment(folder, port=free_port(), hash_threads=1) | CHEAP_HASH
+        if storage == "postgres":
+            environment |= private_servers(folder, stack)
+        code = folder / "code"
+        history.unpack(release, code)
+        old, new = Code(code, python_for(code), environment), Code(ROOT, sys.executable, environment)
+        say(f"{release}, {storage}: {len(release.missing)} migrations behind")
+        old.manage("migrate", "--verbosity", "0")
+        old.manage("create_signing_key")
+        was = old.serve(folder / "old.log", stack)
+        traffic = Traffic(was)
+        asyncio.run(_migrate_under(traffic, new))
+        say(f"migrated: {len(traffic.answers.wrong)} of {traffic.answers.total} requests failed")
+        if traffic.answers.wrong:
+            return traffic.answers.wrong
+        answers = Answers()
+        isnow = new.serve(folder / "new.log", stack)
+        both = asyncio.run(beside.serve_both(answers, was, isnow, beside.make_clients(old, new)))
+        say(f"both served: {len(both)} of {answers.total} requests failed")
+        return both
+
+
+async def _migrate_under(traffic: Traffic, new: Code) -> None:
+    """Apply what is missing one by one, so that a failed request names the migration; then do all of ``migrate``."""
+    answers = traffic.answers
+    async with traffic.around():
+        answers.during = "before the migrations"
+        await asyncio.sleep(_CALM_S)
+        plan = await asyncio.to_thread(new.manage, "showmigrations", "--plan")
+        for line in plan.splitlines():
+            if line.startswith("[ ]"):
+                answers.during = name = line.split()[2]
+                await asyncio.to_thread(new.manage, "migrate", "--verbosity", "0", *name.split("."))
+                answers.during = f"after {name}"
+                await asyncio.sleep(_CALM_S)
+        answers.during = "migrate, all applied"
+        await asyncio.to_thread(new.manage, "migrate", "--verbosity", "0")
+        await asyncio.sleep(_CALM_S)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,76 @@
+"""People who use a server all the time, while something is done to its database."""
+
+import asyncio
+import itertools
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx
+
+from perf.nodes.watch import Answers, Pair, Wrong, renew, sign_in
+from perf.rig import seed
+
+PEOPLE = 4
+THINK_S = 0.03
+SIGN_IN_EVERY = 5  # turns
+
+
+class Traffic:
+    """Four people at one server; ``answers`` has what became of their requests."""
+
+    def __init__(self, base: str) -> None:
+        self.answers = Answers()
+        self._base = base
+        self._done = False
+
+    @asynccontextmanager
+    async def around(self) -> AsyncIterator[None]:
+        """Walk while the block runs; end with everybody's last answer."""
+        walks = [asyncio.create_task(self._walk()) for _ in range(PEOPLE)]
+        try:
+            yield
+        finally:
+            self._done = True
+            await asyncio.gather(*walks)
+
+    async def _walk(self) -> None:
+        email = new_email()
+        async with client(self._base) as http:
+            try:
+                await sign_up(self.answers, http, email)
+                pair = await sign_in(self.answers, http, email, seed.PASSWORD)
+                for turn in itertools.count(1):
+                    pair = await self._turn(http, pair)
+                    if turn % SIGN_IN_EVERY == 0:
+                        await self.answers.ask(http, "POST", "/access/logout", token=pair.access, allowed=(204,))
+                        pair = await sign_in(self.answers, http, email, seed.PASSWORD)
+                    if self._done:
+                        return
+            except Wrong:
+                return  # noted with the answer
+
+    async def _turn(self, http: httpx.AsyncClient, pair: Pair) -> Pair:
+        """Read, list, change one's name, and renew."""
+        for path in ("/access/me", "/access/sessions"):
+            await self.answers.ask(http, "GET", path, token=pair.access)
+            await asyncio.sleep(THINK_S)
+        await self.answers.ask(http, "PATCH", "/access/me", token=pair.access, body={"name": secrets.token_hex(4)})
+        await asyncio.sleep(THINK_S)
+        return await renew(self.answers, http, pair.refresh)
+
+
+def client(base: str) -> httpx.AsyncClient:
+    """Return a client on one connection."""
+    return httpx.AsyncClient(base_url=base, timeout=30, limits=httpx.Limits(max_connections=1))
+
+
+def new_email() -> str:
+    """Return an address nobody has."""
+    return f"{secrets.token_hex(8)}@upgrade.example"
+
+
+async def sign_up(answers: Answers, http: httpx.AsyncClient, email: str) -> None:
+    """Make an account."""
+    body: dict[str, object] = {"email": email, "password": seed.PASSWORD, "name": "Mia"}
+    await answers.ask(http, "POST", "/access/signup", body=body, allowed=(201,))
