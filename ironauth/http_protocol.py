@@ -35,7 +35,6 @@ ORIGIN_BYTES = 512
 #: The longest head the guard lets pass: target, fields, and the request line's method and version.
 HEAD_BYTES = MAX_TARGET_BYTES + ORIGIN_BYTES + MAX_HEADER_BYTES + 64
 
-
 #: Parsed at once: a request with a token is about 1 KiB, so most reads are not divided.
 FED_BYTES = 4096
 FRAMING_FIELDS = frozenset({b"content-length", b"transfer-encoding"})
@@ -231,6 +230,7 @@ class BoundedHttpProtocol(TimedHttpProtocol):
         """Go on with a pipelined request, or wait for the next one as long as keep-alive allows."""
         self.server_state.total_requests += 1
         if self.transport.is_closing():
+            self._set_deadline(self.write_timeout_s)
             return
         waiting = bool(self.pipeline)
         if waiting:
