@@ -72,6 +72,16 @@ swarm-ui: ## the same at Locust's page, http://127.0.0.1:8089 (ARGS="--web-port 
 	$(INSTALL) dev
 	$(BIN)/python -m perf.swarm --ui $(ARGS)
 
+.PHONY: soak
+soak: ## serve a swarm for ten minutes and see whether memory, files, threads or connections grow (ARGS="--storage postgres")
+	$(INSTALL) dev
+	$(BIN)/python -m perf.soak $(ARGS)
+
+.PHONY: limits
+limits: ## try every limit with slow, greedy and malformed clients, and a database that is not to be had (ARGS="--quick")
+	$(INSTALL) dev
+	$(BIN)/python -m perf.limits $(ARGS)
+
 .PHONY: profile
 profile: ## record a flame graph under load (ENDPOINT=me; also ping, refresh, signin, …; ARGS="--seconds 20")
 	$(INSTALL) dev

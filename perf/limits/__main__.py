@@ -22,7 +22,7 @@ from perf.limits.boundaries import Outcome, try_all
 from perf.limits.client import End
 from perf.limits.crowds import Crowd, crowds
 from perf.limits.report import finding
-from perf.limits.witness import Testimony, testify
+from perf.limits.witness import Witnessed, testify
 from perf.load.workloads import Site
 from perf.rig.arguments import Parser
 from perf.rig.console import INTERRUPTED, leave_by_interrupt, say
@@ -54,7 +54,7 @@ class Crowded(NamedTuple):
     before_mib: float
     peak_mib: float
     after_mib: float
-    beside: Testimony
+    beside: Witnessed
 
 
 def main() -> int:

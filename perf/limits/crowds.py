@@ -17,7 +17,8 @@ EVERY_S = 1.0  # between two bytes of a slow client
 HEAD_S, BODY_S, KEEP_ALIVE_S, WRITE_S = 10.0, 10.0, 65.0, 60.0
 LATE_S = 3.0  # how late an end may be: timers are exact, two busy cores are not
 LITTLE = 4_096  # bytes of a receive buffer: the kernel at the other end must not take the whole answer
-PIPELINED = 200  # requests of one connection that reads nothing
+PIPELINED = 20  # requests of one connection that reads nothing: 4 MB of answers
+BUSY_S = 15.0  # what answering those takes, and the kernel to be full of them, before anybody is waited for
 FLOOD = 20_000  # requests of one connection that reads
 STREAMED, PART = 16 * 2**20, 2**16  # bytes of a chunked body, and of each chunk
 type Behave = Callable[[tuple[str, int], int], Coroutine[Any, Any, list[End]]]
@@ -25,7 +26,11 @@ type Behave = Callable[[tuple[str, int], int], Coroutine[Any, Any, list[End]]]
 
 @dataclass(frozen=True)
 class Crowd:
-    """``count`` clients that ``behave`` alike, and must end in one of ``ends`` between two moments (seconds)."""
+    """``count`` clients that ``behave`` alike, and must end in one of ``ends`` between two moments (seconds).
+
+    ``full``: they take every place there is, so that others may be told 503. ``busy``: they ask for more than the
+    server can answer meanwhile, so that others wait their turn.
+    """
 
     name: str
     behave: Behave
@@ -34,6 +39,8 @@ class Crowd:
     from_s: float
     until_s: float
     slow: bool = False  # takes a minute: not for a quick run
+    full: bool = False
+    busy: bool = False
 
     def wrong(self, ends: Sequence[End]) -> int:
         """Return how many did not end as they must."""
@@ -154,11 +161,28 @@ def crowds(*, requests: int, connections: int) -> list[Crowd]:
         Crowd("a head, one byte a second", slow_heads, many, ("408",), HEAD_S, HEAD_S + EVERY_S),
         Crowd("a body, one byte a second", slow_bodies, many, ("408",), BODY_S, BODY_S + EVERY_S),
         Crowd("100-continue, then nothing", unmet_expectations, many, ("408",), BODY_S, BODY_S),
-        Crowd("a large answer in sips", slowly_reading, 50, ("200",), 0.0, 30.0),
-        Crowd("20,000 pipelined requests each", pipelining, 4, ("200",), 0.0, 60.0),
-        Crowd("a chunked body of 16 MiB", streaming, 50, ("413",), 0.0, 10.0),
+        Crowd("a large answer in sips", slowly_reading, 50, ("200",), 0.0, 10.0),
+        Crowd("20,000 pipelined requests each", pipelining, 4, ("200",), 0.0, 30.0, busy=True),
+        Crowd("a chunked body of 16 MiB", streaming, 50, ("413",), 0.0, 10.0, busy=True),
         Crowd("more connections than there may be", silent, 2 * connections, (SILENT,), 0.0, HEAD_S),
-        Crowd("more requests than there may be", slow_bodies, requests + 100, ("408", "503"), 0.0, BODY_S + EVERY_S),
+        Crowd(
+            "more requests than there may be",
+            slow_bodies,
+            requests + 100,
+            ("408", "503"),
+            0.0,
+            BODY_S + EVERY_S,
+            full=True,
+        ),
         Crowd("one request, then idle", idle, many, ("200",), KEEP_ALIVE_S, KEEP_ALIVE_S, slow=True),
-        Crowd("200 large answers each, unread", never_reading, many, (CUT_OFF,), 0.0, WRITE_S, slow=True),
+        Crowd(
+            "20 large answers each, unread",
+            never_reading,
+            many,
+            (CUT_OFF,),
+            0.0,
+            WRITE_S + BUSY_S,
+            slow=True,
+            busy=True,
+        ),
     ]

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import psycopg
 
 from perf.limits.client import End, connected
-from perf.limits.witness import Testimony, testify
+from perf.limits.witness import Witnessed, testify
 from perf.load.sources import Refresh
 from perf.load.workloads import Site
 from perf.rig.processes import Server, free_port
@@ -39,7 +39,7 @@ class Refusals(NamedTuple):
     name: str
     ends: list[End]
     recovered_s: float
-    beside: Testimony
+    beside: Witnessed
     held_s: float
 
     @property

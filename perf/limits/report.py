@@ -52,12 +52,12 @@ def _crowd_checks(crowded: Sequence["Crowded"]) -> list[Check]:
     if not crowded:
         return []
     misled = sum(one.crowd.wrong(one.ends) for one in crowded)
-    unserved = sum(sum(one.beside.failures.values()) + one.beside.shed for one in crowded)
-    slowest = max(one.beside.p99_ms for one in crowded)
+    unserved = sum(unserved_by(one) for one in crowded)
+    slowest = max((one.beside.p99_ms for one in crowded if not one.crowd.busy), default=0.0)
     return [
         Check("connections of crowds that did not end as they must", 0, misled, ceiling=True),
         Check("requests of an ordinary client that failed meanwhile", 0, unserved, ceiling=True),
-        Check("its longest p99", SERVED_P99_MS, slowest, ceiling=True, unit=" ms"),
+        Check("its longest p99 while nobody keeps the server busy", SERVED_P99_MS, slowest, ceiling=True, unit=" ms"),
         Check(
             "memory a crowd took at most",
             PEAK_MIB,
@@ -73,6 +73,11 @@ def _crowd_checks(crowded: Sequence["Crowded"]) -> list[Check]:
             unit=" MiB",
         ),
     ]
+
+
+def unserved_by(one: "Crowded") -> int:
+    """Return how many requests of the ordinary client failed; 503 is no failure where every place is taken."""
+    return sum(one.beside.failures.values()) + (0 if one.crowd.full else one.beside.shed)
 
 
 def _pool_checks(one: Refusals) -> list[Check]:
@@ -93,7 +98,16 @@ def _bounds(outcomes: Sequence[Outcome]) -> Table:
 
 
 def _crowds(crowded: Sequence["Crowded"]) -> Table:
-    columns = ["clients", "ended by", "after s", "memory MiB: before, most, after", "`/me` p50 ms", "p99 ms", "failed"]
+    columns = [
+        "clients",
+        "ended by",
+        "after s",
+        "memory MiB: before, most, after",
+        "`/me` p50 ms",
+        "p99 ms",
+        "failed",
+        "503",
+    ]
     rows = [
         [
             f"{one.crowd.count:,}: {one.crowd.name}",
@@ -102,7 +116,8 @@ def _crowds(crowded: Sequence["Crowded"]) -> Table:
             f"{one.before_mib:.0f}, {one.peak_mib:.0f}, {one.after_mib:.0f}",
             f"{one.beside.p50_ms:.1f}",
             f"{one.beside.p99_ms:.1f}",
-            f"{sum(one.beside.failures.values()) + one.beside.shed}",
+            f"{sum(one.beside.failures.values())}",
+            f"{one.beside.shed}",
         ]
         for one in crowded
     ]

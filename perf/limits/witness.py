@@ -10,7 +10,7 @@ RATE, CONNECTIONS = 20.0, 4
 ME = "/api/v1/access/me"
 
 
-class Testimony(NamedTuple):
+class Witnessed(NamedTuple):
     """What it saw; times in ms from the moment each request was due."""
 
     answers: int
@@ -20,10 +20,10 @@ class Testimony(NamedTuple):
     shed: int
 
 
-def testify(address: tuple[str, int], host: str, token: str, seconds: float) -> Testimony:
+def testify(address: tuple[str, int], host: str, token: str, seconds: float) -> Witnessed:
     """Ask for ``/me`` as somebody signed in for ``seconds``, at `RATE` requests per second."""
     sources = [Constant(get(ME, host, token)) for _ in range(CONNECTIONS)]
     seen = run_fixed(address, sources, rate=RATE, seconds=seconds)
     ordered = sorted(seen.latencies)
     p50_ms, p99_ms = (percentile_ms(ordered, percent) if ordered else 0.0 for percent in (50, 99))
-    return Testimony(len(ordered), p50_ms, p99_ms, dict(seen.failures), len(seen.shed))
+    return Witnessed(len(ordered), p50_ms, p99_ms, dict(seen.failures), len(seen.shed))
