@@ -82,6 +82,16 @@ previous: ## serve the previous commits while their database is migrated to this
 	$(INSTALL) dev
 	$(BIN)/python -m perf.previous $(ARGS)
 
+.PHONY: soak
+soak: ## serve a swarm for ten minutes and see whether memory, files, threads or connections grow (ARGS="--storage postgres")
+	$(INSTALL) dev
+	$(BIN)/python -m perf.soak $(ARGS)
+
+.PHONY: limits
+limits: ## try every limit with slow, greedy and malformed clients, and a database that is not to be had (ARGS="--quick")
+	$(INSTALL) dev
+	$(BIN)/python -m perf.limits $(ARGS)
+
 .PHONY: profile
 profile: ## record a flame graph under load (ENDPOINT=me; also ping, refresh, signin, …; ARGS="--seconds 20")
 	$(INSTALL) dev

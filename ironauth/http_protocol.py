@@ -19,7 +19,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from ironauth.http_cycle import DeclinedBody, LeanCycle, PatientFlow
+from ironauth.http_cycle import MOST_WAITING, DeclinedBody, LeanCycle, PatientFlow, end_of_part, is_one_part
 from ironauth.http_timing import BODY, HEAD, NOTHING, TimedHttpProtocol
 from ironauth.infrastructure.guard import (
     LINGER_BYTES,
@@ -35,9 +35,6 @@ ORIGIN_BYTES = 512
 #: The longest head the guard lets pass: target, fields, and the request line's method and version.
 HEAD_BYTES = MAX_TARGET_BYTES + ORIGIN_BYTES + MAX_HEADER_BYTES + 64
 
-
-#: Parsed at once: a request with a token is about 1 KiB, so most reads are not divided.
-FED_BYTES = 4096
 FRAMING_FIELDS = frozenset({b"content-length", b"transfer-encoding"})
 
 
@@ -81,21 +78,23 @@ class BoundedHttpProtocol(TimedHttpProtocol):
         """Parse ``data``; what is not a request in time and within bounds is refused."""
         if self._held:
             self._held += data  # reading is paused: what the kernel had handed over before
-        elif len(data) <= FED_BYTES:
+        elif is_one_part(data):
             self._parse(data)
         else:
             self._parse_in_parts(data)
 
     def _parse_in_parts(self, data: bytes) -> None:
-        """Parse ``data`` until a request has to wait for its turn; the rest is held until it has had it.
+        """Parse ``data`` until some requests wait for their turn; the rest is held until they have had it.
 
         Every parsed request is a few kilobytes, every byte held is one: 256 KiB of short requests took 45 MB.
         """
-        for at in range(0, len(data), FED_BYTES):
-            if self.pipeline:
+        at = 0
+        while at < len(data):
+            if len(self.pipeline) >= MOST_WAITING:
                 self._held = data[at:]
                 return
-            self._parse(data[at : at + FED_BYTES])
+            begin, at = at, end_of_part(data, at)
+            self._parse(data[begin:at])
 
     def _parse(self, data: bytes) -> None:
         if self._refused:
@@ -231,6 +230,7 @@ class BoundedHttpProtocol(TimedHttpProtocol):
         """Go on with a pipelined request, or wait for the next one as long as keep-alive allows."""
         self.server_state.total_requests += 1
         if self.transport.is_closing():
+            self._set_deadline(self.write_timeout_s)
             return
         waiting = bool(self.pipeline)
         if waiting:

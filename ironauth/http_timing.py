@@ -5,6 +5,8 @@ One timer per connection looks at a deadline when it fires; Uvicorn's own is mad
 
 import asyncio
 import math
+import socket
+import struct
 from heapq import nsmallest
 from typing import Any, cast
 
@@ -17,6 +19,15 @@ HEAD_TIMEOUT_S = 10.0  # as a body (api.md "Common"); people's networks send a h
 SPARE_CONNECTIONS = 128
 #: When connections run out; finding the longest waiting looks at all of them, so not for each newcomer.
 CLOSED_AT_ONCE = 32
+
+#: For a client that does not take its answer; as nginx' send_timeout. It is waited for anew while it takes this much
+#: in that time: 0.5 KiB a second, less than the slowest network of telephones carries.
+WRITE_TIMEOUT_S = 60.0
+TAKEN_BYTES = 32 * 1024
+#: Clients of one process that are waited for so; each may hold the largest answer there is, 0.3 MB, in memory.
+MOST_STALLED = 128
+
+_RESET = struct.pack("ii", 1, 0)  # struct linger: on, 0 s (socket(7))
 
 #: What the parser is in the middle of; plain numbers, as reading an enum's member costs 40 ns, ten times a request.
 NOTHING, HEAD, BODY = range(3)
@@ -31,6 +42,8 @@ class TimedHttpProtocol(HttpToolsProtocol):
     head_timeout_s = HEAD_TIMEOUT_S
     spare_connections = SPARE_CONNECTIONS
     closed_at_once = CLOSED_AT_ONCE
+    write_timeout_s = WRITE_TIMEOUT_S
+    most_stalled = MOST_STALLED
 
     def __init__(
         self,
@@ -60,7 +73,40 @@ class TimedHttpProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
         self._cancel_timer()
+        self._forget_stall()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Give the client a while to take its answer; who has been at it for longest makes room when they are many."""
+        super().pause_writing()
+        self._wait_for_client()
+        if len(_stalled) > self.most_stalled:
+            next(iter(_stalled))._cut_off()  # noqa: SLF001 - another of this class
+
+    def resume_writing(self) -> None:
+        """Go on: the client has taken nearly everything."""
+        self._forget_stall()
+        super().resume_writing()
+
+    def _wait_for_client(self) -> None:
+        left = self.transport.get_write_buffer_size()
+        _stalled[self] = self.loop.call_later(self.write_timeout_s, self._look_at_client, left)
+
+    def _look_at_client(self, left: int) -> None:
+        """Cut it off, unless it has taken its share of the ``left`` bytes."""
+        if left - self.transport.get_write_buffer_size() < TAKEN_BYTES:
+            self._cut_off()
+        else:
+            self._wait_for_client()
+
+    def _cut_off(self) -> None:
+        """Close with a reset: for a client that never reads, the kernel would keep megabytes otherwise."""
+        self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        self.transport.abort()
+
+    def _forget_stall(self) -> None:
+        if (timer := _stalled.pop(self, None)) is not None:
+            timer.cancel()
 
     def _set_deadline(self, seconds: float) -> None:
         """Let `_expire` happen in ``seconds``; a timer that fires earlier is kept, as it looks at the deadline."""
@@ -84,7 +130,12 @@ class TimedHttpProtocol(HttpToolsProtocol):
         self._timer = None
         self._timer_at = math.inf
         if self._deadline <= self.loop.time():
-            self._expire()
+            if self in _stalled:  # that has a time limit of its own
+                self._set_deadline(self.write_timeout_s)
+            elif self.transport.is_closing():  # the client does not take the rest of its last answer
+                self._cut_off()
+            else:
+                self._expire()
         elif self._deadline < math.inf:
             self._set_timer()
 
@@ -112,6 +163,10 @@ class TimedHttpProtocol(HttpToolsProtocol):
     def _close(self) -> None:
         """Close, without waiting for a client that does not read what it was sent."""
         if self.transport.get_write_buffer_size():
-            self.transport.abort()
+            self._cut_off()
         else:
             self.transport.close()
+
+
+#: Who does not take what was written, since when they do not, and what ends it; in a process, whatever its servers.
+_stalled: dict[TimedHttpProtocol, asyncio.TimerHandle] = {}

@@ -55,6 +55,7 @@ EXPERIMENTS = {
     ),
     "servers": Entry("Uvicorn and Granian, direct and behind nginx with TLS", ("nginx",)),
     "sqlite_modes": Entry("rollback journal, WAL, WAL with writer and reader pools"),
+    "storages": Entry("SQLite and Postgres under the swarm and refreshes, one and two workers", (POSTGRES, REDIS)),
     "planner": Entry("random_page_cost on 500,000 rows", (POSTGRES,)),
     "scale": Entry("1,000 to 1,000,000 users and sessions", (POSTGRES,)),
 }

@@ -38,6 +38,7 @@ class DatabasePool:
         self._writers = self._readers
         if self._sqlite:  # one transaction at a time may write; more threads would only wait for its lock
             self._writers = Pool(name="database-writer", threads=1, leave=connections.close_all)
+        self._apart = Pool(name="database-apart", threads=1, leave=connections.close_all)
 
     async def read[**P, T](self, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run ``fn`` in autocommit mode and return its result.
@@ -47,6 +48,14 @@ class DatabasePool:
         cannot be reached, is locked, full or failing, or when the time limit passes; any other error passes through.
         """
         return await self._run(self._readers, lambda: fn(*args, **kwargs), write=False)
+
+    async def read_apart[**P, T](self, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Do as ``read`` does, on a thread and a connection kept for this: what waits for the pool does not delay it.
+
+        For the feed of invalidations alone. When every thread of the pool waited for a lock, it did too, and five
+        seconds later no token in memory was believed any more.
+        """
+        return await self._run(self._apart, lambda: fn(*args, **kwargs), write=False)
 
     async def write[**P, T](self, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run ``fn`` in one transaction (``BEGIN IMMEDIATE`` on SQLite), commit, and return its result.
@@ -90,12 +99,13 @@ class DatabasePool:
 
     def is_own_thread(self) -> bool:
         """Return whether the caller runs on one of the pool's threads."""
-        return self._readers.is_own_thread() or self._writers.is_own_thread()
+        return any(pool.is_own_thread() for pool in (self._readers, self._writers, self._apart))
 
     def close(self) -> None:
         """Close every thread's connection and end the threads; a later unit starts new ones. Blocks, for tests too."""
         self._readers.close()
         self._writers.close()
+        self._apart.close()
 
     async def _run[T](self, pool: Pool, unit: Callable[[], T], *, write: bool, atomic: bool | None = None) -> T:
         deadline = time.monotonic() + self._timeout_s

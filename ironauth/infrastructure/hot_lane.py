@@ -34,6 +34,8 @@ MAX_QUERY = 256  # bytes; it is kept with the answer
 MAX_SHARED = 256
 #: Share of a full memory that makes room at once, oldest first, as in L1.
 EVICTED_SHARE = 64
+#: How many of the oldest tokens are looked at with each new one: two, so that at most half of all are dead ones.
+LOOKED_AT = 2
 _ID_FIELD = b"X-Request-ID"
 _SAFE_METHODS = frozenset({"GET", "HEAD"})
 #: A body, its type, or the wish to send one, is for the API lane to judge.
@@ -144,6 +146,14 @@ class HotLane:
             known.answers[request] = answer
 
     def _make_room(self) -> None:
+        """Forget tokens that have ended among the oldest; when full, whoever is oldest.
+
+        The others go to the end of the line. Without this, memory grew with every token until it was full.
+        """
+        for digest in list(islice(self._known, LOOKED_AT)):
+            known = self._known.pop(digest)
+            if self._vouched(known.holder):
+                self._known[digest] = known
         if len(self._known) >= MAX_TOKENS:
             for digest in list(islice(self._known, MAX_TOKENS // EVICTED_SHARE)):
                 del self._known[digest]

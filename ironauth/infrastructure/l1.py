@@ -21,6 +21,9 @@ RECENT_S = 60.0
 UNKNOWN_ID = 2**63 - 1
 #: Share of a full L1 that makes room at once, oldest first: one by one, a dict's dead head makes eviction quadratic.
 EVICTED_SHARE = 64
+#: How many of the oldest entries are looked at every `RECENT_S` / 10 whether they have expired: as many as come at 600
+#: refreshes a second, in half a millisecond. What is left over at a higher rate waits for the next look.
+SWEPT = 4_000
 
 
 class L1Entry(msgspec.Struct, frozen=True, gc=False):
@@ -135,6 +138,8 @@ class Freshness:
             if now - drop.at > RECENT_S:
                 del self._recent[tag]
                 self._reaches = max(self._reaches, min(drop.id, known))  # ids heard from Redis may be made up
+        for store in self._stores:
+            store.sweep()
 
 
 class L1:
@@ -191,6 +196,16 @@ class L1:
         """Drop everything. Needs the lock."""
         self._entries.clear()
         self._tags.clear()
+
+    def sweep(self) -> None:
+        """Drop what has expired among the oldest entries. Needs the lock.
+
+        Every refresh leaves one that nobody asks for again: memory grew with each, up to ``max_entries``.
+        """
+        now = clock.unix()
+        entries = self._entries
+        for key in [key for key in islice(entries, SWEPT) if entries[key].expires_at <= now]:
+            self._remove(key)
 
     def _remove(self, key: str) -> None:
         for tag in self._entries.pop(key).tags:

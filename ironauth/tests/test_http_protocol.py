@@ -21,7 +21,7 @@ from django.conf import settings
 from django.test import override_settings
 
 from conftest import ServeProcess
-from ironauth import http_protocol, http_timing, settings_test
+from ironauth import http_cycle, http_protocol, http_timing, settings_test
 from ironauth.http_protocol import BoundedHttpProtocol
 from ironauth.infrastructure import logs
 from ironauth.infrastructure.asgi_types import Receive, Scope, Send
@@ -31,7 +31,8 @@ from ironauth.infrastructure.lanes import is_api_path
 HEAD = b"GET /ping HTTP/1.1\r\nHost: testserver\r\n"
 PING = HEAD + b"\r\n"
 POST = b"POST /echo HTTP/1.1\r\nHost: testserver\r\n"
-HEAD_TIMEOUT_S = 0.4
+HEAD_TIMEOUT_S = WRITE_TIMEOUT_S = 0.4
+LARGE = bytes(8 * 2**20)  # more than the sockets of both ends hold
 SLOW_S = 0.3
 type StartServer = Callable[..., int]
 
@@ -42,15 +43,17 @@ class Quick(BoundedHttpProtocol):
     head_timeout_s = HEAD_TIMEOUT_S
     spare_connections = 2
     closed_at_once = 1
+    write_timeout_s = WRITE_TIMEOUT_S
+    most_stalled = 3
 
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer the body and the names of the header fields, /slow after a while."""
+    """Answer the body and the names of the header fields, /slow after a while; /large gets 8 MiB."""
     message = await receive()
     if scope["path"] == "/slow":
         await asyncio.sleep(SLOW_S)
     names = ",".join(name.decode() for name, _ in scope["headers"]).encode()
-    body = message.get("body", b"") or names
+    body = LARGE if scope["path"] == "/large" else message.get("body", b"") or names
     headers = [(b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": body})
@@ -264,6 +267,65 @@ def test_a_running_request_has_no_head_timeout(start: StartServer) -> None:
     assert client.next().startswith(b"HTTP/1.1 200")
 
 
+LARGE_HEAD = HEAD.replace(b"/ping", b"/large")
+
+
+def is_cut_off(client: Client, *, within_s: float) -> bool:
+    """Return whether the server ends a connection that nobody reads; 1 is ESTABLISHED."""
+    deadline = time.monotonic() + within_s
+    while client.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1) == b"\1" and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return time.monotonic() < deadline
+
+
+@pytest.mark.parametrize("last", [b"\r\n", b"Connection: close\r\n\r\n"])
+def test_who_does_not_take_an_answer_is_cut_off(start: StartServer, last: bytes) -> None:
+    """In the middle of the answer, whether or not it is the connection's last, and not before the time has passed."""
+    client = Client(start()).send(LARGE_HEAD + last)
+    assert not is_cut_off(client, within_s=WRITE_TIMEOUT_S * 0.8)
+    assert is_cut_off(client, within_s=2)
+
+
+class Unmoved(Quick):
+    """As if every answer were too little to be called stalled."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as Uvicorn's
+        super().connection_made(transport)
+        transport.set_write_buffer_limits(high=2 * len(LARGE))
+
+
+def test_the_end_of_a_last_answer_has_a_time_limit_too(start: StartServer) -> None:
+    """Nothing else would ever end a connection that is to be closed once the rest has been taken."""
+    client = Client(start(http=Unmoved)).send(LARGE_HEAD + b"Connection: close\r\n\r\n")
+    assert not is_cut_off(client, within_s=WRITE_TIMEOUT_S * 0.8)
+    assert is_cut_off(client, within_s=2)
+
+
+def test_who_takes_an_answer_slowly_gets_all_of_it(start: StartServer) -> None:
+    """The time is for taking a part of it, not for the whole."""
+    client = Client(start(http=type("Slow", (Quick,), {"head_timeout_s": 30.0}), timeout_keep_alive=30))
+    begun, received = time.monotonic(), len(client.send(LARGE_HEAD + b"\r\n").next())
+    while received < len(LARGE) and (part := client.next()):
+        time.sleep(0.01)
+        received += len(part)
+    assert received > len(LARGE)
+    assert time.monotonic() - begun > WRITE_TIMEOUT_S * 2
+
+
+def test_few_are_waited_for_at_a_time(start: StartServer) -> None:
+    """Of those who do not read, the first is cut off when they are more than there may be; others are answered."""
+    port = start(http=type("Waiting", (Quick,), {"write_timeout_s": 30.0, "spare_connections": 10}))
+    waiting = []
+    for _ in range(4):
+        waiting.append(Client(port).send(LARGE_HEAD + b"\r\n"))
+        time.sleep(0.1)
+    assert is_cut_off(waiting[0], within_s=2)
+    assert not any(is_cut_off(one, within_s=0.05) for one in waiting[1:])
+    assert Client(port).send(PING).next().startswith(b"HTTP/1.1 200")
+    for one in waiting:
+        one.socket.close()  # or the server would wait for them when it ends
+
+
 # ---------------------------------------------------------------- malformed
 
 
@@ -389,7 +451,7 @@ def test_many_pipelined_requests_are_parsed_as_they_are_answered(
         received += client.next()
     heads = received.split(b"HTTP/1.1 200 OK\r\n")[1:]
     assert [head.partition(b"\r\n\r\n")[2] for head in heads[:-1]] == bodies
-    assert max(longest) <= http_protocol.FED_BYTES / len(sent[0]) + 1
+    assert max(longest) == http_cycle.MOST_WAITING
     assert client.send(PING).next().startswith(b"HTTP/1.1 200")
 
 

@@ -411,3 +411,20 @@ async def test_a_refill_from_redis_after_a_revocation_is_refused(connected: TwoL
         with pytest.raises(LookupError):
             await connected.fetch("k", after, str)
         await invalidation_feed().poll()
+
+
+async def test_a_pool_whose_threads_all_wait_does_not_delay_the_feed(settings: Settings) -> None:
+    """It reads on a connection of its own: else cached tokens would be refused five seconds later."""
+    over = threading.Event()
+    count = settings.IRONAUTH_DATABASE_THREADS + 1
+    waiting = [asyncio.create_task(database().read(over.wait, 5.0)) for _ in range(count)]
+    try:
+        await until(lambda: database().pools[0].queued == 1, 2.0)
+        began = time.monotonic()
+        await invalidation_feed().poll()
+        assert invalidation_feed().synced_at >= began
+        assert database().pools[0].running == count - 1
+    finally:
+        over.set()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        await invalidation_feed().stop()

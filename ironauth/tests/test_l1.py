@@ -6,7 +6,7 @@ import timeit
 import pytest
 
 from ironauth.infrastructure import clock
-from ironauth.infrastructure.l1 import L1, UNKNOWN_ID, Freshness, L1Entry
+from ironauth.infrastructure.l1 import L1, SWEPT, UNKNOWN_ID, Freshness, L1Entry
 
 #: A short staleness bound, so that tests need not wait for 5 s.
 STALE_S = 0.1
@@ -136,6 +136,27 @@ def test_the_size_is_bounded_and_the_oldest_go_first(known: Freshness) -> None:
     assert l1.peek("999") == 999
     assert l1.peek("0") is None
     assert len(l1._tags) == len(l1)
+
+
+def look(known: Freshness) -> None:
+    """Let the feed confirm, a while after the last look."""
+    known._pruned_at = 0.0
+    known.confirm(time.monotonic(), 7)
+
+
+def test_what_has_expired_does_not_stay_in_memory(known: Freshness) -> None:
+    """The feed's next look drops it and forgets its tags; what has a second to live stays."""
+    l1 = store(known)
+    for number in range(SWEPT):
+        l1.put(f"dead {number}", entry(number, f"tag:{number}", life_s=10), sequence=0)
+    l1.put("next", entry(life_s=10), sequence=0)
+    l1.put("live", entry(life_s=11), sequence=0)
+    with clock.shifted(10):
+        look(known)
+        assert len(l1) == 2
+        look(known)
+        assert len(l1) == len({"live"})
+    assert not l1._tags
 
 
 def test_replacing_an_entry_replaces_its_tags(known: Freshness) -> None:

@@ -10,7 +10,8 @@ import socket
 import subprocess
 import sys
 import tempfile
-from contextlib import ExitStack, suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from pathlib import Path
 
 import msgspec
@@ -30,6 +31,7 @@ from perf.swarm.thresholds import Result, judge, kinds
 STOP_TIMEOUT_S = 45  # a user still at it this long after the end is cut off, and what it leaves behind is reported
 ENDING_S = 150.0  # Locust's start and its last stage; beyond this it is stuck
 GRACE_S = 10.0  # from SIGTERM to SIGKILL
+type Beside = Callable[[Site], AbstractContextManager[object]]
 
 
 def main() -> int:
@@ -37,16 +39,24 @@ def main() -> int:
     leave_by_interrupt()
     options = parse()
     try:
-        return _run(options)
+        summary = run(options)
     except StartError as error:
         sys.stderr.write(f"{error}\n")
         return 2
     except KeyboardInterrupt:
         sys.stderr.write("Interrupted: what was started has been ended, nothing was saved.\n")
         return INTERRUPTED
+    return 0 if summary is None or options.ui or summary.kept else 1
 
 
-def _run(options: Options) -> int:
+def run(options: Options, *, beside: Beside = nullcontext) -> Summary | None:
+    """Let a swarm loose; print what came of it, and keep that. None when Locust's page was looked at without a test.
+
+    ``beside``: entered with the site while the users are at work; its exit comes before the site is inspected.
+
+    Raises:
+        StartError: something did not start, or Locust did not end.
+    """
     machine, started_at = describe(ROOT), now()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ironauth-swarm-")))
@@ -64,19 +74,19 @@ def _run(options: Options) -> int:
             status = 0
         else:
             say(f"{options.shape}: at most {options.users} users for {options.seconds:g} s at {site.host}")
-            status = _run_locust(given, _headless(stem), folder, options.seconds + ENDING_S)
+            with beside(site):
+                status = _run_locust(given, _headless(stem), folder, options.seconds + ENDING_S)
         result = _result(given, status)
         if options.ui and not result.requests:
-            return 0  # the page was looked at, and no test started
+            return None  # the page was looked at, and no test started
         say("looking at what was left behind")
         verdicts, notes = site.inspect(result)
         verdicts = [*judge(result, given.limits, kinds(given.application)), *verdicts]
         summary = Summary(started_at, site.about, machine, result, verdicts, notes)
     sys.stdout.write(f"\n{markdown(summary)}\n")
-    if options.ui:
-        return 0
-    _save(summary, options, stem)
-    return 0 if summary.kept else 1
+    if not options.ui:
+        _save(summary, options, stem)
+    return summary
 
 
 def _result(given: Assignment, status: int) -> Result:

@@ -166,7 +166,8 @@ def _own(options: Options, folder: Path, stack: ExitStack, say: Callable[[str], 
     server = serve(folder / "ironauth.log", port, environment, stack, workers=options.workers)
     workers = f"{options.workers} workers" if options.workers > 1 else "1 worker"
     storage = {"sqlite": "SQLite, no Redis", "postgres": "Postgres with fsync and Redis"}[options.storage]
-    extra = "".join(f", {name}={value}" for name, value in options.settings.items())
+    # A token is no condition of the run, and the reports are kept.
+    extra = "".join(f", {name}={value}" for name, value in options.settings.items() if not name.endswith("_TOKEN"))
     return OwnSite(
         server,
         environment,

@@ -1,0 +1,157 @@
+"""The limits as tables and checks."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from perf.findings import Check, Finding, Table
+from perf.limits.boundaries import Outcome, wrong
+from perf.limits.client import span, told
+from perf.limits.pool import RECOVERED_WITHIN_S, REFUSED_WITHIN_S, Refusals
+
+if TYPE_CHECKING:
+    from perf.limits.__main__ import Crowded
+
+#: What the allocator keeps of what a crowd had: the largest has two thousand connections.
+GROWN_MIB = 24.0
+#: Of 768 requests and 896 connections at once; none of them may have more than 192 KiB.
+PEAK_MIB = 144.0
+SERVED_P99_MS = 250.0
+
+
+def finding(
+    outcomes: Sequence[Outcome],
+    crowded: Sequence["Crowded"],
+    refusals: Sequence[Refusals],
+    *,
+    missing: str,
+    requests: int,
+    connections: int,
+) -> Finding:
+    """Say what was found. ``missing``: why no database was held, if none was."""
+    mistakes = wrong(outcomes)
+    checks = [Check("bounds of one request that did not hold", 0, len(mistakes), ceiling=True)]
+    checks += _crowd_checks(crowded)
+    checks += [check for one in refusals for check in _pool_checks(one)]
+    notes = [
+        (
+            f"One worker on SQLite that may open 1,024 files, so that it answers {requests} requests at once and keeps "
+            f"{connections} connections; crowds come one after the other. `/me` is asked 20 times a second by somebody "
+            "signed in, from another process. Memory is the resident set; after: 3 s later."
+        ),
+        "A connection that was never completed (a SYN without more) is the kernel's: no server hears of it.",
+        *mistakes,
+    ]
+    if missing:
+        notes.append(f"Not measured: connections to Postgres that are all taken ({missing}).")
+    tables = [_bounds(outcomes), _crowds(crowded)] + ([_pool(refusals)] if refusals else [])
+    failed = sum(one.crowd.wrong(one.ends) for one in crowded) + len(mistakes)
+    return Finding(tables, checks, (), notes, data=_data(outcomes, crowded, refusals), failed=failed)
+
+
+def _crowd_checks(crowded: Sequence["Crowded"]) -> list[Check]:
+    if not crowded:
+        return []
+    misled = sum(one.crowd.wrong(one.ends) for one in crowded)
+    unserved = sum(unserved_by(one) for one in crowded)
+    slowest = max((one.beside.p99_ms for one in crowded if not one.crowd.busy), default=0.0)
+    return [
+        Check("connections of crowds that did not end as they must", 0, misled, ceiling=True),
+        Check("requests of an ordinary client that failed meanwhile", 0, unserved, ceiling=True),
+        Check("its longest p99 while nobody keeps the server busy", SERVED_P99_MS, slowest, ceiling=True, unit=" ms"),
+        Check(
+            "memory a crowd took at most",
+            PEAK_MIB,
+            max(one.peak_mib - one.before_mib for one in crowded),
+            ceiling=True,
+            unit=" MiB",
+        ),
+        Check(
+            "memory all crowds together left behind",
+            GROWN_MIB,
+            crowded[-1].after_mib - crowded[0].before_mib,
+            ceiling=True,
+            unit=" MiB",
+        ),
+    ]
+
+
+def unserved_by(one: "Crowded") -> int:
+    """Return how many requests of the ordinary client failed; 503 is no failure where every place is taken."""
+    return sum(one.beside.failures.values()) + (0 if one.crowd.full else one.beside.shed)
+
+
+def _pool_checks(one: Refusals) -> list[Check]:
+    longest = max((end.seconds for end in one.ends), default=float("inf"))
+    unserved = sum(one.beside.failures.values()) + one.beside.shed
+    name = f"connections to Postgres, {one.name}"
+    return [
+        Check(f"{name}: refreshes not refused by 503 with Retry-After", 0, one.wrong, ceiling=True),
+        Check(f"{name}: longest wait for it", REFUSED_WITHIN_S, longest, ceiling=True, unit=" s"),
+        Check(f"{name}: `/me` not answered, hot lane", 0, unserved, ceiling=True),
+        Check(f"{name}: first refresh after it", RECOVERED_WITHIN_S, one.recovered_s, ceiling=True, unit=" s"),
+    ]
+
+
+def _bounds(outcomes: Sequence[Outcome]) -> Table:
+    rows = [[one.case.name, one.how, f"{one.seconds:.2f}", "yes" if one.right else "NO"] for one in outcomes]
+    return Table("One request", ["sent", "answer", "ended after s", "as it must be"], rows)
+
+
+def _crowds(crowded: Sequence["Crowded"]) -> Table:
+    columns = [
+        "clients",
+        "ended by",
+        "after s",
+        "memory MiB: before, most, after",
+        "`/me` p50 ms",
+        "p99 ms",
+        "failed",
+        "503",
+    ]
+    rows = [
+        [
+            f"{one.crowd.count:,}: {one.crowd.name}",
+            told(one.ends),
+            span(one.ends),
+            f"{one.before_mib:.0f}, {one.peak_mib:.0f}, {one.after_mib:.0f}",
+            f"{one.beside.p50_ms:.1f}",
+            f"{one.beside.p99_ms:.1f}",
+            f"{sum(one.beside.failures.values())}",
+            f"{one.beside.shed}",
+        ]
+        for one in crowded
+    ]
+    return Table("Crowds", columns, rows)
+
+
+def _pool(refusals: Sequence[Refusals]) -> Table:
+    columns = ["connections to Postgres", "refreshes", "after s", "`/me` answered", "p99 ms", "refused", "back after s"]
+    rows = [
+        [
+            f"{one.name}, for {one.held_s:g} s",
+            told(one.ends),
+            span(one.ends),
+            f"{one.beside.answers}",
+            f"{one.beside.p99_ms:.1f}",
+            f"{sum(one.beside.failures.values()) + one.beside.shed}",
+            f"{one.recovered_s:.2f}",
+        ]
+        for one in refusals
+    ]
+    return Table("No database to be had", columns, rows)
+
+
+def _data(outcomes: Sequence[Outcome], crowded: Sequence["Crowded"], refusals: Sequence[Refusals]) -> dict[str, object]:
+    return {
+        "bounds": {one.case.name: [one.how, round(one.seconds, 3)] for one in outcomes},
+        "crowds": {
+            one.crowd.name: {
+                "ends": told(one.ends),
+                "seconds": span(one.ends),
+                "memory_mib": [one.before_mib, one.peak_mib, one.after_mib],
+                "me": one.beside._asdict(),
+            }
+            for one in crowded
+        },
+        "pool": {one.name: {"ends": told(one.ends), "me": one.beside._asdict()} for one in refusals},
+    }
