@@ -72,6 +72,11 @@ swarm-ui: ## the same at Locust's page, http://127.0.0.1:8089 (ARGS="--web-port 
 	$(INSTALL) dev
 	$(BIN)/python -m perf.swarm --ui $(ARGS)
 
+.PHONY: faults
+faults: ## break Redis, Postgres, workers, clocks and disks under load and judge every answer (ARGS="--quick redis_killed")
+	$(INSTALL) dev
+	$(BIN)/python -m perf.faults $(ARGS)
+
 .PHONY: profile
 profile: ## record a flame graph under load (ENDPOINT=me; also ping, refresh, signin, …; ARGS="--seconds 20")
 	$(INSTALL) dev

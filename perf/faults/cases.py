@@ -19,6 +19,8 @@ from perf.faults.site import Kind, Site
 
 SLOW_S = 5.0  # each reply of the database, as the issue has it
 CUT_EVERY = 7  # replies of the database
+STALL_S = 2.0  # more than a unit of work may take
+BETWEEN_STALLS_S = 0.6
 CLOCK_S = 30.0  # between two workers, as the issue has it
 RENEWED_S = 30.0  # longest that a rolling restart of two workers may take on two busy cores
 FILL_EVERY_S = 0.05
@@ -140,6 +142,28 @@ def _take_connections(url: str, over: threading.Event) -> None:
                     taken.enter_context(psycopg.connect(url, application_name=APPLICATION))
             first.execute(others, [APPLICATION])
             time.sleep(CONNECTIONS_EVERY_S)
+
+
+@asynccontextmanager
+async def _postgres_stalls(stage: Stage) -> AsyncGenerator[None]:
+    """What a starved machine looks like: Postgres holds still, works for a moment, and nobody hears of Redis."""
+    site = stage.site
+    await site.to_redis.become(Mode.REFUSE)
+    stalling = asyncio.create_task(_stall(site))
+    yield
+    stalling.cancel()
+    with suppress(asyncio.CancelledError):
+        await stalling
+    await site.to_postgres.become(Mode.PASS)
+    await site.to_redis.become(Mode.PASS)
+
+
+async def _stall(site: Site) -> None:
+    while True:
+        await site.to_postgres.become(Mode.FREEZE)
+        await asyncio.sleep(STALL_S)
+        await site.to_postgres.become(Mode.PASS)
+        await asyncio.sleep(BETWEEN_STALLS_S)
 
 
 @asynccontextmanager
@@ -270,6 +294,7 @@ CASES = {
     "postgres_restarted": Case("Postgres restarted", _postgres_restarted, hold=False),
     "postgres_slow": Case(f"Postgres {SLOW_S:g} s slow", _postgres_slow),
     "postgres_crowded": Case("Postgres out of connections", _postgres_crowded),
+    "postgres_stalls": Case(f"Postgres still for {STALL_S:g} s time and again, Redis gone", _postgres_stalls),
     "both_lost": Case("sign-outs, then Redis and Postgres gone", _both_lost),
     "refresh_cut": Case("answers of /refresh lost", _refresh_cut, allowed=_LOSING),
     "commit_cut": Case(f"every {CUT_EVERY}th reply of Postgres lost", _commit_cut),

@@ -20,22 +20,23 @@ LOOK_S = 0.05
 def main() -> None:
     """Shift the clock, then do what ``manage.py`` does."""
     file, arguments = Path(sys.argv[1]), sys.argv[2:]
-    shift(file)
+    shift(file, threading.Event())
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "ironauth.settings")
     from django.core.management import execute_from_command_line  # noqa: PLC0415 - imports time.time, shifted by now
 
     execute_from_command_line(["manage.py", *arguments])
 
 
-def shift(file: Path) -> Callable[[], float]:
-    """Let ``time.time`` follow ``file``; return the machine's own clock."""
+def shift(file: Path, over: threading.Event) -> Callable[[], float]:
+    """Let ``time.time`` follow ``file`` until ``over``; return the machine's own clock."""
     true, ahead = time.time, [0.0]
 
     def follow() -> None:
         while True:
             with suppress(OSError, ValueError):  # being written at this moment
                 ahead[0] = float(file.read_text(encoding="ascii"))
-            time.sleep(LOOK_S)
+            if over.wait(LOOK_S):
+                return
 
     threading.Thread(target=follow, name="clock", daemon=True).start()
     time.time = lambda: true() + ahead[0]

@@ -4,10 +4,12 @@ import asyncio
 import enum
 import os
 import socket
+import struct
 from contextlib import suppress
 
 BACKLOG = 256  # connections not accepted yet
 CHUNK = 65_536  # bytes read at once
+_AT_ONCE = struct.pack("ii", 1, 0)  # struct linger, socket(7): on, for 0 seconds
 GARBAGE = 64  # bytes of nonsense sent to a client unasked
 
 
@@ -52,6 +54,7 @@ class TcpProxy:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.sleep(0)  # asyncio closes sockets one turn of the loop later
 
     async def become(self, mode: Mode, *, delay_s: float = 0.0, every: int = 1) -> None:
         """Do this from now on, to open connections too.
@@ -101,7 +104,7 @@ class TcpProxy:
                 if flush:
                     end.close()
                 else:
-                    end.transport.abort()
+                    _reset(end)
 
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, replies: bool) -> None:
         """Pass on what comes from one side until it ends; then end the whole connection."""
@@ -121,6 +124,13 @@ class TcpProxy:
     async def _frozen(self) -> None:
         while self._mode is Mode.FREEZE:
             await self._changed.wait()
+
+
+def _reset(writer: asyncio.StreamWriter) -> None:
+    """End a connection by RST: what was not read yet is gone."""
+    with suppress(OSError):
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+    writer.transport.abort()
 
 
 class _EndError(Exception):

@@ -28,7 +28,7 @@ def finding(outcomes: Sequence[Outcome], not_run: Mapping[str, str], *, bound_s:
         _at_most("longest recovery", RECOVERY_S, [_recovery(one) for one in outcomes], " s"),
         _at_most("longest refusal", REFUSAL_S, [one.longest_refusal_s for one in figures], " s"),
     ]
-    notes = [f"Not measured here: {CASES[name].what}: {why}" for name, why in not_run.items()]
+    notes = [f"NOT RUN: {CASES[name].what}: {why}" for name, why in not_run.items()]
     notes += [
         f"{CASES[one.name].what}: {one.figures.ended} sessions ended: {reason}"
         for one in outcomes

@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
@@ -158,11 +159,13 @@ def holder(port: int, client_port: int, pids: Sequence[int]) -> int:
         fields = line.split()
         if fields[1].endswith(ends[0]) and fields[2].endswith(ends[1]):
             inode = f"socket:[{fields[9]}]"
-    for pid in pids:
-        try:
-            files = [str(file.readlink()) for file in Path(f"/proc/{pid}/fd").iterdir()]
-        except OSError:
-            continue  # it has ended, or closed one of them since
-        if inode in files:
-            return pid
-    return 0
+    return next((pid for pid in pids if inode in _open_files(pid)), 0)
+
+
+def _open_files(pid: int) -> set[str]:
+    found = set()
+    with suppress(OSError):  # it has ended
+        for file in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(OSError):  # closed since it was listed
+                found.add(str(file.readlink()))
+    return found
