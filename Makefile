@@ -92,6 +92,11 @@ limits: ## try every limit with slow, greedy and malformed clients, and a databa
 	$(INSTALL) dev
 	$(BIN)/python -m perf.limits $(ARGS)
 
+.PHONY: faults
+faults: ## break Redis, Postgres, workers, clocks and disks under load and judge every answer (ARGS="--quick redis_killed")
+	$(INSTALL) dev
+	$(BIN)/python -m perf.faults $(ARGS)
+
 .PHONY: profile
 profile: ## record a flame graph under load (ENDPOINT=me; also ping, refresh, signin, …; ARGS="--seconds 20")
 	$(INSTALL) dev

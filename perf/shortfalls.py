@@ -14,7 +14,7 @@ from perf.rig.site_setup import ROOT
 NAME = "shortfalls"
 PAGE = ROOT / "perf" / "README.md"
 BEGIN = re.compile(r"<!-- (\S+): begin ")
-TOLD = ("- FALLS SHORT: ", "- FAILED: ", "- NOT QUIET: ", "Not measured")  # how results say it
+TOLD = ("- FALLS SHORT: ", "- FAILED: ", "- NOT QUIET: ", "- NOT RUN: ", "Not measured")  # how results say it
 
 
 def told(page: str) -> Iterator[tuple[str, str]]:

@@ -142,7 +142,7 @@ class InvalidationFeed:
         page = await database().read_apart(read_page, self._history.newest, self._history.gaps)
         fresh = self._history.advance(page, started)
         if page.restarted:
-            freshness.restart(started, self._history.position)
+            freshness.restart(started, self._history.position, page.newest)
             with self._own_lock:
                 self._own.clear()
             self._call(tuple(self._callbacks))

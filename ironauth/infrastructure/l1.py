@@ -85,12 +85,17 @@ class Freshness:
             self.synced_at = synced_at
             self._prune(time.monotonic())
 
-    def restart(self, synced_at: float, position: int) -> None:
-        """Forget all that was held: nothing is known about what happened up to ``position``."""
+    def restart(self, synced_at: float, position: int, newest: int) -> None:
+        """Forget all that was held: of what happened up to ``newest`` it is not known what it was.
+
+        ``position`` lies below ``newest`` while an id between them may still be uncommitted. Shared copies read there
+        may miss rows that are not in memory here, and will not be read again.
+        """
         with self.lock:
             self._forget_all()
             self._recent.clear()
-            self._reaches = self.position = position
+            self._reaches = newest
+            self.position = position
             self.synced_at = synced_at
 
     def stop(self) -> None:

@@ -65,6 +65,23 @@ def test_tags_fit_the_column() -> None:
     assert sid_tag(one) == sid_tag(str(one))
 
 
+async def test_a_feed_that_starts_refuses_shared_copies_from_before_what_it_read() -> None:
+    """Also where an id below is missing, which may still be uncommitted and holds the feed's position back."""
+
+    def rows() -> None:
+        Invalidation.objects.create(id=100, tag="sid:1")
+        Invalidation.objects.create(id=102, tag="sid:2")
+
+    await database().write(rows)
+    feed = InvalidationFeed()
+    await feed.start()
+    try:
+        assert freshness.outdated(("sid:2",), 101)
+        assert not freshness.outdated(("sid:2",), 102)
+    finally:
+        await feed.stop()
+
+
 async def test_it_takes_effect_here_at_commit_and_not_before() -> None:
     """Inside the transaction the entry is still used; when write() returns it is gone."""
     seen: list[object] = []

@@ -96,7 +96,7 @@ def test_clearing_also_stops_readings_under_way(known: Freshness) -> None:
     assert l1.peek("k") is None
     assert not l1.put("k", entry(), sequence=before)
     before = known.sequence
-    known.restart(time.monotonic(), 40)
+    known.restart(time.monotonic(), 40, 40)
     assert not l1.put("k", entry(), sequence=before)
     assert l1.put("k", entry(), sequence=known.sequence)
 
@@ -104,7 +104,7 @@ def test_clearing_also_stops_readings_under_way(known: Freshness) -> None:
 def test_a_shared_copy_older_than_a_known_invalidation_is_refused(known: Freshness) -> None:
     """Outdated: read at a position before the tag's invalidation, or before what is remembered; or no feed runs."""
     assert known.outdated((), 100)  # no feed
-    known.restart(time.monotonic(), 10)
+    known.restart(time.monotonic(), 8, 10)
     assert not known.outdated(("sid:1",), 10)
     assert known.outdated(("sid:1",), 9)  # what happened up to 10 is not known here
     known.apply({"sid:1": 12})
@@ -118,7 +118,7 @@ def test_a_shared_copy_older_than_a_known_invalidation_is_refused(known: Freshne
 def test_a_message_with_a_made_up_id_cannot_lift_the_memory(known: Freshness) -> None:
     """A later, true invalidation still counts after a message claimed an enormous id for the same tag."""
     l1 = store(known)
-    known.restart(time.monotonic(), 10)
+    known.restart(time.monotonic(), 10, 10)
     known.apply({"sid:1": 2**63 - 1})
     sequence = known.sequence
     l1.put("k", entry("v", "sid:1"), sequence=sequence)

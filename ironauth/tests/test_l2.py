@@ -37,7 +37,7 @@ class Worker:
     def __init__(self, url: str, position: int) -> None:
         self.remote = RemoteCache(url, {"KEY_PREFIX": "ironauth"})
         self.known = Freshness()
-        self.known.restart(time.monotonic(), position)
+        self.known.restart(time.monotonic(), position, position)
         self.l2 = L2(self.remote, self.known)
 
     async def put(self, key: str = "k", *tags: str, as_of: int = 10, age_s: float = 0) -> None:

@@ -1,0 +1,1 @@
+"""``make faults``: what IronAuth depends on is broken under load, and every answer is held against the promises."""
