@@ -20,7 +20,7 @@ from perf.lab import RESULTS
 from perf.limits import pool
 from perf.limits.boundaries import Outcome, try_all
 from perf.limits.client import End
-from perf.limits.crowds import Crowd, crowds
+from perf.limits.crowds import Crowd, crowds, rehearse
 from perf.limits.report import finding
 from perf.limits.witness import Witnessed, testify
 from perf.load.workloads import Site
@@ -119,6 +119,9 @@ def _http(folder: Path, stack: ExitStack, processes: Executor, given: Any) -> tu
         if given.only in crowd.name and not (given.quick and crowd.slow)
     ]
     token = Site(server).sign_in(1)[0].access_token
+    say("a crowd to rehearse with")
+    asyncio.run(rehearse(server.address, REQUESTS // 2))
+    time.sleep(SETTLE_S)
     crowded = []
     for crowd in wanted:
         say(f"{crowd.count:,} times: {crowd.name}")

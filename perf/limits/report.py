@@ -36,7 +36,8 @@ def finding(
         (
             f"One worker on SQLite that may open 1,024 files, so that it answers {requests} requests at once and keeps "
             f"{connections} connections; crowds come one after the other. `/me` is asked 20 times a second by somebody "
-            "signed in, from another process. Memory is the resident set; after: 3 s later."
+            "signed in, from another process. Memory is the resident set, first of a server that has had a crowd; "
+            "after: 3 s later."
         ),
         "A connection that was never completed (a SYN without more) is the kernel's: no server hears of it.",
         *mistakes,
