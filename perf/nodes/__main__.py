@@ -50,7 +50,7 @@ class Run:
             for act in (SIGN_OUT, PASSWORD, DISABLE):
                 found = lags[act, storage] = asyncio.run(measure(self.site, answers, act, times))
                 say(f"{act}, {storage}: p50 {found.p50_ms:.0f} ms, longest {found.longest_ms:.0f} ms")
-        self.wrong += answers.wrong
+        self._tell(answers.wrong)
         return report.revocation(lags, answers)
 
     def refresh(self) -> Finding:
@@ -59,7 +59,7 @@ class Run:
         answers, times = Answers(), 5 if self.quick else 100
         forks = asyncio.run(renew_at_both(self.site, answers, times))
         say(f"renewed at both nodes at once {times} times, {forks} second successors")
-        self.wrong += answers.wrong
+        self._tell(answers.wrong)
         return report.refreshes(times, forks, answers)
 
     def cuts(self) -> Finding:
@@ -72,7 +72,7 @@ class Run:
             say(
                 f"cut off from {what}: {took}, 503s to people {one.refused}, their longest {one.people.longest_s:.1f} s"
             )
-            self.wrong += [*one.at_a.wrong, *one.at_b.wrong, *one.people.wrong]
+            self._tell([*one.at_a.wrong, *one.at_b.wrong, *one.people.wrong])
             seen.append(one)
         return report.cuts(seen)
 
@@ -83,9 +83,15 @@ class Run:
         for case, rounds in ((restart_in_turn, 5), (renew_workers, 10)):
             one = asyncio.run(case(self.site, 1 if self.quick else rounds))
             say(f"{one.what}, {one.times} times: {len(one.answers.wrong)} of {one.answers.total} requests failed")
-            self.wrong += one.answers.wrong
+            self._tell(one.answers.wrong)
             seen.append(one)
         return report.renewals(seen)
+
+    def _tell(self, wrong: Sequence[str]) -> None:
+        """Say at once what was wrong, the first few of it, and keep it for the end."""
+        for text in wrong[:5]:
+            say(f"wrong: {text}")
+        self.wrong += wrong
 
 
 PARTS: dict[str, Callable[[Run], Finding]] = {
