@@ -28,8 +28,7 @@ ASYNC_CONNECTIONS = 16
 CLEAR_LIMIT_S = 10.0
 #: Keys removed per step of clear().
 SCAN_COUNT = 1000
-#: How uvloop's RuntimeError ends when somebody writes on a connection that was reset while nobody read from it; where
-#: asyncio raises an OSError, which redis-py understands.
+#: How uvloop's RuntimeError ends, where asyncio raises an OSError: written on a connection that was reset.
 _RESET = "the handler is closed"
 # INCRBY alone would make a missing key; the script is one step, so that none expires in between.
 _INCR = "if redis.call('EXISTS', KEYS[1]) == 1 then return redis.call('INCRBY', KEYS[1], ARGV[1]) else return false end"
