@@ -28,6 +28,8 @@ ASYNC_CONNECTIONS = 16
 CLEAR_LIMIT_S = 10.0
 #: Keys removed per step of clear().
 SCAN_COUNT = 1000
+#: How uvloop's RuntimeError ends, where asyncio raises an OSError: written on a connection that was reset.
+_RESET = "the handler is closed"
 # INCRBY alone would make a missing key; the script is one step, so that none expires in between.
 _INCR = "if redis.call('EXISTS', KEYS[1]) == 1 then return redis.call('INCRBY', KEYS[1], ARGV[1]) else return false end"
 
@@ -169,7 +171,9 @@ class RemoteCache(RedisCache):  # type: ignore[misc]  # django-redis ships no ty
         except ResponseError as error:
             self.breaker.unusable(error)
             return miss
-        except (RedisError, OSError) as error:  # TimeoutError is an OSError
+        except (RedisError, OSError, RuntimeError) as error:  # TimeoutError is an OSError
+            if isinstance(error, RuntimeError) and not str(error).endswith(_RESET):
+                raise
             self.breaker.failed(error)
             return miss
         self.breaker.succeeded()

@@ -3,6 +3,8 @@
 import asyncio
 import pickle
 import signal
+import socket
+import struct
 import time
 import timeit
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -10,6 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import uvloop
 from asgiref.sync import sync_to_async
 from django.core.cache import caches
 
@@ -414,3 +417,35 @@ async def test_cancelled_callers_do_not_mix_up_answers(redis_cache: TwoLevelCach
             task.cancel()
         for result in await asyncio.gather(*tasks, return_exceptions=True):
             assert result is None or isinstance(result, asyncio.CancelledError), result
+
+
+def test_a_connection_that_was_reset_unread_is_a_miss() -> None:
+    """Under uvloop writing on it raises RuntimeError; any other one is a mistake, and passes."""
+    remote = RemoteCache("redis://127.0.0.1:1/0", {})
+
+    def reset(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        at_once = struct.pack("ii", 1, 0)  # struct linger, socket(7)
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
+        writer.transport.abort()
+
+    async def attempts() -> None:
+        server = await asyncio.start_server(reset, "127.0.0.1", 0)
+        _, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+
+        async def write(_: object) -> str:
+            writer.writelines([b"PING"])
+            return "written"
+
+        try:
+            await asyncio.sleep(0.1)  # the reset is on its way
+            assert await remote.aattempt(write, "miss") == "miss"
+            assert remote.breaker.is_open
+        finally:
+            server.close()
+
+    async def mistake(_: object) -> str:
+        raise RuntimeError("no running event loop")
+
+    uvloop.run(attempts())
+    with pytest.raises(RuntimeError, match="no running"):
+        uvloop.run(RemoteCache("redis://127.0.0.1:1/1", {}).aattempt(mistake, "miss"))

@@ -6,15 +6,13 @@ import signal
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
-
-import psycopg
 
 from perf.faults.checker import Allowed, kids
 from perf.faults.people import Person
 from perf.faults.proxy import Mode
+from perf.faults.shortages import fill_volume, take_connections
 from perf.faults.site import Kind, Site
 
 SLOW_S = 5.0  # each reply of the database, as the issue has it
@@ -23,9 +21,6 @@ STALL_S = 2.0  # more than a unit of work may take
 BETWEEN_STALLS_S = 0.6
 CLOCK_S = 30.0  # between two workers, as the issue has it
 RENEWED_S = 30.0  # longest that a rolling restart of two workers may take on two busy cores
-FILL_EVERY_S = 0.05
-CONNECTIONS_EVERY_S = 0.02
-APPLICATION = "taker"  # application_name of connections that take every place
 
 
 @dataclass(frozen=True)
@@ -124,24 +119,10 @@ async def _postgres_slow(stage: Stage) -> AsyncGenerator[None]:
 async def _postgres_crowded(stage: Stage) -> AsyncGenerator[None]:
     """Take every connection that Postgres has, those of the server too, and whatever becomes free."""
     over = threading.Event()
-    taking = asyncio.create_task(asyncio.to_thread(_take_connections, stage.site.database_url, over))
+    taking = asyncio.create_task(asyncio.to_thread(take_connections, stage.site.database_url, over))
     yield
     over.set()
     await taking
-
-
-def _take_connections(url: str, over: threading.Event) -> None:
-    others = (
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name <> %s AND datname IS NOT NULL"
-    )
-    with ExitStack() as taken:
-        first = taken.enter_context(psycopg.connect(url, autocommit=True, application_name=APPLICATION))
-        while not over.is_set():
-            with suppress(psycopg.OperationalError):  # none is left
-                while not over.is_set():
-                    taken.enter_context(psycopg.connect(url, application_name=APPLICATION))
-            first.execute(others, [APPLICATION])
-            time.sleep(CONNECTIONS_EVERY_S)
 
 
 @asynccontextmanager
@@ -262,20 +243,11 @@ async def _disk_full(stage: Stage) -> AsyncGenerator[None]:
     """Leave no room on the volume, nor what becomes free; then give it all back."""
     file = stage.site.volume / "filler"
     over = threading.Event()
-    filling = asyncio.create_task(asyncio.to_thread(_fill, file, over))
+    filling = asyncio.create_task(asyncio.to_thread(fill_volume, file, over))
     yield
     over.set()
     await filling
     file.unlink()
-
-
-def _fill(file: Path, over: threading.Event) -> None:
-    with file.open("wb", buffering=0) as filler:
-        while not over.is_set():
-            with suppress(OSError):  # no space left on device
-                while not over.is_set():
-                    filler.write(bytes(4096))
-            time.sleep(FILL_EVERY_S)
 
 
 _APART = Allowed(

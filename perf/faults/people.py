@@ -88,8 +88,12 @@ class Lines:
             self._turn = at = 1 - self._turn
         checker = self._visits.checker
         try:
-            line = await self._line(at)
-            answer = await line.ask(method, path, token=token, body=body)
+            try:
+                answer = await (await self._line(at)).ask(method, path, token=token, body=body)
+            except LostError as error:
+                if error.kind != "idle":
+                    raise
+                answer = await (await self._line(at)).ask(method, path, token=token, body=body)
         except LostError as error:
             checker.lost(act, error.kind)
             await asyncio.sleep(REFUSED_PAUSE_S)

@@ -45,12 +45,12 @@ class Outcome:
 class Crowd:
     """The people of a site, who live on through all its faults."""
 
-    def __init__(self, site: Site, checker: Checker) -> None:
+    def __init__(self, site: Site, checker: Checker, *, people: int = PEOPLE) -> None:
         self.site = site
         self.checker = checker
         self.visits = Visits(site.connector(), checker, site.sessions)
         self.probing = Visits(site.connector(), IGNORED, site.sessions[::-1])
-        self.people = [Person(self.visits, Lines(self.visits)) for _ in range(PEOPLE)]
+        self.people = [Person(self.visits, Lines(self.visits)) for _ in range(people)]
         self.probes = [Person(self.probing, Lines(self.probing)) for _ in range(2)]
         self._lives: list[asyncio.Task[None]] = []
 

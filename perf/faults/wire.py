@@ -14,12 +14,17 @@ import msgspec
 from perf.load.http_response import Response, ResponseError, parse_response
 
 ANSWER_S = 10.0  # whoever waits longer has got no answer
+IDLE_S = 0.4  # a server that ends closes connections that were idle for FAREWELL_S (0.5 s); less what a busy loop adds
 TRIES = 12  # connections opened in the hope of another worker; the kernel chooses
 CHUNK = 65_536  # bytes read at once
 
 
 class LostError(Exception):
-    """No answer: ``refused``, ``reset`` (closed after the request was sent), or ``timeout``; ``worker``: 0, unknown."""
+    """No answer: ``refused``, ``reset`` (closed after the request was sent), ``idle`` or ``timeout``.
+
+    ``idle``: reset without a byte where nothing was sent for ``IDLE_S`` before: the request and the server's closing
+    passed each other, and clients try again (RFC 9112 §9.3.1). ``worker``: 0, unknown.
+    """
 
     def __init__(self, kind: str, worker: int) -> None:
         super().__init__(kind)
@@ -45,6 +50,7 @@ class Line:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
+        self._last_used = time.monotonic()
         self.worker = 0
 
     @property
@@ -69,6 +75,7 @@ class Line:
         head += "Content-Type: application/json\r\n" if content else ""
         head += f"Authorization: Bearer {token}\r\n" if token else ""
         began = time.monotonic()
+        idle_s, self._last_used = began - self._last_used, began
         try:
             async with asyncio.timeout(ANSWER_S):
                 self._writer.write(head.encode() + b"\r\n" + content)
@@ -76,18 +83,24 @@ class Line:
         except TimeoutError as error:
             self.close()
             raise LostError("timeout", self.worker) from error
-        except OSError as error:
+        except ResponseError as error:
             self.close()
             raise LostError("reset", self.worker) from error
+        except OSError as error:
+            self.close()
+            raise LostError("idle" if idle_s > IDLE_S else "reset", self.worker) from error
         except BaseException:
             self.close()  # what comes later would be taken for the next answer
             raise
+        self._last_used = time.monotonic()
         return Answer(response.status, response.body, began, time.monotonic(), self.worker, retry)
 
     async def _answer(self) -> tuple[Response, bool]:
         received = b""
         while (response := parse_response(received)) is None:
             data = await self._reader.read(CHUNK)
+            if not data and received:
+                raise ResponseError("half an answer")
             if not data:
                 raise ConnectionResetError
             received += data
@@ -126,10 +139,7 @@ class Connector:
 
     async def _open(self, port: int) -> Line:
         line = await connect(port)
-        try:
-            answer = await line.ask("GET", "/ping")
-        except ResponseError as error:
-            raise LostError("reset", 0) from error
+        answer = await line.ask("GET", "/ping")
         if answer.status != HTTPStatus.OK:
             line.close()
             raise LostError(f"ping {answer.status}", 0)

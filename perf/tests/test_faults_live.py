@@ -21,7 +21,7 @@ from perf.rig.processes import process_tree
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage, pytest.mark.only_postgres]
 
 SHORT = Times(healthy=0.3, fault=1.0, after=0.1)
-PEOPLE = 40
+SESSIONS = 15
 
 
 class TestSite(Site):
@@ -60,7 +60,7 @@ async def fault(site: TestSite, serve_process: Callable[..., str]) -> Outcome:
     environment["IRONAUTH_THROTTLE"] = "0"
     bases = await asyncio.gather(*(asyncio.to_thread(serve_process, **environment) for _ in range(2)))
     site.ports = [int(base.rpartition(":")[2]) for base in bases]
-    crowd = Crowd(site, Checker(bound_s=5.0, grace_s=10.0))
+    crowd = Crowd(site, Checker(bound_s=5.0, grace_s=10.0), people=3)
     try:
         return await show("both_lost", CASES["both_lost"], crowd, SHORT)
     finally:
@@ -70,8 +70,8 @@ async def fault(site: TestSite, serve_process: Callable[..., str]) -> Outcome:
 
 def test_both_storages_lost_for_a_second_breaks_no_promise(serve_process: Callable[..., str], signing_key: str) -> None:
     """Requests are refused meanwhile, sign-outs hold, every session goes on where it was, and both servers recover."""
-    seed._insert_people(PEOPLE)
-    site = TestSite(seed._open_sessions(PEOPLE))
+    seed._insert_people(SESSIONS)
+    site = TestSite(seed._open_sessions(SESSIONS))
     outcome = asyncio.run(fault(site, serve_process))
     connections.close_all()
     figures = outcome.figures
