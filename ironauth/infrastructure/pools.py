@@ -9,7 +9,7 @@ from contextlib import suppress
 from contextvars import Context, copy_context
 from typing import Any
 
-#: How long ``close`` waits for the last jobs; seconds, for all threads. A stuck one is a daemon and ends with the process.
+#: How long ``close`` waits for the last jobs of all threads; seconds. A stuck one, a daemon, ends with the process.
 CLOSE_WAIT_S = 5.0
 
 
