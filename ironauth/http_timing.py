@@ -100,7 +100,12 @@ class TimedHttpProtocol(HttpToolsProtocol):
             self._wait_for_client()
 
     def _cut_off(self) -> None:
-        """Close with a reset: for a client that never reads, the kernel would keep megabytes otherwise."""
+        """Close with a reset: for a client that never reads, the kernel would keep megabytes otherwise.
+
+        It is no longer counted from here on: `connection_lost` comes a turn of the loop later, and a crowd that stalls
+        within one turn would find the same client to make room each time.
+        """
+        self._forget_stall()
         self.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
         self.transport.abort()
 

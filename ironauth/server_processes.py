@@ -20,15 +20,34 @@ from uvicorn.supervisors import Multiprocess
 from uvicorn.supervisors.multiprocess import Process
 
 from ironauth.http_timing import TimedHttpProtocol
-from ironauth.infrastructure import readiness
+from ironauth.infrastructure import logs, readiness
 
 ENDING = (signal.SIGINT, signal.SIGTERM)
 #: How long a server that ends goes on listening to connections it has, so that each hears "close" with an answer; the
 #: others are closed then. A request sent at the very moment its connection is closed would be lost.
 FAREWELL_S = 0.5
 FAREWELL_LOOK_S = 0.02  # seconds between two looks whether all have gone
+#: Seconds after which what hangs is left: 10 for running requests, 2 to close. Before systemd and Compose kill at 15
+#: (deploy/), so that the last lines of the log are written.
+END_S = 12.0
 LOOK_S = 0.1  # how long a wait for a worker goes on before it looks whether it is still wanted
 logger = logging.getLogger(__name__)
+
+
+def _end_in_any_case() -> None:
+    """End this process `END_S` from now, whatever keeps it: Python waits for threads, and some wait for the database.
+
+    Units of work have a time limit, and daemon threads; a page of the admin that meets a locked table has neither.
+    """
+
+    def end() -> None:
+        logger.warning("ended_late", extra={"after_s": END_S})
+        logs.flush()
+        os._exit(0)
+
+    last = threading.Timer(END_S, end)
+    last.daemon = True
+    last.start()
 
 
 class PoliteServer(uvicorn.Server):
@@ -40,8 +59,12 @@ class PoliteServer(uvicorn.Server):
         super().handle_exit(sig, frame)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Accept nothing more, answer on open connections for up to `FAREWELL_S`, then end as Uvicorn does."""
+        """Accept nothing more, answer on open connections for up to `FAREWELL_S`, then end as Uvicorn does.
+
+        The process ends within `END_S`, whatever hangs.
+        """
         readiness.leave()
+        _end_in_any_case()
         for listening in (*self.servers, *(sockets or ())):
             listening.close()
         for connection in cast("set[TimedHttpProtocol]", self.server_state.connections):

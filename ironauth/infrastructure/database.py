@@ -15,7 +15,7 @@ from ironauth.infrastructure.database_faults import Fault, classify
 from ironauth.infrastructure.database_outage import outages
 from ironauth.infrastructure.errors import Unavailable
 from ironauth.infrastructure.logs import get_logger
-from ironauth.infrastructure.pools import Job, Pool
+from ironauth.infrastructure.pools import CLOSE_WAIT_S, Job, Pool
 
 #: Retry-After of a 503; seconds. The fault matrix asks for at most 2.
 RETRY_AFTER_S = 1
@@ -102,10 +102,13 @@ class DatabasePool:
         return any(pool.is_own_thread() for pool in (self._readers, self._writers, self._apart))
 
     def close(self) -> None:
-        """Close every thread's connection and end the threads; a later unit starts new ones. Blocks, for tests too."""
-        self._readers.close()
-        self._writers.close()
-        self._apart.close()
+        """Close every thread's connection and end the threads; a later unit starts new ones.
+
+        Blocks, for ``CLOSE_WAIT_S`` at most: a thread that still waits for the database then is left behind.
+        """
+        by = time.monotonic() + CLOSE_WAIT_S
+        for pool in (self._readers, self._writers, self._apart):
+            pool.close(by=by)
 
     async def _run[T](self, pool: Pool, unit: Callable[[], T], *, write: bool, atomic: bool | None = None) -> T:
         deadline = time.monotonic() + self._timeout_s

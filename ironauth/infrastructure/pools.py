@@ -9,7 +9,7 @@ from contextlib import suppress
 from contextvars import Context, copy_context
 from typing import Any
 
-#: How long ``close`` waits for each thread's last job; seconds. A stuck thread is a daemon and ends with the process.
+#: How long ``close`` waits for the last jobs of all threads; seconds. A stuck one, a daemon, ends with the process.
 CLOSE_WAIT_S = 5.0
 
 
@@ -169,8 +169,14 @@ class Pool:
         with self._lock:
             return self._queue.pop(job, _ABSENT) is not _ABSENT
 
-    def close(self, *, wait: bool = True) -> None:
-        """Let the threads finish what is queued and end; with ``wait``, for at most ``CLOSE_WAIT_S`` each."""
+    def close(self, *, wait: bool = True, by: float | None = None) -> None:
+        """Let the threads finish what is queued and end; with ``wait``, until ``by`` (monotonic) at most.
+
+        ``by`` is ``CLOSE_WAIT_S`` from now unless it is given. Each thread had that long: a server whose database hung
+        took 20 s to end.
+        """
+        if by is None:
+            by = time.monotonic() + CLOSE_WAIT_S
         with self._lock:
             crew, self._crew = self._crew, None
             if crew is None:
@@ -182,7 +188,7 @@ class Pool:
         if wait:
             for thread in crew.threads:
                 if thread is not threading.current_thread():
-                    thread.join(CLOSE_WAIT_S)
+                    thread.join(max(by - time.monotonic(), 0.0))
 
     def _start_crew(self) -> _Crew:
         crew = _Crew()

@@ -19,6 +19,7 @@ import pytest
 import uvicorn
 from django.conf import settings
 from django.test import override_settings
+from uvicorn.server import ServerState
 
 from conftest import ServeProcess
 from ironauth import http_cycle, http_protocol, http_timing, settings_test
@@ -324,6 +325,43 @@ def test_few_are_waited_for_at_a_time(start: StartServer) -> None:
     assert Client(port).send(PING).next().startswith(b"HTTP/1.1 200")
     for one in waiting:
         one.socket.close()  # or the server would wait for them when it ends
+
+
+class Silent(asyncio.Transport):
+    """A transport whose client takes nothing, and which counts how often it was aborted."""
+
+    def __init__(self, end: socket.socket) -> None:
+        super().__init__({"socket": end})
+        self.aborted = 0
+
+    def get_write_buffer_size(self) -> int:
+        return len(LARGE)
+
+    def is_closing(self) -> bool:
+        return bool(self.aborted)
+
+    def abort(self) -> None:
+        self.aborted += 1
+
+    def close(self) -> None:
+        """Uvicorn closes what it is told is lost."""
+
+
+async def test_many_who_stall_at_once_are_as_few_as_one_after_the_other() -> None:
+    """Within one turn of the loop, before any of those cut off is lost, each newcomer makes room by another one."""
+    config = uvicorn.Config(application, lifespan="off", log_config=None)
+    config.load()
+    end, other = socket.socketpair()
+    with end, other:
+        transports = [Silent(end) for _ in range(8)]
+        stalled = [Quick(config, ServerState(), {}) for _ in transports]
+        for protocol, transport in zip(stalled, transports, strict=True):
+            protocol.connection_made(transport)
+            protocol.pause_writing()
+        cut_off = [transport.aborted for transport in transports]
+        for protocol in stalled:
+            protocol.connection_lost(None)
+    assert cut_off == [1] * 5 + [0] * Quick.most_stalled
 
 
 # ---------------------------------------------------------------- malformed

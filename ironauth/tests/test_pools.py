@@ -3,6 +3,7 @@
 import asyncio
 import contextvars
 import gc
+import math
 import threading
 import time
 import weakref
@@ -10,7 +11,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from ironauth.infrastructure.pools import Pool
+from ironauth.infrastructure import pools
+from ironauth.infrastructure.pools import Job, Pool
 
 
 class Late(Exception):
@@ -178,6 +180,19 @@ async def test_a_closed_pool_ends_its_threads_and_works_again() -> None:
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("closing-")]
     assert await run(pool, lambda: 2) == 2
     pool.close()
+
+
+def test_closing_waits_for_all_threads_at_once(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two threads that hang cost one wait, not two: else a server takes as many as it has threads to end."""
+    monkeypatch.setattr(pools, "CLOSE_WAIT_S", 0.5)
+    over = threading.Event()
+    for _ in range(2):
+        pool.submit(Job(over.wait, start_by=math.inf, late=Late, settle=lambda _value, _error: None))
+    began = time.monotonic()
+    pool.close()
+    took_s = time.monotonic() - began
+    over.set()
+    assert 0.5 <= took_s < 0.9
 
 
 def test_a_pool_needs_a_thread() -> None:

@@ -41,6 +41,16 @@ async def application(scope, receive, send):
     await send({"type": "http.response.body", "body": b"OK"})
 pathlib.Path("begun", str(os.getpid())).touch()
 """
+#: Leaves a thread that waits for longer than anybody, as a page of the admin does at a locked table.
+HANGING_APPLICATION = """
+import os, pathlib, threading, time
+from ironauth import server_processes
+server_processes.END_S = 1.0
+threading.Thread(target=time.sleep, args=(60,)).start()
+async def application(scope, receive, send):
+    raise AssertionError
+pathlib.Path("begun", str(os.getpid())).touch()
+"""
 #: The supervisor of that application; ``argv``: workers, seconds that each start takes, protocol. Prints how it ended.
 SUPERVISOR = """
 import json, os, pathlib, sys, time
@@ -258,6 +268,14 @@ def test_a_worker_that_is_renewed_says_so_first(supervise: Supervise, tmp_path: 
                 kept.pop(worker).close()
         time.sleep(0.02)
     assert not kept, "not told before the end"
+
+
+def test_a_thread_that_hangs_does_not_keep_a_server_that_ends(supervise: Supervise, tmp_path: Path) -> None:
+    """Python waits for threads before it ends; what hangs past the time for it is left."""
+    running = supervise(HANGING_APPLICATION, workers=1)
+    _until((tmp_path / "ready").exists, "ready")
+    assert _end(running, signal.SIGTERM, within_s=10) == {"failed": False, "workers": 1}
+    assert _none_left(tmp_path)
 
 
 def test_newcomers_are_refused_while_running_requests_are_finished(supervise: Supervise, tmp_path: Path) -> None:
