@@ -3,6 +3,7 @@
 The rest (endpoint, sampling, headers, batches) is read by the SDK itself, by its own names.
 """
 
+import re
 from importlib.util import find_spec
 from urllib.parse import urlsplit
 
@@ -12,15 +13,27 @@ from ironauth.infrastructure.environment import Environment
 
 #: Both in requirements/otel.txt.
 PACKAGES = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")
+BATCH = "OTEL_BSP_MAX_EXPORT_BATCH_SIZE"
+#: The SDK's numbers and their defaults (milliseconds but for sizes; the timeout is in seconds).
+NUMBERS = {
+    "OTEL_BSP_MAX_QUEUE_SIZE": 2_048,
+    BATCH: 512,
+    "OTEL_BSP_SCHEDULE_DELAY": 5_000,
+    "OTEL_BSP_EXPORT_TIMEOUT": 30_000,
+    "OTEL_EXPORTER_OTLP_TIMEOUT": 10,
+}
+POSITIVE = re.compile(r"0*[1-9][0-9]{0,9}", re.ASCII)
 
 
 def are_traces_wanted(env: Environment) -> bool:
     """Return IRONAUTH_TRACES, off by default.
 
-    Raises ``ImproperlyConfigured`` for traces without the packages that make them, and for an endpoint that is given
-    and no HTTP address; the message does not repeat it, since it may hold credentials.
+    Raises ``ImproperlyConfigured`` for traces without the packages that make them, for a number that the SDK would
+    ignore or end the process by, and for an endpoint that is given and no HTTP address; the message does not repeat it,
+    since it may hold credentials.
     """
     endpoint = env.text("OTEL_EXPORTER_OTLP_ENDPOINT", default="")
+    numbers = _numbers(env)
     if not env.switch("IRONAUTH_TRACES", default=False):
         return False
     if not all(map(_is_installed, PACKAGES)):
@@ -33,7 +46,26 @@ def are_traces_wanted(env: Environment) -> bool:
             "OTEL_EXPORTER_OTLP_ENDPOINT must be the address of a collector that speaks OTLP over HTTP, for instance "
             "http://127.0.0.1:4318: correct it, or remove it for that port of this machine"
         )
+    for name, text in numbers.items():
+        if text and not POSITIVE.fullmatch(text):
+            raise ImproperlyConfigured(
+                f"{name} must be a whole number from 1: correct it, or remove it for the default, {NUMBERS[name]}"
+            )
+    most, batch = (int(numbers[name] or NUMBERS[name]) for name in ("OTEL_BSP_MAX_QUEUE_SIZE", BATCH))
+    if batch > most:
+        raise ImproperlyConfigured(f"{BATCH} must not be larger than OTEL_BSP_MAX_QUEUE_SIZE: correct one of the two")
     return True
+
+
+def _numbers(env: Environment) -> dict[str, str]:
+    # Each by its name: deploy/env.example is held against what is read here.
+    return {
+        "OTEL_BSP_MAX_QUEUE_SIZE": env.text("OTEL_BSP_MAX_QUEUE_SIZE", default=""),
+        BATCH: env.text("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", default=""),
+        "OTEL_BSP_SCHEDULE_DELAY": env.text("OTEL_BSP_SCHEDULE_DELAY", default=""),
+        "OTEL_BSP_EXPORT_TIMEOUT": env.text("OTEL_BSP_EXPORT_TIMEOUT", default=""),
+        "OTEL_EXPORTER_OTLP_TIMEOUT": env.text("OTEL_EXPORTER_OTLP_TIMEOUT", default=""),
+    }
 
 
 def _is_installed(name: str) -> bool:

@@ -38,3 +38,28 @@ def test_any_other_address_is_refused(endpoint: str) -> None:
     with pytest.raises(ImproperlyConfigured, match="OTEL_EXPORTER_OTLP_ENDPOINT") as refusal:
         _read(on=True, endpoint=endpoint)
     assert "hush" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "taken"),
+    [
+        ("OTEL_BSP_MAX_QUEUE_SIZE", "512", True),
+        ("OTEL_BSP_MAX_QUEUE_SIZE", "511", False),  # smaller than a batch
+        ("OTEL_BSP_MAX_QUEUE_SIZE", "-1", False),
+        ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "2048", True),
+        ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "2049", False),  # larger than the queue
+        ("OTEL_BSP_SCHEDULE_DELAY", "1", True),
+        ("OTEL_BSP_SCHEDULE_DELAY", "0", False),
+        ("OTEL_EXPORTER_OTLP_TIMEOUT", "5", True),
+        ("OTEL_EXPORTER_OTLP_TIMEOUT", "abc", False),
+    ],
+)
+def test_numbers_are_what_the_sdk_takes(name: str, text: str, taken: bool) -> None:
+    """Others would be ignored without a word, or end each worker with a traceback; off, nobody looks at them."""
+    given = Environment({"IRONAUTH_TRACES": "1", name: text}, {})
+    if taken:
+        assert setting_traces.are_traces_wanted(given) is True
+    else:
+        with pytest.raises(ImproperlyConfigured, match=r"OTEL_\w+ must (not )?be "):
+            setting_traces.are_traces_wanted(given)
+    assert setting_traces.are_traces_wanted(Environment({name: text}, {})) is False
