@@ -14,6 +14,7 @@ from django.db import transaction
 from accounts import audit
 from accounts.audit import Event
 from ironauth.infrastructure import clock
+from ironauth.infrastructure.database import is_given_up
 from ironauth.infrastructure.logs import get_logger
 from ironauth.infrastructure.master_keys import MasterKeyMissingError
 from tokens import refresh_token, sessions, stored_session
@@ -123,7 +124,9 @@ def _rotate(
 
 
 def _reused(session: StoredSession) -> Rotation:
-    """Revoke the session of a token that was used before."""
+    """Revoke the session of a token that was used before; not when the client was told to try again, and has."""
+    if is_given_up():
+        return Rotation(Outcome.REUSE)  # nobody hears it
     with transaction.atomic():
         if sessions.end_session(session_id=session.id, reason=Session.RevokeReason.REUSE):
             audit.record(

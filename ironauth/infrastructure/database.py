@@ -1,5 +1,6 @@
 """Units of work: one synchronous function, one hop to a thread with its own connection, one commit."""
 
+import math
 import os
 import threading
 import time
@@ -130,6 +131,7 @@ class DatabasePool:
         """Run a unit on this thread; once more when that is safe and there is time."""
         # A health check is a query for each unit; `again` below does without.
         connections[DEFAULT_DB_ALIAS].health_check_enabled = False  # type: ignore[attr-defined]  # Django's wrapper has it
+        _here.deadline = deadline
         try:
             try:
                 return attempt.run()
@@ -150,6 +152,7 @@ class DatabasePool:
             outages.report(fault, cause=_cause(error))
             raise Unavailable(retry_after_s=RETRY_AFTER_S) from error
         finally:
+            del _here.deadline
             _tidy()
 
 
@@ -188,6 +191,14 @@ def about_to_commit() -> None:
     attempt: _Attempt[object] | None = getattr(_here, "attempt", None)
     if attempt is not None:
         attempt.committing = True
+
+
+def is_given_up() -> bool:
+    """Return whether the time of the unit that runs here is over: its caller was answered 503 and may have asked again.
+
+    What such a unit sees may be its caller's own next try, so it must not be taken for somebody else's.
+    """
+    return time.monotonic() >= getattr(_here, "deadline", math.inf)
 
 
 def answers() -> bool:

@@ -71,7 +71,7 @@ CATALOGUE: Final[dict[str, Metric]] = {
         ("hash_worker", "result"),
     ),
     "ironauth_hash_worker_available": Metric(
-        "gauge", "1: the hash worker is used; 0: it failed lately and is left alone.", ("hash_worker",)
+        "gauge", "1: the hash worker is used; 0: it failed, and no sign-in has tried it since.", ("hash_worker",)
     ),
     "ironauth_hash_worker_under_way": Metric("gauge", "Hashes a hash worker has been given.", ("hash_worker",)),
     "ironauth_cache_lookups": Metric(
