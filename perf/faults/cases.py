@@ -13,7 +13,7 @@ from perf.faults.checker import Allowed, kids
 from perf.faults.people import Person
 from perf.faults.proxy import Mode
 from perf.faults.shortages import fill_volume, take_connections
-from perf.faults.site import Kind, Site
+from perf.faults.site import Kind, Site, to_its_end
 
 SLOW_S = 5.0  # each reply of the database, as the issue has it
 CUT_EVERY = 7  # replies of the database
@@ -59,10 +59,10 @@ class Case:
 @asynccontextmanager
 async def _redis_killed(stage: Stage) -> AsyncGenerator[None]:
     site = stage.site
-    await asyncio.to_thread(site.redis.stop, signal.SIGKILL)
+    await to_its_end(site.redis.stop, signal.SIGKILL)
     await site.to_redis.become(Mode.REFUSE)
     yield
-    await asyncio.to_thread(site.redis.start)
+    await to_its_end(site.redis.start)
     await site.to_redis.become(Mode.PASS)
 
 
@@ -79,8 +79,8 @@ async def _redis_frozen(stage: Stage) -> AsyncGenerator[None]:
 
 @asynccontextmanager
 async def _redis_emptied(stage: Stage) -> AsyncGenerator[None]:
-    await asyncio.to_thread(stage.site.redis.stop, signal.SIGKILL)
-    await asyncio.to_thread(stage.site.redis.start)
+    await to_its_end(stage.site.redis.stop, signal.SIGKILL)
+    await to_its_end(stage.site.redis.start)
     yield
 
 
@@ -94,17 +94,17 @@ async def _redis_garbage(stage: Stage) -> AsyncGenerator[None]:
 @asynccontextmanager
 async def _postgres_killed(stage: Stage) -> AsyncGenerator[None]:
     site = stage.site
-    await asyncio.to_thread(site.postgres.stop, signal.SIGQUIT)  # its immediate shutdown: no goodbye to anybody
+    await to_its_end(site.postgres.stop, signal.SIGQUIT)  # its immediate shutdown: no goodbye to anybody
     await site.to_postgres.become(Mode.REFUSE)
     yield
-    await asyncio.to_thread(site.postgres.start)
+    await to_its_end(site.postgres.start)
     await site.to_postgres.become(Mode.PASS)
 
 
 @asynccontextmanager
 async def _postgres_restarted(stage: Stage) -> AsyncGenerator[None]:
-    await asyncio.to_thread(stage.site.postgres.stop)
-    await asyncio.to_thread(stage.site.postgres.start)
+    await to_its_end(stage.site.postgres.stop)
+    await to_its_end(stage.site.postgres.start)
     yield
 
 
@@ -203,8 +203,8 @@ async def _rolling_restart(stage: Stage) -> AsyncGenerator[None]:
 
 @asynccontextmanager
 async def _key_rotated(stage: Stage) -> AsyncGenerator[None]:
-    await asyncio.to_thread(stage.site.manage, "rotate_signing_key", "--now")
-    await asyncio.to_thread(stage.site.manage, "rotate_signing_key", "--now")
+    await to_its_end(stage.site.manage, "rotate_signing_key", "--now")
+    await to_its_end(stage.site.manage, "rotate_signing_key", "--now")
     yield
 
 
@@ -222,7 +222,7 @@ async def _key_dropped(stage: Stage) -> AsyncGenerator[None]:
     for kid in kids(held):
         checker.dropping(kid)
     for kid in kids(held):
-        await asyncio.to_thread(stage.site.manage, "rotate_signing_key", "--drop", kid)
+        await to_its_end(stage.site.manage, "rotate_signing_key", "--drop", kid)
         checker.dropped(kid, time.monotonic())
     yield
     await stage.site.to_redis.become(Mode.PASS)

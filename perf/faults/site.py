@@ -8,7 +8,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from enum import Enum
 from pathlib import Path
@@ -40,6 +40,19 @@ class Kind(Enum):
 
 class NotRun(Exception):
     """This machine or user does not allow the fault; the message says what is missing."""
+
+
+async def to_its_end[**P, T](call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run ``call`` on a thread; who is cancelled meanwhile still waits for it.
+
+    What it starts is handed to a stack that ends it: unwound before, the stack would not know of it.
+    """
+    running = asyncio.ensure_future(asyncio.to_thread(call, *args, **kwargs))
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        await asyncio.wait([running])
+        raise
 
 
 class Site:
@@ -78,8 +91,8 @@ class Site:
                 await self._start_services()
         except BinaryMissing as missing:
             raise StartError(str(missing)) from missing
-        await asyncio.to_thread(self._fill)
-        await asyncio.to_thread(self._serve)
+        await to_its_end(self._fill)
+        await to_its_end(self._serve)
 
     async def close(self) -> None:
         """Close the proxies."""
@@ -131,8 +144,8 @@ class Site:
         return self.volume / "ironauth.sqlite3"
 
     async def _start_services(self) -> None:
-        await asyncio.to_thread(self._stack.enter_context, self.postgres)
-        await asyncio.to_thread(self._stack.enter_context, self.redis)
+        await to_its_end(self._stack.enter_context, self.postgres)
+        await to_its_end(self._stack.enter_context, self.redis)
         await self.to_postgres.start()
         await self.to_redis.start()
         if self.kind is Kind.POSTGRES_VOLUME:

@@ -19,6 +19,7 @@ from perf.faults.checker import Allowed, Checker
 from perf.faults.clocked import shift
 from perf.faults.proxy import Mode, TcpProxy
 from perf.faults.report import finding
+from perf.faults.site import to_its_end
 from perf.faults.stage import Outcome
 from perf.faults.wire import holder
 from perf.findings import Check
@@ -259,3 +260,20 @@ def test_every_fault_of_the_list_is_there() -> None:
     wanted += "postgres_crowded refresh_cut worker_killed rolling_restart key_rotated key_dropped clock_ahead "
     wanted += "clock_behind disk_full_sqlite disk_full_postgres"
     assert set(wanted.split()) <= set(CASES)
+
+
+async def test_who_is_cancelled_waits_for_what_is_being_started() -> None:
+    """Ctrl-C while a server starts: whoever ends servers afterwards knows of it by then."""
+    begun, known = threading.Event(), list[str]()
+
+    def start() -> None:
+        begun.set()
+        time.sleep(0.2)
+        known.append("a server")
+
+    starting = asyncio.create_task(to_its_end(start))
+    await asyncio.to_thread(begun.wait)
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    assert known == ["a server"]
