@@ -17,6 +17,12 @@ random() { head -c "$1" /dev/urandom | base64 | tr -d '\n=' | tr '+/' '-_'; }
 mkdir -p "$folder"
 chmod 700 "$folder"
 cd "$folder"
+for file in env userlist.txt database-password postgres-password; do
+    if [ -e "$file" ]; then
+        echo "$(pwd)/$file is there already, and nothing was replaced: use what is there, or name another FOLDER." >&2
+        exit 1
+    fi
+done
 database=$(random 32)
 cat >env <<END
 # IronAuth's settings. Every variable: deploy/env.example

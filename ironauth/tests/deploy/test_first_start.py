@@ -40,7 +40,9 @@ def test_secrets_are_drawn_once(tmp_path: Path) -> None:
     values = dict(line.split("=", 1) for line in first["env"].splitlines() if not line.startswith("#"))
     shown = start(["-c", SHOWN], {"IRONAUTH_ENV_FILE": os.devnull, "IRONAUTH_COOKIE_SECURE": "1", **values})
     assert shown.stdout == "False True https://id.example.com ['id.example.com']\n", shown.stderr
-    assert _draw(folder).returncode != 0
+    again = _draw(folder)
+    assert again.returncode == 1
+    assert again.stderr.endswith("use what is there, or name another FOLDER.\n")
     assert {file.name: file.read_text() for file in folder.iterdir()} == first
     _draw(tmp_path / "other")
     drawn = ("SECRET_KEY=", "IRONAUTH_MASTER_KEYS=", "IRONAUTH_PASSWORD_PEPPERS=")
