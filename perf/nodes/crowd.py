@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import httpx
 
 from perf.nodes.site import Site
-from perf.nodes.watch import UNAVAILABLE, Answers, Pair, Wrong, paired, sign_in
+from perf.nodes.watch import UNAVAILABLE, Answers, Pair, Wrong, paired
 from perf.rig import seed
 
 CLIENTS = 8
@@ -51,7 +51,8 @@ class Crowd:
                     refresh = pair.refresh
                     if turn % SIGN_IN_EVERY == 0:
                         await self._ask(client, "POST", "/access/logout", token=pair.access, wanted=NO_CONTENT)
-                        refresh = (await sign_in(self.answers, client, seed.email_of(serial), seed.PASSWORD)).refresh
+                        body: dict[str, object] = {"email": seed.email_of(serial), "password": seed.PASSWORD}
+                        refresh = paired(await self._ask(client, "POST", "/access/signin", body=body)).refresh
                 except Wrong:
                     return  # noted with the answer
                 if self._done:

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import httpx
@@ -114,8 +114,12 @@ class Node:
 
     def _workers_of(self, process: subprocess.Popen[bytes]) -> set[int]:
         """Return its workers; its other child, which tracks what processes share, stays."""
-        members = {pid: Path(f"/proc/{pid}/cmdline") for pid in process_tree(process.pid)[1:]}
-        return {pid for pid, told in members.items() if told.exists() and b"spawn_main" in told.read_bytes()}
+        found = set()
+        for pid in process_tree(process.pid)[1:]:
+            with suppress(OSError):  # it may end at any moment
+                if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    found.add(pid)
+        return found
 
 
 class Site:
