@@ -9,18 +9,19 @@ from urllib.parse import urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
-from ironauth.infrastructure.environment import Environment
+from ironauth.infrastructure.environment import NUMBER, Environment
 
 #: Both in requirements/otel.txt.
 PACKAGES = ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")
 BATCH = "OTEL_BSP_MAX_EXPORT_BATCH_SIZE"
+TIMEOUT = "OTEL_EXPORTER_OTLP_TIMEOUT"
 #: The SDK's numbers and their defaults (milliseconds but for sizes; the timeout is in seconds).
 NUMBERS = {
     "OTEL_BSP_MAX_QUEUE_SIZE": 2_048,
     BATCH: 512,
     "OTEL_BSP_SCHEDULE_DELAY": 5_000,
     "OTEL_BSP_EXPORT_TIMEOUT": 30_000,
-    "OTEL_EXPORTER_OTLP_TIMEOUT": 10,
+    TIMEOUT: 10,
 }
 POSITIVE = re.compile(r"0*[1-9][0-9]{0,9}", re.ASCII)
 
@@ -47,9 +48,11 @@ def are_traces_wanted(env: Environment) -> bool:
             "http://127.0.0.1:4318: correct it, or remove it for that port of this machine"
         )
     for name, text in numbers.items():
-        if text and not POSITIVE.fullmatch(text):
+        good = NUMBER.fullmatch(text) and float(text) > 0 if name == TIMEOUT else POSITIVE.fullmatch(text)
+        if text and not good:
+            kind = "a number above 0" if name == TIMEOUT else "a whole number from 1"
             raise ImproperlyConfigured(
-                f"{name} must be a whole number from 1: correct it, or remove it for the default, {NUMBERS[name]}"
+                f"{name} must be {kind}: correct it, or remove it for the default, {NUMBERS[name]}"
             )
     most, batch = (int(numbers[name] or NUMBERS[name]) for name in ("OTEL_BSP_MAX_QUEUE_SIZE", BATCH))
     if batch > most:
@@ -64,7 +67,7 @@ def _numbers(env: Environment) -> dict[str, str]:
         BATCH: env.text("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", default=""),
         "OTEL_BSP_SCHEDULE_DELAY": env.text("OTEL_BSP_SCHEDULE_DELAY", default=""),
         "OTEL_BSP_EXPORT_TIMEOUT": env.text("OTEL_BSP_EXPORT_TIMEOUT", default=""),
-        "OTEL_EXPORTER_OTLP_TIMEOUT": env.text("OTEL_EXPORTER_OTLP_TIMEOUT", default=""),
+        TIMEOUT: env.text("OTEL_EXPORTER_OTLP_TIMEOUT", default=""),
     }
 
 

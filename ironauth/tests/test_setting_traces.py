@@ -51,6 +51,9 @@ def test_any_other_address_is_refused(endpoint: str) -> None:
         ("OTEL_BSP_SCHEDULE_DELAY", "1", True),
         ("OTEL_BSP_SCHEDULE_DELAY", "0", False),
         ("OTEL_EXPORTER_OTLP_TIMEOUT", "5", True),
+        ("OTEL_EXPORTER_OTLP_TIMEOUT", "0.5", True),
+        ("OTEL_EXPORTER_OTLP_TIMEOUT", "2.0", True),
+        ("OTEL_EXPORTER_OTLP_TIMEOUT", "0.0", False),
         ("OTEL_EXPORTER_OTLP_TIMEOUT", "abc", False),
     ],
 )
