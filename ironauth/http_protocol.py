@@ -254,8 +254,8 @@ class BoundedHttpProtocol(TimedHttpProtocol):
         if self._reading is HEAD and not self._refused:
             detail = f"The head of the request was not finished within {self.head_timeout_s:g} s."
             self._refuse(Refusal(408, "request_timeout", detail))
-        else:
-            self._close()
+        else:  # a refusal has had its second: it may be on its way yet
+            self._close() if self._refused else self._close_idle()
 
     def _refuse(self, refusal: Refusal) -> None:
         """Send ``refusal`` and end the connection; a little of what still comes is read, lest it resets the answer."""

@@ -4,9 +4,13 @@ One timer per connection looks at a deadline when it fires; Uvicorn's own is mad
 """
 
 import asyncio
+import fcntl
 import math
 import socket
 import struct
+import sys
+import termios
+from contextlib import suppress
 from heapq import nsmallest
 from typing import Any, cast
 
@@ -164,6 +168,17 @@ class TimedHttpProtocol(HttpToolsProtocol):
     def waiting_since(self) -> float:
         """Loop time since when no request has been complete here; infinite while one is answered."""
         return self._deadline - (self.head_timeout_s if self._head_is_timed else self.timeout_keep_alive)
+
+    def _close_idle(self) -> None:
+        """Close after a wait; by a reset if the client has not taken its last answer by then.
+
+        The kernel would keep what is left for minutes, and the end behind it, for a client that never reads.
+        """
+        descriptor = self.transport.get_extra_info("socket").fileno()
+        with suppress(OSError):  # closed already; no such question here
+            if int.from_bytes(fcntl.ioctl(descriptor, termios.TIOCOUTQ, bytes(4)), sys.byteorder):
+                self._cut_off()
+        self._close()
 
     def _close(self) -> None:
         """Close, without waiting for a client that does not read what it was sent."""

@@ -23,6 +23,7 @@ from uvicorn.server import ServerState
 
 from conftest import ServeProcess
 from ironauth import http_cycle, http_protocol, http_timing, settings_test
+from ironauth import server as server_sockets
 from ironauth.http_protocol import BoundedHttpProtocol
 from ironauth.infrastructure import logs
 from ironauth.infrastructure.asgi_types import Receive, Scope, Send
@@ -34,6 +35,7 @@ PING = HEAD + b"\r\n"
 POST = b"POST /echo HTTP/1.1\r\nHost: testserver\r\n"
 HEAD_TIMEOUT_S = WRITE_TIMEOUT_S = 0.4
 LARGE = bytes(8 * 2**20)  # more than the sockets of both ends hold
+FILLED = {"/large": LARGE, "/megabyte": LARGE[: 2**20], "/kernels": LARGE[: 96 * 1024]}
 SLOW_S = 0.3
 type StartServer = Callable[..., int]
 
@@ -49,12 +51,12 @@ class Quick(BoundedHttpProtocol):
 
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer the body and the names of the header fields, /slow after a while; /large gets 8 MiB."""
+    """Answer the body and the names of the header fields, /slow after a while; /large and others get zeros."""
     message = await receive()
     if scope["path"] == "/slow":
         await asyncio.sleep(SLOW_S)
     names = ",".join(name.decode() for name, _ in scope["headers"]).encode()
-    body = LARGE if scope["path"] == "/large" else message.get("body", b"") or names
+    body = FILLED.get(scope["path"]) or message.get("body", b"") or names
     headers = [(b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": body})
@@ -66,7 +68,8 @@ def start() -> Iterator[StartServer]:
     with ExitStack() as stack:
 
         def run(**options: Any) -> int:
-            bound = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+            bound = stack.enter_context(server_sockets.bind_tcp("127.0.0.1", 0))
+            server_sockets.listen(bound)
             guarded: Any = Guard(application, is_api=is_api_path)
             given: dict[str, Any] = {"http": Quick, "ws": "none", "lifespan": "off", "log_config": None, **options}
             server = uvicorn.Server(uvicorn.Config(guarded, loop="uvloop", **given))
@@ -285,6 +288,22 @@ def test_who_does_not_take_an_answer_is_cut_off(start: StartServer, last: bytes)
     client = Client(start()).send(LARGE_HEAD + last)
     assert not is_cut_off(client, within_s=WRITE_TIMEOUT_S * 0.8)
     assert is_cut_off(client, within_s=2)
+
+
+def test_the_kernel_does_not_take_answers_for_those_who_do_not(start: StartServer) -> None:
+    """A megabyte is stalled like eight, though the kernel would take all of it and have nobody know."""
+    client = Client(start(timeout_keep_alive=30)).send(HEAD.replace(b"/ping", b"/megabyte") + b"\r\n")
+    assert is_cut_off(client, within_s=2)
+
+
+def test_an_answer_that_was_never_taken_is_forgotten_with_its_connection(start: StartServer) -> None:
+    """One that the kernel holds as a whole: when keep-alive ends it is a reset, not an end that waits behind it."""
+    with socket.socket() as silent:
+        silent.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        silent.connect(("127.0.0.1", start(timeout_keep_alive=1)))
+        silent.sendall(HEAD.replace(b"/ping", b"/kernels") + b"\r\n")
+        time.sleep(2)
+        assert silent.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1) != b"\1"
 
 
 class Unmoved(Quick):
