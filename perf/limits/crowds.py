@@ -19,7 +19,6 @@ LATE_S = 3.0  # how late an end may be: timers are exact, two busy cores are not
 LITTLE = 4_096  # bytes of a receive buffer: the kernel at the other end must not take the whole answer
 PIPELINED = 20  # requests of one connection that reads nothing: 4 MB of answers
 BUSY_S = 15.0  # what answering those takes, and the kernel to be full of them, before anybody is waited for
-REHEARSAL_S = 5.0
 FLOOD = 20_000  # requests of one connection that reads
 STREAMED, PART = 16 * 2**20, 2**16  # bytes of a chunked body, and of each chunk
 type Behave = Callable[[tuple[str, int], int], Coroutine[Any, Any, list[End]]]
@@ -116,20 +115,6 @@ async def never_reading(address: tuple[str, int], count: int) -> list[End]:
         return await client.cut_off()
 
     return await _each(address, count, act, receive_buffer=LITTLE)
-
-
-async def rehearse(address: tuple[str, int], count: int) -> None:
-    """Have the server hold as many large answers as it ever will, once, and leave.
-
-    What a process takes for its first crowd it keeps, for the next one: 20 MiB, and nothing more for three others
-    (malloc's thresholds and arenas made no difference). Crowds that are measured come after it.
-    """
-
-    async def act(client: Rude) -> End:
-        await client.send(LARGE * PIPELINED)
-        return await client.cut_off(within_s=REHEARSAL_S)
-
-    await _each(address, count, act, receive_buffer=LITTLE)
 
 
 async def slowly_reading(address: tuple[str, int], count: int) -> list[End]:
