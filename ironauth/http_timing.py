@@ -65,6 +65,10 @@ class TimedHttpProtocol(HttpToolsProtocol):
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = math.inf
         self._leaving = False
+        self._untaken: tuple[object, float] = (
+            None,
+            math.inf,
+        )  # the request, and what the kernel still held of its answer
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as Uvicorn's
         """Start the clock, and make room if there are too many."""
@@ -170,15 +174,22 @@ class TimedHttpProtocol(HttpToolsProtocol):
         return self._deadline - (self.head_timeout_s if self._head_is_timed else self.timeout_keep_alive)
 
     def _close_idle(self) -> None:
-        """Close after a wait; by a reset if the client has not taken its last answer by then.
+        """Close after a wait; a client that is still taking its last answer is waited for, as by `_look_at_client`.
 
-        The kernel would keep what is left for minutes, and the end behind it, for a client that never reads.
+        By a reset if it takes none: the kernel would keep what is left for minutes, and the end behind it.
         """
-        descriptor = self.transport.get_extra_info("socket").fileno()
+        left = 0
         with suppress(OSError):  # closed already; no such question here
-            if int.from_bytes(fcntl.ioctl(descriptor, termios.TIOCOUTQ, bytes(4)), sys.byteorder):
-                self._cut_off()
-        self._close()
+            descriptor = self.transport.get_extra_info("socket").fileno()
+            left = int.from_bytes(fcntl.ioctl(descriptor, termios.TIOCOUTQ, bytes(4)), sys.byteorder)
+        cycle, before = self._untaken
+        if not left:
+            self._close()
+        elif cycle is self.cycle and before - left < TAKEN_BYTES:
+            self._cut_off()
+        else:  # the first look at this answer, or the client is at it
+            self._untaken = self.cycle, left
+            self._set_deadline(self.write_timeout_s)
 
     def _close(self) -> None:
         """Close, without waiting for a client that does not read what it was sent."""

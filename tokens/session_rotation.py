@@ -14,7 +14,7 @@ from django.db import transaction
 from accounts import audit
 from accounts.audit import Event
 from ironauth.infrastructure import clock
-from ironauth.infrastructure.database import is_given_up
+from ironauth.infrastructure.database import raise_if_given_up
 from ironauth.infrastructure.logs import get_logger
 from ironauth.infrastructure.master_keys import MasterKeyMissingError
 from tokens import refresh_token, sessions, stored_session
@@ -124,9 +124,11 @@ def _rotate(
 
 
 def _reused(session: StoredSession) -> Rotation:
-    """Revoke the session of a token that was used before; not when the client was told to try again, and has."""
-    if is_given_up():
-        return Rotation(Outcome.REUSE)  # nobody hears it
+    """Revoke the session of a token that was used before.
+
+    Raises ``Unavailable``, and revokes nothing, when the client is told to try again: it may have done so.
+    """
+    raise_if_given_up()
     with transaction.atomic():
         if sessions.end_session(session_id=session.id, reason=Session.RevokeReason.REUSE):
             audit.record(

@@ -193,12 +193,14 @@ def about_to_commit() -> None:
         attempt.committing = True
 
 
-def is_given_up() -> bool:
-    """Return whether the time of the unit that runs here is over: its caller was answered 503 and may have asked again.
+def raise_if_given_up() -> None:
+    """Raise Unavailable when the time of the unit that runs here is over: its caller is told 503, and may ask again.
 
-    What such a unit sees may be its caller's own next try, so it must not be taken for somebody else's.
+    What such a unit sees may be its caller's own next try, so it must not be taken for somebody else's. That it raises
+    and returns nothing makes sure of the 503: a loop that is busy may hear of the unit before it gives it up.
     """
-    return time.monotonic() >= getattr(_here, "deadline", math.inf)
+    if time.monotonic() >= getattr(_here, "deadline", math.inf):
+        raise Unavailable(retry_after_s=RETRY_AFTER_S)
 
 
 def answers() -> bool:

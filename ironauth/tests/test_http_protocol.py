@@ -306,6 +306,27 @@ def test_an_answer_that_was_never_taken_is_forgotten_with_its_connection(start: 
         assert silent.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1) != b"\1"
 
 
+class Patient(Quick):
+    """With time enough for a test on a busy machine."""
+
+    write_timeout_s = 3.0
+
+
+def test_an_answer_that_is_being_taken_outlives_keep_alive(start: StartServer) -> None:
+    """A slow client gets all of what the kernel still held for it when its connection had been idle for long enough."""
+    with socket.socket() as slow:
+        slow.settimeout(5)
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        slow.connect(("127.0.0.1", start(http=Patient, timeout_keep_alive=0.3)))
+        slow.sendall(HEAD.replace(b"/ping", b"/kernels") + b"\r\n")
+        time.sleep(0.8)
+        taken = 0
+        while taken <= len(FILLED["/kernels"]):
+            part = slow.recv(65_536)
+            assert part, "closed before its end"
+            taken += len(part)
+
+
 class Unmoved(Quick):
     """As if every answer were too little to be called stalled."""
 

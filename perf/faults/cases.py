@@ -120,9 +120,11 @@ async def _postgres_crowded(stage: Stage) -> AsyncGenerator[None]:
     """Take every connection that Postgres has, those of the server too, and whatever becomes free."""
     over = threading.Event()
     taking = asyncio.create_task(asyncio.to_thread(take_connections, stage.site.database_url, over))
-    yield
-    over.set()
-    await taking
+    try:
+        yield
+    finally:  # also when the run is broken off: its end waits for every thread
+        over.set()
+        await taking
 
 
 @asynccontextmanager
@@ -244,10 +246,12 @@ async def _disk_full(stage: Stage) -> AsyncGenerator[None]:
     file = stage.site.volume / "filler"
     over = threading.Event()
     filling = asyncio.create_task(asyncio.to_thread(fill_volume, file, over))
-    yield
-    over.set()
-    await filling
-    file.unlink()
+    try:
+        yield
+    finally:  # also when the run is broken off: its end waits for every thread, and the volume for its last open file
+        over.set()
+        await filling
+        file.unlink()
 
 
 _APART = Allowed(

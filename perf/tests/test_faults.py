@@ -10,6 +10,8 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -277,3 +279,15 @@ async def test_who_is_cancelled_waits_for_what_is_being_started() -> None:
     with pytest.raises(asyncio.CancelledError):
         await starting
     assert known == ["a server"]
+
+
+async def test_a_fault_that_is_broken_off_ends_its_thread(tmp_path: Path) -> None:
+    """The interpreter waits for every thread: one that goes on filling the disk would never let it end."""
+    (tmp_path / "filler").symlink_to("/dev/full")
+    stage: Any = SimpleNamespace(site=SimpleNamespace(volume=tmp_path))
+    before = threading.active_count()
+    with pytest.raises(asyncio.CancelledError):
+        async with CASES["disk_full_sqlite"].fault(stage):
+            raise asyncio.CancelledError
+    assert await asyncio.to_thread(os.listdir, tmp_path) == []
+    assert threading.active_count() <= before + 1  # the loop keeps its thread, idle

@@ -19,7 +19,7 @@ from accounts import audit
 from accounts.audit import Event
 from accounts.outputs import ACCOUNT_COLUMNS, Account, account_of
 from ironauth.infrastructure import clock
-from ironauth.infrastructure.database import is_given_up
+from ironauth.infrastructure.database import raise_if_given_up
 from ironauth.infrastructure.fixed_queries import FixedSelect, FixedUpdate, Given
 from ironauth.infrastructure.ids import new_id
 from tokens import sessions
@@ -168,9 +168,10 @@ def _is_verified(challenge: str, verifier: str, *, required: bool) -> bool:
 def _used_again(code: _Code | None) -> Redemption:
     """End the session of the code's first use (RFC 6749 §4.1.2). 3 queries, 1 when it is over.
 
-    Not when the client was told to try again: the first use may be that second try.
+    Raises ``Unavailable``, and ends nothing, when the client is told to try again: the first use may be that next try.
     """
-    if code is not None and code.session_id is not None and not is_given_up():
+    raise_if_given_up()
+    if code is not None and code.session_id is not None:
         ended = sessions.end_session(session_id=code.session_id, reason=Session.RevokeReason.REUSE)
         if ended:
             audit.record(

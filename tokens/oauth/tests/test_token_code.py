@@ -14,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from accounts.audit_models import AuditEvent
 from accounts.models import User
 from conftest import bearer
-from ironauth.infrastructure import clock
+from ironauth.infrastructure import clock, database
 from tokens.key_rotation import create_first_keys
 from tokens.key_store import key_store
 from tokens.keys import Family
@@ -139,6 +139,26 @@ async def test_a_second_use_revokes_what_the_first_got(wiki: Party, member: Memb
             await refused(await wiki.refresh(tokens["refresh_token"]))
             await refused(await wiki.redeem(code))
     assert await AuditEvent.objects.filter(event="code_reuse", outcome="refused").acount() == 2
+
+
+async def test_a_second_use_that_is_given_up_ends_nothing(
+    wiki: Party, member: Member, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It hears 503 even where the loop learns of its end first: the first use may have been its own next try."""
+    code = await a_code(wiki, member)
+    tokens = (await wiki.redeem(code)).json()
+    find = redemption._find
+
+    def find_late(digest: str) -> redemption._Code | None:
+        database._here.deadline = 0.0  # over; the pool forgets it with the unit
+        return find(digest)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(redemption, "_find", find_late)
+        assert (await wiki.redeem(code)).status_code == 503
+    assert (await wiki.introspect(tokens["access_token"]))["active"]
+    await refused(await wiki.redeem(code))
+    assert await wiki.introspect(tokens["access_token"]) == {"active": False}
 
 
 async def test_pkce_appendix_b(wiki: Party, member: Member) -> None:
