@@ -65,10 +65,8 @@ class TimedHttpProtocol(HttpToolsProtocol):
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = math.inf
         self._leaving = False
-        self._untaken: tuple[object, float] = (
-            None,
-            math.inf,
-        )  # the request, and what the kernel still held of its answer
+        #: The request, and what the kernel still held of its answer when that was looked at.
+        self._untaken: tuple[object, float] = (None, math.inf)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as Uvicorn's
         """Start the clock, and make room if there are too many."""
