@@ -26,6 +26,7 @@ from ironauth.infrastructure.lanes import (  # noqa: E402 - after django.setup()
     PageHandler,
     is_api_path,
 )
+from ironauth.infrastructure.noted_route import NotingHandler, NotingPageHandler  # noqa: E402 - after django.setup()
 from ironauth.infrastructure.request_threads import request_threads  # noqa: E402 - after django.setup()
 from tokens import authentication  # noqa: E402 - after django.setup()
 
@@ -41,11 +42,10 @@ async def _database_answers() -> None:
     await database().read(answers)
 
 
-def _lanes_of(api: type[LeanHandler], pages: type[PageHandler]) -> LaneRouter:
-    if settings.IRONAUTH_TRACES:
-        from ironauth.infrastructure.traces_requests import noting_route  # noqa: PLC0415 - the SDK, only where it is used
-
-        api, pages = noting_route(api), noting_route(pages)
+def _made_lanes() -> LaneRouter:
+    noted = settings.IRONAUTH_METRICS or settings.IRONAUTH_TRACES
+    api = NotingHandler if noted else LeanHandler
+    pages = NotingPageHandler if noted else PageHandler
     return LaneRouter(api=api(request_threads), admin=AdminLane(pages(), request_threads, first=_database_answers))
 
 
@@ -62,8 +62,8 @@ def _traced(application: Application) -> Application:
     return traces_requests.TracedRequests(application, tracing.tracer, fixed_paths=_hot_paths)
 
 
-def _measured() -> tuple[LaneRouter, Application]:
-    """Return lanes whose requests are counted, and have the rest counted between start-up and shutdown."""
+def _measured(lanes: LaneRouter) -> Application:
+    """Return ``lanes`` with their requests counted, and have the rest counted between start-up and shutdown."""
     from ironauth.infrastructure import metrics, metrics_requests  # noqa: PLC0415 - with IRONAUTH_METRICS only
     from ironauth.infrastructure.metrics_sampling import Sampling  # noqa: PLC0415 - as above
 
@@ -78,15 +78,12 @@ def _measured() -> tuple[LaneRouter, Application]:
     async def _sample_no_more() -> None:
         sampling.stop()
 
-    lanes = _lanes_of(metrics_requests.MeasuredHandler, metrics_requests.MeasuredPageHandler)
-    return lanes, metrics_requests.MeasuredRequests(lanes, recorder)
+    return metrics_requests.MeasuredRequests(lanes, recorder)
 
 
-_behind_hot: Application
-if settings.IRONAUTH_METRICS:
-    _lanes, _behind_hot = _measured()
-else:  # nothing is counted, and nothing for it imported
-    _lanes = _behind_hot = _lanes_of(LeanHandler, PageHandler)
+_lanes = _made_lanes()
+# Without metrics nothing is counted, and nothing for it imported; so with traces.
+_behind_hot: Application = _measured(_lanes) if settings.IRONAUTH_METRICS else _lanes
 _hot_paths = frozenset(filter(_depends_on_the_token_alone, map(reverse, ("access:me", "access:verify"))))
 _guard = Guard(
     HotLane(

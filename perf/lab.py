@@ -19,9 +19,8 @@ import msgspec
 
 from perf.findings import Finding, Record, markdown, now, save
 from perf.rig.arguments import Parser
-from perf.rig.console import INTERRUPTED, leave_by_interrupt, say
+from perf.rig.console import leave_by_interrupt, say, status_of
 from perf.rig.machine import describe
-from perf.rig.processes import StartError
 from perf.rig.site_setup import ROOT
 from perf.shortfalls import publish
 
@@ -112,14 +111,10 @@ def main() -> int:
         return 0
     if unknown := sorted(set(given.names) - set(EXPERIMENTS)):
         parser.error(f"unknown experiment {', '.join(unknown)}: choose from {', '.join(EXPERIMENTS)}")
-    try:
-        return max([_run(name, quick=given.quick, update_readme=given.update_readme) for name in given.names])
-    except StartError as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    except KeyboardInterrupt:
-        sys.stderr.write("Interrupted: what was started has been ended, the experiment under way was not saved.\n")
-        return INTERRUPTED
+    return status_of(
+        lambda: max([_run(name, quick=given.quick, update_readme=given.update_readme) for name in given.names]),
+        lost=", the experiment under way was not saved",
+    )
 
 
 def listing(results: Path = RESULTS) -> list[str]:

@@ -18,9 +18,8 @@ from perf import plots
 from perf.findings import Finding, Record, Table, markdown, now, save
 from perf.lab import RESULTS
 from perf.rig.arguments import Parser, number, whole_number
-from perf.rig.console import INTERRUPTED, leave_by_interrupt, say
+from perf.rig.console import leave_by_interrupt, say, status_of
 from perf.rig.machine import describe
-from perf.rig.processes import StartError
 from perf.rig.site_setup import ROOT
 from perf.shortfalls import publish
 from perf.soak_sampling import Sample, SoakSampler
@@ -71,14 +70,7 @@ def main() -> int:
     """Run what the command line asks for."""
     leave_by_interrupt()
     given = _parser().parse_args()
-    try:
-        return _soak(given)
-    except StartError as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    except KeyboardInterrupt:
-        sys.stderr.write("Interrupted: what was started has been ended, nothing was saved.\n")
-        return INTERRUPTED
+    return status_of(lambda: _soak(given))
 
 
 def _parser() -> Parser:

@@ -8,22 +8,14 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from django.core.handlers.base import BaseHandler
-from django.http import HttpRequest
-from django.urls import ResolverMatch
-
 from ironauth.infrastructure.asgi_types import Application, Message, Receive, Scope, Send
-from ironauth.infrastructure.handler import LeanHandler
-from ironauth.infrastructure.lanes import STATIC_PREFIX, PageHandler, is_api_path
+from ironauth.infrastructure.lanes import STATIC_PREFIX, is_api_path
 from ironauth.infrastructure.metrics_recorder import Recorder
 from ironauth.infrastructure.middleware import CLIENT_CLOSED_REQUEST
+from ironauth.infrastructure.noted_route import METHODS, STATIC_ROUTE, listen
 
-#: Where the request's own `_Sending` is, for the handler that finds its route.
-KEY: Final = "ironauth.sending"
-METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 OTHER: Final = "other"
 NO_ROUTE: Final = "none"  # no pattern fits, or the request was refused before one was looked for
-STATIC_ROUTE: Final = f"{STATIC_PREFIX}…"
 API, ADMIN = "api", "admin"
 INTERNAL_ERROR: Final = 500
 
@@ -55,7 +47,8 @@ class MeasuredRequests:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer by ``application``."""
         recorder = self._recorder
-        sending = scope[KEY] = _Sending(send)
+        sending = _Sending(send)
+        listen(scope, sending)
         recorder.running += 1
         started = time.perf_counter_ns()
         try:
@@ -74,23 +67,3 @@ class MeasuredRequests:
             if observe is None:
                 observe = self._observers[key] = recorder.observer(recorder.request_base(*key))
             observe(started)
-
-
-class _NotesRoute(BaseHandler):
-    """A handler that tells `MeasuredRequests` which pattern a request's path fits."""
-
-    def resolve_request(self, request: HttpRequest) -> ResolverMatch:
-        """Find the view. Errors: `Resolver404`."""
-        match = super().resolve_request(request)
-        sending = request.scope.get(KEY)  # type: ignore[attr-defined] # ASGIRequest has it
-        if sending is not None:
-            sending.route = f"/{match.route}"
-        return match
-
-
-class MeasuredHandler(_NotesRoute, LeanHandler):
-    """The API lane's handler."""
-
-
-class MeasuredPageHandler(_NotesRoute, PageHandler):
-    """The admin lane's handler."""

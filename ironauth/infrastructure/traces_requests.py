@@ -7,9 +7,6 @@ https://opentelemetry.io/docs/specs/semconv/http/http-spans/. Left out of what t
 from typing import Any, Final
 
 from django.conf import settings
-from django.core.handlers.base import BaseHandler
-from django.http import HttpRequest
-from django.urls import ResolverMatch
 from opentelemetry import context, trace
 from opentelemetry.semconv.attributes.error_attributes import ERROR_TYPE
 from opentelemetry.semconv.attributes.http_attributes import (
@@ -25,12 +22,9 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from ironauth.infrastructure.asgi_types import Application, Message, Receive, Scope, Send
 from ironauth.infrastructure.client_address import is_from_proxy, with_forwarded_scheme
 from ironauth.infrastructure.lanes import STATIC_PREFIX
+from ironauth.infrastructure.noted_route import METHODS, STATIC_ROUTE, listen
 
-#: Where the request's own `_Answering` is, for the handler that finds its route.
-KEY: Final = "ironauth.answering"
-METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 OTHER_METHOD: Final = "_OTHER"
-STATIC_ROUTE: Final = f"{STATIC_PREFIX}…"
 REQUEST_ID: Final = f"{HTTP_RESPONSE_HEADER_TEMPLATE}.x-request-id"
 SERVER_ERROR: Final = 500
 _W3C: Final = TraceContextTextMapPropagator()
@@ -81,7 +75,8 @@ class TracedRequests:
         name = "HTTP" if method == OTHER_METHOD else method
         parent = _caller(scope) if proxied else context.Context()
         span = self._tracer.start_span(name, context=parent, kind=trace.SpanKind.SERVER, attributes=known)
-        answering = scope[KEY] = _Answering(send)
+        answering = _Answering(send)
+        listen(scope, answering)
         token = context.attach(trace.set_span_in_context(span))
         try:
             await self._application(scope, receive, answering)
@@ -107,21 +102,6 @@ class TracedRequests:
         if answering.status >= SERVER_ERROR:
             span.set_attribute(ERROR_TYPE, str(answering.status))
             span.set_status(trace.StatusCode.ERROR)
-
-
-def noting_route[H: BaseHandler](handler: type[H]) -> type[H]:
-    """Return a ``handler`` that tells `TracedRequests` which pattern a request's path fits."""
-    return type(f"Traced{handler.__name__}", (_NotesRoute, handler), {})
-
-
-class _NotesRoute(BaseHandler):
-    def resolve_request(self, request: HttpRequest) -> ResolverMatch:
-        """Find the view. Errors: `Resolver404`."""
-        match = super().resolve_request(request)
-        answering = request.scope.get(KEY)  # type: ignore[attr-defined] # ASGIRequest has it
-        if answering is not None:
-            answering.route = f"/{match.route}"
-        return match
 
 
 def _caller(scope: Scope) -> context.Context:

@@ -29,11 +29,12 @@ from ironauth.infrastructure.l2 import L2
 from ironauth.infrastructure.lanes import AdminLane, LaneRouter, is_api_path
 from ironauth.infrastructure.metrics_catalogue import BUCKETS_S, CATALOGUE
 from ironauth.infrastructure.metrics_recorder import Recorder
-from ironauth.infrastructure.metrics_requests import MeasuredHandler, MeasuredPageHandler, MeasuredRequests
+from ironauth.infrastructure.metrics_requests import MeasuredRequests
 from ironauth.infrastructure.metrics_sampling import Sampling
 from ironauth.infrastructure.metrics_slots import private
 from ironauth.infrastructure.metrics_text import text_of
 from ironauth.infrastructure.models import Invalidation
+from ironauth.infrastructure.noted_route import NotingHandler, NotingPageHandler
 from ironauth.infrastructure.pools import Pool
 from ironauth.infrastructure.refusal import overloaded
 from ironauth.infrastructure.request_threads import request_threads
@@ -98,7 +99,7 @@ def figures(recorder: Recorder) -> Figures:
 @pytest.fixture
 async def measured(recorder: Recorder) -> Any:
     """A client of the application as ``ironauth.asgi`` assembles it with metrics on."""
-    lanes = LaneRouter(MeasuredHandler(request_threads), AdminLane(MeasuredPageHandler(), request_threads))
+    lanes = LaneRouter(NotingHandler(request_threads), AdminLane(NotingPageHandler(), request_threads))
     hot = HotLane(
         MeasuredRequests(lanes, recorder),
         paths=frozenset({ME}),

@@ -19,16 +19,16 @@ from ironauth.infrastructure import cookies, logs, traces
 from ironauth.infrastructure.cache import token_cache
 from ironauth.infrastructure.database import database
 from ironauth.infrastructure.guard import Guard
-from ironauth.infrastructure.handler import LeanHandler
 from ironauth.infrastructure.hash_pool import hash_pool
 from ironauth.infrastructure.hot_lane import HotLane
 from ironauth.infrastructure.l1 import freshness
 from ironauth.infrastructure.l2 import L2
-from ironauth.infrastructure.lanes import AdminLane, LaneRouter, PageHandler, is_api_path
+from ironauth.infrastructure.lanes import AdminLane, LaneRouter, is_api_path
+from ironauth.infrastructure.noted_route import NotingHandler, NotingPageHandler
 from ironauth.infrastructure.pools import Pool
 from ironauth.infrastructure.request_threads import request_threads
 from ironauth.infrastructure.traces import CalmExporter, Tracing
-from ironauth.infrastructure.traces_requests import TracedRequests, noting_route
+from ironauth.infrastructure.traces_requests import TracedRequests
 from ironauth.tests.canary_hooks import watched
 from tokens import authentication
 
@@ -61,9 +61,9 @@ def tracing(spans: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch) -> Ite
 @pytest.fixture
 async def traced(tracing: Tracing) -> Any:
     """A client of the application as ``ironauth.asgi`` assembles it with traces on."""
-    pages = AdminLane(noting_route(PageHandler)(), request_threads)
+    pages = AdminLane(NotingPageHandler(), request_threads)
     hot = HotLane(
-        LaneRouter(noting_route(LeanHandler)(request_threads), pages),
+        LaneRouter(NotingHandler(request_threads), pages),
         paths=frozenset({ME}),
         recognise=authentication.peek,
         vouched=authentication.is_current,

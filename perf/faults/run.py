@@ -21,9 +21,8 @@ from perf.faults.site import NotRun, Site
 from perf.faults.stage import FULL, QUICK, Crowd, Outcome, Times, show
 from perf.findings import Record, markdown, now, save
 from perf.rig.arguments import Parser
-from perf.rig.console import INTERRUPTED, leave_by_interrupt, say
+from perf.rig.console import leave_by_interrupt, say, status_of
 from perf.rig.machine import describe
-from perf.rig.processes import StartError
 from perf.rig.site_setup import ROOT
 from perf.shortfalls import publish
 
@@ -111,14 +110,7 @@ def main() -> int:
     names = [name for name in CASES if name in given.names or not given.names]
     if given.update_readme and (given.quick or given.names):
         parser.error("--update-readme is for all faults at their full length: leave out --quick and names")
-    try:
-        return report(names, quick=given.quick, update_readme=given.update_readme)
-    except StartError as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    except KeyboardInterrupt:
-        sys.stderr.write("Interrupted: what was started has been ended, nothing was saved.\n")
-        return INTERRUPTED
+    return status_of(lambda: report(names, quick=given.quick, update_readme=given.update_readme))
 
 
 def report(names: Sequence[str], *, quick: bool, update_readme: bool) -> int:

@@ -26,7 +26,7 @@ from perf.limits.report import finding
 from perf.limits.witness import Witnessed, testify
 from perf.load.workloads import Site
 from perf.rig.arguments import Parser
-from perf.rig.console import INTERRUPTED, leave_by_interrupt, say
+from perf.rig.console import leave_by_interrupt, say, status_of
 from perf.rig.machine import describe
 from perf.rig.processes import Server, StartError, free_port
 from perf.rig.site_setup import ROOT, prepare_site, site_environment
@@ -66,14 +66,7 @@ def main() -> int:
     parser.add_argument("--only", default="", metavar="TEXT", help="crowds whose name contains it, and no database")
     parser.add_argument("--update-readme", action="store_true", help="put the result into perf/README.md")
     given = parser.parse_args()
-    try:
-        return _run(given)
-    except StartError as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    except KeyboardInterrupt:
-        sys.stderr.write("Interrupted: what was started has been ended, nothing was saved.\n")
-        return INTERRUPTED
+    return status_of(lambda: _run(given))
 
 
 def _run(given: Any) -> int:
