@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 import msgspec
 
 UNAVAILABLE = 503
+HASHING = "sign-in"  # the act whose time is Argon2's
 FIRST_ERROR = 500
 MOST_DETAILS = 20
 #: Seconds by which the end of the grace window may be seen earlier by the server than by who counts from its request.
@@ -20,17 +21,20 @@ class Allowed:
     """What a fault may cost, beyond 503.
 
     ``losing``: connections may break, because a process dies or a reply is cut. ``ending``: sessions may end without
-    anybody's doing, and why. ``spotless``: not even a 503.
+    anybody's doing, and why. ``spotless``: not even a 503. ``adding_s``: by how much the longest answer may be longer.
     """
 
     losing: bool = False
     ending: str = ""
     spotless: bool = False
+    adding_s: float = float("inf")
 
 
 @dataclass
 class Figures:
     """What was seen during one fault; times in seconds. ``ended``: sessions lost where that is allowed.
+
+    ``usual_s``, ``slowest_s``: the longest answer before the fault and since it began, but to sign-ins, which hash.
 
     ``details``: of the first broken promises, for looking them up in the servers' logs.
     """
@@ -40,6 +44,8 @@ class Figures:
     other_5xx: int = 0
     lost: Counter[str] = field(default_factory=Counter)
     longest_refusal_s: float = 0.0
+    usual_s: float = 0.0
+    slowest_s: float = 0.0
     revocations: int = 0
     latest_acceptance_s: float = 0.0
     most_generations: int = 1
@@ -47,6 +53,11 @@ class Figures:
     ended: int = 0
     broken: Counter[str] = field(default_factory=Counter)
     details: list[str] = field(default_factory=list)
+
+    @property
+    def added_s(self) -> float:
+        """What the fault added to the longest answer."""
+        return max(0.0, self.slowest_s - self.usual_s)
 
 
 class Checker:
@@ -70,9 +81,20 @@ class Checker:
         self.allowed = allowed
         self.figures = Figures()
 
+    def breaks(self) -> None:
+        """Note that the fault begins: what was seen until now is how long answers take without it."""
+        self.figures.usual_s, self.figures.slowest_s = self.figures.slowest_s, 0.0
+
+    def over(self) -> None:
+        """Judge how long answers took since the fault began, for those that it may hardly touch."""
+        if self.figures.added_s > self.allowed.adding_s:
+            self.broken(f"an answer took over {self.allowed.adding_s:g} s longer", f"{self.figures.added_s:.2f} s")
+
     def answered(self, act: str, status: int, took_s: float, *, retry: bool = True) -> None:
         """Note an answer to whatever was asked; ``retry``: whether it says when to try again."""
         self.figures.answers += 1
+        if act != HASHING:
+            self.figures.slowest_s = max(self.figures.slowest_s, took_s)
         if status == UNAVAILABLE:
             self.figures.unavailable += 1
             self.figures.longest_refusal_s = max(self.figures.longest_refusal_s, took_s)

@@ -9,7 +9,7 @@ from http import HTTPStatus
 
 import msgspec
 
-from perf.faults.checker import Checker, generation_of
+from perf.faults.checker import HASHING, Checker, generation_of
 from perf.faults.wire import Answer, Connector, Line, LostError, connect
 from perf.rig import seed
 
@@ -186,7 +186,7 @@ class Person:
             self.refresh, self.session_id = prepared.refresh_token, prepared.session_id
             return True
         body = {"email": seed.email_of(number % SIGNING_IN), "password": seed.PASSWORD}
-        answer = await self.lines.ask("sign-in", "POST", f"{API}/signin", body=body)
+        answer = await self.lines.ask(HASHING, "POST", f"{API}/signin", body=body)
         if answer is None or answer.status != HTTPStatus.OK:
             return False
         pair = msgspec.json.decode(answer.body, type=Pair)

@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 
-from perf.faults.cases import CASES
+from perf.faults.cases import ADDED_S, CASES
 from perf.faults.stage import RECOVERY_S, Outcome
 from perf.findings import Check, Finding, Table
 
 REFUSAL_S = 2.0  # a database that is gone is reported within this time
 COLUMNS = (
-    "fault", "answers", "503", "other 5xx", "no answer", "longest refusal", "revocations",
+    "fault", "answers", "503", "other 5xx", "no answer", "longest refusal",
+    "longest answer before, since", "revocations",
     "latest acceptance of a revoked token", "live generations of a session", "recovery",
 )  # fmt: skip
 HYPOTHESIS = (
@@ -26,6 +27,7 @@ def finding(outcomes: Sequence[Outcome], not_run: Mapping[str, str], *, bound_s:
         _at_most("latest acceptance of a revoked token", bound_s, [one.latest_acceptance_s for one in figures], " s"),
         _at_most("live generations of one session", 1, [one.most_generations for one in figures]),
         _at_most("longest recovery", RECOVERY_S, [_recovery(one) for one in outcomes], " s"),
+        _at_most("time that a Redis out of order adds to the longest answer", ADDED_S, _added(outcomes), " s"),
         _at_most("longest refusal", REFUSAL_S, [one.longest_refusal_s for one in figures], " s"),
     ]
     notes = [f"NOT RUN: {CASES[name].what}: {why}" for name, why in not_run.items()]
@@ -55,6 +57,7 @@ def row(outcome: Outcome) -> list[str]:
         f"{one.other_5xx:,}",
         f"{one.lost.total():,}",
         f"{one.longest_refusal_s:.2f} s" if one.unavailable else "",
+        f"{one.usual_s:.2f}, {one.slowest_s:.2f} s",
         f"{one.revocations:,}",
         f"{one.latest_acceptance_s:.2f} s" if one.latest_acceptance_s else "none",
         f"{one.most_generations}",
@@ -65,6 +68,10 @@ def row(outcome: Outcome) -> list[str]:
 def _at_most(what: str, wanted: float, seen: Sequence[float], unit: str = "") -> Check:
     """Return what the worst fault says about a promise."""
     return Check(what, wanted, max(seen, default=0), ceiling=True, unit=unit)
+
+
+def _added(outcomes: Sequence[Outcome]) -> list[float]:
+    return [outcome.figures.added_s for outcome in outcomes if CASES[outcome.name].allowed.adding_s == ADDED_S]
 
 
 def _recovery(outcome: Outcome) -> float:
@@ -80,6 +87,7 @@ def _data(outcome: Outcome) -> dict[str, object]:
         "other_5xx": one.other_5xx,
         "lost": dict(one.lost),
         "longest_refusal_s": one.longest_refusal_s,
+        "longest_answer_s": [one.usual_s, one.slowest_s],
         "revocations": one.revocations,
         "latest_acceptance_s": one.latest_acceptance_s,
         "most_generations": one.most_generations,

@@ -86,11 +86,13 @@ async def show(name: str, case: Case, crowd: Crowd, times: Times) -> Outcome:
     stage = Stage(crowd.site, crowd.people)
     stage.hurry()
     await asyncio.sleep(0.1)  # some are signing out when it happens, some have just done so
+    crowd.checker.breaks()
     async with case.fault(stage):
         await asyncio.sleep(times.fault if case.hold else 0)
     recovery_s = await recovery(crowd.probes)
     await asyncio.sleep(times.after)
     await crowd.halt()
+    crowd.checker.over()
     await settle(crowd)
     if recovery_s is None or recovery_s > RECOVERY_S:
         crowd.checker.broken(f"no recovery in {RECOVERY_S:g} s")

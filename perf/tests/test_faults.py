@@ -139,6 +139,18 @@ def test_what_is_revoked_stays_revoked_in_the_next_fault(checker: Checker) -> No
     assert checker.figures.broken.total() == 1
 
 
+@pytest.mark.parametrize(("took_s", "broken"), [(0.3, 0), (0.31, 1)])
+def test_what_a_fault_adds_to_the_longest_answer(checker: Checker, took_s: float, broken: int) -> None:
+    """Beside what answers took before it, and whatever sign-ins take, which hash."""
+    checker.begin(Allowed(adding_s=0.25))
+    checker.answered("me", 200, 0.05)
+    checker.breaks()
+    checker.answered("sign-in", 200, 2.0)
+    checker.answered("refresh", 200, took_s)
+    checker.over()
+    assert checker.figures.broken.total() == broken
+
+
 def test_a_report_says_what_was_broken_and_what_was_not_run(checker: Checker) -> None:
     """A broken promise counts as failed, so that the command's exit status is 1; a fault not run is named with why."""
     kept = finding([Outcome("redis_killed", Checker(bound_s=5, grace_s=10).figures, 0.4)], {}, bound_s=BOUND_S)
