@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 #: What comes a second time finds what the allocator has kept of the first, and may not take that again.
 GROWN_MIB = 8.0
+#: What every crowd but the last leaves, together: the process's growth to what it needs for as many clients.
+LEFT_MIB = 24.0
 #: Of 768 requests and 896 connections at once; none of them may have more than 192 KiB.
 PEAK_MIB = 144.0
 SERVED_P99_MS = 250.0
@@ -51,6 +53,7 @@ def finding(
 def _crowd_checks(crowded: Sequence["Crowded"]) -> list[Check]:
     if not crowded:
         return []
+    earlier = crowded[:-2]  # the last comes twice
     misled = sum(one.crowd.wrong(one.ends) for one in crowded)
     unserved = sum(unserved_by(one) for one in crowded)
     slowest = max((one.beside.p99_ms for one in crowded if not one.crowd.busy), default=0.0)
@@ -62,6 +65,13 @@ def _crowd_checks(crowded: Sequence["Crowded"]) -> list[Check]:
             "memory a crowd took at most",
             PEAK_MIB,
             max(one.peak_mib - one.before_mib for one in crowded),
+            ceiling=True,
+            unit=" MiB",
+        ),
+        Check(
+            "memory left behind by all crowds before that",
+            LEFT_MIB,
+            earlier[-1].after_mib - earlier[0].before_mib if earlier else 0.0,
             ceiling=True,
             unit=" MiB",
         ),

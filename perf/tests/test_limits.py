@@ -83,8 +83,8 @@ def test_what_does_not_hold_is_told() -> None:
         ends=[End("503", 1.5, 1, b"HTTP/1.1 503 \r\n\r\n")], beside=SEEN._replace(failures={"x": 1})
     )
 
-    def missed(outcome: Outcome, crowded: Crowded, refusals: Refusals) -> int:
-        found = finding([outcome], [crowded], [refusals], missing="", requests=768, connections=896)
+    def missed(outcome: Outcome, crowded: Crowded, refusals: Refusals, *others: Crowded) -> int:
+        found = finding([outcome], [crowded, *others], [refusals], missing="", requests=768, connections=896)
         return sum(not check.met for check in found.checks)
 
     right, wrong_one = Outcome(case, "431", 0.1, 1), Outcome(case, "200", AT_ONCE_S, 1)
@@ -95,3 +95,6 @@ def test_what_does_not_hold_is_told() -> None:
     assert missed(right, good, silent_one) == 2
     full = bad._replace(crowd=Crowd("full", silent, 2, ("still open",), 100.0, 100.0, full=True, busy=True))
     assert missed(right, full, held) == 2  # memory alone
+    keeps = good._replace(after_mib=124.0)
+    assert missed(right, keeps, held, good, good) == 0
+    assert missed(right, keeps._replace(after_mib=124.1), held, good, good) == 1
