@@ -77,6 +77,10 @@ class Environment:
         value = self._given(name)
         return list(default) if value is None else [item.strip() for item in value.split(",") if item.strip()]
 
+    def matching(self, pattern: re.Pattern[str]) -> dict[str, str]:
+        """Return every variable whose whole name matches, without surrounding spaces; for families of others' names."""
+        return {name: text.strip() for name, text in self._variables.items() if pattern.fullmatch(name)}
+
     def switch(self, name: str, *, default: bool) -> bool:
         """Return a boolean; any word but 1/0, true/false, yes/no, on/off (in any case) is refused."""
         value = self._given(name)

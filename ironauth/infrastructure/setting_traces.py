@@ -23,6 +23,16 @@ NUMBERS = {
     "OTEL_BSP_EXPORT_TIMEOUT": 30_000,
     TIMEOUT: 10,
 }
+#: Families of the SDK's variables that end each worker with a traceback: what they must be, in words and as a pattern.
+FAMILIES = (
+    (re.compile(r"OTEL_[A-Z_]+_LIMIT"), "a whole number from 0", re.compile(r"[0-9]{0,9}", re.ASCII)),
+    (re.compile(r"OTEL_EXPORTER_OTLP_(TRACES_)?COMPRESSION"), "none, deflate or gzip", re.compile("none|deflate|gzip")),
+    (
+        re.compile("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT"),
+        "a number above 0",
+        re.compile(r"(?=.*[1-9])[0-9]{1,9}(\.[0-9]+)?"),
+    ),
+)
 POSITIVE = re.compile(r"0*[1-9][0-9]{0,9}", re.ASCII)
 
 
@@ -54,6 +64,10 @@ def are_traces_wanted(env: Environment) -> bool:
             raise ImproperlyConfigured(
                 f"{name} must be {kind}: correct it, or remove it for the default, {NUMBERS[name]}"
             )
+    for family, kind, good_values in FAMILIES:
+        for name, text in env.matching(family).items():
+            if not good_values.fullmatch(text):
+                raise ImproperlyConfigured(f"{name} must be {kind}: correct it, or remove it for the SDK's default")
     most, batch = (int(numbers[name] or NUMBERS[name]) for name in ("OTEL_BSP_MAX_QUEUE_SIZE", BATCH))
     if batch > most:
         raise ImproperlyConfigured(f"{BATCH} must not be larger than OTEL_BSP_MAX_QUEUE_SIZE: correct one of the two")

@@ -55,6 +55,14 @@ def test_any_other_address_is_refused(endpoint: str) -> None:
         ("OTEL_EXPORTER_OTLP_TIMEOUT", "2.0", True),
         ("OTEL_EXPORTER_OTLP_TIMEOUT", "0.0", False),
         ("OTEL_EXPORTER_OTLP_TIMEOUT", "abc", False),
+        ("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "0", True),
+        ("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "", True),
+        ("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "-1", False),
+        ("OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT", "many", False),
+        ("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip", True),
+        ("OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "brotli", False),
+        ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "0.5", True),
+        ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "0.0", False),
     ],
 )
 def test_numbers_are_what_the_sdk_takes(name: str, text: str, taken: bool) -> None:
