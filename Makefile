@@ -8,7 +8,7 @@ PORT ?= 8000
 URL ?= http://127.0.0.1:$(PORT)
 BIN := .venv/bin
 AUDIT_BIN := .venv-audit/bin
-INSTALL := umask 077 && sh requirements/install.sh
+INSTALL := sh requirements/install.sh
 ENV_FILE := $(or $(IRONAUTH_ENV_FILE),var/env)
 # Secrets of the first run only; later ones find the file and start no Python for it.
 SECRETS := test -f "$(ENV_FILE)" || $(BIN)/python -m ironauth.environment_file "$(ENV_FILE)"

@@ -15,7 +15,6 @@ set -C
 random() { head -c "$1" /dev/urandom | base64 | tr -d '\n=' | tr '+/' '-_'; }
 
 mkdir -p "$folder"
-chmod 700 "$folder"
 cd "$folder"
 for file in env userlist.txt database-password postgres-password; do
     if [ -e "$file" ]; then
@@ -23,6 +22,7 @@ for file in env userlist.txt database-password postgres-password; do
         exit 1
     fi
 done
+chmod 700 .
 database=$(random 32)
 cat >env <<END
 # IronAuth's settings. Every variable: deploy/env.example

@@ -1,9 +1,10 @@
 #!/bin/sh
 # Make .venv and install requirements/$1.txt into it ("base", "otel" for traces as well, or "dev"), only when something
 # changed; "audit" goes into .venv-audit, because tools that look at the requirements bring their own.
-# Every failure is one line that ends with the remedy. PYTHON=/path names the interpreter of a new .venv.
+# Every failure is one line that ends with the remedy. PYTHON=/path names the interpreter of a new .venv. What is installed
+# is public, and on a server another user runs it: readable for all whatever the umask is, writable for its owner alone.
 set -u
-umask 077
+umask 022
 cd "$(dirname "$0")/.." || exit 1
 kind=${1:-base}
 venv=.venv
