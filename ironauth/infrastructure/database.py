@@ -5,18 +5,18 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 
 from django.conf import settings
 from django.core.signals import setting_changed
 from django.db import DEFAULT_DB_ALIAS, Error, connections, reset_queries, transaction
 
-from ironauth.infrastructure import metrics
+from ironauth.infrastructure import group_commit, metrics
 from ironauth.infrastructure.database_faults import Fault, classify
 from ironauth.infrastructure.database_outage import outages
 from ironauth.infrastructure.errors import Unavailable
 from ironauth.infrastructure.logs import get_logger
 from ironauth.infrastructure.pools import CLOSE_WAIT_S, Job, Pool
+from ironauth.infrastructure.thread_connections import drop_connections, open_reader, tidy_connections
 
 #: Retry-After of a 503; seconds. The fault matrix asks for at most 2.
 RETRY_AFTER_S = 1
@@ -27,9 +27,10 @@ LATER_S = 60.0
 class DatabasePool:
     """Runs units of work, each within ``timeout_s`` seconds of being asked for, waiting included.
 
-    Every thread keeps one connection. SQLite: one writer thread and ``threads`` readers, whose connections cannot
-    write. Otherwise ``threads`` threads for both. A unit whose caller got Unavailable because of the time limit runs
-    to its end, may commit, and occupies its thread until then: the answer 503 means "not known".
+    Every thread keeps one connection. SQLite: one writer thread, where units that wait share a commit (`group_commit`),
+    and ``threads`` readers, whose connections cannot write. Otherwise ``threads`` threads for both. A unit whose caller
+    got Unavailable because of the time limit runs to its end, may commit, and occupies its thread until then: the
+    answer 503 means "not known".
     """
 
     def __init__(self, *, threads: int, timeout_s: float) -> None:
@@ -38,7 +39,8 @@ class DatabasePool:
         self._readers = Pool(name="database", threads=threads, leave=connections.close_all)
         self._writers = self._readers
         if self._sqlite:  # one transaction at a time may write; more threads would only wait for its lock
-            self._writers = Pool(name="database-writer", threads=1, leave=connections.close_all)
+            group = group_commit.GroupCommit(failed=self._failed, afresh=drop_connections)
+            self._writers = Pool(name="database-writer", threads=1, leave=connections.close_all, together=group.run)
         self._apart = Pool(name="database-apart", threads=1, leave=connections.close_all)
 
     async def read[**P, T](self, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -128,10 +130,20 @@ class DatabasePool:
         return Unavailable(retry_after_s=RETRY_AFTER_S)
 
     def _perform[T](self, attempt: "_Attempt[T]", *, deadline: float) -> T:
-        """Run a unit on this thread; once more when that is safe and there is time."""
+        """Run a unit on this thread, in the group whose commit it shares or by itself."""
+        _here.deadline = deadline
+        if settings.DEBUG:
+            reset_queries()  # Django keeps every query in memory; no request signal clears it on this thread
+        try:
+            group = group_commit.current()
+            return self._alone(attempt, deadline) if group is None else attempt.run_in(group)
+        finally:
+            del _here.deadline
+
+    def _alone[T](self, attempt: "_Attempt[T]", deadline: float) -> T:
+        """Run a unit; once more when that is safe and there is time."""
         # A health check is a query for each unit; `again` below does without.
         connections[DEFAULT_DB_ALIAS].health_check_enabled = False  # type: ignore[attr-defined]  # Django's wrapper has it
-        _here.deadline = deadline
         try:
             try:
                 return attempt.run()
@@ -140,20 +152,23 @@ class DatabasePool:
                 again = fault is Fault.CONFLICT or (fault is Fault.BROKEN and not attempt.committing)
                 if not again or time.monotonic() >= deadline:
                     raise
-            _drop_connection()
+            drop_connections()
             return attempt.run()
         except Error as error:
-            fault = classify(error, reader=attempt.reader)
-            if fault is Fault.OTHER:
+            if classify(error, reader=attempt.reader) is Fault.OTHER:
                 raise
-            _drop_connection()
-            if fault is Fault.READ_WROTE:
-                raise RuntimeError("A unit of work run by read() wrote to the database: run it by write()") from error
-            outages.report(fault, cause=_cause(error))
-            raise Unavailable(retry_after_s=RETRY_AFTER_S) from error
+            raise self._failed(error, reader=attempt.reader) from error
         finally:
-            del _here.deadline
-            _tidy()
+            tidy_connections()
+
+    def _failed(self, error: Error, *, reader: bool = False) -> Exception:
+        """Return what callers hear of an error that is none of the program, and give the connection up."""
+        fault = classify(error, reader=reader)
+        drop_connections()
+        if fault is Fault.READ_WROTE:
+            return RuntimeError("A unit of work run by read() wrote to the database: run it by write()")
+        outages.report(fault, cause=_cause(error))
+        return Unavailable(retry_after_s=RETRY_AFTER_S)
 
 
 class _Attempt[T]:
@@ -167,11 +182,9 @@ class _Attempt[T]:
 
     def run(self) -> T:
         self.committing = False
-        if settings.DEBUG:
-            reset_queries()  # Django keeps every query in memory; no request signal clears it on this thread
         if not self._atomic:
             if self.reader:
-                _open_reader()
+                open_reader()
             _here.attempt = self
             try:
                 return self._unit()
@@ -181,6 +194,17 @@ class _Attempt[T]:
             result = self._unit()
             self.committing = True
         return result
+
+    def run_in(self, group: group_commit.Group) -> T:
+        """Run as a part of a larger transaction: what ``write`` promises needs a savepoint, ``write_once`` none."""
+        try:
+            if not self._atomic:
+                return self._unit()
+            with transaction.atomic():
+                return self._unit()
+        except Error as error:
+            group.lost = group.lost or classify(error, reader=False) is not Fault.OTHER
+            raise
 
 
 _here = threading.local()
@@ -208,37 +232,6 @@ def answers() -> bool:
     with connections[DEFAULT_DB_ALIAS].cursor() as cursor:
         cursor.execute("SELECT 1")
         return bool(cursor.fetchone() == (1,))
-
-
-def _open_reader() -> None:
-    """Make this thread's SQLite connection unable to write or to take the write lock.
-
-    Set on each new connection rather than in its settings: those belong to all threads, and tests rename the file.
-    """
-    connection = connections[DEFAULT_DB_ALIAS]
-    if connection.connection is None:
-        connection.ensure_connection()
-        connection.transaction_mode = "DEFERRED"  # type: ignore[attr-defined]  # SQLite's wrapper has it
-        with connection.cursor() as cursor:
-            cursor.execute("PRAGMA query_only = ON")
-
-
-def _drop_connection() -> None:
-    """Close this thread's connections, whatever state they are in; the next unit opens new ones."""
-    for connection in connections.all(initialized_only=True):
-        with suppress(Error):
-            connection.close()
-        connection.connection = None
-        connection.in_atomic_block = connection.closed_in_transaction = False
-
-
-def _tidy() -> None:
-    """Close connections that broke or were left inside a transaction, as Django does after each request."""
-    for connection in connections.all(initialized_only=True):
-        try:
-            connection.close_if_unusable_or_obsolete()
-        except Error:
-            _drop_connection()
 
 
 def _cause(error: Exception) -> str:

@@ -34,6 +34,12 @@ class Job:
         self.asked_at = 0.0  # monotonic seconds; set when somebody watches
 
 
+#: A job that ran or was too late, its result, and the error in place of it.
+type Done = tuple[Job, Any, BaseException | None]
+type RunJob = Callable[[Job], Done]
+type NextJob = Callable[[], Job | None]
+
+
 class _Crew:
     """The threads of a pool between its first job and ``close``."""
 
@@ -48,7 +54,8 @@ class Pool:
     Of several idle threads the one that was busy last takes the next job: its connection, and the server process at
     the other end, are warm. Measured at one connection on Postgres: 8 % less time for a request than taking turns.
 
-    ``enter`` and ``leave`` run on each thread when it starts and ends.
+    ``enter`` and ``leave`` run on each thread when it starts and ends. ``together`` gets the first job, what runs one,
+    and what takes another out of the queue; it returns what became of each that it took, and no caller hears before.
     """
 
     #: Hears of every job that ran, in any pool, on its thread: the pool's name, and when it was queued and started.
@@ -63,6 +70,7 @@ class Pool:
         threads: int,
         enter: Callable[[], None] = lambda: None,
         leave: Callable[[], None] = lambda: None,
+        together: Callable[[Job, RunJob, NextJob], list[Done]] | None = None,
     ) -> None:
         if threads < 1:
             raise ValueError(f"The {name} pool cannot have {threads} threads: raise its setting to 1 or more")
@@ -70,6 +78,7 @@ class Pool:
         self.threads = threads
         self._enter = enter
         self._leave = leave
+        self._together = together
         # An OrderedDict, because a job withdrawn from the middle must cost O(1) under a flood of cancellations.
         self._queue: OrderedDict[Job, None] = OrderedDict()
         self._lock = threading.Lock()
@@ -207,24 +216,31 @@ class Pool:
         self._enter()
         try:
             while (job := self._next(crew)) is not None:
-                value: Any = None
-                error: BaseException | None = None
-                try:
-                    started = time.monotonic()
-                    if started > job.start_by:
-                        error = job.late()
-                    else:
-                        value = job.context.run(job.call)
-                except BaseException as raised:  # noqa: BLE001 - it belongs to the caller, and the thread must live on
-                    error = raised
-                if self.watch is not None and job.asked_at:
-                    self.watch(self.name, job.asked_at, started)
-                with self._lock:  # before the caller hears of it, so that its next job sees this thread free
+                done = (
+                    [self._outcome(job)] if self._together is None else self._together(job, self._outcome, self._more)
+                )
+                with self._lock:  # before a caller hears of it, so that its next job sees this thread free
                     self._running -= 1
-                job.settle(value, error)
-                del job, value, error  # an idle thread must not keep a password or a result alive
+                for one, value, error in done:
+                    one.settle(value, error)
+                del job, done, one, value, error  # an idle thread must not keep a password or a result alive
         finally:
             self._leave()
+
+    def _outcome(self, job: Job) -> Done:
+        started = time.monotonic()
+        outcome: Done
+        try:
+            outcome = (job, None, job.late()) if started > job.start_by else (job, job.context.run(job.call), None)
+        except BaseException as raised:  # noqa: BLE001 - it belongs to the caller, and the thread must live on
+            outcome = (job, None, raised)
+        if self.watch is not None and job.asked_at:
+            self.watch(self.name, job.asked_at, started)
+        return outcome
+
+    def _more(self) -> Job | None:
+        with self._lock:
+            return self._queue.popitem(last=False)[0] if self._queue else None
 
     def _next(self, crew: _Crew) -> Job | None:
         while True:
