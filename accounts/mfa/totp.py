@@ -62,9 +62,11 @@ def uri(secret: bytes, email: str) -> str:
 def qr_svg(address: str) -> str:
     """Return the QR code of ``address`` as an SVG element without styles or scripts: a strict CSP shows it inline.
 
-    Always mask 3: every reader takes any of the eight, and weighing them up takes 6.4 ms of the event loop for 1.9.
+    Always mask 3: every reader takes any of the eight, and weighing them up takes 6.4 ms of the event loop for 1.9. At
+    least the lowest correction, and more where it makes the code no larger: a screen has no stains, larger squares are
+    read from further away, and for an ordinary address it is two sizes smaller and takes 1.4 ms for 2.0.
     """
-    return segno.make(address, error="m", micro=False, mask=3).svg_inline(scale=4, dark="#000", light="#fff")
+    return segno.make(address, error="l", micro=False, mask=3).svg_inline(scale=4, dark="#000", light="#fff")
 
 
 def _app(secret: bytes) -> pyotp.TOTP:
