@@ -35,7 +35,7 @@ class _Pool:
         if not self.refused:
             self.refused = True
             raise Unavailable(retry_after_s=1) from RuntimeError(LOCKED)
-        return SimpleNamespace(id=self.user_id)
+        return SimpleNamespace(account=SimpleNamespace(id=self.user_id))
 
     async def write(self, *_: Any, **__: Any) -> Any:
         return object()

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import django
@@ -29,6 +29,9 @@ import uvloop
 
 from perf.rig.seed import SeededSession, read_sessions
 from perf.summary import percentile_ms
+
+if TYPE_CHECKING:
+    from tokens.stored_session import LiveSession
 
 CALLERS = 16  # as many as the benchmark has connections
 READS, ROTATIONS = 0.8, 0.1  # shares of all units; the rest open a session
@@ -143,10 +146,10 @@ async def _read(pool: Any, session: SeededSession) -> bool:
     from tokens import sessions  # noqa: PLC0415 - needs django.setup()
 
     user_id = UUID(session.user_id)
-    account = await pool.read(
+    found: LiveSession | None = await pool.read(
         sessions.live_account, session_id=UUID(session.session_id), user_id=user_id, epoch=FIRST_EPOCH
     )
-    return account is not None and account.id == user_id
+    return found is not None and found.account.id == user_id
 
 
 async def _open(pool: Any, session: SeededSession) -> bool:
