@@ -48,6 +48,8 @@ else
     }
 fi
 
+# Half an installation, or one of another release over this one, must not pass for what was installed before.
+rm -f $venv/.installed-*.txt
 say "Installing $wanted (wheels, hashes checked)"
 said=$($venv/bin/python -m pip install --quiet --disable-pip-version-check --no-input --retries 2 \
     --require-hashes --only-binary :all: -r "$wanted" 2>&1) ||

@@ -23,7 +23,10 @@ NUMBERS = {
     "OTEL_BSP_EXPORT_TIMEOUT": 30_000,
     TIMEOUT: 10,
 }
-#: Families of the SDK's variables that end each worker with a traceback: what they must be, in words and as a pattern.
+#: One header as the SDK takes it (`opentelemetry.util.re`), or nothing between two commas.
+HEADER = r"[ \t]*([!#-'*+.0-9A-Z^-z|~-]+[ \t]*=[ \t]*[ !#-+\--:<-[\]-~]*[ \t]*)?"
+#: Families of the SDK's variables: what they must be, in words and as a pattern. By any other value each worker would
+#: end with a traceback, sample everything, or log the headers, which hold the collector's password.
 FAMILIES = (
     (re.compile(r"OTEL_[A-Z_]+_LIMIT"), "a whole number from 0", re.compile(r"[0-9]{0,9}", re.ASCII)),
     (re.compile(r"OTEL_EXPORTER_OTLP_(TRACES_)?COMPRESSION"), "none, deflate or gzip", re.compile("none|deflate|gzip")),
@@ -32,6 +35,17 @@ FAMILIES = (
         "a number above 0",
         re.compile(r"(?=.*[1-9])[0-9]{1,9}(\.[0-9]+)?"),
     ),
+    (
+        re.compile("OTEL_TRACES_SAMPLER"),
+        "always_on, always_off or traceidratio, each also with parentbased_ before it",
+        re.compile(r"((parentbased_)?(always_on|always_off|traceidratio))?", re.IGNORECASE),
+    ),
+    (re.compile("OTEL_TRACES_SAMPLER_ARG"), "a number from 0 to 1", re.compile(r"(0?\.[0-9]+|0|1(\.0+)?)?", re.ASCII)),
+    (
+        re.compile("OTEL_EXPORTER_OTLP_(TRACES_)?HEADERS"),
+        "NAME=VALUE, several with commas between them",
+        re.compile(rf"{HEADER}(,{HEADER})*"),
+    ),
 )
 POSITIVE = re.compile(r"0*[1-9][0-9]{0,9}", re.ASCII)
 
@@ -39,9 +53,9 @@ POSITIVE = re.compile(r"0*[1-9][0-9]{0,9}", re.ASCII)
 def are_traces_wanted(env: Environment) -> bool:
     """Return IRONAUTH_TRACES, off by default.
 
-    Raises ``ImproperlyConfigured`` for traces without the packages that make them, for a number that the SDK would
-    ignore or end the process by, and for an endpoint that is given and no HTTP address; the message does not repeat it,
-    since it may hold credentials.
+    Raises ``ImproperlyConfigured`` for traces without the packages that make them, for a value that the SDK would
+    ignore or end the process by, and for an endpoint that is given and no HTTP address; the message repeats neither it
+    nor headers, since they may hold credentials.
     """
     endpoint = env.text("OTEL_EXPORTER_OTLP_ENDPOINT", default="")
     numbers = _numbers(env)

@@ -1,8 +1,10 @@
-"""``make run PORT=…``: which ports it takes, and the issuer that it sets for them."""
+"""``make run PORT=…``: which ports it takes, the issuer that it sets for them, and when it installs anew."""
 
 import os
 import re
+import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 from django.conf import settings
@@ -47,3 +49,32 @@ def test_what_is_no_port_is_refused(port: str) -> None:
     assert result.returncode == 2
     assert result.stderr.splitlines()[0] == f"PORT={port} is no port: choose 1 to 65535"
     assert result.stdout == ""
+
+
+def test_an_installation_counts_until_the_next_one_begins(tmp_path: Path) -> None:
+    """What another release has replaced, or half replaced, is installed again on the way back."""
+    requirements, programs = tmp_path / "requirements", tmp_path / ".venv" / "bin"
+    requirements.mkdir()
+    programs.mkdir(parents=True)
+    shutil.copy(Path(settings.BASE_DIR) / "requirements" / "install.sh", requirements)
+    for name in ("python", "pip"):
+        (programs / name).write_text('#!/bin/sh\n[ "$1" != -m ] || [ ! -e "$0.fails" ]\n')
+        (programs / name).chmod(0o755)
+
+    def install(kind: str, release: str) -> str:
+        for name in ("base", "otel"):
+            (requirements / f"{name}.txt").write_text(f"{name} of {release}")
+        done = subprocess.run(
+            ["sh", requirements / "install.sh", kind], check=False, capture_output=True, text=True, timeout=60
+        )
+        return done.stdout + done.stderr
+
+    assert "Installing requirements/otel.txt" in install("otel", "1")
+    assert install("otel", "1") == install("base", "1") == ""
+    assert "Installing" in install("base", "2")
+    assert "Installing" in install("otel", "1")
+    failing = programs / "python.fails"
+    failing.touch()
+    assert "pip could not install" in install("base", "2")
+    failing.unlink()
+    assert "Installing" in install("base", "1")

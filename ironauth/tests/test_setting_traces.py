@@ -63,14 +63,23 @@ def test_any_other_address_is_refused(endpoint: str) -> None:
         ("OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "brotli", False),
         ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "0.5", True),
         ("OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "0.0", False),
+        ("OTEL_TRACES_SAMPLER", "ParentBased_TraceIdRatio", True),
+        ("OTEL_TRACES_SAMPLER", "sometimes", False),
+        ("OTEL_TRACES_SAMPLER_ARG", "0.01", True),
+        ("OTEL_TRACES_SAMPLER_ARG", "1.0", True),
+        ("OTEL_TRACES_SAMPLER_ARG", "7", False),
+        ("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Basic dTpw==,x-scope = team a,", True),
+        ("OTEL_EXPORTER_OTLP_HEADERS", "authorization: Bearer hush==", False),
+        ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "x-scope=team,hush", False),
     ],
 )
-def test_numbers_are_what_the_sdk_takes(name: str, text: str, taken: bool) -> None:
-    """Others would be ignored without a word, or end each worker with a traceback; off, nobody looks at them."""
+def test_values_are_what_the_sdk_takes(name: str, text: str, taken: bool) -> None:
+    """Others would be ignored, logged or end each worker with a traceback; off, nobody looks at them."""
     given = Environment({"IRONAUTH_TRACES": "1", name: text}, {})
     if taken:
         assert setting_traces.are_traces_wanted(given) is True
     else:
-        with pytest.raises(ImproperlyConfigured, match=r"OTEL_\w+ must (not )?be "):
+        with pytest.raises(ImproperlyConfigured, match=r"OTEL_\w+ must (not )?be ") as refusal:
             setting_traces.are_traces_wanted(given)
+        assert "hush" not in str(refusal.value)
     assert setting_traces.are_traces_wanted(Environment({name: text}, {})) is False

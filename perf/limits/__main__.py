@@ -5,6 +5,7 @@ Exit status: 0 every limit held; 1 one did not; 2 something did not start; 130 i
 
 import asyncio
 import multiprocessing
+import signal
 import sys
 import tempfile
 import threading
@@ -73,9 +74,7 @@ def _run(given: Any) -> int:
     machine, started_at, began = describe(ROOT), now(), time.monotonic()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ironauth-limits-")))
-        # Spawned: a forked child would share the pool's sockets and threads.
-        context = multiprocessing.get_context("spawn")
-        processes = stack.enter_context(ProcessPoolExecutor(1, mp_context=context))
+        processes = beside(stack)
         outcomes, crowded = _http(folder, stack, processes, given)
         refusals = []
         missing = storage_binaries_missing()
@@ -93,6 +92,22 @@ def _run(given: Any) -> int:
         section = f"*Expected:* {HYPOTHESIS}\n\n{markdown(record, plots='results/plots')}"
         publish(ROOT / "perf" / "README.md", NAME, section)
     return 0 if not found.failed and all(check.met for check in found.checks) else 1
+
+
+def beside(stack: ExitStack) -> Executor:
+    """Return the process of the ordinary client, which ends with ``stack`` and by Ctrl-C, without a word."""
+    # Spawned: a forked child would share the pool's sockets and threads.
+    context = multiprocessing.get_context("spawn")
+    ended_silently = (signal.SIGINT, signal.SIG_DFL)
+    processes = ProcessPoolExecutor(1, mp_context=context, initializer=signal.signal, initargs=ended_silently)
+    stack.enter_context(processes)
+
+    def end() -> None:  # its own way out would hear the testimony to its end, a minute at most
+        for child in multiprocessing.active_children():
+            child.terminate()
+
+    stack.callback(end)
+    return processes
 
 
 def _http(folder: Path, stack: ExitStack, processes: Executor, given: Any) -> tuple[list[Outcome], list[Crowded]]:

@@ -1,12 +1,17 @@
 """The limits, tried on a real server as far as that is quick, and what the command says about what it saw."""
 
 import asyncio
+import os
+import signal
+import time
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack
 from itertools import repeat
 
 import pytest
 
 from conftest import ServeProcess
-from perf.limits.__main__ import Crowded
+from perf.limits.__main__ import Crowded, beside
 from perf.limits.boundaries import AT_ONCE_S, Case, Outcome, try_all, wrong
 from perf.limits.client import SILENT, End, connected, whole
 from perf.limits.crowds import PING, Crowd, silent
@@ -24,6 +29,19 @@ def test_every_bound_holds_on_both_sides(serve_process: ServeProcess) -> None:
     outcomes = asyncio.run(try_all(address))
     assert wrong(outcomes) == []
     assert len(outcomes) > 25
+
+
+def test_an_interruption_waits_for_nobody(capfd: pytest.CaptureFixture[str]) -> None:
+    """Ctrl-C ends the ordinary client's process without a traceback, and the command does not wait for what it does."""
+    with ExitStack() as stack:
+        processes = beside(stack)
+        os.kill(processes.submit(os.getpid).result(), signal.SIGINT)
+        with pytest.raises(BrokenProcessPool):
+            processes.submit(time.sleep, 60).result()
+    with ExitStack() as stack:
+        asked = beside(stack).submit(time.sleep, 60)
+    assert isinstance(asked.exception(), BrokenProcessPool)
+    assert capfd.readouterr().err == ""
 
 
 def test_a_client_notes_how_it_ended() -> None:
