@@ -8,9 +8,9 @@ from django.db import IntegrityError
 from accounts import confirmations
 from accounts.audit import Event
 from accounts.mfa import passkey_proofs, proofs
-from accounts.mfa.ceremonies import Json
 from accounts.mfa.challenges import Purpose
 from accounts.mfa.errors import SecondFactorRefused
+from accounts.mfa.passkey_facts import Json
 from accounts.mfa.proofs import Proof
 from ironauth.infrastructure.cache import token_cache
 from ironauth.infrastructure.database import database

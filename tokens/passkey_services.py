@@ -6,10 +6,10 @@ from accounts import rate_limits, units
 from accounts import services as accounts
 from accounts.audit import Event
 from accounts.mfa import passkey_proofs, passkeys
-from accounts.mfa.ceremonies import Json
 from accounts.mfa.challenges import Purpose
 from accounts.mfa.outputs import PasskeyOptions
 from accounts.mfa.passkey_errors import InvalidPasskey
+from accounts.mfa.passkey_facts import Json
 from ironauth.infrastructure.cache import token_cache
 from ironauth.infrastructure.database import database
 from ironauth.infrastructure.database_faults import refers_to_nothing
@@ -31,7 +31,7 @@ async def sign_in_options(*, address: str) -> PasskeyOptions:
     Nothing is stored but how often the client at ``address`` has asked. Raises ``Throttled`` (429).
     """
     await rate_limits.admit(rate_limits.PASSKEY, address=address)
-    return passkeys.sign_in_options()
+    return await passkeys.sign_in_options()
 
 
 async def second_factor_options(*, token: str) -> PasskeyOptions:

@@ -1,13 +1,13 @@
 """WebAuthn's two ceremonies, through py_webauthn, which only this module touches: what is asked, what answers prove.
 
 No storage and no clock: what an answer must fit to is given. Judging one takes 0.06 to 0.13 ms, no more than verifying
-an access token, so it runs on the event loop.
+an access token, so it runs on the event loop. Importing this module is what takes long: see ``webauthn_ready``.
 """
 
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 import webauthn
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
@@ -19,9 +19,8 @@ from webauthn.helpers.decode_credential_public_key import DecodedEC2PublicKey
 from webauthn.helpers.options_to_json_dict import options_to_json_dict
 
 from accounts.mfa.challenges import LIFE_S
+from accounts.mfa.passkey_facts import Assertion, Json, Known, NewCredential, UnusableAnswer
 from accounts.mfa.passkey_models import MAX_CREDENTIAL_ID
-
-type Json = Mapping[str, Any]
 
 ALGORITHMS: Final = [
     COSEAlgorithmIdentifier.ECDSA_SHA_256,
@@ -34,42 +33,6 @@ RSA_EXPONENT: Final = 65_537  # what every authenticator uses; verifying takes a
 #: None is asked for; "packed" is what some authenticators send nevertheless, signed with the credential's own key.
 _ATTESTATIONS: Final = frozenset({structs.AttestationFormat.NONE, structs.AttestationFormat.PACKED})
 _TIMEOUT_MS: Final = LIFE_S * 1_000
-
-
-class UnusableAnswer(ValueError):
-    """The answer proves nothing. ``reason`` is for logs and tests: the client is told the same for all of them."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-
-class Known(NamedTuple):
-    """A credential there is, as browsers are told of it."""
-
-    credential_id: bytes
-    transports: str
-
-
-class NewCredential(NamedTuple):
-    """What a registration has proved the holder's authenticator to have made."""
-
-    credential_id: bytes
-    public_key: bytes
-    sign_count: int
-    transports: str
-    backup_eligible: bool
-    backed_up: bool
-    aaguid: uuid.UUID
-
-
-class Assertion(NamedTuple):
-    """What an assertion's signature covers, and whose account the authenticator takes the credential to be of."""
-
-    sign_count: int
-    backup_eligible: bool
-    backed_up: bool
-    user_handle: bytes | None
 
 
 # ------------------------------------------------------------------ what to ask

@@ -12,13 +12,14 @@ from django.db.models import Q
 
 from accounts import audit, rate_limits, throttling
 from accounts.audit import Event, Outcome
-from accounts.mfa import ceremonies, challenges, passkey_units
-from accounts.mfa.ceremonies import Assertion, Json, UnusableAnswer
+from accounts.mfa import challenges, passkey_units
 from accounts.mfa.challenges import Challenge, Purpose
 from accounts.mfa.errors import SecondFactorRefused
 from accounts.mfa.passkey_errors import InvalidPasskey
+from accounts.mfa.passkey_facts import Assertion, Json, UnusableAnswer
 from accounts.mfa.passkey_models import Passkey
 from accounts.mfa.passkey_units import ONCE, Stored
+from accounts.mfa.webauthn_ready import webauthn_ready
 from ironauth.infrastructure import clock, once
 from ironauth.infrastructure.database import database
 from ironauth.infrastructure.logs import get_logger
@@ -79,6 +80,9 @@ async def judge(
     Raises ``InvalidPasskey``, leaving ``event`` as failed in the trail; ``Throttled`` in its place after too many from
     the client's ``address``. One query.
     """
+    await webauthn_ready()
+    from accounts.mfa import ceremonies  # noqa: PLC0415 - ready by now
+
     stored: Stored | None = None
     try:
         challenge = _challenge(challenge_token, purpose, user_id)
@@ -95,6 +99,8 @@ def judge_blocking(
     answer: Json, *, challenge_token: str, purpose: Purpose, user_id: uuid.UUID, event: Event, address: str
 ) -> PasskeyProof:
     """See judge(). Blocks the calling thread."""
+    from accounts.mfa import ceremonies  # noqa: PLC0415 - here it may take its time
+
     stored: Stored | None = None
     try:
         challenge = _challenge(challenge_token, purpose, user_id)
@@ -160,6 +166,8 @@ def _judged(answer: Json, challenge: Challenge, stored: Stored | None, user_id: 
     """Return what the answer proves with the passkey it names, as it is stored. Raises ``UnusableAnswer``."""
     if stored is None or user_id not in (None, stored.user_id):
         raise UnusableAnswer("credential")
+    from accounts.mfa import ceremonies  # noqa: PLC0415 - both callers have it
+
     found = ceremonies.verify_assertion(
         answer, challenge=challenge.value, public_key=stored.public_key, verified=user_id is None
     )

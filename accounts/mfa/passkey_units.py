@@ -10,10 +10,10 @@ from accounts import audit, outgoing_mail, units
 from accounts.audit import Event
 from accounts.mfa import factors
 from accounts.mfa import units as mfa_units
-from accounts.mfa.ceremonies import Known, NewCredential
 from accounts.mfa.challenges import Challenge
 from accounts.mfa.outputs import PasskeyOut
 from accounts.mfa.passkey_errors import PasskeyNotMade, PasskeyTaken, TooManyPasskeys
+from accounts.mfa.passkey_facts import Known, NewCredential
 from accounts.mfa.passkey_models import Passkey
 from accounts.mfa.units import Hashes
 from accounts.outgoing_mail import Kind

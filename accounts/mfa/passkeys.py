@@ -9,11 +9,12 @@ from django.db import IntegrityError, transaction
 
 from accounts import rate_limits
 from accounts.audit import Event
-from accounts.mfa import ceremonies, challenges, passkey_proofs, passkey_units, recovery_codes, services
-from accounts.mfa.ceremonies import Json, Known, UnusableAnswer
+from accounts.mfa import challenges, passkey_proofs, passkey_units, recovery_codes, services
 from accounts.mfa.challenges import Purpose
 from accounts.mfa.outputs import AddedPasskey, PasskeyOptions
 from accounts.mfa.passkey_errors import PasskeyNotMade, PasskeyTaken
+from accounts.mfa.passkey_facts import Json, Known, UnusableAnswer
+from accounts.mfa.webauthn_ready import webauthn_ready
 from ironauth.infrastructure.database import database
 from ironauth.infrastructure.errors import NotFound
 from ironauth.infrastructure.logs import get_logger
@@ -26,6 +27,9 @@ async def registration_options(*, user_id: uuid.UUID) -> PasskeyOptions:
 
     Raises ``TooManyPasskeys``, ``NotAuthenticated``.
     """
+    await webauthn_ready()
+    from accounts.mfa import ceremonies  # noqa: PLC0415 - ready by now
+
     holder = await database().read(passkey_units.holder, user_id)
     token, challenge = challenges.mint(Purpose.REGISTER, user_id)
     options = ceremonies.registration_options(
@@ -52,6 +56,9 @@ async def add(
     challenge = challenges.parse(challenge_token, Purpose.REGISTER)
     if challenge is None or challenge.user_id != user_id:
         raise PasskeyNotMade
+    await webauthn_ready()
+    from accounts.mfa import ceremonies  # noqa: PLC0415 - ready by now
+
     try:
         made = ceremonies.verify_registration(credential, challenge=challenge.value)
     except UnusableAnswer as error:
@@ -87,16 +94,22 @@ async def remove(*, user_id: uuid.UUID, passkey_id: uuid.UUID, session_id: uuid.
 
 async def assertion_options(purpose: Purpose, *, user_id: uuid.UUID) -> PasskeyOptions:
     """Return what the browser needs to use one of the person's passkeys. Nothing is stored. One query."""
+    await webauthn_ready()
     return _asked(purpose, user_id, await database().read(passkey_units.known_of, user_id))
 
 
-def sign_in_options() -> PasskeyOptions:
+async def sign_in_options() -> PasskeyOptions:
     """Return what the browser needs to use a passkey of anybody's. Nothing is stored, or asked of the database."""
+    await webauthn_ready()
+    from accounts.mfa import ceremonies  # noqa: PLC0415 - ready by now
+
     token, challenge = challenges.mint(Purpose.SIGN_IN)
     return PasskeyOptions(token, ceremonies.assertion_options(challenge=challenge, verified=True))
 
 
 def _asked(purpose: Purpose, user_id: uuid.UUID, allowed: tuple[Known, ...]) -> PasskeyOptions:
+    from accounts.mfa import ceremonies  # noqa: PLC0415 - ready by now, or on a thread of the admin's
+
     token, challenge = challenges.mint(purpose, user_id)
     return PasskeyOptions(token, ceremonies.assertion_options(challenge=challenge, allowed=allowed, verified=False))
 

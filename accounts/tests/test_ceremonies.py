@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from webauthn.helpers import base64url_to_bytes, bytes_to_base64url
 
 from accounts.mfa import ceremonies
-from accounts.mfa.ceremonies import Assertion, Json, Known, NewCredential, UnusableAnswer
+from accounts.mfa.passkey_facts import Assertion, Json, Known, NewCredential, UnusableAnswer
 from accounts.tests.authenticator import EDDSA, ES256, PRESENT, RS256, VERIFIED, Authenticator
 
 CHALLENGE = bytes(range(32))

@@ -2,6 +2,8 @@
 
 from django.apps import AppConfig
 
+from ironauth.infrastructure.lean_imports import import_rest_framework
+
 
 class InfrastructureConfig(AppConfig):
     """Pools, caches, request handling and errors."""
@@ -9,3 +11,7 @@ class InfrastructureConfig(AppConfig):
     name = "ironauth.infrastructure"
     label = "infrastructure"
     default_auto_field = "django.db.models.BigAutoField"
+
+    def ready(self) -> None:
+        """Import DRF first, before the apps that use it; this is the first app that is asked."""
+        import_rest_framework()

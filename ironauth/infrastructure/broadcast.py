@@ -10,7 +10,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
 from ironauth.infrastructure.logs import get_logger
-from ironauth.infrastructure.plain_caches import RemoteCache
+from ironauth.infrastructure.remote_cache import RemoteCache
 
 CHANNEL = "ironauth:invalidate"
 #: Bounds of the wait before the next attempt to subscribe; seconds.

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from django.conf import settings
 from django.core.cache.backends.base import DEFAULT_TIMEOUT, BaseCache
@@ -18,8 +18,11 @@ from django.core.signals import setting_changed
 from ironauth.infrastructure import metrics
 from ironauth.infrastructure.l1 import UNKNOWN_ID, L1Entry, freshness, l1
 from ironauth.infrastructure.l2 import L2
-from ironauth.infrastructure.plain_caches import LocalCache, RemoteCache
+from ironauth.infrastructure.local_cache import LocalCache
 from ironauth.infrastructure.single_flight import SingleFlight
+
+if TYPE_CHECKING:
+    from ironauth.infrastructure.remote_cache import RemoteCache
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,7 @@ class TwoLevelCache(BaseCache):
         super().__init__(params)
         name = f"{location} {sorted(params.items(), key=str)}"
         self._plain = _plain_cache(name, location, params)
-        self.remote = self._plain if isinstance(self._plain, RemoteCache) else None
+        self.remote = None if isinstance(self._plain, LocalCache) else self._plain
         self._l1 = l1(name)
         self._l2 = L2(self.remote, freshness) if self.remote else None
         self._flights = _flights.setdefault(name, SingleFlight())
@@ -200,7 +203,7 @@ class TwoLevelCache(BaseCache):
 
 _flights: dict[str, SingleFlight] = {}
 _background: set[asyncio.Task[None]] = set()
-_plain_caches: dict[str, LocalCache | RemoteCache] = {}
+_plain_caches: "dict[str, LocalCache | RemoteCache]" = {}
 _lock = threading.Lock()
 _token_cache: TwoLevelCache | None = None
 
@@ -209,11 +212,14 @@ def _entry(loaded: Loaded[Any], reading: Reading) -> L1Entry:
     return L1Entry(loaded.value, reading.started, reading.as_of, loaded.tags, loaded.expires_at)
 
 
-def _plain_cache(name: str, location: str, params: dict[str, Any]) -> LocalCache | RemoteCache:
+def _plain_cache(name: str, location: str, params: dict[str, Any]) -> "LocalCache | RemoteCache":
     with _lock:
         found = _plain_caches.get(name)
         if found is None:
             if location:
+                # 8 MiB that a server without Redis does not need; with one, they are loaded while it starts.
+                from ironauth.infrastructure.remote_cache import RemoteCache  # noqa: PLC0415 - see above
+
                 found = RemoteCache(location, params)
             else:
                 found = LocalCache(name, {"max_entries": settings.IRONAUTH_L1_MAX_ENTRIES, **params})

@@ -17,7 +17,7 @@ from functools import partial
 from django.conf import settings
 from django.db import models, transaction
 
-from ironauth.infrastructure import broadcast, clock, metrics
+from ironauth.infrastructure import clock, metrics
 from ironauth.infrastructure.cache import token_cache
 from ironauth.infrastructure.database import database
 from ironauth.infrastructure.errors import Unavailable
@@ -178,6 +178,8 @@ class InvalidationFeed:
             self._call(tags)
         remote = token_cache().remote
         if remote is not None:
+            from ironauth.infrastructure import broadcast  # noqa: PLC0415 - with Redis only, which takes 8 MiB
+
             broadcast.publish(remote, ids)
 
     async def _poll_forever(self) -> None:
@@ -206,6 +208,8 @@ class InvalidationFeed:
 
     async def _listen(self, url: str) -> None:
         """Apply messages for ever; a mistake in handling one is logged, and listening begins anew."""
+        from ironauth.infrastructure import broadcast  # noqa: PLC0415 - as above
+
         while True:
             try:
                 await broadcast.listen(url, self._heard)

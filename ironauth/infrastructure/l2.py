@@ -9,14 +9,16 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from ironauth.infrastructure import clock, metrics
 from ironauth.infrastructure.l1 import Freshness, L1Entry
-from ironauth.infrastructure.plain_caches import RemoteCache
 from ironauth.infrastructure.signed_values import NotOurs, seal, unseal
+
+if TYPE_CHECKING:
+    from ironauth.infrastructure.remote_cache import RemoteCache
 
 #: How far another machine's clock may be ahead before its entries are refused; seconds. NTP keeps within 0.1.
 AHEAD_S = 1.0
@@ -43,7 +45,7 @@ class L2:
     #: Goes around every lookup, and is told whether something was found.
     around: Callable[[], AbstractContextManager[Callable[[bool], None]]] | None = None
 
-    def __init__(self, remote: RemoteCache, freshness: Freshness) -> None:
+    def __init__(self, remote: "RemoteCache", freshness: Freshness) -> None:
         self._remote = remote
         self._freshness = freshness
 

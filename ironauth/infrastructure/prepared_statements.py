@@ -7,38 +7,14 @@ SQLite's driver knows a text again by itself; what it takes to turn Django's pla
 is done once.
 """
 
-import sys
 from contextlib import closing
-from typing import Any, Self
-from weakref import WeakKeyDictionary
+from typing import Any
 
-import psycopg
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.sqlite3.base import SQLiteCursorWrapper
 
-from ironauth.infrastructure.logs import get_logger
-
-#: Prepared only when asked for: psycopg prepares by itself what it has seen that often.
-_ONLY_WHEN_ASKED = sys.maxsize
-#: Whether a connection leads to one server process, and not to a pooler.
-_direct: WeakKeyDictionary[psycopg.Connection[Any], bool] = WeakKeyDictionary()
 #: Texts for SQLite by Django's; one for each fixed query, of which there are about a hundred.
 _converted: dict[str, str] = {}
-
-
-class _PreparedCursor(psycopg.Cursor[Any]):
-    """A cursor that prepares what it executes, once for its connection."""
-
-    def execute(self, query: Any, params: Any = None, **_: Any) -> Self:
-        connection = self.connection
-        before = connection.prepare_threshold
-        # For this statement alone: with a threshold, psycopg counts all others by their text, and Django's have the
-        # values in it, password hashes too.
-        connection.prepare_threshold = _ONLY_WHEN_ASKED
-        try:
-            return super().execute(query, params, prepare=True)
-        finally:
-            connection.prepare_threshold = before
 
 
 class _ConvertedCursor(SQLiteCursorWrapper):
@@ -60,25 +36,15 @@ def cursor(connection: BaseDatabaseWrapper) -> Any:
     made: Any = connection
     made.close_if_health_check_failed()  # as Django does before every statement
     connection.ensure_connection()
-    if connection.vendor == "postgresql" and not _is_direct(connection):
-        return connection.cursor()
-    with made.wrap_database_errors:
-        if connection.vendor == "sqlite":
-            raw: Any = connection.connection.cursor(factory=_ConvertedCursor)
-        else:
-            raw = _PreparedCursor(connection.connection)
+    if connection.vendor == "sqlite":
+        with made.wrap_database_errors:
+            raw = connection.connection.cursor(factory=_ConvertedCursor)
+    else:
+        # psycopg, 9 MiB that SQLite does not need; Django's engine has loaded it long before.
+        from ironauth.infrastructure import prepared_postgres  # noqa: PLC0415 - see above
+
+        if not prepared_postgres.is_direct(connection):
+            return connection.cursor()
+        with made.wrap_database_errors:
+            raw = prepared_postgres.PreparedCursor(connection.connection)
     return closing(made._prepare_cursor(raw))  # noqa: SLF001 - errors, query counts and debug logs as everywhere
-
-
-def _is_direct(connection: BaseDatabaseWrapper) -> bool:
-    """Return whether this connection leads to one server process; asked once for each, by one query."""
-    raw: psycopg.Connection[Any] = connection.connection
-    known = _direct.get(raw)
-    if known is None:
-        with connection.wrap_database_errors, raw.cursor() as asking:
-            # A pooler invents the process id it tells its clients: it belongs to the key for cancelling requests.
-            row = asking.execute("SELECT pg_backend_pid()").fetchone()
-        known = _direct[raw] = row is not None and row[0] == raw.info.backend_pid
-        if not known:
-            get_logger().info("prepared_statements_off", reason="a connection pooler is in between")
-    return known

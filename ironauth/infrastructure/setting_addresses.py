@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 
 import environ
 from django.core.exceptions import ImproperlyConfigured
-from redis.asyncio.connection import parse_url
 
 UNIX_SOCKET = "unix"  # stands for a peer on a Unix socket, see client_address
 DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -143,6 +142,8 @@ def redis(url: str, name: str) -> str:
     """Return the address of Redis; empty stands for none."""
     if not url:
         return url
+    from redis.asyncio.connection import parse_url  # noqa: PLC0415 - 8 MiB that a server without Redis does not need
+
     try:
         parts = urlsplit(url)
         parse_url(url)  # what the client itself will say about scheme, port and options

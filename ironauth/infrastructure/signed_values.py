@@ -4,11 +4,8 @@ Without it, a writer could revive a revoked session, and pickled values would le
 """
 
 import hmac
-import pickle
-from typing import Any
 
 from django.conf import settings
-from django_redis.serializers.base import BaseSerializer
 
 #: HMAC-SHA-256, whole; bytes.
 MAC_LENGTH = 32
@@ -35,15 +32,3 @@ def _mac(purpose: bytes, payload: bytes) -> bytes:
     # A key of its own for each purpose, so that a value cannot be passed off for one of another kind or name.
     key = hmac.digest(settings.SECRET_KEY.encode(), b"ironauth redis " + purpose, "sha256")
     return hmac.digest(key, payload, "sha256")
-
-
-class SignedPickle(BaseSerializer):  # type: ignore[misc]  # django-redis ships no types
-    """Django caches hold any picklable value; nothing is unpickled that this server did not sign."""
-
-    def dumps(self, value: Any) -> bytes:
-        """Return the signed pickle of ``value``."""
-        return seal(b"pickle", pickle.dumps(value, pickle.HIGHEST_PROTOCOL))
-
-    def loads(self, value: bytes) -> Any:
-        """Return the value; raise NotOurs when the MAC does not fit."""
-        return pickle.loads(unseal(b"pickle", value))  # noqa: S301 - only what carries our MAC

@@ -10,12 +10,14 @@ reached never means "unlimited".
 """
 
 import math
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ironauth.infrastructure import clock, window_store
 from ironauth.infrastructure.cache import token_cache
-from ironauth.infrastructure.plain_caches import RemoteCache
 from ironauth.infrastructure.window_store import Counts, Question
+
+if TYPE_CHECKING:
+    from ironauth.infrastructure.remote_cache import RemoteCache
 
 #: One step, so that no two callers see the same count. KEYS: the key. ARGV: slot, weight, limit, life in ms.
 #: As in ``window_store``, a window that another worker's clock has begun already is taken for the present one.
@@ -121,16 +123,16 @@ def wait_s(asked: Question, found: Counts | None) -> int:
     return max(1, math.ceil(wait))
 
 
-def _taking(remote: RemoteCache, asked: Question) -> tuple[Any, ...]:
+def _taking(remote: "RemoteCache", asked: Question) -> tuple[Any, ...]:
     life_ms = 2 * asked.window_s * 1000
     return _TAKE, 1, _name(remote, asked.key), asked.slot, repr(asked.weight), asked.limit, life_ms
 
 
-def _giving_back(remote: RemoteCache, taken: Taken) -> tuple[Any, ...]:
+def _giving_back(remote: "RemoteCache", taken: Taken) -> tuple[Any, ...]:
     return _GIVE_BACK, 1, _name(remote, taken.key), taken.slot
 
 
-def _name(remote: RemoteCache, key: str) -> str:
+def _name(remote: "RemoteCache", key: str) -> str:
     # Not under the cache's own prefix: clearing a cache must not clear the counts.
     return f"{remote.key_prefix}-throttle:{key}"
 

@@ -19,7 +19,7 @@ from django.core.cache import caches
 from ironauth.infrastructure import clock
 from ironauth.infrastructure.cache import Loaded, TwoLevelCache, token_cache
 from ironauth.infrastructure.l1 import freshness
-from ironauth.infrastructure.plain_caches import RemoteCache
+from ironauth.infrastructure.remote_cache import RemoteCache
 from ironauth.tests.services import PrivateRedis
 
 

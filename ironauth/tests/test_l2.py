@@ -13,7 +13,7 @@ import pytest
 from ironauth.infrastructure import clock
 from ironauth.infrastructure.l1 import Freshness, L1Entry
 from ironauth.infrastructure.l2 import L2, SharedEntry
-from ironauth.infrastructure.plain_caches import RemoteCache
+from ironauth.infrastructure.remote_cache import RemoteCache
 from ironauth.infrastructure.signed_values import NotOurs, seal, unseal
 from ironauth.tests.services import PrivateRedis
 

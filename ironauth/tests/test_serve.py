@@ -233,7 +233,7 @@ def test_workers_that_the_machine_cannot_bear_are_refused(monkeypatch: pytest.Mo
     monkeypatch.setattr(commands_serve, "usable_cpus", lambda: 2)
     with pytest.raises(
         CommandError,
-        match=r"^--workers must be a whole number from 1 to 8 \(.*115 MiB.*\): .* leave it out for the default$",
+        match=r"^--workers must be a whole number from 1 to 8 \(.*110 MiB.*\): .* leave it out for the default$",
     ):
         commands_serve._workers(text)
 

@@ -14,7 +14,7 @@ from ironauth.infrastructure import clock, sliding_window, window_store
 from ironauth.infrastructure.cache import TwoLevelCache, token_cache
 from ironauth.infrastructure.database import database
 from ironauth.infrastructure.models import ThrottleWindow, purge_throttles
-from ironauth.infrastructure.plain_caches import LIMIT_S
+from ironauth.infrastructure.remote_cache import LIMIT_S
 from ironauth.infrastructure.sliding_window import Refusal, Taken, question, take_in_database, take_in_redis
 from ironauth.tests.services import PrivateRedis
 

@@ -171,7 +171,7 @@ def _workers(given: str | int | None) -> int:
             return int(text)
         raise CommandError(
             f"--workers must be a whole number from 1 to {most} ({MOST_WORKERS_PER_CPU} for each usable CPU, at least "
-            f"{SURELY_WORKERS}; each worker takes about 115 MiB, 64 MiB more for each hash thread, and its own pools "
+            f"{SURELY_WORKERS}; each worker takes about 110 MiB, 64 MiB more for each hash thread, and its own pools "
             "of database connections): choose one of these, or leave it out for the default"
         )
     if settings.DEBUG or connections[DEFAULT_DB_ALIAS].vendor == "sqlite":

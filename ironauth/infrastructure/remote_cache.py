@@ -1,4 +1,4 @@
-"""Untagged Django cache values: in Redis when there is one, else in this process; both faces, sync and async.
+"""Untagged Django cache values in Redis; both faces, sync and async. Imported only where there is a Redis.
 
 They have no second level in the process: nothing could tell it that another process changed one.
 """
@@ -9,7 +9,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any
 
 from django.core.cache.backends.base import DEFAULT_TIMEOUT
-from django.core.cache.backends.locmem import LocMemCache
 from django_redis.cache import RedisCache
 from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry as AsyncRetry
@@ -34,38 +33,6 @@ _RESET = "the handler is closed"
 _INCR = "if redis.call('EXISTS', KEYS[1]) == 1 then return redis.call('INCRBY', KEYS[1], ARGV[1]) else return false end"
 
 
-class LocalCache(LocMemCache):
-    """Django's in-process cache, whose async face answers at once: nothing there is worth a thread."""
-
-    async def aget(self, key: Any, default: Any = None, version: int | None = None) -> Any:
-        """See get()."""
-        return self.get(key, default, version)
-
-    async def aset(self, key: Any, value: Any, timeout: Any = DEFAULT_TIMEOUT, version: int | None = None) -> None:
-        """See set()."""
-        self.set(key, value, timeout, version)
-
-    async def aadd(self, key: Any, value: Any, timeout: Any = DEFAULT_TIMEOUT, version: int | None = None) -> bool:
-        """See add()."""
-        return self.add(key, value, timeout, version)
-
-    async def adelete(self, key: Any, version: int | None = None) -> bool:
-        """See delete()."""
-        return self.delete(key, version)
-
-    async def atouch(self, key: Any, timeout: Any = DEFAULT_TIMEOUT, version: int | None = None) -> bool:
-        """See touch()."""
-        return self.touch(key, timeout, version)
-
-    async def aincr(self, key: Any, delta: int = 1, version: int | None = None) -> int:
-        """See incr()."""
-        return self.incr(key, delta, version)
-
-    async def aclear(self) -> None:
-        """See clear()."""
-        self.clear()
-
-
 class RemoteCache(RedisCache):  # type: ignore[misc]  # django-redis ships no types
     """Redis through django-redis (sync) and redis.asyncio (async); a failure is a miss, never an exception.
 
@@ -75,7 +42,7 @@ class RemoteCache(RedisCache):  # type: ignore[misc]  # django-redis ships no ty
 
     def __init__(self, server: str, params: dict[str, Any]) -> None:
         options = {
-            "SERIALIZER": "ironauth.infrastructure.signed_values.SignedPickle",
+            "SERIALIZER": "ironauth.infrastructure.signed_pickle.SignedPickle",
             "SOCKET_CONNECT_TIMEOUT": LIMIT_S,
             "SOCKET_TIMEOUT": LIMIT_S,
             # One retry: a connection that Redis closed while idle is no outage. The library's default sleeps.
