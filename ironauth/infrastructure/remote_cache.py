@@ -19,8 +19,9 @@ from redis.retry import Retry
 
 from ironauth.infrastructure.breaker import Breaker
 
-#: What a caller waits for Redis at most before it goes on without; seconds (fault matrix: at most 250 ms added).
-LIMIT_S = 0.25
+#: What a caller waits for Redis at most before it goes on without; seconds. The fault matrix allows 250 ms in all; a
+#: quarter of a second was all of it, and what a busy machine adds came on top.
+LIMIT_S = 0.2
 #: Connections to Redis per event loop: a command takes about 0.2 ms, so these carry 80,000 a second.
 ASYNC_CONNECTIONS = 16
 #: How long clear() may take, since it visits every key of the server; seconds. Each command has LIMIT_S.
