@@ -18,7 +18,7 @@ from ironauth.infrastructure.origin import Origin
 from tokens import known_devices, refresh_token, stored_session
 from tokens.models import BY_PASSWORD, FIRST_PARTY_CLIENT, FIRST_PARTY_SCOPE, Session
 from tokens.oauth import sign_on_ends
-from tokens.stored_session import LiveSession
+from tokens.stored_session import LiveSession, NewSession
 
 #: Sessions in one list; who has more, a script that never signs out, ends them all at once.
 MOST_LISTED: Final = 1_000
@@ -73,7 +73,7 @@ def open_session(
     """
     now = clock.now()
     absolute = now + timedelta(seconds=settings.IRONAUTH_SESSION_ABSOLUTE_S)
-    session = Session(
+    session = NewSession(
         user_id=account.id,
         master_key_id=newest_master_key_id(),
         client_id=FIRST_PARTY_CLIENT,
@@ -114,17 +114,17 @@ def open_authenticated(
     return grant
 
 
-def store(session: Session, account: Account) -> Grant:
+def store(session: NewSession, account: Account) -> Grant:
     """Store a new session of the account and return what its first tokens are made from. 1 query.
 
     Raises ``IntegrityError`` when the user was deleted meanwhile.
     """
     stored_session.add(session)
     token = refresh_token.mint(
-        session_id=session.pk, generation=0, secret=bytes(session.secret), master_key_id=session.master_key_id
+        session_id=session.id, generation=0, secret=session.secret, master_key_id=session.master_key_id
     )
     return Grant(
-        session_id=session.pk,
+        session_id=session.id,
         account=account,
         client_id=session.client_id,
         scope=session.scope,

@@ -19,6 +19,7 @@ from tokens.models import Session
 from tokens.oauth.clients import Client
 from tokens.oauth.protocol import GrantType, Scope, scope_set
 from tokens.sessions import ClientInfo, Grant
+from tokens.stored_session import NewSession
 
 
 class Consented(NamedTuple):
@@ -80,7 +81,7 @@ def open_client_session(
         if parent is None or parent.revoked_at is not None or parent.idle_expires_at <= now:
             return None
         absolute = min(absolute, parent.absolute_expires_at)
-    session = Session(
+    session = NewSession(
         id=session_id or new_id(),
         user_id=consented.account.id,
         master_key_id=newest_master_key_id(),
