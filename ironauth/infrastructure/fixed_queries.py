@@ -5,30 +5,18 @@ the same every time but for their parameters. `Given` marks a parameter. A chang
 they are made from it when the process first runs them. PostgreSQL plans them once for each connection.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final, cast
-from uuid import UUID
+from typing import Any, cast
 
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import (
     AutoField,
-    BigIntegerField,
-    BooleanField,
-    CharField,
-    DateTimeField,
     Expression,
     Field,
-    ForeignKey,
-    IntegerField,
     Model,
-    PositiveIntegerField,
-    PositiveSmallIntegerField,
     QuerySet,
-    TextField,
-    UUIDField,
 )
 from django.db.models.constants import OnConflict
 from django.db.models.sql import DeleteQuery, InsertQuery, UpdateQuery
@@ -37,12 +25,8 @@ from django.db.transaction import TransactionManagementError
 
 from ironauth.infrastructure import prepared_statements
 from ironauth.infrastructure.database import about_to_commit
-
-#: Values that these very fields leave as they are; a field derived from one may not.
-_PLAIN: "Final[Mapping[type[Field[Any, Any]], tuple[type, ...]]]" = {
-    CharField: (str,), TextField: (str,), BooleanField: (bool,), IntegerField: (int,), PositiveIntegerField: (int,),
-    PositiveSmallIntegerField: (int,), BigIntegerField: (int,),
-}  # fmt: skip
+from ironauth.infrastructure.inserts_together import insert_pending, pending
+from ironauth.infrastructure.sql_values import adaptation
 
 type Converter = tuple[int, Sequence[Callable[[Any, Any, BaseDatabaseWrapper], Any]], Any]
 
@@ -66,7 +50,7 @@ class _Compiled:
         compiled: Any = compiler.as_sql()
         self.sql, parameters = compiled[0] if isinstance(compiled, list) else compiled  # an insert has a list of one
         self._parameters = [
-            (parameter.name, *_adaptation(parameter.output_field))
+            (parameter.name, *adaptation(parameter.output_field))
             if isinstance(parameter, Given)
             else (None, parameter, ())
             for parameter in parameters
@@ -99,29 +83,6 @@ class _Compiled:
                 value = function(value, expression, connection)
             values[position] = value
         return values
-
-
-def _adaptation(field: "Field[Any, Any]") -> tuple[Callable[[Any, BaseDatabaseWrapper], Any], tuple[type, ...]]:
-    """Return what makes a value the driver's as the field would, and the types of values it would leave as they are."""
-    while isinstance(field, ForeignKey):
-        field = field.target_field
-    prepare: Any = field.get_db_prep_value
-
-    def moment(value: Any, connection: BaseDatabaseWrapper) -> Any:
-        if type(value) is datetime and value.tzinfo is UTC:
-            if connection.vendor == "postgresql":
-                return value
-            if connection.vendor == "sqlite" and connection.timezone is UTC:
-                return value.isoformat(" ")[: -len("+00:00")]
-        return prepare(value, connection)
-
-    def identifier(value: Any, connection: BaseDatabaseWrapper) -> Any:
-        if type(value) is UUID:
-            return value if connection.features.has_native_uuid_field else value.hex
-        return prepare(value, connection)
-
-    quicker = {DateTimeField: moment, UUIDField: identifier}
-    return quicker.get(type(field), prepare), _PLAIN.get(type(field), ())
 
 
 class _Fixed:
@@ -168,6 +129,7 @@ class FixedSelect(_Fixed):
 
     def _read[T](self, given: dict[str, Any], take: "Callable[[_Compiled, BaseDatabaseWrapper, Any], T]") -> T:
         connection = connections[DEFAULT_DB_ALIAS]
+        insert_pending()
         compiled = self.prepared(connection)
         if compiled.locks and not connection.in_atomic_block:  # Django asks when it compiles, which is once here
             raise TransactionManagementError("select_for_update cannot be used outside of a transaction")
@@ -187,6 +149,7 @@ class _FixedWrite(_Fixed):
         connection = connections[DEFAULT_DB_ALIAS]
         compiled = self.prepared(connection)
         about_to_commit()
+        insert_pending()
         return prepared_statements.run(connection, compiled.sql, compiled.parameters(given, connection), result)
 
 
@@ -237,7 +200,14 @@ class FixedInsert(_FixedWrite):
         self._on_conflict = OnConflict.IGNORE if ignore_conflicts else None
 
     def run(self, **given: Any) -> int:
-        """Insert the row on this thread's connection and return whether it was, as 1 or 0. One query."""
+        """Insert the row on this thread's connection and return whether it was, as 1 or 0. One query.
+
+        None in a block of ``inserted_together``, where it is held back, and 1 is returned.
+        """
+        held_back = pending()
+        if held_back is not None and self._on_conflict is None:
+            held_back.append((self, given))
+            return 1
         return self._written(given, _changed)
 
     def _compiler(self, connection: BaseDatabaseWrapper) -> SQLCompiler:
@@ -283,6 +253,7 @@ class FixedTogether:
             counts = ", ".join(f"(SELECT count(*) FROM w{at})" for at in range(len(compiled)))  # noqa: S608 - numbers
             self._sql = f"WITH {parts} SELECT {counts}"
         about_to_commit()
+        insert_pending()
         parameters = [value for write in compiled for value in write.parameters(given, connection)]
         return prepared_statements.run(
             connection, self._sql, parameters, lambda cursor: [int(count) for count in cursor.fetchone()]
