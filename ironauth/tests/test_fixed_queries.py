@@ -2,6 +2,7 @@
 
 import uuid
 from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group
@@ -140,7 +141,7 @@ def test_a_text_that_is_more_than_a_text_is_the_fields_to_convert() -> None:
 def test_values_become_what_their_fields_make_of_them() -> None:
     """The short way for times, ids and texts ends where the field's own does, whatever kind of value arrives."""
     instant = MOMENT.replace(microsecond=0)
-    values = {
+    values: dict[Any, list[Any]] = {
         models.DateTimeField(): [MOMENT, instant, MOMENT.astimezone(timezone(timedelta(hours=5))), "2026-11-21 08:00Z"],
         models.UUIDField(): [KEY_ID, str(KEY_ID), KEY_ID.hex],
         models.CharField(): ["text", SigningKey.State.ACTIVE, lazystr("late"), 7],
