@@ -85,7 +85,8 @@ def unique_parameters(data: Any) -> dict[str, str]:
     if len(data) > MAX_PARAMETERS:
         raise InvalidRequest("The request has too many parameters.")
     found = {}
-    for name, values in data.lists():
+    for name in data:
+        values = data.getlist(name)
         if len(values) > 1:
             raise InvalidRequest("A parameter was sent more than once.")
         if values[0]:
