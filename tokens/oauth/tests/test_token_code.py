@@ -249,7 +249,7 @@ async def test_an_issued_token_is_warm(wiki: Party, tokens: Tokens, statements: 
 
 
 async def test_statements_of_a_redemption(wiki: Party, member: Member, statements: list[str]) -> None:
-    """Once the client is known: code, its use, sign-on session, session, event (on PostgreSQL the last two as one); frozen."""
+    """Once the client is known: code, its use, sign-on session, session, event; on PostgreSQL the last two as one."""
     sign_on = await sync_to_async(signed_on)(uuid.UUID(member["id"]))
     first, second = [await a_code(wiki, member, sign_on=sign_on) for _ in range(2)]
     await wiki.redeem(first)
