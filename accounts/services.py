@@ -100,7 +100,9 @@ async def authenticate(
     hash_pool().require_capacity()
     attempt = await throttling.admit_sign_in(email=email, origin=origin)
     try:
-        found = await database().read(units.credentials_of_email, emails.lookup_key(email))
+        # It writes nothing. On SQLite this is the connection that will write the session, with all pages at hand; a
+        # reader's, which drops its own whenever somebody writes, took 0.15 ms more of CPU.
+        found = await database().write_once(units.credentials_of_email, emails.lookup_key(email))
         verdict = await passwords.verify_password(password, found.encoded if found else None)
     except (Overloaded, Unavailable):  # nothing was judged. A caller who hangs up has been: their try stays counted
         await throttling.give_back(attempt)

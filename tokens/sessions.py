@@ -13,12 +13,13 @@ from accounts.audit import Event
 from accounts.outputs import Account, Authenticated
 from accounts.services import account_snapshot
 from ironauth.infrastructure import clock
+from ironauth.infrastructure.inserts_together import inserted_together
 from ironauth.infrastructure.master_keys import newest_master_key_id
 from ironauth.infrastructure.origin import Origin
 from tokens import known_devices, refresh_token, stored_session
 from tokens.models import BY_PASSWORD, FIRST_PARTY_CLIENT, FIRST_PARTY_SCOPE, Session
 from tokens.oauth import sign_on_ends
-from tokens.stored_session import LiveSession
+from tokens.stored_session import LiveSession, NewSession
 
 #: Sessions in one list; who has more, a script that never signs out, ends them all at once.
 MOST_LISTED: Final = 1_000
@@ -73,7 +74,7 @@ def open_session(
     """
     now = clock.now()
     absolute = now + timedelta(seconds=settings.IRONAUTH_SESSION_ABSOLUTE_S)
-    session = Session(
+    session = NewSession(
         user_id=account.id,
         master_key_id=newest_master_key_id(),
         client_id=FIRST_PARTY_CLIENT,
@@ -99,6 +100,8 @@ def open_authenticated(
 ) -> Grant | None:
     """Store a new session for a person who has just proved who they are, and that they signed in. 3 queries.
 
+    2 on PostgreSQL, where all that is inserted is one.
+
     With IRONAUTH_NEW_DEVICE_MAIL what ``known_devices.note`` takes besides: one, for a device seen today.
     None when the person was deleted or deactivated, the password changed, or all sessions were ended, meanwhile. Raises
     ``IntegrityError`` when they were deleted between the two queries.
@@ -106,25 +109,26 @@ def open_authenticated(
     account = account_snapshot(who.id)
     if account is None or not account.user.is_active or account.session_epoch != who.session_epoch:
         return None
-    grant = opener(account=account, client=client, amr=amr)
-    audit.record(Event.SIGN_IN, actor_id=account.id, user_id=account.id, session_id=grant.session_id)
+    with inserted_together():
+        grant = opener(account=account, client=client, amr=amr)
+        audit.record(Event.SIGN_IN, actor_id=account.id, user_id=account.id, session_id=grant.session_id)
     if settings.IRONAUTH_NEW_DEVICE_MAIL:
         whence = Origin(address=client.ip, user_agent=client.user_agent, device=client.device)
         known_devices.note(account=account, whence=whence, new_device=client.new_device)
     return grant
 
 
-def store(session: Session, account: Account) -> Grant:
+def store(session: NewSession, account: Account) -> Grant:
     """Store a new session of the account and return what its first tokens are made from. 1 query.
 
     Raises ``IntegrityError`` when the user was deleted meanwhile.
     """
     stored_session.add(session)
     token = refresh_token.mint(
-        session_id=session.pk, generation=0, secret=bytes(session.secret), master_key_id=session.master_key_id
+        session_id=session.id, generation=0, secret=session.secret, master_key_id=session.master_key_id
     )
     return Grant(
-        session_id=session.pk,
+        session_id=session.id,
         account=account,
         client_id=session.client_id,
         scope=session.scope,

@@ -4,12 +4,14 @@ from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 from uuid import UUID
 
+import msgspec
 from django.db import models
 from django.db.models import F
 
 from accounts.outputs import ACCOUNT_COLUMNS, Account, account_of
 from ironauth.infrastructure.fixed_queries import FixedInsert, FixedSelect, FixedUpdate, Given, given_row
-from tokens.models import Session
+from ironauth.infrastructure.ids import new_id
+from tokens.models import Session, new_secret
 
 
 class StoredSession(NamedTuple):
@@ -32,6 +34,32 @@ class StoredSession(NamedTuple):
     revoked_at: datetime | None
     parent_id: UUID | None
     dpop_jkt: str
+
+
+class NewSession(msgspec.Struct, kw_only=True):
+    """A row to be, with every column of ``Session``: a model's object takes ten times as long to make."""
+
+    user_id: UUID
+    master_key_id: str
+    client_id: str
+    scope: str
+    epoch: int
+    created_at: datetime
+    authenticated_at: datetime
+    amr: str
+    last_used_at: datetime
+    idle_expires_at: datetime
+    absolute_expires_at: datetime
+    ip: str | None
+    user_agent: str
+    parent_id: UUID | None = None
+    dpop_jkt: str = ""
+    id: UUID = msgspec.field(default_factory=new_id)
+    secret: bytes = msgspec.field(default_factory=new_secret)
+    generation: int = 0
+    rotated_at: datetime | None = None
+    revoked_at: datetime | None = None
+    revoke_reason: str = ""
 
 
 class LiveSession(NamedTuple):
@@ -101,13 +129,12 @@ _END_OWN: Final = FixedUpdate(
 )
 
 
-def add(session: Session) -> None:
+def add(session: NewSession) -> None:
     """Store a new session. 1 query. Raises ``IntegrityError`` when its user does not exist."""
-    _INSERT.run(**{field.attname: getattr(session, field.attname) for field in Session._meta.concrete_fields})  # noqa: SLF001 - documented by Django
-    session._state.adding = False  # noqa: SLF001 - as above
+    _INSERT.run(**msgspec.structs.asdict(session))
 
 
-def as_read(session: Session, account: Account) -> StoredSession:
+def as_read(session: NewSession, account: Account) -> StoredSession:
     """Return what ``find`` would, of a session that has just been stored."""
     return StoredSession(account, *(getattr(session, column) for column in _SESSION_COLUMNS))
 

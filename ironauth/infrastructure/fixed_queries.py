@@ -5,24 +5,18 @@ the same every time but for their parameters. `Given` marks a parameter. A chang
 they are made from it when the process first runs them. PostgreSQL plans them once for each connection.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, cast
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, cast
 
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import (
     AutoField,
-    BigIntegerField,
-    BooleanField,
-    CharField,
     Expression,
     Field,
-    IntegerField,
     Model,
-    PositiveIntegerField,
-    PositiveSmallIntegerField,
     QuerySet,
-    TextField,
 )
 from django.db.models.constants import OnConflict
 from django.db.models.sql import DeleteQuery, InsertQuery, UpdateQuery
@@ -31,12 +25,8 @@ from django.db.transaction import TransactionManagementError
 
 from ironauth.infrastructure import prepared_statements
 from ironauth.infrastructure.database import about_to_commit
-
-#: Values that these very fields leave as they are; a field derived from one may not.
-_PLAIN: "Final[Mapping[type[Field[Any, Any]], tuple[type, ...]]]" = {
-    CharField: (str,), TextField: (str,), BooleanField: (bool,), IntegerField: (int,), PositiveIntegerField: (int,),
-    PositiveSmallIntegerField: (int,), BigIntegerField: (int,),
-}  # fmt: skip
+from ironauth.infrastructure.inserts_together import insert_pending, pending
+from ironauth.infrastructure.sql_values import adaptation
 
 type Converter = tuple[int, Sequence[Callable[[Any, Any, BaseDatabaseWrapper], Any]], Any]
 
@@ -60,7 +50,9 @@ class _Compiled:
         compiled: Any = compiler.as_sql()
         self.sql, parameters = compiled[0] if isinstance(compiled, list) else compiled  # an insert has a list of one
         self._parameters = [
-            (parameter.name, parameter.output_field) if isinstance(parameter, Given) else (None, parameter)
+            (parameter.name, *adaptation(parameter.output_field))
+            if isinstance(parameter, Given)
+            else (None, parameter, ())
             for parameter in parameters
         ]
         self.locks = bool(getattr(compiler.query, "select_for_update", False))
@@ -73,7 +65,14 @@ class _Compiled:
 
     def parameters(self, given: dict[str, Any], connection: BaseDatabaseWrapper) -> list[Any]:
         """Return the values for the placeholders; raises ``KeyError`` for one that is missing."""
-        return [field if name is None else _in_sql(field, given[name], connection) for name, field in self._parameters]
+        values = []
+        for name, adapt, plain in self._parameters:
+            if name is None:
+                values.append(adapt)
+                continue
+            value = given[name]
+            values.append(value if value is None or type(value) in plain else adapt(value, connection))
+        return values
 
     def converted(self, row: Sequence[Any], connection: BaseDatabaseWrapper) -> list[Any]:
         """Return ``row`` as Python values, as the ORM would."""
@@ -84,13 +83,6 @@ class _Compiled:
                 value = function(value, expression, connection)
             values[position] = value
         return values
-
-
-def _in_sql(field: "Field[Any, Any]", value: Any, connection: BaseDatabaseWrapper) -> Any:
-    """Return the value as the driver takes it: as the field would, without asking it where nothing is to be done."""
-    if value is None or (type(value) in _PLAIN.get(type(field), ())):
-        return value
-    return field.get_db_prep_value(value, connection)
 
 
 class _Fixed:
@@ -111,6 +103,15 @@ class _Fixed:
         raise NotImplementedError
 
 
+def _fetched(compiled: _Compiled, connection: BaseDatabaseWrapper, cursor: Any) -> list[list[Any]]:
+    return [compiled.converted(row, connection) for row in cursor.fetchall()]
+
+
+def _named(compiled: _Compiled, connection: BaseDatabaseWrapper, cursor: Any) -> list[dict[str, Any]]:
+    names = [column[0] for column in cursor.description]
+    return [dict(zip(names, row, strict=True)) for row in _fetched(compiled, connection, cursor)]
+
+
 class FixedSelect(_Fixed):
     """A ``values_list()`` whose SQL does not change; ``build`` returns it, with `Given` for what does."""
 
@@ -120,22 +121,21 @@ class FixedSelect(_Fixed):
         Raises ``TransactionManagementError`` for a ``select_for_update()`` outside of a transaction, where its lock
         would end at once.
         """
-        return self._read(given)[1]
+        return self._read(given, _fetched)
 
     def dicts(self, **given: Any) -> list[dict[str, Any]]:
         """Do the same and return each row with the names of its columns, as ``values()`` does."""
-        names, rows = self._read(given)
-        return [dict(zip(names, row, strict=True)) for row in rows]
+        return self._read(given, _named)
 
-    def _read(self, given: dict[str, Any]) -> tuple[list[str], list[list[Any]]]:
+    def _read[T](self, given: dict[str, Any], take: "Callable[[_Compiled, BaseDatabaseWrapper, Any], T]") -> T:
         connection = connections[DEFAULT_DB_ALIAS]
+        insert_pending()
         compiled = self.prepared(connection)
         if compiled.locks and not connection.in_atomic_block:  # Django asks when it compiles, which is once here
             raise TransactionManagementError("select_for_update cannot be used outside of a transaction")
-        with prepared_statements.cursor(connection) as cursor:
-            cursor.execute(compiled.sql, compiled.parameters(given, connection))
-            names = [column[0] for column in cursor.description]
-            return names, [compiled.converted(row, connection) for row in cursor.fetchall()]
+        return prepared_statements.run(
+            connection, compiled.sql, compiled.parameters(given, connection), partial(take, compiled, connection)
+        )
 
     def _compiler(self, connection: BaseDatabaseWrapper) -> SQLCompiler:
         compiler: SQLCompiler = self._build().query.get_compiler(connection=connection)
@@ -149,9 +149,12 @@ class _FixedWrite(_Fixed):
         connection = connections[DEFAULT_DB_ALIAS]
         compiled = self.prepared(connection)
         about_to_commit()
-        with prepared_statements.cursor(connection) as cursor:
-            cursor.execute(compiled.sql, compiled.parameters(given, connection))
-            return result(cursor)
+        insert_pending()
+        return prepared_statements.run(connection, compiled.sql, compiled.parameters(given, connection), result)
+
+
+def _changed(cursor: Any) -> int:
+    return int(cursor.rowcount)
 
 
 class FixedUpdate(_FixedWrite):
@@ -163,7 +166,7 @@ class FixedUpdate(_FixedWrite):
 
     def run(self, **given: Any) -> int:
         """Run the update on this thread's connection and return how many rows it changed. One query."""
-        return self._written(given, lambda cursor: int(cursor.rowcount))
+        return self._written(given, _changed)
 
     def _compiler(self, connection: BaseDatabaseWrapper) -> SQLCompiler:
         query: Any = self._build().query.chain(UpdateQuery)
@@ -178,7 +181,7 @@ class FixedDelete(_FixedWrite):
 
     def run(self, **given: Any) -> int:
         """Run the delete on this thread's connection and return how many rows are gone. One query."""
-        return self._written(given, lambda cursor: int(cursor.rowcount))
+        return self._written(given, _changed)
 
     def _compiler(self, connection: BaseDatabaseWrapper) -> SQLCompiler:
         query: Any = self._build().query.chain(DeleteQuery)
@@ -197,8 +200,15 @@ class FixedInsert(_FixedWrite):
         self._on_conflict = OnConflict.IGNORE if ignore_conflicts else None
 
     def run(self, **given: Any) -> int:
-        """Insert the row on this thread's connection and return whether it was, as 1 or 0. One query."""
-        return self._written(given, lambda cursor: int(cursor.rowcount))
+        """Insert the row on this thread's connection and return whether it was, as 1 or 0. One query.
+
+        None in a block of ``inserted_together``, where it is held back, and 1 is returned.
+        """
+        held_back = pending()
+        if held_back is not None and self._on_conflict is None:
+            held_back.append((self, given))
+            return 1
+        return self._written(given, _changed)
 
     def _compiler(self, connection: BaseDatabaseWrapper) -> SQLCompiler:
         row = self._build()
@@ -243,9 +253,11 @@ class FixedTogether:
             counts = ", ".join(f"(SELECT count(*) FROM w{at})" for at in range(len(compiled)))  # noqa: S608 - numbers
             self._sql = f"WITH {parts} SELECT {counts}"
         about_to_commit()
-        with prepared_statements.cursor(connection) as cursor:
-            cursor.execute(self._sql, [value for write in compiled for value in write.parameters(given, connection)])
-            return [int(count) for count in cursor.fetchone()]
+        insert_pending()
+        parameters = [value for write in compiled for value in write.parameters(given, connection)]
+        return prepared_statements.run(
+            connection, self._sql, parameters, lambda cursor: [int(count) for count in cursor.fetchone()]
+        )
 
 
 def given_row[M: Model](model: type[M]) -> M:

@@ -7,6 +7,7 @@ import ipaddress
 import re
 import uuid
 from contextvars import ContextVar, Token
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from django.http import HttpRequest
@@ -65,8 +66,14 @@ def leave(token: Token[HttpRequest | None]) -> None:
 
 def address_of(request: HttpRequest | Request) -> str:
     """Return the client's address, fit to be stored; "" for a Unix socket, or a proxy that names nobody."""
+    return _spelled(client_address(request))
+
+
+@lru_cache(maxsize=1_024)  # asked three times in a sign-in, and of a client's server in each of its requests
+def _spelled(address: str) -> str:
+    """Return the one spelling of an address, without an IPv6 zone; "" for what is none."""
     try:
-        return str(ipaddress.ip_address(client_address(request).partition("%")[0]))
+        return str(ipaddress.ip_address(address.partition("%")[0]))
     except ValueError:
         return ""
 
@@ -84,4 +91,5 @@ def device_of(request: HttpRequest | Request) -> str:
 
 def printable(text: str, longest: int) -> str:
     """Return the beginning of ``text`` without what could end a line or move a terminal's cursor."""
-    return "".join(filter(str.isprintable, text[:longest]))
+    text = text[:longest]
+    return text if text.isprintable() else "".join(filter(str.isprintable, text))

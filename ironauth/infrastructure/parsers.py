@@ -2,9 +2,13 @@
 
 from collections.abc import Mapping
 from typing import IO, Any
+from urllib.parse import parse_qsl
 
 import msgspec
+from django.conf import settings
+from django.core.exceptions import TooManyFieldsSent
 from django.http import QueryDict
+from django.utils.datastructures import MultiValueDict
 from django.utils.http import parse_header_parameters
 from rest_framework import parsers
 from rest_framework.exceptions import ParseError, UnsupportedMediaType
@@ -71,4 +75,23 @@ class FormParser(parsers.BaseParser):
             raise ParseError("The form is not UTF-8.") from error
         if text.lstrip().startswith(("{", "[")):  # no form begins so (%7B, %5B); curl -d calls any body a form
             raise ParseError("The body looks like JSON, not a form: send it with Content-Type: application/json.")
-        return QueryDict(text)
+        return form_of(text)
+
+
+def form_of(text: str) -> QueryDict:
+    """Return what ``QueryDict(text)`` is, made in half the time: that asks of every text whether it is bytes.
+
+    Errors: Django's `TooManyFieldsSent`.
+    """
+    fields: dict[str, list[str]] = {}
+    try:
+        for name, value in parse_qsl(
+            text, keep_blank_values=True, max_num_fields=settings.DATA_UPLOAD_MAX_NUMBER_FIELDS
+        ):
+            fields.setdefault(name, []).append(value)
+    except ValueError as error:
+        raise TooManyFieldsSent("The form has too many fields.") from error
+    form = QueryDict.__new__(QueryDict)
+    MultiValueDict.__init__(form, fields)
+    form.encoding, form._mutable = "utf-8", False  # noqa: SLF001 - as QueryDict's own
+    return form

@@ -112,7 +112,7 @@ class Pool:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
 
-        def settle(value: T, error: BaseException | None) -> None:
+        def settle(value: T, error: "BaseException | None") -> None:  # in quotes: else evaluated in each call
             with suppress(RuntimeError):  # the loop was closed: nobody waits
                 loop.call_soon_threadsafe(_resolve, future, value, error)
 

@@ -31,6 +31,11 @@ class PreparedCursor(psycopg.Cursor[Any]):
             connection.prepare_threshold = before
 
 
+def cursor(connection: BaseDatabaseWrapper) -> PreparedCursor | None:
+    """Return a cursor that prepares, None where a pooler is in between."""
+    return PreparedCursor(connection.connection) if is_direct(connection) else None
+
+
 def is_direct(connection: BaseDatabaseWrapper) -> bool:
     """Return whether this connection leads to one server process; asked once for each, by one query."""
     raw: psycopg.Connection[Any] = connection.connection

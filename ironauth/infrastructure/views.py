@@ -17,15 +17,18 @@ from typing import Any, ClassVar, cast
 from adrf.requests import AsyncRequest
 from adrf.views import APIView
 from django.core.exceptions import ImproperlyConfigured
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.http.response import HttpResponseBase
+from django.utils.datastructures import MultiValueDict
 from rest_framework import exceptions
+from rest_framework.request import Empty
 from rest_framework.response import Response
 from rest_framework.serializers import BaseSerializer
 from rest_framework.settings import api_settings
 from rest_framework.throttling import BaseThrottle
 
 from ironauth.infrastructure.errors import BEARER_CHALLENGE
+from ironauth.infrastructure.parsers import FormParser
 from ironauth.infrastructure.permissions import holds, holds_for_object
 from ironauth.infrastructure.problem import report_unexpected
 from ironauth.infrastructure.request_threads import request_threads
@@ -48,9 +51,26 @@ def _is_async(method: Callable[..., Any]) -> bool:
 class ApiRequest(AsyncRequest):  # type: ignore[misc] # adrf publishes no types
     """DRF's request, reading a body that came without Content-Length (chunked) too."""
 
+    _data: Any
+
     def _load_stream(self) -> None:
         body = self._request.body
         self._stream = BytesIO(body) if body else None
+
+    def _load_data_and_files(self) -> None:
+        """Do as DRF does; a form, where a view takes nothing else, without looking for who could parse it."""
+        parsers, body = self.parsers, self._request.body
+        is_form = self.content_type == FormParser.media_type and len(parsers) == 1 and type(parsers[0]) is FormParser
+        if not is_form or not body or self._data is not Empty:
+            super()._load_data_and_files()
+            return
+        self._files = self._request._files = MultiValueDict()
+        try:
+            self._data = parsers[0].parse(BytesIO(body), FormParser.media_type, self.parser_context)
+        except Exception:
+            self._data = self._full_data = QueryDict()  # whoever asks again is not told again
+            raise
+        self._full_data = self._request._post = self._data
 
 
 class AsyncAPIView(APIView):  # type: ignore[misc] # adrf publishes no types

@@ -1,7 +1,8 @@
 """Fixed queries answer what the ORM answers, on whichever database."""
 
 import uuid
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group
@@ -22,11 +23,13 @@ from ironauth.infrastructure.fixed_queries import (
     given_row,
 )
 from ironauth.infrastructure.models import Invalidation
-from tokens.models import SigningKey
+from ironauth.infrastructure.sql_values import adaptation
+from tokens.models import Session, SigningKey
 
 pytestmark = [pytest.mark.django_db, pytest.mark.storage]
 
 MOMENT = datetime(2026, 11, 21, 8, 0, 0, 123456, tzinfo=UTC)
+KEY_ID = uuid.UUID("0192d4e8-1c00-7000-8000-0123456789ab")
 COLUMNS = ("kid", "public_jwk", "private_encrypted", "created_at", "retired_at")
 
 
@@ -133,6 +136,24 @@ def test_a_text_that_is_more_than_a_text_is_the_fields_to_convert() -> None:
     for value, stored in ((SigningKey.State.ACTIVE, "active"), (lazystr("late"), "late"), (7, "7")):
         key = insert.new_id(tag=value, now=MOMENT)
         assert Invalidation.objects.get(pk=key).tag == stored
+
+
+def test_values_become_what_their_fields_make_of_them() -> None:
+    """The short way for times, ids and texts ends where the field's own does, whatever kind of value arrives."""
+    instant = MOMENT.replace(microsecond=0)
+    values: dict[Any, list[Any]] = {
+        models.DateTimeField(): [MOMENT, instant, MOMENT.astimezone(timezone(timedelta(hours=5))), "2026-11-21 08:00Z"],
+        models.UUIDField(): [KEY_ID, str(KEY_ID), KEY_ID.hex],
+        models.CharField(): ["text", SigningKey.State.ACTIVE, lazystr("late"), 7],
+        models.BooleanField(): [True, False, "1"],
+        Session._meta.get_field("user"): [KEY_ID, str(KEY_ID)],
+    }
+    for field, several in values.items():
+        adapt, plain = adaptation(field)
+        for value in several:
+            short = value if type(value) in plain else adapt(value, connection)
+            long = field.get_db_prep_value(value, connection)
+            assert (short, type(short)) == (long, type(long))
 
 
 def test_a_whole_row_is_written_as_the_orm_writes_it(key: SigningKey) -> None:

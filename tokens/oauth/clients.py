@@ -86,7 +86,7 @@ async def find(client_id: str) -> Client | None:
         return None
     tag = client_tag(client_id)
 
-    async def load() -> Loaded[_Found]:
+    async def load() -> "Loaded[_Found]":  # in quotes: made anew in each call, it took 12 µs
         client = await database().read(read_client, parsed)
         return Loaded(_Found(client), (tag,), clock.unix() + KEEP_S)
 

@@ -17,11 +17,11 @@ from ironauth.infrastructure import clock
 from ironauth.infrastructure.database import about_to_commit
 from ironauth.infrastructure.master_keys import newest_master_key_id
 from tokens import sessions, stored_session
-from tokens.models import BY_PASSWORD, SSO_CLIENT, Session, new_secret
+from tokens.models import BY_PASSWORD, SSO_CLIENT, Session
 from tokens.oauth import sign_on_cookie
 from tokens.oauth.sign_on_cookie import SignOnCookie
 from tokens.sessions import ClientInfo, Grant, Opener
-from tokens.stored_session import LAST_USE_STEP, StoredSession
+from tokens.stored_session import LAST_USE_STEP, NewSession, StoredSession
 
 
 def find(cookie: SignOnCookie) -> StoredSession | None:
@@ -47,11 +47,9 @@ def opener(previous: StoredSession | None, then: Callable[[StoredSession], None]
         session = _opened(account, client, amr, previous)
         if then is not None:
             then(stored_session.as_read(session, account))
-        value = sign_on_cookie.mint(
-            session_id=session.pk, secret=bytes(session.secret), master_key_id=session.master_key_id
-        )
+        value = sign_on_cookie.mint(session_id=session.id, secret=session.secret, master_key_id=session.master_key_id)
         end = session.absolute_expires_at
-        return Grant(session.pk, account, SSO_CLIENT, "", value, end, session.authenticated_at, amr)
+        return Grant(session.id, account, SSO_CLIENT, "", value, end, session.authenticated_at, amr)
 
     return open_session
 
@@ -79,7 +77,7 @@ def end(*, session_id: UUID, user_id: UUID) -> bool:
     return True
 
 
-def _opened(account: Account, client: ClientInfo, amr: str, previous: StoredSession | None) -> Session:
+def _opened(account: Account, client: ClientInfo, amr: str, previous: StoredSession | None) -> NewSession:
     """Store the browser's sign-on session from now on, and return it.
 
     Nothing a browser brought counts any more (ASVS 7.2.4). Who signs in again stays in their session, under another
@@ -88,9 +86,8 @@ def _opened(account: Account, client: ClientInfo, amr: str, previous: StoredSess
     """
     now = clock.now()
     absolute = now + timedelta(seconds=settings.IRONAUTH_SSO_ABSOLUTE_S)
-    session = Session(
+    session = NewSession(
         user_id=account.id,
-        secret=new_secret(),
         master_key_id=newest_master_key_id(),
         client_id=SSO_CLIENT,
         scope="",
@@ -105,7 +102,7 @@ def _opened(account: Account, client: ClientInfo, amr: str, previous: StoredSess
         user_agent=client.user_agent,
     )
     if previous is not None and previous.account.id == account.id and _renewed(previous.id, session):
-        session.pk = previous.id
+        session.id = previous.id
     else:
         if previous is not None:
             end(session_id=previous.id, user_id=previous.account.id)
@@ -113,7 +110,7 @@ def _opened(account: Account, client: ClientInfo, amr: str, previous: StoredSess
     return session
 
 
-def _renewed(session_id: UUID, renewal: Session) -> bool:
+def _renewed(session_id: UUID, renewal: NewSession) -> bool:
     """Give a live session of the same person and epoch all that a new one would have; return whether there is one."""
     same = ("user_id", "client_id", "epoch")
     changed = (

@@ -12,6 +12,7 @@ from accounts.models import User
 from accounts.outputs import Account
 from accounts.services import account_snapshot
 from conftest import PASSWORD
+from ironauth.infrastructure import prepared_statements
 from tokens.tests.browser import SIGNIN, Member, Pair
 from tokens.tests.stage import Stage
 
@@ -52,5 +53,12 @@ def statements(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             seen.append(str(sql))
         return original(self, sql, params)
 
+    straight = prepared_statements._straight
+
+    def watch_fixed(connection: Any, raw: Any, sql: str, *rest: Any) -> Any:
+        seen.append(sql)
+        return straight(connection, raw, sql, *rest)
+
     monkeypatch.setattr(CursorWrapper, "execute", watch)
+    monkeypatch.setattr(prepared_statements, "_straight", watch_fixed)
     return seen

@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 from asgiref.sync import sync_to_async
+from django.db import connection
 from django.test import override_settings
 
 from accounts import audit
@@ -238,7 +239,8 @@ async def test_who_has_no_factor_pays_nothing(
     await api.post("/api/v1/access/signin", json=body)  # keys are in memory from here on
     statements.clear()
     opened = (await api.post("/api/v1/access/signin", json=body)).json()
-    assert len(statements) == 4  # credentials; account, session, event
+    # Credentials; account, session, event, the last two as one on PostgreSQL.
+    assert len(statements) == (3 if connection.vendor == "postgresql" else 4)
     statements.clear()
     token_cache().clear()
     assert (await api.get(ME, headers=bearer(opened))).status_code == 200
