@@ -1,6 +1,6 @@
 """The Django app that owns what every other app stands on."""
 
-from django.apps import AppConfig
+from django.apps import AppConfig, apps
 
 from ironauth.infrastructure.lean_imports import import_rest_framework
 
@@ -15,3 +15,7 @@ class InfrastructureConfig(AppConfig):
     def ready(self) -> None:
         """Import DRF first, before the apps that use it; this is the first app that is asked."""
         import_rest_framework()
+        if apps.is_installed("cachalot"):  # behind this one, so what it wraps is this
+            from ironauth.infrastructure.cachalot_levels import close_what_did_not_begin  # noqa: PLC0415 - with Redis only
+
+            close_what_did_not_begin()

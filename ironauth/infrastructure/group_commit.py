@@ -27,6 +27,11 @@ class Group:
     def __init__(self) -> None:
         self.lost = False
         self.is_committing = False
+        self.is_committed = False
+
+    def note_commit(self) -> None:
+        """Say that nothing of it can be undone, or may be repeated, from now on."""
+        self.is_committed = True
 
 
 class _LostError(Exception):
@@ -48,7 +53,8 @@ class GroupCommit:
 
         A unit that fails undoes its own part. When the transaction is lost before its commit, or a constraint forbids
         that (SQLite looks at foreign keys then), nothing of it has happened, and every unit runs again by itself. When
-        the commit fails otherwise, whoever has a unit in it hears of that, and of no result.
+        the commit fails otherwise, whoever has a unit in it hears of that, and of no result. So they do of an error
+        behind it, in a callback that one of them left.
         """
         second = more()
         if second is None:
@@ -57,10 +63,13 @@ class GroupCommit:
         group = _here.group = Group()
         try:
             with transaction.atomic():
+                transaction.on_commit(group.note_commit)  # before the units' own callbacks, any of which may fail
                 done = self._joined(group, taken, run, more)
                 group.is_committing = True
         except (Error, _LostError) as error:
             _here.group = None
+            if group.is_committed:
+                return [(job, None, error) for job in taken]
             if isinstance(error, Error) and group.is_committing and not isinstance(error, IntegrityError):
                 return [(job, None, self._failed(error)) for job in taken]
             self._afresh()
@@ -82,8 +91,8 @@ class GroupCommit:
         done: list[Done] = []
         for job in taken:  # it grows meanwhile
             done.append(run(job))
-            if group.lost or connection.needs_rollback:
-                raise _LostError
+            if group.lost or connection.needs_rollback or not connection.connection.in_transaction:
+                raise _LostError  # SQLite rolled back, and COMMIT would not complain: it does nothing then
             may_join = len(done) == len(taken) < MOST and time.monotonic() < until
             if may_join and (another := more()) is not None:
                 taken.append(another)

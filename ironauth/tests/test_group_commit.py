@@ -4,7 +4,7 @@ import asyncio
 import sqlite3
 import threading
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -200,6 +200,28 @@ async def test_a_lost_transaction_is_repeated_one_by_one(hand_in: Any) -> None:
     assert runs == ["b", "b"]
 
 
+async def test_a_rollback_that_a_unit_keeps_to_itself_costs_nobody_a_row() -> None:
+    """A full disk makes SQLite roll everything back; the next COMMIT does nothing, and does not complain of it."""
+    runs: list[str] = []
+
+    def fill_up() -> str:
+        runs.append("b")
+        if len(runs) == 1:
+            with connection.cursor() as cursor:  # the limit is this connection's, which is given up
+                cursor.execute("PRAGMA page_count")
+                cursor.execute(f"PRAGMA max_page_count = {cursor.fetchone()[0]}")
+            with suppress(OperationalError), connection.cursor() as cursor:
+                cursor.execute(
+                    "INSERT INTO infrastructure_invalidation (tag, created_at) VALUES (zeroblob(1000000), 0)"
+                )
+        return "b"
+
+    results = await together(written("a"), lambda: database().write_once(fill_up), written("c"))
+    assert results == ["a", "b", "c"]
+    assert await database().read(stored) == ["a", "c"]
+    assert runs == ["b", "b"]
+
+
 async def test_a_unit_that_broke_the_transaction_spoils_nobodys(commits: list[str]) -> None:
     """Django goes on with no transaction in which an error left an inner block without a savepoint."""
 
@@ -253,6 +275,23 @@ async def test_what_fails_behind_the_commit_is_heard_and_the_writer_lives() -> N
     results = await together(written("a"), lambda: database().write(with_callback))
     assert [type(one) for one in results] == [KeyError] * 2
     assert await database().write(add, "c") == "c"
+    assert await database().read(stored) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("error", [IntegrityError, OperationalError])
+async def test_what_is_committed_is_not_repeated(error: type[Exception]) -> None:
+    """Also when a callback behind the commit meets an error of the database."""
+
+    def with_callback() -> None:
+        add("b")
+
+        def fail() -> None:
+            raise error("behind")
+
+        transaction.on_commit(fail)
+
+    results = await together(written("a"), lambda: database().write(with_callback), written("c"))
+    assert [type(one) for one in results] == [error] * 3
     assert await database().read(stored) == ["a", "b", "c"]
 
 
