@@ -73,7 +73,8 @@ class DatabasePool:
         """Run ``fn`` where it may write, in autocommit mode: for a unit whose one writing statement decides everything.
 
         It needs half the round trips of ``write`` (PostgreSQL: 2 for 4). Until it writes, ``fn`` may run twice; from
-        then on a broken connection is Unavailable, as in a COMMIT. So let ``fn`` read something first, or a connection
+        then on a broken connection is Unavailable, as in a COMMIT (in a group on SQLite all of it may be undone, and
+        run again). So let ``fn`` read something first, or a connection
         that died unused costs its caller a 503. ``FixedUpdate``, ``FixedInsert`` and ``FixedDelete`` tell the pool when
         it comes to writing; ``fn`` has to call ``about_to_commit()`` before it writes by anything else. Raises
         Unavailable as ``read`` does.
