@@ -16,6 +16,7 @@ from django.db.backends.signals import connection_created
 from redis.asyncio.connection import AbstractConnection
 
 from conftest import bearer
+from ironauth.infrastructure import prepared_statements
 from ironauth.infrastructure.pools import Pool
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
@@ -26,7 +27,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, int]]:
     """Count statements, Redis commands and thread hand-overs of the whole process inside the block."""
     counts = {"sql": 0, "redis": 0, "hops": 0}
 
-    def watch(name: str, owner: type, method: str) -> None:
+    def watch(name: str, owner: Any, method: str) -> None:
         original = getattr(owner, method)
 
         def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -35,7 +36,8 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, int]]:
 
         monkeypatch.setattr(owner, method, wrapper)
 
-    watch("sql", BaseDatabaseWrapper, "_prepare_cursor")  # what every cursor goes through, prepared or not
+    watch("sql", BaseDatabaseWrapper, "_prepare_cursor")  # what every cursor of Django's goes through
+    watch("sql", prepared_statements, "run")
     watch("redis", AbstractConnection, "send_command")
     watch("redis", AbstractConnection, "send_packed_command")
     watch("hops", asgiref.sync.SyncToAsync, "__call__")
