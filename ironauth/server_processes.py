@@ -27,9 +27,9 @@ ENDING = (signal.SIGINT, signal.SIGTERM)
 #: others are closed then. A request sent at the very moment its connection is closed would be lost.
 FAREWELL_S = 0.5
 FAREWELL_LOOK_S = 0.02  # seconds between two looks whether all have gone
-#: Seconds after which what hangs is left: 10 for running requests, 2 to close. Before systemd and Compose kill at 15
-#: (deploy/), so that the last lines of the log are written.
-END_S = 12.0
+#: Seconds after which what hangs is left, so that a server is gone 10 s after SIGTERM: 8 for running requests, the rest
+#: to close. systemd and Compose kill at 15 (deploy/), when the last lines of the log are written.
+END_S = 9.5
 LOOK_S = 0.1  # how long a wait for a worker goes on before it looks whether it is still wanted
 logger = logging.getLogger(__name__)
 
