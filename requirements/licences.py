@@ -12,6 +12,8 @@ from pathlib import Path
 
 from requirements.pins import FOLDER, pins
 
+#: What a server may have installed; otel.txt, where traces are wanted, has base.txt's too.
+FILES = (FOLDER / "base.txt", FOLDER / "otel.txt")
 LIST = FOLDER.parent / "deploy" / "LICENCES.md"
 #: They ask for no more than that copyright, licence and disclaimer go along with a copy (SPDX identifiers).
 ALLOWED = frozenset({"Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "MIT", "MIT-0", "PSF-2.0"})
@@ -21,14 +23,17 @@ LIBRARY = (
 )
 #: By package: the one further licence it may have, and why.
 EXCEPTIONS = {
+    "certifi": ("MPL-2.0", "Mozilla's list of certificate authorities, used unchanged; needed for traces only"),
     "psycopg": ("LGPL-3.0-only", LIBRARY),
     "psycopg-binary": ("LGPL-3.0-only", LIBRARY),
 }
 #: By package: what its metadata say where they say it in words, and the SPDX expression of its licence files.
 READ = {
     "async-property": ("MIT license", "MIT"),
+    "certifi": ("MPL-2.0", "MPL-2.0"),
     "django-cachalot": ("BSD", "BSD-3-Clause"),
     "drf-spectacular-sidecar": ("BSD", "BSD-3-Clause"),
+    "protobuf": ("3-Clause BSD License", "BSD-3-Clause"),
     "pyasn1-modules": ("BSD", "BSD-2-Clause"),
     "pyopenssl": ("Apache License, Version 2.0", "Apache-2.0"),
     "segno": ("BSD License", "BSD-3-Clause"),
@@ -41,8 +46,8 @@ ROW = re.compile(r"^\| (\S+) \| (\S+) \| .*$", re.MULTILINE)
 HEAD = """\
 # Licences of the runtime requirements
 
-What `requirements/base.txt` pins, for every platform. Written by `make licences` from the packages' own metadata;
-`make check` fails where it is out of date, and on a licence that `requirements/licences.py` does not allow.
+What `requirements/base.txt` pins, and `otel.txt` besides where traces are wanted, for every platform. Written by
+`make licences` from the packages' own metadata; `make check` fails where it is out of date, and on a licence that `requirements/licences.py` does not allow.
 
 | package | version | licence (SPDX) | home page |
 |---|---|---|---|
@@ -137,14 +142,14 @@ def main(arguments: list[str], target: Path = LIST) -> int:
     """Write the list, or with ``--check`` compare it; return the exit status."""
     present = target.read_text(encoding="utf-8") if target.exists() else ""
     try:
-        wanted = document(pins((FOLDER / "base.txt").read_text(encoding="utf-8")), present)
+        wanted = document(sorted({pin for file in FILES for pin in pins(file.read_text(encoding="utf-8"))}), present)
     except UnknownLicenceError as problem:
         sys.stderr.write(f"{problem}\n")
         return 1
     if "--check" not in arguments:
         target.write_text(wanted, encoding="utf-8")
     elif wanted != present:
-        sys.stderr.write(f"{target.name} does not match requirements/base.txt: run make licences\n")
+        sys.stderr.write(f"{target.name} does not match the requirements: run make licences\n")
         return 1
     return 0
 
