@@ -47,7 +47,8 @@ HEAD = """\
 # Licences of the runtime requirements
 
 What `requirements/base.txt` pins, and `otel.txt` besides where traces are wanted, for every platform. Written by
-`make licences` from the packages' own metadata; `make check` fails where it is out of date, and on a licence that `requirements/licences.py` does not allow.
+`make licences` from the packages' own metadata; `make check` fails where it is out of date, and on a licence that
+`requirements/licences.py` does not allow.
 
 | package | version | licence (SPDX) | home page |
 |---|---|---|---|

@@ -3,7 +3,7 @@
 cyclonedx-bom (in ``.venv-audit``) lists the pins with their hashes below the product; the licences are added from
 ``deploy/LICENCES.md``, and what the product itself asks for from ``pyproject.toml``; what the pins ask of each other is
 not told, as the list of pins does not know it. The arguments are the file to write and, for an image with traces,
-``otel`` instead of ``base``: the list of licences is that of ``base.txt``, so what is added there comes without.
+``otel`` instead of ``base``.
 ``SOURCE_DATE_EPOCH`` (s) dates it: the same commit has the same bill.
 """
 
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from requirements.licences import LIST
-from requirements.pins import FOLDER, pins
+from requirements.pins import FOLDER
 
 PROJECT = FOLDER.parent / "pyproject.toml"
 BASE = "base"
@@ -37,24 +37,18 @@ def direct(project: str, kind: str = BASE) -> set[str]:
     return {re.split(r"[^A-Za-z0-9._-]", each)[0].lower().replace("_", "-").replace(".", "-") for each in asked}
 
 
-def complete(bill: Bill, licences: str, asked: set[str], without: frozenset[tuple[str, str]] = frozenset()) -> Bill:
+def complete(bill: Bill, licences: str, asked: set[str]) -> Bill:
     """Return the bill with a licence for each component, and with what the product depends on directly.
 
-    Raises KeyError for a component that the list of licences does not have in its version, but for those ``without``.
+    Raises KeyError for a component that the list of licences does not have in its version.
     """
     known = {(name, version): expression for name, version, expression in ROW.findall(licences)}
     for each in bill["components"]:
-        if (each["name"], each["version"]) in without:
-            continue
         each["licenses"] = [{"expression": known[each["name"], each["version"]], "acknowledgement": "declared"}]
     root = bill["metadata"]["component"]["bom-ref"]
     below = sorted(each["bom-ref"] for each in bill["components"] if each["name"] in asked)
     others = [each for each in bill["dependencies"] if each["ref"] != root]
     return bill | {"dependencies": [*others, {"ref": root, "dependsOn": below}]}
-
-
-def _base() -> str:
-    return (FOLDER / f"{BASE}.txt").read_text(encoding="utf-8")
 
 
 def main(arguments: list[str]) -> int:
@@ -71,8 +65,7 @@ def main(arguments: list[str]) -> int:
         return made.returncode
     try:
         licences, project = LIST.read_text(encoding="utf-8"), PROJECT.read_text(encoding="utf-8")
-        added = frozenset(pins(source.read_text(encoding="utf-8"))) - frozenset(pins(_base()))
-        bill = complete(json.loads(made.stdout), licences, direct(project, kind), added)
+        bill = complete(json.loads(made.stdout), licences, direct(project, kind))
     except KeyError as missing:
         sys.stderr.write(f"{LIST.name} has no line for {missing}: run make licences\n")
         return 1
