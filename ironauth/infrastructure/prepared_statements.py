@@ -39,18 +39,23 @@ def run[T](connection: BaseDatabaseWrapper, sql: str, parameters: list[Any], tak
     made.close_if_health_check_failed()  # as Django does before every statement
     connection.ensure_connection()
     with made.wrap_database_errors:
-        if connection.vendor == "sqlite":
-            raw = connection.connection.cursor(factory=_ConvertedCursor)
-        else:
-            # psycopg, 9 MiB that SQLite does not need; Django's engine has loaded it long before.
-            from ironauth.infrastructure import prepared_postgres  # noqa: PLC0415 - see above
+        raw = _preparing_cursor(connection)
+    if raw is not None and not made.queries_logged and not made.execute_wrappers:
+        return _straight(made, raw, sql, parameters, take)
+    cursor = connection.cursor() if raw is None else made._prepare_cursor(raw)  # noqa: SLF001 - counts, logs as everywhere
+    with closing(cursor):
+        cursor.execute(sql, parameters)
+        return take(cursor)
 
-            raw = prepared_postgres.cursor(connection)
-    if raw is None or made.queries_logged or made.execute_wrappers:
-        with connection.cursor() if raw is None else closing(made._prepare_cursor(raw)) as watched:  # noqa: SLF001 - query counts and logs as everywhere
-            watched.execute(sql, parameters)
-            return take(watched)
-    return _straight(made, raw, sql, parameters, take)
+
+def _preparing_cursor(connection: Any) -> Any:
+    """Return the driver's cursor that knows a text again; None where a pooler is in between."""
+    if connection.vendor == "sqlite":
+        return connection.connection.cursor(factory=_ConvertedCursor)
+    # psycopg, 9 MiB that SQLite does not need; Django's engine has loaded it long before.
+    from ironauth.infrastructure import prepared_postgres  # noqa: PLC0415 - see above
+
+    return prepared_postgres.cursor(connection)
 
 
 def _straight[T](connection: Any, raw: Any, sql: str, parameters: list[Any], take: Callable[[Any], T]) -> T:
