@@ -10,6 +10,7 @@ import sys
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 from perf.nodes.site import CHEAP_HASH
 from perf.nodes.watch import Answers
@@ -17,8 +18,8 @@ from perf.previous import beside, history
 from perf.previous.code import Code, python_for
 from perf.previous.traffic import Traffic
 from perf.rig.arguments import Parser
-from perf.rig.console import INTERRUPTED, leave_by_interrupt, say
-from perf.rig.processes import StartError, free_port
+from perf.rig.console import leave_by_interrupt, say, status_of
+from perf.rig.processes import free_port
 from perf.rig.site_setup import ROOT, private_servers, site_environment
 
 STORAGES = ("sqlite", "postgres")
@@ -33,24 +34,21 @@ def main() -> int:
     parser.add_argument("--storage", choices=STORAGES, help="one of them only")
     parser.add_argument("--list", action="store_true", help="say which commits these are")
     given = parser.parse_args()
-    try:
-        releases = [history.release(name) for name in given.commits] or history.previous()
-        if given.list:
-            for release in releases:
-                say(f"{release}: without {', '.join(release.missing) or 'nothing of this one'}")
-            return 0
-        wrong = [
-            f"{release}, {storage}: {text}"
-            for release in releases
-            for storage in ([given.storage] if given.storage else STORAGES)
-            for text in _check(release, storage)
-        ]
-    except StartError as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    except KeyboardInterrupt:
-        sys.stderr.write("Interrupted: what was started has been ended.\n")
-        return INTERRUPTED
+    return status_of(lambda: _run(given), lost="")
+
+
+def _run(given: Any) -> int:
+    releases = [history.release(name) for name in given.commits] or history.previous()
+    if given.list:
+        for release in releases:
+            say(f"{release}: without {', '.join(release.missing) or 'nothing of this one'}")
+        return 0
+    wrong = [
+        f"{release}, {storage}: {text}"
+        for release in releases
+        for storage in ([given.storage] if given.storage else STORAGES)
+        for text in _check(release, storage)
+    ]
     sys.stdout.writelines(f"FAILED {text}\n" for text in wrong)
     return 1 if wrong else 0
 

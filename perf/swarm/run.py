@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from perf.findings import now
-from perf.rig.console import INTERRUPTED, leave_by_interrupt, say
+from perf.rig.console import leave_by_interrupt, say, status_of
 from perf.rig.machine import describe
 from perf.rig.processes import StartError, free_port
 from perf.rig.site_setup import ROOT
@@ -38,14 +38,11 @@ def main() -> int:
     """Run what the command line asks for."""
     leave_by_interrupt()
     options = parse()
-    try:
-        summary = run(options)
-    except StartError as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    except KeyboardInterrupt:
-        sys.stderr.write("Interrupted: what was started has been ended, nothing was saved.\n")
-        return INTERRUPTED
+    return status_of(lambda: _status(options))
+
+
+def _status(options: Options) -> int:
+    summary = run(options)
     return 0 if summary is None or options.ui or summary.kept else 1
 
 
