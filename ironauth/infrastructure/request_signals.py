@@ -18,17 +18,21 @@ from ironauth.infrastructure.request_threads import RequestThreads
 Receiver = Callable[..., Any]
 _STOCK: tuple[Receiver, ...] = (reset_queries, close_old_connections, close_caches, reset_urlconf)
 _STOCK_IDS = frozenset(id(receiver) for receiver in _STOCK)  # how Signal.connect identifies a function
+_all_stock: dict[Signal, list[Any]] = {}  # receivers that were found to be Django's own
 
 
 def custom_receivers(signal: Signal, sender: type) -> tuple[Sequence[Receiver], Sequence[Receiver]] | None:
     """Return the live receivers of ``signal`` that are not Django's own (sync, async), or None for none.
 
-    Connecting and disconnecting take effect at once: nothing is remembered.
+    Connecting and disconnecting take effect at once: what is remembered is compared with all there are now.
     """
+    if signal.receivers == _all_stock.get(signal):
+        return None
     for entry in signal.receivers:
         if entry[0][0] not in _STOCK_IDS:
             break
     else:
+        _all_stock[signal] = list(signal.receivers)
         return None
     sync, asynchronous = signal._live_receivers(sender)  # noqa: SLF001 - no public form
     return [receiver for receiver in sync if receiver not in _STOCK], asynchronous
