@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HEADER_RE, HEADER_VALUE_RE, STATUS_LINE, RequestResponseCycle
 
+from ironauth.infrastructure.asgi_types import WHOLE_ANSWER
+
 #: Fields with few different values, none of them secret; their lines are kept.
 KEPT_FIELDS = frozenset(
     {
@@ -33,6 +35,8 @@ FED_BYTES = 4096
 #: Parsed requests that may wait behind the one being answered; each is about 4 KB, whatever its length on the wire.
 MOST_WAITING = 8
 _HEAD_END = b"\r\n\r\n"
+#: The extensions of ASGI in every scope.
+OFFERED: dict[str, dict[object, object]] = {WHOLE_ANSWER: {}}
 
 Field = tuple[bytes, bytes]
 _kept: dict[Field, bytes] = {}
@@ -84,11 +88,14 @@ class LeanCycle(RequestResponseCycle):
     _head = b""
 
     async def send(self, message: Any) -> None:
-        """Send the head, the whole body, or (by Uvicorn's own means) a part of it."""
+        """Send the head, the whole body, both at once, or (by Uvicorn's own means) a part of the body."""
         if not self.response_started:
             if self.flow.write_paused and not self.disconnected:
                 await self.flow.drain()
-            self._prepare_head(message)
+            if message["type"] == WHOLE_ANSWER:
+                self._send_whole_answer(message)
+            else:
+                self._prepare_head(message)
         elif self.disconnected or not self._send_whole_body(message):
             if self._head and not self.disconnected:
                 self.transport.write(self._head)
@@ -149,19 +156,36 @@ class LeanCycle(RequestResponseCycle):
         body = message.get("body", b"")
         if len(body) != self.expected_content_length:
             return False
-        if len(body) > JOINED_BYTES:
-            self.transport.write(self._head)
-            self.transport.write(body)
-        else:
-            self.transport.write(self._head + body)
+        self._finish(self._head, body)
         self._head = b""
         self.expected_content_length = 0
+        return True
+
+    def _send_whole_answer(self, message: Any) -> None:
+        """Send the lines of a head that were made before, and the body they announce."""
+        self.response_started = True
+        self.waiting_for_100_continue = False
+        if self.disconnected:
+            return
+        head = b"%s%s%s%s\r\n" % (
+            STATUS_LINE[message["status"]],
+            default_lines(self.default_headers),
+            message["lines"],
+            b"" if self.keep_alive else b"connection: close\r\n",
+        )
+        self._finish(head, b"" if self.scope["method"] == "HEAD" else message["body"])
+
+    def _finish(self, head: bytes, body: bytes) -> None:
+        if len(body) > JOINED_BYTES:
+            self.transport.write(head)
+            self.transport.write(body)
+        else:
+            self.transport.write(head + body)
         self.response_complete = True
         self.message_event.set()
         if not self.keep_alive:
             self.transport.close()
         self.on_response()
-        return True
 
 
 class PatientFlow(FlowControl):

@@ -10,25 +10,32 @@ looks at a deadline when it fires.
 
 import asyncio
 import math
-from contextlib import suppress
 from typing import Any
 from urllib.parse import unquote
 
 import httptools
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 from uvicorn.server import ServerState
 
-from ironauth.http_cycle import MOST_WAITING, DeclinedBody, LeanCycle, PatientFlow, end_of_part, is_one_part
-from ironauth.http_timing import BODY, HEAD, NOTHING, TimedHttpProtocol
+from ironauth.http_cycle import (
+    MOST_WAITING,
+    OFFERED,
+    DeclinedBody,
+    LeanCycle,
+    PatientFlow,
+    end_of_part,
+    is_one_part,
+)
+from ironauth.http_refusals import RefusingHttpProtocol
+from ironauth.http_timing import BODY, HEAD, NOTHING
 from ironauth.infrastructure.guard import (
     LINGER_BYTES,
-    LINGER_S,
     MAX_HEADER_BYTES,
     MAX_HEADER_FIELDS,
     MAX_TARGET_BYTES,
 )
-from ironauth.infrastructure.refusal import Refusal, answer_for, head_too_large, log_refusal, malformed, overloaded
+from ironauth.infrastructure.refusal import Refusal, head_too_large, malformed, overloaded
 
 #: An absolute-form target names scheme and authority as well; a domain name has 253 characters (RFC 1035 §2.3.4).
 ORIGIN_BYTES = 512
@@ -38,7 +45,7 @@ HEAD_BYTES = MAX_TARGET_BYTES + ORIGIN_BYTES + MAX_HEADER_BYTES + 64
 FRAMING_FIELDS = frozenset({b"content-length", b"transfer-encoding"})
 
 
-class BoundedHttpProtocol(TimedHttpProtocol):
+class BoundedHttpProtocol(RefusingHttpProtocol):
     """One connection. ``limit_concurrency`` bounds the running requests; WebSockets are not spoken."""
 
     def __init__(
@@ -52,7 +59,6 @@ class BoundedHttpProtocol(TimedHttpProtocol):
         self._raw_root_path = self.root_path.encode("ascii")
         self._advanced = False  # whether the bytes just fed completed something, or were a body's
         self._unfinished = 0  # bytes fed since then
-        self._refused = False
         self._ignored = 0  # bytes that came after a refusal
         self._held = b""  # bytes not parsed yet, because requests before them wait
         self._running: RequestResponseCycle | None = None
@@ -146,6 +152,7 @@ class BoundedHttpProtocol(TimedHttpProtocol):
         """Note that a head has begun (its first byte that is not a line break is here)."""
         self._reading = HEAD
         super().on_message_begin()
+        self.scope["extensions"] = OFFERED
 
     def on_url(self, url: bytes) -> None:
         """Collect the target. Errors: `Refusal` 414."""
@@ -246,55 +253,3 @@ class BoundedHttpProtocol(TimedHttpProtocol):
             return
         if self._reading is not HEAD:
             self._set_deadline(self.timeout_keep_alive)
-
-    # ------------------------------------------------------------ refusals
-
-    def _expire(self) -> None:
-        """End a connection that has waited too long: with 408 if a head has begun, else without a word."""
-        if self._reading is HEAD and not self._refused:
-            detail = f"The head of the request was not finished within {self.head_timeout_s:g} s."
-            self._refuse(Refusal(408, "request_timeout", detail))
-        else:  # a refusal has had its second: it may be on its way yet
-            self._close() if self._refused else self._close_idle()
-
-    def _refuse(self, refusal: Refusal) -> None:
-        """Send ``refusal`` and end the connection; a little of what still comes is read, lest it resets the answer."""
-        self._refused = True
-        if self.cycle is not None and not self.cycle.response_complete and not self._give_up_request():
-            return
-        scope = self._known_of_request()
-        answer = answer_for(refusal, scope)
-        content = [STATUS_LINE[answer.status]]
-        for name, value in [*self.server_state.default_headers, *answer.headers]:
-            content.extend([name, b": ", value, b"\r\n"])
-        content.extend([b"\r\n", b"" if scope.get("method") == "HEAD" else answer.body])
-        self.transport.write(b"".join(content))
-        log_refusal(scope, answer.status, 0.0, answer.request_id)
-        with suppress(OSError, NotImplementedError):  # the client has gone
-            self.transport.write_eof()
-        self._set_deadline(LINGER_S)
-
-    def _give_up_request(self) -> bool:
-        """Return whether a refusal may be sent although a request is running: only when it is the broken one.
-
-        What came before it is answered first, and the connection ends with that answer.
-        """
-        if self._reading is not BODY or self.pipeline:
-            self.cycle.keep_alive = False
-            return False
-        if self.cycle.response_started:
-            self._close()
-            return False
-        self.cycle.disconnected = True
-        self.cycle.message_event.set()
-        return True
-
-    def _known_of_request(self) -> dict[str, Any]:
-        """Return as much of an ASGI scope as the bytes so far amount to."""
-        if self._reading is NOTHING:
-            return {"client": self.client, "scheme": self.scheme, "headers": []}
-        scope: dict[str, Any] = {**self.scope}
-        if self.url:
-            scope.setdefault("method", self.parser.get_method().decode("ascii"))
-            scope.setdefault("path", self.url.partition(b"?")[0].decode("latin1"))
-        return scope

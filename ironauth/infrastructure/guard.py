@@ -9,6 +9,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import chain
 
 from ironauth.infrastructure.asgi_types import Application, Message, Receive, Scope, Send
 from ironauth.infrastructure.logs import get_logger
@@ -27,6 +28,8 @@ PAGE_BODY_BYTES = 1024 * 1024
 MAX_TARGET_BYTES = 8 * 1024
 #: On the wire a field is "name: value\r\n".
 _FIELD_OVERHEAD_BYTES = 4
+#: Without one of them an HTTP/1.1 request has no body (RFC 9112 §6.3); the last says how one is to be read.
+_BODY_FIELDS = frozenset({b"content-length", b"transfer-encoding", b"content-encoding"})
 #: After a 413, what is still read so that closing does not reset the connection under the client's answer.
 LINGER_BYTES = 1024 * 1024
 LINGER_S = 1.0
@@ -128,14 +131,24 @@ def _check_head(scope: Scope) -> int | None:
     headers = scope["headers"]
     if len(headers) > MAX_HEADER_FIELDS:
         raise Refusal(431, "headers_too_large", f"More than {MAX_HEADER_FIELDS} header fields.")
-    size = len(headers) * _FIELD_OVERHEAD_BYTES
+    size = len(headers) * _FIELD_OVERHEAD_BYTES + len(b"".join(chain.from_iterable(headers)))
+    if size > MAX_HEADER_BYTES:
+        raise head_too_large(MAX_HEADER_BYTES)
+    _check_request_line(scope)
+    return _body_length(scope)
+
+
+def _body_length(scope: Scope) -> int | None:
+    headers = scope["headers"]
+    names = [name for name, _ in headers]
+    if scope.get("http_version") == "1.1" and names.count(b"host") == 1 and _BODY_FIELDS.isdisjoint(names):
+        return None  # as most are
     lengths: list[bytes] = []
     hosts = 0
     encoded = False
     # HTTP/2 and 3 may carry a body without either field.
     chunked = scope.get("http_version", "1.1") > "1.1"
     for name, value in headers:
-        size += len(name) + len(value)
         if name == b"host":
             hosts += 1
         elif name == b"content-length":
@@ -144,9 +157,6 @@ def _check_head(scope: Scope) -> int | None:
             chunked = True
         elif name == b"content-encoding":
             encoded = encoded or value.lower() not in (b"", b"identity")
-    if size > MAX_HEADER_BYTES:
-        raise head_too_large(MAX_HEADER_BYTES)
-    _check_request_line(scope)
     if hosts != 1:
         _check_hosts(scope, hosts)
     length = _declared_length(lengths) if lengths else (-1 if chunked else None)

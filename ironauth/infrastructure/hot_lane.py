@@ -8,20 +8,20 @@ sends it to the API lane, which knows what to say.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from hashlib import sha256
 from itertools import islice
 from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 
 import msgspec
-from django.conf import settings
 from django.core.signals import request_finished, request_started
 
 from ironauth.infrastructure import logs, metrics
-from ironauth.infrastructure.asgi_types import Application, Message, Receive, Scope, Send
+from ironauth.infrastructure.asgi_types import WHOLE_ANSWER, Application, Message, Receive, Scope, Send
 from ironauth.infrastructure.client_address import client_address, with_forwarded_scheme
 from ironauth.infrastructure.host_check import is_known_host
+from ironauth.infrastructure.quick_settings import quick
 from ironauth.infrastructure.request_id import choose_request_id
 from ironauth.infrastructure.request_signals import custom_receivers
 
@@ -30,8 +30,8 @@ MAX_TOKENS = 16_384
 #: Answers to one token: two paths, two methods, two schemes, and a few scopes that are asked for.
 MAX_ANSWERS = 12
 MAX_QUERY = 256  # bytes; it is kept with the answer
-#: Different fields that answers share; those of /me are nearly the same for everybody.
-MAX_SHARED = 256
+#: Fields and parts of heads that answers share; those of /me differ by the body's length alone.
+MAX_SHARED = 1_024
 #: Share of a full memory that makes room at once, oldest first, as in L1.
 EVICTED_SHARE = 64
 #: How many of the oldest tokens are looked at with each new one: two, so that at most half of all are dead ones.
@@ -42,19 +42,40 @@ _SAFE_METHODS = frozenset({"GET", "HEAD"})
 _BODY_FIELDS = frozenset({b"content-length", b"content-type", b"expect", b"transfer-encoding"})
 #: An answer with one of these depends on more than token, method, path and scheme.
 _PERSONAL_FIELDS = frozenset({b"set-cookie", b"vary"})
+#: How such an answer is sent is the server's to say.
+_CONNECTION_FIELDS = frozenset({b"connection", b"transfer-encoding"})
 
 Fields = tuple[tuple[bytes, bytes], ...]
-_shared: dict[tuple[bytes, bytes], tuple[bytes, bytes]] = {}
+
+
+class _Part(NamedTuple):
+    """A part of a head, as fields and as HTTP/1.1 has them on the wire."""
+
+    fields: Fields
+    lines: bytes
+
+
+_shared: dict[Hashable, Any] = {}
 
 
 class _Answer(NamedTuple):
     """A response without its request id, which goes between ``before`` and ``after``."""
 
     status: int
-    before: Fields
-    after: Fields
+    before: _Part
+    after: _Part
     body: bytes
     observe: Callable[[int], None] | None = None  # takes the time since a perf_counter_ns; None: metrics are off
+
+    def whole(self, request_id: bytes) -> Message:
+        """Return all of it as one message, for a server that offers `WHOLE_ANSWER`."""
+        lines = b"%sx-request-id: %s\r\n%s" % (self.before.lines, request_id, self.after.lines)
+        return {"type": WHOLE_ANSWER, "status": self.status, "lines": lines, "body": self.body}
+
+    def head(self, request_id: bytes) -> Message:
+        """Return the first of ASGI's two messages."""
+        fields = [*self.before.fields, (_ID_FIELD, request_id), *self.after.fields]
+        return {"type": "http.response.start", "status": self.status, "headers": fields}
 
 
 class _Known(msgspec.Struct, frozen=True):
@@ -90,13 +111,13 @@ class HotLane:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer from memory, or let the application answer and remember it."""
-        found = self._credential(scope) if settings.IRONAUTH_HOT_LANE and scope["path"] in self._paths else None
+        found = self._credential(scope) if scope["path"] in self._paths and quick.IRONAUTH_HOT_LANE else None
         if found is None:
             await self.application(scope, receive, send)
             return
         started = time.perf_counter_ns()
         token, incoming_id = found
-        scheme = with_forwarded_scheme(scope)["scheme"] if settings.IRONAUTH_TRUSTED_PROXIES else scope["scheme"]
+        scheme = with_forwarded_scheme(scope)["scheme"] if quick.IRONAUTH_TRUSTED_PROXIES else scope["scheme"]
         request = (scope["method"], scope["path"] + _question(scope), scheme)
         digest = sha256(token).digest()  # not the token itself: what is kept in memory opens nothing
         known = self._known.get(digest)
@@ -108,16 +129,14 @@ class HotLane:
             await self._learn(digest, token, request, scope, receive, send)
             return
         request_id = choose_request_id(incoming_id)
-        head = {
-            "type": "http.response.start",
-            "status": answer.status,
-            "headers": [*answer.before, (_ID_FIELD, request_id.encode()), *answer.after],
-        }
-        await send(head)
-        await send({"type": "http.response.body", "body": answer.body})
+        if WHOLE_ANSWER in scope.get("extensions", ()):
+            await send(answer.whole(request_id.encode()))
+        else:
+            await send(answer.head(request_id.encode()))
+            await send({"type": "http.response.body", "body": answer.body})
         if answer.observe is not None:
             answer.observe(started)
-        if settings.IRONAUTH_ACCESS_LOG:
+        if quick.IRONAUTH_ACCESS_LOG:
             took_ms = (time.perf_counter_ns() - started) / 1_000_000
             logs.access(scope["method"], scope["path"], answer.status, took_ms, client_address(scope), request_id)
 
@@ -208,12 +227,18 @@ class _Recorder:
         if len(self.messages) != 2:  # noqa: PLR2004 - head and body; a stream has more
             return None
         head, body = self.messages
-        fields: Fields = tuple(_share((name, value)) for name, value in head["headers"])
+        fields: Fields = tuple((name, value) for name, value in head["headers"])
         names = [name.lower() for name, _ in fields]
-        if head["status"] not in (200, 204) or not _PERSONAL_FIELDS.isdisjoint(names) or body.get("more_body"):
+        if (
+            head["status"] not in (200, 204)
+            or body.get("more_body")
+            or not _PERSONAL_FIELDS.isdisjoint(names)
+            or not _CONNECTION_FIELDS.isdisjoint(names)
+            or (head["status"] != 204 and b"content-length" not in names)  # noqa: PLR2004 - No Content
+        ):
             return None
         at = names.index(_ID_FIELD.lower())
-        return _Answer(head["status"], fields[:at], fields[at + 1 :], body.get("body", b""))
+        return _Answer(head["status"], _part(fields[:at]), _part(fields[at + 1 :]), body.get("body", b""))
 
 
 def _question(scope: Scope) -> str:
@@ -222,14 +247,21 @@ def _question(scope: Scope) -> str:
     return f"?{query.decode('ascii')}" if query and b"scope" in unquote_to_bytes(query) else ""
 
 
-def _share(field: tuple[bytes, bytes]) -> tuple[bytes, bytes]:
-    """Return an equal field that other answers hold already, if there is one."""
-    known = _shared.get(field)
-    if known is not None:
-        return known
-    if len(_shared) < MAX_SHARED and not field[0].lower().startswith((b"x-auth-", b"x-request-")):
-        _shared[field] = field
-    return field
+def _part(fields: Fields) -> _Part:
+    """Return these fields and their lines, held by as few objects as can be."""
+    part = _Part(fields, b"".join(b"%s: %s\r\n" % (name.lower(), value) for name, value in fields))
+    personal = {name for name, _ in fields if name.lower().startswith(b"x-auth-")}
+    if not personal:
+        return _share(part)
+    return part._replace(fields=tuple(field if field[0] in personal else _share(field) for field in fields))
+
+
+def _share[Shared: Hashable](value: Shared) -> Shared:
+    """Return an equal value that other answers hold already, if there is one."""
+    known: Shared | None = _shared.get(value)
+    if known is None and len(_shared) < MAX_SHARED:
+        _shared[value] = value
+    return value if known is None else known
 
 
 def _is_quiet() -> bool:
@@ -238,7 +270,7 @@ def _is_quiet() -> bool:
     That is: a middleware besides the one whose work is done here, or a receiver of Django's request signals.
     """
     return (
-        len(settings.API_MIDDLEWARE) == 1
+        len(quick.API_MIDDLEWARE) == 1
         and custom_receivers(request_started, HotLane) is None
         and custom_receivers(request_finished, HotLane) is None
     )

@@ -76,6 +76,7 @@ class TracedRequests:
         parent = _caller(scope) if proxied else context.Context()
         span = self._tracer.start_span(name, context=parent, kind=trace.SpanKind.SERVER, attributes=known)
         answering = _Answering(send)
+        scope = {**scope, "extensions": {}}  # what it looks at are ASGI's own messages
         listen(scope, answering)
         token = context.attach(trace.set_span_in_context(span))
         try:

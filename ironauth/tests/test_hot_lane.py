@@ -16,7 +16,7 @@ from accounts.views import MeView
 from conftest import bearer
 from ironauth import asgi
 from ironauth.infrastructure import clock, cookies, hot_lane, logs
-from ironauth.infrastructure.asgi_types import Receive, Scope, Send
+from ironauth.infrastructure.asgi_types import WHOLE_ANSWER, Receive, Scope, Send
 from ironauth.infrastructure.cache import token_cache
 from ironauth.infrastructure.invalidation import sub_tag
 from ironauth.tests.asgi_conversation import Conversation
@@ -327,12 +327,28 @@ async def test_fields_are_shared_between_tokens(
         await warm(by_bearer(one["access_token"]))
     key = ("GET", VERIFY, "http")
     answers = [known.answers[key] for known in _lane()._known.values() if key in known.answers]
-    first, second = ([*answer.before, *answer.after] for answer in answers[-2:])
+    first, second = ([*answer.before.fields, *answer.after.fields] for answer in answers[-2:])
     shared = [name for (name, _), mine, its in zip(first, first, second, strict=True) if mine is its]
     assert b"Cache-Control" in shared
     assert b"X-Frame-Options" in shared
     assert not any(name.startswith(b"X-Auth-") for name in shared)
     assert len(hot_lane._shared) <= hot_lane.MAX_SHARED
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+async def test_a_server_that_takes_whole_answers_gets_the_same(pair: dict[str, Any], path: str, method: str) -> None:
+    """One message with the lines of the head instead of two; an answer not known yet comes in two."""
+    headers = [*by_bearer(pair["access_token"]), ("x-request-id", "mine")]
+    first = Conversation(path, method, dict(headers), extensions={WHOLE_ANSWER: {}}).body()
+    assert len((await first.run(asgi.application)).sent) == 2
+    await warm(headers)
+    start, body = await ask(path, headers, method)
+    conversation = Conversation(path, method, dict(headers), extensions={WHOLE_ANSWER: {}}).body()
+    [whole] = (await conversation.run(asgi.application)).sent
+    lines = [tuple(line.split(b": ", 1)) for line in whole["lines"].splitlines()]
+    assert lines == [(name.lower(), value) for name, value in start["headers"]]
+    assert (whole["type"], whole["status"], whole["body"]) == (WHOLE_ANSWER, start["status"], body["body"])
 
 
 async def test_no_token_is_kept(pair: dict[str, Any]) -> None:

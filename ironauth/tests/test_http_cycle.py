@@ -10,6 +10,7 @@ from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from ironauth import http_cycle
 from ironauth.http_cycle import LeanCycle
+from ironauth.infrastructure.asgi_types import WHOLE_ANSWER
 
 LENGTH = (b"Content-Length", b"2")
 JSON = (b"content-type", b"application/json")
@@ -140,6 +141,40 @@ async def test_head_and_body_are_one_write() -> None:
         await cycle.send(body(b"ok"))  # type: ignore[arg-type]
         wire_lengths.append(len(wire.written))
     assert wire_lengths == [2, 1]
+
+
+@pytest.mark.parametrize("keep_alive", [True, False])
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+@pytest.mark.parametrize("content", [b"ok", b"x" * (http_cycle.JOINED_BYTES + 1)])
+async def test_a_whole_answer_has_the_bytes_of_its_two_messages(content: bytes, method: str, keep_alive: bool) -> None:
+    """Its lines were made before; everything else about the answer is as ever."""
+    length = b"%d" % len(content)
+    lines = b"content-type: application/json\r\ncontent-length: %s\r\n" % length
+    whole = {"type": WHOLE_ANSWER, "status": 200, "lines": lines, "body": content}
+    messages = [head(JSON, (b"content-length", length)), body(content)]
+    expected = await outcome(LeanCycle, messages, method=method, keep_alive=keep_alive)
+    assert await outcome(LeanCycle, [whole], method=method, keep_alive=keep_alive) == expected
+    again = await outcome(LeanCycle, [whole, whole], method=method, keep_alive=keep_alive)
+    assert again[:4] == expected[:4]  # one answer, whatever follows
+    assert again[4]
+
+
+def made_cycle(wire: Wire) -> LeanCycle:
+    """Return the cycle of a GET whose answer goes to ``wire``."""
+    return LeanCycle(
+        {"type": "http", "method": "GET"},  # type: ignore[typeddict-item]
+        wire, FlowControl(wire), logging.getLogger("test"), logging.getLogger("test"), False, [],
+        asyncio.Event(), False, True, lambda: None,
+    )  # fmt: skip
+
+
+async def test_a_client_that_has_left_gets_no_whole_answer() -> None:
+    """Nothing is written to a connection that is gone."""
+    wire = Wire()
+    cycle = made_cycle(wire)
+    cycle.disconnected = True
+    await cycle.send({"type": WHOLE_ANSWER, "status": 200, "lines": b"", "body": b""})
+    assert wire.written == []
 
 
 def test_kept_lines_are_bounded_and_hold_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,9 @@ from opentelemetry.trace import SpanKind, StatusCode
 from pytest_django import Settings
 
 from conftest import PASSWORD, bearer
+from ironauth.http_cycle import OFFERED
 from ironauth.infrastructure import cookies, logs, traces
+from ironauth.infrastructure.asgi_types import Receive, Scope, Send
 from ironauth.infrastructure.cache import token_cache
 from ironauth.infrastructure.database import database
 from ironauth.infrastructure.guard import Guard
@@ -70,7 +72,11 @@ async def traced(tracing: Tracing) -> Any:
         cookie_name=cookies.access_name,
     )
     application = TracedRequests(Guard(hot, is_api=is_api_path), tracing.tracer, fixed_paths=frozenset({ME}))
-    transport = httpx.ASGITransport(app=cast("Any", application), raise_app_exceptions=False)
+
+    async def as_served(scope: Scope, receive: Receive, send: Send) -> None:
+        await application({**scope, "extensions": OFFERED}, receive, send)
+
+    transport = httpx.ASGITransport(app=cast("Any", as_served), raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://testserver") as client:
         yield client
 

@@ -1,0 +1,77 @@
+"""What a connection hears that breaks a bound, and how it ends: Uvicorn answers its own refusals in plain text."""
+
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
+from uvicorn.server import ServerState
+
+from ironauth.http_timing import BODY, HEAD, NOTHING, TimedHttpProtocol
+from ironauth.infrastructure.guard import LINGER_S
+from ironauth.infrastructure.refusal import Refusal, answer_for, log_refusal
+
+
+class RefusingHttpProtocol(TimedHttpProtocol):
+    """One connection that is told why it ends, in the same problem documents as everywhere."""
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self._refused = False
+
+    def _expire(self) -> None:
+        """End a connection that has waited too long: with 408 if a head has begun, else without a word."""
+        if self._reading is HEAD and not self._refused:
+            detail = f"The head of the request was not finished within {self.head_timeout_s:g} s."
+            self._refuse(Refusal(408, "request_timeout", detail))
+        else:  # a refusal has had its second: it may be on its way yet
+            self._close() if self._refused else self._close_idle()
+
+    def _refuse(self, refusal: Refusal) -> None:
+        """Send ``refusal`` and end the connection; a little of what still comes is read, lest it resets the answer."""
+        self._refused = True
+        if self.cycle is not None and not self.cycle.response_complete and not self._give_up_request():
+            return
+        scope = self._known_of_request()
+        answer = answer_for(refusal, scope)
+        content = [STATUS_LINE[answer.status]]
+        for name, value in [*self.server_state.default_headers, *answer.headers]:
+            content.extend([name, b": ", value, b"\r\n"])
+        content.extend([b"\r\n", b"" if scope.get("method") == "HEAD" else answer.body])
+        self.transport.write(b"".join(content))
+        log_refusal(scope, answer.status, 0.0, answer.request_id)
+        with suppress(OSError, NotImplementedError):  # the client has gone
+            self.transport.write_eof()
+        self._set_deadline(LINGER_S)
+
+    def _give_up_request(self) -> bool:
+        """Return whether a refusal may be sent although a request is running: only when it is the broken one.
+
+        What came before it is answered first, and the connection ends with that answer.
+        """
+        if self._reading is not BODY or self.pipeline:
+            self.cycle.keep_alive = False
+            return False
+        if self.cycle.response_started:
+            self._close()
+            return False
+        self.cycle.disconnected = True
+        self.cycle.message_event.set()
+        return True
+
+    def _known_of_request(self) -> dict[str, Any]:
+        """Return as much of an ASGI scope as the bytes so far amount to."""
+        if self._reading is NOTHING:
+            return {"client": self.client, "scheme": self.scheme, "headers": []}
+        scope: dict[str, Any] = {**self.scope}
+        if self.url:
+            scope.setdefault("method", self.parser.get_method().decode("ascii"))
+            scope.setdefault("path", self.url.partition(b"?")[0].decode("latin1"))
+        return scope
