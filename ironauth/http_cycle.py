@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HEADER_RE, HEADER_VALUE_RE, STATUS_LINE, RequestResponseCycle
 
+from ironauth.http_writes import answer
+
 #: Fields with few different values, none of them secret; their lines are kept.
 KEPT_FIELDS = frozenset(
     {
@@ -153,7 +155,7 @@ class LeanCycle(RequestResponseCycle):
             self.transport.write(self._head)
             self.transport.write(body)
         else:
-            self.transport.write(self._head + body)
+            answer(self.transport, self._head + body)
         self._head = b""
         self.expected_content_length = 0
         self.response_complete = True
