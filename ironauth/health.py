@@ -96,7 +96,7 @@ class HealthView(AsyncAPIView):
             ),
         }
     )
-    async def get(self, _request: ApiRequest) -> Response:
+    async def get(self, _request: ApiRequest) -> Health | Response:
         """Look at the database, the cache, the hash pool and the signing key; a report is at most 0.1 s old.
 
         A process that ends looks at nothing.
@@ -107,7 +107,7 @@ class HealthView(AsyncAPIView):
             report = await _shared.report()
         if report.status in ("unavailable", "draining"):
             return Response(report, status=503, headers={"Retry-After": str(RETRY_AFTER_S)})
-        return Response(report)
+        return report
 
 
 class _SharedReport:

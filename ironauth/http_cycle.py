@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HEADER_RE, HEADER_VALUE_RE, STATUS_LINE, RequestResponseCycle
 
+from ironauth.http_writes import answer
 from ironauth.infrastructure.asgi_types import WHOLE_ANSWER
 
 #: Fields with few different values, none of them secret; their lines are kept.
@@ -180,7 +181,7 @@ class LeanCycle(RequestResponseCycle):
             self.transport.write(head)
             self.transport.write(body)
         else:
-            self.transport.write(head + body)
+            answer(self.transport, head + body)
         self.response_complete = True
         self.message_event.set()
         if not self.keep_alive:

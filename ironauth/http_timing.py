@@ -18,6 +18,8 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
+from ironauth.http_writes import JoinedWrites
+
 HEAD_TIMEOUT_S = 10.0  # as a body (api.md "Common"); people's networks send a head in one or two packets
 #: Connections beyond those with a running request: room for newcomers to be heard, and told 503, when all are busy.
 SPARE_CONNECTIONS = 128
@@ -70,7 +72,7 @@ class TimedHttpProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as Uvicorn's
         """Start the clock, and make room if there are too many."""
-        super().connection_made(transport)
+        super().connection_made(cast("asyncio.Transport", JoinedWrites(transport, self.loop, self.tasks)))
         if len(self.connections) > self._max_requests + self.spare_connections:
             self._make_room()
         self._head_is_timed = True

@@ -9,7 +9,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest
 from rest_framework.request import Request
 
-from ironauth.infrastructure.quick_settings import quick
+from ironauth.infrastructure.live_settings import live
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -81,7 +81,7 @@ def client_address(source: HttpRequest | Request | dict[str, Any]) -> str:
 
     Errors: `ImproperlyConfigured` for a setting that is neither network nor "unix".
     """
-    proxies = quick.IRONAUTH_TRUSTED_PROXIES
+    proxies = live.IRONAUTH_TRUSTED_PROXIES
     if isinstance(source, dict):
         if not proxies:
             client = source.get("client")
@@ -111,7 +111,7 @@ def client_network(address: str) -> str:
 def is_from_proxy(scope: dict[str, Any]) -> bool:
     """Return whether the peer is in IRONAUTH_TRUSTED_PROXIES: what it adds to a request may be believed."""
     client = scope.get("client")
-    return _is_trusted((client[0] if client else "") or "", tuple(quick.IRONAUTH_TRUSTED_PROXIES))
+    return _is_trusted((client[0] if client else "") or "", tuple(live.IRONAUTH_TRUSTED_PROXIES))
 
 
 def with_forwarded_scheme(scope: dict[str, Any]) -> dict[str, Any]:

@@ -7,24 +7,24 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from rest_framework.request import Request
 
-from ironauth.infrastructure.quick_settings import quick
+from ironauth.infrastructure.live_settings import live
 
 _DEFAULT_PORTS = {"http": "80", "https": "443"}
 
 
 def access_name() -> str:
     """Return the access cookie's name; ``__Host-`` (RFC 6265bis §4.1.3.2) whenever cookies are Secure."""
-    return "__Host-access_token" if quick.IRONAUTH_COOKIE_SECURE else "access_token"
+    return "__Host-access_token" if live.IRONAUTH_COOKIE_SECURE else "access_token"
 
 
 def refresh_name() -> str:
     """Return the refresh cookie's name; ``__Host-`` (RFC 6265bis §4.1.3.2) whenever cookies are Secure."""
-    return "__Host-refresh_token" if quick.IRONAUTH_COOKIE_SECURE else "refresh_token"
+    return "__Host-refresh_token" if live.IRONAUTH_COOKIE_SECURE else "refresh_token"
 
 
 def device_name() -> str:
     """Return the device cookie's name; ``__Host-`` (RFC 6265bis §4.1.3.2) whenever cookies are Secure."""
-    return "__Host-device" if quick.IRONAUTH_COOKIE_SECURE else "device"
+    return "__Host-device" if live.IRONAUTH_COOKIE_SECURE else "device"
 
 
 def _set(response: HttpResponse, name: str, value: str, max_age_s: int, samesite: Literal["Lax", "Strict"]) -> None:
@@ -33,7 +33,7 @@ def _set(response: HttpResponse, name: str, value: str, max_age_s: int, samesite
         value,
         max_age=max_age_s,
         path="/",  # __Host- demands it
-        secure=quick.IRONAUTH_COOKIE_SECURE,
+        secure=live.IRONAUTH_COOKIE_SECURE,
         httponly=True,
         samesite=samesite,
     )

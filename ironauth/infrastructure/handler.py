@@ -166,7 +166,8 @@ class LeanHandler(ASGIHandler):
     async def run_get_response(self, request: HttpRequest) -> HttpResponseBase:
         """Answer ``request`` through the middleware chain."""
         response: Any = await self._middleware_chain(request)
-        response._resource_closers.append(request.close)
+        if response.streaming or vars(request).get("_files"):  # without files there is nothing to close
+            response._resource_closers.append(request.close)
         response._handler_class = self.__class__
         if isinstance(response, FileResponse):
             response.block_size = self.chunk_size
@@ -176,11 +177,12 @@ class LeanHandler(ASGIHandler):
         """Resolve the URL and call the view with its hooks."""
         check_host(request)
         try:
-            callback, args, kwargs = self.resolve_request(request)
+            match = self.resolve_request(request)
         except Resolver404:
             if not not_found.wants_page(request):
                 raise
             return not_found.page()
+        callback, args, kwargs = match.func, match.args, match.kwargs
         for hook in self._view_middleware:
             if response := await hook(request, callback, args, kwargs):
                 return cast("HttpResponseBase", response)
@@ -198,6 +200,11 @@ class LeanHandler(ASGIHandler):
                     return cast("HttpResponseBase", answer)
             raise
         return cast("HttpResponseBase", response)
+
+    def check_response(self, response: Any, callback: Any, name: str | None = None) -> None:
+        """Refuse what Django refuses, without its questions where the answer is plain. Errors: `ValueError`."""
+        if not isinstance(response, HttpResponseBase):
+            super().check_response(response, callback, name)
 
     async def _render(self, request: HttpRequest, response: Any) -> HttpResponseBase:
         """Render a template response in a thread: templates are files, and their tags may query."""
@@ -223,7 +230,9 @@ class LeanHandler(ASGIHandler):
         # The mapping's own store: items() goes through its __getitem__ once more per header (5 µs a response).
         stored = response.headers._store.values()
         headers = [(name.encode("ascii"), value.encode("latin1")) for name, value in stored]
-        headers.extend((b"Set-Cookie", cookie.OutputString().encode("ascii")) for cookie in response.cookies.values())
+        if response.cookies:
+            cookies = response.cookies.values()
+            headers.extend((b"Set-Cookie", cookie.OutputString().encode("ascii")) for cookie in cookies)
         status = response.status_code
         body = b""
         if not response.streaming:
@@ -256,7 +265,7 @@ class LeanHandler(ASGIHandler):
             if type(response).close is not HttpResponseBase.close:
                 await self.threads.run(response.close)  # an override; the base method in it sends the signal
                 return
-            if len(response._resource_closers) > 1:  # more than the request's own: a file, a generator
+            if any(map(_may_block, response._resource_closers)):
                 await self.threads.run(_run_closers, response)
             else:
                 _run_closers(response)
@@ -271,6 +280,11 @@ def _is_async(callback: Callable[..., Any]) -> bool:
 
 class _BadHead(BadRequest):
     """The head of the request cannot be decoded."""
+
+
+def _may_block(closer: Any) -> bool:
+    """Tell whether ``closer`` is another than the request's own: a file's, a generator's."""
+    return getattr(closer, "__func__", None) is not HttpRequest.close
 
 
 def _run_closers(response: Any) -> None:

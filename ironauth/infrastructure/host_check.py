@@ -4,7 +4,7 @@ from django.core.exceptions import DisallowedHost
 from django.http import HttpRequest
 
 from ironauth.infrastructure.asgi_types import Scope
-from ironauth.infrastructure.quick_settings import quick
+from ironauth.infrastructure.live_settings import live
 
 #: Host spellings remembered per process; more is a client trying names.
 _MAX_REMEMBERED = 64
@@ -17,12 +17,12 @@ def check_host(request: HttpRequest) -> None:
 
     Accepted spellings are remembered until the setting is another object.
     """
-    allowed = quick.ALLOWED_HOSTS
+    allowed = live.ALLOWED_HOSTS
     if not _remembered_for or _remembered_for[0] is not allowed:
         _remembered.clear()
         _remembered_for[:] = [allowed]
     host = request.META.get("HTTP_HOST")
-    if host in _remembered and not quick.USE_X_FORWARDED_HOST:
+    if host in _remembered and not live.USE_X_FORWARDED_HOST:
         return
     request.get_host()
     if host is not None and len(_remembered) < _MAX_REMEMBERED:
@@ -31,8 +31,8 @@ def check_host(request: HttpRequest) -> None:
 
 def is_known_host(host: str) -> bool:
     """Tell whether `check_host` accepted this spelling before and would again; False says nothing."""
-    known = bool(_remembered_for) and _remembered_for[0] is quick.ALLOWED_HOSTS and host in _remembered
-    return known and not quick.USE_X_FORWARDED_HOST
+    known = bool(_remembered_for) and _remembered_for[0] is live.ALLOWED_HOSTS and host in _remembered
+    return known and not live.USE_X_FORWARDED_HOST
 
 
 def is_our_host(scope: Scope) -> bool:

@@ -21,7 +21,7 @@ from ironauth.infrastructure import logs, metrics
 from ironauth.infrastructure.asgi_types import WHOLE_ANSWER, Application, Message, Receive, Scope, Send
 from ironauth.infrastructure.client_address import client_address, with_forwarded_scheme
 from ironauth.infrastructure.host_check import is_known_host
-from ironauth.infrastructure.quick_settings import quick
+from ironauth.infrastructure.live_settings import live
 from ironauth.infrastructure.request_id import choose_request_id
 from ironauth.infrastructure.request_signals import custom_receivers
 
@@ -111,13 +111,13 @@ class HotLane:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer from memory, or let the application answer and remember it."""
-        found = self._credential(scope) if scope["path"] in self._paths and quick.IRONAUTH_HOT_LANE else None
+        found = self._credential(scope) if scope["path"] in self._paths and live.IRONAUTH_HOT_LANE else None
         if found is None:
             await self.application(scope, receive, send)
             return
         started = time.perf_counter_ns()
         token, incoming_id = found
-        scheme = with_forwarded_scheme(scope)["scheme"] if quick.IRONAUTH_TRUSTED_PROXIES else scope["scheme"]
+        scheme = with_forwarded_scheme(scope)["scheme"] if live.IRONAUTH_TRUSTED_PROXIES else scope["scheme"]
         request = (scope["method"], scope["path"] + _question(scope), scheme)
         digest = sha256(token).digest()  # not the token itself: what is kept in memory opens nothing
         known = self._known.get(digest)
@@ -136,7 +136,7 @@ class HotLane:
             await send({"type": "http.response.body", "body": answer.body})
         if answer.observe is not None:
             answer.observe(started)
-        if quick.IRONAUTH_ACCESS_LOG:
+        if live.IRONAUTH_ACCESS_LOG:
             took_ms = (time.perf_counter_ns() - started) / 1_000_000
             logs.access(scope["method"], scope["path"], answer.status, took_ms, client_address(scope), request_id)
 
@@ -270,7 +270,7 @@ def _is_quiet() -> bool:
     That is: a middleware besides the one whose work is done here, or a receiver of Django's request signals.
     """
     return (
-        len(quick.API_MIDDLEWARE) == 1
+        len(live.API_MIDDLEWARE) == 1
         and custom_receivers(request_started, HotLane) is None
         and custom_receivers(request_finished, HotLane) is None
     )

@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable
 
-from django.conf import settings
 from django.core.handlers.asgi import ASGIHandler
 from django.http.response import HttpResponseBase, StreamingHttpResponse
 
@@ -11,6 +10,7 @@ from ironauth.infrastructure.busy_page import BUSY
 from ironauth.infrastructure.client_address import with_forwarded_scheme
 from ironauth.infrastructure.errors import Unavailable
 from ironauth.infrastructure.host_check import is_our_host
+from ironauth.infrastructure.live_settings import live
 from ironauth.infrastructure.request_threads import RequestThreads
 from ironauth.infrastructure.streaming import make_async
 
@@ -40,14 +40,14 @@ class LaneRouter:
         self.api = api
         self.admin = admin
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hand the request over, with the scheme a trusted proxy names.
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        """Hand the request over, with the scheme a trusted proxy names; what is returned has to be awaited.
 
         A Host that is not ours stays out of the admin lane, where Django logs a traceback and answers with a page.
         """
-        if settings.IRONAUTH_TRUSTED_PROXIES:
+        if live.IRONAUTH_TRUSTED_PROXIES:
             scope = with_forwarded_scheme(scope)
-        await (self.api if is_api_path(scope) or not is_our_host(scope) else self.admin)(scope, receive, send)
+        return (self.api if is_api_path(scope) or not is_our_host(scope) else self.admin)(scope, receive, send)
 
 
 class PageHandler(ASGIHandler):

@@ -2,10 +2,10 @@
 
 from typing import Any, BinaryIO
 
-from django.conf import settings
 from django.core.handlers.asgi import ASGIRequest
 
 from ironauth.infrastructure.asgi_types import Scope
+from ironauth.infrastructure.live_settings import live
 
 #: Names of fields remembered per process; a client that invents more pays for its own.
 MAX_NAMES = 512
@@ -29,9 +29,14 @@ def _meta_name(name: bytes) -> str:
 class LeanRequest(ASGIRequest):
     """What ``ASGIRequest`` makes of a scope; a test compares the two."""
 
+    @property
+    def scheme(self) -> str | None:
+        """What Django says; without SECURE_PROXY_SSL_HEADER that is what the server says."""
+        return super().scheme if live.SECURE_PROXY_SSL_HEADER else self.scope.get("scheme") or "http"
+
     def __init__(self, scope: Scope, body_file: BinaryIO) -> None:
         """Read the head. Errors: as Django's, ``UnicodeDecodeError`` and ``BadRequest``."""
-        if scope.get("root_path") or settings.FORCE_SCRIPT_NAME:
+        if scope.get("root_path") or live.FORCE_SCRIPT_NAME:
             super().__init__(scope, body_file)
             return
         self.scope = scope

@@ -6,12 +6,12 @@ from collections.abc import Awaitable, Callable
 from inspect import iscoroutinefunction, markcoroutinefunction
 from typing import cast
 
-from django.conf import settings
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
 from ironauth.infrastructure import logs, origin
 from ironauth.infrastructure.client_address import client_address
+from ironauth.infrastructure.live_settings import live
 from ironauth.infrastructure.request_id import choose_request_id, current_request_id, enter, leave
 
 __all__ = ["JSON_POLICY", "SECURITY_HEADERS", "RequestContextMiddleware", "current_request_id", "hsts"]
@@ -27,6 +27,10 @@ SECURITY_HEADERS = (
 #: For JSON, which loads nothing and is never framed; pages bring their own policy.
 JSON_POLICY = "default-src 'none'; frame-ancestors 'none'"
 _JSON_TYPES = ("application/json", "application/problem+json")
+#: The same as a response stores them: a field's key, then its name and value.
+_SECURITY_FIELDS = tuple((key, (name, value)) for key, name, value in SECURITY_HEADERS)
+_JSON_POLICY_FIELD = ("Content-Security-Policy", JSON_POLICY)
+_NO_FIELD = ("", "")
 
 SyncNext = Callable[[HttpRequest], HttpResponseBase]
 AsyncNext = Callable[[HttpRequest], Awaitable[HttpResponseBase]]
@@ -50,10 +54,11 @@ class RequestContextMiddleware:
         if self.is_async:
             return self._answer(request)
         started = time.perf_counter()
-        token, whence = enter(choose_request_id(request.META.get("HTTP_X_REQUEST_ID"))), origin.enter(request)
+        request_id = choose_request_id(request.META.get("HTTP_X_REQUEST_ID"))
+        token, whence = enter(request_id), origin.enter(request)
         try:
             response = cast("SyncNext", self.get_response)(request)
-            self._finish(request, response, started)
+            self._finish(request, response, started, request_id)
         finally:
             origin.leave(whence)
             leave(token)
@@ -61,52 +66,51 @@ class RequestContextMiddleware:
 
     async def _answer(self, request: HttpRequest) -> HttpResponseBase:
         started = time.perf_counter()
-        token, whence = enter(choose_request_id(request.META.get("HTTP_X_REQUEST_ID"))), origin.enter(request)
+        request_id = choose_request_id(request.META.get("HTTP_X_REQUEST_ID"))
+        token, whence = enter(request_id), origin.enter(request)
         try:
             response = await cast("AsyncNext", self.get_response)(request)
-            self._finish(request, response, started)
+            self._finish(request, response, started, request_id)
         except asyncio.CancelledError:
-            self._log(request, CLIENT_CLOSED_REQUEST, started)
+            self._log(request, CLIENT_CLOSED_REQUEST, started, request_id)
             raise
         finally:
             origin.leave(whence)
             leave(token)
         return response
 
-    def _finish(self, request: HttpRequest, response: HttpResponseBase, started: float) -> None:
-        headers = response.headers
+    def _finish(self, request: HttpRequest, response: HttpResponseBase, started: float, request_id: str) -> None:
         # Read and written without the mapping's methods: six case-folding calls per request are 3 µs.
-        present = headers._store  # noqa: SLF001 - the mapping's own store
+        present = response.headers._store  # noqa: SLF001 - the mapping's own store
         # The alphabet of request ids needs no encoding (request_id.py).
-        present["x-request-id"] = ("X-Request-ID", current_request_id())
-        for key, name, value in SECURITY_HEADERS:
+        present["x-request-id"] = ("X-Request-ID", request_id)
+        for key, field in _SECURITY_FIELDS:
             if key not in present:
-                present[key] = (name, value)
-        is_json = present.get("content-type", ("", ""))[1].startswith(_JSON_TYPES)
-        if is_json and "content-security-policy" not in present:
-            present["content-security-policy"] = ("Content-Security-Policy", JSON_POLICY)
-        if settings.SECURE_HSTS_SECONDS and "strict-transport-security" not in present and request.is_secure():
-            headers["Strict-Transport-Security"] = hsts()
-        self._log(request, response.status_code, started)
+                present[key] = field
+        if present.get("content-type", _NO_FIELD)[1].startswith(_JSON_TYPES):
+            present.setdefault("content-security-policy", _JSON_POLICY_FIELD)
+        if live.SECURE_HSTS_SECONDS and "strict-transport-security" not in present and request.is_secure():
+            present["strict-transport-security"] = ("Strict-Transport-Security", hsts())
+        self._log(request, response.status_code, started, request_id)
 
     @staticmethod
-    def _log(request: HttpRequest, status: int, started: float) -> None:
-        if settings.IRONAUTH_ACCESS_LOG:
+    def _log(request: HttpRequest, status: int, started: float, request_id: str) -> None:
+        if live.IRONAUTH_ACCESS_LOG:
             logs.access(
                 request.method or "",
                 request.path,
                 status,
                 (time.perf_counter() - started) * 1000,
                 client_address(request),
-                current_request_id(),
+                request_id,
             )
 
 
 def hsts() -> str:
     """Return the value Django's SecurityMiddleware would send (RFC 6797 §6.1)."""
-    value = f"max-age={settings.SECURE_HSTS_SECONDS}"
-    if settings.SECURE_HSTS_INCLUDE_SUBDOMAINS:
+    value = f"max-age={live.SECURE_HSTS_SECONDS}"
+    if live.SECURE_HSTS_INCLUDE_SUBDOMAINS:
         value += "; includeSubDomains"
-    if settings.SECURE_HSTS_PRELOAD:
+    if live.SECURE_HSTS_PRELOAD:
         value += "; preload"
     return value

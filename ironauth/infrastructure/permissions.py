@@ -35,6 +35,11 @@ def _manner(kind: Hashable, method: str) -> str:
     return _ON_LOOP if inherited or kind in _IN_MEMORY or getattr(kind, "on_loop", False) else _IN_THREAD
 
 
+def answers_at_once(permission: object) -> bool:
+    """Tell whether ``has_permission`` may be called as it is: neither awaited nor in a thread."""
+    return _manner(cast("Hashable", type(permission)), "has_permission") is _ON_LOOP
+
+
 async def _ask(permission: Any, method: str, *args: Any) -> bool:
     kind = cast("Hashable", type(permission))
     manner = _manner(kind, method)

@@ -23,6 +23,7 @@ from rest_framework import exceptions as drf
 from ironauth.infrastructure import errors as domain
 from ironauth.infrastructure import renderers
 from ironauth.infrastructure.errors import DomainError, FieldError
+from ironauth.infrastructure.lean_response import LeanResponse
 from ironauth.infrastructure.logs import get_logger
 from ironauth.infrastructure.request_id import choose_request_id, current_request_id
 
@@ -94,7 +95,7 @@ def problem_response(
         members=members,
         request_id=request_id or current_request_id() or choose_request_id(None),
     )
-    response = HttpResponse(body, status=status, content_type=MEDIA_TYPE)
+    response = LeanResponse(body, MEDIA_TYPE, status)
     response.headers["Cache-Control"] = "no-store"
     for name, value in (headers or {}).items():
         response.headers[name] = value

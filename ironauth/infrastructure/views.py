@@ -20,6 +20,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.http.response import HttpResponseBase
 from django.utils.datastructures import MultiValueDict
+from django.utils.decorators import classonlymethod
 from rest_framework import exceptions
 from rest_framework.request import Empty
 from rest_framework.response import Response
@@ -28,9 +29,11 @@ from rest_framework.settings import api_settings
 from rest_framework.throttling import BaseThrottle
 
 from ironauth.infrastructure.errors import BEARER_CHALLENGE
+from ironauth.infrastructure.lean_response import LeanResponse
 from ironauth.infrastructure.parsers import FormParser
-from ironauth.infrastructure.permissions import holds, holds_for_object
+from ironauth.infrastructure.permissions import answers_at_once, holds, holds_for_object
 from ironauth.infrastructure.problem import report_unexpected
+from ironauth.infrastructure.renderers import MsgspecRenderer, encode
 from ironauth.infrastructure.request_threads import request_threads
 from ironauth.infrastructure.validation import validated
 
@@ -95,6 +98,16 @@ class AsyncAPIView(APIView):  # type: ignore[misc] # adrf publishes no types
             if handler is not None and not inspect.iscoroutinefunction(handler):
                 raise ImproperlyConfigured(f"{cls.__name__}.{name} is not async: declare it with `async def`")
 
+    @classonlymethod
+    def as_view(cls, **initkwargs: Any) -> Callable[..., Any]:  # noqa: N805 - Django's decorator hands the class
+        """Return the view function, exempt from CSRF checks by its mark alone.
+
+        DRF says the same with another coroutine around each call.
+        """
+        view: Any = inspect.unwrap(super().as_view(**initkwargs))
+        view.csrf_exempt = True
+        return cast("Callable[..., Any]", view)
+
     async def async_dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         """Admit the request, call its handler, and return a rendered response; never raises an ``Exception``."""
         self.args = args
@@ -147,7 +160,7 @@ class AsyncAPIView(APIView):  # type: ignore[misc] # adrf publishes no types
 
         Errors: `NotAcceptable` (406), unless ``force``.
         """
-        accept = request.META.get("HTTP_ACCEPT")
+        accept = request._request.META.get("HTTP_ACCEPT")
         classes = self.renderer_classes
         if accept in _ANYTHING and (len(classes) == 1 or accept is None):
             return classes[0](), classes[0].media_type
@@ -185,7 +198,11 @@ class AsyncAPIView(APIView):  # type: ignore[misc] # adrf publishes no types
         Errors: `NotAuthenticated` without a credential, else `PermissionDenied`.
         """
         for permission in [permission() for permission in self.permission_classes]:
-            if not await holds(permission, request, self):
+            if answers_at_once(permission):
+                held = permission.has_permission(request, self)
+            else:
+                held = await holds(permission, request, self)
+            if not held:
                 self._refuse(request, permission)
 
     async def check_object_permissions(self, request: ApiRequest, obj: object) -> None:
@@ -230,25 +247,25 @@ class AsyncAPIView(APIView):  # type: ignore[misc] # adrf publishes no types
             return result
         if result is None:
             return _empty(204)
+        return self._written(result)
+
+    def _written(self, data: object, media_type: str | None = None, status: int = 200) -> HttpResponse:
+        """Return a response with ``data`` as the chosen renderer writes it."""
         renderer = self.request.accepted_renderer
-        return HttpResponse(
-            renderer.render(result, self.request.accepted_media_type, self.get_renderer_context()),
-            content_type=renderer.media_type,
-        )
+        if type(renderer) is MsgspecRenderer and media_type is None:  # ours asks nothing about the request
+            return LeanResponse(encode(data), renderer.media_type, status)
+        body = renderer.render(data, self.request.accepted_media_type, self.get_renderer_context())
+        return HttpResponse(body, status=status, content_type=media_type or renderer.media_type)
 
     def _rendered(self, lazy: Response) -> HttpResponse:
         """Render DRF's response now: Django would do it in a thread."""
-        renderer = self.request.accepted_renderer
-        body = renderer.render(lazy.data, self.request.accepted_media_type, self.get_renderer_context())
+        fields = lazy.headers._store
         if lazy.data is None:
             response = _empty(lazy.status_code)
         else:
-            response = HttpResponse(
-                body, status=lazy.status_code, content_type=lazy.content_type or renderer.media_type
-            )
-        for name, value in lazy.items():
-            if lazy.data is None or name.lower() != "content-type":
-                response.headers[name] = value
+            response = self._written(lazy.data, lazy.content_type, lazy.status_code)
+            fields = {key: field for key, field in fields.items() if key != "content-type"}
+        response.headers._store.update(fields)
         response.cookies = lazy.cookies
         return response
 

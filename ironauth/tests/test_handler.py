@@ -11,11 +11,13 @@ import httpx
 import msgspec
 import pytest
 from django.core.exceptions import ImproperlyConfigured, PermissionDenied, SuspiciousOperation
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.signals import got_request_exception, request_finished, request_started
 from django.http import FileResponse, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.test import AsyncClient, Client, override_settings
 from django.urls import path, reverse
+from django.utils.datastructures import MultiValueDict
 
 from ironauth.infrastructure.handler import LeanHandler
 from ironauth.infrastructure.request_threads import RequestThreads
@@ -300,6 +302,26 @@ async def test_custom_signal_receivers_are_called(client: httpx.AsyncClient) -> 
     assert calls[0][1] is not threading.current_thread()
     await client.get("/api/hello")
     assert len(calls) == 2
+
+
+async def test_what_a_request_leaves_open_is_closed(handler: LeanHandler) -> None:
+    """Its uploads at once; what a view handed to the response, which may block, in a thread."""
+    upload = SimpleUploadedFile("a.txt", b"x")
+    closed_in: list[threading.Thread] = []
+
+    async def view(request: HttpRequest) -> HttpResponseBase:
+        request._files = MultiValueDict({"file": [upload]})  # type: ignore[attr-defined] # what a parsed form leaves
+        response = HttpResponse(b"x")
+        if request.path == "/further":
+            cast("Any", response)._resource_closers.append(lambda: closed_in.append(threading.current_thread()))
+        return response
+
+    handler._middleware_chain = view
+    await Conversation("/").body().run(handler)
+    assert upload.closed
+    await Conversation("/further").body().run(handler)
+    assert closed_in
+    assert closed_in[0] is not threading.current_thread()
 
 
 async def test_a_response_with_its_own_close_is_closed(handler: LeanHandler) -> None:

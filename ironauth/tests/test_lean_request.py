@@ -39,7 +39,13 @@ def seen(kind: type[ASGIRequest], scope: dict[str, Any]) -> dict[str, Any]:
     """Return everything a request of this kind holds, but the body stream."""
     request = kind(scope, BytesIO(b"body"))
     held = {name: value for name, value in vars(request).items() if name not in ("_stream", "environ")}
-    return {**held, "body": request.read(), "host": request.META.get("HTTP_HOST"), "cookies": request.COOKIES}
+    return {
+        **held,
+        "body": request.read(),
+        "scheme": request.scheme,
+        "host": request.META.get("HTTP_HOST"),
+        "cookies": request.COOKIES,
+    }
 
 
 @given(SCOPES)
