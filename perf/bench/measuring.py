@@ -36,10 +36,7 @@ class Cores:
 
 @dataclass(frozen=True)
 class Bench:
-    """The running servers and how they are measured; samples are timed from ``began`` (monotonic seconds).
-
-    ``awake``: the load generator never sleeps where it has a core to itself, and the server no helpers.
-    """
+    """The running servers and how they are measured; samples are timed from ``began`` (monotonic seconds)."""
 
     servers: Servers
     cores: Cores
@@ -48,7 +45,6 @@ class Bench:
     connections: int
     workers: int = 1
     peers: tuple[Peer, ...] = ()
-    awake: bool = True
     began: float = field(default_factory=time.monotonic)
 
     @property
@@ -86,12 +82,7 @@ class Bench:
 
     def _load(self, workload: Workload, seconds: float) -> Round:
         server, sources = self._prepare(workload)
-        awake = workload.alone and self._may_stay_awake
-        return load_round(server, sources, seconds=seconds, origin=self.began, awake=awake)
-
-    @property
-    def _may_stay_awake(self) -> bool:
-        return self.awake and self.workers == 1 and self.cores.client.isdisjoint(self.cores.server)
+        return load_round(server, sources, seconds=seconds, origin=self.began)
 
     def _prepare(self, workload: Workload) -> tuple[Server, Sequence[Source]]:
         """Prepare with every core (signing in hashes), then pin the server as the workload asks."""
@@ -110,8 +101,7 @@ class Bench:
         """Measure what somebody else started: it runs where they put it, and its CPU time is not known."""
         peer = self._peer_named(name)
         with Sampler(origin=self.began) as sampler:
-            sources, awake = peer.sources(self.connections), self._may_stay_awake
-            result = run_load(peer.address, sources, seconds=seconds, ramp_s=RAMP_S, awake=awake)
+            result = run_load(peer.address, peer.sources(self.connections), seconds=seconds, ramp_s=RAMP_S)
         return to_round(result, [], sampler.samples)
 
     def _raw_hash(self) -> Round:
@@ -147,11 +137,10 @@ def load_round(
     ramp_s: float = RAMP_S,
     origin: float | None = None,
     interval_s: float = INTERVAL_S,
-    awake: bool = False,
 ) -> Round:
     """Load a server where it is pinned now, metered and sampled; samples are timed from ``origin`` (monotonic).
 
-    Only samples that lie wholly inside the measured window are kept. ``awake``: as `drive`.
+    Only samples that lie wholly inside the measured window are kept.
     """
     meters: list[Meter] = []
     origin = time.monotonic() if origin is None else origin
@@ -162,7 +151,6 @@ def load_round(
             seconds=seconds,
             ramp_s=ramp_s,
             observe=lambda: meters.append(read_meter(server.pid)),
-            awake=awake,
         )
     inside = []
     if len(meters) == WINDOW_ENDS:

@@ -27,7 +27,7 @@ ORDER = (
 class Options:
     """What was asked for. ``rate``: requests per second of the fixed-rate mode, None without it.
 
-    ``redraw``: a kept run to draw again instead of measuring. ``awake``: the load generator does not sleep.
+    ``redraw``: a kept run to draw again instead of measuring.
     """
 
     seconds: float
@@ -41,7 +41,6 @@ class Options:
     peers: tuple[Peer, ...]
     rate: float | None
     redraw: Path | None
-    awake: bool = True
 
     @property
     def paced(self) -> tuple[str, ...]:
@@ -65,7 +64,6 @@ def parse(arguments: list[str] | None = None, *, description: str) -> Options:
     peers.add_arguments(parser)
     add("--quick", action="store_true", help="short windows; the result goes to perf/results/raw/")
     add("--update-readme", action="store_true", help="put the result into perf/README.md")
-    add("--asleep", action="store_true", help="let the load generator sleep between answers, as wrk does")
     add("--redraw", type=Path, metavar="JSON", help="make page and plots of a kept run again, without measuring")
     given = parser.parse_args(arguments)
     seconds = given.seconds if given.seconds is not None else (2.0 if given.quick else 5.0)
@@ -86,7 +84,6 @@ def parse(arguments: list[str] | None = None, *, description: str) -> Options:
         peers=others,
         rate=given.rate,
         redraw=given.redraw,
-        awake=not given.asleep,
     )
 
 

@@ -36,7 +36,6 @@ class Conditions(msgspec.Struct, frozen=True):
     storage: str = "sqlite"
     workers: int = 1
     peers: dict[str, str] = {}
-    awake: bool = False
 
 
 class Report(msgspec.Struct):

@@ -78,14 +78,7 @@ def _run(options: Options) -> Report:
                 folder, hash_threads=hash_threads, stack=running, storage=options.storage, workers=options.workers
             )
             bench = Bench(
-                servers,
-                cores,
-                hash_threads,
-                options.seconds,
-                options.connections,
-                options.workers,
-                options.peers,
-                options.awake,
+                servers, cores, hash_threads, options.seconds, options.connections, options.workers, options.peers
             )
             conditions = _conditions(bench, options, started_at, folder)
             os.sched_setaffinity(0, cores.client)  # after the servers, which would inherit it
@@ -138,7 +131,6 @@ def _conditions(bench: Bench, options: Options, started_at: str, folder: Path) -
         storage=options.storage,
         workers=options.workers,
         peers={peer.name: peer.url for peer in options.peers},
-        awake=bench.awake,
     )
 
 

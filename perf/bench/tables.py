@@ -158,7 +158,6 @@ def _placement(report: Report) -> str:
         return (
             f"One worker, DEBUG off. Server on core {how.server_cores}, load generator on core {how.client_cores}; "
             "for sign-in and sign-up the server has every core."
-            + (" The generator stays awake beside a server that works alone." if how.awake else "")
         )
     return (
         f"{how.workers} workers, DEBUG off, on every core, the load generator's core {how.client_cores} included: it "

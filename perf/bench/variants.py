@@ -59,8 +59,7 @@ def measure_variants(
     for number in range(1, rounds + 1):
         start = number % len(items)
         for key, server in items[start:] + items[:start]:
-            awake = os.sched_getaffinity(server.pid).isdisjoint(os.sched_getaffinity(0))
-            found[key].append(load_round(server, _sources(server, pairs), seconds=seconds, awake=awake))
+            found[key].append(load_round(server, _sources(server, pairs), seconds=seconds))
         say(f"round {number}: " + ", ".join(f"{key[1]} {each[-1].rate:,.0f}/s" for key, each in found.items()))
     return found
 

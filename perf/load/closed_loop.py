@@ -74,11 +74,6 @@ class _Run:
         else:
             self.leave()
 
-    def stay_awake(self) -> None:
-        """Have the loop look for answers all the time instead of sleeping until there are some."""
-        if self.open and perf_counter_ns() < self.stop_ns:
-            self.loop.call_soon(self.stay_awake)
-
     def leave(self) -> None:
         self.open -= 1
         if self.open == 0:
@@ -181,14 +176,12 @@ async def drive(
     drain_s: float = DRAIN_S,
     observe: Callable[[], None] | None = None,
     tls: ssl.SSLContext | None = None,
-    awake: bool = False,
 ) -> LoadResult:
     """Run one connection per source for ``ramp_s + seconds``; answers in the last ``seconds`` are measured.
 
     Ends early when every source is exhausted (the result's ``seconds`` is not shortened). Answers still missing
     ``drain_s`` after the end are failures. ``observe`` is called when the measured window begins and ends.
-    ``tls``: speak TLS, believing what this context believes. ``awake``: never sleep, for a generator with a core of its
-    own: a server slower than it would pay for waking it with every answer (perf/README.md, "How to read the tables").
+    ``tls``: speak TLS, believing what this context believes.
 
     Raises:
         ValueError: the address is not loopback, there is no source, or the run would last over ``MAX_SECONDS``.
@@ -199,8 +192,6 @@ async def drive(
     gc.collect()  # before the clock starts: a big heap takes longer than a short run
     run = _Run(address, seconds=seconds, ramp_s=ramp_s, tls=tls)
     run.open = len(sources)
-    if awake:
-        run.stay_awake()
     if observe is not None:
         run.loop.call_later(ramp_s, observe)
         run.loop.call_later(ramp_s + seconds, observe)
@@ -227,19 +218,8 @@ def run_load(
     drain_s: float = DRAIN_S,
     observe: Callable[[], None] | None = None,
     tls: ssl.SSLContext | None = None,
-    awake: bool = False,
 ) -> LoadResult:
     """Do ``drive`` on a uvloop of its own."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(
-            drive(
-                address,
-                sources,
-                seconds=seconds,
-                ramp_s=ramp_s,
-                drain_s=drain_s,
-                observe=observe,
-                tls=tls,
-                awake=awake,
-            )
-        )
+        run = drive(address, sources, seconds=seconds, ramp_s=ramp_s, drain_s=drain_s, observe=observe, tls=tls)
+        return runner.run(run)

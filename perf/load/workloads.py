@@ -47,8 +47,8 @@ class Site:
 class Workload:
     """One line of the table. ``hashing`` workloads get every core and a longer window.
 
-    ``server``: which one answers; "ours" is the bare callable under IronAuth's protocol class, "view" IronAuth with its
-    hot lane off. ``alone``: its process does all the work, so that the load generator may keep the other core awake.
+    ``server``: which one answers; "ours" is the bare callable under
+    IronAuth's protocol class, "view" IronAuth with its hot lane off.
     """
 
     name: str
@@ -56,7 +56,6 @@ class Workload:
     hashing: bool
     sources: Callable[[Site, Server, int], Sequence[Source]]  # site, bare server, connections
     server: Literal["bare", "ours", "site", "view"] = "site"
-    alone: bool = False
 
 
 def _bare(_site: Site, bare: Server, connections: int) -> Sequence[Source]:
@@ -104,13 +103,13 @@ def _sign_up(site: Site, _bare: Server, connections: int) -> Sequence[Source]:
 
 BARE, HASH = "bare", "hash"  # the two yardsticks; HASH is measured without a server, see hash_rate
 WORKLOADS = (
-    Workload(BARE, "bare ASGI callable, stock Uvicorn", False, _bare, "bare", alone=True),
-    Workload("bare-ours", "the same under our HTTP protocol class", False, _bare, "ours", alone=True),
-    Workload("ping", "`GET /ping`", False, _ping, alone=True),
-    Workload("me", "`GET /api/v1/access/me`, warm, bearer", False, _me, alone=True),
-    Workload("me-cookie", "the same, the token in a browser's cookie", False, _me_cookie, alone=True),
-    Workload("verify", "`GET /api/v1/access/verify`, warm, bearer", False, _verify, alone=True),
-    Workload("me-view", "`GET /api/v1/access/me` through the DRF view, hot lane off", False, _me, "view", alone=True),
+    Workload(BARE, "bare ASGI callable, stock Uvicorn", False, _bare, "bare"),
+    Workload("bare-ours", "the same under our HTTP protocol class", False, _bare, "ours"),
+    Workload("ping", "`GET /ping`", False, _ping),
+    Workload("me", "`GET /api/v1/access/me`, warm, bearer", False, _me),
+    Workload("me-cookie", "the same, the token in a browser's cookie", False, _me_cookie),
+    Workload("verify", "`GET /api/v1/access/verify`, warm, bearer", False, _verify),
+    Workload("me-view", "`GET /api/v1/access/me` through the DRF view, hot lane off", False, _me, "view"),
     Workload("health", "`GET /health`", False, _health),
     Workload("refresh", "`POST /api/v1/access/refresh`", False, _refresh),
     Workload("signin", "`POST /api/v1/access/signin`", True, _sign_in),

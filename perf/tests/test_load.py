@@ -5,7 +5,6 @@ import itertools
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
 
@@ -146,25 +145,6 @@ async def test_the_ramp_is_not_measured() -> None:
     assert 1.0 <= seen[0] < seen[1]
     assert seen[1] >= 2.0
     assert result.latencies_ns
-
-
-@pytest.mark.parametrize("awake", [True, False])
-async def test_an_awake_generator_does_not_sleep(awake: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beside a server that says nothing its loop goes round until the run's end, and then waits like any other."""
-    loop = asyncio.get_running_loop()
-    turns: list[float] = []
-    call_soon = loop.call_soon
-
-    def counting(*arguments: Any, **options: Any) -> asyncio.Handle:
-        turns.append(loop.time())
-        return call_soon(*arguments, **options)
-
-    async with serving(lambda number: [b"HTTP/1.1 200 OK\r\n"]) as address:
-        monkeypatch.setattr(loop, "call_soon", counting)
-        await drive(address, [Constant(get("/", "x"))], seconds=0.5, drain_s=0.5, awake=awake)
-        monkeypatch.undo()
-    assert len(turns) > 500 if awake else len(turns) < 200
-    assert sum(turn > loop.time() - 0.3 for turn in turns) < 100
 
 
 async def test_a_run_ends_when_its_sources_do() -> None:
