@@ -5,6 +5,7 @@ Roles themselves: ``role_units``.
 
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from django.contrib.auth.models import Group, Permission
@@ -23,6 +24,7 @@ from accounts.rights import Rights, rights_of, target_of
 from ironauth.infrastructure import clock
 from ironauth.infrastructure.errors import FieldError, NotFound, PermissionDenied, ValidationFailed
 from ironauth.infrastructure.fixed_queries import FixedSelect, Given
+from ironauth.infrastructure.inserts_together import inserted_together
 
 _PLAIN: Final = ("email", "name", "is_active", "is_staff", "is_superuser")
 NO_ROLE: Final = "There is no such role: GET /api/v1/roles lists them."
@@ -125,12 +127,7 @@ def update_user(*, actor_id: uuid.UUID, user_id: uuid.UUID, values: Mapping[str,
     if "email_verified" in values and values["email_verified"] != (user.email_verified_at is not None):
         user.email_verified_at = clock.now() if values["email_verified"] else None
         touched.add("email_verified_at")
-    if touched:
-        stored_user.change(user, touched)
-    moved = _replace_roles(rights, user, values["roles"]) if "roles" in values else {}
-    if touched or moved:
-        details = {"fields": sorted(touched), **moved}
-        audit.record(Event.USER_CHANGED, actor_id=actor_id, user_id=user.pk, details=details)
+    _store(rights, user, touched, values.get("roles"))
     return user_out(user, stored_user.role_names(user.pk))
 
 
@@ -182,8 +179,7 @@ def delete_user(*, actor_id: uuid.UUID, user_id: uuid.UUID) -> None:
     units.keep_a_superuser(without=[user])
     if user_id == actor_id:
         raise PermissionDenied("This is your own account: DELETE /api/v1/access/me asks for its password.")
-    user_deletion.delete(user)
-    audit.record(Event.USER_DELETED, actor_id=actor_id, user_id=user_id)
+    user_deletion.delete(user, record=partial(audit.record, Event.USER_DELETED, actor_id=actor_id, user_id=user_id))
 
 
 def set_role(*, actor_id: uuid.UUID, user_id: uuid.UUID, role: str, member: bool) -> None:
@@ -194,12 +190,13 @@ def set_role(*, actor_id: uuid.UUID, user_id: uuid.UUID, role: str, member: bool
         raise NotFound(NO_ROLE)
     rights.require_grants(role, frozenset(f"{label}.{codename}" for _, label, codename in granted if codename))
     group_id = granted[0][0]
-    if member:
-        event, moved = Event.ROLE_GIVEN, stored_user.give_role(user.pk, group_id)
-    else:
-        event, moved = Event.ROLE_TAKEN, stored_user.take_role(user.pk, group_id)
-    if moved:
-        audit.record(event, actor_id=actor_id, user_id=user_id, details={"role": role})
+    with inserted_together():
+        if member:
+            event, moved = Event.ROLE_GIVEN, stored_user.give_role(user.pk, group_id)
+        else:
+            event, moved = Event.ROLE_TAKEN, stored_user.take_role(user.pk, group_id)
+        if moved:
+            audit.record(event, actor_id=actor_id, user_id=user_id, details={"role": role})
 
 
 def require_roles(names: Iterable[str]) -> None:
@@ -218,6 +215,21 @@ def _within_reach(rights: Rights, user: User | None) -> User:
         raise NotFound(_NO_USER)
     rights.require_above(user)
     return user
+
+
+def _store(rights: Rights, user: User, touched: set[str], roles: Iterable[str] | None) -> None:
+    """Store the fields that were changed, and ``roles`` unless they are None, with an event if anything is new."""
+    record = partial(audit.record, Event.USER_CHANGED, actor_id=rights.user_id, user_id=user.pk)
+    if roles is not None:
+        if touched:
+            stored_user.change(user, touched)
+        moved = _replace_roles(rights, user, roles)
+        if touched or moved:
+            record(details={"fields": sorted(touched), **moved})
+    elif touched:
+        with inserted_together():
+            record(details={"fields": sorted(touched)})
+            stored_user.change(user, touched)
 
 
 def _replace_roles(rights: Rights, user: User, names: Iterable[str]) -> dict[str, list[str]]:
