@@ -5,17 +5,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from django.contrib.auth.models import Group, Permission
+from django.db import DEFAULT_DB_ALIAS
+from django.db.models import CharField
 
 from accounts import audit, paging
 from accounts.audit import Event
 from accounts.outputs import RoleOut
 from accounts.paging import Cursor, Page
 from accounts.rights import rights_of
+from ironauth.infrastructure.cachalot_writes import table_changed
 from ironauth.infrastructure.errors import FieldError, ValidationFailed
+from ironauth.infrastructure.fixed_queries import FixedNumberedInsert, Given
+from ironauth.infrastructure.inserts_together import inserted_together
 
 #: What ``ordering`` may name. Names are unique, so that a name alone is a place in the list.
 ORDERINGS: Final = ("name", "-name")
 _NO_ID: Final = uuid.UUID(int=0)
+_CREATE: Final = FixedNumberedInsert(lambda: Group(name=Given("name", CharField())))
 
 
 def place_of(ordering: str) -> str:
@@ -51,11 +57,15 @@ def create_role(*, actor_id: uuid.UUID, name: str, permissions: Iterable[str]) -
     rights.require("auth.add_group")
     granted = _permissions(set(permissions))
     rights.require(*granted)
-    group = Group.objects.create(name=name)
+    numbers: list[int] = []
+    with inserted_together():
+        _CREATE.tell_id(numbers.append, name=name)
+        audit.record(Event.ROLE_CREATED, actor_id=actor_id, details={"role": name, "permissions": sorted(granted)})
     if granted:
-        group.permissions.add(*granted.values())  # a new role has none: nothing to compare with
-    audit.record(Event.ROLE_CREATED, actor_id=actor_id, details={"role": name, "permissions": sorted(granted)})
-    return RoleOut(name=group.name, permissions=tuple(sorted(granted)))
+        group = Group.from_db(DEFAULT_DB_ALIAS, ("id", "name"), (numbers[0], name))
+        group.permissions.add(*granted.values())  # it has none: nothing to compare with
+    table_changed(Group)
+    return RoleOut(name=name, permissions=tuple(sorted(granted)))
 
 
 def require_permissions(names: Iterable[str]) -> None:
