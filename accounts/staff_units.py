@@ -4,7 +4,7 @@ Roles themselves: ``role_units``.
 """
 
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -12,7 +12,18 @@ from django.contrib.auth.models import Group, Permission
 from django.db import models
 from django.db.models import Prefetch, QuerySet
 
-from accounts import audit, deletions, email_tokens, emails, outgoing_mail, paging, stored_user, units, user_deletion
+from accounts import (
+    audit,
+    deletions,
+    email_tokens,
+    emails,
+    held_roles,
+    outgoing_mail,
+    paging,
+    stored_user,
+    units,
+    user_deletion,
+)
 from accounts.audit import Event
 from accounts.email_tokens import Purpose
 from accounts.errors import EmailTaken
@@ -27,6 +38,7 @@ from ironauth.infrastructure.fixed_queries import FixedSelect, Given
 from ironauth.infrastructure.inserts_together import inserted_together
 
 _PLAIN: Final = ("email", "name", "is_active", "is_staff", "is_superuser")
+_FILTERS: Final = frozenset({"being_deleted", "search", "is_active", "is_staff", "role"})
 NO_ROLE: Final = "There is no such role: GET /api/v1/roles lists them."
 _NO_USER: Final = "There is no user with this id."
 _ROLE: Final = FixedSelect(
@@ -52,8 +64,11 @@ def users_page(filters: Mapping[str, Any]) -> paging.Page[UserOut]:
         users = users.filter(groups__name=role)
     ordering = filters["ordering"]
     cursor = paging.decode(filters["cursor"], ordering) if filters.get("cursor") else None
-    found = paging.page(users, ordering=ordering, cursor=cursor, size=filters["page_size"])
-    roles = _role_names_of([user.id for user in found.rows])
+    if cursor is None and not filters.keys() & _FILTERS:
+        found = paging.first_page(ordering=ordering, size=filters["page_size"])
+    else:
+        found = paging.page(users, ordering=ordering, cursor=cursor, size=filters["page_size"])
+    roles = held_roles.names_of([user.id for user in found.rows])
     rows = [user_out(user, roles[user.id]) for user in found.rows]
     return paging.Page(rows=rows, next=found.next, previous=found.previous)
 
@@ -263,15 +278,3 @@ def _storable(names: Iterable[str]) -> list[str]:
 def _with_permissions(groups: "QuerySet[Group]") -> "QuerySet[Group]":
     """Return ``groups`` with their permissions fetched in one more query."""
     return groups.prefetch_related(Prefetch("permissions", Permission.objects.select_related("content_type")))
-
-
-def _role_names_of(user_ids: Sequence[uuid.UUID]) -> Mapping[uuid.UUID, Sequence[str]]:
-    """Return the names of the roles of each of these users. One query, none for nobody.
-
-    Prefetching would make a manager and its objects for every user: 40 % of a page of fifty.
-    """
-    names: dict[uuid.UUID, list[str]] = {user_id: [] for user_id in user_ids}
-    held = User.groups.through.objects.filter(user_id__in=user_ids).order_by()
-    for user_id, name in held.values_list("user_id", "group__name"):
-        names[user_id].append(name)
-    return names
