@@ -168,6 +168,14 @@ class FixedUpdate(_FixedWrite):
         """Run the update on this thread's connection and return how many rows it changed. One query."""
         return run_with_pending((self,), given)[0] if pending() else self._written(given, _changed)
 
+    def run_untold(self, **given: Any) -> None:
+        """Do the same for who need not know how many: held back like an insert in a block of ``inserted_together``."""
+        held_back = pending()
+        if held_back is None:
+            self.run(**given)
+        else:
+            held_back.append((self, given, None))
+
     def _compiler(self, connection: BaseDatabaseWrapper) -> SQLCompiler:
         query: Any = self._build().query.chain(UpdateQuery)
         query.add_update_values(self._changes)

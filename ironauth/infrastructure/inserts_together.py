@@ -16,8 +16,8 @@ from ironauth.infrastructure.database import about_to_commit
 if TYPE_CHECKING:
     from ironauth.infrastructure.fixed_queries import FixedDelete, FixedInsert, FixedUpdate
 
-#: An insert, its values, and what hears the number that the database gave the row.
-type Row = tuple["FixedInsert", dict[str, Any], Callable[[int], None] | None]
+#: An insert (or an update), its values, and what hears the number that the database gave the row.
+type Row = tuple["FixedInsert | FixedUpdate", dict[str, Any], Callable[[int], None] | None]
 type Write = "FixedUpdate | FixedDelete"
 
 #: By the inserts in it, which of them are numbered, and the other writes; a handful of combinations.
