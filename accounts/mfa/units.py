@@ -52,8 +52,8 @@ class Pending(NamedTuple):
 def store_secret(*, user_id: uuid.UUID, sealed: bytes, master_key_id: str) -> str:
     """Let this secret wait for its first code, in place of an older one that does; return the user's address.
 
-    Needs no transaction, and locks nobody: each of the writes decides by itself. Three queries, two for one that waits
-    already. Raises ``MfaAlreadyEnabled``, ``NotAuthenticated`` when the user is gone or inactive.
+    Needs no transaction, and locks nobody: each of the writes decides by itself. Three queries, two where one waits
+    already, four before ``MfaAlreadyEnabled``. Raises that, and ``NotAuthenticated`` when the user is gone or inactive.
     """
     user = units.active(user_id)
     fresh = {"user_id": user_id, "sealed": sealed, "master_key_id": master_key_id, "created_at": clock.now()}
