@@ -9,7 +9,7 @@ from typing import Any, Final
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Group
 from django.contrib.contenttypes.models import ContentType
-from django.db.models import IntegerField, TextField
+from django.db.models import IntegerField, TextField, UUIDField
 from django.db.models.signals import m2m_changed, post_save, pre_delete, pre_save
 from django.dispatch import Signal
 
@@ -21,7 +21,10 @@ from ironauth.infrastructure.invalidation import invalidate, sub_tag
 #: What the admin's log calls somebody who is gone.
 DELETED: Final = "deleted user"
 _UNNAME: Final = FixedUpdate(
-    lambda: LogEntry.objects.filter(content_type_id=Given("kind", IntegerField()), object_id=Given("id", TextField())),
+    # Without their own entries, which go with them: it may be one statement with what deletes those.
+    lambda: LogEntry.objects.filter(
+        content_type_id=Given("kind", IntegerField()), object_id=Given("id", TextField())
+    ).exclude(user_id=Given("user_id", UUIDField())),
     object_repr=DELETED,
 )
 #: In the transaction in which somebody proves, for the first time, that an account's mailbox is theirs, by choosing a
@@ -52,7 +55,7 @@ def _user_deleted(instance: User, **_: object) -> None:
     """
     guarded.sessions_end.send(sender=User, user_ids=[instance.pk])
     invalidate(sub_tag(instance.pk))
-    _UNNAME.run(kind=ContentType.objects.get_for_model(User).pk, id=str(instance.pk))
+    _UNNAME.run_untold(kind=ContentType.objects.get_for_model(User).pk, id=str(instance.pk), user_id=instance.pk)
 
 
 def _roles_changed(

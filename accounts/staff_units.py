@@ -4,14 +4,26 @@ Roles themselves: ``role_units``.
 """
 
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from django.contrib.auth.models import Group, Permission
 from django.db import models
 from django.db.models import Prefetch, QuerySet
 
-from accounts import audit, deletions, email_tokens, emails, outgoing_mail, paging, stored_user, units, user_deletion
+from accounts import (
+    audit,
+    deletions,
+    email_tokens,
+    emails,
+    held_roles,
+    outgoing_mail,
+    paging,
+    stored_user,
+    units,
+    user_deletion,
+)
 from accounts.audit import Event
 from accounts.email_tokens import Purpose
 from accounts.errors import EmailTaken
@@ -23,8 +35,10 @@ from accounts.rights import Rights, rights_of, target_of
 from ironauth.infrastructure import clock
 from ironauth.infrastructure.errors import FieldError, NotFound, PermissionDenied, ValidationFailed
 from ironauth.infrastructure.fixed_queries import FixedSelect, Given
+from ironauth.infrastructure.inserts_together import inserted_together
 
 _PLAIN: Final = ("email", "name", "is_active", "is_staff", "is_superuser")
+_FILTERS: Final = frozenset({"being_deleted", "search", "is_active", "is_staff", "role"})
 NO_ROLE: Final = "There is no such role: GET /api/v1/roles lists them."
 _NO_USER: Final = "There is no user with this id."
 _ROLE: Final = FixedSelect(
@@ -50,8 +64,11 @@ def users_page(filters: Mapping[str, Any]) -> paging.Page[UserOut]:
         users = users.filter(groups__name=role)
     ordering = filters["ordering"]
     cursor = paging.decode(filters["cursor"], ordering) if filters.get("cursor") else None
-    found = paging.page(users, ordering=ordering, cursor=cursor, size=filters["page_size"])
-    roles = _role_names_of([user.id for user in found.rows])
+    if cursor is None and not filters.keys() & _FILTERS:
+        found = paging.first_page(ordering=ordering, size=filters["page_size"])
+    else:
+        found = paging.page(users, ordering=ordering, cursor=cursor, size=filters["page_size"])
+    roles = held_roles.names_of([user.id for user in found.rows])
     rows = [user_out(user, roles[user.id]) for user in found.rows]
     return paging.Page(rows=rows, next=found.next, previous=found.previous)
 
@@ -125,12 +142,7 @@ def update_user(*, actor_id: uuid.UUID, user_id: uuid.UUID, values: Mapping[str,
     if "email_verified" in values and values["email_verified"] != (user.email_verified_at is not None):
         user.email_verified_at = clock.now() if values["email_verified"] else None
         touched.add("email_verified_at")
-    if touched:
-        stored_user.change(user, touched)
-    moved = _replace_roles(rights, user, values["roles"]) if "roles" in values else {}
-    if touched or moved:
-        details = {"fields": sorted(touched), **moved}
-        audit.record(Event.USER_CHANGED, actor_id=actor_id, user_id=user.pk, details=details)
+    _store(rights, user, touched, values.get("roles"))
     return user_out(user, stored_user.role_names(user.pk))
 
 
@@ -182,8 +194,7 @@ def delete_user(*, actor_id: uuid.UUID, user_id: uuid.UUID) -> None:
     units.keep_a_superuser(without=[user])
     if user_id == actor_id:
         raise PermissionDenied("This is your own account: DELETE /api/v1/access/me asks for its password.")
-    user_deletion.delete(user)
-    audit.record(Event.USER_DELETED, actor_id=actor_id, user_id=user_id)
+    user_deletion.delete(user, record=partial(audit.record, Event.USER_DELETED, actor_id=actor_id, user_id=user_id))
 
 
 def set_role(*, actor_id: uuid.UUID, user_id: uuid.UUID, role: str, member: bool) -> None:
@@ -194,12 +205,13 @@ def set_role(*, actor_id: uuid.UUID, user_id: uuid.UUID, role: str, member: bool
         raise NotFound(NO_ROLE)
     rights.require_grants(role, frozenset(f"{label}.{codename}" for _, label, codename in granted if codename))
     group_id = granted[0][0]
-    if member:
-        event, moved = Event.ROLE_GIVEN, stored_user.give_role(user.pk, group_id)
-    else:
-        event, moved = Event.ROLE_TAKEN, stored_user.take_role(user.pk, group_id)
-    if moved:
-        audit.record(event, actor_id=actor_id, user_id=user_id, details={"role": role})
+    with inserted_together():
+        if member:
+            event, moved = Event.ROLE_GIVEN, stored_user.give_role(user.pk, group_id)
+        else:
+            event, moved = Event.ROLE_TAKEN, stored_user.take_role(user.pk, group_id)
+        if moved:
+            audit.record(event, actor_id=actor_id, user_id=user_id, details={"role": role})
 
 
 def require_roles(names: Iterable[str]) -> None:
@@ -218,6 +230,21 @@ def _within_reach(rights: Rights, user: User | None) -> User:
         raise NotFound(_NO_USER)
     rights.require_above(user)
     return user
+
+
+def _store(rights: Rights, user: User, touched: set[str], roles: Iterable[str] | None) -> None:
+    """Store the fields that were changed, and ``roles`` unless they are None, with an event if anything is new."""
+    record = partial(audit.record, Event.USER_CHANGED, actor_id=rights.user_id, user_id=user.pk)
+    if roles is not None:
+        if touched:
+            stored_user.change(user, touched)
+        moved = _replace_roles(rights, user, roles)
+        if touched or moved:
+            record(details={"fields": sorted(touched), **moved})
+    elif touched:
+        with inserted_together():
+            record(details={"fields": sorted(touched)})
+            stored_user.change(user, touched)
 
 
 def _replace_roles(rights: Rights, user: User, names: Iterable[str]) -> dict[str, list[str]]:
@@ -251,15 +278,3 @@ def _storable(names: Iterable[str]) -> list[str]:
 def _with_permissions(groups: "QuerySet[Group]") -> "QuerySet[Group]":
     """Return ``groups`` with their permissions fetched in one more query."""
     return groups.prefetch_related(Prefetch("permissions", Permission.objects.select_related("content_type")))
-
-
-def _role_names_of(user_ids: Sequence[uuid.UUID]) -> Mapping[uuid.UUID, Sequence[str]]:
-    """Return the names of the roles of each of these users. One query, none for nobody.
-
-    Prefetching would make a manager and its objects for every user: 40 % of a page of fifty.
-    """
-    names: dict[uuid.UUID, list[str]] = {user_id: [] for user_id in user_ids}
-    held = User.groups.through.objects.filter(user_id__in=user_ids).order_by()
-    for user_id, name in held.values_list("user_id", "group__name"):
-        names[user_id].append(name)
-    return names

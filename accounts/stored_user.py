@@ -1,7 +1,7 @@
 """What units of work ask of a user's row by its id: each one statement, compiled once."""
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from functools import cache
 from typing import Any, Final, NamedTuple
@@ -12,8 +12,12 @@ from django.db.models import Exists, F, Q
 from accounts import guarded, names
 from accounts.models import User
 from ironauth.infrastructure import clock
+from ironauth.infrastructure.errors import NotAuthenticated
 from ironauth.infrastructure.fixed_queries import FixedDelete, FixedInsert, FixedSelect, FixedUpdate, Given, given_row
+from ironauth.infrastructure.inserts_together import inserted_together
 from ironauth.infrastructure.invalidation import invalidate, sub_tag
+
+GONE: Final = "This account does not exist any more: sign in again."
 
 
 class Holder(NamedTuple):
@@ -111,12 +115,14 @@ def role_names(user_id: uuid.UUID) -> tuple[str, ...]:
     return tuple(name for (name,) in _ROLE_NAMES.rows(id=user_id) if name is not None)
 
 
-def rename(user_id: uuid.UUID, name: str) -> bool:
-    """Set the name of an active user and invalidate them; return whether there is one. Two queries."""
+def rename(user_id: uuid.UUID, name: str) -> None:
+    """Set the name of an active user and invalidate them. Two queries; in ``inserted_together`` one on PostgreSQL.
+
+    Raises ``NotAuthenticated`` when there is none, which has to end the transaction.
+    """
+    invalidate(sub_tag(user_id))  # first: an update takes along what was held back before it
     if not _RENAME.run(id=user_id, name=names.normalise(name), now=clock.now()):
-        return False
-    invalidate(sub_tag(user_id))
-    return True
+        raise NotAuthenticated(GONE)
 
 
 def flag_password(user_id: uuid.UUID, epoch: int) -> bool:
@@ -127,16 +133,19 @@ def flag_password(user_id: uuid.UUID, epoch: int) -> bool:
     return _FLAG_PASSWORD.run(id=user_id, epoch=epoch, now=clock.now()) > 0
 
 
-def end_sessions(user_id: uuid.UUID, *, if_active: bool = False) -> bool:
-    """Raise the session epoch, which ends every session, and invalidate the user; return whether there is one.
+def end_sessions(user_id: uuid.UUID, *, if_active: bool = False, record: Callable[[], None] = lambda: None) -> None:
+    """Raise the session epoch, which ends every session, and invalidate the user. Call it inside a transaction.
 
-    Two queries, and what the receivers of ``guarded.sessions_end`` do. Call it inside a transaction.
+    Two queries and those of ``record``, which inserts the event of it: on PostgreSQL one for all. What the receivers
+    of ``guarded.sessions_end`` do comes on top. Raises ``NotAuthenticated`` when there is no such user, or none who is
+    active where they must be (``if_active``); that has to end the transaction.
     """
     guarded.sessions_end.send(sender=User, user_ids=[user_id])
-    if not (_END_OWN_SESSIONS if if_active else _END_SESSIONS).run(id=user_id, now=clock.now()):
-        return False
-    invalidate(sub_tag(user_id))
-    return True
+    with inserted_together():
+        invalidate(sub_tag(user_id))
+        record()
+        if not (_END_OWN_SESSIONS if if_active else _END_SESSIONS).run(id=user_id, now=clock.now()):
+            raise NotAuthenticated(GONE)
 
 
 def add(user: User) -> None:
@@ -165,9 +174,9 @@ def change(user: User, fields: Iterable[str]) -> None:
     they end, and then what the receivers of ``guarded.sessions_end`` do.
     """
     written = guarded.prepare(user, DEFAULT_DB_ALIAS, frozenset(fields))
-    _update_of(written).run(id=user.pk, **{field: getattr(user, field) for field in written})
     if written & guarded.VISIBLE:
-        invalidate(sub_tag(user.pk))
+        invalidate(sub_tag(user.pk))  # before the update, as above
+    _update_of(written).run(id=user.pk, **{field: getattr(user, field) for field in written})
 
 
 def give_role(user_id: uuid.UUID, role_id: int) -> bool:

@@ -6,6 +6,7 @@ None of them hashes: hashing has its own pool, and a transaction must not wait f
 import uuid
 from collections.abc import Iterable
 from datetime import datetime
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from django.conf import settings
@@ -20,8 +21,7 @@ from accounts.outgoing_mail import Kind
 from accounts.outputs import ACCOUNT_COLUMNS, Account, UserOut, account, account_of, user_out
 from ironauth.infrastructure.errors import NotAuthenticated
 from ironauth.infrastructure.fixed_queries import FixedSelect, Given
-
-_GONE: Final = "This account does not exist any more: sign in again."
+from ironauth.infrastructure.inserts_together import inserted_together
 
 
 class Credentials(NamedTuple):
@@ -113,10 +113,12 @@ def create(*, email: str, encoded: str, name: str) -> UserOut:
 
 def rename(*, user_id: uuid.UUID, name: str, session_id: uuid.UUID | None) -> UserOut:
     """Set the display name. Raises ``NotAuthenticated`` when the user is gone or inactive."""
-    account = account_snapshot(user_id) if stored_user.rename(user_id, name) else None
+    with inserted_together():
+        _record_own(Event.PROFILE_CHANGED, user_id, session_id, fields=["name"])
+        stored_user.rename(user_id, name)
+    account = account_snapshot(user_id)
     if account is None:
-        raise NotAuthenticated(_GONE)
-    _record_own(Event.PROFILE_CHANGED, user_id, session_id, fields=["name"])
+        raise NotAuthenticated(stored_user.GONE)
     return account.user
 
 
@@ -155,9 +157,16 @@ def end_all_sessions(*, user_id: uuid.UUID, session_id: uuid.UUID | None) -> Non
 
     Raises ``NotAuthenticated`` when the user is gone or inactive.
     """
-    if not stored_user.end_sessions(user_id, if_active=True):
-        raise NotAuthenticated(_GONE)
-    _record_own(Event.SIGN_OUT_EVERYWHERE, user_id, session_id)
+    record = partial(_record_own, Event.SIGN_OUT_EVERYWHERE, user_id, session_id)
+    stored_user.end_sessions(user_id, if_active=True, record=record)
+
+
+def active(user_id: uuid.UUID) -> User:
+    """Return an active user. One query. Raises ``NotAuthenticated`` without one."""
+    user = stored_user.find(user_id)
+    if user is None or not user.is_active:
+        raise NotAuthenticated(stored_user.GONE)
+    return user
 
 
 def locked(user_id: uuid.UUID, *, epoch: int | None = None) -> User:
@@ -168,7 +177,7 @@ def locked(user_id: uuid.UUID, *, epoch: int | None = None) -> User:
     """
     user = stored_user.lock(user_id)
     if user is None or not user.is_active:
-        raise NotAuthenticated(_GONE)
+        raise NotAuthenticated(stored_user.GONE)
     if epoch is not None and user.session_epoch != epoch:
         raise NotAuthenticated("This session has ended: sign in again.")
     return user

@@ -1,5 +1,6 @@
 """Deleting a user as Django's ``delete()`` does, its statements compiled once: half of it was compiling them."""
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any, Final
 
@@ -9,25 +10,29 @@ from django.db.models.signals import post_delete, pre_delete
 
 from accounts.models import User
 from ironauth.infrastructure.fixed_queries import FixedDelete, FixedTogether, Given
+from ironauth.infrastructure.inserts_together import inserted_together
 
 _ID: Final = Given("id", models.UUIDField())
 _DELETE: Final = FixedDelete(lambda: User.objects.filter(pk=_ID))
 
 
-def delete(user: User) -> None:
+def delete(user: User, *, record: Callable[[], None] = lambda: None) -> None:
     """Delete a user and what hangs on them, telling every signal's receivers. Call it inside a transaction.
 
     One query for each table whose rows go with a user, unless the database cascades to them itself, and the user; on
-    PostgreSQL one for them all. What the receivers do comes on top. Receivers of the tables' own signals have to be
-    connected at start-up.
+    PostgreSQL one for them all, and for what ``record`` inserts, the event of it. What the receivers do comes on top.
+    Receivers of the tables' own signals have to be connected at start-up.
     """
     rows = _dependents()
     if rows is None:
         user.delete()
+        record()
         return
     about: dict[str, Any] = {"instance": user, "using": DEFAULT_DB_ALIAS, "origin": user}
-    pre_delete.send(sender=User, **about)
-    rows.run(id=user.pk)
+    with inserted_together():
+        pre_delete.send(sender=User, **about)
+        record()
+        rows.run(id=user.pk)
     post_delete.send(sender=User, **about)
 
 

@@ -1,5 +1,6 @@
 """What staff do with other people's sessions."""
 
+from functools import partial
 from uuid import UUID
 
 from accounts import audit, stored_user
@@ -48,5 +49,5 @@ def _end_all(*, caller_id: UUID, user_id: UUID) -> None:
     if user is None:
         raise NotFound("There is no such user.")
     rights.require_above(user)
-    stored_user.end_sessions(user_id)
-    audit.record(Event.SESSIONS_ENDED, actor_id=caller_id, user_id=user_id)
+    record = partial(audit.record, Event.SESSIONS_ENDED, actor_id=caller_id, user_id=user_id)
+    stored_user.end_sessions(user_id, record=record)

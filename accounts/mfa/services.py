@@ -37,7 +37,7 @@ async def start_totp(*, user_id: uuid.UUID) -> TotpSetup:
     """
     secret = totp.new_secret()
     key_id, sealed = totp.seal(secret, user_id)
-    email = await database().write(units.store_secret, user_id=user_id, sealed=sealed, master_key_id=key_id)
+    email = await database().write_once(units.store_secret, user_id=user_id, sealed=sealed, master_key_id=key_id)
     address = totp.uri(secret, email)
     return TotpSetup(secret=totp.as_text(secret), otpauth_uri=address, qr_svg=totp.qr_svg(address))
 

@@ -2,6 +2,7 @@
 
 import base64
 import os
+import re
 from typing import Final
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -19,6 +20,7 @@ STEP_S: Final = 30  # RFC 6238 §5.2
 WINDOW: Final = 1
 SECRET_BYTES: Final = 20  # RFC 4226 §4 R6: 160 bits recommended
 PURPOSE: Final = "ironauth totp secret"
+_DARK: Final = re.compile(rb"\x01+")  # the squares of a QR code's row that are dark
 
 
 def new_secret() -> bytes:
@@ -66,7 +68,30 @@ def qr_svg(address: str) -> str:
     least the lowest correction, and more where it makes the code no larger: a screen has no stains, larger squares are
     read from further away, and for an ordinary address it is two sizes smaller and takes 1.4 ms for 2.0.
     """
-    return segno.make(address, error="l", micro=False, mask=3).svg_inline(scale=4, dark="#000", light="#fff")
+    return _svg(segno.make(address, error="l", micro=False, mask=3).matrix)
+
+
+def _svg(rows: tuple[bytearray, ...]) -> str:
+    """Return what segno's ``svg_inline(scale=4, dark="#000", light="#fff")`` does, in 0.2 ms for its 0.5.
+
+    Squares of 4 px and a margin of four of them (ISO/IEC 18004 §5.3.8); each row of dark ones is a line, drawn from
+    where the last one ended.
+    """
+    lines = ["M4 4.5"]
+    end = down = 0
+    for row in rows:
+        for run in _DARK.finditer(row):
+            start, before = run.start(), end
+            end = run.end()
+            lines.append(f"m{start - before} {down}h{end - start}")
+            down = 0
+        down += 1
+    side = len(rows) + 8
+    return (
+        f'<svg width="{4 * side}" height="{4 * side}" class="segno"><g transform="scale(4)">'
+        f'<path fill="#fff" d="M0 0h{side}v{side}h-{side}z"/>'
+        f'<path class="qrline" stroke="#000" d="{"".join(lines).replace("m0 0", "", 1)}"/></g></svg>'
+    )
 
 
 def _app(secret: bytes) -> pyotp.TOTP:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from django.db import models, transaction
+from django.db import IntegrityError, models, transaction
 
 from accounts import audit, deletions, outgoing_mail, stored_user, throttling, units
 from accounts.audit import Event
@@ -18,7 +18,7 @@ from accounts.models import User
 from accounts.outgoing_mail import Kind
 from accounts.rights import target_of
 from ironauth.infrastructure import clock
-from ironauth.infrastructure.errors import NotFound, PermissionDenied
+from ironauth.infrastructure.errors import NotAuthenticated, NotFound, PermissionDenied
 from ironauth.infrastructure.fixed_queries import FixedDelete, FixedInsert, FixedTogether, FixedUpdate, Given, given_row
 from ironauth.infrastructure.master_keys import MasterKeyMissingError, newest_master_key_id
 from ironauth.infrastructure.sealing import SealBrokenError
@@ -52,13 +52,18 @@ class Pending(NamedTuple):
 def store_secret(*, user_id: uuid.UUID, sealed: bytes, master_key_id: str) -> str:
     """Let this secret wait for its first code, in place of an older one that does; return the user's address.
 
-    Three queries, two for one that waits already. Raises ``MfaAlreadyEnabled``, ``NotAuthenticated`` when the user is
-    gone or inactive.
+    Needs no transaction, and locks nobody: each of the writes decides by itself. Three queries, two where one waits
+    already, four before ``MfaAlreadyEnabled``. Raises that, and ``NotAuthenticated`` when the user is gone or inactive.
     """
-    user = units.locked(user_id)  # and with it what of its rows there are: whoever adds or confirms one locks it too
+    user = units.active(user_id)
     fresh = {"user_id": user_id, "sealed": sealed, "master_key_id": master_key_id, "created_at": clock.now()}
-    if not _START_AGAIN.run(**fresh) and not _START.run(**fresh, confirmed_at=None, last_step=0):
-        raise MfaAlreadyEnabled
+    first = {**fresh, "confirmed_at": None, "last_step": 0}
+    try:
+        # Once more where another request's first one was faster: that one waits, as any older one does.
+        if not (_START_AGAIN.run(**fresh) or _START.run(**first) or _START_AGAIN.run(**fresh)):
+            raise MfaAlreadyEnabled
+    except IntegrityError as error:  # deleted meanwhile
+        raise NotAuthenticated(stored_user.GONE) from error
     return user.email
 
 

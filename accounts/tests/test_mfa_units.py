@@ -2,6 +2,7 @@
 
 import secrets
 import threading
+from contextlib import AbstractContextManager, nullcontext
 from io import StringIO
 
 import pytest
@@ -12,12 +13,13 @@ from django.test import override_settings
 
 from accounts.audit_models import AuditEvent
 from accounts.mfa import factors, proofs, totp, units
-from accounts.mfa.errors import TotpUnreadable
+from accounts.mfa.errors import MfaAlreadyEnabled, TotpUnreadable
 from accounts.mfa.models import RecoveryCode, TotpFactor
 from accounts.mfa.proofs import Proof, RecoveryProof, TotpProof
 from accounts.models import User
 from accounts.tests.conftest import MakeUser
 from ironauth.infrastructure import clock
+from ironauth.infrastructure.errors import NotAuthenticated
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
 
@@ -134,3 +136,33 @@ def test_resealing_says_what_is_lost(owner: User) -> None:
     assert TotpFactor.objects.values().get() == before
     with pytest.raises(CommandError, match="--batch"):
         call_command("reseal_secrets", batch=0)
+
+
+@pytest.mark.parametrize("meanwhile", ["begun", "confirmed", "deleted"])
+def test_setting_up_takes_what_is_there_when_it_writes(
+    make_user: MakeUser, monkeypatch: pytest.MonkeyPatch, meanwhile: str
+) -> None:
+    """It locks nobody: an app begun by another request is replaced, a confirmed one kept, a deleted user gone."""
+    user = make_user()
+    key_id, sealed = totp.seal(SECRET, user.pk)
+    start = units._START
+
+    class Overtaken:
+        """The first insert, with another request in front of it."""
+
+        def run(self, **given: object) -> int:
+            if meanwhile == "deleted":
+                User.objects.filter(pk=user.pk).delete()
+            else:
+                start.run(**{**given, "sealed": b"other"})
+            if meanwhile == "confirmed":
+                TotpFactor.objects.update(confirmed_at=clock.now())
+            return start.run(**given)
+
+    monkeypatch.setattr(units, "_START", Overtaken())
+    outcomes: dict[str, AbstractContextManager[object]]
+    outcomes = {"begun": nullcontext(), "confirmed": pytest.raises(MfaAlreadyEnabled)}
+    with outcomes.get(meanwhile, pytest.raises(NotAuthenticated)):
+        assert units.store_secret(user_id=user.pk, sealed=sealed, master_key_id=key_id) == user.email
+    kept = {"begun": [sealed], "confirmed": [b"other"], "deleted": []}[meanwhile]
+    assert [bytes(row.sealed) for row in TotpFactor.objects.all()] == kept

@@ -74,7 +74,7 @@ async def test_staff_hear_of_it(
         monkeypatch.setattr(user_deletion, "delete", protect)
 
 
-def protect(user: User) -> None:
+def protect(user: User, **_: object) -> None:
     """Refuse as a foreign key with ``on_delete=PROTECT`` does."""
     raise ProtectedError("An invoice is about this person.", set())
 

@@ -10,6 +10,7 @@ from django.db import IntegrityError, transaction
 from accounts import stored_user
 from accounts.models import User
 from ironauth.infrastructure import clock
+from ironauth.infrastructure.errors import NotAuthenticated
 from ironauth.infrastructure.models import Invalidation
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
@@ -86,7 +87,8 @@ def test_roles_and_epochs() -> None:
     assert not user.groups.exists()
     assert told(lambda: stored_user.end_sessions(user.pk)) == 1
     User.objects.filter(pk=user.pk).update(is_active=False)  # ends them too
-    assert told(lambda: stored_user.end_sessions(user.pk, if_active=True)) == 0
+    with pytest.raises(NotAuthenticated), transaction.atomic():
+        stored_user.end_sessions(user.pk, if_active=True)
     assert told(lambda: stored_user.end_sessions(user.pk)) == 1
     user.refresh_from_db()
     assert user.session_epoch == 3

@@ -6,6 +6,7 @@ import uuid
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
+import segno
 from django.conf import settings
 from django.test import override_settings
 
@@ -91,3 +92,11 @@ def test_the_picture_fits_a_strict_policy() -> None:
     assert set(re.findall(r"<(\w+)", picture)) == {"svg", "g", "path"}
     assert set(re.findall(r"([\w:-]+)=", picture)) <= {"width", "height", "class", "d", "transform", "stroke", "fill"}
     assert "#fff" in picture
+
+
+@pytest.mark.parametrize("length", [1, 60, 250])
+def test_the_picture_is_that_of_the_library(length: int) -> None:
+    """Whatever the size of the code: each dark square is where its own writer draws it."""
+    address = totp.uri(SECRET, f"{'x' * length}@example.com")
+    code = segno.make(address, error="l", micro=False, mask=3)
+    assert totp.qr_svg(address) == code.svg_inline(scale=4, dark="#000", light="#fff")

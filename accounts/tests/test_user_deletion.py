@@ -82,3 +82,17 @@ def test_what_cannot_be_compiled_is_left_to_django(heard: list[Any], monkeypatch
         user_deletion.delete(gone)
     assert not any(left().values())
     assert [said[1] for said in heard] == [key, key]
+
+
+def test_the_admins_log_forgets_the_address() -> None:
+    """What others did to the user stays without a name; what the user did goes, also to the own account."""
+    gone, stays = someone("gone@example.com"), someone("stays@example.com")
+    kind = ContentType.objects.get_for_model(User)
+    for by in (gone, stays):
+        LogEntry.objects.create(
+            user=by, content_type=kind, object_id=str(gone.pk), object_repr=gone.email, action_flag=2
+        )
+    with transaction.atomic():
+        user_deletion.delete(gone)
+    about = LogEntry.objects.filter(content_type=kind)
+    assert list(about.values_list("user_id", "object_repr")) == [(stays.pk, "deleted user")]

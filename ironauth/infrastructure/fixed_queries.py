@@ -25,7 +25,7 @@ from django.db.transaction import TransactionManagementError
 
 from ironauth.infrastructure import prepared_statements
 from ironauth.infrastructure.database import about_to_commit
-from ironauth.infrastructure.inserts_together import insert_pending, pending
+from ironauth.infrastructure.inserts_together import insert_pending, pending, run_with_pending
 from ironauth.infrastructure.sql_values import adaptation
 
 type Converter = tuple[int, Sequence[Callable[[Any, Any, BaseDatabaseWrapper], Any]], Any]
@@ -166,7 +166,15 @@ class FixedUpdate(_FixedWrite):
 
     def run(self, **given: Any) -> int:
         """Run the update on this thread's connection and return how many rows it changed. One query."""
-        return self._written(given, _changed)
+        return run_with_pending((self,), given)[0] if pending() else self._written(given, _changed)
+
+    def run_untold(self, **given: Any) -> None:
+        """Do the same for who need not know how many: held back like an insert in a block of ``inserted_together``."""
+        held_back = pending()
+        if held_back is None:
+            self.run(**given)
+        else:
+            held_back.append((self, given, None))
 
     def _compiler(self, connection: BaseDatabaseWrapper) -> SQLCompiler:
         query: Any = self._build().query.chain(UpdateQuery)
@@ -181,7 +189,7 @@ class FixedDelete(_FixedWrite):
 
     def run(self, **given: Any) -> int:
         """Run the delete on this thread's connection and return how many rows are gone. One query."""
-        return self._written(given, _changed)
+        return run_with_pending((self,), given)[0] if pending() else self._written(given, _changed)
 
     def _compiler(self, connection: BaseDatabaseWrapper) -> SQLCompiler:
         query: Any = self._build().query.chain(DeleteQuery)
@@ -206,7 +214,7 @@ class FixedInsert(_FixedWrite):
         """
         held_back = pending()
         if held_back is not None and self._on_conflict is None:
-            held_back.append((self, given))
+            held_back.append((self, given, None))
             return 1
         return self._written(given, _changed)
 
@@ -225,6 +233,14 @@ class FixedNumberedInsert(FixedInsert):
         """Insert the row on this thread's connection and return its number. One query."""
         return self._written(given, lambda cursor: int(cursor.fetchone()[0]))
 
+    def tell_id(self, then: Callable[[int], None], **given: Any) -> None:
+        """Do the same and tell ``then`` the number: in a block of ``inserted_together`` when the row is inserted."""
+        held_back = pending()
+        if held_back is None:
+            then(self.new_id(**given))
+        else:
+            held_back.append((self, given, then))
+
     def _compiler(self, connection: BaseDatabaseWrapper) -> SQLCompiler:
         compiler: Any = super()._compiler(connection)
         compiler.returning_fields = [compiler.query.model._meta.pk]  # noqa: SLF001 - documented by Django
@@ -240,24 +256,12 @@ class FixedTogether:
 
     def __init__(self, *writes: FixedUpdate | FixedDelete) -> None:
         self._writes = writes
-        self._sql = ""
 
     def run(self, **given: Any) -> list[int]:
         """Run the writes on this thread's connection and return how many rows each changed. One query, or one each."""
-        connection = connections[DEFAULT_DB_ALIAS]
-        if connection.vendor != "postgresql" or len(self._writes) == 1:
+        if connections[DEFAULT_DB_ALIAS].vendor != "postgresql":
             return [write.run(**given) for write in self._writes]
-        compiled = [write.prepared(connection) for write in self._writes]
-        if not self._sql:
-            parts = ", ".join(f"w{at} AS ({write.sql} RETURNING 1)" for at, write in enumerate(compiled))
-            counts = ", ".join(f"(SELECT count(*) FROM w{at})" for at in range(len(compiled)))  # noqa: S608 - numbers
-            self._sql = f"WITH {parts} SELECT {counts}"
-        about_to_commit()
-        insert_pending()
-        parameters = [value for write in compiled for value in write.parameters(given, connection)]
-        return prepared_statements.run(
-            connection, self._sql, parameters, lambda cursor: [int(count) for count in cursor.fetchone()]
-        )
+        return run_with_pending(self._writes, given)
 
 
 def given_row[M: Model](model: type[M]) -> M:

@@ -59,15 +59,19 @@ def invalidate(*tags: str) -> None:
     """Have every process stop using what carries one of ``tags``, when the current transaction commits. 1 query.
 
     Call it inside the transaction that makes the change; outside of one the rows are committed at once. A rollback
-    undoes it. Redis is told on commit, which may block for its time limit; failing to is not an error.
+    undoes it. In a block of ``inserted_together`` one row waits with the others. Redis is told on commit, which may
+    block for its time limit; failing to is not an error.
     """
     wanted = list(dict.fromkeys(tags))
     if not wanted:
         return
+    ids: list[tuple[int, str]] = []
     if len(wanted) == 1:
-        ids = [(_INSERT.new_id(tag=wanted[0], now=clock.now()), wanted[0])]
+        _INSERT.tell_id(lambda number: ids.append((number, wanted[0])), tag=wanted[0], now=clock.now())
     else:
-        ids = [(row.pk, row.tag) for row in Invalidation.objects.bulk_create([Invalidation(tag=tag) for tag in wanted])]
+        ids += [
+            (row.pk, row.tag) for row in Invalidation.objects.bulk_create([Invalidation(tag=tag) for tag in wanted])
+        ]
     transaction.on_commit(partial(_committed, ids), robust=True)
 
 

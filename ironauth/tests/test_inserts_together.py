@@ -6,7 +6,14 @@ import pytest
 from django.db import IntegrityError, connection, models, transaction
 from django.test.utils import CaptureQueriesContext
 
-from ironauth.infrastructure.fixed_queries import FixedInsert, FixedSelect, Given, given_row
+from ironauth.infrastructure.fixed_queries import (
+    FixedInsert,
+    FixedNumberedInsert,
+    FixedSelect,
+    FixedUpdate,
+    Given,
+    given_row,
+)
 from ironauth.infrastructure.inserts_together import inserted_together
 from ironauth.infrastructure.models import Invalidation
 from tokens.models import SigningKey
@@ -15,7 +22,9 @@ pytestmark = [pytest.mark.django_db, pytest.mark.storage]
 
 MOMENT = datetime(2026, 11, 21, 8, 0, 0, 123456, tzinfo=UTC)
 TAG = FixedInsert(lambda: Invalidation(tag=Given("tag", models.CharField()), created_at=MOMENT))
+NUMBERED = FixedNumberedInsert(lambda: Invalidation(tag=Given("tag", models.CharField()), created_at=MOMENT))
 KEY = FixedInsert(lambda: given_row(SigningKey))
+RETIRE = FixedUpdate(lambda: SigningKey.objects.filter(kid=Given("kid", models.CharField())), state="retiring")
 TAGS = FixedSelect(lambda: Invalidation.objects.order_by("pk").values_list("tag"))
 
 
@@ -65,3 +74,22 @@ def test_an_error_leaves_nothing() -> None:
     with transaction.atomic(), inserted_together():
         TAG.run(tag="c")
     assert TAGS.rows() == [["c"]]
+
+
+def test_an_update_takes_along_what_was_held_back() -> None:
+    """As one statement on PostgreSQL, which counts the rows of the update alone and numbers those that want it."""
+    on_postgres = connection.vendor == "postgresql"
+    KEY.run(**key("one"))
+    with CaptureQueriesContext(connection) as asked, transaction.atomic(), inserted_together():
+        numbers: list[int] = []
+        TAG.run(tag="a")
+        NUMBERED.tell_id(numbers.append, tag="b")
+        assert len(numbers) == (0 if on_postgres else 1)
+        assert RETIRE.run(kid="one") == 1
+        assert RETIRE.run(kid="none") == 0
+        TAG.run(tag="c")
+        NUMBERED.tell_id(numbers.append, tag="d")
+    assert sum("INSERT" in query["sql"] for query in asked) == (2 if on_postgres else 4)
+    assert list(Invalidation.objects.filter(pk__in=numbers).order_by("tag").values_list("tag", flat=True)) == ["b", "d"]
+    assert sorted(TAGS.rows()) == [["a"], ["b"], ["c"], ["d"]]
+    assert SigningKey.objects.get(kid="one").state == "retiring"
