@@ -25,7 +25,7 @@ from django.db.transaction import TransactionManagementError
 
 from ironauth.infrastructure import prepared_statements
 from ironauth.infrastructure.database import about_to_commit
-from ironauth.infrastructure.inserts_together import insert_pending, pending
+from ironauth.infrastructure.inserts_together import hold_back, insert_pending
 from ironauth.infrastructure.sql_values import adaptation
 
 type Converter = tuple[int, Sequence[Callable[[Any, Any, BaseDatabaseWrapper], Any]], Any]
@@ -204,9 +204,7 @@ class FixedInsert(_FixedWrite):
 
         None in a block of ``inserted_together``, where it is held back, and 1 is returned.
         """
-        held_back = pending()
-        if held_back is not None and self._on_conflict is None:
-            held_back.append((self, given))
+        if self._on_conflict is None and hold_back((self, given)):
             return 1
         return self._written(given, _changed)
 

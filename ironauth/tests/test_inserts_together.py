@@ -1,13 +1,15 @@
 """Inserts held back for one statement arrive as if each had been run, or not at all."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pytest
 from django.db import IntegrityError, connection, models, transaction
+from django.db.transaction import TransactionManagementError
 from django.test.utils import CaptureQueriesContext
 
-from ironauth.infrastructure.fixed_queries import FixedInsert, FixedSelect, Given, given_row
-from ironauth.infrastructure.inserts_together import inserted_together
+from ironauth.infrastructure.fixed_queries import FixedInsert, FixedSelect, FixedUpdate, Given, given_row
+from ironauth.infrastructure.inserts_together import OnlyIf, inserted_if, inserted_together, is_alone, when_written
 from ironauth.infrastructure.models import Invalidation
 from tokens.models import SigningKey
 
@@ -17,6 +19,10 @@ MOMENT = datetime(2026, 11, 21, 8, 0, 0, 123456, tzinfo=UTC)
 TAG = FixedInsert(lambda: Invalidation(tag=Given("tag", models.CharField()), created_at=MOMENT))
 KEY = FixedInsert(lambda: given_row(SigningKey))
 TAGS = FixedSelect(lambda: Invalidation.objects.order_by("pk").values_list("tag"))
+FOUND = FixedSelect(
+    lambda: SigningKey.objects.filter(kid=Given("found", models.CharField())).order_by().values_list("pk")
+)
+RETIRED = FixedUpdate(lambda: SigningKey.objects.filter(kid=Given("kid", models.CharField())), state="retiring")
 
 
 def key(kid: str) -> dict[str, object]:
@@ -65,3 +71,50 @@ def test_an_error_leaves_nothing() -> None:
     with transaction.atomic(), inserted_together():
         TAG.run(tag="c")
     assert TAGS.rows() == [["c"]]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_without_a_transaction() -> None:
+    """On PostgreSQL the block is one statement there as well, and lets nothing come between its inserts."""
+    if connection.vendor != "postgresql":
+        pytest.skip("elsewhere every insert is a statement")
+    told: list[str] = []
+    with CaptureQueriesContext(connection) as asked, inserted_together():
+        TAG.run(tag="a")
+        when_written(lambda: told.append("a"))
+        KEY.run(**key("one"))
+        assert told == []
+    assert (len(asked), told) == (1, ["a"])
+
+    def fails(then: Callable[[], object]) -> None:
+        with inserted_together():
+            TAG.run(tag="b")
+            when_written(lambda: told.append("b"))
+            then()
+
+    with pytest.raises(TransactionManagementError):
+        fails(TAGS.rows)
+    with pytest.raises(IntegrityError):
+        fails(lambda: KEY.run(**key("one")))
+    assert (TAGS.rows(), told) == ([["a"]], ["a"])
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(("locked", "changed"), [("one", "two"), ("gone", "two"), ("one", "gone")])
+def test_only_if_a_row_is_there_and_another_changes(locked: str, changed: str) -> None:
+    """Otherwise nothing happens: no insert, no change, and nobody is told."""
+    if not is_alone():
+        pytest.skip("PostgreSQL alone has such statements")
+    KEY.run(**key("one"))
+    KEY.run(**key("two"))
+    told: list[int] = []
+    with inserted_if(OnlyIf(FOUND, RETIRED, {"found": locked, "kid": changed})) as block:
+        TAG.run(tag="a")
+        KEY.run(**key("three"))
+        when_written(lambda: told.append(1))
+    good = "gone" not in (locked, changed)
+    assert (block.inserted, told, TAGS.rows()) == (good, [1] * good, [["a"]] * good)
+    states = dict(SigningKey.objects.values_list("kid", "state"))
+    assert states == {"one": "dropped", "two": "retiring" if good else "dropped"} | (
+        {"three": "dropped"} if good else {}
+    )
