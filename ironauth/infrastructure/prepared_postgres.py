@@ -3,6 +3,7 @@
 import re
 import sys
 from collections.abc import Sequence
+from itertools import count
 from typing import Any, NamedTuple, Self
 from weakref import WeakKeyDictionary
 
@@ -50,6 +51,7 @@ class DirectCursor:
         self._pg = raw.pgconn
         self._adapt = Transformer(raw)
         self._names: dict[tuple[str, tuple[int, ...]], bytes] = {}
+        self._numbers = count()  # no name twice: what was prepared between a rollback and its discovery is still there
         self._rows = 0
         self._result: pq.abc.PGresult | None = None
 
@@ -87,7 +89,7 @@ class DirectCursor:
         """Return the name under which ``query`` is prepared for parameters of these types."""
         name = self._names.get((query, types))
         if name is None:
-            name = f"fixed_{len(self._names)}".encode()
+            name = f"fixed_{next(self._numbers)}".encode()
             self._take(self._pg.prepare(name, _numbered(query), types))
             self._names[query, types] = name
         return name

@@ -79,10 +79,12 @@ def test_a_rollback_is_no_reason_for_another_connection(select: FixedSelect) -> 
         select.rows(id=0)
         transaction.set_rollback(True)
     assert prepared() == []
+    assert select.rows(id=2**40) == []  # a wider integer is another type, and another statement: nobody has noticed yet
     assert select.dicts(id=0) == [{"tag": "a"}]
-    assert select.rows(id=2**40) == []  # a wider integer is another type, and another statement
+    assert select.rows(id=2**40) == []
+    assert select.rows(id=2**20) == []
     assert connection.connection.info.backend_pid == process
-    assert len(prepared()) == 2
+    assert len(prepared()) == 4  # the second one twice
 
 
 async def test_a_migration_may_change_what_a_prepared_statement_returns(select: FixedSelect) -> None:
