@@ -11,13 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from django.db import transaction
-
 from accounts.audit_models import AuditEvent
 from ironauth.infrastructure import clock, metrics, origin
 from ironauth.infrastructure.database import database
 from ironauth.infrastructure.fixed_queries import FixedInsert, given_row
 from ironauth.infrastructure.ids import id_at
+from ironauth.infrastructure.inserts_together import when_written
 from ironauth.infrastructure.logs import get_logger
 
 type Details = Mapping[str, object]  # JSON: texts, numbers, flags, and lists of texts
@@ -220,7 +219,7 @@ def _count(event: Event, outcome: Outcome, events: int) -> None:
 def _count_committed(event: Event, outcome: Outcome, events: int) -> None:
     """Count what this transaction records: when it is repeated or rolled back, it leaves no event either."""
     if metrics.recorder is not None:
-        transaction.on_commit(partial(_count, event, outcome, events), robust=True)
+        when_written(partial(_count, event, outcome, events))
 
 
 def _values(

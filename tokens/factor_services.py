@@ -23,7 +23,7 @@ from tokens.key_store import key_store
 from tokens.outputs import TokenPair
 from tokens.principal import Principal
 from tokens.services import token_pair
-from tokens.sessions import ClientInfo, Grant, Opener, open_session
+from tokens.sessions import FIRST_PARTY, ClientInfo, Grant, Opener
 
 CODE_NEEDED: Final = FieldError(field="code", code="required", message="Send a code of your second factor.")
 PASSWORD_NEEDED: Final = FieldError(field="password", code="required", message="Send your password.")
@@ -49,7 +49,7 @@ async def sign_in_with_factor(*, token: str, shown: Shown, client: ClientInfo) -
     return token_pair(await open_by_factor(token=token, shown=shown, client=client), key, reading)
 
 
-async def open_by_factor(*, token: str, shown: Shown, client: ClientInfo, opener: Opener = open_session) -> Grant:
+async def open_by_factor(*, token: str, shown: Shown, client: ClientInfo, opener: Opener = FIRST_PARTY) -> Grant:
     """Open a session, as ``opener`` does, for the person whose password ``token`` stands for, by their second factor.
 
     Raises ``InvalidMfaToken`` (401) when it is no good, ``InvalidMfaCode`` or ``InvalidPasskey`` (401), ``Throttled``

@@ -19,7 +19,7 @@ from tokens import mfa_token, stored_session
 from tokens.errors import InvalidMfaToken
 from tokens.mfa_token import MfaTicket
 from tokens.models import BY_PASSWORD
-from tokens.sessions import ClientInfo, Grant, Opener, open_authenticated, open_session
+from tokens.sessions import FIRST_PARTY, ClientInfo, Grant, Opener, open_authenticated
 
 #: What more than one factor is called: a value of RFC 8176.
 MULTIPLE = "mfa"
@@ -47,7 +47,7 @@ def with_proof(amr: str, proof: Proof | None) -> str:
 
 
 def open_with_factor(
-    *, ticket: MfaTicket, proof: Proof, email: str, client: ClientInfo, opener: Opener = open_session
+    *, ticket: MfaTicket, proof: Proof, email: str, client: ClientInfo, opener: Opener = FIRST_PARTY
 ) -> Grant:
     """Store a new session for somebody whose second factor was just right, and use up both proof and ticket.
 
@@ -68,7 +68,7 @@ def open_with_factor(
 
 
 def open_with_passkey(
-    *, found: Credentials, proof: PasskeyProof, client: ClientInfo, opener: Opener = open_session
+    *, found: Credentials, proof: PasskeyProof, client: ClientInfo, opener: Opener = FIRST_PARTY
 ) -> Grant:
     """Store a new session for somebody whose passkey was just right, instead of any password, and use the proof up.
 

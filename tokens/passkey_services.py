@@ -20,7 +20,7 @@ from tokens.key_store import key_store
 from tokens.outputs import TokenPair
 from tokens.principal import Principal
 from tokens.services import token_pair
-from tokens.sessions import ClientInfo, Grant, Opener, open_session
+from tokens.sessions import FIRST_PARTY, ClientInfo, Grant, Opener
 
 log = get_logger()
 
@@ -63,7 +63,7 @@ async def sign_in(*, challenge_token: str, credential: Json, client: ClientInfo)
 
 
 async def open_by_passkey(
-    *, challenge_token: str, credential: Json, client: ClientInfo, opener: Opener = open_session
+    *, challenge_token: str, credential: Json, client: ClientInfo, opener: Opener = FIRST_PARTY
 ) -> Grant:
     """Open a session, as ``opener`` does, for who holds the passkey and was verified by its authenticator.
 

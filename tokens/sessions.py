@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from django.conf import settings
@@ -92,11 +92,18 @@ def open_session(
     return store(session, account)
 
 
-type Opener = Callable[..., Grant]  # ``open_session``, and ``sign_on.open_session`` for single sign-on
+class Opener(NamedTuple):
+    """How a session is opened: ``open`` is ``open_session`` or like it. ``only_inserts``: it changes nothing else."""
+
+    open: Callable[..., Grant]
+    only_inserts: bool = True
+
+
+FIRST_PARTY: Final = Opener(open_session)
 
 
 def open_authenticated(
-    *, who: Authenticated, client: ClientInfo, amr: str = BY_PASSWORD, opener: Opener = open_session
+    *, who: Authenticated, client: ClientInfo, amr: str = BY_PASSWORD, opener: Opener = FIRST_PARTY
 ) -> Grant | None:
     """Store a new session for a person who has just proved who they are, and that they signed in. 3 queries.
 
@@ -110,7 +117,7 @@ def open_authenticated(
     if account is None or not account.user.is_active or account.session_epoch != who.session_epoch:
         return None
     with inserted_together():
-        grant = opener(account=account, client=client, amr=amr)
+        grant = opener.open(account=account, client=client, amr=amr)
         audit.record(Event.SIGN_IN, actor_id=account.id, user_id=account.id, session_id=grant.session_id)
     if settings.IRONAUTH_NEW_DEVICE_MAIL:
         whence = Origin(address=client.ip, user_agent=client.user_agent, device=client.device)

@@ -25,7 +25,7 @@ from django.db.transaction import TransactionManagementError
 
 from ironauth.infrastructure import prepared_statements
 from ironauth.infrastructure.database import about_to_commit
-from ironauth.infrastructure.inserts_together import insert_pending, pending, run_with_pending
+from ironauth.infrastructure.inserts_together import hold_back, insert_pending, is_pending, run_with_pending
 from ironauth.infrastructure.sql_values import adaptation
 
 type Converter = tuple[int, Sequence[Callable[[Any, Any, BaseDatabaseWrapper], Any]], Any]
@@ -166,15 +166,12 @@ class FixedUpdate(_FixedWrite):
 
     def run(self, **given: Any) -> int:
         """Run the update on this thread's connection and return how many rows it changed. One query."""
-        return run_with_pending((self,), given)[0] if pending() else self._written(given, _changed)
+        return run_with_pending((self,), given)[0] if is_pending() else self._written(given, _changed)
 
     def run_untold(self, **given: Any) -> None:
         """Do the same for who need not know how many: held back like an insert in a block of ``inserted_together``."""
-        held_back = pending()
-        if held_back is None:
+        if not hold_back((self, given, None), in_transaction=True):
             self.run(**given)
-        else:
-            held_back.append((self, given, None))
 
     def _compiler(self, connection: BaseDatabaseWrapper) -> SQLCompiler:
         query: Any = self._build().query.chain(UpdateQuery)
@@ -189,7 +186,7 @@ class FixedDelete(_FixedWrite):
 
     def run(self, **given: Any) -> int:
         """Run the delete on this thread's connection and return how many rows are gone. One query."""
-        return run_with_pending((self,), given)[0] if pending() else self._written(given, _changed)
+        return run_with_pending((self,), given)[0] if is_pending() else self._written(given, _changed)
 
     def _compiler(self, connection: BaseDatabaseWrapper) -> SQLCompiler:
         query: Any = self._build().query.chain(DeleteQuery)
@@ -212,9 +209,7 @@ class FixedInsert(_FixedWrite):
 
         None in a block of ``inserted_together``, where it is held back, and 1 is returned.
         """
-        held_back = pending()
-        if held_back is not None and self._on_conflict is None:
-            held_back.append((self, given, None))
+        if self._on_conflict is None and hold_back((self, given, None)):
             return 1
         return self._written(given, _changed)
 
@@ -235,11 +230,8 @@ class FixedNumberedInsert(FixedInsert):
 
     def tell_id(self, then: Callable[[int], None], **given: Any) -> None:
         """Do the same and tell ``then`` the number: in a block of ``inserted_together`` when the row is inserted."""
-        held_back = pending()
-        if held_back is None:
+        if not hold_back((self, given, then), in_transaction=True):
             then(self.new_id(**given))
-        else:
-            held_back.append((self, given, then))
 
     def _compiler(self, connection: BaseDatabaseWrapper) -> SQLCompiler:
         compiler: Any = super()._compiler(connection)

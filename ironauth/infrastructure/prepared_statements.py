@@ -38,9 +38,10 @@ def run[T](connection: BaseDatabaseWrapper, sql: str, parameters: list[Any], tak
     made: Any = connection
     made.close_if_health_check_failed()  # as Django does before every statement
     connection.ensure_connection()
+    watched = made.queries_logged or bool(made.execute_wrappers)
     with made.wrap_database_errors:
-        raw = _preparing_cursor(connection)
-    if raw is not None and not made.queries_logged and not made.execute_wrappers:
+        raw = _preparing_cursor(connection, watched=watched)
+    if raw is not None and not watched:
         return _straight(made, raw, sql, parameters, take)
     cursor = connection.cursor() if raw is None else made._prepare_cursor(raw)  # noqa: SLF001 - counts, logs as everywhere
     with closing(cursor):
@@ -48,14 +49,14 @@ def run[T](connection: BaseDatabaseWrapper, sql: str, parameters: list[Any], tak
         return take(cursor)
 
 
-def _preparing_cursor(connection: Any) -> Any:
+def _preparing_cursor(connection: Any, *, watched: bool) -> Any:
     """Return the driver's cursor that knows a text again; None where a pooler is in between."""
     if connection.vendor == "sqlite":
         return connection.connection.cursor(factory=_ConvertedCursor)
     # psycopg, 9 MiB that SQLite does not need; Django's engine has loaded it long before.
     from ironauth.infrastructure import prepared_postgres  # noqa: PLC0415 - see above
 
-    return prepared_postgres.cursor(connection)
+    return prepared_postgres.cursor(connection, watched=watched)
 
 
 def _straight[T](connection: Any, raw: Any, sql: str, parameters: list[Any], take: Callable[[Any], T]) -> T:

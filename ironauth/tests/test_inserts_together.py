@@ -1,9 +1,11 @@
 """Inserts held back for one statement arrive as if each had been run, or not at all."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pytest
 from django.db import IntegrityError, connection, models, transaction
+from django.db.transaction import TransactionManagementError
 from django.test.utils import CaptureQueriesContext
 
 from ironauth.infrastructure.fixed_queries import (
@@ -14,7 +16,7 @@ from ironauth.infrastructure.fixed_queries import (
     Given,
     given_row,
 )
-from ironauth.infrastructure.inserts_together import inserted_together
+from ironauth.infrastructure.inserts_together import OnlyIf, inserted_if, inserted_together, is_alone, when_written
 from ironauth.infrastructure.models import Invalidation
 from tokens.models import SigningKey
 
@@ -26,6 +28,9 @@ NUMBERED = FixedNumberedInsert(lambda: Invalidation(tag=Given("tag", models.Char
 KEY = FixedInsert(lambda: given_row(SigningKey))
 RETIRE = FixedUpdate(lambda: SigningKey.objects.filter(kid=Given("kid", models.CharField())), state="retiring")
 TAGS = FixedSelect(lambda: Invalidation.objects.order_by("pk").values_list("tag"))
+FOUND = FixedSelect(
+    lambda: SigningKey.objects.filter(kid=Given("found", models.CharField())).order_by().values_list("pk")
+)
 
 
 def key(kid: str) -> dict[str, object]:
@@ -93,3 +98,60 @@ def test_an_update_takes_along_what_was_held_back() -> None:
     assert list(Invalidation.objects.filter(pk__in=numbers).order_by("tag").values_list("tag", flat=True)) == ["b", "d"]
     assert sorted(TAGS.rows()) == [["a"], ["b"], ["c"], ["d"]]
     assert SigningKey.objects.get(kid="one").state == "retiring"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_without_a_transaction() -> None:
+    """On PostgreSQL the block is one statement there as well, and lets nothing come between its inserts.
+
+    On SQLite each is committed at once.
+    """
+    alone = is_alone()
+    told: list[str] = []
+    with CaptureQueriesContext(connection) as asked, inserted_together():
+        TAG.run(tag="a")
+        when_written(lambda: told.append("a"))
+        KEY.run(**key("one"))
+        assert told == ([] if alone else ["a"])
+    assert (len(asked), told) == (1 if alone else 2, ["a"])
+    if not alone:
+        return
+
+    def fails(then: Callable[[], object]) -> None:
+        with inserted_together():
+            TAG.run(tag="b")
+            when_written(lambda: told.append("b"))
+            then()
+
+    between: list[Callable[[], object]] = [
+        TAGS.rows, lambda: RETIRE.run(kid="one"), lambda: RETIRE.run_untold(kid="one"),
+        lambda: NUMBERED.tell_id(lambda _number: None, tag="c"),
+    ]  # fmt: skip
+    for query in between:
+        with pytest.raises(TransactionManagementError):
+            fails(query)
+    with pytest.raises(IntegrityError):
+        fails(lambda: KEY.run(**key("one")))
+    assert (TAGS.rows(), told) == ([["a"]], ["a"])
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(("locked", "changed"), [("one", "two"), ("gone", "two"), ("one", "gone")])
+def test_only_if_a_row_is_there_and_another_changes(locked: str, changed: str) -> None:
+    """Otherwise nothing happens: no insert, no change, and nobody is told."""
+    if not is_alone():  # SQLite has no such statements, and nobody asks for them there
+        assert connection.vendor == "sqlite"
+        return
+    KEY.run(**key("one"))
+    KEY.run(**key("two"))
+    told: list[int] = []
+    with inserted_if(OnlyIf(FOUND, RETIRE, {"found": locked, "kid": changed})) as block:
+        TAG.run(tag="a")
+        KEY.run(**key("three"))
+        when_written(lambda: told.append(1))
+    good = "gone" not in (locked, changed)
+    assert (block.inserted, told, TAGS.rows()) == (good, [1] * good, [["a"]] * good)
+    states = dict(SigningKey.objects.values_list("kid", "state"))
+    assert states == {"one": "dropped", "two": "retiring" if good else "dropped"} | (
+        {"three": "dropped"} if good else {}
+    )

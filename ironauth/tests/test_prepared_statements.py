@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import psycopg
 import pytest
-from django.db import connection, models
+from django.db import connection, models, transaction
 
 from ironauth.infrastructure.database import database
 from ironauth.infrastructure.fixed_queries import FixedSelect, Given
@@ -70,6 +70,23 @@ async def test_a_statement_the_server_forgot_is_prepared_again(select: FixedSele
     assert await pool.read(select.rows, id=0) == [["a"]]
 
 
+def test_a_rollback_is_no_reason_for_another_connection(select: FixedSelect) -> None:
+    """psycopg then drops whatever its connection has prepared, also what it knows nothing of."""
+    Invalidation.objects.create(tag="a")
+    assert select.dicts(id=0) == [{"tag": "a"}]
+    process = connection.connection.info.backend_pid
+    with transaction.atomic():
+        select.rows(id=0)
+        transaction.set_rollback(True)
+    assert prepared() == []
+    assert select.rows(id=2**40) == []  # a wider integer is another type, and another statement: nobody has noticed yet
+    assert select.dicts(id=0) == [{"tag": "a"}]
+    assert select.rows(id=2**40) == []
+    assert select.rows(id=2**20) == []
+    assert connection.connection.info.backend_pid == process
+    assert len(prepared()) == 4  # the second one twice
+
+
 async def test_a_migration_may_change_what_a_prepared_statement_returns(select: FixedSelect) -> None:
     """PostgreSQL refuses the plan it kept: the unit is repeated on a fresh connection."""
 
@@ -93,7 +110,8 @@ async def test_a_migration_may_change_what_a_prepared_statement_returns(select: 
 def test_nothing_but_fixed_queries_is_remembered(select: FixedSelect) -> None:
     """psycopg keeps the text of what it may prepare one day: Django's statements have password hashes in theirs."""
     Invalidation.objects.create(tag="secret-of-a-statement")
-    select.rows(id=0)
+    with transaction.atomic():  # outside of one they do not go through psycopg's cursor at all
+        select.rows(id=0)
     Invalidation.objects.filter(tag="secret-of-a-statement").count()
     held = str(vars(connection.connection._prepared))
     assert "secret" not in held

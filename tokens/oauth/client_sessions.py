@@ -1,7 +1,7 @@
 """Units of work on the sessions that clients hold for people: opened by a code or another grant. Synchronous."""
 
 from datetime import datetime, timedelta
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from django.conf import settings
@@ -11,9 +11,9 @@ from accounts import audit
 from accounts.audit import Event
 from accounts.outputs import Account
 from ironauth.infrastructure import clock
-from ironauth.infrastructure.fixed_queries import FixedSelect, Given
+from ironauth.infrastructure.fixed_queries import FixedSelect, FixedUpdate, Given
 from ironauth.infrastructure.ids import new_id
-from ironauth.infrastructure.inserts_together import inserted_together
+from ironauth.infrastructure.inserts_together import OnlyIf, inserted_if, inserted_together
 from ironauth.infrastructure.master_keys import newest_master_key_id
 from tokens import sessions
 from tokens.models import Session
@@ -48,13 +48,24 @@ class _Parent(NamedTuple):
     user_agent: str
 
 
+class _Shown(NamedTuple):
+    """Where a session is, as its person will see it."""
+
+    ip: str | None
+    user_agent: str
+
+
+_ID: Final = Given("id", models.UUIDField())
+_PARENT: Final = FixedSelect(lambda: Session.objects.filter(pk=_ID).order_by().values_list(*_Parent._fields))
 #: Locked until the commit: whoever ends it at the same time waits, and then finds what began in it.
-_PARENT: Final = FixedSelect(
+_PARENT_LOCKED: Final = FixedSelect(
+    lambda: Session.objects.select_for_update(no_key=True).filter(pk=_ID).order_by().values_list(*_Parent._fields)
+)
+_PARENT_ALIVE: Final = FixedSelect(
     lambda: (
-        Session.objects.select_for_update(no_key=True)
-        .filter(pk=Given("id", models.UUIDField()))
+        Session.objects.filter(pk=_ID, revoked_at=None, idle_expires_at__gt=Given("now", models.DateTimeField()))
         .order_by()
-        .values_list(*_Parent._fields)
+        .values_list("pk")
     )
 )
 
@@ -77,14 +88,51 @@ def open_client_session(
     nothing to its user. ``elsewhere``: it is on another device than the sign-on, and shown with ``whence``. Raises
     ``IntegrityError`` when the user or client was deleted meanwhile.
     """
+    parent = _parent(_PARENT_LOCKED, consented.parent_id)
+    session = _session(client, consented, parent, whence, session_id=session_id, elsewhere=elsewhere)
+    if session is None:
+        return None
+    with inserted_together():
+        return _stored(session, consented.account, client)
+
+
+def open_client_session_if(
+    changes: FixedUpdate, *, client: Client, consented: Consented, whence: ClientInfo, session_id: UUID, **given: Any
+) -> Grant | None:
+    """Do the same on PostgreSQL outside of a transaction, if ``changes``, run with ``given``, changes a row. 2 queries.
+
+    The second does all of it or nothing: None when nothing was changed, or when there is no sign-on session that lives.
+    """
+    parent = _parent(_PARENT, consented.parent_id)
+    session = _session(client, consented, parent, whence, session_id=session_id)
+    if session is None or parent is None:
+        return None
+    needed = OnlyIf(
+        _PARENT_ALIVE, changes, {**given, "session_id": session_id, "id": session.parent_id, "now": session.created_at}
+    )
+    with inserted_if(needed) as block:
+        grant = _stored(session, consented.account, client)
+    return grant if block.inserted else None
+
+
+def _session(
+    client: Client,
+    consented: Consented,
+    parent: _Parent | None,
+    whence: ClientInfo,
+    *,
+    session_id: UUID | None,
+    elsewhere: bool = False,
+) -> NewSession | None:
+    """Return the session to be; None when it would end with a sign-on session that is over."""
     now = clock.now()
-    parent = _parent(consented.parent_id)
     idle_s, absolute = _limits(client, now)
     if Scope.OFFLINE_ACCESS not in scope_set(consented.scope) and consented.parent_id is not None:
         if parent is None or parent.revoked_at is not None or parent.idle_expires_at <= now:
             return None
         absolute = min(absolute, parent.absolute_expires_at)
-    session = NewSession(
+    shown = _Shown(parent.ip, parent.user_agent) if parent and not elsewhere else _Shown(whence.ip, whence.user_agent)
+    return NewSession(
         id=session_id or new_id(),
         user_id=consented.account.id,
         master_key_id=newest_master_key_id(),
@@ -97,21 +145,20 @@ def open_client_session(
         last_used_at=now,
         idle_expires_at=sessions.idle_end(now, absolute, idle_s),
         absolute_expires_at=absolute,
-        ip=parent.ip if parent and not elsewhere else whence.ip or None,
-        user_agent=parent.user_agent if parent and not elsewhere else whence.user_agent,
+        ip=shown.ip or None,
+        user_agent=shown.user_agent,
         parent_id=consented.parent_id,
         dpop_jkt=consented.dpop_jkt,
     )
-    person = consented.account.id
-    with inserted_together():
-        grant = sessions.store(session, consented.account)
-        audit.record(
-            Event.CLIENT_SIGN_IN,
-            actor_id=person,
-            user_id=person,
-            session_id=grant.session_id,
-            details={"client": client.client_id},
-        )
+
+
+def _stored(session: NewSession, account: Account, client: Client) -> Grant:
+    """Store the session, and that its person signed in there; in a block that inserts together."""
+    grant = sessions.store(session, account)
+    details = {"client": client.client_id}
+    audit.record(
+        Event.CLIENT_SIGN_IN, actor_id=account.id, user_id=account.id, session_id=grant.session_id, details=details
+    )
     return grant
 
 
@@ -130,6 +177,6 @@ def _limits(client: Client, now: datetime) -> tuple[int | None, datetime]:
     return client.session_idle_s, now + timedelta(seconds=absolute_s)
 
 
-def _parent(session_id: UUID | None) -> _Parent | None:
-    rows = _PARENT.rows(id=session_id) if session_id is not None else []
+def _parent(query: FixedSelect, session_id: UUID | None) -> _Parent | None:
+    rows = query.rows(id=session_id) if session_id is not None else []
     return _Parent(*rows[0]) if rows else None

@@ -13,7 +13,7 @@ from hashlib import sha256
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from django.db import models
+from django.db import models, transaction
 
 from accounts import audit
 from accounts.audit import Event
@@ -22,9 +22,10 @@ from ironauth.infrastructure import clock
 from ironauth.infrastructure.database import raise_if_given_up
 from ironauth.infrastructure.fixed_queries import FixedSelect, FixedUpdate, Given
 from ironauth.infrastructure.ids import new_id
+from ironauth.infrastructure.inserts_together import is_alone
 from tokens import sessions
 from tokens.models import Session
-from tokens.oauth.client_sessions import Consented, open_client_session
+from tokens.oauth.client_sessions import Consented, open_client_session, open_client_session_if
 from tokens.oauth.clients import Client
 from tokens.oauth.codes import digest_of
 from tokens.oauth.models import AuthorizationCode
@@ -103,31 +104,71 @@ _USE: Final = FixedUpdate(
 
 
 def redeem(*, presented: PresentedCode, client: Client, whence: ClientInfo) -> Redemption:
-    """Use the code up and open the session it stands for, or say why not. 5 queries, 4 without a sign-on session.
+    """Use the code up and open the session it stands for, or say why not; run by ``write_together``.
+
+    5 queries, 4 without a sign-on session; with one 3 on PostgreSQL, where using it up and opening are one statement.
 
     Of several at once one gets the session; the others end it. Whoever cannot name what the code is bound to neither
     uses it up nor ends anything. Raises ``IntegrityError`` when the user or client was deleted meanwhile.
     """
+    if not is_alone():
+        return _redeem(presented, client, whence)
     digest = digest_of(presented.code)
     code = _find(digest)
     refusal = _refusal(code, presented, client)
     if refusal is not None or code is None:
         return Redemption(refusal or Outcome.UNKNOWN)
-    if code.used_at is not None:
+    if _is_over(code) is None:
+        session_id = new_id()
+        grant = open_client_session_if(
+            _USE,
+            client=client,
+            consented=_consented(code, presented, client),
+            whence=whence,
+            session_id=session_id,
+            digest=digest,
+        )
+        if grant is not None:
+            return Redemption(Outcome.REDEEMED, grant, code.nonce)
+    with transaction.atomic():
+        return _redeem(presented, client, whence)
+
+
+def _redeem(presented: PresentedCode, client: Client, whence: ClientInfo) -> Redemption:
+    """Do it in a transaction."""
+    digest = digest_of(presented.code)
+    code = _find(digest)
+    refusal = _refusal(code, presented, client)
+    if refusal is not None or code is None:
+        return Redemption(refusal or Outcome.UNKNOWN)
+    over = _is_over(code)
+    if over is Outcome.REUSED:
         return _used_again(code)
-    if clock.now() >= code.expires_at:
-        return Redemption(Outcome.EXPIRED)
-    if not code.account.user.is_active or code.account.session_epoch != code.epoch:
-        return Redemption(Outcome.INACTIVE)
+    if over is not None:
+        return Redemption(over)
     session_id = new_id()
     if not _USE.run(digest=digest, now=clock.now(), session_id=session_id):  # somebody else was first, just now
         return _used_again(_find(digest))
-    left = scope_text(scope_set(code.scope) & client.scopes)  # without what staff have taken from the client since
-    consented = Consented(
-        code.account, left, code.authenticated_at, code.amr, code.sso_session_id, presented.session_jkt
+    grant = open_client_session(
+        client=client, consented=_consented(code, presented, client), whence=whence, session_id=session_id
     )
-    grant = open_client_session(client=client, consented=consented, whence=whence, session_id=session_id)
     return Redemption(Outcome.REDEEMED, grant, code.nonce) if grant else Redemption(Outcome.SIGNED_OUT)
+
+
+def _is_over(code: _Code) -> Outcome | None:
+    """Return why a code is no good any more, None when it is."""
+    if code.used_at is not None:
+        return Outcome.REUSED
+    if clock.now() >= code.expires_at:
+        return Outcome.EXPIRED
+    if not code.account.user.is_active or code.account.session_epoch != code.epoch:
+        return Outcome.INACTIVE
+    return None
+
+
+def _consented(code: _Code, presented: PresentedCode, client: Client) -> Consented:
+    left = scope_text(scope_set(code.scope) & client.scopes)  # without what staff have taken from the client since
+    return Consented(code.account, left, code.authenticated_at, code.amr, code.sso_session_id, presented.session_jkt)
 
 
 def challenge_of(verifier: str) -> str:

@@ -51,7 +51,7 @@ def opener(previous: StoredSession | None, then: Callable[[StoredSession], None]
         end = session.absolute_expires_at
         return Grant(session.id, account, SSO_CLIENT, "", value, end, session.authenticated_at, amr)
 
-    return open_session
+    return Opener(open_session, only_inserts=previous is None)
 
 
 def touch(session: StoredSession) -> None:
