@@ -9,7 +9,7 @@ from functools import partial
 
 from django.conf import settings
 
-from ironauth.infrastructure import argon2_build, logs
+from ironauth.infrastructure import argon2_build, huge_heap, logs
 from ironauth.infrastructure.asgi_types import Receive, Send
 from ironauth.infrastructure.cache import token_cache
 from ironauth.infrastructure.database import database
@@ -64,7 +64,7 @@ async def _serve(receive: Receive, send: Send) -> None:
 
 
 async def start() -> None:
-    """Start the feed, warm the hash pool, run the apps' hooks, and take what is loaded out of the garbage collector.
+    """Start the feed, warm the hash pool, run the apps' hooks; put what is loaded onto huge pages, out of collections.
 
     Raises what a hook raises. A database or Redis that cannot be reached stops nothing: both are tried again.
     """
@@ -74,6 +74,7 @@ async def start() -> None:
     for hook in _startup:
         await hook()
     gc.collect()
+    huge_heap.collapse()
     gc.freeze()  # what lives as long as the process need not be looked at in every collection
 
 
