@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from types import FrameType
@@ -62,7 +63,6 @@ class LogPipe:
         self.dropped = 0
         self._waiting: deque[Event] = deque()
         self._writing = threading.Lock()
-        self._wake = threading.Event()
         self._thread: threading.Thread | None = None
 
     def put(self, event: Event) -> None:
@@ -84,7 +84,8 @@ class LogPipe:
 
     def _run(self) -> None:
         interval_s = INTERVAL_S
-        while not self._wake.wait(interval_s):
+        while True:
+            time.sleep(interval_s)
             interval_s = next_look_s(len(self._waiting), interval_s)
             if self._waiting:
                 self.flush()
