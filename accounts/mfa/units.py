@@ -18,6 +18,7 @@ from accounts.models import User
 from accounts.outgoing_mail import Kind
 from accounts.rights import target_of
 from ironauth.infrastructure import clock
+from ironauth.infrastructure.database_faults import refers_to_nothing
 from ironauth.infrastructure.errors import NotAuthenticated, NotFound, PermissionDenied
 from ironauth.infrastructure.fixed_queries import FixedDelete, FixedInsert, FixedTogether, FixedUpdate, Given, given_row
 from ironauth.infrastructure.master_keys import MasterKeyMissingError, newest_master_key_id
@@ -62,7 +63,9 @@ def store_secret(*, user_id: uuid.UUID, sealed: bytes, master_key_id: str) -> st
         # Once more where another request's first one was faster: that one waits, as any older one does.
         if not (_START_AGAIN.run(**fresh) or _START.run(**first) or _START_AGAIN.run(**fresh)):
             raise MfaAlreadyEnabled
-    except IntegrityError as error:  # deleted meanwhile
+    except IntegrityError as error:
+        if not refers_to_nothing(error):
+            raise
         raise NotAuthenticated(stored_user.GONE) from error
     return user.email
 

@@ -54,9 +54,10 @@ def inserted_together() -> Iterator[None]:
 
     In a transaction a fixed update or delete takes what is held back along, as one statement: it must not be about
     those rows. Whatever other fixed query runs in the block inserts them first; nothing else may look for that.
-    Outside of one, where ``write_together`` runs a unit, any other query raises ``TransactionManagementError``: what
-    is held back would be committed without the rest. An error of an insert is raised at the end, and none is inserted
-    after another error. On other databases each is inserted at once.
+    Outside of one, where ``write_together`` runs a unit, any other fixed query behind the first insert raises
+    ``TransactionManagementError``: what is held back would be committed without the rest. The ORM's are not watched.
+    An error of an insert is raised at the end, and none is inserted after another error. On other databases each is
+    inserted at once.
     """
     connection = connections[DEFAULT_DB_ALIAS]
     if connection.vendor != "postgresql" or _block() is not None:

@@ -9,6 +9,8 @@ from contextlib import suppress
 from contextvars import Context, copy_context
 from typing import Any
 
+from ironauth.infrastructure.logs import get_logger
+
 #: How long ``close`` waits for the last jobs of all threads; seconds. A stuck one, a daemon, ends with the process.
 CLOSE_WAIT_S = 5.0
 
@@ -174,7 +176,7 @@ class Pool:
             woken.release()
 
     def withdraw(self, job: Job) -> bool:
-        """Take ``job`` out of the queue; return False when it has started (or was withdrawn) already."""
+        """Take ``job`` out of the queue; return False when a thread has taken it (or it was withdrawn) already."""
         with self._lock:
             return self._queue.pop(job, _ABSENT) is not _ABSENT
 
@@ -220,7 +222,7 @@ class Pool:
                 job, gate = self._next(crew, busy=bool(done))
                 # Last before this thread waits, or goes on: whoever is woken by it wants the interpreter.
                 for one, value, error in done:
-                    one.settle(value, error)
+                    _settle(one, value, error)
                     del one, value, error  # an idle thread must not keep a password or a result alive
                 done = []
                 if job is not None:
@@ -268,6 +270,14 @@ class Pool:
             gate.acquire()
             self._idle.append(gate)
             return None, gate
+
+
+def _settle(job: Job, value: Any, error: BaseException | None) -> None:
+    """Tell of a job; whoever fails to hear it must not end the thread, which may have taken another one already."""
+    try:
+        job.settle(value, error)
+    except Exception:  # noqa: BLE001 - see above
+        get_logger().exception("job_unheard")
 
 
 _ABSENT = object()

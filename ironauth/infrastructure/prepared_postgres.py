@@ -21,6 +21,8 @@ _ONLY_WHEN_ASKED = sys.maxsize
 _FORGOTTEN = b"26000"
 _DONE = (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK)
 _PLACEHOLDER = re.compile("%[s%]")
+#: Statements that are prepared on a connection at once, about twice what a busy worker asks; the oldest makes room.
+MOST_PREPARED = 300
 
 
 class PreparedCursor(psycopg.Cursor[Any]):
@@ -43,7 +45,7 @@ class DirectCursor:
     """The same in autocommit mode: one call of libpq for each statement, and psycopg's adapters.
 
     A statement costs half the CPU time of a cursor's, which gives the interpreter up three times for it, not once.
-    One for each connection. What it has prepared is as much as there are fixed queries, and widths of their integers.
+    One for each connection. Texts count once for each set of types of their values (a NULL, the width of an integer).
     """
 
     def __init__(self, raw: psycopg.Connection[Any]) -> None:
@@ -78,7 +80,7 @@ class DirectCursor:
 
     def fetchone(self) -> tuple[Any, ...] | None:
         """Return its first row."""
-        return self._adapt.load_row(0, tuple)
+        return self._adapt.load_row(0, tuple) if self._rows else None
 
     def close(self) -> None:
         """Let go of what was read."""
@@ -89,6 +91,9 @@ class DirectCursor:
         """Return the name under which ``query`` is prepared for parameters of these types."""
         name = self._names.get((query, types))
         if name is None:
+            if len(self._names) >= MOST_PREPARED:
+                # An error says that it is gone already, or the connection, of which the next call tells.
+                self._pg.exec_(b"DEALLOCATE " + self._names.pop(next(iter(self._names))))
             name = f"fixed_{next(self._numbers)}".encode()
             self._take(self._pg.prepare(name, _numbered(query), types))
             self._names[query, types] = name

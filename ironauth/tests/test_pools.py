@@ -199,3 +199,15 @@ def test_a_pool_needs_a_thread() -> None:
     """A size of zero is refused with the remedy."""
     with pytest.raises(ValueError, match="1 or more"):
         Pool(name="empty", threads=0)
+
+
+async def test_who_fails_to_hear_of_a_job_ends_no_thread(pool: Pool) -> None:
+    """A thread has taken its next job by then: that one runs, and so do those after it."""
+
+    def deaf(_value: object, _error: BaseException | None) -> None:
+        raise ValueError("unheard")
+
+    for _ in range(2 * pool.threads):
+        pool.submit(Job(lambda: None, start_by=time.monotonic() + 5, late=Late, settle=deaf))
+    assert await asyncio.gather(*(run(pool, lambda: "heard") for _ in range(4))) == ["heard"] * 4
+    assert pool.queued == 0

@@ -7,6 +7,7 @@ import psycopg
 import pytest
 from django.db import connection, models, transaction
 
+from ironauth.infrastructure import prepared_postgres
 from ironauth.infrastructure.database import database
 from ironauth.infrastructure.fixed_queries import FixedSelect, Given
 from ironauth.infrastructure.models import Invalidation
@@ -85,6 +86,18 @@ def test_a_rollback_is_no_reason_for_another_connection(select: FixedSelect) -> 
     assert select.rows(id=2**20) == []
     assert connection.connection.info.backend_pid == process
     assert len(prepared()) == 4  # the second one twice
+
+
+def test_the_oldest_statement_makes_room(select: FixedSelect, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection keeps so many at once; one that the server has forgotten makes room as well."""
+    monkeypatch.setattr(prepared_postgres, "MOST_PREPARED", 2)
+    Invalidation.objects.create(tag="a")
+    for number in (0, 2**20, 2**40, 0):  # a type each, and a statement
+        assert select.rows(id=number) == ([["a"]] if number == 0 else [])
+        assert len(prepared()) <= 2
+    connection.connection.pgconn.exec_(b"DEALLOCATE ALL")
+    assert select.rows(id=2**20) == []
+    assert select.rows(id=0) == [["a"]]
 
 
 async def test_a_migration_may_change_what_a_prepared_statement_returns(select: FixedSelect) -> None:

@@ -120,9 +120,12 @@ GRANTS: Final[Mapping[str, Callable[[TokenRequest], Awaitable[TokenResponse]]]] 
 async def _redeemed(presented: PresentedCode, asked: TokenRequest) -> Redemption:
     """Return what became of the code; UNKNOWN when its person or client was deleted in this very moment."""
     try:
-        return await database().write_together(
-            redemption.redeem, presented=presented, client=asked.client, whence=asked.whence
+        made = await database().write_together(
+            redemption.redeem_at_once, presented=presented, client=asked.client, whence=asked.whence
         )
+        if made is not None:
+            return made
+        return await database().write(redemption.redeem, presented=presented, client=asked.client, whence=asked.whence)
     except IntegrityError as error:
         if not refers_to_nothing(error):
             raise

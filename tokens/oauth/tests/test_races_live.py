@@ -13,7 +13,7 @@ from asgiref.sync import sync_to_async
 from accounts.audit_models import AuditEvent
 from accounts.models import User
 from tokens.models import Session
-from tokens.oauth.tests.flow import Party, approve
+from tokens.oauth.tests.flow import Party, approve, signed_on
 from tokens.oauth.tests.material import make_client
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
@@ -39,23 +39,32 @@ async def buyer(shop: Party, new_email: Callable[[], str]) -> uuid.UUID:
 
 
 async def test_one_of_many_redemptions_and_one_successor_of_many_refreshes(shop: Party, buyer: uuid.UUID) -> None:
-    """Security-bar 16 and 17, round after round; one test, because each start of a server takes seconds."""
-    await _redeem_at_once(shop, buyer)
+    """Security-bar 16 and 17, round after round; one test, because each start of a server takes seconds.
+
+    Within a single sign-on, as the pages make codes, and without: these are other statements on PostgreSQL.
+    """
+    sign_on = await sync_to_async(signed_on)(buyer)
+    await _redeem_at_once(shop, buyer, sign_on)
+    await sign_on.adelete()
+    await _redeem_at_once(shop, buyer, None)
     await _refresh_at_once(shop, buyer)
 
 
-async def _redeem_at_once(shop: Party, buyer: uuid.UUID) -> None:
+async def _redeem_at_once(shop: Party, buyer: uuid.UUID, sign_on: Session | None) -> None:
     """Exactly one gets tokens, and the others end what it got."""
+    opened = Session.objects.exclude(pk=sign_on.pk) if sign_on else Session.objects.all()
+    reuses = AuditEvent.objects.filter(event="code_reuse")
+    sessions_before, reuses_before = await opened.acount(), await reuses.acount()
     for number in range(1, ROUNDS + 1):
-        code = await sync_to_async(approve)(shop.client, buyer)
+        code = await sync_to_async(approve)(shop.client, buyer, sign_on=sign_on)
         answers = await asyncio.gather(*(shop.redeem(code) for _ in range(AT_ONCE)))
         assert Counter(answer.status_code for answer in answers) == {200: 1, 400: AT_ONCE - 1}
         assert {answer.json()["error"] for answer in answers if answer.status_code != 200} == {"invalid_grant"}
-        assert await Session.objects.acount() == number
+        assert await opened.acount() == sessions_before + number
         tokens = next(answer.json() for answer in answers if answer.status_code == 200)
         assert (await shop.refresh(tokens["refresh_token"])).status_code == 400
-        assert await Session.objects.filter(revoked_at=None).acount() == 0
-    assert await AuditEvent.objects.filter(event="code_reuse").acount() == ROUNDS
+        assert await opened.filter(revoked_at=None).acount() == 0
+    assert await reuses.acount() == reuses_before + ROUNDS
 
 
 async def _refresh_at_once(shop: Party, buyer: uuid.UUID) -> None:
