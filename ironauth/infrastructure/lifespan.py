@@ -75,6 +75,7 @@ async def start() -> None:
         await hook()
     gc.collect()
     huge_heap.collapse()
+    huge_heap.collapse_later()
     gc.freeze()  # what lives as long as the process need not be looked at in every collection
 
 

@@ -122,9 +122,9 @@ class Pool:
             if not future.done() and (self.withdraw(job) or leave_running):
                 future.set_exception(late())
 
-        self.submit(job)
         timer = loop.call_later(limit_s, give_up)
         try:
+            self.submit(job)  # last of all: the thread woken by it wants the interpreter
             return await future
         except asyncio.CancelledError:
             self.withdraw(job)
@@ -215,15 +215,25 @@ class Pool:
         self._here.inside = True
         self._enter()
         try:
-            while (job := self._next(crew)) is not None:
-                done = (
-                    [self._outcome(job)] if self._together is None else self._together(job, self._outcome, self._more)
-                )
-                with self._lock:  # before a caller hears of it, so that its next job sees this thread free
-                    self._running -= 1
+            done: list[Done] = []
+            while True:
+                job, gate = self._next(crew, busy=bool(done))
+                # Last before this thread waits, or goes on: whoever is woken by it wants the interpreter.
                 for one, value, error in done:
                     one.settle(value, error)
-                del job, done, one, value, error  # an idle thread must not keep a password or a result alive
+                    del one, value, error  # an idle thread must not keep a password or a result alive
+                done = []
+                if job is not None:
+                    done = (
+                        [self._outcome(job)]
+                        if self._together is None
+                        else self._together(job, self._outcome, self._more)
+                    )
+                    del job
+                elif gate is not None:
+                    gate.acquire()  # until submit() or close() lets this thread look again
+                else:
+                    return
         finally:
             self._leave()
 
@@ -242,18 +252,22 @@ class Pool:
         with self._lock:
             return self._queue.popitem(last=False)[0] if self._queue else None
 
-    def _next(self, crew: _Crew) -> Job | None:
-        while True:
-            with self._lock:
-                if self._queue:
-                    self._running += 1
-                    return self._queue.popitem(last=False)[0]
-                if crew.stopping:
-                    return None
-                gate = threading.Lock()
-                gate.acquire()
-                self._idle.append(gate)
-            gate.acquire()  # until submit() or close() lets this thread look again
+    def _next(self, crew: _Crew, *, busy: bool) -> tuple[Job | None, threading.Lock | None]:
+        """Return the next job, or what to wait for until there may be one; neither when the pool is closed.
+
+        ``busy``: the thread has done a job, of which nobody has heard yet: their next one sees this thread free.
+        """
+        with self._lock:
+            self._running -= busy
+            if self._queue:
+                self._running += 1
+                return self._queue.popitem(last=False)[0], None
+            if crew.stopping:
+                return None, None
+            gate = threading.Lock()
+            gate.acquire()
+            self._idle.append(gate)
+            return None, gate
 
 
 _ABSENT = object()

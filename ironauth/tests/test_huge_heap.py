@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import threading
 
 import pytest
 from django.conf import settings
@@ -41,9 +42,19 @@ def test_memory_in_use_moves_and_stays_what_it_is() -> None:
     assert int(pages) >= 10 or not possible
 
 
-def test_an_operators_choice_is_respected() -> None:
-    """Who switched huge pages off has none of these either."""
+def test_an_operators_choice_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who switched huge pages off has none of these either, now or later."""
     assert _ran("glibc.malloc.hugetlb=0")[0] == "0"
+    done: list[int] = []
+    monkeypatch.setattr(huge_heap, "collapse", lambda: done.append(1))
+    monkeypatch.setattr(huge_heap, "LATER_S", 0.0)
+    for tunables, times in (("glibc.malloc.hugetlb=0", 0), ("a=1:glibc.malloc.hugetlb=1", 1)):
+        monkeypatch.setenv("GLIBC_TUNABLES", tunables)
+        before = set(threading.enumerate())
+        huge_heap.collapse_later()
+        for timer in set(threading.enumerate()) - before:
+            timer.join()
+        assert len(done) == times
 
 
 SMAPS = """\

@@ -1,4 +1,4 @@
-"""Logs: one safe line per event, never late by more than 50 ms, never at a request's expense."""
+"""Logs: one safe line per event, never late by more than 100 ms, never at a request's expense."""
 
 import json
 import logging
@@ -120,7 +120,7 @@ def test_the_thread_writes_within_a_moment(capsys: pytest.CaptureFixture[str]) -
 
 
 @pytest.mark.parametrize(("lines", "since_s", "next_s"), [
-    (0, 0.05, 0.05), (49, 0.05, 0.05), (50, 0.05, 0.01), (9, 0.01, 0.05), (10, 0.01, 0.01), (250, 0.01, 0.01),
+    (0, 0.1, 0.1), (99, 0.1, 0.1), (100, 0.1, 0.01), (9, 0.01, 0.1), (10, 0.01, 0.01), (250, 0.01, 0.01),
 ])  # fmt: skip
 def test_much_is_written_more_often(lines: int, since_s: float, next_s: float) -> None:
     """From 1,000 lines a second on they are written in small pieces; below that nobody is woken for a few."""
