@@ -1,12 +1,9 @@
 """What a connection hears that breaks a bound, and how it ends: Uvicorn answers its own refusals in plain text."""
 
-import asyncio
 from contextlib import suppress
 from typing import Any
 
-from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
-from uvicorn.server import ServerState
 
 from ironauth.http_timing import BODY, HEAD, NOTHING, TimedHttpProtocol
 from ironauth.infrastructure.guard import LINGER_S
@@ -16,15 +13,7 @@ from ironauth.infrastructure.refusal import Refusal, answer_for, log_refusal
 class RefusingHttpProtocol(TimedHttpProtocol):
     """One connection that is told why it ends, in the same problem documents as everywhere."""
 
-    def __init__(
-        self,
-        config: Config,
-        server_state: ServerState,
-        app_state: dict[str, Any],
-        _loop: asyncio.AbstractEventLoop | None = None,
-    ) -> None:
-        super().__init__(config, server_state, app_state, _loop)
-        self._refused = False
+    _refused = False
 
     def _expire(self) -> None:
         """End a connection that has waited too long: with 408 if a head has begun, else without a word."""
