@@ -127,7 +127,7 @@ class IronArgon2Hasher(Argon2PasswordHasher):
             return True
         wanted = self.params()
         wanted.salt_len = max(SALT_BYTES, stored.params.salt_len)  # a longer salt is no reason to hash again
-        return stored.params != wanted or stored.pepper_id != next(iter(settings.IRONAUTH_PASSWORD_PEPPERS), None)
+        return stored.params != wanted or stored.pepper_id != _pepper_id()
 
     def harden_runtime(self, password: str, encoded: str) -> None:
         """Do nothing: Argon2's cost has no meaningful difference to make up; see the module's text."""
@@ -144,14 +144,19 @@ class IronArgon2Hasher(Argon2PasswordHasher):
             parallelism=settings.IRONAUTH_ARGON2_PARALLELISM,
         )
 
+    def nobodys(self) -> str:
+        """Return a stored form of today's costs and pepper that is no password's: its digest is random."""
+        return self._stored(self.params(), secrets.token_bytes(SALT_BYTES), secrets.token_bytes(HASH_BYTES))
+
+    def _stored(self, params: argon2.Parameters, salt: bytes, digest: bytes) -> str:
+        mark = f"${stored_hash.PEPPER_MARK}{pepper_id}" if (pepper_id := _pepper_id()) else ""
+        return f"{self.algorithm}{mark}{stored_hash.write(params, salt, digest)}"
+
     def _encode(self, password: str | bytes, salt: str | bytes) -> str:
         """Hash here and now; on a pool thread."""
-        pepper_id = next(iter(settings.IRONAUTH_PASSWORD_PEPPERS), None)
         params = self.params()
         salted = salt if isinstance(salt, bytes) else salt.encode("latin-1")
-        phc = stored_hash.write(params, salted, _run(password, pepper_id, salted, params))
-        mark = f"${stored_hash.PEPPER_MARK}{pepper_id}" if pepper_id else ""
-        return f"{self.algorithm}{mark}{phc}"
+        return self._stored(params, salted, _run(password, _pepper_id(), salted, params))
 
     def _verify(self, password: str | bytes, encoded: str) -> bool:
         """Verify here and now, with exactly one Argon2 run; on a pool thread."""
@@ -176,6 +181,10 @@ class IronArgon2Hasher(Argon2PasswordHasher):
     def _burn(self) -> None:
         """Run Argon2 once at the present cost for nothing but its time."""
         self._encode("", self.salt())
+
+
+def _pepper_id() -> str | None:
+    return next(iter(settings.IRONAUTH_PASSWORD_PEPPERS), None)
 
 
 def _secret(password: str | bytes, pepper_id: str | None) -> bytes:
@@ -254,15 +263,16 @@ def _judge(password: str, encoded: str | None) -> tuple[Verdict, float]:
     """Return the verdict, and the seconds a cheaper algorithm should still wait; on a pool thread.
 
     What is asked about a right password is asked about every other too: it took 0.15 ms, by which a right password of
-    an account that is refused all the same could be told from a wrong one.
+    an account that is refused all the same could be told from a wrong one. Where there is no hash, one that is
+    nobody's is judged: making a new one instead took 0.05 ms less, by which an account could be told.
     """
-    preferred = get_hasher()
+    preferred: Any = get_hasher()
     acceptable = not too_long(password)
     breached = acceptable and breached_passwords.is_breached(password)
     hasher = _hasher_of(encoded) if acceptable else None
     if hasher is None or encoded is None:
-        preferred.must_update(preferred.encode("", preferred.salt()))
-        return Verdict(ok=False, needs_rehash=False), 0.0
+        encoded = preferred.nobodys()
+        hasher = _hasher_of(encoded) or preferred
     began = time.monotonic()
     try:
         ok = hasher.verify(password, encoded)
