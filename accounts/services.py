@@ -1,5 +1,6 @@
 """What people do with their own account; async, keyword-only, never sees a request."""
 
+import asyncio
 import uuid
 
 from django.conf import settings
@@ -20,7 +21,7 @@ from accounts import (
 from accounts.audit import Event, Outcome
 from accounts.breached_passwords import require_unbreached
 from accounts.errors import EmailTaken, InvalidCredentials, UserProtected
-from accounts.even_time import answered_evenly
+from accounts.even_time import REFUSAL_STEP_S, answered_evenly, wait_for_step
 from accounts.outputs import Account, Authenticated, UserOut
 from accounts.password_policy import require_policy
 from accounts.units import Credentials, account_snapshot
@@ -91,13 +92,14 @@ async def authenticate(
 
     Unknown, wrong, inactive, unusable and overlong all cost one query and one Argon2 run and raise the same
     ``InvalidCredentials``; the audit event of the refusal is one insert for all of them, and the answer does not wait
-    for it. Upgrades an outdated hash on the way; that upgrade never fails the sign-in.
+    for it; it leaves at an even time. Upgrades an outdated hash on the way; that upgrade never fails the sign-in.
     Raises what ``require_admissible`` raises, after a right password only.
 
     Raises ``Throttled`` before any of that. The throttles cost a right password two units of work of three queries
     each (two each with Redis, and two questions there), a wrong one the first of them.
     """
     hash_pool().require_capacity()
+    began = asyncio.get_running_loop().time()
     attempt = await throttling.admit_sign_in(email=email, origin=origin)
     try:
         # It writes nothing. On SQLite this is the connection that will write the session, with all pages at hand; a
@@ -111,6 +113,7 @@ async def authenticate(
         user_id = found.id if found else None
         get_logger().info("sign_in_refused", user_id=str(user_id) if user_id else None)
         await audit.record_later(Event.SIGN_IN, outcome=Outcome.FAILURE, user_id=user_id)
+        await wait_for_step(began, REFUSAL_STEP_S)
         raise InvalidCredentials
     if found.methods:
         await throttling.give_back(attempt)
