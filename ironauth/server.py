@@ -15,13 +15,15 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import FrameType
 
 import uvicorn
 from django.conf import settings
 from uvicorn.config import STARTUP_FAILURE
 
 from ironauth.infrastructure import metrics
-from ironauth.server_processes import FAREWELL_S, ReadyServer, Supervisor
+from ironauth.polite_server import FAREWELL_S
+from ironauth.server_processes import ReadyServer, Supervisor
 
 APPLICATION = "ironauth.asgi:application"
 HIGHEST_PORT = 65_535  # 16 bits (RFC 9293 §3.1)
@@ -193,13 +195,17 @@ def _run(config: uvicorn.Config, bound: socket.socket, on_ready: Callable[[], No
     # noted and obeyed as soon as it does. So is SIGHUP for a single worker, which nobody could stand in for: it would
     # end in mid-request; whoever watches over it starts it again. A supervisor has its own handler.
     noted: list[int] = []
-    handlers = {
-        number: signal.signal(number, lambda got, _frame: noted.append(got))
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    }
+    single = ReadyServer(config, on_ready, noted) if config.workers == 1 else None
+
+    def note(number: int, _frame: FrameType | None) -> None:
+        noted.append(number)
+        if single is not None:
+            single.look()
+
+    handlers = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
-        if config.workers == 1:
-            ReadyServer(config, on_ready, noted).run([bound])
+        if single is not None:
+            single.run([bound])
         else:
             supervisor = Supervisor(config, [bound], on_ready)
             if noted:

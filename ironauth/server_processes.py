@@ -12,67 +12,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing import resource_tracker
 from types import FrameType
-from typing import Any, cast
+from typing import Any
 
 import uvicorn
 from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 from uvicorn.supervisors.multiprocess import Process
 
-from ironauth.http_timing import TimedHttpProtocol
-from ironauth.infrastructure import logs, readiness
+from ironauth.polite_server import PoliteServer
 
 ENDING = (signal.SIGINT, signal.SIGTERM)
-#: How long a server that ends goes on listening to connections it has, so that each hears "close" with an answer; the
-#: others are closed then. A request sent at the very moment its connection is closed would be lost.
-FAREWELL_S = 0.5
-FAREWELL_LOOK_S = 0.02  # seconds between two looks whether all have gone
-#: Seconds after which what hangs is left, so that a server is gone 10 s after SIGTERM: 8 for running requests, the rest
-#: to close. systemd and Compose kill at 15 (deploy/), when the last lines of the log are written.
-END_S = 9.5
 LOOK_S = 0.1  # how long a wait for a worker goes on before it looks whether it is still wanted
 logger = logging.getLogger(__name__)
-
-
-def _end_in_any_case() -> None:
-    """End this process `END_S` from now, whatever keeps it: Python waits for threads, and some wait for the database.
-
-    Units of work have a time limit, and daemon threads; a page of the admin that meets a locked table has neither.
-    """
-
-    def end() -> None:
-        logger.warning("ended_late", extra={"after_s": END_S})
-        logs.flush()
-        os._exit(0)
-
-    last = threading.Timer(END_S, end)
-    last.daemon = True
-    last.start()
-
-
-class PoliteServer(uvicorn.Server):
-    """A server that ends without losing a request: unready, nobody new, a farewell to who is connected, the end."""
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Note the signal; from this moment, up to 0.1 s before the drain begins, ``/health`` tells of it."""
-        readiness.leave()
-        super().handle_exit(sig, frame)
-
-    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Accept nothing more, answer on open connections for up to `FAREWELL_S`, then end as Uvicorn does.
-
-        The process ends within `END_S`, whatever hangs.
-        """
-        readiness.leave()
-        _end_in_any_case()
-        for listening in (*self.servers, *(sockets or ())):
-            listening.close()
-        for connection in cast("set[TimedHttpProtocol]", self.server_state.connections):
-            connection.say_farewell()
-        deadline = time.monotonic() + FAREWELL_S
-        while self.server_state.connections and time.monotonic() < deadline and not self.force_exit:  # noqa: ASYNC110 - Uvicorn's set tells nobody
-            await asyncio.sleep(FAREWELL_LOOK_S)
-        await super().shutdown(sockets)
 
 
 class ReadyServer(PoliteServer):
@@ -87,9 +38,13 @@ class ReadyServer(PoliteServer):
         """Start, then say so; or stop, when that has been asked for already."""
         await super().startup(sockets=sockets)
         if self._noted:  # a moment later: Uvicorn skips its shutdown when told to stop by now
-            asyncio.get_running_loop().call_soon(setattr, self, "should_exit", True)
+            asyncio.get_running_loop().call_soon(self._end)
         else:
             self._on_ready()
+
+    def _end(self) -> None:
+        self.should_exit = True
+        self.look()
 
     async def on_tick(self, counter: int) -> bool:
         """Return whether to end: a signal that Uvicorn does not know (SIGHUP) counts as the others do."""

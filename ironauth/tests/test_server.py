@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ironauth import server, server_processes
+from ironauth import polite_server, server
 
 ROOT = Path(server.__file__).parents[1]
 
@@ -151,7 +151,7 @@ def test_configuration_is_ours() -> None:
     config = server.configuration(workers=1)
     assert (config.log_config, config.access_log, config.server_header, config.proxy_headers) == (None,) + (False,) * 3
     assert (config.backlog, config.timeout_keep_alive) == (2_048, 65)
-    assert 7 <= server_processes.FAREWELL_S + (config.timeout_graceful_shutdown or 0) <= 8 < server_processes.END_S < 10
+    assert 7 <= polite_server.FAREWELL_S + (config.timeout_graceful_shutdown or 0) <= 8 < polite_server.END_S < 10
     config.load()
     assert config.http_protocol_class.__module__ == "ironauth.http_protocol"
     assert config.lifespan_class.__module__ == "uvicorn.lifespan.on"

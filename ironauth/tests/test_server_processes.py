@@ -44,8 +44,8 @@ pathlib.Path("begun", str(os.getpid())).touch()
 #: Leaves a thread that waits for longer than anybody, as a page of the admin does at a locked table.
 HANGING_APPLICATION = """
 import os, pathlib, threading, time
-from ironauth import server_processes
-server_processes.END_S = 1.0
+from ironauth import polite_server
+polite_server.END_S = 1.0
 threading.Thread(target=time.sleep, args=(60,)).start()
 async def application(scope, receive, send):
     raise AssertionError
