@@ -13,14 +13,14 @@ what the counts of one password may have is 100 together.
 """
 
 import random
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
 
-from django.db import connection
-from django.db.backends.utils import CursorWrapper
+from django.db import DEFAULT_DB_ALIAS, connections
 
 from ironauth.infrastructure import clock
 from ironauth.infrastructure.models import purge_throttles
+from ironauth.infrastructure.prepared_statements import FixedText, run
 
 FREE_FAILURES: Final = 10  # SP 800-63B-4 §3.2.2: enough for typing errors and a forgotten Caps Lock
 MAX_FAILURES: Final = 100  # SP 800-63B-4 §3.2.2: "no more than 100"
@@ -36,22 +36,24 @@ _WAIT: Final = (
     f"CASE WHEN t.failures + 1 < {FREE_FAILURES} THEN 0 WHEN t.failures + 1 - {FREE_FAILURES} > 16 "
     f"THEN {LONGEST_WAIT_S} ELSE 1 << (t.failures + 1 - {FREE_FAILURES}) END"
 )
-_RESERVE: Final = f"""
+_RESERVE: Final = FixedText(f"""
 INSERT INTO infrastructure_throttlefailures AS t ("key", failures, retry_at, known_until, expires_at)
 VALUES (%(key)s, 1, %(now)s, 0, %(expires_at)s)
 ON CONFLICT ("key") DO UPDATE SET
   failures = t.failures + 1, retry_at = %(now)s + {_WAIT}, expires_at = excluded.expires_at
 WHERE t.retry_at <= %(now)s AND t.failures < %(most)s
 RETURNING retry_at, failures
-"""  # noqa: S608 - put together from the constants above
-_STATE: Final = 'SELECT failures, retry_at, expires_at FROM infrastructure_throttlefailures WHERE "key" = %s'
+""")  # noqa: S608 - put together from the constants above
+_STATE: Final = FixedText(
+    'SELECT failures, retry_at, expires_at FROM infrastructure_throttlefailures WHERE "key" = %(key)s'
+)
 _KNOWN: Final = 'SELECT "key", known_until FROM infrastructure_throttlefailures WHERE "key" IN ({})'
 # A wait that another try has begun meanwhile stays.
-_GIVE_BACK: Final = """
+_GIVE_BACK: Final = FixedText("""
 UPDATE infrastructure_throttlefailures
 SET failures = failures - 1, retry_at = CASE WHEN retry_at = %(retry_at)s THEN 0 ELSE retry_at END
 WHERE "key" = %(key)s AND failures > 0
-"""
+""")
 _FORGIVE: Final = 'DELETE FROM infrastructure_throttlefailures WHERE "key" IN ({})'
 _REMEMBER: Final = """
 INSERT INTO infrastructure_throttlefailures ("key", failures, retry_at, known_until, expires_at) VALUES {}
@@ -98,50 +100,39 @@ def reserve(count: Count, *, known: Sequence[tuple[str, Count]] = (), forgotten:
     """
     if random.randrange(_PRUNE_ONE_IN) == 0:  # noqa: S311 - which request pays for it is no secret
         purge_throttles(batch=_PRUNE_BATCH)
-    with connection.cursor() as cursor:
-        own = _count_of_known(cursor, known, forgotten) if known else None
-        found = _reserve(cursor, own) if own else None
-        if found is None or isinstance(found, _Ended):
-            found = _reserve(cursor, count)
+    own = _count_of_known(known, forgotten) if known else None
+    found = _reserve(own) if own else None
+    if found is None or isinstance(found, _Ended):
+        found = _reserve(count)
     return found.wait_s if isinstance(found, _Ended) else found
 
 
-def _count_of_known(cursor: CursorWrapper, known: Sequence[tuple[str, Count]], forgotten: str) -> Count | None:
+def _count_of_known(known: Sequence[tuple[str, Count]], forgotten: str) -> Count | None:
     """Return the count of the first of these devices that is known. One query."""
     keys = [forgotten, *(key for key, _ in known)]
-    cursor.execute(_KNOWN.format(_places(keys)), keys)
-    until: dict[str, int] = dict(cursor.fetchall())
+    until: dict[str, int] = dict(_run(_KNOWN.format(_places(keys)), keys, _all))
     after = max(int(clock.unix()), until.get(forgotten, 0))
     return next((count for key, count in known if until.get(key, 0) > after), None)
 
 
-def _reserve(cursor: CursorWrapper, count: Count) -> Reserved | float | _Ended:
+def _reserve(count: Count) -> Reserved | float | _Ended:
     """Count one more failure; return it, the seconds to wait, or that the count has ended. Two queries at most."""
     now = clock.unix()
-    given: dict[str, str | int | float] = {
-        "key": count.key,
-        "most": count.most,
-        "now": now,
-        "expires_at": int(now) + KEEP_S,
-    }
-    cursor.execute(_RESERVE, given)
-    if rows := cursor.fetchall():
+    if rows := _RESERVE.run(_all, key=count.key, most=count.most, now=now, expires_at=int(now) + KEEP_S):
         return Reserved(count.key, float(rows[0][0]), rows[0][1])
-    cursor.execute(_STATE, [count.key])
-    failures, retry_at, expires_at = cursor.fetchone() or (0, now, now)
+    rows = _STATE.run(_all, key=count.key)
+    failures, retry_at, expires_at = rows[0] if rows else (0, now, now)
     return _Ended(max(0.0, expires_at - now)) if failures >= count.most else float(retry_at) - now
 
 
 def is_known(known: Sequence[tuple[str, Count]], *, forgotten: str = "") -> bool:
     """Return whether one of these stands for a known device; parameters as of `reserve`. One query."""
-    with connection.cursor() as cursor:
-        return _count_of_known(cursor, known, forgotten) is not None
+    return _count_of_known(known, forgotten) is not None
 
 
 def give_back(reserved: Reserved) -> None:
     """Undo a reservation that was never judged. One query."""
-    with connection.cursor() as cursor:
-        cursor.execute(_GIVE_BACK, reserved._asdict())
+    _GIVE_BACK.run(_nothing, key=reserved.key, retry_at=reserved.retry_at)
 
 
 def forgive(keys: Sequence[str], *, remember: Sequence[str] = (), known_s: int = 0) -> None:
@@ -150,14 +141,13 @@ def forgive(keys: Sequence[str], *, remember: Sequence[str] = (), known_s: int =
     One query; one more with ``remember``.
     """
     now = int(clock.unix())
-    with connection.cursor() as cursor:
-        if forgotten := sorted(set(keys) - set(remember)):  # in one order, so that two of these never wait in a circle
-            cursor.execute(_FORGIVE.format(_places(forgotten)), forgotten)
-        if remember:
-            rows = ", ".join(["(%s, 0, 0, %s, %s)"] * len(remember))
-            until = now + known_s
-            values = [value for key in sorted(remember) for value in (key, until, until)]
-            cursor.execute(_REMEMBER.format(rows), values)
+    if forgotten := sorted(set(keys) - set(remember)):  # in one order, so that two of these never wait in a circle
+        _run(_FORGIVE.format(_places(forgotten)), forgotten, _nothing)
+    if remember:
+        rows = ", ".join(["(%s, 0, 0, %s, %s)"] * len(remember))
+        until = now + known_s
+        values = [value for key in sorted(remember) for value in (key, until, until)]
+        _run(_REMEMBER.format(rows), values, _nothing)
 
 
 def forget_devices(forgotten: str, *, known_s: int) -> None:
@@ -167,8 +157,21 @@ def forget_devices(forgotten: str, *, known_s: int) -> None:
     in this very second stays unknown. One query.
     """
     until = int(clock.unix()) + known_s
-    with connection.cursor() as cursor:
-        cursor.execute(_REMEMBER.format("(%s, 0, 0, %s, %s)"), [forgotten, until, until])
+    _run(_REMEMBER.format("(%s, 0, 0, %s, %s)"), [forgotten, until, until], _nothing)
+
+
+def _run[T](text: str, values: Sequence[str | int], take: Callable[[Any], T]) -> T:
+    """Execute one of the few texts that differ by how many keys there are."""
+    return run(connections[DEFAULT_DB_ALIAS], text, list(values), take)
+
+
+def _all(cursor: Any) -> list[tuple[Any, ...]]:
+    rows: list[tuple[Any, ...]] = cursor.fetchall()
+    return rows
+
+
+def _nothing(_cursor: Any) -> None:
+    return None
 
 
 def _places(values: Sequence[str]) -> str:

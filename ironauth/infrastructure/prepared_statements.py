@@ -7,13 +7,16 @@ SQLite's driver knows a text again by itself; what it takes to turn Django's pla
 is done once.
 """
 
+import re
 from collections.abc import Callable
 from contextlib import closing
-from typing import Any
+from typing import Any, Final
 
+from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.sqlite3.base import SQLiteCursorWrapper
 
+_NAMED: Final = re.compile(r"%\((\w+)\)s")
 #: Texts for SQLite by Django's; one for each fixed query, of which there are about a hundred.
 _converted: dict[str, str] = {}
 
@@ -47,6 +50,18 @@ def run[T](connection: BaseDatabaseWrapper, sql: str, parameters: list[Any], tak
     with closing(cursor):
         cursor.execute(sql, parameters)
         return take(cursor)
+
+
+class FixedText:
+    """A statement in SQL whose text is always the same: for what the ORM cannot say. Parameters are ``%(name)s``."""
+
+    def __init__(self, text: str) -> None:
+        self._names = _NAMED.findall(text)
+        self._text = _NAMED.sub("%s", text)
+
+    def run[T](self, take: Callable[[Any], T], **given: str | float) -> T:
+        """Execute it on this thread's connection and return what ``take`` reads from its cursor. One query."""
+        return run(connections[DEFAULT_DB_ALIAS], self._text, [given[name] for name in self._names], take)
 
 
 def _preparing_cursor(connection: Any, *, watched: bool) -> Any:

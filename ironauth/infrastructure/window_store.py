@@ -3,14 +3,15 @@
 Written in SQL, because the ORM has no insert that becomes a conditional update: check and count are one statement.
 """
 
-from typing import Final, NamedTuple
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
 
-from django.db import connection
+from ironauth.infrastructure.prepared_statements import FixedText
 
 #: A row counts for the present window when it was begun in this one, or in the next by a clock that is ahead.
 _PRESENT: Final = "t.slot IN (excluded.slot, excluded.slot + 1)"
 _JUST_OVER: Final = "t.slot = excluded.slot - 1"
-_TAKE: Final = f"""
+_TAKE: Final = FixedText(f"""
 INSERT INTO infrastructure_throttlewindow AS t ("key", slot, "count", previous, expires_at)
 VALUES (%(key)s, %(slot)s, 1, 0, %(expires_at)s)
 ON CONFLICT ("key") DO UPDATE SET
@@ -21,14 +22,14 @@ ON CONFLICT ("key") DO UPDATE SET
 WHERE CASE WHEN {_PRESENT} THEN t.previous * %(weight)s + t."count"
   WHEN {_JUST_OVER} THEN t."count" * %(weight)s ELSE 0 END + 1 <= %(limit)s
 RETURNING slot
-"""  # noqa: S608 - put together from the two constants above
-_COUNTS: Final = 'SELECT slot, "count", previous FROM infrastructure_throttlewindow WHERE "key" = %s'
-_GIVE_BACK: Final = """
+""")  # noqa: S608 - put together from the two constants above
+_COUNTS: Final = FixedText('SELECT slot, "count", previous FROM infrastructure_throttlewindow WHERE "key" = %(key)s')
+_GIVE_BACK: Final = FixedText("""
 UPDATE infrastructure_throttlewindow SET
   "count" = CASE WHEN slot = %(slot)s THEN "count" - 1 ELSE "count" END,
   previous = CASE WHEN slot = %(slot)s THEN previous ELSE previous - 1 END
 WHERE "key" = %(key)s AND (slot = %(slot)s AND "count" > 0 OR slot = %(slot)s + 1 AND previous > 0)
-"""
+""")
 
 
 class Question(NamedTuple):
@@ -62,28 +63,32 @@ def take(asked: Question) -> int | None:
 
     One query.
     """
-    given: dict[str, str | int | float] = {
-        "key": asked.key,
-        "slot": asked.slot,
-        "weight": asked.weight,
-        "limit": asked.limit,
-        "expires_at": (asked.slot + 2) * asked.window_s,  # the end of the window in which it is the previous one
-    }
-    with connection.cursor() as cursor:
-        cursor.execute(_TAKE, given)
-        rows = cursor.fetchall()
-    return int(rows[0][0]) if rows else None
+    row = _TAKE.run(
+        _first,
+        key=asked.key,
+        slot=asked.slot,
+        weight=asked.weight,
+        limit=asked.limit,
+        expires_at=(asked.slot + 2) * asked.window_s,  # the end of the window in which it is the previous one
+    )
+    return int(row[0]) if row else None
 
 
 def counts(key: str) -> Counts | None:
     """Return what is stored for ``key``. One query."""
-    with connection.cursor() as cursor:
-        cursor.execute(_COUNTS, [key])
-        row = cursor.fetchone()
+    row = _COUNTS.run(_first, key=key)
     return Counts(*row) if row else None
 
 
 def give_back(key: str, slot: int) -> None:
     """Take back what was counted in ``slot``. One query."""
-    with connection.cursor() as cursor:
-        cursor.execute(_GIVE_BACK, {"key": key, "slot": slot})
+    _GIVE_BACK.run(_nothing, key=key, slot=slot)
+
+
+def _first(cursor: Any) -> Sequence[Any] | None:
+    row: Sequence[Any] | None = cursor.fetchone()
+    return row
+
+
+def _nothing(_cursor: Any) -> None:
+    return None
