@@ -201,13 +201,20 @@ async def end_own_session(*, principal: Principal, session_id: UUID) -> None:
 async def _opened(who: Authenticated, client: ClientInfo, opener: Opener) -> Grant | None:
     """Return a new session's grant; None when the account is not what it was when the password was checked.
 
-    Session and audit event are one transaction: 2.7 ms for 2.6 (SQLite) of the session alone, which the password's
-    hash hides twenty times over; on PostgreSQL they are one statement.
+    Session, audit event and the reset of the account's counts are one transaction; where nothing is counted, session
+    and event are one statement on PostgreSQL.
     """
-    alone = opener.only_inserts and not settings.IRONAUTH_NEW_DEVICE_MAIL
+    alone = opener.only_inserts and not settings.IRONAUTH_NEW_DEVICE_MAIL and who.settle is None
     write = database().write_together if alone else database().write
+
+    def open_and_settle() -> Grant | None:
+        grant = sessions.open_authenticated(who=who, client=client, opener=opener)
+        if who.settle is not None:  # last: a count that many share is locked for as short as may be
+            who.settle()
+        return grant
+
     try:
-        return await write(sessions.open_authenticated, who=who, client=client, opener=opener)
+        return await write(open_and_settle)
     except IntegrityError as error:
         if not refers_to_nothing(error):
             raise
