@@ -1,6 +1,6 @@
 """What people do with their own account; async, keyword-only, never sees a request."""
 
-import asyncio
+import time
 import uuid
 from functools import partial
 
@@ -101,7 +101,7 @@ async def authenticate(
     Redis, and a question there); ``settle`` costs three more (two, and a question).
     """
     hash_pool().require_capacity()
-    began = asyncio.get_running_loop().time()
+    began = time.monotonic_ns()
     read = partial(units.credentials_of_email, emails.lookup_key(email))
     attempt, found = await throttling.admit_sign_in(email=email, origin=origin, read=read)
     try:

@@ -202,14 +202,14 @@ async def _opened(who: Authenticated, client: ClientInfo, opener: Opener) -> Gra
     """Return a new session's grant; None when the account is not what it was when the password was checked.
 
     Session, audit event and the reset of the account's counts are one transaction; where nothing is counted, session
-    and event are one statement on PostgreSQL.
+    and event are one statement on PostgreSQL. A try whose session was not stored, for whatever reason, stays counted.
     """
     alone = opener.only_inserts and not settings.IRONAUTH_NEW_DEVICE_MAIL and who.settle is None
     write = database().write_together if alone else database().write
 
     def open_and_settle() -> Grant | None:
         grant = sessions.open_authenticated(who=who, client=client, opener=opener)
-        if who.settle is not None:  # last: a count that many share is locked for as short as may be
+        if grant is not None and who.settle is not None:  # last: many share its rows
             who.settle()
         return grant
 

@@ -53,7 +53,10 @@ def run[T](connection: BaseDatabaseWrapper, sql: str, parameters: list[Any], tak
 
 
 class FixedText:
-    """A statement in SQL whose text is always the same: for what the ORM cannot say. Parameters are ``%(name)s``."""
+    """A statement in SQL whose text is always the same: for what the ORM cannot say. Parameters are ``%(name)s``.
+
+    One that writes belongs in a transaction: it does not tell the pool, as a fixed update does.
+    """
 
     def __init__(self, text: str) -> None:
         self._names = _NAMED.findall(text)

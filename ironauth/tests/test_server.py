@@ -1,14 +1,18 @@
 """Sockets and process preparation of the server, on real sockets and processes."""
 
+import asyncio
 import errno
 import os
 import re
 import resource
 import socket
 import stat
+import time
+from email.utils import formatdate
 from pathlib import Path
 
 import pytest
+import uvicorn
 
 from ironauth import polite_server, server
 
@@ -170,3 +174,23 @@ def test_who_comes_early_waits_or_is_refused(monkeypatch: pytest.MonkeyPatch, re
     with bound:
         server.serve(bound=bound, workers=1, on_ready=lambda: None, refuse_until_ready=refuse)
     assert seen == [errno.ECONNREFUSED if refuse else 0]
+
+
+async def test_a_server_looks_each_second_and_when_told() -> None:
+    """The date of the answers is that of the second; told to end, it does not wait for the next."""
+    config = uvicorn.Config(f"{__name__}:nothing")
+    config.encoded_headers = []
+    server = polite_server.PoliteServer(config)
+    running = asyncio.create_task(server.main_loop())
+    dates: set[bytes] = set()
+    deadline = time.monotonic() + 10
+    while len(dates) < 2 and time.monotonic() < deadline:
+        await asyncio.sleep(0.02)
+        dates.update(value for _, value in server.server_state.default_headers)
+    assert len(dates) == 2
+    assert formatdate(usegmt=True).encode() in dates
+    assert time.time() % 1 < 0.6  # at its beginning
+    assert not running.done()
+    server.should_exit = True
+    server.look()
+    await asyncio.wait_for(running, 0.3)

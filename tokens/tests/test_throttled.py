@@ -11,11 +11,12 @@ import pytest
 from asgiref.sync import sync_to_async
 from pytest_django import Settings
 
-from accounts import audit, email_units, throttling
+from accounts import audit, email_units, throttling, units
 from accounts.email_tokens import FoundToken
 from accounts.failure_shares import KNOWN_ADDRESSES, KNOWN_BROWSERS, SIGNED_IN, STRANGERS
 from accounts.mail_models import EmailToken
 from accounts.models import User
+from accounts.outputs import Authenticated
 from accounts.tests.conftest import full_pool  # noqa: F401 - a fixture
 from accounts.throttling import KNOWN_S
 from conftest import PASSWORD, bearer
@@ -26,6 +27,7 @@ from ironauth.infrastructure.durations import in_words
 from ironauth.infrastructure.failure_count import FREE_FAILURES, MAX_FAILURES
 from ironauth.infrastructure.hash_pool import hash_pool
 from ironauth.infrastructure.models import ThrottleFailures, ThrottleWindow
+from tokens import services
 from tokens.tests.browser import ME, PASSWORD_URL, REFRESH, SAME_ORIGIN, SIGNIN, Member, by_cookie, cookie_lines
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
@@ -94,6 +96,29 @@ async def test_a_hundred_and_twenty_wrong_tries(member: Member) -> None:
         assert (await sign_in("203.0.113.7", member["email"], PASSWORD)).status_code == 200
         await fail("198.51.100.251", member["email"], FREE_FAILURES)
         assert refused(await sign_in("198.51.100.251", member["email"]), 1)
+
+
+async def test_who_may_not_sign_in_yet_is_not_counted_for_it(member: Member) -> None:
+    """A right password that has to be changed first is no failure, and resets those there were."""
+    await fail("198.51.100.7", member["email"], 3)
+    await User.objects.filter(pk=member["id"]).aupdate(must_change_password=True)
+    assert (await sign_in("198.51.100.7", member["email"], PASSWORD)).json()["code"] == "password_change_required"
+    assert not await ThrottleFailures.objects.filter(failures__gt=0).aexists()
+
+
+async def test_who_does_not_get_in_is_not_forgiven(member: Member, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A right password that was changed while it was hashed: a failure, and no device is known by it."""
+
+    async def late(who: Authenticated, *rest: Any) -> Any:
+        await database().write(units.end_all_sessions, user_id=who.id, session_id=None)
+        return await opened(who, *rest)
+
+    await fail("198.51.100.7", member["email"], 3)
+    opened = services._opened  # where the account can still change
+    monkeypatch.setattr(services, "_opened", late)
+    assert (await sign_in("198.51.100.7", member["email"], PASSWORD)).status_code == 401
+    counted = ThrottleFailures.objects.filter(failures__gt=0)
+    assert [row async for row in counted.values_list("failures", "known_until")] == [(4, 0)]
 
 
 async def test_unknown_and_known_accounts_are_refused_alike(member: Member) -> None:
