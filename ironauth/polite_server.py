@@ -79,6 +79,7 @@ class PoliteServer(uvicorn.Server):
         The process ends within `END_S`, whatever hangs.
         """
         readiness.leave()
+        logger.info("server_ending", extra={"connections": len(self.server_state.connections)})
         _end_in_any_case()
         for listening in (*self.servers, *(sockets or ())):
             listening.close()

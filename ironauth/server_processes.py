@@ -113,6 +113,10 @@ class Supervisor(Multiprocess):
         self._on_ready = on_ready
         self._announced = False
         self._incomplete = False
+        self._starting = False
+        self._had_terminal = _has_terminal()
+        for number in ENDING:
+            signal.signal(number, self._note_end)
 
     @property
     def failed(self) -> bool:
@@ -165,6 +169,14 @@ class Supervisor(Multiprocess):
                 return
             self.processes[at] = worker
             self._retire(old)
+            logger.info("worker_renewed", extra={"pid": worker.pid, "old_pid": old.pid})
+
+    def handle_hup(self) -> None:
+        """Renew the workers; end them when it was the terminal that closed."""
+        if self._had_terminal and not _has_terminal():
+            self.should_exit.set()
+        else:
+            super().handle_hup()
 
     def terminate_all(self) -> None:
         """Tell the workers to end; with them nobody listens any more, so that newcomers are refused at once."""
@@ -186,13 +198,23 @@ class Supervisor(Multiprocess):
 
     def _started(self) -> Worker | None:
         """Return a new worker process; None, and a line in the log, where the machine allows no further one."""
+        self._starting = True
         try:
             worker = Worker(self.config, self.sockets, self.should_exit)
             worker.start()
         except OSError as error:
             logger.error("worker_not_started", extra={"reason": error.strerror, "workers": len(self.processes)})  # noqa: TRY400 - the reason says it all
             return None
+        finally:
+            self._starting = False
         return worker
+
+    def _note_end(self, number: int, _frame: FrameType | None) -> None:
+        """Queue the signal, and listen no more: where workers got it too, nobody would answer who still connects."""
+        self.signal_queue.append(number)
+        if not self._starting:  # a worker that is being started is given the sockets
+            for listening in self.sockets:
+                listening.close()
 
     def _retire(self, process: Process) -> None:
         """End one worker and wait for its drain; told to end meanwhile, leave the waiting to the common end."""
@@ -222,14 +244,24 @@ class _Stop(threading.Event):
         return self.is_set() or super().wait(timeout) or self.is_set()
 
 
+def _has_terminal() -> bool:
+    """Return whether this process has a controlling terminal; one that was closed is none any more."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
+
+
 @contextmanager
 def _no_interrupts() -> Iterator[None]:
-    """Block SIGINT, so that workers started inside never get one; this process gets its own at the end of the block.
+    """Block SIGINT and SIGHUP, so that workers started inside never get one; this process gets its own at the end.
 
-    Ctrl-C reaches the whole process group; it is for the supervisor to end its workers.
+    Ctrl-C and a terminal that closes reach the whole process group; it is for the supervisor to end or renew workers.
     """
-    resource_tracker.ensure_running()  # multiprocessing's own helper; starting it unblocks the signal
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
+    resource_tracker.ensure_running()  # multiprocessing's own helper; starting it unblocks SIGINT
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:

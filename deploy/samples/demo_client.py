@@ -6,6 +6,7 @@ http://127.0.0.1:8000 unless named. For one browser at a time; an application of
 page in the admin).
 """
 
+import argparse
 import base64
 import hashlib
 import html
@@ -140,8 +141,11 @@ def fetch(address: str, *, form: dict[str, str] | None = None, bearer: str = "")
 
 def main() -> None:
     """Serve on the redirect URI's port."""
-    client = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
-    Page.demo = Demo(client, sys.argv[2] if len(sys.argv) > 2 else "http://127.0.0.1:8000")  # noqa: PLR2004 - the second
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("client", type=Path, help="what manage.py oauth_client create printed, in a file")
+    parser.add_argument("issuer", nargs="?", default="http://127.0.0.1:8000", help="default: %(default)s")
+    given = parser.parse_args()
+    Page.demo = Demo(json.loads(given.client.read_text(encoding="utf-8")), given.issuer)
     port = urlsplit(Page.demo.redirect_uri).port or 3_000
     with ThreadingHTTPServer(("127.0.0.1", port), Page) as server:
         sys.stdout.write(f"Open http://127.0.0.1:{port} in a browser.\n")

@@ -218,6 +218,7 @@ def configure(config: Mapping[str, str]) -> None:
     root.addHandler(PipeHandler())
     # Packages' own chatter (httpx prints whole URLs) starts at WARNING; Django and Uvicorn follow the setting.
     root.setLevel(level if level == "DEBUG" else max(logging.WARNING, logging.getLevelNamesMapping()[level]))
+    logging.getLogger("ironauth").setLevel(level)  # where the server speaks before structlog is there, and after it
     for name in ("django", "django.server", "uvicorn", "uvicorn.error", "uvicorn.access"):
         logger = logging.getLogger(name)
         logger.handlers.clear()

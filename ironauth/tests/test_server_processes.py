@@ -16,7 +16,9 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+import uvicorn
 from django.conf import settings
+from uvicorn.supervisors.multiprocess import SIGNALS
 
 from ironauth import server_processes
 
@@ -268,6 +270,54 @@ def test_a_worker_that_is_renewed_says_so_first(supervise: Supervise, tmp_path: 
                 kept.pop(worker).close()
         time.sleep(0.02)
     assert not kept, "not told before the end"
+
+
+def test_signals_of_a_terminal_are_for_the_supervisor_alone(supervise: Supervise, tmp_path: Path) -> None:
+    """SIGHUP and SIGINT reach the whole process group: it is for who started the workers to renew or end them."""
+    running = supervise(QUICK_APPLICATION, workers=2)
+    _until((tmp_path / "ready").exists, "ready")
+    workers = _begun(tmp_path)
+    for number in (signal.SIGHUP, signal.SIGINT):
+        for worker in workers:
+            os.kill(worker, number)
+    time.sleep(0.6)  # as long as it takes the supervisor to notice that one is gone
+    assert _begun(tmp_path) == workers
+    assert not any(_gone([worker]) for worker in workers)
+    assert _end(running, signal.SIGTERM, within_s=10)["failed"] is False
+
+
+@pytest.fixture
+def supervisor(monkeypatch: pytest.MonkeyPatch) -> Iterator[server_processes.Supervisor]:
+    """A supervisor of a socket that listens, in a terminal, before it has started anybody."""
+    monkeypatch.setattr(server_processes, "_has_terminal", lambda: True)
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield server_processes.Supervisor(uvicorn.Config("nothing:at_all", workers=2), [listening], lambda: None)
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def test_told_to_end_it_listens_no_more_at_once(supervisor: server_processes.Supervisor) -> None:
+    """Not when it looks next: its workers may have got the signal too, and who connects would wait for nobody."""
+    listening = supervisor.sockets[0]
+    supervisor._starting = True  # a worker that is given the socket
+    supervisor._note_end(signal.SIGTERM, None)
+    assert listening.fileno() > 0
+    supervisor._starting = False
+    signal.raise_signal(signal.SIGTERM)
+    assert listening.fileno() == -1
+    assert supervisor.should_exit.is_set()
+
+
+def test_a_terminal_that_closes_ends_it(
+    supervisor: server_processes.Supervisor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SIGHUP renews the workers, none here, unless there is no terminal any more."""
+    supervisor.handle_hup()
+    assert not supervisor.should_exit.is_set()
+    monkeypatch.setattr(server_processes, "_has_terminal", lambda: False)
+    supervisor.handle_hup()
+    assert supervisor.should_exit.is_set()
 
 
 def test_a_thread_that_hangs_does_not_keep_a_server_that_ends(supervise: Supervise, tmp_path: Path) -> None:

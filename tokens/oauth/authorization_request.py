@@ -124,7 +124,10 @@ def target_of(client: Client, query: QueryDict) -> Target:
     if len(uris) != 1 or not uris[0]:
         raise Unanswerable("The request does not say where to go on: redirect_uri is missing, or was sent twice.")
     if not redirect_uris.matches(client.redirect_uris, uris[0]):
-        raise Unanswerable("The application has not registered the address it wants to go on at: redirect_uri.")
+        raise Unanswerable(
+            "The application has not registered the address it wants to go on at (redirect_uri). Go back to it, "
+            "and tell whoever runs it."
+        )
     mode, state = (_only(query, name) for name in ("response_mode", "state"))
     known = mode if mode in set(ResponseMode) else ResponseMode.QUERY.value
     return Target(uris[0], known, state if _PRINTABLE.fullmatch(state) else "")
