@@ -178,7 +178,7 @@ def test_who_comes_early_waits_or_is_refused(monkeypatch: pytest.MonkeyPatch, re
 
 async def test_a_server_looks_each_second_and_when_told() -> None:
     """The date of the answers is that of the second; told to end, it does not wait for the next."""
-    config = uvicorn.Config(f"{__name__}:nothing")
+    config = uvicorn.Config(f"{__name__}:nothing", log_config=None)
     config.encoded_headers = []
     server = polite_server.PoliteServer(config)
     running = asyncio.create_task(server.main_loop())

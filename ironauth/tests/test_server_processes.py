@@ -292,7 +292,9 @@ def supervisor(monkeypatch: pytest.MonkeyPatch) -> Iterator[server_processes.Sup
     monkeypatch.setattr(server_processes, "_has_terminal", lambda: True)
     before = {number: signal.getsignal(number) for number in SIGNALS}
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        yield server_processes.Supervisor(uvicorn.Config("nothing:at_all", workers=2), [listening], lambda: None)
+        yield server_processes.Supervisor(
+            uvicorn.Config("nothing:at_all", workers=2, log_config=None), [listening], lambda: None
+        )
     for number, handler in before.items():
         signal.signal(number, handler)
 
