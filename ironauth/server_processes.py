@@ -108,13 +108,14 @@ class Supervisor(Multiprocess):
     """
 
     def __init__(self, config: uvicorn.Config, sockets: list[socket.socket], on_ready: Callable[[], None]) -> None:
+        is_hung_up = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN  # nohup(1) has it ignored
         super().__init__(config, sockets)
+        self._had_terminal = is_hung_up and _has_terminal()
         self.should_exit = _Stop(self.signal_queue)
         self._on_ready = on_ready
         self._announced = False
         self._incomplete = False
         self._starting = False
-        self._had_terminal = _has_terminal()
         for number in ENDING:
             signal.signal(number, self._note_end)
 
@@ -127,7 +128,7 @@ class Supervisor(Multiprocess):
         """Start the workers, until told to end or until one cannot be started."""
         while len(self.processes) < self.processes_num and not self.should_exit.is_set():
             if (worker := self._started()) is None:
-                self._incomplete = True
+                self._incomplete = not self.should_exit.is_set()
                 self.should_exit.set()
             else:
                 self.processes.append(worker)
@@ -202,8 +203,9 @@ class Supervisor(Multiprocess):
         try:
             worker = Worker(self.config, self.sockets, self.should_exit)
             worker.start()
-        except OSError as error:
-            logger.error("worker_not_started", extra={"reason": error.strerror, "workers": len(self.processes)})  # noqa: TRY400 - the reason says it all
+        except (OSError, ValueError) as error:
+            if not self.should_exit.is_set():  # else the sockets may have been closed a moment ago
+                logger.error("worker_not_started", extra={"reason": str(error), "workers": len(self.processes)})  # noqa: TRY400 - the reason says it all
             return None
         finally:
             self._starting = False

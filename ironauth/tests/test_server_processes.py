@@ -322,6 +322,22 @@ def test_a_terminal_that_closes_ends_it(
     assert supervisor.should_exit.is_set()
 
 
+def test_a_terminal_that_closes_is_nothing_to_nohup(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Started with SIGHUP ignored it goes on; sent by somebody, the signal renews the workers as ever."""
+    monkeypatch.setattr(server_processes, "_has_terminal", lambda: True)
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        config = uvicorn.Config("nothing:at_all", workers=2, log_config=None)
+        supervisor = server_processes.Supervisor(config, [], lambda: None)
+        monkeypatch.setattr(server_processes, "_has_terminal", lambda: False)
+        supervisor.handle_hup()
+        assert not supervisor.should_exit.is_set()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def test_a_thread_that_hangs_does_not_keep_a_server_that_ends(supervise: Supervise, tmp_path: Path) -> None:
     """Python waits for threads before it ends; what hangs past the time for it is left."""
     running = supervise(HANGING_APPLICATION, workers=1)
