@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 import os
 import pickle
 import signal
@@ -22,6 +23,8 @@ from uvicorn.supervisors.multiprocess import Process
 from ironauth.polite_server import PoliteServer
 
 ENDING = (signal.SIGINT, signal.SIGTERM)
+#: Seconds after which a terminal that was there is no reason any more for a SIGHUP: a shell passes one on when it ends.
+HANG_UP_S = 5.0
 LOOK_S = 0.1  # how long a wait for a worker goes on before it looks whether it is still wanted
 logger = logging.getLogger(__name__)
 
@@ -108,9 +111,10 @@ class Supervisor(Multiprocess):
     """
 
     def __init__(self, config: uvicorn.Config, sockets: list[socket.socket], on_ready: Callable[[], None]) -> None:
-        is_hung_up = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN  # nohup(1) has it ignored
+        self._minds_terminal = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN  # nohup(1) has it ignored
         super().__init__(config, sockets)
-        self._had_terminal = is_hung_up and _has_terminal()
+        self._terminal_seen_at = -math.inf
+        self._look_at_terminal()
         self.should_exit = _Stop(self.signal_queue)
         self._on_ready = on_ready
         self._announced = False
@@ -135,6 +139,7 @@ class Supervisor(Multiprocess):
 
     def keep_subprocess_alive(self) -> None:
         """Replace dead and hung workers, every 0.5 s; restarts are logged, readiness is announced once."""
+        self._look_at_terminal()
         for at, process in enumerate(self.processes):
             if process.is_alive(timeout=self.config.timeout_worker_healthcheck):
                 continue
@@ -173,11 +178,18 @@ class Supervisor(Multiprocess):
             logger.info("worker_renewed", extra={"pid": worker.pid, "old_pid": old.pid})
 
     def handle_hup(self) -> None:
-        """Renew the workers; end them when it was the terminal that closed."""
-        if self._had_terminal and not _has_terminal():
-            self.should_exit.set()
-        else:
+        """Renew the workers; end them when it was the terminal that closed just now."""
+        if self._look_at_terminal() or time.monotonic() - self._terminal_seen_at > HANG_UP_S:
             super().handle_hup()
+        else:
+            self.should_exit.set()
+
+    def _look_at_terminal(self) -> bool:
+        """Return whether there is a terminal whose end would be ours, and remember when there was."""
+        if not self._minds_terminal or not _has_terminal():
+            return False
+        self._terminal_seen_at = time.monotonic()
+        return True
 
     def terminate_all(self) -> None:
         """Tell the workers to end; with them nobody listens any more, so that newcomers are refused at once."""
@@ -262,9 +274,9 @@ def _no_interrupts() -> Iterator[None]:
     Ctrl-C and a terminal that closes reach the whole process group; it is for the supervisor to end or renew workers.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
-    resource_tracker.ensure_running()  # multiprocessing's own helper; starting it unblocks SIGINT
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
+        resource_tracker.ensure_running()  # multiprocessing's own helper; starting it unblocks SIGINT
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
