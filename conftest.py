@@ -4,6 +4,7 @@ import inspect
 import os
 import secrets
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -56,6 +57,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "only_sqlite: about SQLite; not part of the run on Postgres and Redis")
     config.addinivalue_line("markers", "only_postgres: about Postgres or Redis; part of that run alone")
     settings_test.RUN_FOLDER.chmod(0o711)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup(1) it is ignored, by every server of the tests too
     if settings_test.STORAGE == "postgres":
         _servers.enter_context(PrivatePostgres(settings_test.RUN_FOLDER / "postgres", settings_test.POSTGRES_PORT))
         _servers.enter_context(PrivateRedis(settings_test.RUN_FOLDER / "redis", settings_test.REDIS_PORT))

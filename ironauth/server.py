@@ -202,7 +202,9 @@ def _run(config: uvicorn.Config, bound: socket.socket, on_ready: Callable[[], No
         if single is not None:
             single.look()
 
-    handlers = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    # Under nohup(1) a terminal may close: a single worker goes on ignoring SIGHUP, several are renewed.
+    hangup = () if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else (signal.SIGHUP,)
+    handlers = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM, *hangup)}
     try:
         if single is not None:
             single.run([bound])

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 import os
 import pickle
 import signal
@@ -22,6 +23,8 @@ from uvicorn.supervisors.multiprocess import Process
 from ironauth.polite_server import PoliteServer
 
 ENDING = (signal.SIGINT, signal.SIGTERM)
+#: Seconds after which a terminal that was there is no reason any more for a SIGHUP: a shell passes one on when it ends.
+HANG_UP_S = 5.0
 LOOK_S = 0.1  # how long a wait for a worker goes on before it looks whether it is still wanted
 logger = logging.getLogger(__name__)
 
@@ -108,13 +111,15 @@ class Supervisor(Multiprocess):
     """
 
     def __init__(self, config: uvicorn.Config, sockets: list[socket.socket], on_ready: Callable[[], None]) -> None:
+        self._minds_terminal = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN  # nohup(1) has it ignored
         super().__init__(config, sockets)
+        self._terminal_seen_at = -math.inf
+        self._look_at_terminal()
         self.should_exit = _Stop(self.signal_queue)
         self._on_ready = on_ready
         self._announced = False
         self._incomplete = False
         self._starting = False
-        self._had_terminal = _has_terminal()
         for number in ENDING:
             signal.signal(number, self._note_end)
 
@@ -127,13 +132,14 @@ class Supervisor(Multiprocess):
         """Start the workers, until told to end or until one cannot be started."""
         while len(self.processes) < self.processes_num and not self.should_exit.is_set():
             if (worker := self._started()) is None:
-                self._incomplete = True
+                self._incomplete = not self.should_exit.is_set()
                 self.should_exit.set()
             else:
                 self.processes.append(worker)
 
     def keep_subprocess_alive(self) -> None:
         """Replace dead and hung workers, every 0.5 s; restarts are logged, readiness is announced once."""
+        self._look_at_terminal()
         for at, process in enumerate(self.processes):
             if process.is_alive(timeout=self.config.timeout_worker_healthcheck):
                 continue
@@ -172,11 +178,18 @@ class Supervisor(Multiprocess):
             logger.info("worker_renewed", extra={"pid": worker.pid, "old_pid": old.pid})
 
     def handle_hup(self) -> None:
-        """Renew the workers; end them when it was the terminal that closed."""
-        if self._had_terminal and not _has_terminal():
-            self.should_exit.set()
-        else:
+        """Renew the workers; end them when it was the terminal that closed just now."""
+        if self._look_at_terminal() or time.monotonic() - self._terminal_seen_at > HANG_UP_S:
             super().handle_hup()
+        else:
+            self.should_exit.set()
+
+    def _look_at_terminal(self) -> bool:
+        """Return whether there is a terminal whose end would be ours, and remember when there was."""
+        if not self._minds_terminal or not _has_terminal():
+            return False
+        self._terminal_seen_at = time.monotonic()
+        return True
 
     def terminate_all(self) -> None:
         """Tell the workers to end; with them nobody listens any more, so that newcomers are refused at once."""
@@ -202,8 +215,9 @@ class Supervisor(Multiprocess):
         try:
             worker = Worker(self.config, self.sockets, self.should_exit)
             worker.start()
-        except OSError as error:
-            logger.error("worker_not_started", extra={"reason": error.strerror, "workers": len(self.processes)})  # noqa: TRY400 - the reason says it all
+        except (OSError, ValueError) as error:
+            if not self.should_exit.is_set():  # else the sockets may have been closed a moment ago
+                logger.error("worker_not_started", extra={"reason": str(error), "workers": len(self.processes)})  # noqa: TRY400 - the reason says it all
             return None
         finally:
             self._starting = False
@@ -260,9 +274,9 @@ def _no_interrupts() -> Iterator[None]:
     Ctrl-C and a terminal that closes reach the whole process group; it is for the supervisor to end or renew workers.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
-    resource_tracker.ensure_running()  # multiprocessing's own helper; starting it unblocks SIGINT
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
+        resource_tracker.ensure_running()  # multiprocessing's own helper; starting it unblocks SIGINT
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -202,7 +202,7 @@ async def _opened(who: Authenticated, client: ClientInfo, opener: Opener) -> Gra
     """Return a new session's grant; None when the account is not what it was when the password was checked.
 
     Session, audit event and the reset of the account's counts are one transaction; where nothing is counted, session
-    and event are one statement on PostgreSQL. A try whose session was not stored, for whatever reason, stays counted.
+    and event are one statement on PostgreSQL. A try whose session was not stored stays counted against the account.
     """
     alone = opener.only_inserts and not settings.IRONAUTH_NEW_DEVICE_MAIL and who.settle is None
     write = database().write_together if alone else database().write

@@ -53,6 +53,20 @@ async def application(scope, receive, send):
     raise AssertionError
 pathlib.Path("begun", str(os.getpid())).touch()
 """
+#: Gets a terminal, and is there when it closes.
+AT_A_TERMINAL = """
+import fcntl, pathlib, signal, sys, termios, threading
+from ironauth import server_processes
+hung_up = threading.Event()
+signal.signal(signal.SIGHUP, lambda *_: hung_up.set())
+seen = [server_processes._has_terminal()]
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+seen.append(server_processes._has_terminal())
+pathlib.Path(sys.argv[1]).write_text("ready")
+hung_up.wait(10)
+seen.append(server_processes._has_terminal())
+pathlib.Path(sys.argv[1]).write_text(str(seen))
+"""
 #: The supervisor of that application; ``argv``: workers, seconds that each start takes, protocol. Prints how it ended.
 SUPERVISOR = """
 import json, os, pathlib, sys, time
@@ -315,11 +329,55 @@ def test_a_terminal_that_closes_ends_it(
     supervisor: server_processes.Supervisor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """SIGHUP renews the workers, none here, unless there is no terminal any more."""
+    renewals: list[bool] = []
+    monkeypatch.setattr(supervisor, "restart_all", lambda: renewals.append(True))
     supervisor.handle_hup()
-    assert not supervisor.should_exit.is_set()
+    assert (renewals, supervisor.should_exit.is_set()) == ([True], False)
     monkeypatch.setattr(server_processes, "_has_terminal", lambda: False)
+    supervisor._terminal_seen_at -= server_processes.HANG_UP_S  # somebody's own, long after the terminal had gone
     supervisor.handle_hup()
-    assert supervisor.should_exit.is_set()
+    assert (renewals, supervisor.should_exit.is_set()) == ([True, True], False)
+    supervisor._terminal_seen_at += server_processes.HANG_UP_S
+    supervisor.handle_hup()
+    assert (renewals, supervisor.should_exit.is_set()) == ([True, True], True)
+
+
+def test_told_to_end_while_it_starts_a_worker(supervisor: server_processes.Supervisor) -> None:
+    """What it cannot give any more it need not: no error, and nothing of it is called a failure."""
+    supervisor.signal_queue.append(signal.SIGTERM)
+    supervisor.sockets[0].close()
+    supervisor.handle_ttin()
+    supervisor.init_processes()
+    assert (supervisor.processes, supervisor.failed) == ([], False)
+
+
+def test_a_terminal_is_one_until_it_closes(tmp_path: Path) -> None:
+    """As the kernel says to a process in a session of its own: none, one, none."""
+    ours, theirs = os.openpty()
+    said = tmp_path / "said"
+    command = [sys.executable, "-c", AT_A_TERMINAL, str(said)]
+    with subprocess.Popen(command, cwd=settings.BASE_DIR, stdin=theirs, start_new_session=True) as process:
+        os.close(theirs)
+        _until(said.exists, "a terminal")
+        os.close(ours)
+        assert process.wait(10) == 0
+    assert said.read_text() == "[False, True, False]"
+
+
+def test_a_terminal_that_closes_is_nothing_to_nohup(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Started with SIGHUP ignored it goes on; sent by somebody, the signal renews the workers as ever."""
+    monkeypatch.setattr(server_processes, "_has_terminal", lambda: True)
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        config = uvicorn.Config("nothing:at_all", workers=2, log_config=None)
+        supervisor = server_processes.Supervisor(config, [], lambda: None)
+        monkeypatch.setattr(server_processes, "_has_terminal", lambda: False)
+        supervisor.handle_hup()
+        assert not supervisor.should_exit.is_set()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def test_a_thread_that_hangs_does_not_keep_a_server_that_ends(supervise: Supervise, tmp_path: Path) -> None:

@@ -82,9 +82,8 @@ def _turns(lab: Lab) -> list[int]:
     if lab.quick:
         return list(QUICK_CLIENTS)
     others = [clients for clients in CLIENTS if clients != PROMISED_CLIENTS]
-    return [
-        clients for pair in itertools.zip_longest(others, [PROMISED_CLIENTS] * PROMISED_WINDOWS) for clients in pair
-    ]
+    pairs = itertools.zip_longest(others, [PROMISED_CLIENTS] * PROMISED_WINDOWS)
+    return [clients for pair in pairs for clients in pair if clients is not None]
 
 
 def _sized(lab: Lab, people: Iterator[str], stack: ExitStack) -> dict[tuple[str, int], list[Window]]:
@@ -115,12 +114,13 @@ def _merged[Key](taken: Mapping[Key, list[Window]]) -> dict[Key, Measured]:
 def _draw(lab: Lab, seen: Seen) -> list[str]:
     """Draw flows/s over clients, and each step's p95; return the names of the files."""
     rates: dict[str, Any] = {}
-    for (storage, build, clients), each in seen.flows.items():
+    flows = sorted(seen.flows.items(), key=lambda one: one[0])  # lines go from point to point as they come
+    for (storage, build, clients), each in flows:
         rates.setdefault(f"{STORAGES[storage]}, {build}", []).append((clients, each.rate))
     first = lab.plot()
     plots.lines(first, "Sign-ins at a client, five requests each", rates, x="clients", y="flows/s", log_x=True)
     steps: dict[str, Any] = {}
-    for (storage, build, clients), each in seen.flows.items():
+    for (storage, build, clients), each in flows:
         if storage == "sqlite" and build == NATIVE:
             for step in STEPS:
                 steps.setdefault(step, []).append((clients, each.ms(step, 95)))
