@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import django
 
@@ -30,6 +30,9 @@ from ironauth.infrastructure.noted_route import NotingHandler, NotingPageHandler
 from ironauth.infrastructure.request_threads import request_threads  # noqa: E402 - after django.setup()
 from tokens import authentication  # noqa: E402 - after django.setup()
 
+if TYPE_CHECKING:
+    from ironauth.infrastructure.metrics_recorder import Recorder
+
 
 def _depends_on_the_token_alone(path: str) -> bool:
     """Return whether the view at ``path`` admits whoever has a token: a throttle, say, wants to see every request."""
@@ -43,10 +46,32 @@ async def _database_answers() -> None:
 
 
 def _made_lanes() -> LaneRouter:
-    noted = settings.IRONAUTH_METRICS or settings.IRONAUTH_TRACES
-    api = NotingHandler if noted else LeanHandler
-    pages = NotingPageHandler if noted else PageHandler
-    return LaneRouter(api=api(request_threads), admin=AdminLane(pages(), request_threads, first=_database_answers))
+    watched = settings.IRONAUTH_METRICS or settings.IRONAUTH_TRACES
+    pages = AdminLane((NotingPageHandler if watched else PageHandler)(), request_threads, first=_database_answers)
+    handler = NotingHandler if settings.IRONAUTH_TRACES else LeanHandler
+    if not settings.IRONAUTH_METRICS:  # then nothing is counted, and nothing for it imported
+        return LaneRouter(api=handler(request_threads), admin=pages)
+    from ironauth.infrastructure import metrics, metrics_requests  # noqa: PLC0415 - as above
+
+    recorder = metrics.start()
+    _sample(recorder)
+    api = handler(request_threads, watch=metrics_requests.CountedApi(recorder))
+    return LaneRouter(api=api, admin=metrics_requests.CountedPages(pages, recorder))
+
+
+def _sample(recorder: "Recorder") -> None:
+    """Have what is not counted as it happens sampled between start-up and shutdown."""
+    from ironauth.infrastructure.metrics_sampling import Sampling  # noqa: PLC0415 - with IRONAUTH_METRICS only
+
+    sampling = Sampling(recorder)
+
+    @lifespan.on_startup
+    async def _begin() -> None:
+        sampling.start()
+
+    @lifespan.on_shutdown
+    async def _end() -> None:
+        sampling.stop()
 
 
 def _traced(application: Application) -> Application:
@@ -62,32 +87,11 @@ def _traced(application: Application) -> Application:
     return traces_requests.TracedRequests(application, tracing.tracer, fixed_paths=_hot_paths)
 
 
-def _measured(lanes: LaneRouter) -> Application:
-    """Return ``lanes`` with their requests counted, and have the rest counted between start-up and shutdown."""
-    from ironauth.infrastructure import metrics, metrics_requests  # noqa: PLC0415 - with IRONAUTH_METRICS only
-    from ironauth.infrastructure.metrics_sampling import Sampling  # noqa: PLC0415 - as above
-
-    recorder = metrics.start()
-    sampling = Sampling(recorder)
-
-    @lifespan.on_startup
-    async def _sample() -> None:
-        sampling.start()
-
-    @lifespan.on_shutdown
-    async def _sample_no_more() -> None:
-        sampling.stop()
-
-    return metrics_requests.MeasuredRequests(lanes, recorder)
-
-
 _lanes = _made_lanes()
-# Without metrics nothing is counted, and nothing for it imported; so with traces.
-_behind_hot: Application = _measured(_lanes) if settings.IRONAUTH_METRICS else _lanes
 _hot_paths = frozenset(filter(_depends_on_the_token_alone, map(reverse, ("access:me", "access:verify"))))
 _guard = Guard(
     HotLane(
-        _behind_hot,
+        _lanes,
         paths=_hot_paths,
         recognise=authentication.peek,
         vouched=authentication.is_current,

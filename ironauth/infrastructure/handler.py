@@ -12,7 +12,7 @@ a disconnect while the answer is computed without ever waiting.
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing, nullcontext, suppress
+from contextlib import aclosing, nullcontext
 from functools import lru_cache
 from inspect import iscoroutinefunction
 from io import BytesIO
@@ -30,6 +30,7 @@ from django.utils.module_loading import import_string
 from ironauth.infrastructure import not_found
 from ironauth.infrastructure.asgi_types import Receive, Scope, Send
 from ironauth.infrastructure.disconnect import finish_unless_gone
+from ironauth.infrastructure.exchange import Exchange, Watch, may_block, run_closers
 from ironauth.infrastructure.host_check import check_host
 from ironauth.infrastructure.lean_request import LeanRequest
 from ironauth.infrastructure.problem import exception_handler, report_unexpected
@@ -47,12 +48,15 @@ class LeanHandler(ASGIHandler):
 
     request_class = LeanRequest
 
-    def __init__(self, threads: RequestThreads) -> None:
+    def __init__(self, threads: RequestThreads, *, watch: Watch | None = None) -> None:
         """Build the middleware chain; ``threads`` run synchronous views, iterators and receivers, if there are any.
+
+        ``watch`` is told of every request.
 
         Errors: `ImproperlyConfigured` for a middleware that is not async, and for ATOMIC_REQUESTS.
         """
         self.threads = threads
+        self._watch = watch
         self._routes = RouteMemory()
         super().__init__()
 
@@ -112,25 +116,31 @@ class LeanHandler(ASGIHandler):
         """
         if scope["type"] != "http":
             raise ValueError(f"LeanHandler serves HTTP, not {scope['type']}: route it elsewhere")
+        exchange = Exchange()
+        watch = self._watch
+        begun = watch.begin() if watch is not None else 0
         try:
-            body_file = await self.read_body(receive)
-        except RequestAborted:
-            return
-        if receivers := custom_receivers(request_started, self.__class__):
-            await send_to(receivers, request_started, self.threads, sender=self.__class__, scope=scope)
-        answered: list[HttpResponseBase] = []
-        # Eager: it runs at once, in its own copy of the context, and is usually done when the constructor returns.
-        task = asyncio.Task(
-            self._respond(scope, body_file, send, answered), loop=asyncio.get_running_loop(), eager_start=True
-        )
-        try:
-            if task.done():
-                task.result()
-            else:
-                await finish_unless_gone(task, receive)
+            try:
+                body_file = await self.read_body(receive)
+            except RequestAborted:
+                return
+            if receivers := custom_receivers(request_started, self.__class__):
+                await send_to(receivers, request_started, self.threads, sender=self.__class__, scope=scope)
+            # Eager: runs at once, in its own copy of the context, and is usually done when the constructor returns.
+            task = asyncio.Task(
+                self._respond(scope, body_file, send, exchange), loop=asyncio.get_running_loop(), eager_start=True
+            )
+            try:
+                if task.done():
+                    task.result()
+                else:
+                    await finish_unless_gone(task, receive)
+            finally:
+                # Outside the task: once the answer is sent, servers report a disconnect, which must not stop this.
+                await self._close(exchange.response)
         finally:
-            # Outside the task: once the answer is sent, servers report a disconnect, which must not stop the closing.
-            await self._close(answered[0] if answered else None)
+            if watch is not None:
+                watch.end(scope, exchange, begun)
 
     async def read_body(self, receive: Receive) -> BytesIO:
         """Return the body in memory; the guard has bounded it. Errors: `RequestAborted` when the client leaves."""
@@ -148,8 +158,8 @@ class LeanHandler(ASGIHandler):
             body_file.seek(0)
         return body_file
 
-    async def _respond(self, scope: Scope, body_file: BytesIO, send: Send, answered: list[HttpResponseBase]) -> None:
-        """Make the response, note it in ``answered`` for whoever closes it, and send it."""
+    async def _respond(self, scope: Scope, body_file: BytesIO, send: Send, exchange: Exchange) -> None:
+        """Make the response, note it in ``exchange`` for whoever closes it, and send it."""
         if root_path := scope.get("root_path"):
             set_script_prefix(root_path)
         try:
@@ -159,9 +169,11 @@ class LeanHandler(ASGIHandler):
             # No middleware has seen this request: the answer gets its id here.
             response.headers["X-Request-ID"] = json.loads(cast("Any", response).content)["request_id"]
         else:
+            exchange.request = request
             response = await self.run_get_response(request)
-        answered.append(response)
+        exchange.response = response
         await self.send_response(response, send)
+        exchange.is_sent = True
 
     async def run_get_response(self, request: HttpRequest) -> HttpResponseBase:
         """Answer ``request`` through the middleware chain."""
@@ -265,10 +277,10 @@ class LeanHandler(ASGIHandler):
             if type(response).close is not HttpResponseBase.close:
                 await self.threads.run(response.close)  # an override; the base method in it sends the signal
                 return
-            if any(map(_may_block, response._resource_closers)):
-                await self.threads.run(_run_closers, response)
+            if may_block(response):
+                await self.threads.run(run_closers, response)
             else:
-                _run_closers(response)
+                run_closers(response)
         if receivers := custom_receivers(request_finished, self.__class__):
             await send_to(receivers, request_finished, self.threads, sender=self.__class__)
 
@@ -280,17 +292,3 @@ def _is_async(callback: Callable[..., Any]) -> bool:
 
 class _BadHead(BadRequest):
     """The head of the request cannot be decoded."""
-
-
-def _may_block(closer: Any) -> bool:
-    """Tell whether ``closer`` is another than the request's own: a file's, a generator's."""
-    return getattr(closer, "__func__", None) is not HttpRequest.close
-
-
-def _run_closers(response: Any) -> None:
-    """Do what ``HttpResponseBase.close`` does, except for the signal; a failing closer must not stop the others."""
-    for closer in response._resource_closers:
-        with suppress(Exception):
-            closer()
-    response._resource_closers.clear()
-    response.closed = True

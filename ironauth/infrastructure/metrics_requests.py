@@ -1,15 +1,17 @@
-"""Counting requests: around the API and the admin lane, with the URL pattern that their handlers found.
+"""Counting requests of the API and the admin lane, with the URL pattern that their handlers found.
 
 Counted is what a client saw. Nothing of a request becomes a label but its method, if it is one of RFC 9110's, so their
-number is bounded by the URL configuration.
+number is bounded by the URL configuration. The API lane's handler tells of its own; the admin lane has a layer around.
 """
 
+import sys
 import time
 from collections.abc import Callable
 from typing import Any, Final
 
 from ironauth.infrastructure.asgi_types import Application, Message, Receive, Scope, Send
-from ironauth.infrastructure.lanes import STATIC_PREFIX, is_api_path
+from ironauth.infrastructure.exchange import Exchange
+from ironauth.infrastructure.lanes import STATIC_PREFIX
 from ironauth.infrastructure.metrics_recorder import Recorder
 from ironauth.infrastructure.middleware import CLIENT_CLOSED_REQUEST
 from ironauth.infrastructure.noted_route import METHODS, STATIC_ROUTE, listen
@@ -17,7 +19,56 @@ from ironauth.infrastructure.noted_route import METHODS, STATIC_ROUTE, listen
 OTHER: Final = "other"
 NO_ROUTE: Final = "none"  # no pattern fits, or the request was refused before one was looked for
 API, ADMIN = "api", "admin"
-INTERNAL_ERROR: Final = 500
+INTERNAL_ERROR: Final = 500  # what the guard answers to an error
+
+
+class _Counting:
+    """How often and how long, for each method, route and status of one lane."""
+
+    def __init__(self, recorder: Recorder, lane: str) -> None:
+        self.recorder = recorder
+        self._lane = lane
+        self._observers: dict[tuple[str, str | None, int], Callable[[int], None]] = {}
+
+    def begin(self) -> int:
+        """Count one more that is running; return the time."""
+        self.recorder.running += 1
+        return time.perf_counter_ns()
+
+    def count(self, method: str, route: str | None, status: int, begun: int) -> None:
+        """Count one that has ended."""
+        took_ns = time.perf_counter_ns() - begun
+        self.recorder.running -= 1
+        observe = self._observers.get((method, route, status))
+        if observe is None:
+            observe = self._observer(method, route, status)
+        observe(took_ns)
+
+    def _observer(self, method: str, route: str | None, status: int) -> Callable[[int], None]:
+        known = method if method in METHODS else OTHER
+        shown = NO_ROUTE if route is None else f"/{route.removeprefix('/')}"
+        base = self.recorder.request_base(known, shown, self._lane, status)
+        observe = self.recorder.observer(base)
+        if known != OTHER:  # else anybody could have a name remembered
+            self._observers[method, route, status] = observe
+        return observe
+
+
+class CountedApi(_Counting):
+    """The API lane's `exchange.Watch`."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__(recorder, API)
+
+    def end(self, scope: Scope, exchange: Exchange, begun: int) -> None:
+        """Count it."""
+        request, response = exchange.request, exchange.response
+        match = None if request is None else request.resolver_match
+        if exchange.is_sent or getattr(response, "streaming", False):  # a stream breaks after its head
+            status = response.status_code  # type: ignore[union-attr] # there is one
+        else:
+            status = INTERNAL_ERROR if isinstance(sys.exception(), Exception) else CLIENT_CLOSED_REQUEST
+        self.count(scope["method"], None if match is None else match.route, status, begun)
 
 
 class _Sending:
@@ -36,34 +87,24 @@ class _Sending:
         return self.send(message)  # not awaited here: a coroutine less
 
 
-class MeasuredRequests:
-    """Counts and times what the lanes behind the hot one answer; that one counts its own (``HotLane``)."""
+class CountedPages(_Counting):
+    """Counts what ``application``, the admin lane, answers; its handler is Django's own."""
 
     def __init__(self, application: Application, recorder: Recorder) -> None:
+        super().__init__(recorder, ADMIN)
         self._application = application
-        self._recorder = recorder
-        self._observers: dict[tuple[str, str, str, int], Callable[[int], None]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer by ``application``."""
-        recorder = self._recorder
         sending = _Sending(send)
         listen(scope, sending)
-        recorder.running += 1
-        started = time.perf_counter_ns()
+        begun = self.begin()
         try:
             await self._application(scope, receive, sending)
         except Exception:
             if sending.status == CLIENT_CLOSED_REQUEST:
-                sending.status = INTERNAL_ERROR  # what the guard answers
+                sending.status = INTERNAL_ERROR
             raise
         finally:
-            recorder.running -= 1
-            lane = API if is_api_path(scope) else ADMIN
-            route = sending.route or (STATIC_ROUTE if scope["path"].startswith(STATIC_PREFIX) else NO_ROUTE)
-            method = scope["method"]
-            key = (method if method in METHODS else OTHER, route, lane, sending.status)
-            observe = self._observers.get(key)
-            if observe is None:
-                observe = self._observers[key] = recorder.observer(recorder.request_base(*key))
-            observe(started)
+            route = sending.route or (STATIC_ROUTE if scope["path"].startswith(STATIC_PREFIX) else None)
+            self.count(scope["method"], route, sending.status, begun)

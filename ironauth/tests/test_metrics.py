@@ -21,6 +21,7 @@ from ironauth.infrastructure.cache import token_cache
 from ironauth.infrastructure.database import DatabasePool, database
 from ironauth.infrastructure.errors import Overloaded, Unavailable
 from ironauth.infrastructure.guard import Guard
+from ironauth.infrastructure.handler import LeanHandler
 from ironauth.infrastructure.hash_pool import HashPool, hash_pool
 from ironauth.infrastructure.hot_lane import HotLane
 from ironauth.infrastructure.invalidation import invalidate, invalidation_feed
@@ -29,12 +30,12 @@ from ironauth.infrastructure.l2 import L2
 from ironauth.infrastructure.lanes import AdminLane, LaneRouter, is_api_path
 from ironauth.infrastructure.metrics_catalogue import BUCKETS_S, CATALOGUE
 from ironauth.infrastructure.metrics_recorder import Recorder
-from ironauth.infrastructure.metrics_requests import MeasuredRequests
+from ironauth.infrastructure.metrics_requests import CountedApi, CountedPages
 from ironauth.infrastructure.metrics_sampling import Sampling
 from ironauth.infrastructure.metrics_slots import private
 from ironauth.infrastructure.metrics_text import text_of
 from ironauth.infrastructure.models import Invalidation
-from ironauth.infrastructure.noted_route import NotingHandler, NotingPageHandler
+from ironauth.infrastructure.noted_route import NotingPageHandler
 from ironauth.infrastructure.pools import Pool
 from ironauth.infrastructure.refusal import overloaded
 from ironauth.infrastructure.request_threads import request_threads
@@ -99,9 +100,9 @@ def figures(recorder: Recorder) -> Figures:
 @pytest.fixture
 async def measured(recorder: Recorder) -> Any:
     """A client of the application as ``ironauth.asgi`` assembles it with metrics on."""
-    lanes = LaneRouter(NotingHandler(request_threads), AdminLane(NotingPageHandler(), request_threads))
+    pages = CountedPages(AdminLane(NotingPageHandler(), request_threads), recorder)
     hot = HotLane(
-        MeasuredRequests(lanes, recorder),
+        LaneRouter(LeanHandler(request_threads, watch=CountedApi(recorder)), pages),
         paths=frozenset({ME}),
         recognise=authentication.peek,
         vouched=authentication.is_current,
@@ -157,8 +158,8 @@ async def test_the_hot_lane_counts_its_own(measured: httpx.AsyncClient, figures:
     assert api in (1, 2)  # the token is recognised from the second request on, unless it was before
 
 
-async def test_whoever_leaves_is_counted_as_gone(recorder: Recorder, figures: Figures) -> None:
-    """A request without an answer is a 499, one whose handler failed a 500, and neither is running any more."""
+async def test_pages_without_an_answer(recorder: Recorder, figures: Figures) -> None:
+    """A request that is given up is a 499, one whose handler failed a 500, and neither is running any more."""
 
     async def silent(*_: Any) -> None:
         assert recorder.running == 1
@@ -166,10 +167,42 @@ async def test_whoever_leaves_is_counted_as_gone(recorder: Recorder, figures: Fi
     async def broken(*_: Any) -> None:
         raise KeyError
 
-    await Conversation("/ping").run(MeasuredRequests(silent, recorder))
+    await Conversation("/admin/").run(CountedPages(silent, recorder))
     with pytest.raises(KeyError):
-        await Conversation("/ping").run(MeasuredRequests(broken, recorder))
-    assert figures.moved(COUNTED) == {(COUNTED, "api GET none 499"): 1, (COUNTED, "api GET none 500"): 1}
+        await Conversation("/admin/").run(CountedPages(broken, recorder))
+    assert figures.moved(COUNTED) == {(COUNTED, "admin GET none 499"): 1, (COUNTED, "admin GET none 500"): 1}
+    assert recorder.running == 0
+
+
+async def test_requests_of_the_api_without_an_answer(recorder: Recorder, figures: Figures, settings: Settings) -> None:
+    """Who leaves before the answer is a 499; a stream that breaks has had its status; what escapes is a 500."""
+    settings.ROOT_URLCONF = "ironauth.tests.test_handler"
+    handler = LeanHandler(request_threads, watch=CountedApi(recorder))
+    await Conversation("/api/hello", "POST").body(b"a", finished=False).leave().run(handler)
+    for path in ("/api/waiting", "/api/endless"):
+        talk = Conversation(path).body()
+        running = asyncio.create_task(talk.run(handler))
+        await asyncio.sleep(0.02)
+        assert recorder.running == 1
+        talk.leave()
+        await asyncio.wait_for(running, 2)
+
+    async def send(message: Any) -> None:
+        raise ConnectionError
+
+    talk = Conversation("/api/function").body()
+    with pytest.raises(ConnectionError):
+        await handler(talk.scope, talk.receive, send)
+    await Conversation("/api/broken").body().run(handler)
+    await Conversation("/api/hello", query_string=b"\xff").body().run(handler)
+    assert figures.moved(COUNTED) == {
+        (COUNTED, "api POST none 499"): 1,
+        (COUNTED, "api GET /api/waiting 499"): 1,
+        (COUNTED, "api GET /api/endless 200"): 1,
+        (COUNTED, "api GET /api/function 500"): 1,
+        (COUNTED, "api GET /api/broken 500"): 1,
+        (COUNTED, "api GET none 400"): 1,
+    }
     assert recorder.running == 0
 
 
