@@ -12,22 +12,30 @@ from ironauth.infrastructure.live_settings import live
 _DEFAULT_PORTS = {"http": "80", "https": "443"}
 
 
+def name_of(cookie: str) -> str:
+    """Return what a browser calls a cookie of ours; ``__Host-`` (RFC 6265bis §4.1.3.2) whenever cookies are Secure."""
+    return f"__Host-{cookie}" if live.IRONAUTH_COOKIE_SECURE else cookie
+
+
 def access_name() -> str:
-    """Return the access cookie's name; ``__Host-`` (RFC 6265bis §4.1.3.2) whenever cookies are Secure."""
-    return "__Host-access_token" if live.IRONAUTH_COOKIE_SECURE else "access_token"
+    """Return the name of the cookie with the access token."""
+    return "__Host-access_token" if live.IRONAUTH_COOKIE_SECURE else "access_token"  # asked by every request
 
 
 def refresh_name() -> str:
-    """Return the refresh cookie's name; ``__Host-`` (RFC 6265bis §4.1.3.2) whenever cookies are Secure."""
-    return "__Host-refresh_token" if live.IRONAUTH_COOKIE_SECURE else "refresh_token"
+    """Return the name of the cookie with the refresh token."""
+    return name_of("refresh_token")
 
 
 def device_name() -> str:
-    """Return the device cookie's name; ``__Host-`` (RFC 6265bis §4.1.3.2) whenever cookies are Secure."""
-    return "__Host-device" if live.IRONAUTH_COOKIE_SECURE else "device"
+    """Return the name of the cookie by which a browser is known."""
+    return name_of("device")
 
 
-def _set(response: HttpResponse, name: str, value: str, max_age_s: int, samesite: Literal["Lax", "Strict"]) -> None:
+def give(
+    response: HttpResponse, name: str, value: str, *, max_age_s: int, samesite: Literal["Lax", "Strict"] = "Lax"
+) -> None:
+    """Have the browser bring ``value`` for so many seconds; no script sees it, and no other host gets it."""
     response.set_cookie(
         name,
         value,
@@ -41,17 +49,17 @@ def _set(response: HttpResponse, name: str, value: str, max_age_s: int, samesite
 
 def set_access(response: HttpResponse, token: str, max_age_s: int) -> None:
     """Give the browser an access token; Lax, so that following a link into the site arrives signed in."""
-    _set(response, access_name(), token, max_age_s, "Lax")
+    give(response, access_name(), token, max_age_s=max_age_s)
 
 
 def set_refresh(response: HttpResponse, token: str, max_age_s: int) -> None:
     """Give the browser a refresh token; Strict, because only this site's own pages refresh."""
-    _set(response, refresh_name(), token, max_age_s, "Strict")
+    give(response, refresh_name(), token, max_age_s=max_age_s, samesite="Strict")
 
 
 def set_device(response: HttpResponse, device: str, max_age_s: int) -> None:
     """Give the browser what it is known by at its next sign-in; Strict, because only this site's own pages sign in."""
-    _set(response, device_name(), device, max_age_s, "Strict")
+    give(response, device_name(), device, max_age_s=max_age_s, samesite="Strict")
 
 
 def clear(response: HttpResponse) -> None:

@@ -20,7 +20,7 @@ from django.db import DEFAULT_DB_ALIAS, connections
 
 from ironauth.infrastructure import clock
 from ironauth.infrastructure.models import purge_throttles
-from ironauth.infrastructure.prepared_statements import FixedText, run
+from ironauth.infrastructure.prepared_statements import FixedText, all_rows, nothing, run
 
 FREE_FAILURES: Final = 10  # SP 800-63B-4 §3.2.2: enough for typing errors and a forgotten Caps Lock
 MAX_FAILURES: Final = 100  # SP 800-63B-4 §3.2.2: "no more than 100"
@@ -110,7 +110,7 @@ def reserve(count: Count, *, known: Sequence[tuple[str, Count]] = (), forgotten:
 def _count_of_known(known: Sequence[tuple[str, Count]], forgotten: str) -> Count | None:
     """Return the count of the first of these devices that is known. One query."""
     keys = [forgotten, *(key for key, _ in known)]
-    until: dict[str, int] = dict(_run(_KNOWN.format(_places(keys)), keys, _all))
+    until: dict[str, int] = dict(_run(_KNOWN.format(_places(keys)), keys, all_rows))
     after = max(int(clock.unix()), until.get(forgotten, 0))
     return next((count for key, count in known if until.get(key, 0) > after), None)
 
@@ -118,9 +118,9 @@ def _count_of_known(known: Sequence[tuple[str, Count]], forgotten: str) -> Count
 def _reserve(count: Count) -> Reserved | float | _Ended:
     """Count one more failure; return it, the seconds to wait, or that the count has ended. Two queries at most."""
     now = clock.unix()
-    if rows := _RESERVE.run(_all, key=count.key, most=count.most, now=now, expires_at=int(now) + KEEP_S):
+    if rows := _RESERVE.rows(key=count.key, most=count.most, now=now, expires_at=int(now) + KEEP_S):
         return Reserved(count.key, float(rows[0][0]), rows[0][1])
-    rows = _STATE.run(_all, key=count.key)
+    rows = _STATE.rows(key=count.key)
     failures, retry_at, expires_at = rows[0] if rows else (0, now, now)
     return _Ended(max(0.0, expires_at - now)) if failures >= count.most else float(retry_at) - now
 
@@ -132,7 +132,7 @@ def is_known(known: Sequence[tuple[str, Count]], *, forgotten: str = "") -> bool
 
 def give_back(reserved: Reserved) -> None:
     """Undo a reservation that was never judged. One query."""
-    _GIVE_BACK.run(_nothing, key=reserved.key, retry_at=reserved.retry_at)
+    _GIVE_BACK.run(key=reserved.key, retry_at=reserved.retry_at)
 
 
 def forgive(keys: Sequence[str], *, remember: Sequence[str] = (), known_s: int = 0) -> None:
@@ -142,12 +142,12 @@ def forgive(keys: Sequence[str], *, remember: Sequence[str] = (), known_s: int =
     """
     now = int(clock.unix())
     if forgotten := sorted(set(keys) - set(remember)):  # in one order, so that two of these never wait in a circle
-        _run(_FORGIVE.format(_places(forgotten)), forgotten, _nothing)
+        _run(_FORGIVE.format(_places(forgotten)), forgotten, nothing)
     if remember:
         rows = ", ".join(["(%s, 0, 0, %s, %s)"] * len(remember))
         until = now + known_s
         values = [value for key in sorted(remember) for value in (key, until, until)]
-        _run(_REMEMBER.format(rows), values, _nothing)
+        _run(_REMEMBER.format(rows), values, nothing)
 
 
 def forget_devices(forgotten: str, *, known_s: int) -> None:
@@ -157,21 +157,12 @@ def forget_devices(forgotten: str, *, known_s: int) -> None:
     in this very second stays unknown. One query.
     """
     until = int(clock.unix()) + known_s
-    _run(_REMEMBER.format("(%s, 0, 0, %s, %s)"), [forgotten, until, until], _nothing)
+    _run(_REMEMBER.format("(%s, 0, 0, %s, %s)"), [forgotten, until, until], nothing)
 
 
 def _run[T](text: str, values: Sequence[str | int], take: Callable[[Any], T]) -> T:
     """Execute one of the few texts that differ by how many keys there are."""
     return run(connections[DEFAULT_DB_ALIAS], text, list(values), take)
-
-
-def _all(cursor: Any) -> list[tuple[Any, ...]]:
-    rows: list[tuple[Any, ...]] = cursor.fetchall()
-    return rows
-
-
-def _nothing(_cursor: Any) -> None:
-    return None
 
 
 def _places(values: Sequence[str]) -> str:

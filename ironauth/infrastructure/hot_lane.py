@@ -65,7 +65,7 @@ class _Answer(NamedTuple):
     before: _Part
     after: _Part
     body: bytes
-    observe: Callable[[int], None] | None = None  # takes nanoseconds; None: metrics are off
+    tally: list[int] | None = None  # of such answers: a histogram's counts and sum; None: metrics are off
 
     def whole(self, request_id: bytes) -> Message:
         """Return all of it as one message, for a server that offers `WHOLE_ANSWER`."""
@@ -135,8 +135,10 @@ class HotLane:
             await send(answer.head(request_id.encode()))
             await send({"type": "http.response.body", "body": answer.body})
         took_ns = time.perf_counter_ns() - started
-        if answer.observe is not None:
-            answer.observe(took_ns)
+        tally = answer.tally
+        if tally is not None:
+            tally[metrics.bucket(took_ns) if took_ns > metrics.SHORTEST_NS else 0] += 1
+            tally[-1] += took_ns
         if live.IRONAUTH_ACCESS_LOG:
             took_ms = took_ns / 1_000_000
             logs.access(scope["method"], scope["path"], answer.status, took_ms, client_address(scope), request_id)
@@ -161,8 +163,8 @@ class HotLane:
             known = self._known[digest] = _Known(holder, {})
         if len(known.answers) < MAX_ANSWERS:
             if self._recorder is not None:
-                at = self._recorder.request_base(scope["method"], scope["path"], "hot", answer.status)
-                answer = answer._replace(observe=self._recorder.observer(at))
+                tally = self._recorder.request_tally(scope["method"], scope["path"], "hot", answer.status)
+                answer = answer._replace(tally=tally)
             known.answers[request] = answer
 
     def _make_room(self) -> None:

@@ -5,12 +5,10 @@ A name has no ``_total`` here; the text format adds it to counters.
 
 from typing import Final, Literal, NamedTuple
 
+from ironauth.infrastructure.metrics import BUCKETS_S
+
 type Kind = Literal["counter", "gauge", "histogram"]
 
-#: Upper ends in seconds: from the hot lane's 0.1 ms to the longest answer there is, 10 s, three for each power of ten.
-BUCKETS_S: Final = (
-    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
-)  # fmt: skip
 #: Slots of one histogram: its buckets, what is beyond them, and the sum.
 HISTOGRAM_WIDTH: Final = len(BUCKETS_S) + 2
 SECONDS: Final = 10**9  # kept as whole nanoseconds

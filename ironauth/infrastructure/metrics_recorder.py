@@ -3,15 +3,13 @@
 import json
 import threading
 import time
-from bisect import bisect_left
-from collections.abc import Callable
 from typing import Final
 
-from ironauth.infrastructure.metrics_catalogue import BUCKETS_S, CATALOGUE, DURATIONS, SECONDS
+from ironauth.infrastructure.metrics import BUCKETS_S, bucket
+from ironauth.infrastructure.metrics_catalogue import CATALOGUE, DURATIONS, SECONDS
 from ironauth.infrastructure.metrics_slots import Slots
 
-_BUCKETS_NS: Final = tuple(round(end * SECONDS) for end in BUCKETS_S)
-_SUM: Final = len(BUCKETS_S) + 1  # after the buckets, and what is beyond them
+SUM: Final = len(BUCKETS_S) + 1  # after the buckets, and what is beyond them
 
 
 class Recorder:
@@ -25,10 +23,11 @@ class Recorder:
         self.slots = slots
         self.running = 0  # requests being answered
         self._values = slots.values
+        self._tallies: dict[int, list[int]] = {}
         self._lock = threading.Lock()
         self._bases: dict[tuple[str, ...], int] = {}
-        self._hits = self.base("ironauth_cache_lookups", "l1", "hit")
-        self._misses = self.base("ironauth_cache_lookups", "l1", "miss")
+        self._hits = self._tally("ironauth_cache_lookups", "l1", "hit")
+        self._misses = self._tally("ironauth_cache_lookups", "l1", "miss")
         for name, metric in CATALOGUE.items():
             if metric.kind != "gauge" and not metric.labels:
                 self.base(name)
@@ -61,29 +60,36 @@ class Recorder:
 
     def observe_at(self, base: int, seconds: float) -> None:
         """Add one time to the histogram whose first slot is ``base``."""
-        at, took_ns = base + bisect_left(_BUCKETS_NS, seconds * SECONDS), int(seconds * SECONDS)
+        at, took_ns = base + bucket(seconds * SECONDS), int(seconds * SECONDS)
         self._values[at] += 1
-        at = base + _SUM
+        at = base + SUM
         self._values[at] += took_ns
 
-    def observer(self, base: int) -> Callable[[int], None]:
-        """Return what adds nanoseconds to the histogram at ``base``: `observe_at` in haste."""
-        values, at_sum, shortest = self._values, base + _SUM, _BUCKETS_NS[0]
+    def request_tally(self, method: str, route: str, lane: str, status: int) -> list[int]:
+        """Return the counts of requests like this one: one for each `bucket`, and at `SUM` their nanoseconds.
 
-        def observe(took_ns: int) -> None:
-            values[base if took_ns <= shortest else base + bisect_left(_BUCKETS_NS, took_ns)] += 1
-            values[at_sum] += took_ns
+        Count by one statement, as here. What is counted is shown, and kept beyond the end of this process, from the
+        next `settle` on. Adding to a list takes half the time of adding to the slots.
+        """
+        return self._tally(DURATIONS, method, route, lane, str(status))
 
-        return observe
+    def _tally(self, *series: str) -> list[int]:
+        base = self.base(*series)
+        if base not in self._tallies:
+            self._tallies[base] = [0] * CATALOGUE[series[0]].width
+        return self._tallies[base]
 
-    def request_base(self, method: str, route: str, lane: str, status: int) -> int:
-        """Return where requests like this one are observed."""
-        return self.base(DURATIONS, method, route, lane, str(status))
+    def settle(self) -> None:
+        """Add the tallies to the slots."""
+        for base, counts in list(self._tallies.items()):
+            if counts[-1]:  # a sum, or the only one
+                for at, counted in enumerate(counts):
+                    self._values[base + at] += counted
+                    counts[at] -= counted  # what came meanwhile stays
 
     def looked_up(self, *, hit: bool) -> None:
         """Count one look into the memory of this process."""
-        at = self._hits if hit else self._misses
-        self._values[at] += 1
+        (self._hits if hit else self._misses)[0] += 1
 
     def job_done(self, pool: str, asked_at: float, started_at: float) -> None:
         """Count a job that ended now; both times are monotonic seconds."""

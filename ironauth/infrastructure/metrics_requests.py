@@ -6,13 +6,13 @@ number is bounded by the URL configuration. The API lane's handler tells of its 
 
 import sys
 import time
-from collections.abc import Callable
 from typing import Any, Final
 
 from ironauth.infrastructure.asgi_types import Application, Message, Receive, Scope, Send
 from ironauth.infrastructure.exchange import Exchange
 from ironauth.infrastructure.lanes import STATIC_PREFIX
-from ironauth.infrastructure.metrics_recorder import Recorder
+from ironauth.infrastructure.metrics import SHORTEST_NS, bucket
+from ironauth.infrastructure.metrics_recorder import SUM, Recorder
 from ironauth.infrastructure.middleware import CLIENT_CLOSED_REQUEST
 from ironauth.infrastructure.noted_route import METHODS, STATIC_ROUTE, listen
 
@@ -28,7 +28,7 @@ class _Counting:
     def __init__(self, recorder: Recorder, lane: str) -> None:
         self.recorder = recorder
         self._lane = lane
-        self._observers: dict[tuple[str, str | None, int], Callable[[int], None]] = {}
+        self._tallies: dict[tuple[str, str | None, int], list[int]] = {}
 
     def begin(self) -> int:
         """Count one more that is running; return the time."""
@@ -39,19 +39,19 @@ class _Counting:
         """Count one that has ended."""
         took_ns = time.perf_counter_ns() - begun
         self.recorder.running -= 1
-        observe = self._observers.get((method, route, status))
-        if observe is None:
-            observe = self._observer(method, route, status)
-        observe(took_ns)
+        tally = self._tallies.get((method, route, status))
+        if tally is None:
+            tally = self._tally(method, route, status)
+        tally[0 if took_ns <= SHORTEST_NS else bucket(took_ns)] += 1
+        tally[SUM] += took_ns
 
-    def _observer(self, method: str, route: str | None, status: int) -> Callable[[int], None]:
+    def _tally(self, method: str, route: str | None, status: int) -> list[int]:
         known = method if method in METHODS else OTHER
         shown = NO_ROUTE if route is None else f"/{route.removeprefix('/')}"
-        base = self.recorder.request_base(known, shown, self._lane, status)
-        observe = self.recorder.observer(base)
+        tally = self.recorder.request_tally(known, shown, self._lane, status)
         if known != OTHER:  # else anybody could have a name remembered
-            self._observers[method, route, status] = observe
-        return observe
+            self._tallies[method, route, status] = tally
+        return tally
 
 
 class CountedApi(_Counting):

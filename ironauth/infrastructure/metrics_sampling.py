@@ -1,4 +1,7 @@
-"""What is not counted as it happens: how late the loop is (ten times a second), what pools and caches hold (once)."""
+"""What is not counted as it happens: how late the loop is (ten times a second), what pools and caches hold (once).
+
+What is tallied is settled ten times a second too: so much of it is lost with a process that is killed.
+"""
 
 import asyncio
 import os
@@ -40,6 +43,7 @@ class Sampling:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        self._recorder.settle()
 
     def _tick(self) -> None:
         """Count how late this call is, and so every time that was missed before it (as ``loop_debug`` does)."""
@@ -48,6 +52,7 @@ class Sampling:
             self._recorder.observe_at(self._lag, now - self._due)
             self._due += TICK_S
         self._timer = self._loop.call_at(self._due, self._tick)  # first: what follows must not end the ticking
+        self._recorder.settle()
         self._ticks += 1
         if self._ticks % TICKS_A_SAMPLE == 0:
             self.sample()

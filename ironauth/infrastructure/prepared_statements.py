@@ -52,6 +52,16 @@ def run[T](connection: BaseDatabaseWrapper, sql: str, parameters: list[Any], tak
         return take(cursor)
 
 
+def all_rows(cursor: Any) -> list[tuple[Any, ...]]:
+    """Take every row."""
+    rows: list[tuple[Any, ...]] = cursor.fetchall()
+    return rows
+
+
+def nothing(_cursor: Any) -> None:
+    """Take nothing: there are no rows, or they do not matter."""
+
+
 class FixedText:
     """A statement in SQL whose text is always the same: for what the ORM cannot say. Parameters are ``%(name)s``.
 
@@ -62,9 +72,13 @@ class FixedText:
         self._names = _NAMED.findall(text)
         self._text = _NAMED.sub("%s", text)
 
-    def run[T](self, take: Callable[[Any], T], **given: str | float) -> T:
-        """Execute it on this thread's connection and return what ``take`` reads from its cursor. One query."""
-        return run(connections[DEFAULT_DB_ALIAS], self._text, [given[name] for name in self._names], take)
+    def rows(self, **given: str | float) -> list[tuple[Any, ...]]:
+        """Return the rows it gives on this thread's connection. One query."""
+        return run(connections[DEFAULT_DB_ALIAS], self._text, [given[name] for name in self._names], all_rows)
+
+    def run(self, **given: str | float) -> None:
+        """Execute it on this thread's connection. One query."""
+        run(connections[DEFAULT_DB_ALIAS], self._text, [given[name] for name in self._names], nothing)
 
 
 def _preparing_cursor(connection: Any, *, watched: bool) -> Any:

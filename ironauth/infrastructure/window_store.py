@@ -3,8 +3,7 @@
 Written in SQL, because the ORM has no insert that becomes a conditional update: check and count are one statement.
 """
 
-from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from ironauth.infrastructure.prepared_statements import FixedText
 
@@ -63,32 +62,22 @@ def take(asked: Question) -> int | None:
 
     One query.
     """
-    row = _TAKE.run(
-        _first,
+    rows = _TAKE.rows(
         key=asked.key,
         slot=asked.slot,
         weight=asked.weight,
         limit=asked.limit,
         expires_at=(asked.slot + 2) * asked.window_s,  # the end of the window in which it is the previous one
     )
-    return int(row[0]) if row else None
+    return int(rows[0][0]) if rows else None
 
 
 def counts(key: str) -> Counts | None:
     """Return what is stored for ``key``. One query."""
-    row = _COUNTS.run(_first, key=key)
-    return Counts(*row) if row else None
+    rows = _COUNTS.rows(key=key)
+    return Counts(*rows[0]) if rows else None
 
 
 def give_back(key: str, slot: int) -> None:
     """Take back what was counted in ``slot``. One query."""
-    _GIVE_BACK.run(_nothing, key=key, slot=slot)
-
-
-def _first(cursor: Any) -> Sequence[Any] | None:
-    row: Sequence[Any] | None = cursor.fetchone()
-    return row
-
-
-def _nothing(_cursor: Any) -> None:
-    return None
+    _GIVE_BACK.run(key=key, slot=slot)

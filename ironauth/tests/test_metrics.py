@@ -28,10 +28,11 @@ from ironauth.infrastructure.invalidation import invalidate, invalidation_feed
 from ironauth.infrastructure.l1 import Freshness, L1Entry
 from ironauth.infrastructure.l2 import L2
 from ironauth.infrastructure.lanes import AdminLane, LaneRouter, is_api_path
-from ironauth.infrastructure.metrics_catalogue import BUCKETS_S, CATALOGUE
+from ironauth.infrastructure.metrics import BUCKETS_S, bucket
+from ironauth.infrastructure.metrics_catalogue import CATALOGUE, HISTOGRAM_WIDTH
 from ironauth.infrastructure.metrics_recorder import Recorder
 from ironauth.infrastructure.metrics_requests import CountedApi, CountedPages
-from ironauth.infrastructure.metrics_sampling import Sampling
+from ironauth.infrastructure.metrics_sampling import TICK_S, Sampling
 from ironauth.infrastructure.metrics_slots import private
 from ironauth.infrastructure.metrics_text import text_of
 from ironauth.infrastructure.models import Invalidation
@@ -62,6 +63,7 @@ class Figures:
 
     def now(self) -> dict[tuple[str, str], float]:
         """Return every sample by its name and the values of its labels, by their names' order."""
+        self.recorder.settle()
         text, _ = text_of(self.recorder.slots, None, accepted="")
         return {
             (sample.name, " ".join(value for _, value in sorted(sample.labels.items()))): sample.value
@@ -156,6 +158,32 @@ async def test_the_hot_lane_counts_its_own(measured: httpx.AsyncClient, figures:
     api = moved.pop((COUNTED, f"api GET {ME} 200"))
     assert moved == {(COUNTED, f"hot GET {ME} 200"): 5 - api}
     assert api in (1, 2)  # the token is recognised from the second request on, unless it was before
+
+
+async def test_what_is_tallied_is_settled_once(recorder: Recorder) -> None:
+    """By the next tick and at the end; until then it is in nobody's figures, and afterwards in them once."""
+
+    def counted() -> list[int]:
+        return recorder.slots.values[base : base + HISTOGRAM_WIDTH].tolist()
+
+    tally = recorder.request_tally("GET", ME, "hot", 200)
+    assert recorder.request_tally("GET", ME, "hot", 200) is tally
+    base = recorder.base(TIMED, "GET", ME, "hot", "200")
+    sampling = Sampling(recorder)
+    sampling.start()
+    tally[0] += 2
+    tally[bucket(100_001)] += 1
+    tally[-1] += 240_001
+    assert not any(counted())
+    await asyncio.sleep(TICK_S * 2)
+    settled = [2, 1, *[0] * (HISTOGRAM_WIDTH - 3), 240_001]
+    assert counted() == settled
+    recorder.settle()
+    assert counted() == settled
+    tally[0] += 1
+    tally[-1] += 1
+    sampling.stop()
+    assert counted() == [3, *settled[1:-1], 240_002]
 
 
 async def test_pages_without_an_answer(recorder: Recorder, figures: Figures) -> None:

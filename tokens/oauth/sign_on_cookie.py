@@ -9,11 +9,10 @@ import hmac
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from rest_framework.request import Request
 
-from ironauth.infrastructure import token_text
+from ironauth.infrastructure import cookies, token_text
 from ironauth.infrastructure.logs import get_logger
 from ironauth.infrastructure.master_keys import MasterKeyMissingError, derived_key
 
@@ -31,8 +30,8 @@ class SignOnCookie(NamedTuple):
 
 
 def name() -> str:
-    """Return the cookie's name; ``__Host-`` (RFC 6265bis §4.1.3.2) whenever cookies are Secure."""
-    return "__Host-sso" if settings.IRONAUTH_COOKIE_SECURE else "sso"
+    """Return the cookie's name."""
+    return cookies.name_of("sso")
 
 
 def mint(*, session_id: UUID, secret: bytes, master_key_id: str) -> str:
@@ -62,15 +61,7 @@ def is_genuine(cookie: SignOnCookie, *, secret: bytes, master_key_id: str) -> bo
 
 def give(response: HttpResponse, value: str, *, max_age_s: int) -> None:
     """Let the browser bring ``value`` from now on; Lax, because clients send people here from their own sites."""
-    response.set_cookie(
-        name(),
-        value,
-        max_age=max_age_s,
-        path="/",  # __Host- demands it
-        secure=settings.IRONAUTH_COOKIE_SECURE,
-        httponly=True,
-        samesite="Lax",
-    )
+    cookies.give(response, name(), value, max_age_s=max_age_s)
 
 
 def clear(response: HttpResponse) -> None:
