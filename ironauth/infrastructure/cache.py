@@ -102,8 +102,9 @@ class TwoLevelCache(BaseCache):
 
     def _counted_peek(self, key: str) -> object | None:
         value = self._l1.peek(key)
-        if metrics.recorder is not None:
-            metrics.recorder.looked_up(hit=value is not None)
+        recorder = metrics.recorder
+        if recorder is not None:
+            (recorder.misses if value is None else recorder.hits)[0] += 1
         return value
 
     async def _read[T](

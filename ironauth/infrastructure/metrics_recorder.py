@@ -26,8 +26,9 @@ class Recorder:
         self._tallies: dict[int, list[int]] = {}
         self._lock = threading.Lock()
         self._bases: dict[tuple[str, ...], int] = {}
-        self._hits = self._tally("ironauth_cache_lookups", "l1", "hit")
-        self._misses = self._tally("ironauth_cache_lookups", "l1", "miss")
+        #: Looks into the memory of this process; count by ``hits[0] += 1``.
+        self.hits = self._tally("ironauth_cache_lookups", "l1", "hit")
+        self.misses = self._tally("ironauth_cache_lookups", "l1", "miss")
         for name, metric in CATALOGUE.items():
             if metric.kind != "gauge" and not metric.labels:
                 self.base(name)
@@ -86,10 +87,6 @@ class Recorder:
                 for at, counted in enumerate(counts):
                     self._values[base + at] += counted
                     counts[at] -= counted  # what came meanwhile stays
-
-    def looked_up(self, *, hit: bool) -> None:
-        """Count one look into the memory of this process."""
-        (self._hits if hit else self._misses)[0] += 1
 
     def job_done(self, pool: str, asked_at: float, started_at: float) -> None:
         """Count a job that ended now; both times are monotonic seconds."""

@@ -68,7 +68,15 @@ class CountedApi(_Counting):
             status = response.status_code  # type: ignore[union-attr] # there is one
         else:
             status = INTERNAL_ERROR if isinstance(sys.exception(), Exception) else CLIENT_CLOSED_REQUEST
-        self.count(scope["method"], None if match is None else match.route, status, begun)
+        # `count`, without the call: beside other work it costs 0.3 us, and each request pays it.
+        took_ns = time.perf_counter_ns() - begun
+        self.recorder.running -= 1
+        method, route = scope["method"], None if match is None else match.route
+        tally = self._tallies.get((method, route, status))
+        if tally is None:
+            tally = self._tally(method, route, status)
+        tally[0 if took_ns <= SHORTEST_NS else bucket(took_ns)] += 1
+        tally[SUM] += took_ns
 
 
 class _Sending:
