@@ -1,8 +1,8 @@
 """``/metrics``: Prometheus' text for whoever has the token; imported only with IRONAUTH_METRICS.
 
 One worker answers for all of a server. Every worker counts in shared memory, so what was once shown is never taken
-back, whichever worker is asked next, and whichever has died. Gauges are up to a second old, the requests and lookups
-of the other workers a tenth of one.
+back, whichever worker is asked next, and whichever has died. Gauges are up to a second old, requests and lookups in
+memory of the other workers a tenth of one.
 """
 
 import asyncio

@@ -15,9 +15,8 @@ from ironauth.infrastructure.asgi_types import Scope
 class Exchange:
     """What is known so far. The fields are the class's until they are set: no call is needed to make one."""
 
-    request: HttpRequest | None = None  # None: its head cannot be decoded, or the client left before its end
-    response: HttpResponseBase | None = None
-    is_sent = False  # to its end
+    request: HttpRequest | None = None  # None: there is no whole one, or its head cannot be decoded
+    response: HttpResponseBase | None = None  # its ``head_is_sent``: the client has a status
 
 
 class Watch(Protocol):

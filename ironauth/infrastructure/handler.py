@@ -173,7 +173,6 @@ class LeanHandler(ASGIHandler):
             response = await self.run_get_response(request)
         exchange.response = response
         await self.send_response(response, send)
-        exchange.is_sent = True
 
     async def run_get_response(self, request: HttpRequest) -> HttpResponseBase:
         """Answer ``request`` through the middleware chain."""
@@ -252,6 +251,7 @@ class LeanHandler(ASGIHandler):
             if status >= 200 and status not in (204, 304) and "content-length" not in response.headers._store:  # noqa: PLR2004 - RFC 9110 §8.6
                 headers.append((b"Content-Length", str(len(body)).encode()))
         await send({"type": "http.response.start", "status": status, "headers": headers})
+        response.head_is_sent = True
         if response.streaming:
             await self._stream(response, send)
         elif len(body) <= self.chunk_size:

@@ -1,9 +1,10 @@
 """Where figures about this process go: nowhere, unless ``IRONAUTH_METRICS`` is on.
 
-What is counted asks for ``recorder`` first, which costs about 20 ns; hot paths are not even asked: with metrics on
-they are other objects (`ironauth.asgi`). This module is all that is imported while they are off.
+What is counted asks for ``recorder`` first, which costs about 20 ns; so do hot paths, for what they were given of it
+(`ironauth.asgi`). This module is all that is imported while they are off.
 """
 
+import atexit
 from bisect import bisect_left
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -37,5 +38,6 @@ def start() -> "Recorder":
         from ironauth.infrastructure.pools import Pool  # noqa: PLC0415 - as the following
 
         recorder = Recorder(private() if folder is None else claim(folder))
+        atexit.register(recorder.settle)  # what ends after the sampling has: requests that were cancelled
         Pool.watch = recorder.job_done
     return recorder

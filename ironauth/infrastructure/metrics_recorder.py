@@ -23,7 +23,7 @@ class Recorder:
         self.slots = slots
         self.running = 0  # requests being answered
         self._values = slots.values
-        self._tallies: dict[int, list[int]] = {}
+        self._tallies: dict[tuple[int, int], list[int]] = {}
         self._lock = threading.Lock()
         self._bases: dict[tuple[str, ...], int] = {}
         #: Looks into the memory of this process; count by ``hits[0] += 1``.
@@ -69,20 +69,18 @@ class Recorder:
     def request_tally(self, method: str, route: str, lane: str, status: int) -> list[int]:
         """Return the counts of requests like this one: one for each `bucket`, and at `SUM` their nanoseconds.
 
-        Count by one statement, as here. What is counted is shown, and kept beyond the end of this process, from the
-        next `settle` on. Adding to a list takes half the time of adding to the slots.
+        Count by statements like ``counts[0] += 1``. What is counted is shown, and kept beyond the end of this process,
+        from the next `settle` on. Adding to a list takes half the time of adding to the slots.
         """
         return self._tally(DURATIONS, method, route, lane, str(status))
 
     def _tally(self, *series: str) -> list[int]:
-        base = self.base(*series)
-        if base not in self._tallies:
-            self._tallies[base] = [0] * CATALOGUE[series[0]].width
-        return self._tallies[base]
+        width = CATALOGUE[series[0]].width  # not the base alone: what finds no room has one base
+        return self._tallies.setdefault((self.base(*series), width), [0] * width)
 
     def settle(self) -> None:
         """Add the tallies to the slots."""
-        for base, counts in list(self._tallies.items()):
+        for (base, _), counts in list(self._tallies.items()):
             if counts[-1]:  # a sum, or the only one
                 for at, counted in enumerate(counts):
                     self._values[base + at] += counted

@@ -64,11 +64,11 @@ class CountedApi(_Counting):
         """Count it."""
         request, response = exchange.request, exchange.response
         match = None if request is None else request.resolver_match
-        if exchange.is_sent or getattr(response, "streaming", False):  # a stream breaks after its head
+        if getattr(response, "head_is_sent", False):
             status = response.status_code  # type: ignore[union-attr] # there is one
         else:
             status = INTERNAL_ERROR if isinstance(sys.exception(), Exception) else CLIENT_CLOSED_REQUEST
-        # `count`, without the call: beside other work it costs 0.3 us, and each request pays it.
+        # `count`, without the call: beside other work it costs 0.3 µs, and each request pays it.
         took_ns = time.perf_counter_ns() - begun
         self.recorder.running -= 1
         method, route = scope["method"], None if match is None else match.route

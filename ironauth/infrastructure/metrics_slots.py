@@ -1,6 +1,7 @@
 """Figures in memory that outlives its process: 64-bit numbers in a mapped file, and a list of what they stand for.
 
-Each worker has a file of its own, so nobody waits for anybody, and what a worker counted is there when it was killed.
+Each worker has a file of its own, so nobody waits for anybody, and what a worker counted is there when it was killed
+(but for the tallies of its last tenth of a second).
 The file's lock (``flock``) ends with its process however that ends; the next worker takes over the file and counts on.
 That is why no counter ever goes backwards and no file is left behind by a restart.
 

@@ -1,4 +1,4 @@
-"""Which URL pattern a request fits: told by the handler that finds it to whoever counts or traces the request.
+"""Which URL pattern a request fits: told by the handler that finds it to whoever counts a page or traces a request.
 
 Not by a key of the scope: a layer between the two may hand on a copy.
 """
@@ -41,7 +41,7 @@ class _NotesRoute(BaseHandler):
 
 
 class NotingHandler(_NotesRoute, LeanHandler):
-    """The API lane's handler."""
+    """The API lane's handler, with traces on."""
 
 
 class NotingPageHandler(_NotesRoute, PageHandler):

@@ -36,7 +36,7 @@ from ironauth.infrastructure.metrics_sampling import TICK_S, Sampling
 from ironauth.infrastructure.metrics_slots import private
 from ironauth.infrastructure.metrics_text import text_of
 from ironauth.infrastructure.models import Invalidation
-from ironauth.infrastructure.noted_route import NotingPageHandler
+from ironauth.infrastructure.noted_route import NotingHandler, NotingPageHandler
 from ironauth.infrastructure.pools import Pool
 from ironauth.infrastructure.refusal import overloaded
 from ironauth.infrastructure.request_threads import request_threads
@@ -221,6 +221,18 @@ async def test_requests_of_the_api_without_an_answer(recorder: Recorder, figures
     talk = Conversation("/api/function").body()
     with pytest.raises(ConnectionError):
         await handler(talk.scope, talk.receive, send)
+    for path in ("/api/stream", "/api/cookies"):
+        talk = Conversation(path).body()
+        with pytest.raises(ConnectionError):
+            await handler(talk.scope, talk.receive, send)
+    large = Conversation("/api/cookies", "HEAD").body()
+
+    async def stop_after_the_head(message: Any) -> None:
+        if message["type"] != "http.response.start":
+            raise ConnectionError
+
+    with pytest.raises(ConnectionError):
+        await handler(large.scope, large.receive, stop_after_the_head)
     await Conversation("/api/broken").body().run(handler)
     await Conversation("/api/hello", query_string=b"\xff").body().run(handler)
     assert figures.moved(COUNTED) == {
@@ -228,10 +240,26 @@ async def test_requests_of_the_api_without_an_answer(recorder: Recorder, figures
         (COUNTED, "api GET /api/waiting 499"): 1,
         (COUNTED, "api GET /api/endless 200"): 1,
         (COUNTED, "api GET /api/function 500"): 1,
+        (COUNTED, "api GET /api/stream 500"): 1,
+        (COUNTED, "api GET /api/cookies 500"): 1,
+        (COUNTED, "api HEAD /api/cookies 200"): 1,
         (COUNTED, "api GET /api/broken 500"): 1,
         (COUNTED, "api GET none 400"): 1,
     }
     assert recorder.running == 0
+
+
+async def test_with_traces_on_as_well(recorder: Recorder, figures: Figures) -> None:
+    """The handler that tells spans of its routes is counted alike."""
+    handler = NotingHandler(request_threads, watch=CountedApi(recorder))
+    await Conversation("/ping").body().run(handler)
+    assert figures.moved(COUNTED) == {(COUNTED, "api GET /ping 200"): 1}
+
+
+async def test_a_strangers_host_counts_where_it_is_refused(measured: httpx.AsyncClient, figures: Figures) -> None:
+    """The API lane refuses it, whatever the path."""
+    await measured.get("/admin/login/", headers={"Host": "elsewhere.example"})
+    assert figures.moved(COUNTED) == {(COUNTED, "api GET none 400"): 1}
 
 
 async def test_refusals_are_counted_apart(measured: httpx.AsyncClient, figures: Figures) -> None:

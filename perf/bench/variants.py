@@ -50,13 +50,13 @@ def log_of(folder: Path, key: Key) -> Path:
 
 
 def measure_variants(
-    servers: Mapping[Key, Server], *, rounds: int, seconds: float, say: Callable[[str], None]
+    servers: Mapping[Key, Server], *, rounds: int, seconds: float, say: Callable[[str], None], first: int = 1
 ) -> Rounds:
-    """Load the servers in turn, each round beginning with another."""
+    """Load the servers in turn, each round beginning with another; ``first``: the first round's number."""
     pairs = Site(next(iter(servers.values()))).sign_in(CONNECTIONS)
     found: Rounds = {key: [] for key in servers}
     items = list(servers.items())
-    for number in range(1, rounds + 1):
+    for number in range(first, first + rounds):
         start = number % len(items)
         for key, server in items[start:] + items[:start]:
             found[key].append(load_round(server, _sources(server, pairs), seconds=seconds))

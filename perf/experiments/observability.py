@@ -61,27 +61,28 @@ def measure(lab: Lab) -> Finding:
         with ExitStack() as stack:
             os.sched_setaffinity(0, cores)  # the last measurement was from one of them
             servers = start_variants(folder, variants(token, collector), stack)
-            found, read = _measure_scraped(lab, servers, token)
+            found, read = _measure_scraped(lab, servers, token, start)
         scrapes += read
         for key, each in found.items():
             rounds.setdefault(key, []).extend(each)
     path = lab.plot()
     plots.bars(path, "Warm /me by what watches it", medians(rounds, "rate"), unit="requests/s")
-    return finding(rounds, [path.name], scrapes=scrapes)
+    return finding(rounds, [path.name], scrapes=scrapes, starts=start + 1)
 
 
-def _measure_scraped(lab: Lab, servers: Mapping[Key, Server], token: str) -> tuple[Rounds, int]:
-    """Return the rounds, and how often metrics were read meanwhile."""
+def _measure_scraped(lab: Lab, servers: Mapping[Key, Server], token: str, start: int) -> tuple[Rounds, int]:
+    """Return the rounds of a start, and how often metrics were read meanwhile."""
     scraped = dict.fromkeys((key for key in servers if key[1] == METRICS), 0)
     over = threading.Event()
     scraper = threading.Thread(target=_scrape, args=(servers, token, scraped, over))
     scraper.start()
     seconds, count = (QUICK_SECONDS, QUICK_ROUNDS) if lab.quick else (SECONDS, ROUNDS)
     try:
-        return measure_variants(servers, rounds=count, seconds=seconds, say=lab.say), sum(scraped.values())
+        rounds = measure_variants(servers, rounds=count, seconds=seconds, say=lab.say, first=1 + start * count)
     finally:
         over.set()
         scraper.join()
+    return rounds, sum(scraped.values())
 
 
 def variants(token: str, collector: int) -> dict[str, dict[str, str]]:
@@ -96,8 +97,8 @@ def variants(token: str, collector: int) -> dict[str, dict[str, str]]:
     }
 
 
-def finding(rounds: Rounds, drawn: list[str], *, scrapes: int) -> Finding:
-    """Say what was found; ``scrapes``: how often metrics were read."""
+def finding(rounds: Rounds, drawn: list[str], *, scrapes: int, starts: int = 1) -> Finding:
+    """Say what was found; ``scrapes``: how often metrics were read; ``starts``: of each server."""
     checks, notes = [], []
     for lane in LANES:
         lost = lost_percent(rounds, (lane, METRICS), NONE, "rate")
@@ -111,7 +112,7 @@ def finding(rounds: Rounds, drawn: list[str], *, scrapes: int) -> Finding:
     notes.append(
         f"One worker pinned to the first core, {CONNECTIONS} connections from the last; one SQLite database, access "
         f"log on. Metrics were read {scrapes} times, every {SCRAPE_S:g} s; the collector answers at once and keeps "
-        f"nothing. The servers were started {STARTS} times. Losses are taken within each round; the median and the "
+        f"nothing. Servers were started {starts} times. Losses are taken within each round; the median and the "
         "lowest and highest round are shown."
     )
     data = {", ".join(key): each for key, each in rounds.items()}
