@@ -1,7 +1,6 @@
 """Step-up in the admin: what a session of long ago may not do alone, how one confirms it, and where one comes back."""
 
 import json
-import secrets
 from typing import Any
 from urllib.parse import urlencode
 
@@ -11,7 +10,6 @@ from django.contrib.admin import ActionLocation
 from django.contrib.auth.models import Group, Permission
 from django.test import Client, RequestFactory
 from django.urls import reverse
-from pytest_django import Settings
 
 from accounts import admin_sign_in
 from accounts.admin import UserAdmin
@@ -25,21 +23,12 @@ from ironauth.infrastructure import clock
 from ironauth.infrastructure.failure_count import FREE_FAILURES
 from ironauth.infrastructure.hash_pool import hash_pool
 
-pytestmark = [pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("throttled", "still_clock")]
 CONFIRM, CONFIRM_CODE, START = "/admin/confirm/", "/admin/confirm/code/", "/admin/"
 ROLES = "/admin/accounts/role/"
 RECENT_S = 600
 NEW_PASSWORD = "seven amber kites over Lyon"
 PASSWORDS = {"password1": NEW_PASSWORD, "password2": NEW_PASSWORD, "usable_password": "true"}
-
-
-@pytest.fixture(autouse=True)
-def _still(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Throttles on, counts that no other test has touched, and a clock that stands still at the middle of a step."""
-    settings.IRONAUTH_THROTTLE = True
-    settings.SECRET_KEY = secrets.token_urlsafe(48)
-    now = clock.unix() // 30 * 30 + 15
-    monkeypatch.setattr(clock, "_source", lambda: now)
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from accounts.tests.conftest import MakeUser
 from ironauth.infrastructure import clock
 from ironauth.infrastructure.master_keys import MasterKeyMissingError
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage, pytest.mark.usefixtures("still_clock")]
 
 
 @pytest.fixture

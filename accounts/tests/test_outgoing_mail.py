@@ -15,7 +15,7 @@ from accounts.outgoing_mail import GIVE_UP_S, LEASE_S, Claimed, Kind
 from accounts.tests.conftest import MakeUser
 from ironauth.infrastructure import clock
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage, pytest.mark.usefixtures("still_clock")]
 
 
 @pytest.fixture

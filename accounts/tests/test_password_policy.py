@@ -176,9 +176,9 @@ def test_length_limit_is_1024_code_points() -> None:
     text = "".join(chr(0x4E00 + i) for i in range(1025))
     assert _codes(text[:1024]) == []
     assert _codes(text) == ["password_too_long"]
-    began = time.monotonic()
+    began = time.thread_time()
     assert _codes("x" * 10_000_000) == ["password_too_long"]
-    assert time.monotonic() - began < 0.5
+    assert time.thread_time() - began < 0.5
 
 
 def test_minimum_length_is_a_setting(settings: Settings) -> None:
@@ -210,9 +210,9 @@ def test_judging_is_quick_enough_for_the_event_loop() -> None:
         "aab" * 42 + "c!1",
     ]
     for password in worst:
-        began = time.perf_counter()
+        began = time.thread_time()
         policy_errors(password, email=f"{'a' * 60}@{'a.' * 90}com", name=name)
-        assert time.perf_counter() - began < 0.05, password[:20]
+        assert time.thread_time() - began < 0.05, password[:20]
 
 
 def test_django_validator_gives_the_same_reasons() -> None:

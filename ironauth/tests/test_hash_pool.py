@@ -54,7 +54,7 @@ async def test_what_would_wait_too_long_is_refused_at_once(make: Callable[..., H
 
     taken = sum(await asyncio.gather(*(one() for _ in range(50))))
     assert 3 <= taken <= 8
-    assert sorted(refused_after)[30] < 0.05
+    assert sorted(refused_after)[30] < 0.1  # nobody waits as long as is allowed to be told no
     assert min(retries) >= 1
     assert pool.stats().rejected == 50 - taken
     assert (pool.stats().queued, pool.stats().running) == (0, 0)

@@ -174,12 +174,12 @@ async def test_a_frozen_redis_costs_one_time_limit(a: Worker, private_redis: Pri
     private_redis.process.send_signal(signal.SIGSTOP)
     began = time.perf_counter()
     assert await a.get() is None
-    assert time.perf_counter() - began < 0.3
+    assert time.perf_counter() - began < 0.45  # less than two of them
     began = time.perf_counter()
     for _ in range(50):
         assert await a.get() is None
         await a.put()
-    assert time.perf_counter() - began < 0.05
+    assert time.perf_counter() - began < 0.2  # a hundred in less than one time limit
 
 
 def test_a_mac_belongs_to_its_purpose_and_its_payload() -> None:

@@ -87,7 +87,9 @@ if __name__ == "__main__":
     config = uvicorn.Config("slow:application", workers=int(sys.argv[1]), lifespan="off", log_config=None,
                             http=sys.argv[3], loop="uvloop",
                             timeout_worker_healthcheck=30, timeout_graceful_shutdown=10)
-    ready = lambda: pathlib.Path("ready").write_text(str(bound.getsockname()[1]))
+    def ready():
+        pathlib.Path("port").write_text(str(bound.getsockname()[1]))
+        pathlib.Path("port").rename("ready")  # never there without what is in it
     supervisor = server_processes.Supervisor(config, [bound], ready)
     pathlib.Path("listens").touch()
     supervisor.run()

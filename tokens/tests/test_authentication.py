@@ -29,7 +29,7 @@ from tokens.models import Session
 from tokens.principal import Principal
 from tokens.tests.material import Issuer
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage, pytest.mark.usefixtures("still_clock")]
 
 ME = "/api/v1/access/me"
 Pair = dict[str, Any]

@@ -26,7 +26,7 @@ from tokens.key_wrapping import unseal
 from tokens.keys import public_jwk
 from tokens.models import SigningKey
 
-pytestmark = [pytest.mark.django_db, pytest.mark.storage]
+pytestmark = [pytest.mark.django_db, pytest.mark.storage, pytest.mark.usefixtures("still_clock")]
 
 
 def states() -> dict[str, str]:

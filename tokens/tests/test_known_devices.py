@@ -25,7 +25,7 @@ from tokens.models import KnownDevice
 from tokens.sessions import ClientInfo
 from tokens.tests.browser import PASSWORD_URL, SIGNIN, by_cookie
 
-pytestmark = [pytest.mark.django_db, pytest.mark.storage]
+pytestmark = [pytest.mark.django_db, pytest.mark.storage, pytest.mark.usefixtures("still_clock")]
 
 DAY: Final = 86_400
 FIREFOX: Final = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"

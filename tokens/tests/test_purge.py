@@ -24,7 +24,7 @@ from tokens.models import Session, SigningKey
 from tokens.purge import Purged, purge_expired
 from tokens.sessions import ClientInfo, Grant
 
-pytestmark = [pytest.mark.django_db, pytest.mark.storage]
+pytestmark = [pytest.mark.django_db, pytest.mark.storage, pytest.mark.usefixtures("still_clock")]
 
 DAY = 86_400
 

@@ -21,7 +21,7 @@ from tokens.session_rotation import Outcome, Rotation
 from tokens.sessions import ClientInfo, Grant
 from tokens.stored_session import NewSession, StoredSession
 
-pytestmark = [pytest.mark.django_db, pytest.mark.storage]
+pytestmark = [pytest.mark.django_db, pytest.mark.storage, pytest.mark.usefixtures("still_clock")]
 
 DAY = 86_400
 

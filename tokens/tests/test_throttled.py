@@ -1,7 +1,6 @@
 """Throttles over HTTP: strangers are slowed down, nobody is locked out, and what is right costs little."""
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, cast
@@ -21,7 +20,7 @@ from accounts.tests.conftest import full_pool  # noqa: F401 - a fixture
 from accounts.throttling import KNOWN_S
 from conftest import PASSWORD, bearer
 from ironauth.asgi import application
-from ironauth.infrastructure import clock, failure_count
+from ironauth.infrastructure import clock
 from ironauth.infrastructure.database import database
 from ironauth.infrastructure.durations import in_words
 from ironauth.infrastructure.failure_count import FREE_FAILURES, MAX_FAILURES
@@ -403,11 +402,8 @@ async def test_hot_paths_pay_nothing(
     assert counts == [2, 2]
 
 
-async def test_what_a_sign_in_pays(
-    settings: Settings, member: Member, statements: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_a_sign_in_pays(settings: Settings, member: Member, statements: list[str]) -> None:
     """As many statements as the docstrings say, whether or not somebody has the address."""
-    monkeypatch.setattr(failure_count, "_PRUNE_ONE_IN", sys.maxsize)
     extra = []
     await sign_in("203.0.113.7", member["email"], PASSWORD)  # keys are in memory from here on
     for email, password in ((member["email"], PASSWORD), (member["email"], WRONG), ("nobody@example.com", WRONG)):

@@ -34,7 +34,7 @@ from tokens.tests.test_throttled import (
     sign_in,
 )
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage, pytest.mark.usefixtures("still_clock")]
 
 ACCESS = "/api/v1/access"
 NEW_PASSWORD = "seven quiet lanterns over Bern"

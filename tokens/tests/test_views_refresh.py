@@ -11,7 +11,7 @@ from ironauth.infrastructure import clock
 from tokens.models import Session
 from tokens.tests.browser import CROSS_SITE, ME, REFRESH, SAME_ORIGIN, SIGNIN, Member, Pair, by_cookie, cookie_lines, me
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage, pytest.mark.usefixtures("still_clock")]
 
 
 async def test_refresh_by_body(api: httpx.AsyncClient, pair: Pair) -> None:

@@ -24,7 +24,7 @@ from tokens.oauth.tests.test_token_code import said
 from tokens.oauth.tests.walk import by_password, form_to, is_page, say
 from tokens.tests.browser import Member
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage, pytest.mark.usefixtures("still_clock")]
 
 BEGIN = "/oauth/device_authorization"
 DEVICE = "/oauth/device"

@@ -18,7 +18,7 @@ from tokens.oauth.tests.test_token_code import said
 from tokens.tests.browser import Member, Pair
 from tokens.tests.test_vectors import RFC
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage, pytest.mark.usefixtures("still_clock")]
 
 Tokens = dict[str, Any]
 

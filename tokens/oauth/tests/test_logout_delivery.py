@@ -30,7 +30,7 @@ from tokens.oauth.logout_delivery import LogoutDelivery
 from tokens.oauth.models import LogoutNotice, OAuthClient
 from tokens.oauth.tests.material import make_client
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage, pytest.mark.usefixtures("still_clock")]
 
 EVENT = "http://schemas.openid.net/event/backchannel-logout"
 

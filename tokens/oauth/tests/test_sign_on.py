@@ -28,7 +28,7 @@ from tokens.oauth.tests.walk import AUTHORIZE, answered, authorize, by_password,
 from tokens.sessions import ClientInfo
 from tokens.tests.browser import LOGOUT_ALL, ME, PASSWORD_URL, Member, Pair
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage, pytest.mark.usefixtures("still_clock")]
 
 SESSIONS = "/api/v1/access/sessions"
 SSO = {"client_id": "ironauth-sso"}

@@ -30,7 +30,7 @@ from tokens.sessions import ClientInfo
 from tokens.tests.browser import ME, REFRESH, VERIFY, Member
 from tokens.tests.test_vectors import RFC
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage, pytest.mark.usefixtures("still_clock")]
 
 GRAMMAR = RFC["rfc7636-4.1-verifier-grammar"]
 Tokens = dict[str, Any]
