@@ -222,10 +222,15 @@ async def test_the_limit_counts_waiting_and_running(settings: Settings) -> None:
 async def test_a_cancelled_waiting_unit_never_runs(settings: Settings) -> None:
     """A unit whose caller is gone before it starts is not run."""
     settings.IRONAUTH_DATABASE_THREADS = 1
-    gate = threading.Event()
+    begun, gate = threading.Event(), threading.Event()
     ran: list[int] = []
-    blocker = asyncio.ensure_future(database().write(gate.wait))
-    await asyncio.sleep(0.05)
+
+    def blocks() -> None:
+        begun.set()
+        gate.wait()
+
+    blocker = asyncio.ensure_future(database().write(blocks))
+    assert await asyncio.to_thread(begun.wait, 10)
     waiting = asyncio.ensure_future(database().write(lambda: ran.append(1)))
     await asyncio.sleep(0.01)
     waiting.cancel()

@@ -183,7 +183,7 @@ async def test_with_the_database_gone_entries_stop_being_used(settings: Settings
         await pool.read(gate.wait)  # the only thread is stuck: nothing can be read
     began = time.monotonic()
     await until(lambda: token_cache().peek("held") is None, 2)
-    assert time.monotonic() - began < 0.7
+    assert time.monotonic() - began < 1.5
     gate.set()
     settings.IRONAUTH_DATABASE_TIMEOUT_S = 2.0
     await until(lambda: time.monotonic() - feed.synced_at < 0.4, 3)
@@ -375,7 +375,7 @@ async def test_what_another_worker_shared_is_used_until_it_is_revoked(connected:
         return lambda: load(value)
 
     assert await connected.fetch("k", reading("first"), str) == "first"
-    await asyncio.sleep(0.05)  # shared in the background
+    await asyncio.sleep(0.3)  # shared in the background
     with freshness.lock:
         connected._l1.remove_all()  # as in a worker that has not asked yet
     assert await connected.fetch("k", reading("second"), str) == "first"

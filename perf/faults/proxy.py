@@ -75,15 +75,21 @@ class TcpProxy:
 
     async def _accept(self, listening: socket.socket) -> None:
         # Not asyncio's own server: Python 3.13.0 stumbles over connections accepted while it is being closed.
+        loop = asyncio.get_running_loop()
         with listening:
             while True:
-                accepted, _ = await asyncio.get_running_loop().sock_accept(listening)
-                task = asyncio.create_task(self._serve(accepted))
+                accepted, _ = await loop.sock_accept(listening)
+                # Begun at once: a task that is cancelled before its first step would leave the socket to nobody.
+                task = asyncio.Task(self._serve(accepted), loop=loop, eager_start=True)
                 self._served.add(task)
                 task.add_done_callback(self._served.discard)
 
     async def _serve(self, accepted: socket.socket) -> None:
-        reader, writer = await asyncio.open_connection(sock=accepted)
+        try:
+            reader, writer = await asyncio.open_connection(sock=accepted)
+        except BaseException:
+            accepted.close()
+            raise
         ends = {writer}
         flush = False
         try:
