@@ -1,12 +1,16 @@
-/* A list that a narrow screen cuts off is shown as stacked rows, each value with the heading of its column. */
+/* A list that a screen cuts off gets the room of its filters, which go behind a switch above it; one that is cut off
+   even so is shown as stacked rows, each value with the heading of its column. */
 "use strict";
 {
     const lists = document.querySelectorAll("#changelist .results, .trail .scrolled");
-    const narrow = matchMedia("(max-width: 1024px)"); // where Django's layout leaves that of a desktop
+    const isCutOff = (list) => list.scrollWidth > list.clientWidth;
     const fit = () => {
         for (const list of lists) {
+            const around = list.closest("#changelist");
             list.classList.remove("as-rows");
-            list.classList.toggle("as-rows", narrow.matches && list.scrollWidth > list.clientWidth);
+            around?.classList.remove("filters-apart");
+            around?.classList.toggle("filters-apart", isCutOff(list));
+            list.classList.toggle("as-rows", isCutOff(list));
         }
     };
     for (const list of lists) {

@@ -126,7 +126,7 @@ async def person(shown: Watched, mia: User) -> None:
 async def on_a_phone(shown: Watched) -> None:
     """Look at the widest lists: no value is beyond the edge, each has its heading, and the filters are behind a switch.
 
-    At a desktop's width they are tables beside their filters.
+    At a desktop's width they are tables beside their filters, on a small one below a switch for these.
     """
     page = shown.page
     for name, heading in (("user", "Roles"), ("auditevent", "Outcome")):
@@ -144,6 +144,11 @@ async def on_a_phone(shown: Watched) -> None:
         await expect(filters).to_be_hidden()
         await page.get_by_label("Show filters").check()
         await expect(filters).to_be_visible()
+        for width in (1024, 1100, 1200):
+            await page.set_viewport_size({"width": width, "height": 900})
+            await page.wait_for_function(f"({BEYOND})() === 0")  # after the resize event
+            await expect(filters).to_be_visible()  # asked for, or beside the list
+        await expect(rows).to_have_count(0)
         await page.set_viewport_size({"width": 1280, "height": 900})
 
 
