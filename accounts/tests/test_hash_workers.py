@@ -320,7 +320,7 @@ async def test_a_worker_that_answers_nonsense_changes_no_verdict(
 
 async def test_the_fall_back_is_bounded_too(settings: Settings, tmp_path: Path) -> None:
     """What comes back from a worker while every local thread is taken for too long is refused, as the pool says it."""
-    settings.IRONAUTH_HASH_MAX_WAIT_S, settings.IRONAUTH_HASH_THREADS = 0.05, 1
+    settings.IRONAUTH_HASH_MAX_WAIT_S, settings.IRONAUTH_HASH_THREADS = 0.5, 1
     with Impostor(tmp_path / "w.sock", b"") as other:
         use(settings, other.address)
         release = threading.Event()

@@ -62,7 +62,7 @@ async def test_what_would_wait_too_long_is_refused_at_once(make: Callable[..., H
 
 async def test_a_job_that_could_not_start_in_time_never_runs(make: Callable[..., HashPool]) -> None:
     """A job that was let in but is still queued at the limit is refused then, async and blocking, and never runs."""
-    pool = make(1, 0.1)
+    pool = make(1, 0.5)
     ran: list[int] = []
     gate = threading.Event()
     await measured(pool, 0.001)

@@ -1,6 +1,7 @@
 """Every figure moves by exactly what was done."""
 
 import asyncio
+import threading
 import time
 from pathlib import Path
 from typing import Any, cast
@@ -318,12 +319,14 @@ async def test_an_event_that_was_rolled_back_is_not_counted(figures: Figures) ->
 
 async def test_refusals_of_pools(figures: Figures) -> None:
     """A hash that is refused, and a unit of work that is given up, are each counted once."""
-    hashes = HashPool(threads=1, max_wait_s=0.01, nice=0)
-    running = [asyncio.ensure_future(hashes.run(lambda: time.sleep(0.05))) for _ in range(1)]
+    hashes = HashPool(threads=1, max_wait_s=0.5, nice=0)
+    gate = threading.Event()
+    running = asyncio.ensure_future(hashes.run(gate.wait))
     await asyncio.sleep(0)
     with pytest.raises(Overloaded):
         await hashes.run(int)
-    await asyncio.gather(*running)
+    gate.set()
+    await running
     hashes.close()
     pool = DatabasePool(threads=1, timeout_s=0.02)
     with pytest.raises(Unavailable):
