@@ -7,7 +7,9 @@ from contextlib import contextmanager
 from typing import Any, Final
 from urllib.parse import urlencode
 
+import gevent
 import msgspec
+from gevent import GreenletExit
 from locust import FastHttpUser
 from locust.env import Environment
 from locust.user.task import LOCUST_STATE_STOPPING, LOCUST_STATE_WAITING
@@ -69,7 +71,7 @@ class Visitor(FastHttpUser):
             JourneyEnded: the answer was wrong or missing, or 503 came too often.
         """
         for _ in range(1 + SHED_RETRIES):
-            answer, fine = self._send(
+            answer, fine = self._send_to_the_end(
                 method,
                 path,
                 expect=expect,
@@ -114,6 +116,21 @@ class Visitor(FastHttpUser):
             time.sleep(self.pause_s)
         else:
             self.wait()  # type: ignore[no-untyped-call] # Locust does not annotate it
+
+    def _send_to_the_end(self, method: str, path: str, **what: Any) -> tuple[Answer, bool]:
+        """Send once, whole: one that is cut short keeps the only connection, and nobody could sign out any more.
+
+        Locust ends a pause by a kill that arrives a turn of its loop later, when the pause may be over. It then does
+        what stopping a busy user does: the next pause is the end.
+        """
+        sending = gevent.spawn(self._send, method, path, **what)
+        while True:
+            try:
+                sent: tuple[Answer, bool] = sending.get()
+            except GreenletExit:
+                self._state = LOCUST_STATE_STOPPING
+            else:
+                return sent
 
     def _send(
         self,

@@ -13,14 +13,39 @@ import msgspec
 import pytest
 
 from perf.swarm.answers import Answer, only_session, retry_after_s, token_pair, user_of, verified, wrong
+from perf.swarm.assignment import Assignment, write
 from perf.swarm.ledger import Ledger, still_open
 from perf.swarm.options import MAX_SECONDS, parse
 from perf.swarm.people import Exhausted, People
 from perf.swarm.schedule import Schedule
 from perf.swarm.shapes import SHAPES, Shape, Stage, stages, users_at
 from perf.swarm.tally import Tally
+from perf.swarm.thresholds import Limits
 
 ROOT = Path(__file__).resolve().parents[2]
+#: A user whose pause Locust ends a turn too late, when its next request is on the way; ``argv``: the assignment's file.
+KILLED_IN_A_REQUEST = """
+import os, sys
+os.environ["IRONAUTH_SWARM"] = sys.argv[1]
+from perf.swarm import visitor  # first: with Locust come gevent's sockets
+import gevent
+from locust.env import Environment
+
+class Guest(visitor.Visitor):
+    host = "http://127.0.0.1:9"
+
+    def _send(self, *_, **__):
+        gevent.sleep(0.05)
+        return visitor.Answer(204, {}, b""), True
+
+guest = Guest(Environment(user_classes=[Guest]))
+guest._state = "running"
+asking = gevent.spawn(guest.call, "POST", "/logout", expect=204)
+gevent.sleep(0.01)
+asking.kill(block=False)
+asking.join(5)
+print(asking.value.status, guest._state)
+"""
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -251,3 +276,30 @@ def test_the_pure_parts_do_not_import_locust() -> None:
     """Neither Locust nor gevent come along with what these tests, or the runner, import."""
     program = "import sys, perf.swarm.run; sys.exit(any(name in sys.modules for name in ('locust', 'gevent')))"
     assert subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=False).returncode == 0
+
+
+def test_a_request_is_never_cut_short(tmp_path: Path) -> None:
+    """Killed in one, a user ends it, and then itself at its next pause: who signs in is known to have to sign out."""
+    limits = Limits(me_p95_ms=1, signin_p95_ms=1, min_requests=1, late_percent=1, allow_shed=False)
+    given = Assignment(
+        host="",
+        shape="spike",
+        users=1,
+        seconds=1,
+        spawn_rate=1,
+        processes=1,
+        people=1,
+        address="{serial}",
+        password="",
+        prefix="",
+        think=1,
+        rate=1,
+        revocation=True,
+        limits=limits,
+        ledger=str(tmp_path),
+        result="",
+    )
+    write(given, tmp_path / "assignment.json")
+    command = [sys.executable, "-c", KILLED_IN_A_REQUEST, str(tmp_path / "assignment.json")]
+    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True).stdout
+    assert said.split() == ["204", "stopping"]
