@@ -169,10 +169,10 @@ def test_planted_hashes_cannot_exhaust_the_server(costs: str, argon2_runs: list[
     """A stored hash that asks for more than 1 GiB, 20 passes or 16 lanes is refused without being run."""
     encoded = hashers.make_password(PASSWORD).replace("m=256,t=1,p=1", costs)
     argon2_runs.clear()
-    began = time.thread_time()
+    began = time.process_time()
     assert passwords.verify_blocking(PASSWORD, encoded) == WRONG
     assert len(argon2_runs) == 1
-    assert time.thread_time() - began < 1
+    assert time.process_time() - began < 1
 
 
 def test_canonically_equal_passwords_are_one_password() -> None:
@@ -219,10 +219,10 @@ def test_1024_code_points_are_hashed_and_1025_are_not(argon2_runs: list[str]) ->
     with pytest.raises(ValueError, match="at most 1024 characters"):
         hashers.make_password(text + "x")
     argon2_runs.clear()
-    began = time.thread_time()
+    began = time.process_time()
     assert passwords.verify_blocking(text * 10_000, encoded) == WRONG
     assert len(argon2_runs) == 1
-    assert time.thread_time() - began < 1
+    assert time.process_time() - began < 1
 
 
 @given(

@@ -22,4 +22,6 @@
     }
     fit();
     addEventListener("resize", fit);
+    const main = document.getElementById("main"); // the sidebar beside it is opened and closed by its class
+    if (main) new MutationObserver(fit).observe(main, { attributes: true, attributeFilter: ["class"] });
 }

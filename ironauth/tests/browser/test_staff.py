@@ -149,6 +149,14 @@ async def on_a_phone(shown: Watched) -> None:
             await page.wait_for_function(f"({BEYOND})() === 0")  # after the resize event
             await expect(filters).to_be_visible()  # asked for, or beside the list
         await expect(rows).to_have_count(0)
+        if name == "user":
+            await page.get_by_label("Show filters").uncheck()
+            await expect(filters).to_be_hidden()
+            await page.locator("#toggle-nav-sidebar").click()  # closed: there is room for both
+            await expect(filters).to_be_visible()
+            await expect(page.locator("#filters-switch")).to_be_hidden()
+            await page.locator("#toggle-nav-sidebar").click()
+            await expect(filters).to_be_hidden()
         await page.set_viewport_size({"width": 1280, "height": 900})
 
 
