@@ -1,5 +1,6 @@
 """Forms of the admin: the same address, name, role and password rules as the API's, and a friendly "busy"."""
 
+import time
 import uuid
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -17,6 +18,7 @@ from django.db import transaction
 
 from accounts import audit, breached_passwords, emails, outgoing_mail, passwords, throttling, units
 from accounts.errors import LastSuperuser
+from accounts.even_time import REFUSAL_STEP_S, wait_for_step_blocking
 from accounts.models import User
 from accounts.outgoing_mail import Kind
 from ironauth.infrastructure import origin
@@ -106,8 +108,10 @@ class StaffSignInForm(AdminAuthenticationForm):
     def clean(self) -> dict[str, Any]:
         """Check the password on the hash pool, unless the account or the client has failed too often.
 
-        The counts are the API's. A full pool is said, not shown as a server error; so are too many attempts.
+        The counts are the API's, and so are the even times at which refusals leave. A full pool is said, not shown as
+        a server error; so are too many attempts.
         """
+        began = time.monotonic_ns()
         if not (self.cleaned_data.get("username") and self.cleaned_data.get("password")):
             return super().clean()
         attempt = self._admitted()
@@ -116,6 +120,9 @@ class StaffSignInForm(AdminAuthenticationForm):
         except Overloaded as refused:
             throttling.give_back_blocking(attempt)
             raise busy(refused) from refused
+        except ValidationError:
+            wait_for_step_blocking(began, REFUSAL_STEP_S)
+            raise
         found = units.credentials_of_id(self.get_user().pk)
         self.methods = found.methods if found else ()
         if self.methods:  # half of what is needed resets nothing

@@ -29,8 +29,19 @@ async def wait_for_step(began_ns: int, step_s: float) -> None:
     An event loop's own timers count from now, in whole milliseconds: what is below one would still be the work's. The
     last two are therefore spent by asking the clock, one turn of the loop after the other.
     """
-    step = int(step_s * 1e9)
-    due = began_ns + ((time.monotonic_ns() - began_ns) // step + 1) * step
+    due = _next_step(began_ns, step_s)
     await asyncio.sleep(max(0.0, (due - time.monotonic_ns()) / 1e9 - TIMER_S))
     while time.monotonic_ns() < due:  # noqa: ASYNC110 - there is no event for a point in time
         await asyncio.sleep(0)
+
+
+def wait_for_step_blocking(began_ns: int, step_s: float) -> None:
+    """Do the same in a thread, whose sleep is exact enough: it ends at a point in time, not milliseconds from now."""
+    due = _next_step(began_ns, step_s)
+    while (left := due - time.monotonic_ns()) > 0:
+        time.sleep(left / 1e9)
+
+
+def _next_step(began_ns: int, step_s: float) -> int:
+    step = int(step_s * 1e9)
+    return began_ns + ((time.monotonic_ns() - began_ns) // step + 1) * step

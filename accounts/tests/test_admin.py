@@ -1,6 +1,7 @@
 """Django's admin: what staff can do, what they cannot, and that it takes effect at once."""
 
 import re
+import time
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ from django.test import Client
 from django.urls import reverse
 from pytest_django import DjangoAssertNumQueries
 
+from accounts import admin_forms
+from accounts.even_time import REFUSAL_STEP_S
 from accounts.models import User
 from accounts.tests.conftest import PASSWORD, MakeUser
 from ironauth.infrastructure import clock
@@ -53,8 +56,17 @@ def test_sign_in_by_any_case_of_the_address(client: Client, make_user: MakeUser)
 
 
 @pytest.mark.parametrize("email", ["mia@example.com", "nobody@example.com", "gone@example.com", "m\u0131a@example.com"])
-def test_refused_sign_ins_look_the_same_and_hash_once(client: Client, make_user: MakeUser, email: str) -> None:
-    """Known, unknown, inactive and look-alike get the same words and one hash each."""
+def test_refused_sign_ins_look_the_same_and_hash_once(
+    client: Client, make_user: MakeUser, email: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Known, unknown, inactive and look-alike get the same words, one hash each, and leave at an even time."""
+    waits: list[float] = []
+
+    def noted(began_ns: int, step_s: float) -> None:
+        assert 0 <= time.monotonic_ns() - began_ns < 10e9
+        waits.append(step_s)
+
+    monkeypatch.setattr(admin_forms, "wait_for_step_blocking", noted)
     make_user(email="mia@example.com", is_staff=True)
     make_user(email="gone@example.com", is_staff=True, is_active=False)
     jobs = hash_pool().stats().completed
@@ -62,6 +74,7 @@ def test_refused_sign_ins_look_the_same_and_hash_once(client: Client, make_user:
     assert hash_pool().stats().completed == jobs + 1
     (error,) = answer.context["form"].non_field_errors()
     assert error.startswith("Please enter the correct e-mail address and password for a staff account")
+    assert waits == [REFUSAL_STEP_S]
 
 
 def test_overlong_password_at_sign_in_is_an_error_of_the_form(client: Client) -> None:

@@ -10,7 +10,14 @@ import uvloop
 
 from accounts import services
 from accounts.errors import InvalidCredentials
-from accounts.even_time import REFUSAL_STEP_S, STEP_S, answered_evenly, wait_for_step
+from accounts.even_time import (
+    REFUSAL_STEP_S,
+    STEP_S,
+    TIMER_S,
+    answered_evenly,
+    wait_for_step,
+    wait_for_step_blocking,
+)
 from accounts.models import User
 from conftest import PASSWORD
 from ironauth.infrastructure.database import database
@@ -34,6 +41,10 @@ class Clock:
         whole_ms = round(seconds * 1e3)
         self.now_ns += whole_ms * 1_000_000 + self.off_ns if whole_ms else self.TURN_NS
 
+    def block(self, seconds: float) -> None:
+        """Let the time pass in a thread: late at most, as ``time.sleep`` promises."""
+        self.now_ns += round(seconds * 1e9) + self.TURN_NS // 2
+
 
 @pytest.fixture(params=[-700_000, 0, 300_000, 700_000])
 def clock(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Clock:
@@ -41,6 +52,7 @@ def clock(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Cl
     made = Clock(request.param)
     monkeypatch.setattr(time, "monotonic_ns", made.monotonic_ns)
     monkeypatch.setattr(asyncio, "sleep", made.sleep)
+    monkeypatch.setattr(time, "sleep", made.block)
     return made
 
 
@@ -72,11 +84,27 @@ async def test_what_is_below_a_millisecond_does_not_show(clock: Clock, work_us: 
     assert 0 <= clock.now_ns - began - (work_us * 1_000 // step_ns + 1) * step_ns < Clock.TURN_NS
 
 
+@pytest.mark.parametrize("work_us", [0, 90, 4_300, 9_990, 14_300])
+def test_a_thread_waits_for_the_same_step(clock: Clock, work_us: int) -> None:
+    """As on the loop: never before the step that comes next."""
+    began = clock.now_ns
+    clock.now_ns += work_us * 1_000
+    wait_for_step_blocking(began, REFUSAL_STEP_S)
+    step_ns = int(REFUSAL_STEP_S * 1e9)
+    assert 0 <= clock.now_ns - began - (work_us * 1_000 // step_ns + 1) * step_ns < Clock.TURN_NS
+
+
 @pytest.mark.parametrize("make_loop", [asyncio.new_event_loop, uvloop.new_event_loop])
 def test_on_real_loops(make_loop: Callable[[], asyncio.AbstractEventLoop]) -> None:
-    """Nothing ends before its step."""
+    """Nothing ends before its step, and timers round by no more than what is left to turns of the loop."""
 
     async def all_of_them() -> None:
+        late = []
+        for _ in range(20):  # the quickest is the loop's own; the others may have waited for a processor
+            asked = time.monotonic_ns()
+            await asyncio.sleep(0.0043)
+            late.append(time.monotonic_ns() - asked - 4_300_000)
+        assert min(late) < TIMER_S * 1e9
         for work_s in (0.004, 0.0043, 0.0047):
             began = time.monotonic_ns()
             await asyncio.sleep(work_s)
