@@ -117,8 +117,9 @@ class Worker:
             if deleted == PURGED:
                 answer.ns.append(elapsed)
             else:  # the end of the table
+                _postgres("VACUUM tokens_session")  # first: what comes back finds the room of what went
                 scenes.restore()
-                _vacuum()
+                _postgres("ANALYZE tokens_session")
         return answer
 
     def _walk(self, order: Order) -> Answer:
@@ -157,13 +158,13 @@ class Worker:
             return Answer(facts=dict(zip(("bytes", "updates", "hot"), cursor.fetchone(), strict=True)))
 
 
-def _vacuum() -> None:
-    """Remove what purges left behind, as autovacuum would after so many deletions."""
+def _postgres(statement: str) -> None:
+    """Do what autovacuum would after so many deletions, where there is one."""
     from django.db import connection  # noqa: PLC0415 - needs django.setup()
 
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
-            cursor.execute("VACUUM (ANALYZE) tokens_session")
+            cursor.execute(statement)
 
 
 def main() -> int:
