@@ -1,6 +1,7 @@
 """How a revocation reaches every process, and how long it may take."""
 
 import asyncio
+import statistics
 import threading
 import time
 import uuid
@@ -183,7 +184,7 @@ async def test_with_the_database_gone_entries_stop_being_used(settings: Settings
         await pool.read(gate.wait)  # the only thread is stuck: nothing can be read
     began = time.monotonic()
     await until(lambda: token_cache().peek("held") is None, 2)
-    assert time.monotonic() - began < 1.5
+    assert time.monotonic() - began < 0.9
     gate.set()
     settings.IRONAUTH_DATABASE_TIMEOUT_S = 2.0
     await until(lambda: time.monotonic() - feed.synced_at < 0.4, 3)
@@ -277,11 +278,11 @@ async def test_a_message_drops_the_entry_within_a_tenth_of_a_second(
     """Another process's message acts at once, long before the feed's next reading."""
     took = []
     async with redis.asyncio.Redis.from_url(private_redis.url) as stranger:
-        for n in range(1, 4):  # the quickest is what it takes; the others may have waited for a processor
+        for n in range(1, 6):  # one or two may have waited for a processor
             await hold("held", f"sid:{n}")
             await stranger.publish(broadcast.CHANNEL, f"{5 * n} sid:{n}")
             took.append(await until(lambda: connected.peek("held") is None, 1))
-    assert min(took) < 0.1
+    assert statistics.median(took) < 0.1
 
 
 async def test_invalidate_publishes_after_commit(connected: TwoLevelCache, private_redis: PrivateRedis) -> None:

@@ -35,22 +35,27 @@ class TcpProxy:
         self._every = 1
         self._replies = 0
         self._changed = asyncio.Event()
-        self._accepting: asyncio.Task[None] | None = None
+        self._listening: socket.socket | None = None
         self._served: set[asyncio.Task[None]] = set()
         self._clients: set[asyncio.StreamWriter] = set()
 
     async def start(self) -> None:
         """Listen on a free port, the same one again after ``REFUSE``."""
-        if self._accepting is None:
-            listening = socket.create_server(("127.0.0.1", self.port), backlog=BACKLOG)
-            listening.setblocking(False)
-            self.port = listening.getsockname()[1]
-            self._accepting = asyncio.create_task(self._accept(listening))
+        if self._listening is None:
+            self._listening = socket.create_server(("127.0.0.1", self.port), backlog=BACKLOG)
+            self._listening.setblocking(False)
+            self.port = self._listening.getsockname()[1]
+            # Not asyncio's own server: Python 3.13.0 stumbles over connections accepted while it is being closed. Nor a
+            # task: one cancelled with a connection in its hands leaves that to nobody.
+            asyncio.get_running_loop().add_reader(self._listening, self._accept, self._listening)
 
     async def close(self) -> None:
         """Stop listening and reset every connection."""
-        tasks = [*self._served, *([self._accepting] if self._accepting else [])]
-        self._accepting = None
+        if self._listening is not None:
+            asyncio.get_running_loop().remove_reader(self._listening)
+            self._listening.close()
+            self._listening = None
+        tasks = tuple(self._served)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -73,16 +78,17 @@ class TcpProxy:
                 with suppress(OSError, RuntimeError):
                     writer.write(os.urandom(GARBAGE))
 
-    async def _accept(self, listening: socket.socket) -> None:
-        # Not asyncio's own server: Python 3.13.0 stumbles over connections accepted while it is being closed.
-        loop = asyncio.get_running_loop()
-        with listening:
-            while True:
-                accepted, _ = await loop.sock_accept(listening)
-                # Begun at once: a task that is cancelled before its first step would leave the socket to nobody.
-                task = asyncio.Task(self._serve(accepted), loop=loop, eager_start=True)
-                self._served.add(task)
-                task.add_done_callback(self._served.discard)
+    def _accept(self, listening: socket.socket) -> None:
+        """Take one connection; whoever waits behind it calls the loop again."""
+        try:
+            accepted, _ = listening.accept()
+        except OSError:  # it has gone meanwhile
+            return
+        accepted.setblocking(False)
+        # Begun at once: a task that is cancelled before its first step would leave the socket to nobody.
+        task = asyncio.Task(self._serve(accepted), loop=asyncio.get_running_loop(), eager_start=True)
+        self._served.add(task)
+        task.add_done_callback(self._served.discard)
 
     async def _serve(self, accepted: socket.socket) -> None:
         try:
