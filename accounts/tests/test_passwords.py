@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import gc
 import hmac
 import json
 import re
@@ -285,18 +286,30 @@ async def test_hashing_never_runs_on_an_event_loop(argon2_runs: list[str]) -> No
 
 
 async def test_loop_stays_responsive_during_a_storm(settings: Settings) -> None:
-    """While hashes queue up the event loop still turns every few milliseconds."""
+    """While hashes queue up the event loop still turns every few milliseconds, and computes none of them itself."""
     settings.IRONAUTH_ARGON2_TIME_COST, settings.IRONAUTH_ARGON2_MEMORY_KIB = 3, 16_384
     settings.IRONAUTH_HASH_MAX_WAIT_S = 30.0
+    began = time.thread_time()
+    argon2.low_level.hash_secret_raw(b"p" * 16, b"s" * 16, 3, 16_384, 1, 32, argon2.Type.ID)
+    a_hash_s = time.thread_time() - began
+    await passwords.hash_password(PASSWORD)  # what is made the first time
     storm = asyncio.gather(*(passwords.hash_password(PASSWORD) for _ in range(16)))
-    turns, worst, last = 0, 0.0, time.monotonic()
-    while not storm.done():
-        await asyncio.sleep(0)
-        now = time.monotonic()
-        turns, worst, last = turns + 1, max(worst, now - last), now
+    turns, held_up_s = 0, 0.0
+    gc.disable()  # what it takes in a process of thousands of tests is nobody's hash
+    try:
+        last = time.thread_time()  # of this thread alone: one that waits for a processor holds nothing up
+        while not storm.done():
+            await asyncio.sleep(0)
+            now = time.thread_time()
+            turns += 1
+            if now - last > a_hash_s / 2:
+                held_up_s += now - last
+            last = now
+    finally:
+        gc.enable()
     await storm
     assert turns > 1000
-    assert worst < 0.25, "the loop was held up"
+    assert held_up_s < 4 * a_hash_s  # of sixteen
 
 
 def test_missing_memory_is_not_a_wrong_password(monkeypatch: pytest.MonkeyPatch) -> None:
