@@ -277,13 +277,13 @@ async def test_a_silent_worker_delays_one_sign_in(
     """It waits for the time limit, once, and is answered; the next ones do not wait."""
     monkeypatch.setattr(breaker, "PAUSE_S", 60.0)
     with Impostor(tmp_path / "w.sock", None) as frozen:
-        use(settings, frozen.address, timeout_s=0.3)
+        use(settings, frozen.address, timeout_s=1.0)
         began = time.monotonic()
         made = await passwords.hash_password(PASSWORD)
         first_s = time.monotonic() - began
         assert await passwords.verify_password(PASSWORD, made) == RIGHT
-        assert first_s >= 0.3
-        assert time.monotonic() - began < first_s + 0.3
+        assert first_s >= 1.0
+        assert time.monotonic() - began < first_s + 1.0
         assert here() == 2
         hash_pool().close()
 

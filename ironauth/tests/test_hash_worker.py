@@ -204,7 +204,7 @@ def test_a_full_worker_says_so_at_once(tmp_path: Path, client: Make) -> None:
             began = time.monotonic()
             with pytest.raises(WorkerBusy):
                 asking.hash(CHEAP)
-            assert time.monotonic() - began < 0.5
+            assert time.monotonic() - began < 1
             assert not asking.breaker.is_open
         worker.pool._mean_s = 0.001
         assert asking.hash(CHEAP) == by_hand(CHEAP)
@@ -274,15 +274,15 @@ def test_the_breaker_opens_and_closes(tmp_path: Path, client: Make, monkeypatch:
 def test_a_frozen_worker_costs_the_second_caller_little(tmp_path: Path, client: Make) -> None:
     """The first waits for the time limit; during the outage a sign of life is asked for first, which takes less."""
     with Impostor(tmp_path / "w.sock", None) as frozen:
-        asking = client(frozen, timeout_s=0.8)
+        asking = client(frozen, timeout_s=1.5)
         took = []
         for _ in range(2):
             began = time.monotonic()
             with pytest.raises(TimeoutError):
                 asking.hash(CHEAP)
             took.append(time.monotonic() - began)
-        assert 0.8 <= took[0] < 3
-        assert 0.5 <= took[1] < 0.8
+        assert 1.5 <= took[0] < 4
+        assert 0.5 <= took[1] < 1.5
         assert frozen.heard == [frame(CHEAP), frame(Ping())]
 
 
