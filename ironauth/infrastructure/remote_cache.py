@@ -129,12 +129,12 @@ class RemoteCache(RedisCache):  # type: ignore[misc]  # django-redis ships no ty
             client.unlink(*keys[start : start + SCAN_COUNT])
 
     # ------------------------------------------------------------ async
-    async def aattempt[T](self, call: Callable[[Redis], Awaitable[T]], miss: T, limit_s: float = LIMIT_S) -> T:
-        """Return what ``call`` returns for this loop's client, within ``limit_s``; ``miss`` as ``attempt`` does."""
+    async def aattempt[T](self, call: Callable[[Redis], Awaitable[T]], miss: T, limit_s: float | None = None) -> T:
+        """Return what ``call`` returns for this loop's client, in ``limit_s`` or LIMIT_S; ``miss`` as ``attempt``."""
         if not self.breaker.allows():
             return miss
         try:
-            async with asyncio.timeout(limit_s):
+            async with asyncio.timeout(LIMIT_S if limit_s is None else limit_s):
                 result = await call(self.aclient())
         except ResponseError as error:
             self.breaker.unusable(error)

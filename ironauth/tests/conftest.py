@@ -8,6 +8,7 @@ import pytest
 from pytest_django import Settings
 
 from ironauth import settings_test
+from ironauth.infrastructure import remote_cache
 from ironauth.infrastructure.cache import TwoLevelCache, token_cache
 from ironauth.infrastructure.invalidation import InvalidationFeed, invalidation_feed
 from ironauth.tests.services import BinaryMissing, PrivateRedis, find_binary
@@ -24,6 +25,12 @@ def private_redis(tmp_path: Path) -> Iterator[PrivateRedis]:
         pytest.skip(str(missing))
     with PrivateRedis(tmp_path / "redis", settings_test._free_port()) as server:
         yield server
+
+
+@pytest.fixture
+def patient_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Redis may take its time: for tests of what it answers, which a busy machine may keep waiting for a processor."""
+    monkeypatch.setattr(remote_cache, "LIMIT_S", 10.0)
 
 
 @pytest.fixture

@@ -43,7 +43,7 @@ class Face:
 
 
 @pytest.fixture(params=["local-sync", "local-async", "redis-sync", "redis-async"])
-async def face(request: pytest.FixtureRequest) -> AsyncIterator[Face]:
+async def face(request: pytest.FixtureRequest, patient_cache: None) -> AsyncIterator[Face]:
     """Every combination of store and face."""
     where, how = request.param.split("-")
     location = request.getfixturevalue("private_redis").url if where == "redis" else ""
@@ -89,9 +89,9 @@ async def test_timeouts(face: Face) -> None:
         await face.set("none", 1)
         await face.set("none", 2, timeout=nothing)
         assert await face.get("none") is None
-    await face.set("short", 1, timeout=0.2)
+    await face.set("short", 1, timeout=1)
     assert await face.get("short") == 1
-    await asyncio.sleep(0.25)
+    await asyncio.sleep(1.05)
     assert await face.get("short") is None
     assert await face.get("lasting") == 1
 
@@ -111,11 +111,11 @@ async def test_incr_is_one_step_and_keeps_the_time(face: Face) -> None:
     """A hundred concurrent increments all count; a missing key is a ValueError; the time-out stays."""
     with pytest.raises(ValueError, match="not found"):
         await face.incr("n")
-    await face.set("n", 0, timeout=1)
+    await face.set("n", 0, timeout=2)
     await asyncio.gather(*(face.incr("n") for _ in range(100)))
     assert await face.get("n") == 100
     assert await face.decr("n", 30) == 70
-    await asyncio.sleep(1.05)
+    await asyncio.sleep(2.05)
     with pytest.raises(ValueError, match="not found"):
         await face.incr("n")
 
