@@ -9,6 +9,7 @@ import os
 import secrets
 import socket
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 STORAGE = os.environ.get("IRONAUTH_TEST_STORAGE", "sqlite")
@@ -17,10 +18,11 @@ RUN_FOLDER = Path(os.environ.get("IRONAUTH_TEST_FOLDER") or tempfile.mkdtemp(pre
 
 
 def _free_port() -> int:
-    """Return a TCP port nothing listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Return a TCP port nothing listens on now, below those that the kernel gives to whoever asks for any."""
+    while True:
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", 12_000 + secrets.randbelow(20_000)))
+            return int(probe.getsockname()[1])
 
 
 def _key() -> str:

@@ -8,7 +8,7 @@ import pytest
 from pytest_django import Settings
 
 from ironauth import settings_test
-from ironauth.infrastructure import remote_cache
+from ironauth.infrastructure import breaker, remote_cache
 from ironauth.infrastructure.cache import TwoLevelCache, token_cache
 from ironauth.infrastructure.invalidation import InvalidationFeed, invalidation_feed
 from ironauth.tests.services import BinaryMissing, PrivateRedis, find_binary
@@ -31,6 +31,13 @@ def private_redis(tmp_path: Path) -> Iterator[PrivateRedis]:
 def patient_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     """Redis may take its time: for tests of what it answers, which a busy machine may keep waiting for a processor."""
     monkeypatch.setattr(remote_cache, "LIMIT_S", 10.0)
+
+
+@pytest.fixture
+def second_of_redis(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second is the limit for Redis, outages last three: time enough to tell one limit from two, and from none."""
+    monkeypatch.setattr(remote_cache, "LIMIT_S", 1.0)
+    monkeypatch.setattr(breaker, "PAUSE_S", 3.0)
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import time
 import timeit
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -16,7 +17,7 @@ import uvloop
 from asgiref.sync import sync_to_async
 from django.core.cache import caches
 
-from ironauth.infrastructure import clock
+from ironauth.infrastructure import breaker, clock
 from ironauth.infrastructure.cache import Loaded, TwoLevelCache, token_cache
 from ironauth.infrastructure.l1 import freshness
 from ironauth.infrastructure.remote_cache import RemoteCache
@@ -295,9 +296,9 @@ async def timed(call: Awaitable[Any]) -> tuple[Any, float]:
 
 @pytest.mark.parametrize("trouble", ["stopped", "frozen"])
 async def test_losing_redis_costs_one_time_limit_and_no_exception(
-    redis_cache: TwoLevelCache, private_redis: PrivateRedis, trouble: str
+    second_of_redis: None, redis_cache: TwoLevelCache, private_redis: PrivateRedis, trouble: str
 ) -> None:
-    """The first command after the loss costs at most 250 ms, the next ones nothing; both faces answer misses."""
+    """The first command after the loss costs at most the limit, the next ones nothing; both faces answer misses."""
     await redis_cache.aset("k", 1)
     assert await redis_cache.aget("k") == 1
     if trouble == "frozen":
@@ -307,7 +308,7 @@ async def test_losing_redis_costs_one_time_limit_and_no_exception(
         private_redis.stop(signal.SIGKILL)
     value, took = await timed(redis_cache.aget("k", "miss"))
     assert value == "miss"
-    assert took < 0.38  # less than two time limits
+    assert took < 1.9  # less than two time limits
     for call, expected in (
         (redis_cache.aget("k", "miss"), "miss"),
         (redis_cache.aadd("k", 2), False),
@@ -321,7 +322,7 @@ async def test_losing_redis_costs_one_time_limit_and_no_exception(
     ):
         value, took = await timed(call)
         assert value == expected
-        assert took < 0.2  # less than one time limit
+        assert took < 0.9  # less than one time limit
     with pytest.raises(ValueError, match="not found"):
         await redis_cache.aincr("k")
     assert await redis_cache.fetch("p", loader(Person("Mia")), Person) == Person("Mia")
@@ -330,7 +331,7 @@ async def test_losing_redis_costs_one_time_limit_and_no_exception(
         private_redis.process.send_signal(signal.SIGCONT)
     else:
         private_redis.start()
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 15
     while await redis_cache.aget("k", "miss") != 3:  # recovers by itself
         await redis_cache.aset("k", 3)
         assert time.monotonic() < deadline
@@ -338,19 +339,22 @@ async def test_losing_redis_costs_one_time_limit_and_no_exception(
     assert await asyncio.to_thread(redis_cache.get, "k") == 3
 
 
-async def test_an_outage_delays_one_caller_a_second(redis_cache: TwoLevelCache, private_redis: PrivateRedis) -> None:
-    """While Redis is frozen, a hundred reads a second together lose at most one time limit each second."""
+async def test_an_outage_delays_one_caller_a_second(
+    redis_cache: TwoLevelCache, private_redis: PrivateRedis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While Redis is frozen, of a hundred reads a second one asks it, and waits."""
     await redis_cache.aset("k", 1)
     assert private_redis.process
     private_redis.process.send_signal(signal.SIGSTOP)
     await redis_cache.aget("k")
-    delayed = 0
+    assert redis_cache.remote
+    asked = Mock(side_effect=redis_cache.remote.aclient)
+    monkeypatch.setattr(redis_cache.remote, "aclient", asked)
     began = time.monotonic()
     while time.monotonic() - began < 2.2:
-        _, took = await timed(redis_cache.aget("k"))
-        delayed += took > 0.02
+        await redis_cache.aget("k")
         await asyncio.sleep(0.01)
-    assert delayed <= 2
+    assert 1 <= asked.call_count <= (time.monotonic() - began) / breaker.PAUSE_S
 
 
 async def test_a_flushed_or_restarted_redis_is_only_a_miss(
@@ -369,7 +373,7 @@ async def test_a_flushed_or_restarted_redis_is_only_a_miss(
     assert not redis_cache.remote.breaker.is_open
 
 
-async def test_a_server_that_talks_nonsense_is_an_outage() -> None:
+async def test_a_server_that_talks_nonsense_is_an_outage(second_of_redis: None) -> None:
     """Something that is not Redis answers on the port: misses within the time limit, no exception."""
 
     async def nonsense(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -382,7 +386,7 @@ async def test_a_server_that_talks_nonsense_is_an_outage() -> None:
     for _ in range(3):
         value, took = await timed(cache.aget("k", "miss"))
         assert value == "miss"
-        assert took < 0.38  # less than two time limits
+        assert took < 1.9  # less than two time limits
     assert await asyncio.to_thread(cache.get, "k", "miss") == "miss"
     assert cache.remote
     assert cache.remote.breaker.is_open

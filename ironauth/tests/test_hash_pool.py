@@ -1,8 +1,7 @@
-"""The hash pool: bounded waiting, low priority, and no cost compared with bare threads."""
+"""The hash pool: bounded waiting, low priority, and threads that go on without the event loop."""
 
 import asyncio
 import os
-import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,7 +11,7 @@ import pytest
 from pytest_django import Settings
 
 from ironauth.infrastructure.errors import Overloaded
-from ironauth.infrastructure.hash_pool import CAUTION, WEAKEST_NICE, HashPool, give_way, hash_pool
+from ironauth.infrastructure.hash_pool import CAUTION, WEAKEST_NICE, HashPool, hash_pool
 
 
 @pytest.fixture
@@ -36,16 +35,16 @@ async def measured(pool: HashPool, seconds: float) -> None:
 
 
 async def test_what_would_wait_too_long_is_refused_at_once(make: Callable[..., HashPool]) -> None:
-    """With 20 ms jobs, one thread and a limit of 100 ms, about six of fifty are taken; the rest fail immediately."""
-    pool = make(1, 0.1)
-    await measured(pool, 0.02)
+    """With 100 ms jobs, one thread and a limit of 500 ms, about five of fifty are taken; the rest fail immediately."""
+    pool = make(1, 0.5)
+    pool._mean_s = 0.1
     refused_after: list[float] = []
     retries: list[int] = []
 
     async def one() -> bool:
         began = time.monotonic()
         try:
-            await pool.run(lambda: time.sleep(0.02))
+            await pool.run(lambda: time.sleep(0.1))
         except Overloaded as error:
             refused_after.append(time.monotonic() - began)
             retries.append(error.retry_after_s or 0)
@@ -53,7 +52,7 @@ async def test_what_would_wait_too_long_is_refused_at_once(make: Callable[..., H
         return True
 
     taken = sum(await asyncio.gather(*(one() for _ in range(50))))
-    assert 3 <= taken <= 8
+    assert 2 <= taken <= 6  # the last of those let in may start too late
     assert sorted(refused_after)[30] < 0.01  # of more than forty: nobody waits to be told no
     assert min(retries) >= 1
     assert pool.stats().rejected == 50 - taken
@@ -204,44 +203,26 @@ async def test_one_slow_run_does_not_shut_the_pool(make: Callable[..., HashPool]
     assert pool.stats().mean_hash_s < 0.1
 
 
-async def test_throughput_is_that_of_bare_threads(make: Callable[..., HashPool]) -> None:
-    """Jobs as long as a real hash take on two threads at most 1/0.95 of what two bare threads need (best of three).
+async def test_threads_go_on_without_the_event_loop(make: Callable[..., HashPool]) -> None:
+    """What waits is begun by the threads themselves, both at a time: a loop that is held up costs no hash.
 
-    67 ms is the fastest real hash measured (design §2). The bare threads have the pool's low priority too: what is
-    measured is the pool's cost, not other programs' load.
+    That a pool's threads bring what bare ones do is measured by the benchmark (sign-ins against the raw hash rate).
     """
+    pool = make(2, 30)
+    await pool.run(lambda: None)
+    both = threading.Barrier(2, timeout=20)  # one thread alone would break it
+    ran: list[int] = []
 
     def job() -> None:
-        time.sleep(0.067)
+        ran.append(both.wait())
 
-    def bare() -> float:
-        work: queue.SimpleQueue[None] = queue.SimpleQueue()
-        for _ in range(20):
-            work.put(None)
-
-        def loop() -> None:
-            give_way(WEAKEST_NICE)
-            while not work.empty():
-                work.get()
-                job()
-
-        threads = [threading.Thread(target=loop) for _ in range(2)]
-        began = time.perf_counter()
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        return time.perf_counter() - began
-
-    async def pooled(pool: HashPool) -> float:
-        began = time.perf_counter()
-        await asyncio.gather(*(pool.run(job) for _ in range(20)))
-        return time.perf_counter() - began
-
-    pool = make(2, 30)
-    await pool.run(job)
-    pairs = [(await asyncio.to_thread(bare), await pooled(pool)) for _ in range(3)]
-    assert min(pooled for _, pooled in pairs) <= min(bare for bare, _ in pairs) / 0.95
+    jobs = asyncio.gather(*(pool.run(job) for _ in range(20)))
+    await asyncio.sleep(0)  # all are handed in
+    deadline = time.monotonic() + 20
+    while len(ran) < 20 and time.monotonic() < deadline:
+        time.sleep(0.01)  # noqa: ASYNC251 - the loop is to be held up
+    assert len(ran) == 20
+    await jobs
 
 
 def test_the_shared_pool_follows_the_settings(settings: Settings) -> None:

@@ -167,19 +167,21 @@ async def test_an_expired_value_is_refused(a: Worker, b: Worker) -> None:
         assert await b.get() is None
 
 
-async def test_a_frozen_redis_costs_one_time_limit(a: Worker, private_redis: PrivateRedis) -> None:
-    """The first read waits at most 250 ms; reads and writes after it do not wait."""
+async def test_a_frozen_redis_costs_one_time_limit(
+    second_of_redis: None, a: Worker, private_redis: PrivateRedis
+) -> None:
+    """The first read waits at most the limit; reads and writes after it do not wait."""
     await a.put()
     assert private_redis.process
     private_redis.process.send_signal(signal.SIGSTOP)
     began = time.perf_counter()
     assert await a.get() is None
-    assert time.perf_counter() - began < 0.38  # less than two of them
+    assert time.perf_counter() - began < 1.9  # less than two of them
     began = time.perf_counter()
     for _ in range(50):
         assert await a.get() is None
         await a.put()
-    assert time.perf_counter() - began < 0.2  # a hundred in less than one time limit
+    assert time.perf_counter() - began < 0.9  # a hundred in less than one time limit
 
 
 def test_a_mac_belongs_to_its_purpose_and_its_payload() -> None:
