@@ -67,6 +67,9 @@ def raw_hash(
     """
     if _callbacks:
         _provide(memory_kib * 1024)
+    # For an interpreter that ends meanwhile: it clears what modules and threads keep, but waits for no daemon thread
+    # and leaves its frames alone. Without this Argon2 wrote into memory that was gone, and the process died of it.
+    in_use = _kept.memory, _kept_functions
     out = ffi.new("uint8_t[]", hash_len)
     given, salted = ffi.from_buffer("uint8_t[]", secret), ffi.from_buffer("uint8_t[]", salt)
     fields: dict[str, Any] = {"out": out, "outlen": hash_len, "pwd": given, "pwdlen": len(secret)}
@@ -74,6 +77,7 @@ def raw_hash(
     fields |= {"lanes": parallelism, "threads": parallelism, "version": version}
     context = ffi.new("argon2_context *", fields | _callbacks)
     outcome = low_level.core(context, variety.value)
+    del in_use
     if _kept.memory is not None and _kept.memory.size > KEPT_BYTES:
         _kept.memory = None
     if outcome == _NO_MEMORY:

@@ -159,3 +159,23 @@ def test_it_is_kept_where_no_code_may_be_written() -> None:
         [sys.executable, "-c", script], cwd=settings.BASE_DIR, capture_output=True, text=True, check=True
     )
     assert said.stdout == "True\n"
+
+
+ENDS_MEANWHILE = """
+import threading, time
+from ironauth.infrastructure import argon2_raw
+
+def hash_on():
+    while True:
+        argon2_raw.raw_hash(b"p" * 16, b"s" * 16, time_cost=20, memory_kib=65536, parallelism=1, hash_len=32)
+
+for _ in range(2):
+    threading.Thread(target=hash_on, daemon=True).start()
+time.sleep(0.5)
+"""
+
+
+def test_a_process_may_end_while_its_threads_hash() -> None:
+    """What Argon2 writes to stays until nobody writes: the process ends well, not by a fault of its memory."""
+    ended = subprocess.run([sys.executable, "-c", ENDS_MEANWHILE], timeout=60, check=False)
+    assert ended.returncode == 0
