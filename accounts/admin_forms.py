@@ -24,6 +24,7 @@ from accounts.outgoing_mail import Kind
 from ironauth.infrastructure import origin
 from ironauth.infrastructure.durations import in_words
 from ironauth.infrastructure.errors import Overloaded, Throttled
+from ironauth.infrastructure.hash_pool import hash_pool
 
 if TYPE_CHECKING:  # Django's classes take their model in brackets for type checkers only
     ModelForm = forms.ModelForm[Any]
@@ -108,12 +109,16 @@ class StaffSignInForm(AdminAuthenticationForm):
     def clean(self) -> dict[str, Any]:
         """Check the password on the hash pool, unless the account or the client has failed too often.
 
-        The counts are the API's, and so are the even times at which refusals leave. A full pool is said, not shown as
-        a server error; so are too many attempts.
+        The counts are the API's, and so are the even times at which a wrong password's refusal leaves. A full pool is
+        said before anything is looked up, not shown as a server error; so are too many attempts.
         """
         began = time.monotonic_ns()
         if not (self.cleaned_data.get("username") and self.cleaned_data.get("password")):
             return super().clean()
+        try:
+            hash_pool().require_capacity()
+        except Overloaded as refused:
+            raise busy(refused) from refused
         attempt = self._admitted()
         try:
             data = super().clean()

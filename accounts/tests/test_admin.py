@@ -75,6 +75,9 @@ def test_refused_sign_ins_look_the_same_and_hash_once(
     (error,) = answer.context["form"].non_field_errors()
     assert error.startswith("Please enter the correct e-mail address and password for a staff account")
     assert waits == [REFUSAL_STEP_S]
+    right = client.post(reverse("admin:login"), {"username": "mia@example.com", "password": PASSWORD})
+    assert right.status_code == 302
+    assert waits == [REFUSAL_STEP_S]  # who is let in does not wait
 
 
 def test_overlong_password_at_sign_in_is_an_error_of_the_form(client: Client) -> None:
