@@ -82,7 +82,7 @@ class TcpProxy:
         """Take one connection; whoever waits behind it calls the loop again."""
         try:
             accepted, _ = listening.accept()
-        except OSError:  # it has gone meanwhile
+        except (BlockingIOError, ConnectionAbortedError, InterruptedError):  # it has gone meanwhile
             return
         accepted.setblocking(False)
         # Begun at once: a task that is cancelled before its first step would leave the socket to nobody.

@@ -139,7 +139,7 @@ class Scenes:
         On SQLite to where it was. It came to lie side by side at the table's end, which a batch of a small table meets
         at once and one of a large table hardly ever: 38 pages changed where 126 do in a table that grew.
         """
-        into = kept = ", ".join(field.attname for field in Session._meta.concrete_fields)  # noqa: SLF001 - documented by Django
+        into = kept = ", ".join(str(field.column) for field in Session._meta.concrete_fields)  # noqa: SLF001 - documented by Django
         if connection.vendor == "sqlite":
             into, kept = f"{_PLACE}, {into}", f"place, {kept}"
         # Without a WHERE, SQLite takes ON for a join's.
