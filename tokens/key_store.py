@@ -94,6 +94,8 @@ class KeyStore:
             if stale and not self._failing:
                 # No longer: what follows needs the database too, and its time limit is the request's.
                 await asyncio.wait([reload], timeout=MAX_WAIT_S)
+                if reload.done() and self._seen != self._changes and not self._failing:  # begun before the change
+                    await asyncio.wait([self._reload_in_background()], timeout=MAX_WAIT_S)
         return self._keys
 
     async def for_unknown_kid(self) -> KeySet | None:

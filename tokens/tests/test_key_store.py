@@ -1,6 +1,7 @@
 """The process's copy of the key set: how fresh it is, and that it outlives the database."""
 
 import asyncio
+import threading
 import time
 from typing import Any
 
@@ -8,9 +9,11 @@ import pytest
 
 from ironauth.infrastructure.database import database
 from ironauth.infrastructure.errors import Unavailable
+from tokens import key_store as key_store_module
 from tokens.errors import SigningKeyMissing
 from tokens.key_rotation import create_first_keys, drop, rotate
-from tokens.key_store import KeyStore, key_store, load_at_startup
+from tokens.key_store import KeyStore, key_store, load_at_startup, read_records
+from tokens.keys import KeyRecord
 from tokens.models import SigningKey
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
@@ -76,14 +79,40 @@ async def test_a_message_makes_the_copy_outdated(store: KeyStore, signing_key: s
         assert await use() is not before
 
 
-async def test_a_message_during_a_reload(store: KeyStore) -> None:
+async def test_a_message_during_a_reload(store: KeyStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """A change that becomes known while a reload runs is not taken for contained in it."""
+    monkeypatch.setattr(key_store_module, "MAX_WAIT_S", 20.0)
     await store.for_verifying()
     age(store, 3)
     await store.for_verifying()
     await asyncio.sleep(0)  # the reload in the background begins
     kid = await _dropped_behind(store)
     assert kid not in (await store.for_verifying()).verifying
+
+
+async def test_a_reload_that_began_before_a_change_is_not_enough(
+    store: KeyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever asks after the change waits for a reload that has begun since, not only for the one that runs."""
+    await store.for_verifying()
+    has_read, may_go_on = threading.Event(), threading.Event()
+    monkeypatch.setattr(key_store_module, "MAX_WAIT_S", 20.0)
+
+    def slowly() -> list[KeyRecord]:
+        found = read_records()
+        has_read.set()
+        may_go_on.wait(20)
+        return found
+
+    monkeypatch.setattr(key_store_module, "read_records", slowly)
+    age(store, 3)
+    await store.for_verifying()
+    assert await asyncio.to_thread(has_read.wait, 20)
+    kid = await _dropped_behind(store)
+    asked = asyncio.ensure_future(store.for_verifying())
+    await asyncio.sleep(0)
+    may_go_on.set()
+    assert kid not in (await asked).verifying
 
 
 async def _dropped_behind(store: KeyStore) -> str:

@@ -318,7 +318,7 @@ async def test_an_answer_belongs_to_its_challenge(api: httpx.AsyncClient, device
 
 @pytest.mark.parametrize(("age_s", "status"), [(299, 200), (301, 401)])
 async def test_a_challenge_lives_300_seconds(
-    api: httpx.AsyncClient, device: Authenticator, added: Json, age_s: int, status: int
+    still_clock: float, api: httpx.AsyncClient, device: Authenticator, added: Json, age_s: int, status: int
 ) -> None:
     """It is good until then and not after."""
     answer = await answer_of(api, device)
