@@ -22,7 +22,9 @@ class SignInInput(serializers.Serializer[Any]):
 class SignInForm(serializers.Serializer[Any]):
     """The same from an HTML form, under the names of OAuth 2.0's and every browser's password form."""
 
-    username = TextField()
+    username = TextField(
+        error_messages={"required": "This field is required. A form calls the address username; JSON calls it email."}
+    )
     password = PasswordField()
     transport = serializers.ChoiceField(choices=TRANSPORTS, default="cookie")
 

@@ -95,6 +95,16 @@ async def test_sign_in_names_every_bad_field(api: httpx.AsyncClient, member: Mem
         assert {error["field"] for error in answer.json()["errors"]} == fields
 
 
+async def test_a_form_with_the_names_of_json_is_told_its_own(api: httpx.AsyncClient, member: Member) -> None:
+    """A form that says ``email`` hears that forms say ``username``; JSON that lacks an address does not."""
+    by_form = await api.post(SIGNIN, data={"email": member["email"], "password": PASSWORD})
+    by_json = await api.post(SIGNIN, json={"username": member["email"], "password": PASSWORD})
+    for answer, field, told in ((by_form, "username", True), (by_json, "email", False)):
+        (error,) = answer.json()["errors"]
+        assert (answer.status_code, error["field"], error["code"]) == (400, field, "required")
+        assert ("A form calls the address username" in error["message"]) is told
+
+
 async def test_refused_sign_ins_are_the_same(api: httpx.AsyncClient, member: Member) -> None:
     """Unknown, wrong and inactive give the same bytes, apart from the request id."""
     await User.objects.filter(pk=member["id"]).aupdate(is_active=True)
