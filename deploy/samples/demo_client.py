@@ -8,6 +8,7 @@ page in the admin).
 
 import argparse
 import base64
+import contextlib
 import hashlib
 import html
 import json
@@ -15,13 +16,14 @@ import secrets
 import sys
 import urllib.error
 import urllib.request
+import warnings
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from joserfc import jwt
-from joserfc.errors import JoseError
+from joserfc.errors import JoseError, SecurityWarning
 from joserfc.jwk import KeySet
 
 TIMEOUT_S = 10
@@ -145,12 +147,15 @@ def main() -> None:
     parser.add_argument("client", type=Path, help="what manage.py oauth_client create printed, in a file")
     parser.add_argument("issuer", nargs="?", default="http://127.0.0.1:8000", help="default: %(default)s")
     given = parser.parse_args()
+    # ID tokens name Ed25519 by the older name, which more libraries know; RFC 9864 prefers the newer one.
+    warnings.filterwarnings("ignore", "EdDSA is deprecated", SecurityWarning)
     Page.demo = Demo(json.loads(given.client.read_text(encoding="utf-8")), given.issuer)
     port = urlsplit(Page.demo.redirect_uri).port or 3_000
     with ThreadingHTTPServer(("127.0.0.1", port), Page) as server:
         sys.stdout.write(f"Open http://127.0.0.1:{port} in a browser.\n")
         sys.stdout.flush()
-        server.serve_forever()
+        with contextlib.suppress(KeyboardInterrupt):
+            server.serve_forever()
 
 
 if __name__ == "__main__":

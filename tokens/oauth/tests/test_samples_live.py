@@ -175,6 +175,9 @@ async def test_the_demo_signs_somebody_in(
         assert "Signed in" in signed_in.text
         assert email in signed_in.text
         assert (await browser.get(back)).status_code == 400  # a second time is no sign-in that began there
+    log = (tmp_path / f"{port}.log").read_text()
+    assert "Open http" in log
+    assert "Warning" not in log  # of the algorithm's name, which is what most libraries know
 
 
 async def test_nginx_asks_before_it_lets_a_request_through(
