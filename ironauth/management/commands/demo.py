@@ -64,7 +64,7 @@ class Command(BaseCommand):
         self._call("POST", f"{access}/logout", 204, token=pair["access_token"])
         self._title("The same access token, a moment later")
         self._call("GET", f"{access}/me", 401, token=pair["access_token"])
-        self._title("Sign in once more and close the account: the demo leaves nothing behind")
+        self._title("Sign in once more and close the account: its data is deleted after its days of grace")
         pair = self._call("POST", f"{access}/signin", 200, {"email": email, "password": password})
         self._call("DELETE", f"{access}/me", 204, {"password": password}, token=pair["access_token"])
         self.stdout.write(self.style.SUCCESS("\nEvery answer was the expected one."))
