@@ -20,7 +20,9 @@ from tokens import key_rotation
 from tokens.models import Session
 from tokens.oauth import leftovers
 
-DEFAULT_BATCH = 1_000  # rows; about 10 ms of one transaction, which is what a refresh waits at most
+#: Rows of one transaction. A hundred of a million sessions hold SQLite's one writer for 3 ms, and refreshes wait for so
+#: long; a thousand held it for 50, since each such transaction fills the log and writes it back.
+DEFAULT_BATCH = 100
 LOCK_WAIT_MS = 60_000  # milliseconds
 #: Seconds a session stays after its end, so that staff can still see it; its tokens are long dead.
 SESSION_KEEP_S = 86_400

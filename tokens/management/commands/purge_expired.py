@@ -18,7 +18,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Add --batch and --keep-seconds."""
-        parser.add_argument("--batch", type=int, default=DEFAULT_BATCH, help="rows per transaction (default: 1000)")
+        parser.add_argument(
+            "--batch", type=int, default=DEFAULT_BATCH, help="rows per transaction (default: %(default)s)"
+        )
         parser.add_argument(
             "--keep-seconds", type=int, default=SESSION_KEEP_S, help="how long an ended session stays (default: a day)"
         )
