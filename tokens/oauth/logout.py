@@ -2,7 +2,7 @@
 
 Signing out ends the browser's sign-on session, the sessions of clients that began in it without ``offline_access``, and
 tells the clients that want to hear of it. Nobody is signed out because some site says so: either the client shows an
-ID token of the person, or the person confirms it (security-bar 52, ASVS 10.6.2).
+ID token of the person, or the person confirms it (security-bar 52, ASVS 10.6.2), here or by signing out of our pages.
 """
 
 from collections.abc import Mapping
@@ -11,6 +11,7 @@ from uuid import UUID
 from django.http import HttpResponse, QueryDict
 from drf_spectacular.utils import extend_schema
 
+from ironauth.infrastructure import cookies
 from ironauth.infrastructure.database import database
 from ironauth.infrastructure.logs import get_logger
 from ironauth.infrastructure.views import ApiRequest
@@ -20,6 +21,8 @@ from tokens.oauth.logout_request import LogoutRequest
 from tokens.stored_session import StoredSession
 
 CONFIRMATION = "confirmation"  # the field that says the page's question was answered with yes
+#: Its value from our page of a person's account, where signing out is what was asked for.
+ON_OUR_PAGE = "account-page"
 
 log = get_logger()
 
@@ -44,16 +47,21 @@ class LogoutView(OAuthPage):
             asked = _without_confirmation(data)
             await logout_request.read(asked)  # what is wrong with it can be said at once
             return authorize_pages.repeated(request.path, asked.urlencode())
-        return await answered(request, data)
+        # The browser's own word: a sibling site's form brings the cookie, but not this.
+        here = data.get(CONFIRMATION) == ON_OUR_PAGE and cookies.origin_allowed(request)
+        return await answered(request, data, confirmed=here)
 
 
-async def answered(request: ApiRequest, parameters: QueryDict) -> HttpResponse:
-    """Return the answer to a request with these parameters. Raises ``Unanswerable``."""
+async def answered(request: ApiRequest, parameters: QueryDict, *, confirmed: bool = False) -> HttpResponse:
+    """Return the answer to a request with these parameters; ``confirmed``: nobody is asked.
+
+    Raises ``Unanswerable``.
+    """
     cookie = sign_on_cookie.read(request)
     session = await database().read(sign_on.find, cookie) if cookie is not None else None
     confirmation = parameters.get(CONFIRMATION, "")
     wanted = await logout_request.read(_without_confirmation(parameters))
-    if session is not None and not _is_agreed(wanted, session, confirmation):
+    if session is not None and not confirmed and not _is_agreed(wanted, session, confirmation):
         return authorize_pages.sign_out(
             user=session.account.user, confirmation=logout_request.confirmation(session.id), request=wanted
         )

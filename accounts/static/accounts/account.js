@@ -50,6 +50,14 @@ export async function call(method, path, body) {
   return send(method, path, body);
 }
 
+// Ends what this browser is signed in to applications by, if it is; nothing but a page's own request does so unasked.
+export async function signOffApplications() {
+  const init = { method: "POST", credentials: "same-origin" };
+  init.body = new URLSearchParams({ confirmation: "account-page" });
+  const answer = await fetch("/oauth/logout", init).catch(() => null);
+  if (!answer?.ok) throw new Problem(0, {});
+}
+
 export function begin() {
   document.querySelector("main").hidden = false;
 }

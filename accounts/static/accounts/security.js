@@ -1,4 +1,4 @@
-import { begin, call } from "./account.js";
+import { begin, call, signOffApplications } from "./account.js";
 import { $, makePasskey, on, passkeysWork, usePasskey } from "./passkeys.js";
 
 let factors = null; // what GET /mfa said last
@@ -249,6 +249,7 @@ if ($("delete-form")) on($("delete-form"), "submit", async () => {
 });
 
 on($("sign-out"), "click", async () => {
+  await signOffApplications();
   await call("POST", "/logout", {});
   location.replace("/account/signin");
 });

@@ -95,6 +95,18 @@ async def connect_device(shown: Watched, api: httpx.AsyncClient, credentials: tu
     assert (await api.post("/oauth/token", data=asked, auth=credentials)).status_code == 200
 
 
+async def sign_out_of_own_pages(shown: Watched, application: str) -> None:
+    """Sign in to the application, which needs no consent any more, and to the pages of one's account; leave these."""
+    await shown.go(application)
+    await give_password(shown, PASSWORD)
+    assert "code" in await arrived(shown)
+    await shown.go("/account/signin")
+    await give_password(shown, PASSWORD)
+    await heading(shown, "Security of your account")
+    await shown.page.get_by_role("button", name="Sign out").click()
+    await heading(shown, "Sign in")
+
+
 async def test_a_person_signs_in_at_an_application(open_site: OpenSite, open_page: OpenPage) -> None:
     """Password, consent, code, tokens; silently the second time; a device; signed out there and here."""
     site = open_site()
@@ -139,6 +151,9 @@ async def test_a_person_signs_in_at_an_application(open_site: OpenSite, open_pag
             await shown.go("/oauth/logout")
             await heading(shown, "You are signed out")
             await shown.look("oauth-signed-out")
+            await sign_out_of_own_pages(shown, link(client))
+            await shown.go(link(client, prompt="none"))
+            assert (await arrived(shown))["error"] == "login_required"
             with shown.refusing(400):
                 await shown.go(link(client, client_id="nobody"))
                 await heading(shown, "This did not work")

@@ -106,6 +106,51 @@ async def test_a_made_up_confirmation(api: httpx.AsyncClient, member: Member, si
     assert await live() == [SSO_CLIENT, str(row.pk)]
 
 
+OURS = {"origin": "http://testserver", "sec-fetch-site": "same-origin"}
+
+
+@pytest.mark.parametrize(
+    ("headers", "ended"),
+    [
+        (OURS, True),
+        ({"origin": "http://testserver"}, True),  # a browser without Fetch Metadata
+        ({"origin": "http://wiki.testserver", "sec-fetch-site": "same-site"}, False),
+        ({"origin": "https://evil.example", "sec-fetch-site": "cross-site"}, False),
+        ({"origin": "null"}, False),
+        ({}, False),
+    ],
+)
+async def test_signing_out_of_our_own_pages(
+    api: httpx.AsyncClient, member: Member, signing_key: str, headers: dict[str, str], ended: bool
+) -> None:
+    """Nobody is asked again who signs out of the page of their account; any other site's request is a question."""
+    row, secret = await client()
+    await tokens_of(api, row, secret, member)
+    page = await api.post(LOGOUT, data={"confirmation": "account-page"}, headers=headers)
+    assert is_page(page, 200, "You are signed out" if ended else "Sign out?")
+    assert await live() == ([] if ended else [SSO_CLIENT, str(row.pk)])
+    assert await signed_in(api, row) is not ended
+
+
+async def test_our_own_pages_by_a_link(api: httpx.AsyncClient, member: Member, signing_key: str) -> None:
+    """Only the page's own request counts: an address can be a link or an image anywhere."""
+    row, secret = await client()
+    await tokens_of(api, row, secret, member)
+    assert is_page(await api.get(LOGOUT, params={"confirmation": "account-page"}, headers=OURS), 200, "Sign out?")
+    assert await live() == [SSO_CLIENT, str(row.pk)]
+
+
+async def test_our_own_pages_without_a_sign_on(api: httpx.AsyncClient, member: Member, signing_key: str) -> None:
+    """Who is signed in to nothing but the pages is answered, and another browser of the person stays signed in."""
+    row, secret = await client()
+    await tokens_of(api, row, secret, member)
+    elsewhere, api.cookies = api.cookies, httpx.Cookies()
+    answer = await api.post(LOGOUT, data={"confirmation": "account-page"}, headers=OURS, follow_redirects=True)
+    assert is_page(answer, 200, "You are signed out")
+    api.cookies = elsewhere
+    assert await signed_in(api, row)
+
+
 async def test_a_form_of_another_site(api: httpx.AsyncClient, member: Member, signing_key: str) -> None:
     """A client's own form arrives without our cookie, so a GET is made of it, which brings it."""
     row, secret = await client()
