@@ -6,8 +6,9 @@ They hold nothing of anybody: their scripts ask the API with the cookie transpor
 from typing import Any, ClassVar
 
 from django.conf import settings
-from django.http import HttpResponse
+from django.http import HttpResponse, HttpResponseRedirect
 from django.template.loader import render_to_string
+from django.urls import reverse
 from drf_spectacular.utils import extend_schema
 
 from accounts.email_views import OpenView
@@ -55,6 +56,15 @@ class SecurityPage(AccountPage):
     def context(self) -> dict[str, Any]:
         """Say for how many days a deletion can be taken back."""
         return {"grace_days": settings.IRONAUTH_DELETION_GRACE_DAYS}
+
+
+class AccountHome(OpenView):
+    """GET /account, which leads to /account/security, and that to signing in."""
+
+    @extend_schema(exclude=True)
+    async def get(self, request: ApiRequest) -> HttpResponse:
+        """Go on."""
+        return HttpResponseRedirect(reverse("email-pages:security-page"))
 
 
 class ForgotPage(AccountPage):

@@ -26,6 +26,8 @@ page_urlpatterns: list[URLPattern] = [
     path("email/verify", email_pages.VerifyPage.as_view(), name="verify"),
     path("password/reset", email_pages.ResetPage.as_view(), name="reset"),
     path("account/restore", email_pages.RestorePage.as_view(), name="restore"),
+    path("account", account_pages.AccountHome.as_view()),
+    path("account/", account_pages.AccountHome.as_view()),  # as people type it
     path("account/signin", account_pages.SignInPage.as_view(), name="signin-page"),
     path("account/security", account_pages.SecurityPage.as_view(), name="security-page"),
     path("account/forgot", account_pages.ForgotPage.as_view(), name="forgot-page"),

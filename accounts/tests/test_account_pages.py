@@ -28,6 +28,16 @@ async def test_a_page_is_the_same_for_everybody(api: httpx.AsyncClient, path: st
     assert plain.headers["cache-control"] == "no-store"
 
 
+@pytest.mark.parametrize(
+    ("path", "status"), [("/account", 302), ("/account/", 302), ("/account/x", 404), ("/accoun", 404)]
+)
+async def test_the_address_people_guess_leads_on(api: httpx.AsyncClient, path: str, status: int) -> None:
+    """Whoever types the beginning of the pages' address gets to them; what else is not there is not there."""
+    answer = await api.get(path)
+    assert answer.status_code == status
+    assert answer.headers.get("location") == ("/account/security" if status == 302 else None)
+
+
 @pytest.mark.parametrize("path", PAGES)
 async def test_a_page_runs_this_sites_files_alone(api: httpx.AsyncClient, path: str) -> None:
     """No inline script or style, no handler in markup, nothing from elsewhere: it is forbidden, and nothing tries."""

@@ -5,26 +5,27 @@ export const texts = (document.querySelector("[data-unsupported]") ?? document.b
 
 export const passkeysWork = Boolean(window.PublicKeyCredential?.parseRequestOptionsFromJSON);
 
-async function ceremony(run) {
+// `host`: whose passkeys they are. At an address that is neither it nor below it, the browser refuses.
+async function ceremony(host, run) {
   if (!passkeysWork) throw new Error(texts.unsupported);
   try {
     return (await run()).toJSON();
   } catch (error) {
     const known = { SecurityError: texts.elsewhere, InvalidStateError: texts.exists, NotSupportedError: texts.unsupported };
-    throw new Error(known[error.name] || texts.cancelled);
+    throw new Error((known[error.name] || texts.cancelled).replace("{host}", host));
   }
 }
 
 // Answer the options the server gave; returns what it wants back.
 export async function makePasskey({ challenge_token, publicKey }) {
-  const credential = await ceremony(() => navigator.credentials.create({
+  const credential = await ceremony(publicKey.rp.id, () => navigator.credentials.create({
     publicKey: PublicKeyCredential.parseCreationOptionsFromJSON(publicKey),
   }));
   return { challenge_token, credential };
 }
 
 export async function usePasskey({ challenge_token, publicKey }) {
-  const credential = await ceremony(() => navigator.credentials.get({
+  const credential = await ceremony(publicKey.rpId, () => navigator.credentials.get({
     publicKey: PublicKeyCredential.parseRequestOptionsFromJSON(publicKey),
   }));
   return { challenge_token, credential };

@@ -230,3 +230,13 @@ async def test_a_person_lives_with_the_pages(site: Site, open_page: OpenPage) ->
     told = {"A second factor was set up", "A passkey was added", "Your password was changed"}
     for subject in told:
         site.mail.take(EMAIL, subject)
+
+
+async def test_passkeys_at_an_address(open_site: OpenSite, open_page: OpenPage) -> None:
+    """Where browsers let no passkey be used, the page says where they do."""
+    site = open_site(ALLOWED_HOSTS="localhost,127.0.0.1")
+    shown = await open_page(site._replace(origin=site.origin.replace("localhost", "127.0.0.1")))
+    await shown.go("/account/signin")
+    await shown.page.get_by_role("button", name="Sign in with a passkey").click()
+    problem = shown.page.get_by_text("Passkeys do not work at this address, only at localhost.")
+    await expect(problem).to_be_visible()
