@@ -81,11 +81,15 @@ class PoliteServer(uvicorn.Server):
         readiness.leave()
         logger.info("server_ending", extra={"connections": len(self.server_state.connections)})
         _end_in_any_case()
+        began = time.monotonic()
         for listening in (*self.servers, *(sockets or ())):
             listening.close()
         for connection in cast("set[TimedHttpProtocol]", self.server_state.connections):
             connection.say_farewell()
-        deadline = time.monotonic() + FAREWELL_S
+        deadline = began + FAREWELL_S
         while self.server_state.connections and time.monotonic() < deadline and not self.force_exit:  # noqa: ASYNC110 - Uvicorn's set tells nobody
             await asyncio.sleep(FAREWELL_LOOK_S)
         await super().shutdown(sockets)
+        answered, took_s = self.server_state.total_requests, round(time.monotonic() - began, 3)
+        logger.info("server_ended", extra={"requests": answered, "after_s": took_s})
+        logs.flush()  # the signal, raised again, may end the process before the log's thread looks

@@ -137,13 +137,18 @@ def test_database_files_are_private(serve: Serve, tmp_path: Path) -> None:
     assert {stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir()} == {0o600}
 
 
-def test_ctrl_c_ends_it_cleanly(serve: Serve, migrated_file: Path) -> None:
-    """SIGINT is a clean end: status 0 and no traceback."""
-    running = serve("--migrate", "--port", "0")
-    running.ready()
+@pytest.mark.parametrize("workers", [1, 2])
+def test_ctrl_c_ends_it_cleanly(serve: Serve, migrated_file: Path, workers: int) -> None:
+    """SIGINT is a clean end: status 0, no traceback, and the log says of each worker that it ends and that it has."""
+    running = serve("--migrate", "--port", "0", "--workers", str(workers))
+    assert httpx.get(f"{running.ready()}/ping").status_code == 200
     running.process.send_signal(signal.SIGINT)
     assert running.process.wait(timeout=20) == 0
     assert "Traceback" not in running.printed()
+    said = re.findall(r"server_(ending|ended)", running.printed())
+    assert (said.count("ending"), said.count("ended"), said[-1]) == (workers, workers, "ended")
+    answered = re.findall(r'"requests": ?(\d+)', running.printed())
+    assert sum(map(int, answered)) == 1
 
 
 @pytest.mark.parametrize("after_s", [0.12, 0.3, 0.5, 0.7, 0.9])
