@@ -27,9 +27,10 @@ from ironauth.http_cycle import (
     end_of_part,
     is_one_part,
 )
-from ironauth.http_refusals import IGNORED_BYTES, RefusingHttpProtocol
+from ironauth.http_refusals import RefusingHttpProtocol
 from ironauth.http_timing import BODY, HEAD, NOTHING
 from ironauth.infrastructure.guard import (
+    LINGER_BYTES,
     MAX_HEADER_BYTES,
     MAX_HEADER_FIELDS,
     MAX_TARGET_BYTES,
@@ -104,7 +105,7 @@ class BoundedHttpProtocol(RefusingHttpProtocol):
     def _parse(self, data: bytes) -> None:
         if self._refused:
             self._ignored += len(data)
-            if self._ignored > IGNORED_BYTES:
+            if self._ignored > LINGER_BYTES:
                 self._close()
             return
         self._advanced = False

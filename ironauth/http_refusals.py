@@ -6,11 +6,8 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from ironauth.http_timing import BODY, HEAD, NOTHING, TimedHttpProtocol
+from ironauth.infrastructure.guard import LINGER_S
 from ironauth.infrastructure.refusal import Refusal, answer_for, log_refusal
-
-#: After a refused head, what is still read and forgotten, lest it resets the answer: no head is as long as a body.
-IGNORED_BYTES = 1024 * 1024
-IGNORED_S = 1.0
 
 
 class RefusingHttpProtocol(TimedHttpProtocol):
@@ -41,7 +38,7 @@ class RefusingHttpProtocol(TimedHttpProtocol):
         log_refusal(scope, answer.status, 0.0, answer.request_id)
         with suppress(OSError, NotImplementedError):  # the client has gone
             self.transport.write_eof()
-        self._set_deadline(IGNORED_S)
+        self._set_deadline(LINGER_S)
 
     def _give_up_request(self) -> bool:
         """Return whether a refusal may be sent although a request is running: only when it is the broken one.

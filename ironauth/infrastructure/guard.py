@@ -30,11 +30,9 @@ MAX_TARGET_BYTES = 8 * 1024
 _FIELD_OVERHEAD_BYTES = 4
 #: Without one of them an HTTP/1.1 request has no body (RFC 9112 §6.3); the last says how one is to be read.
 _BODY_FIELDS = frozenset({b"content-length", b"transfer-encoding", b"content-encoding"})
-#: After a refused body, what is still read and forgotten: closing at once would reset the connection, and a client that
-#: sends everything before it reads would never see its answer. Photographs and the like are meant, not films.
-LINGER_BYTES = 16 * 1024 * 1024
-LINGER_S = 5.0  # less than a server that ends waits for running requests
-LINGER_PAUSE_S = 1.0  # longest without another piece
+#: After a 413, what is still read so that closing does not reset the connection under the client's answer.
+LINGER_BYTES = 1024 * 1024
+LINGER_S = 1.0
 #: TRACE reflects headers (ASVS 4.1.4), CONNECT is for proxies; Django would answer both from a function view.
 REFUSED_METHODS = frozenset({"TRACE", "CONNECT"})
 ALLOWED_METHODS = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"
@@ -210,15 +208,12 @@ async def _refuse(scope: Scope, receive: Receive, send: Send, refusal: Refusal) 
 
 
 async def _linger(receive: Receive) -> None:
-    """Read and forget up to `LINGER_BYTES` for up to `LINGER_S`, as long as they keep coming."""
+    """Read and forget up to `LINGER_BYTES` for up to `LINGER_S`."""
     left = LINGER_BYTES
-    now = asyncio.get_running_loop().time
-    end = now() + LINGER_S
     with suppress(TimeoutError):
-        async with asyncio.timeout(LINGER_PAUSE_S) as pause:
+        async with asyncio.timeout(LINGER_S):
             while left > 0:
                 message = await receive()
                 if message["type"] == "http.disconnect" or not message.get("more_body", False):
                     return
                 left -= len(message.get("body", b""))
-                pause.reschedule(min(now() + LINGER_PAUSE_S, end))

@@ -111,48 +111,12 @@ async def test_bodies_have_a_limit_per_lane(
 
 
 async def test_an_oversized_upload_is_not_read_to_its_end(guarded: Guard) -> None:
-    """After the answer 16 MiB more are read, then the connection is closed."""
+    """After the answer at most 1 MiB more is read, then the connection is closed."""
     headers = {"transfer-encoding": "chunked"}
     talk = Conversation("/api/x", "POST", headers).body(*[b"x" * 65_536] * 1_000, finished=False)
     await talk.run(guarded)
     assert talk.status == 413
-    assert talk.received == 2 + 16 * 16
-
-
-@pytest.mark.parametrize(("pause_s", "whole_s", "every_s"), [(0.05, 5.0, 1.0), (5.0, 0.1, 0.02)])
-async def test_an_oversized_upload_is_not_waited_for(
-    guarded: Guard, monkeypatch: pytest.MonkeyPatch, pause_s: float, whole_s: float, every_s: float
-) -> None:
-    """After the answer a client that stops sending is left, and so is one that never stops."""
-    monkeypatch.setattr(guard, "LINGER_PAUSE_S", pause_s)
-    monkeypatch.setattr(guard, "LINGER_S", whole_s)
-    talk = Conversation("/api/x", "POST", {"content-length": "10000000"})
-
-    async def trickle() -> None:
-        while True:
-            talk.body(b"a", finished=False)
-            await asyncio.sleep(every_s)
-
-    trickling = asyncio.create_task(trickle())
-    async with asyncio.timeout(4):
-        await talk.run(guarded)
-    trickling.cancel()
-    assert_refused(talk, 413, "body_too_large")
-
-
-async def test_an_oversized_upload_that_goes_on_is_read_beyond_a_pause(
-    guarded: Guard, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Every piece gives the next one as much time again: only who stops is left."""
-    monkeypatch.setattr(guard, "LINGER_PAUSE_S", 0.2)
-    talk = Conversation("/api/x", "POST", {"content-length": "10000000"})
-    running = asyncio.create_task(talk.run(guarded))
-    for left in reversed(range(6)):
-        await asyncio.sleep(0.1)
-        assert not running.done()
-        talk.body(b"a", finished=left == 0)
-    await asyncio.wait_for(running, 1)
-    assert talk.received == 6
+    assert talk.received <= 2 + 17
 
 
 @pytest.mark.parametrize("value", ["-1", "+5", "1.0", "0x10", "", "1 2", "५", "9" * 5_000])

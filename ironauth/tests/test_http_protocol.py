@@ -1,7 +1,6 @@
 """The bounds below ASGI, on real sockets and a real Uvicorn; limits of time are short, the others the product's own."""
 
 import asyncio
-import http.client
 import json
 import os
 import re
@@ -11,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -447,18 +446,6 @@ def test_refusals_are_in_the_access_log(start: StartServer, capsys: pytest.Captu
         ("request", "-", "-", 400, "127.0.0.1"),
     ]
     assert lines[0]["request_id"] == "given-1"
-
-
-@pytest.mark.parametrize("chunked", [False, True])
-def test_who_sends_all_of_an_oversized_body_first_gets_the_answer(start: StartServer, chunked: bool) -> None:
-    """Python's own client sends 10 MB before it reads: it gets the 413, where a reset took the answer away."""
-    port, body = start(), bytes(10_000_000)
-    for _ in range(5):
-        client = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
-        with closing(client):
-            client.request("POST", "/echo", iter([body]) if chunked else body, encode_chunked=chunked)
-            answer = client.getresponse()
-            assert (answer.status, json.loads(answer.read())["code"]) == (413, "body_too_large")
 
 
 def test_a_refused_head_request_gets_no_body(start: StartServer) -> None:
