@@ -87,6 +87,9 @@ class LeanCycle(RequestResponseCycle):
 
     #: The head, until the body's first part is there (ASGI lets a server wait): each write is a system call of 6 µs.
     _head = b""
+    #: The last answer of a connection is complete, the request's body is not: closing now would reset the connection
+    #: under the answer, so whoever is told by ``on_response`` closes.
+    body_left = False
 
     async def send(self, message: Any) -> None:
         """Send the head, the whole body, both at once, or (by Uvicorn's own means) a part of the body."""
@@ -101,6 +104,8 @@ class LeanCycle(RequestResponseCycle):
             if self._head and not self.disconnected:
                 self.transport.write(self._head)
                 self._head = b""
+            if self.more_body and not self.keep_alive and not message.get("more_body", False):
+                self.body_left = self.keep_alive = True  # or Uvicorn would close
             await super().send(message)
 
     def _prepare_head(self, message: Any) -> None:
@@ -185,7 +190,10 @@ class LeanCycle(RequestResponseCycle):
         self.response_complete = True
         self.message_event.set()
         if not self.keep_alive:
-            self.transport.close()
+            if self.more_body:
+                self.body_left = True
+            else:
+                self.transport.close()
         self.on_response()
 
 

@@ -10,7 +10,7 @@ looks at a deadline when it fires.
 
 import asyncio
 import math
-from typing import Any
+from typing import Any, cast
 from urllib.parse import unquote
 
 import httptools
@@ -30,7 +30,6 @@ from ironauth.http_cycle import (
 from ironauth.http_refusals import RefusingHttpProtocol
 from ironauth.http_timing import BODY, HEAD, NOTHING
 from ironauth.infrastructure.guard import (
-    LINGER_BYTES,
     MAX_HEADER_BYTES,
     MAX_HEADER_FIELDS,
     MAX_TARGET_BYTES,
@@ -59,9 +58,8 @@ class BoundedHttpProtocol(RefusingHttpProtocol):
         self._raw_root_path = self.root_path.encode("ascii")
         self._advanced = False  # whether the bytes just fed completed something, or were a body's
         self._unfinished = 0  # bytes fed since then
-        self._ignored = 0  # bytes that came after a refusal
         self._held = b""  # bytes not parsed yet, because requests before them wait
-        self._running: RequestResponseCycle | None = None
+        self._running: LeanCycle | None = None
 
     # ------------------------------------------------------------ connection
 
@@ -99,14 +97,12 @@ class BoundedHttpProtocol(RefusingHttpProtocol):
             if len(self.pipeline) >= MOST_WAITING:
                 self._held = data[at:]
                 return
-            begin, at = at, end_of_part(data, at)
+            begin, at = at, len(data) if self._refused else end_of_part(data, at)
             self._parse(data[begin:at])
 
     def _parse(self, data: bytes) -> None:
         if self._refused:
-            self._ignored += len(data)
-            if self._ignored > LINGER_BYTES:
-                self._close()
+            self._forget(len(data))
             return
         self._advanced = False
         try:
@@ -228,7 +224,7 @@ class BoundedHttpProtocol(RefusingHttpProtocol):
             self.cycle.message_event.set()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        self._running = cycle
+        self._running = cast("LeanCycle", cycle)  # none other is made above
         super()._start_asgi_task(cycle, app)
 
     # ------------------------------------------------------------ after a response
@@ -238,6 +234,9 @@ class BoundedHttpProtocol(RefusingHttpProtocol):
         self.server_state.total_requests += 1
         if self.transport.is_closing():
             self._set_deadline(self.write_timeout_s)
+            return
+        if self._running is not None and self._running.body_left:
+            self._linger()
             return
         waiting = bool(self.pipeline)
         if waiting:

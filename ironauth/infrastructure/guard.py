@@ -30,9 +30,6 @@ MAX_TARGET_BYTES = 8 * 1024
 _FIELD_OVERHEAD_BYTES = 4
 #: Without one of them an HTTP/1.1 request has no body (RFC 9112 §6.3); the last says how one is to be read.
 _BODY_FIELDS = frozenset({b"content-length", b"transfer-encoding", b"content-encoding"})
-#: After a 413, what is still read so that closing does not reset the connection under the client's answer.
-LINGER_BYTES = 1024 * 1024
-LINGER_S = 1.0
 #: TRACE reflects headers (ASVS 4.1.4), CONNECT is for proxies; Django would answer both from a function view.
 REFUSED_METHODS = frozenset({"TRACE", "CONNECT"})
 ALLOWED_METHODS = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"
@@ -69,7 +66,7 @@ class Guard:
                     return
                 receive = _Replay(body, receive)
         except Refusal as refusal:
-            await _refuse(scope, receive, send, refusal)
+            await _refuse(scope, send, refusal)
             return
         try:
             await self.application(scope, receive, send)
@@ -77,7 +74,7 @@ class Guard:
             log.exception("unhandled_error", method=scope["method"], path=scope["path"])
             detail = "The server could not answer this request; its log has the cause under this request_id."
             with suppress(Exception):  # the answer had begun: the server reports that, and closes the connection
-                await _refuse(scope, receive, send, Refusal(500, "internal_error", detail))
+                await _refuse(scope, send, Refusal(500, "internal_error", detail))
 
     async def _read_body(self, scope: Scope, receive: Receive, length: int) -> bytes | None:
         """Return the whole body, or None when the client went away.
@@ -162,7 +159,7 @@ def _body_length(scope: Scope) -> int | None:
     length = _declared_length(lengths) if lengths else (-1 if chunked else None)
     if encoded and length:
         detail = "The body must be sent as it is, without Content-Encoding."
-        raise Refusal(415, "unsupported_media_type", detail, headers={"Accept-Encoding": "identity"}, drain=True)
+        raise Refusal(415, "unsupported_media_type", detail, headers={"Accept-Encoding": "identity"})
     return length
 
 
@@ -191,29 +188,16 @@ def _declared_length(values: list[bytes]) -> int:
 
 
 def _too_large(limit: int) -> Refusal:
-    return Refusal(413, "body_too_large", f"The body is larger than {limit} bytes.", drain=True)
+    return Refusal(413, "body_too_large", f"The body is larger than {limit} bytes.")
 
 
-async def _refuse(scope: Scope, receive: Receive, send: Send, refusal: Refusal) -> None:
-    """Send the problem and close the connection, as what follows on it cannot be trusted to be a request."""
+async def _refuse(scope: Scope, send: Send, refusal: Refusal) -> None:
+    """Send the problem and close the connection, as what follows on it cannot be trusted to be a request.
+
+    What is left of the body is the server's to forget (``ironauth.http_refusals``).
+    """
     started = time.perf_counter()
     status, headers, body, request_id = answer_for(refusal, scope)
     await send({"type": "http.response.start", "status": status, "headers": headers})
-    if refusal.drain:
-        await send({"type": "http.response.body", "body": body, "more_body": True})
-        await _linger(receive)
-        body = b""
     await send({"type": "http.response.body", "body": body})
     log_refusal(scope, status, time.perf_counter() - started, request_id)
-
-
-async def _linger(receive: Receive) -> None:
-    """Read and forget up to `LINGER_BYTES` for up to `LINGER_S`."""
-    left = LINGER_BYTES
-    with suppress(TimeoutError):
-        async with asyncio.timeout(LINGER_S):
-            while left > 0:
-                message = await receive()
-                if message["type"] == "http.disconnect" or not message.get("more_body", False):
-                    return
-                left -= len(message.get("body", b""))

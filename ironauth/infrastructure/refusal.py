@@ -27,18 +27,15 @@ _FIXED: Headers = [
 
 
 class Refusal(Exception):
-    """The request is answered here and now; ``drain`` reads a little of its body first."""
+    """The request is answered here and now."""
 
-    def __init__(
-        self, status: int, code: str, detail: str, *, headers: dict[str, str] | None = None, drain: bool = False
-    ) -> None:
+    def __init__(self, status: int, code: str, detail: str, *, headers: dict[str, str] | None = None) -> None:
         """Keep the problem to send."""
         super().__init__(detail)
         self.status = status
         self.code = code
         self.detail = detail
         self.headers = headers or {}
-        self.drain = drain
 
 
 def malformed() -> Refusal:

@@ -111,12 +111,12 @@ async def test_bodies_have_a_limit_per_lane(
 
 
 async def test_an_oversized_upload_is_not_read_to_its_end(guarded: Guard) -> None:
-    """After the answer at most 1 MiB more is read, then the connection is closed."""
+    """The answer comes with the first part beyond the limit; the rest is the server's to forget."""
     headers = {"transfer-encoding": "chunked"}
     talk = Conversation("/api/x", "POST", headers).body(*[b"x" * 65_536] * 1_000, finished=False)
     await talk.run(guarded)
     assert talk.status == 413
-    assert talk.received <= 2 + 17
+    assert talk.received == 2
 
 
 @pytest.mark.parametrize("value", ["-1", "+5", "1.0", "0x10", "", "1 2", "५", "9" * 5_000])

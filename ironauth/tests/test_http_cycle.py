@@ -73,6 +73,7 @@ async def outcome(
         keep_alive=keep_alive,
         on_response=lambda: told.append(1),
     )
+    cycle.more_body = False
     error = ""
     for message in messages:
         try:
@@ -166,6 +167,20 @@ def made_cycle(wire: Wire) -> LeanCycle:
         wire, FlowControl(wire), logging.getLogger("test"), logging.getLogger("test"), False, [],
         asyncio.Event(), False, True, lambda: None,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("more_body", [True, False])
+@pytest.mark.parametrize("parts", [[body(b"ok")], [body(b"o", more=True), body(b"k")]])
+async def test_a_last_answer_closes_unless_more_of_the_body_comes(parts: list[dict[str, Any]], more_body: bool) -> None:
+    """Closing with data unread would reset the connection: then it is left to who is told of the answer's end."""
+    wire = Wire()
+    cycle = made_cycle(wire)
+    cycle.more_body, cycle.keep_alive = more_body, False
+    for message in (head(LENGTH), *parts):
+        assert (wire.closed, cycle.body_left) == (False, False)
+        await cycle.send(message)
+    assert cycle.response_complete
+    assert (wire.closed, cycle.body_left) == (not more_body, more_body)
 
 
 async def test_a_client_that_has_left_gets_no_whole_answer() -> None:

@@ -10,7 +10,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -27,7 +28,7 @@ from ironauth import server as server_sockets
 from ironauth.http_protocol import BoundedHttpProtocol
 from ironauth.infrastructure import logs
 from ironauth.infrastructure.asgi_types import Receive, Scope, Send
-from ironauth.infrastructure.guard import Guard
+from ironauth.infrastructure.guard import BODY_TIMEOUT_S, Guard
 from ironauth.infrastructure.lanes import is_api_path
 
 HEAD = b"GET /ping HTTP/1.1\r\nHost: testserver\r\n"
@@ -62,30 +63,30 @@ async def application(scope: Scope, receive: Receive, send: Send) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-@pytest.fixture
-def start() -> Iterator[StartServer]:
-    """Start a Uvicorn of this process with the protocol; returns its port."""
-    with ExitStack() as stack:
-
-        def run(**options: Any) -> int:
-            bound = stack.enter_context(server_sockets.bind_tcp("127.0.0.1", 0))
-            server_sockets.listen(bound)
-            guarded: Any = Guard(application, is_api=is_api_path)
-            given: dict[str, Any] = {"http": Quick, "ws": "none", "lifespan": "off", "log_config": None, **options}
-            server = uvicorn.Server(uvicorn.Config(guarded, loop="uvloop", **given))
-            thread = threading.Thread(target=server.run, args=([bound],))
-            thread.start()
-
-            def stop() -> None:
-                server.should_exit = True
-                thread.join(timeout=10)
-
-            stack.callback(stop)
+@contextmanager
+def serving(*, body_timeout_s: float = BODY_TIMEOUT_S, **options: Any) -> Iterator[int]:
+    """Run a Uvicorn of this process with the protocol; gives its port."""
+    with server_sockets.bind_tcp("127.0.0.1", 0) as bound:
+        server_sockets.listen(bound)
+        guarded: Any = Guard(application, is_api=is_api_path, body_timeout_s=body_timeout_s)
+        given: dict[str, Any] = {"http": Quick, "ws": "none", "lifespan": "off", "log_config": None, **options}
+        server = uvicorn.Server(uvicorn.Config(guarded, loop="uvloop", **given))
+        thread = threading.Thread(target=server.run, args=([bound],))
+        thread.start()
+        try:
             while not server.started:
                 time.sleep(0.01)
-            return int(bound.getsockname()[1])
+            yield int(bound.getsockname()[1])
+        finally:
+            server.should_exit = True
+            thread.join(timeout=10)
 
-        yield run
+
+@pytest.fixture
+def start() -> Iterator[StartServer]:
+    """Start such servers until the test ends; returns the port of each."""
+    with ExitStack() as stack:
+        yield lambda **options: stack.enter_context(serving(**options))
 
 
 class Client:
@@ -587,6 +588,136 @@ def test_a_running_request_is_never_closed_for_a_newcomer(start: StartServer) ->
     assert running.next().startswith(b"HTTP/1.1 200")
 
 
+# ---------------------------------------------------------------- bodies that nobody reads
+
+TEN_MB = bytes(10_000_000)
+API = b"POST /api/x HTTP/1.1\r\nHost: testserver\r\n"
+LENGTH = b"Content-Length: %d\r\n\r\n" % len(TEN_MB)
+CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n"
+CHUNK = b"10000\r\n" + bytes(0x10000) + b"\r\n"
+CHUNKS = CHUNK * 152 + b"0\r\n\r\n"
+
+
+def sent_whole(port: int, *parts: bytes, between_s: float = 0.0) -> "Answer":
+    """Return the answer to a client that sends everything before it reads; an error of the connection is raised."""
+    received = b""
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as client:
+        for part in parts:
+            client.sendall(part)
+            time.sleep(between_s)
+        while part := client.recv(65_536):
+            received += part
+    return Answer(received)
+
+
+@pytest.mark.parametrize("sent", [API + LENGTH + TEN_MB, API + CHUNKED + CHUNKS], ids=["declared", "chunked"])
+def test_who_sends_all_of_a_large_body_reads_why_it_is_refused(start: StartServer, sent: bytes) -> None:
+    """Ten megabytes sent before anything is read: 413 each of twenty times, and never a reset."""
+    port = start(http=BoundedHttpProtocol)
+    for _ in range(20):
+        assert sent_whole(port, sent).is_refusal(413, "body_too_large")
+
+
+@pytest.mark.parametrize(
+    ("head", "status", "code"),
+    [
+        (API + b"Content-Encoding: gzip\r\n" + LENGTH, 415, "unsupported_media_type"),
+        (API.replace(b"POST", b"TRACE") + LENGTH, 405, "method_not_allowed"),
+        (API + b"Host: b\r\n" + LENGTH, 400, "bad_host"),
+        (API + b"Bad : a\r\n" + LENGTH, 400, "bad_request"),
+        (API + fields(101) + LENGTH, 431, "headers_too_large"),
+        (API.replace(b"/api", b"/" + b"p" * 10_000) + LENGTH, 414, "target_too_long"),
+        (API + CHUNKED + b"zz\r\n", 400, "bad_request"),
+        (API + UPGRADE + LENGTH, 413, "body_too_large"),
+    ],
+    ids=["coding", "method", "hosts", "field", "fields", "target", "chunk", "upgrade"],
+)
+def test_every_answer_before_the_bodys_end_arrives(start: StartServer, head: bytes, status: int, code: str) -> None:
+    """Whatever the refusal, its client may send the whole body first."""
+    port = start(http=BoundedHttpProtocol)
+    for _ in range(3):
+        assert sent_whole(port, head, TEN_MB, between_s=0.02).is_refusal(status, code)
+
+
+def test_a_refused_head_request_may_have_a_large_body(start: StartServer) -> None:
+    """Its answer, which has no content, arrives too."""
+    answer = sent_whole(start(), API.replace(b"POST", b"HEAD") + LENGTH, TEN_MB)
+    assert (answer.status, answer.body) == (413, b"")
+
+
+def test_a_late_body_may_be_large(start: StartServer) -> None:
+    """Who sends most of it after the 408 reads that."""
+    port = start(body_timeout_s=0.1)
+    assert sent_whole(port, API + CHUNKED, CHUNKS, between_s=0.2).is_refusal(408, "request_timeout")
+
+
+def test_a_body_without_room_may_be_large(start: StartServer) -> None:
+    """The 503 to a request beyond the limit arrives."""
+    port = start(limit_concurrency=1)
+    Client(port).send(PING.replace(b"/ping", b"/slow"))
+    time.sleep(SLOW_S / 3)
+    assert sent_whole(port, API + LENGTH, TEN_MB).is_refusal(503, "overloaded")
+
+
+def test_who_waits_for_the_end_does_not_wait_for_the_body(start: StartServer) -> None:
+    """The server says at once that nothing follows its answer, to a client that sends nothing more."""
+    patient = type("Forgetful", (Quick,), {"linger_s": 30.0})
+    begun = time.monotonic()
+    assert Client(start(http=patient)).send(API + LENGTH).answer().is_refusal(413, "body_too_large")
+    assert time.monotonic() - begun < 0.8
+
+
+@pytest.mark.parametrize("framing", [b"Content-Length: 1099511627776\r\n\r\n", CHUNKED], ids=["declared", "chunked"])
+@pytest.mark.parametrize(
+    ("linger_s", "linger_bytes", "every_s"), [(0.3, 2**40, 0.01), (30.0, 2**20, 0.0)], ids=["time", "bytes"]
+)
+def test_who_sends_for_ever_is_cut_off(
+    start: StartServer, framing: bytes, linger_s: float, linger_bytes: int, every_s: float
+) -> None:
+    """When the time is up or the bytes are, whichever is first, and not before."""
+    bounds = {"linger_s": linger_s, "linger_bytes": linger_bytes}
+    client = Client(start(http=type("Brief", (Quick,), bounds)))
+    begun, sent = time.monotonic(), 0
+    with suppress(ConnectionError):
+        client.socket.sendall(API + framing)
+        while time.monotonic() - begun < 5:
+            client.socket.sendall(CHUNK)
+            sent += len(CHUNK)
+            time.sleep(every_s)
+    seconds = time.monotonic() - begun
+    assert min(linger_s, 0.3) <= seconds < 2 if every_s else sent > linger_bytes
+    assert seconds < 5
+
+
+def test_who_is_not_read_any_more_makes_room(start: StartServer) -> None:
+    """Such a connection counts like any other, and goes first when they are too many."""
+    bounds = {"linger_s": 30.0, "head_timeout_s": 30.0}
+    port = start(limit_concurrency=1, http=type("Crowded", (Quick,), bounds), timeout_keep_alive=60)
+    silent = [Client(port) for _ in range(2)]
+    refused = Client(port).send(API + LENGTH)
+    assert refused.answer().is_refusal(413, "body_too_large")
+    time.sleep(0.1)
+    assert Client(port).send(PING).next().startswith(b"HTTP/1.1 200")
+    with pytest.raises(ConnectionError):
+        refused.socket.sendall(TEN_MB)
+    time.sleep(0.1)
+    assert silent[0].send(PING).next().startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize(
+    ("sent", "status", "code"),
+    [(API + LENGTH, 413, "body_too_large"), (API + CHUNKED + b"zz\r\n", 400, "bad_request"),
+     (API + b"Bad : a\r\n", 400, "bad_request")],
+    ids=["large", "broken", "field"],
+)  # fmt: skip
+def test_a_server_that_ends_does_not_wait_for_them(sent: bytes, status: int, code: str) -> None:
+    """The rest of a body that nobody reads keeps no server from ending."""
+    with serving(http=type("Forgetful", (Quick,), {"linger_s": 30.0})) as port:
+        assert Client(port).send(sent).answer().is_refusal(status, code)
+        begun = time.monotonic()
+    assert time.monotonic() - begun < 2
+
+
 # ---------------------------------------------------------------- the product
 
 
@@ -627,6 +758,19 @@ def test_an_endless_head_costs_no_memory(serve_process: ServeProcess) -> None:
         assert resident_mb(server) - before < 10
         assert b" 200 " not in client.rest()
     assert httpx.get(base.join("/ping")).text == "OK"
+
+
+def test_a_refused_body_costs_no_memory(serve_process: ServeProcess) -> None:
+    """Twenty clients that send 30 MB each make the server no larger than 10 MB more, and all read their 413."""
+    port = int(serve_process().rsplit(":", 1)[1])
+    server = listener(port)
+    head = API.replace(b"testserver", b"localhost")
+    sent_whole(port, head + LENGTH, TEN_MB)
+    before = resident_mb(server)
+    with ThreadPoolExecutor(4) as pool:
+        many = list(pool.map(lambda _: sent_whole(port, head + CHUNKED, *[CHUNK] * 450), range(20)))
+    assert resident_mb(server) - before < 10
+    assert all(one.is_refusal(413, "body_too_large") for one in many)
 
 
 def test_few_open_files_are_enough(migrated_file: Path, tmp_path: Path) -> None:
