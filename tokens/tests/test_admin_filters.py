@@ -86,3 +86,24 @@ def test_djangos_own_filters_do_no_less(browser: Client, signing_key: str, name:
         user.groups.add(Group.objects.create(name="editors"))
     answer = browser.get(f"{reverse(f'admin:{name}_changelist')}?{query}")
     assert answer.status_code == 302 or answer.context["cl"].result_count == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "narrowing"),
+    [
+        ("accounts_user", ("q=a", "being_deleted=no", "is_staff__exact=1")),
+        ("accounts_auditevent", ("outcome=failure",)),
+        ("accounts_outgoingmail", ("q=a", "state=waiting")),
+        ("tokens_session", ("q=a", "state=ended", "created_at__year=2026")),
+        ("tokens_consent", ("q=a",)),
+    ],
+)
+def test_show_all_leads_back_to_the_whole_list(browser: Client, name: str, narrowing: tuple[str, ...]) -> None:
+    """It is there where the list is searched or filtered, and nowhere else: sorted or asked for anew it is whole."""
+    address = reverse(f"admin:{name}_changelist")
+    for query in ("", "q=", "o=1", "e=1"):
+        page = browser.get(f"{address}?{query}").content.decode()
+        assert "Show all" not in page, query
+        assert "result" in page, query
+    for query in narrowing:
+        assert '(<a href="?">Show all</a>)' in browser.get(f"{address}?{query}").content.decode(), query
