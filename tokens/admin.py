@@ -1,6 +1,5 @@
 """Sessions in Django's admin: to see and to end (signing keys: ``admin_keys``)."""
 
-from collections.abc import Iterable
 from itertools import batched
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,7 +20,7 @@ from ironauth.infrastructure.admin_filters import KnownValues
 from ironauth.infrastructure.admin_selection import CheckedSelection
 from ironauth.infrastructure.confirmation import CONFIRMED, SHOWN, ask
 from ironauth.infrastructure.read_only_admin import moment
-from tokens import admin_keys, admin_start, session_lists, sessions
+from tokens import admin_keys, admin_start, sessions
 from tokens.admin_actions import note
 from tokens.models import Session, SessionQuerySet
 from tokens.oauth import admin_clients, admin_consents
@@ -41,9 +40,6 @@ SESSION_FIELDS = (
     "id", "user", "state", "created_at", "last_used_at", "idle_expires_at", "absolute_expires_at", "ip", "user_agent",
     "client_id", "scope", "generation", "revoked_at", "revoke_reason",
 )  # fmt: skip
-
-
-SHOWN_OF_PERSON = ("opened", "last_used", "expires", "application", "ip", "browser")
 
 
 class LiveFilter(KnownValues):
@@ -73,7 +69,7 @@ class SessionAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ignor
         *(f"created_at__{part}" for part in ("gte", "lt", "isnull", "year", "month", "day")),
     })  # fmt: skip
     hidden = ("secret",)
-    list_display = ["user", "state", "last_used", "expires", "application", "address", "browser"]
+    list_display = ["user", "state", "last_used", "expires", "address", "browser"]
     list_filter = [LiveFilter, "revoke_reason", "created_at"]
     search_fields = ["user__email", "=ip"]
     search_help_text = "E-mail address, or an exact IP address"
@@ -106,12 +102,6 @@ class SessionAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ignor
         """Return when the session ends unless it is used."""
         return moment(session.idle_expires_at)
 
-    @admin.display(description="Application", ordering="client_id")
-    def application(self, session: Any) -> str | None:
-        """Return whose the session is, where it was not opened here."""
-        name: str | None = session.application
-        return name
-
     @admin.display(description="Address", ordering="ip")
     def address(self, session: Session) -> str | None:
         """Return where the session was opened from."""
@@ -129,11 +119,9 @@ class SessionAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ignor
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
         """Answer a date that does not exist as any other bad filter; Django's date hierarchy trips over year 9999."""
         try:
-            changelist = super().get_changelist_instance(request)
-            _name_applications(changelist.result_list)
+            return super().get_changelist_instance(request)
         except (ValueError, OverflowError) as error:
             raise IncorrectLookupParameters from error
-        return changelist
 
     @admin.action(description="End selected sessions", permissions=["end"])
     def end_sessions(self, request: HttpRequest, queryset: SessionQuerySet) -> HttpResponse | None:
@@ -180,13 +168,6 @@ class SessionAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ignor
         return len(owned)
 
 
-def _name_applications(found: Iterable[Any]) -> None:
-    """Set ``application`` of each session, with one query for all."""
-    names = session_lists.names_of(found)
-    for session in found:
-        session.application = names.get(session.client_id)
-
-
 def _named(session: Session) -> str:
     """Return a line that tells a session from a person's others."""
     where = "".join(f", {part}" for part in (session.ip, short_name(session.user_agent)) if part)
@@ -203,9 +184,7 @@ class _Newest(BaseFormSet):
 
     @cached_property
     def _first(self) -> QuerySet[Session]:
-        first = super().get_queryset()[:LISTED]
-        _name_applications(first)
-        return first
+        return super().get_queryset()[:LISTED]
 
     def get_queryset(self) -> QuerySet[Session]:
         """Return them, read once."""
@@ -225,8 +204,8 @@ class SessionInline(ReadOnly, admin.TabularInline):  # type: ignore[type-arg] # 
     note = f"The {LISTED} used last, if there are more."
     hidden = ("secret",)
     verbose_name_plural = "Live sessions"
-    fields = SHOWN_OF_PERSON
-    readonly_fields = SHOWN_OF_PERSON
+    fields = ["opened", "last_used", "expires", "ip", "browser"]
+    readonly_fields = ["opened", "last_used", "expires", "ip", "browser"]
     extra = 0
     show_change_link = True
 
@@ -244,12 +223,6 @@ class SessionInline(ReadOnly, admin.TabularInline):  # type: ignore[type-arg] # 
     def expires(self, session: Session) -> str:
         """Return when the session ends unless it is used."""
         return moment(session.idle_expires_at)
-
-    @admin.display(description="Application")
-    def application(self, session: Any) -> str | None:
-        """Return whose the session is, where it was not opened here."""
-        name: str | None = session.application
-        return name
 
     @admin.display(description="Browser")
     def browser(self, session: Session) -> str:

@@ -18,14 +18,14 @@ def of_user(*, user_id: UUID, current_id: UUID) -> list[SessionOut]:
     ``current_id``: the session of the one who asks.
     """
     found = sessions.live_sessions(user_id=user_id)
-    names = names_of(found)
+    names = _names(found)
     return [session_out(one, current_id=current_id, application=names.get(one.client_id)) for one in found]
 
 
-def names_of(found: Iterable[Session]) -> dict[str, str]:
+def _names(found: Iterable[Session]) -> dict[str, str]:
     """Return what the applications of these sessions are called, by ``client_id``; those opened here have none.
 
-    1 query when some are of OAuth clients. A client that was deleted in this very moment goes by its id.
+    A client that was deleted in this very moment goes by its id.
     """
     of_clients = {session.client_id for session in found} - {FIRST_PARTY_CLIENT, SSO_CLIENT}
     stored = OAuthClient.objects.filter(pk__in=of_clients).values_list("pk", "name") if of_clients else ()

@@ -28,7 +28,7 @@ from tokens import refresh_token, sessions
 from tokens.key_rotation import create_first_keys, rotate
 from tokens.key_wrapping import unseal
 from tokens.keys import Family, public_jwk
-from tokens.models import SSO_CLIENT, Consent, Session, SigningKey
+from tokens.models import Consent, Session, SigningKey
 from tokens.oauth.tests.material import make_client
 from tokens.oauth.tests.test_consent_views import let_in
 from tokens.sessions import ClientInfo, Grant
@@ -97,29 +97,6 @@ def test_session_list(browser: Client, grant: Grant) -> None:
     ):  # fmt: skip
         assert (str(grant.session_id) in browser.get(f"{reverse(SESSIONS)}?{query}").content.decode()) is found, query
     assert not any(secret in page for secret in secrets_of(grant))
-
-
-def test_sessions_say_whose_they_are(browser: Client, grant: Grant) -> None:
-    """The list and the person's page name the application, with one query for all of them; own sessions have none."""
-    wiki, _ = make_client(name="Wiki")
-
-    def shown(path: str) -> tuple[list[str], int]:
-        with CaptureQueriesContext(connection) as captured:
-            page = browser.get(path).content.decode()
-        return sorted(re.findall(r'<td class="field-application">\s*(?:<p>)?([^<]+)', page)), len(captured)
-
-    person = reverse("admin:accounts_user_change", args=[grant.account.user.id])
-    user, client = grant.account.user.id, ClientInfo("192.0.2.7", "Browser/1.0")
-    shown(person)  # Django remembers content types
-    for path in (reverse(SESSIONS), person):
-        Session.objects.exclude(pk=grant.session_id).filter(user_id=user).delete()
-        before, queries = shown(path)
-        for client_id in (SSO_CLIENT, *[str(wiki.pk)] * 5):
-            opened = sessions.open_session(account=grant.account, client=client)
-            Session.objects.filter(pk=opened.session_id).update(client_id=client_id)
-        after, as_many = shown(path)
-        assert after == sorted([*before, "Single sign-on", *["Wiki"] * 5]), path
-        assert as_many == queries + 1, path
 
 
 def test_session_page(browser: Client, grant: Grant) -> None:
@@ -292,7 +269,7 @@ def test_lists_fit_a_screen(browser: Client, grant: Grant) -> None:
     def headings(page: str) -> list[str]:
         return re.findall(r'class="[^"]*column-(\w+)', browser.get(reverse(page)).content.decode())
 
-    assert headings(SESSIONS) == ["user", "state", "last_used", "expires", "application", "address", "browser"]
+    assert headings(SESSIONS) == ["user", "state", "last_used", "expires", "address", "browser"]
     assert headings(KEYS)[:2] == ["state", "short_kid"]
     assert {"activated", "retired", "ends"} < set(headings(KEYS))
     assert f">{kid[:12]}…</a>" in browser.get(reverse(KEYS)).content.decode()

@@ -148,7 +148,7 @@ async def on_a_phone(shown: Watched) -> None:
             await page.set_viewport_size({"width": width, "height": 900})
             await page.wait_for_function(f"({BEYOND})() === 0")  # after the resize event
             await expect(filters).to_be_visible()  # asked for, or beside the list
-            await expect(rows).to_have_count(0)
+        await expect(rows).to_have_count(0)
         if name == "user":
             await page.get_by_label("Show filters").uncheck()
             await expect(filters).to_be_hidden()
@@ -182,10 +182,6 @@ async def lists(shown: Watched, site: Site) -> None:
         await shown.go(f"/admin/{name}/")
         await expect(page.locator("#result_list tbody tr").first).to_be_visible()
         await shown.look(f"admin-{name.partition('/')[2]}s")
-        await page.set_viewport_size({"width": 1024, "height": 900})  # a table yet, on a small desktop
-        await page.wait_for_function(f"({BEYOND})() === 0")
-        await expect(page.locator("#changelist .as-rows")).to_have_count(0)
-        await page.set_viewport_size({"width": 1280, "height": 900})
     for name in ("oauthclient", "consent"):
         await shown.go(f"/admin/tokens/{name}/")
         await shown.look(f"admin-{name}s")
