@@ -11,6 +11,7 @@ from django.db.models import QuerySet
 from django.forms.models import BaseInlineFormSet
 from django.http import HttpRequest, HttpResponse
 from django.utils.functional import cached_property
+from django.utils.html import format_html
 
 from accounts import audit
 from accounts.admin import UserAdmin
@@ -109,8 +110,8 @@ class SessionAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ignor
 
     @admin.display(description="Browser", ordering="user_agent")
     def browser(self, session: Session) -> str:
-        """Return the browser in a few words; the page of the session shows all of the user agent."""
-        return short_name(session.user_agent)
+        """Return the browser in a few words, and all of the user agent to whoever points at them."""
+        return _browser(session)
 
     def has_end_permission(self, request: HttpRequest) -> bool:
         """Whoever may delete sessions may end them."""
@@ -174,6 +175,12 @@ def _named(session: Session) -> str:
     return f"{session.user}{where}, last used {moment(session.last_used_at)}"
 
 
+def _browser(session: Session) -> str:
+    """Return the browser in a few words, with the whole user agent as their title; "" where there is none."""
+    agent = session.user_agent
+    return format_html('<span title="{}">{}</span>', agent, short_name(agent)) if agent else ""
+
+
 def _count(number: int) -> str:
     """Return e.g. "1 session" or "3 sessions"."""
     return f"{number} session" if number == 1 else f"{number} sessions"
@@ -226,8 +233,8 @@ class SessionInline(ReadOnly, admin.TabularInline):  # type: ignore[type-arg] # 
 
     @admin.display(description="Browser")
     def browser(self, session: Session) -> str:
-        """Return the browser in a few words."""
-        return short_name(session.user_agent)
+        """Return the browser as the list of sessions does."""
+        return _browser(session)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Session]:
         """Return the live ones only."""

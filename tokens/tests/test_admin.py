@@ -99,6 +99,16 @@ def test_session_list(browser: Client, grant: Grant) -> None:
     assert not any(secret in page for secret in secrets_of(grant))
 
 
+def test_a_session_names_its_browser(browser: Client, grant: Grant) -> None:
+    """The list and the person's page say it in two words, with the whole user agent as their title, markup escaped."""
+    agent = 'Mozilla/5.0 (X11; Linux x86_64) HeadlessChrome/138.0.0.0 "<b>"'
+    Session.objects.update(user_agent=agent)
+    for page in (reverse(SESSIONS), reverse("admin:accounts_user_change", args=[grant.account.id])):
+        assert f'<span title="{html.escape(agent)}">Chrome, Linux</span>' in browser.get(page).content.decode()
+    Session.objects.update(user_agent="")
+    assert '<td class="field-browser">-</td>' in browser.get(reverse(SESSIONS)).content.decode()
+
+
 def test_session_page(browser: Client, grant: Grant) -> None:
     """A session's page is read-only and shows no secret."""
     page = browser.get(reverse("admin:tokens_session_change", args=[grant.session_id]))
