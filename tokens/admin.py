@@ -1,5 +1,6 @@
 """Sessions in Django's admin: to see and to end (signing keys: ``admin_keys``)."""
 
+from collections.abc import Sequence
 from itertools import batched
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,7 +22,7 @@ from ironauth.infrastructure.admin_filters import KnownValues
 from ironauth.infrastructure.admin_selection import CheckedSelection
 from ironauth.infrastructure.confirmation import CONFIRMED, SHOWN, ask
 from ironauth.infrastructure.read_only_admin import moment
-from tokens import admin_keys, admin_start, sessions
+from tokens import admin_keys, admin_start, session_lists, sessions
 from tokens.admin_actions import note
 from tokens.models import Session, SessionQuerySet
 from tokens.oauth import admin_clients, admin_consents
@@ -36,10 +37,11 @@ else:
 # Django looks for registrations in this module only.
 __all__ = ["SessionAdmin", "admin_clients", "admin_consents", "admin_keys", "admin_start"]
 
+OPENED_HERE: Final = "IronAuth"  # the application of sessions that no other one asked for
 LISTED: Final = 20  # on a person's page: more than devices most people have; applications may open any number
 SESSION_FIELDS = (
     "id", "user", "state", "created_at", "last_used_at", "idle_expires_at", "absolute_expires_at", "ip", "user_agent",
-    "client_id", "scope", "generation", "revoked_at", "revoke_reason",
+    "application", "client_id", "scope", "generation", "revoked_at", "revoke_reason",
 )  # fmt: skip
 
 
@@ -61,6 +63,24 @@ class LiveFilter(KnownValues):
         return queryset.exclude(pk__in=live) if self.value() == "ended" else queryset
 
 
+class _Named(ChangeList):
+    """The list, with the names of the applications that the sessions on a page are of."""
+
+    def get_results(self, request: HttpRequest) -> None:
+        """Fetch the page and the names."""
+        super().get_results(request)
+        found = list(self.result_list)
+        self.result_list: Any = found
+        _name_applications(found)
+
+
+def _name_applications(found: Sequence[Any]) -> None:
+    """Give each session the name of its application, for ``application``. 1 query, or none."""
+    names = session_lists.applications_of(found)
+    for session in found:
+        session.application_name = names.get(session.client_id, OPENED_HERE)
+
+
 @admin.register(Session)
 class SessionAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg] # Django's is not generic at run time
     """Every session; ending one takes effect at once."""
@@ -70,7 +90,7 @@ class SessionAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ignor
         *(f"created_at__{part}" for part in ("gte", "lt", "isnull", "year", "month", "day")),
     })  # fmt: skip
     hidden = ("secret",)
-    list_display = ["user", "state", "last_used", "expires", "address", "browser"]
+    list_display = ["user", "state", "last_used", "expires", "address", "application", "browser"]
     list_filter = [LiveFilter, "revoke_reason", "created_at"]
     search_fields = ["user__email", "=ip"]
     search_help_text = "E-mail address, or an exact IP address"
@@ -108,6 +128,13 @@ class SessionAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ignor
         """Return where the session was opened from."""
         return session.ip
 
+    @admin.display(description="Application")
+    def application(self, session: Any) -> str:
+        """Return what was signed in to; read for the whole page of a list, for this session alone on its own."""
+        if not hasattr(session, "application_name"):
+            _name_applications([session])
+        return str(session.application_name)
+
     @admin.display(description="Browser", ordering="user_agent")
     def browser(self, session: Session) -> str:
         """Return the browser in a few words, and all of the user agent to whoever points at them."""
@@ -116,6 +143,10 @@ class SessionAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ignor
     def has_end_permission(self, request: HttpRequest) -> bool:
         """Whoever may delete sessions may end them."""
         return request.user.has_perm("tokens.delete_session")
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        """Return the list with the names."""
+        return _Named
 
     def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
         """Answer a date that does not exist as any other bad filter; Django's date hierarchy trips over year 9999."""

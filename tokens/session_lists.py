@@ -1,4 +1,4 @@
-"""A person's live sessions as the API lists them: which application each is of. Units of work."""
+"""Which application a session is of, and a person's live sessions as the API lists them. Units of work."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -18,14 +18,14 @@ def of_user(*, user_id: UUID, current_id: UUID) -> list[SessionOut]:
     ``current_id``: the session of the one who asks.
     """
     found = sessions.live_sessions(user_id=user_id)
-    names = _names(found)
+    names = applications_of(found)
     return [session_out(one, current_id=current_id, application=names.get(one.client_id)) for one in found]
 
 
-def _names(found: Iterable[Session]) -> dict[str, str]:
+def applications_of(found: Iterable[Session]) -> dict[str, str]:
     """Return what the applications of these sessions are called, by ``client_id``; those opened here have none.
 
-    A client that was deleted in this very moment goes by its id.
+    1 query, or none where no session is of an OAuth client. A client that was deleted goes by its id.
     """
     of_clients = {session.client_id for session in found} - {FIRST_PARTY_CLIENT, SSO_CLIENT}
     stored = OAuthClient.objects.filter(pk__in=of_clients).values_list("pk", "name") if of_clients else ()

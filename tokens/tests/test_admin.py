@@ -279,7 +279,7 @@ def test_lists_fit_a_screen(browser: Client, grant: Grant) -> None:
     def headings(page: str) -> list[str]:
         return re.findall(r'class="[^"]*column-(\w+)', browser.get(reverse(page)).content.decode())
 
-    assert headings(SESSIONS) == ["user", "state", "last_used", "expires", "address", "browser"]
+    assert headings(SESSIONS) == ["user", "state", "last_used", "expires", "address", "application", "browser"]
     assert headings(KEYS)[:2] == ["state", "short_kid"]
     assert {"activated", "retired", "ends"} < set(headings(KEYS))
     assert f">{kid[:12]}…</a>" in browser.get(reverse(KEYS)).content.decode()
