@@ -1,6 +1,6 @@
 """Sessions in Django's admin: to see and to end (signing keys: ``admin_keys``)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from itertools import batched
 from typing import TYPE_CHECKING, Any, Final
 
@@ -74,7 +74,7 @@ class _Named(ChangeList):
         _name_applications(found)
 
 
-def _name_applications(found: Sequence[Any]) -> None:
+def _name_applications(found: Iterable[Any]) -> None:
     """Give each session the name of its application, for ``application``. 1 query, or none."""
     names = session_lists.applications_of(found)
     for session in found:
@@ -222,7 +222,9 @@ class _Newest(BaseFormSet):
 
     @cached_property
     def _first(self) -> QuerySet[Session]:
-        return super().get_queryset()[:LISTED]
+        first = super().get_queryset()[:LISTED]
+        _name_applications(first)
+        return first
 
     def get_queryset(self) -> QuerySet[Session]:
         """Return them, read once."""
@@ -242,8 +244,8 @@ class SessionInline(ReadOnly, admin.TabularInline):  # type: ignore[type-arg] # 
     note = f"The {LISTED} used last, if there are more."
     hidden = ("secret",)
     verbose_name_plural = "Live sessions"
-    fields = ["opened", "last_used", "expires", "ip", "browser"]
-    readonly_fields = ["opened", "last_used", "expires", "ip", "browser"]
+    fields = ["opened", "last_used", "expires", "ip", "application", "browser"]
+    readonly_fields = ["opened", "last_used", "expires", "ip", "application", "browser"]
     extra = 0
     show_change_link = True
 
@@ -261,6 +263,11 @@ class SessionInline(ReadOnly, admin.TabularInline):  # type: ignore[type-arg] # 
     def expires(self, session: Session) -> str:
         """Return when the session ends unless it is used."""
         return moment(session.idle_expires_at)
+
+    @admin.display(description="Application")
+    def application(self, session: Any) -> str:
+        """Return what was signed in to."""
+        return str(session.application_name)
 
     @admin.display(description="Browser")
     def browser(self, session: Session) -> str:

@@ -1,4 +1,4 @@
-"""Which application a session is of, in the admin's list and on the page of a session."""
+"""Which application a session is of, on the admin's pages."""
 
 import re
 from collections.abc import Callable
@@ -43,32 +43,39 @@ def open_for(new_account: Callable[[], Account]) -> Callable[..., list[Session]]
     return make
 
 
-def named(browser: Client) -> list[str]:
-    """Return the applications that the list names, sorted."""
-    return sorted(re.findall(r'class="field-application">([^<]*)<', browser.get(reverse(LIST)).content.decode()))
+def named(browser: Client, path: str = "") -> list[str]:
+    """Return the applications that the list names, or another page, sorted."""
+    page = browser.get(path or reverse(LIST)).content.decode()
+    return sorted(re.findall(r'class="field-application">\s*(?:<p>)?([^<]*)<', page))
 
 
 def test_a_session_names_its_application(browser: Client, open_for: Callable[..., list[Session]]) -> None:
-    """In the list and on its page: IronAuth, single sign-on or a client's name, and the id of a client that is gone."""
+    """Wherever it is shown: IronAuth, single sign-on or a client's name, and the id of a client that is gone."""
     wiki, gone = make_client(name="Wiki & more")[0], str(uuid4())
     shown = {FIRST_PARTY_CLIENT: "IronAuth", SSO_CLIENT: "Single sign-on", str(wiki.pk): "Wiki &amp; more", gone: gone}
     opened = open_for(*shown)
     assert named(browser) == sorted(shown.values())
+    person = reverse("admin:accounts_user_change", args=[opened[0].user_id])
+    assert named(browser, person) == sorted(shown.values())
     for session in opened:
         page = browser.get(reverse("admin:tokens_session_change", args=[session.pk])).content.decode()
         assert f'<div class="readonly">{shown[session.client_id]}</div>' in page
 
 
-def test_a_page_of_sessions_asks_once_for_names(browser: Client, open_for: Callable[..., list[Session]]) -> None:
+@pytest.mark.parametrize("of_person", [False, True])
+def test_a_page_of_sessions_asks_once_for_names(
+    browser: Client, open_for: Callable[..., list[Session]], of_person: bool
+) -> None:
     """One query for the names, however many clients and sessions are on it, and none where all were opened here."""
+    person = open_for(FIRST_PARTY_CLIENT, SSO_CLIENT)[0].user_id
+    path = reverse("admin:accounts_user_change", args=[person]) if of_person else reverse(LIST)
 
     def queries() -> tuple[int, int]:
         with CaptureQueriesContext(connection) as captured:
-            assert browser.get(reverse(LIST)).status_code == 200
+            assert browser.get(path).status_code == 200
         of_clients = [query for query in captured.captured_queries if 'FROM "tokens_oauthclient"' in query["sql"]]
         return len(captured), len(of_clients)
 
-    open_for(FIRST_PARTY_CLIENT, SSO_CLIENT)
     queries()  # Django remembers content types
     without, none = queries()
     assert none == 0
@@ -76,4 +83,4 @@ def test_a_page_of_sessions_asks_once_for_names(browser: Client, open_for: Calla
     assert queries() == (without + 1, 1)
     open_for(*(str(make_client(name=f"Client {n}")[0].pk) for n in range(9)), SSO_CLIENT)
     assert queries() == (without + 1, 1)
-    assert len(named(browser)) == 13
+    assert len(named(browser, path)) == 13
