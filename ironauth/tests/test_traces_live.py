@@ -116,5 +116,6 @@ def test_spans_arrive_and_a_missing_collector_is_missed_once(tmp_path: Path) -> 
             running.process.wait()
     lines = [json.loads(line) for line in running.printed().splitlines() if line.startswith("{")]
     assert [line["event"] for line in lines if "traces_" in line["event"]] == ["traces_not_sent", "traces_sent_again"]
-    assert [line["logger"] for line in lines if "logger" in line] == ["ironauth.polite_server"]  # that it ends
+    told = [(line["logger"], line["event"]) for line in lines if "logger" in line]
+    assert told == [("ironauth.polite_server", event) for event in ("server_ending", "server_ended")]
     assert trace_id in {line.get("trace_id") for line in lines if line.get("path") == "/health"}
