@@ -27,7 +27,7 @@ def served(tmp_path: Path) -> Path:
 
 def test_a_copy_is_of_one_instant_while_somebody_writes(served: Path, tmp_path: Path) -> None:
     """Every transaction is in it as a whole or not at all, and the writer never waited for it."""
-    done, refused = threading.Event(), []
+    done, refused, written = threading.Event(), [], threading.Semaphore(0)
 
     def write() -> None:
         with closing(sqlite3.connect(served, timeout=0, autocommit=True)) as writer:
@@ -39,6 +39,7 @@ def test_a_copy_is_of_one_instant_while_somebody_writes(served: Path, tmp_path: 
                     for insert in INSERTS:
                         writer.execute(insert, (number,))
                     writer.execute("COMMIT")
+                    written.release()
                 except sqlite3.OperationalError as error:
                     refused.append(error)
                     return
@@ -46,7 +47,11 @@ def test_a_copy_is_of_one_instant_while_somebody_writes(served: Path, tmp_path: 
     writing = threading.Thread(target=write)
     writing.start()
     try:
-        sizes = [backup.copy(served, tmp_path / f"copy-{number}") for number in range(20)]
+        sizes = [backup.copy(served, tmp_path / "copy-0")]
+        while written.acquire(blocking=False):
+            pass
+        assert written.acquire(timeout=10)  # a disk may be slow for a moment: the last copy is to be a larger one
+        sizes += [backup.copy(served, tmp_path / f"copy-{number}") for number in range(1, 20)]
     finally:
         done.set()
         writing.join()
