@@ -102,14 +102,18 @@ def disown(*, found: FoundToken) -> None:
 
 
 class PurgedAccounts(NamedTuple):
-    """How many accounts went, and how many had to stay because rows of other applications refer to them."""
+    """How many accounts went, and how many had to stay because rows of other applications refer to them.
+
+    ``passed``: how many were not to go after all: taken back at this moment, or brought back by whatever hand.
+    """
 
     gone: int
     kept: int
+    passed: int = 0
 
 
 def purge_due(batch: int) -> PurgedAccounts:
-    """Delete at most ``batch`` accounts whose time has come, for good; tell what became of them.
+    """Delete at most ``batch`` accounts whose time has come, for good; tell what became of them: of none at the end.
 
     Eleven queries for each, eight on PostgreSQL, in a transaction of its own: call it outside of any, because foreign
     keys of other programs are judged when that ends. Whoever restores one at this moment, or purges too, waits, and
@@ -118,7 +122,7 @@ def purge_due(batch: int) -> PurgedAccounts:
     """
     now = clock.now()
     due = PendingDeletion.objects.filter(due_at__lte=now, user__is_active=False).order_by("due_at", "pk")
-    gone = kept = 0
+    gone = kept = passed = 0
     for user_id in list(due.values_list("pk", flat=True)[:batch]):
         try:
             with transaction.atomic():
@@ -129,13 +133,17 @@ def purge_due(batch: int) -> PurgedAccounts:
             kept += 1
         else:
             gone += went
-    return PurgedAccounts(gone, kept)
+            passed += not went
+    return PurgedAccounts(gone, kept, passed)
 
 
 def _purge(user_id: uuid.UUID) -> bool:
     """Delete an account for good, unless it was restored, or taken into use by whatever hand; tell whether it went."""
     user = stored_user.lock(user_id)
-    if user is None or user.is_active or not is_pending(user):
+    if user is None or user.is_active:
+        return False
+    if not is_pending(user):  # brought back, and deactivated since: what is left of the deletion would be first again
+        PendingDeletion.objects.filter(pk=user_id).delete()
         return False
     user_deletion.delete(user)
     audit.record(Event.ACCOUNT_PURGED, user_id=user_id)

@@ -50,6 +50,8 @@ class RefusingHttpProtocol(TimedHttpProtocol):
     def _linger(self) -> None:
         """Send nothing more, forget what still comes, and close when the client does, or has had time to read."""
         self._refused = True
+        if self.cycle is not None:
+            self.cycle.body = bytearray()  # what was parsed of it before the answer
         with suppress(OSError, NotImplementedError):  # the client has gone
             self.transport.write_eof()
         self.flow.resume_reading()
@@ -73,6 +75,7 @@ class RefusingHttpProtocol(TimedHttpProtocol):
             self._close()
             return False
         self.cycle.disconnected = self.cycle.response_complete = True  # by the refusal: a server that ends closes
+        self.cycle.waiting_for_100_continue = False  # or whoever asks for the body writes that behind the refusal
         self.cycle.message_event.set()
         return True
 

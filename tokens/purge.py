@@ -73,7 +73,7 @@ def purge_expired(*, batch: int = DEFAULT_BATCH, keep_s: int = SESSION_KEEP_S) -
         throttle_counts=_in_batches(infrastructure.purge_throttles, batch),
         email_tokens=_in_batches(lambda rows: email_tokens.purge(before=clock.now(), batch=rows), batch),
         mails=_in_batches(lambda rows: outgoing_mail.purge_failed(batch=rows), batch),
-        audit_events=_purge_audit(audited_before, batch),
+        audit_events=_in_batches(lambda rows: audit_units.delete_batch(audited_before, size=rows), batch),
         admin_log=_in_batches(lambda rows: _purge_admin_log(audited_before, rows), batch),
         used_once=_in_batches(lambda rows: once.purge(batch=rows), batch),
         oauth=sum(_in_batches(partial(_purge_leftovers, kind), batch) for kind in leftovers.KINDS),
@@ -92,12 +92,12 @@ def _wait_for_writers() -> None:
 
 def _purge_accounts(batch: int) -> PurgedAccounts:
     """Delete the accounts that are due, ``batch`` read at once; tell how many went, and how many have to stay."""
-    gone = kept = 0
+    gone = kept = passed = 0
     while True:
         purged = deletions.purge_due(batch)
-        gone, kept = gone + purged.gone, kept + purged.kept
+        gone, kept, passed = gone + purged.gone, kept + purged.kept, passed + purged.passed
         if not any(purged):
-            return PurgedAccounts(gone, kept)
+            return PurgedAccounts(gone, kept, passed)
 
 
 def _purge_sessions(before: datetime, batch: int) -> int:
@@ -157,18 +157,4 @@ def _in_batches(purge: Callable[[int], int], batch: int) -> int:
             deleted = purge(batch)
         total += deleted
         if deleted < batch:
-            return total
-
-
-def _purge_audit(before: datetime, batch: int) -> int:
-    """Delete audit events of before ``before``, a quarter of a batch at a time; return how many.
-
-    Each has six indexes and is judged by a trigger, which takes as much longer than a session.
-    """
-    total, size = 0, max(1, batch // 4)
-    while True:
-        with transaction.atomic():
-            deleted = audit_units.delete_batch(before, size=size)
-        total += deleted
-        if deleted < size:
             return total

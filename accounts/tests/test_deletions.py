@@ -327,6 +327,21 @@ def test_an_account_in_use_again_is_not_purged(make_user: MakeUser) -> None:
         assert purged(3) == 1
 
 
+def test_accounts_brought_back_hold_up_nobody(make_user: MakeUser) -> None:
+    """What is left of a deletion that is none any more goes, and is not looked at first for ever."""
+    back, gone = [[make_user() for _ in range(2)] for _ in range(2)]
+    for user in (*back, *gone):
+        with transaction.atomic():
+            deletions.request(user_id=user.pk, old=user.password, session_id=None)
+    for user in back:
+        user.save()  # as a form of staff had it
+        User.objects.filter(pk=user.pk).update(is_active=False)
+    with clock.shifted(8 * DAY):
+        assert [deletions.purge_due(2) for _ in range(3)] == [(0, 0, 2), (2, 0, 0), (0, 0, 0)]
+    assert not PendingDeletion.objects.exists()
+    assert {user.pk for user in User.objects.all()} == {user.pk for user in back}
+
+
 async def test_a_mailbox_is_not_filled_by_leaving(
     api: httpx.AsyncClient, throttled: None, signing_key: str, settings: Settings
 ) -> None:

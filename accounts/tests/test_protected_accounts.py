@@ -104,16 +104,20 @@ def test_the_purge_goes_on_with_the_others(make_user: MakeUser, refer: Refer) ->
             deletions.request(user_id=person.pk, old=person.password, session_id=None)
     refer(people[0])
     with clock.shifted(8 * DAY), capture_logs() as logs:
-        assert [deletions.purge_due(2), deletions.purge_due(2), deletions.purge_due(2)] == [(1, 1), (1, 0), (0, 0)]
+        assert [deletions.purge_due(2), deletions.purge_due(2), deletions.purge_due(2)] == [
+            (1, 1, 0),
+            (1, 0, 0),
+            (0, 0, 0),
+        ]
     (line,) = (line for line in logs if line["event"] == "account_not_purged")
     assert (line["user_id"], line["cause"]) == (str(people[0].pk), "IntegrityError")
     assert [row.pk for row in PendingDeletion.objects.all()] == [people[0].pk]
     with connection.cursor() as cursor:
         cursor.execute("DELETE FROM invoice")
     with clock.shifted(9 * DAY - 60):
-        assert deletions.purge_due(2) == (0, 0)
+        assert deletions.purge_due(2) == (0, 0, 0)
     with clock.shifted(9 * DAY + 60):
-        assert deletions.purge_due(2) == (1, 0)
+        assert deletions.purge_due(2) == (1, 0, 0)
 
 
 def test_the_admin_says_so(client: Client, root: User, make_user: MakeUser, refer: Refer) -> None:

@@ -55,7 +55,7 @@ export async function signOffApplications() {
   const init = { method: "POST", credentials: "same-origin" };
   init.body = new URLSearchParams({ confirmation: "account-page" });
   const answer = await fetch("/oauth/logout", init).catch(() => null);
-  if (!answer?.ok) throw new Problem(0, {});
+  if (!answer?.ok) throw new Problem(answer?.status || 0, { detail: answer ? texts.busy : "" });
 }
 
 export function begin() {
