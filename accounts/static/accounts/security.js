@@ -101,12 +101,20 @@ async function showFactors() {
   $("recovery-left").textContent = factors.recovery_codes_left;
 }
 
-// What a person calls the device: browser and system, where the user agent is one of those everybody has.
+// What a person calls the device: browser and system, where the user agent is one of those everybody has. The names
+// and the order in which they tell are those of tokens/user_agents.py.
+const BROWSERS = {
+  SamsungBrowser: "Samsung Internet", Edg: "Edge", EdgA: "Edge", EdgiOS: "Edge", OPR: "Opera", Firefox: "Firefox",
+  FxiOS: "Firefox", CriOS: "Chrome", Chrome: "Chrome", Version: "Safari",
+};
+const SYSTEMS = {
+  Windows: "Windows", iPhone: "iPhone", iPad: "iPad", Android: "Android", CrOS: "ChromeOS", Macintosh: "macOS",
+  Linux: "Linux", X11: "Linux",
+};
+
 function deviceOf(agent) {
-  const browsers = { Edg: "Edge", OPR: "Opera", SamsungBrowser: "Samsung Internet", Firefox: "Firefox", Chrome: "Chrome", Safari: "Safari" };
-  const systems = { iPhone: "iPhone", iPad: "iPad", Android: "Android", Windows: "Windows", "Mac OS X": "Mac", CrOS: "ChromeOS", Linux: "Linux" };
   const named = (names, end) => names[Object.keys(names).find((name) => agent.includes(name + end))];
-  const known = [named(browsers, "/"), named(systems, "")].filter(Boolean);
+  const known = [named(BROWSERS, "/"), named(SYSTEMS, "")].filter(Boolean);
   return agent.startsWith("Mozilla/") && known.length ? known.join(", ") : agent || "—";
 }
 
