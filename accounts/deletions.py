@@ -17,6 +17,7 @@ from accounts.audit import Event
 from accounts.deletion_models import PendingDeletion
 from accounts.email_tokens import FoundToken, Purpose
 from accounts.errors import DeletionPending, InvalidEmailToken, PasswordChanged
+from accounts.mfa import factors
 from accounts.models import User
 from accounts.outgoing_mail import Kind
 from ironauth.infrastructure import clock
@@ -24,7 +25,7 @@ from ironauth.infrastructure.logs import get_logger
 
 RETRY: Final = timedelta(days=1)  # the purge runs once a day
 DISOWNED_DAYS: Final = 7  # of grace for accounts that are disowned, where their owners' deletions have none
-_DUE_FORMAT: Final = "%-d %B %Y, %H:%M UTC"  # as people read it; LANGUAGE_CODE is English
+_TIME_FORMAT: Final = "%-d %B %Y, %H:%M UTC"  # as people read it; LANGUAGE_CODE is English
 
 
 def request(*, user_id: uuid.UUID, old: str, session_id: uuid.UUID | None) -> None:
@@ -51,20 +52,56 @@ def request(*, user_id: uuid.UUID, old: str, session_id: uuid.UUID | None) -> No
     )
 
 
-def restore(*, found: FoundToken) -> None:
+class Deleted(NamedTuple):
+    """What a link that restores an account is about, for the page that asks.
+
+    ``proved``: somebody has proved the address. ``ways``: the second factors one by one, where nobody has.
+    """
+
+    email: str
+    made_at: datetime
+    proved: bool
+    ways: tuple[factors.Kept, ...]
+    may_disown: bool
+
+
+def deleted_by(token: str) -> Deleted | None:
+    """Return what a token would restore; None when it is good for nothing. Five queries at most, and no change."""
+    found = email_tokens.find(token, Purpose.RESTORE_ACCOUNT)
+    user = stored_user.find(found.user_id) if found else None
+    pending = PendingDeletion.objects.filter(pk=user.pk).first() if user else None
+    if user is None or pending is None:
+        return None
+    proved = pending.email_verified_at is not None
+    ways = () if proved else factors.kept(user.pk)
+    return Deleted(pending.email, user.created_at, proved, ways, _may_disown_deleted(user, pending))
+
+
+def restore(*, found: FoundToken) -> bool:
     """Use the token up and let its user in again, under the address and the password of before.
 
-    The address counts as verified: the token was sent there. Raises ``InvalidEmailToken`` when the token was used, or
-    the account purged or restored, since it was found; ``IntegrityError`` when somebody else has the address meanwhile.
+    Return whether the address is proved: as it was before the deletion. The click proves nothing new, for a message of
+    ours asked for it, and the account may be a stranger's. Raises ``InvalidEmailToken`` when the token was used, or the
+    account purged or restored, since it was found; ``IntegrityError`` when somebody else has the address meanwhile.
     """
-    user = stored_user.lock(found.user_id)
-    if user is None or not email_tokens.use_up(found.id):
-        raise InvalidEmailToken
-    pending = PendingDeletion.objects.filter(pk=user.pk).first()
-    if pending is None:
-        raise InvalidEmailToken
-    _take_back(user, pending, verified_at=pending.email_verified_at or clock.now())
+    user, pending = _deleted(found)
+    _take_back(user, pending)
     audit.record(Event.ACCOUNT_RESTORED, actor_id=user.pk, user_id=user.pk)
+    return user.email_verified_at is not None
+
+
+def disown_deleted(*, found: FoundToken) -> None:
+    """Use the token up and leave the account to its end, as its mailbox's owner says that somebody else made it.
+
+    The click may have been a mistake: a new message takes it back until then. Raises ``InvalidEmailToken`` as above,
+    and where somebody has proved the address.
+    """
+    user, pending = _deleted(found)
+    if not _may_disown_deleted(user, pending):
+        raise InvalidEmailToken
+    _tell(user, pending, disowned=True)
+    days = (pending.due_at - pending.requested_at).days
+    audit.record(Event.ACCOUNT_DELETED, user_id=user.pk, details={"grace_days": days, "disowned": True})
 
 
 def restore_by_staff(*, user_id: uuid.UUID, actor_id: uuid.UUID) -> bool:
@@ -73,7 +110,7 @@ def restore_by_staff(*, user_id: uuid.UUID, actor_id: uuid.UUID) -> bool:
     pending = PendingDeletion.objects.filter(pk=user_id).first()
     if user is None or pending is None:
         return False
-    _take_back(user, pending, verified_at=pending.email_verified_at)
+    _take_back(user, pending)
     audit.record(Event.ACCOUNT_RESTORED, actor_id=actor_id, user_id=user_id)
     return True
 
@@ -84,6 +121,10 @@ def may_disown(user: User) -> bool:
     Not one of staff, which colleagues have made and look after.
     """
     return user.is_active and user.email_verified_at is None and not (user.is_staff or user.is_superuser)
+
+
+def _may_disown_deleted(user: User, pending: PendingDeletion) -> bool:
+    return pending.email_verified_at is None and not (user.is_staff or user.is_superuser)
 
 
 def disown(*, found: FoundToken) -> None:
@@ -162,25 +203,48 @@ def refuse_pending(user: User) -> None:
 
 
 def _put_off(user: User, due_at: datetime, *, disowned: bool = False) -> None:
-    email = user.email
-    PendingDeletion(
-        user=user, email=email, email_verified_at=user.email_verified_at, requested_at=clock.now(), due_at=due_at
-    ).save()  # not create(): a row of before is left where the account was brought back by another hand than ours
+    pending = PendingDeletion(
+        user=user, email=user.email, email_verified_at=user.email_verified_at, requested_at=clock.now(), due_at=due_at
+    )
+    pending.save()  # not create(): a row of before is left where the account was brought back by another hand than ours
     user.email, user.is_active = _stand_in(user.pk), False
     stored_user.change(user, ["email", "is_active"])  # every session ends, and every earlier message opens nothing
-    token_id = email_tokens.issue(purpose=Purpose.RESTORE_ACCOUNT, user_id=user.pk, expires_at=due_at)
+    _tell(user, pending, disowned=disowned)
+
+
+def _tell(user: User, pending: PendingDeletion, *, disowned: bool) -> None:
+    """Queue the message that takes the deletion back; while nobody has proved the address, it says what that means."""
+    unproved = pending.email_verified_at is None
+    token_id = email_tokens.issue(purpose=Purpose.RESTORE_ACCOUNT, user_id=user.pk, expires_at=pending.due_at)
     outgoing_mail.enqueue(
         Kind.ACCOUNT_DELETION,
-        recipient=email,
+        recipient=pending.email,
         user_id=user.pk,
         token_id=token_id,
-        facts={"due": due_at.strftime(_DUE_FORMAT), "disowned": disowned},
+        facts={
+            "due": pending.due_at.strftime(_TIME_FORMAT),
+            "disowned": disowned,
+            "unproved": unproved,
+            "made": user.created_at.strftime(_TIME_FORMAT),
+            "has_factors": unproved and bool(factors.methods_of(user.pk)),
+        },
     )
 
 
-def _take_back(user: User, pending: PendingDeletion, *, verified_at: datetime | None) -> None:
+def _deleted(found: FoundToken) -> tuple[User, PendingDeletion]:
+    """Return the token's user, locked, and the deletion, after using the token up. Raises ``InvalidEmailToken``."""
+    user = stored_user.lock(found.user_id)
+    if user is None or not email_tokens.use_up(found.id):
+        raise InvalidEmailToken
+    pending = PendingDeletion.objects.filter(pk=user.pk).first()
+    if pending is None:
+        raise InvalidEmailToken
+    return user, pending
+
+
+def _take_back(user: User, pending: PendingDeletion) -> None:
     pending.delete()
-    user.email, user.is_active, user.email_verified_at = pending.email, True, verified_at
+    user.email, user.is_active, user.email_verified_at = pending.email, True, pending.email_verified_at
     stored_user.change(user, ["email", "is_active", "email_verified_at"])
 
 

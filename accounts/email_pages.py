@@ -14,9 +14,9 @@ from rest_framework.exceptions import ValidationError
 from accounts import email_services
 from accounts.email_views import OpenView
 from accounts.errors import InvalidEmailToken
-from accounts.inputs import EmailTokenInput, ResetPasswordInput
+from accounts.inputs import EmailTokenInput, ResetPasswordInput, VerifyEmailInput
 from ironauth.infrastructure import origin
-from ironauth.infrastructure.errors import DomainError, ValidationFailed
+from ironauth.infrastructure.errors import DomainError, FieldError, ValidationFailed
 from ironauth.infrastructure.parsers import FormParser
 from ironauth.infrastructure.views import ApiRequest
 
@@ -54,12 +54,12 @@ class TokenPage(OpenView):
         try:
             done = await self.act(request)
         except ValidationFailed as error:
-            return self._again(request, [reason.message for reason in error.errors])
+            return await self._again(request, [reason.message for reason in error.errors])
         except ValidationError as error:  # of the form itself
             fields = error.detail if isinstance(error.detail, dict) else {}
             if "token" in fields:
                 return self._failed(InvalidEmailToken())
-            return self._again(request, [str(reason) for reasons in fields.values() for reason in reasons])
+            return await self._again(request, [str(reason) for reasons in fields.values() for reason in reasons])
         except DomainError as error:
             return self._failed(error)
         return self._page(done=done)
@@ -72,8 +72,13 @@ class TokenPage(OpenView):
         """Call the service, and return a word for what was done; raises what it raises."""
         raise NotImplementedError
 
-    def _again(self, request: ApiRequest, reasons: list[str]) -> HttpResponse:
-        return self._page(token=request.data.get("token", ""), reasons=reasons, status=ValidationFailed.status)
+    async def _again(self, request: ApiRequest, reasons: list[str]) -> HttpResponse:
+        token = request.data.get("token", "")
+        try:
+            about = await self.about(token)
+        except DomainError as error:  # the database is away
+            return self._failed(error)
+        return self._page(token=token, reasons=reasons, status=ValidationFailed.status, **about)
 
     def _failed(self, error: DomainError) -> HttpResponse:
         """Return what went wrong; a link that is of no use any more comes with the page where to ask for another."""
@@ -96,14 +101,29 @@ class VerifyPage(TokenPage):
         return {"asked": await email_services.asked_by(token=token)}
 
     async def act(self, request: ApiRequest) -> str:
-        """Confirm the address, or end the account of the stranger who gave it."""
-        data = await self.validated(request, EmailTokenInput)
+        """Confirm the address, or end the account of the stranger who gave it.
+
+        A click alone confirms nothing where the account may be a stranger's: then the password is asked for, or chosen.
+        """
+        data = await self.validated(request, VerifyEmailInput)
         token, address = data["token"], origin.address_of(request)
         if request.data.get("answer") == "not_me":
             await email_services.disown_address(token=token, address=address)
             return "disowned"
-        await email_services.confirm_address(token=token, address=address)
-        return "confirmed"
+        password, chosen = data.get("password", ""), data.get("new_password", "")
+        if password and request.data.get("answer") != "choose":
+            chosen = ""  # a browser may fill in both fields: the button says which one is meant
+        if not (password or chosen):
+            await self._require_owner(token)
+        await email_services.confirm_address(**(data | {"new_password": chosen}), address=address)
+        return "started_clean" if chosen else "confirmed"
+
+    async def _require_owner(self, token: str) -> None:
+        """Raise ``ValidationFailed`` where a click is not enough."""
+        asked = await email_services.asked_by(token=token)
+        if asked is not None and asked.needs_owner:
+            reason = "Type the account's password" + ("." if asked.moves else ", or choose a new one.")
+            raise ValidationFailed(errors=[FieldError("password", "required", reason)])
 
 
 class ResetPage(TokenPage):
@@ -123,8 +143,15 @@ class RestorePage(TokenPage):
 
     template = "accounts/pages/restore.html"
 
+    async def about(self, token: str) -> dict[str, Any]:
+        """Return whose account it is about, since when, and whether anybody has proved its address."""
+        return {"asked": await email_services.deleted_by(token=token)}
+
     async def act(self, request: ApiRequest) -> str:
-        """Take the deletion back."""
+        """Take the deletion back, or leave a stranger's account to its end."""
         data = await self.validated(request, EmailTokenInput)
-        await email_services.restore_account(token=data["token"], address=origin.address_of(request))
-        return "restored"
+        token, address = data["token"], origin.address_of(request)
+        if request.data.get("answer") == "not_me":
+            await email_services.disown_deleted(token=token, address=address)
+            return "disowned"
+        return "restored" if await email_services.restore_account(token=token, address=address) else "restored_unproved"

@@ -9,14 +9,27 @@ import uuid
 
 from django.db import IntegrityError
 
-from accounts import confirmations, deletions, email_tokens, email_units, emails, passwords, rate_limits
+from accounts import (
+    address_proofs,
+    confirmations,
+    deletions,
+    email_tokens,
+    email_units,
+    emails,
+    passwords,
+    rate_limits,
+)
+from accounts.address_proofs import ByPassword, BySession, Owner
 from accounts.audit import Event
 from accounts.breached_passwords import require_unbreached
 from accounts.email_tokens import FoundToken, Purpose
-from accounts.errors import EmailTaken, InvalidEmailToken
+from accounts.errors import EmailTaken, InvalidCredentials, InvalidEmailToken
 from accounts.even_time import answered_evenly
+from accounts.mfa import proofs
+from accounts.mfa.errors import InvalidMfaCode
 from accounts.password_policy import require_policy
 from ironauth.infrastructure.database import database
+from ironauth.infrastructure.errors import FieldError, ValidationFailed
 from ironauth.infrastructure.hash_pool import hash_pool
 from ironauth.infrastructure.logs import get_logger
 
@@ -39,9 +52,7 @@ async def reset_password(*, token: str, new_password: str, address: str = "") ->
     """
     hash_pool().require_capacity()
     found = await _found(token, address, Purpose.RESET_PASSWORD)
-    require_policy(new_password, email=found.email, name=found.name, field="new_password")
-    await require_unbreached(new_password, field="new_password")
-    encoded = await passwords.hash_password(new_password)
+    encoded = await _chosen(new_password, found)
     await database().write(email_units.reset_password, found=found, new=encoded)
     get_logger().info("password_reset", user_id=str(found.user_id))
 
@@ -57,24 +68,56 @@ async def resend_verification(*, email: str, address: str = "") -> None:
     get_logger().info("verification_requested", user_id=str(user_id) if user_id else None)
 
 
-async def confirm_address(*, token: str, address: str = "") -> None:
+async def confirm_address(
+    *,
+    token: str,
+    password: str = "",
+    code: str = "",
+    new_password: str = "",
+    session: BySession | None = None,
+    address: str = "",
+) -> None:
     """Verify the address a message was sent to; with the token of a change it becomes the account's.
 
-    Raises ``InvalidEmailToken`` or ``Throttled`` as above; ``EmailTaken`` when another account has the new address by
-    now.
+    Where nobody has proved the account's address, the account keeps what was set up before only with its ``password``
+    (and ``code``, where it has a second factor) or in a live ``session`` of it. Otherwise the person starts clean: with
+    ``new_password``, or with none, and a message that lets them choose one.
+
+    Args:
+        token: What the message brought.
+        password: The account's; "" when it is not given.
+        code: Of its app, or a recovery code.
+        new_password: To start clean with; the other two do not count then.
+        session: The session that the request came in, whoever's it is.
+        address: The client's.
+
+    Raises:
+        InvalidEmailToken, Throttled: As above.
+        ValidationFailed: The password or the code is wrong or missing, or the new password is refused. The token stays.
+        EmailTaken: Another account has the new address by now.
+        PasswordChanged, NotAuthenticated, SecondFactorRefused: What was shown is not true any more.
+        Overloaded: The hash pool is full.
     """
     found = await _found(token, address, Purpose.VERIFY_EMAIL, Purpose.CHANGE_EMAIL)
+    owner: Owner | None = None
+    chosen: str | None = None
+    if new_password:
+        chosen = await _chosen(new_password, found)
+    elif password:
+        owner = await _shown(found, password, code, address)
+    elif session is not None and session.user_id == found.user_id:
+        owner = session
     try:
-        await database().write(email_units.confirm_address, found=found)
+        await database().write(address_proofs.confirm, found=found, owner=owner, chosen=chosen)
     except IntegrityError as error:
         raise EmailTaken from error
     event = "email_changed" if found.purpose == Purpose.CHANGE_EMAIL else "email_verified"
     get_logger().info(event, user_id=str(found.user_id))
 
 
-async def asked_by(*, token: str) -> email_units.Asked | None:
+async def asked_by(*, token: str) -> address_proofs.Asked | None:
     """Return what this token would confirm, for its page to say; None when it is good for nothing."""
-    return await database().read(email_units.asked, token)
+    return await database().read(address_proofs.asked, token)
 
 
 async def disown_address(*, token: str, address: str = "") -> None:
@@ -87,21 +130,37 @@ async def disown_address(*, token: str, address: str = "") -> None:
     get_logger().info("account_disowned", user_id=str(found.user_id))
 
 
-async def restore_account(*, token: str, address: str = "") -> None:
-    """Take the deletion of an account back, within its days of grace.
+async def restore_account(*, token: str, address: str = "") -> bool:
+    """Take the deletion of an account back, within its days of grace; return whether its address was ever proved.
 
     Raises ``InvalidEmailToken`` or ``Throttled`` as above; ``EmailTaken`` when somebody else has its address by now,
     which leaves the token as it is.
     """
     found = await _found(token, address, Purpose.RESTORE_ACCOUNT)
     try:
-        await database().write(deletions.restore, found=found)
+        proved = await database().write(deletions.restore, found=found)
     except IntegrityError as error:
         raise EmailTaken(
             "Another account has your e-mail address by now, so yours cannot be restored under it: ask the people who "
             "run this service."
         ) from error
     get_logger().info("account_restored", user_id=str(found.user_id), by=str(found.user_id))
+    return proved
+
+
+async def deleted_by(*, token: str) -> deletions.Deleted | None:
+    """Return which account this token would restore, for its page to say; None when it is good for nothing."""
+    return await database().read(deletions.deleted_by, token)
+
+
+async def disown_deleted(*, token: str, address: str = "") -> None:
+    """Leave an account that somebody else made under the address to its end, while nobody has proved that address.
+
+    Raises ``InvalidEmailToken`` or ``Throttled`` as above.
+    """
+    found = await _found(token, address, Purpose.RESTORE_ACCOUNT)
+    await database().write(deletions.disown_deleted, found=found)
+    get_logger().info("account_disowned", user_id=str(found.user_id))
 
 
 async def request_email_change(
@@ -136,3 +195,44 @@ async def _found(token: str, address: str, *purposes: Purpose) -> FoundToken:
         await rate_limits.admit(rate_limits.EMAIL_TOKEN, address=address)
         raise InvalidEmailToken
     return found
+
+
+async def _chosen(new_password: str, found: FoundToken) -> str:
+    """Return the hash of a new password for the token's user.
+
+    Raises ``ValidationFailed`` (``new_password``) by the policy or the list of breached ones, ``Overloaded``.
+    """
+    hash_pool().require_capacity()
+    require_policy(new_password, email=found.email, name=found.name, field="new_password")
+    await require_unbreached(new_password, field="new_password")
+    return await passwords.hash_password(new_password)
+
+
+async def _shown(found: FoundToken, password: str, code: str, address: str) -> ByPassword:
+    """Return what shows that the account is the person's: its password, and its second factor if it has one.
+
+    A change of address was asked for in a session that had proved the factor: the password is enough.
+
+    Raises ``ValidationFailed`` naming what is wrong or missing; ``Throttled``, ``Overloaded``.
+    """
+    hash_pool().require_capacity()
+    person = await confirmations.present(found.user_id)
+    wants_code = bool(person.methods) and found.purpose == Purpose.VERIFY_EMAIL
+    if wants_code and not code:
+        raise _refused("code", "required", "The account has a second factor: type a code of it, or a recovery code.")
+    try:
+        await confirmations.require_password(person, password, Event.EMAIL_VERIFIED, None)
+    except InvalidCredentials as error:
+        text = "This is not the account's password. If you have just signed up, somebody else did before: choose one."
+        raise _refused("password", "wrong_password", text) from error
+    if not wants_code:
+        return ByPassword(person.encoded)
+    try:
+        proof = await proofs.judge(user_id=person.id, code=code, event=Event.EMAIL_VERIFIED, address=address)
+    except InvalidMfaCode as error:
+        raise _refused("code", error.code, error.detail) from error
+    return ByPassword(person.encoded, proof)
+
+
+def _refused(field: str, code: str, message: str) -> ValidationFailed:
+    return ValidationFailed(errors=[FieldError(field, code, message)])

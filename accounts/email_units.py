@@ -5,19 +5,14 @@ recipient, and delivery drops them.
 """
 
 import uuid
-from datetime import datetime
-from typing import NamedTuple
 
-from accounts import audit, deletions, email_tokens, emails, outgoing_mail, signals, stored_user, throttling, units
+from accounts import audit, email_tokens, emails, first_proof, outgoing_mail, stored_user, throttling, units
 from accounts.audit import Event, Outcome
 from accounts.email_tokens import FoundToken, Purpose
 from accounts.errors import InvalidEmailToken, PasswordChanged
-from accounts.mfa import factors
-from accounts.mfa import units as mfa_units
 from accounts.models import User
 from accounts.outgoing_mail import Kind
 from accounts.outputs import UserOut
-from ironauth.infrastructure import clock
 
 
 def request_reset(key: str, *, actor_id: uuid.UUID | None = None) -> uuid.UUID | None:
@@ -71,82 +66,25 @@ def create_unverified(*, email: str, encoded: str, name: str) -> UserOut:
 def reset_password(*, found: FoundToken, new: str) -> None:
     """Use the token up and store the hash ``new``: every session ends, and the address counts as verified.
 
-    Failures are forgiven: whoever guessed the old password knows nothing of the new one. When nobody had proved the
-    address before, a stranger may have signed up with it: what was remembered of them goes, a dozen queries more.
-
-    Second factors stay whatever is proved (ASVS 6.4.3): whoever reads somebody's mail has not what they sign in with.
-    An unproved address of who has one stays unproved, for the mailbox and the factor may be two people's; its owner
-    ends the account instead (``deletions.disown``), which opens it to nobody.
+    Failures are forgiven: whoever guessed the old password knows nothing of the new one. Where nobody had proved the
+    address before, a stranger may have made the account: the person starts clean (``first_proof``). An account whose
+    address is proved keeps its second factors (ASVS 6.4.3): who reads somebody's mail has not what they sign in with.
 
     Raises ``InvalidEmailToken`` when the token was used, or its user changed, since it was found.
     """
-    user = _user_of(found)
-    user.password, user.must_change_password = new, False
-    changes, unproved = {"password", "must_change_password"}, user.email_verified_at is None
-    kept = unproved and bool(factors.methods_of(user.pk))
-    first_proof = unproved and not kept
-    if first_proof:  # whoever has the message has the mailbox
-        user.email_verified_at = clock.now()
-        changes.add("email_verified_at")
-    stored_user.change(user, changes)
-    if first_proof:
-        _forget_stranger(user)
-    facts = {"factors_kept": True} if kept else {}
+    user = user_of(found)
+    details: dict[str, object] = {"first_proof": user.email_verified_at is None}
+    if user.email_verified_at is None:
+        removed = first_proof.start_clean(user, encoded=new)
+        details |= first_proof.details(removed)
+    else:
+        removed = ()
+        user.password, user.must_change_password = new, False
+        stored_user.change(user, {"password", "must_change_password"})
+    facts = {"factors_removed": True} if removed else {}
     outgoing_mail.enqueue(Kind.PASSWORD_CHANGED, recipient=user.email, user_id=user.pk, facts=facts)
     throttling.forgive_account(email=user.email, user_id=user.pk)
-    audit.record(Event.PASSWORD_RESET, actor_id=user.pk, user_id=user.pk, details={"first_proof": first_proof})
-
-
-def _forget_stranger(user: User) -> None:
-    """Forget the app half set up, and the devices, of whoever used an account without second factors before."""
-    mfa_units.remove_all(user.pk)
-    throttling.forget_devices(email=user.email)
-    signals.owner_came.send(sender=User, user_id=user.pk)
-
-
-class Asked(NamedTuple):
-    """What whoever opens a link that confirms an address is asked: whether this is theirs."""
-
-    email: str
-    made_at: datetime
-    moves: bool  # an account with another address wants this one
-    has_factors: bool
-    ways: tuple[factors.Kept, ...]  # the factors one by one, where nobody has proved the address yet
-    may_disown: bool
-
-
-def asked(token: str) -> Asked | None:
-    """Return what a token would confirm; None when it is good for nothing. Five queries at most, and no change."""
-    found = email_tokens.find(token, Purpose.VERIFY_EMAIL, Purpose.CHANGE_EMAIL)
-    user = stored_user.find(found.user_id) if found else None
-    if found is None or user is None:
-        return None
-    moves = found.purpose == Purpose.CHANGE_EMAIL
-    has_factors = bool(factors.methods_of(user.pk))
-    return Asked(
-        email=found.new_email if moves else user.email,
-        made_at=user.created_at,
-        moves=moves,
-        has_factors=has_factors,
-        ways=factors.kept(user.pk) if has_factors and not moves else (),
-        may_disown=not moves and deletions.may_disown(user),
-    )
-
-
-def confirm_address(*, found: FoundToken) -> None:
-    """Use the token up, and mark the address it was sent to as the user's verified one.
-
-    Raises ``InvalidEmailToken`` as above, ``IntegrityError`` when somebody else has the new address meanwhile.
-    """
-    user = _user_of(found)
-    user.email_verified_at = clock.now()
-    changes, event = {"email_verified_at"}, Event.EMAIL_VERIFIED
-    if found.purpose == Purpose.CHANGE_EMAIL:
-        outgoing_mail.enqueue(Kind.EMAIL_CHANGED, recipient=user.email, user_id=user.pk)
-        user.email = found.new_email
-        changes, event = changes | {"email"}, Event.EMAIL_CHANGED
-    stored_user.change(user, changes)
-    audit.record(event, actor_id=user.pk, user_id=user.pk)
+    audit.record(Event.PASSWORD_RESET, actor_id=user.pk, user_id=user.pk, details=details)
 
 
 def request_change(*, user_id: uuid.UUID, old: str, new_email: str, session_id: uuid.UUID | None) -> None:
@@ -191,8 +129,8 @@ def _locked(user_id: uuid.UUID, key: str) -> tuple[User, User | None]:
     return user, other if other and other.email_key == key else None  # gone, or moved on, meanwhile
 
 
-def _user_of(found: FoundToken) -> User:
-    """Return the token's user, locked, after using the token up."""
+def user_of(found: FoundToken) -> User:
+    """Return the token's user, locked, after using the token up. Raises ``InvalidEmailToken`` when either is gone."""
     user = stored_user.lock(found.user_id)
     if user is None or not user.is_active or not email_tokens.use_up(found.id):
         raise InvalidEmailToken

@@ -4,9 +4,11 @@ from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.response import Response
 
 from accounts import email_services, step_up
+from accounts.address_proofs import BySession
 from accounts.errors import EmailTaken, InvalidCredentials, InvalidEmailToken, PasswordChanged, StepUpRequired
-from accounts.inputs import ChangeEmailInput, EmailInput, EmailTokenInput, ResetPasswordInput
-from accounts.views import signed_in
+from accounts.inputs import ChangeEmailInput, EmailInput, EmailTokenInput, ResetPasswordInput, VerifyEmailInput
+from accounts.mfa.errors import InvalidMfaCode
+from accounts.views import SignedIn, signed_in
 from ironauth.infrastructure import origin
 from ironauth.infrastructure.errors import Overloaded, Throttled, ValidationFailed
 from ironauth.infrastructure.views import ApiRequest, AsyncAPIView
@@ -54,20 +56,38 @@ class ResetConfirmView(OpenView):
         await email_services.reset_password(**data, address=origin.address_of(request))
 
 
-class VerifyEmailView(OpenView):
-    """POST /api/v1/access/email/verify."""
+class VerifyEmailView(AsyncAPIView):
+    """POST /api/v1/access/email/verify; a credential need not be sent, and one that is not good is refused."""
+
+    permission_classes = ()
 
     @extend_schema(
         operation_id="access_email_verify",
         summary="Confirm an address with the token of a message",
         tags=["access"],
-        request=EmailTokenInput,
-        responses={204: None, 400: (ValidationFailed, InvalidEmailToken), 409: EmailTaken, 429: Throttled},
+        auth=[{}, {"bearer": []}, {"cookie": []}],  # type: ignore[list-item]  # published as it is; the annotation knows names only
+        request=VerifyEmailInput,
+        responses={
+            204: None,
+            400: (ValidationFailed, InvalidEmailToken),
+            401: InvalidMfaCode,
+            409: (EmailTaken, PasswordChanged),
+            429: Throttled,
+            503: Overloaded,
+        },
     )
     async def post(self, request: ApiRequest) -> None:
-        """Mark the address as verified; with the token of a change, it becomes the account's address."""
-        data = await self.validated(request, EmailTokenInput)
-        await email_services.confirm_address(token=data["token"], address=origin.address_of(request))
+        """Mark the address as verified; with the token of a change, it becomes the account's address.
+
+        While nobody has proved the account's address, somebody else may have made the account. It stays as it is with
+        its ``password`` (and ``code``, where it has a second factor), or in a live session of it. Otherwise it starts
+        clean: sessions, second factors and consents of before end, and so does its password. With ``new_password``
+        that is the password from now on; without it a message leads to where one is chosen.
+        """
+        data = await self.validated(request, VerifyEmailInput)
+        who: SignedIn | None = request.auth
+        session = BySession(who.id, who.epoch) if who is not None else None
+        await email_services.confirm_address(**data, session=session, address=origin.address_of(request))
 
 
 class RestoreView(OpenView):

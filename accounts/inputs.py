@@ -81,9 +81,32 @@ class ResetPasswordInput(serializers.Serializer[Any]):
 
 
 class EmailTokenInput(serializers.Serializer[Any]):
-    """Body of ``POST /email/verify``."""
+    """Body of ``POST /me/restore``."""
 
     token = TextField()
+
+
+class VerifyEmailInput(EmailTokenInput):
+    """Body of ``POST /email/verify``; without more than the token an account of an unproved address starts clean."""
+
+    password = PasswordField(
+        required=False,
+        allow_blank=True,
+        help_text="The account's password, which shows that the account is yours: nothing of it changes then.",
+    )
+    code = TextField(
+        required=False,
+        allow_blank=True,
+        help_text="A code of its second factor, or a recovery code, where the account has one.",
+    )
+    new_password = PasswordField(
+        required=False,
+        allow_blank=True,
+        help_text=(
+            "A password to start clean with, in place of the other two: sessions, second factors and consents of "
+            "before end. Only while nobody has proved the account's address."
+        ),
+    )
 
 
 class ChangeEmailInput(serializers.Serializer[Any]):

@@ -67,6 +67,7 @@ class OutgoingMail(models.Model):
         EMAIL_CHANGE_REQUESTED = "email_change_requested"
         EMAIL_CHANGED = "email_changed"
         RESET_PASSWORD = "reset_password"  # noqa: S105 - as above
+        CHOOSE_PASSWORD = "choose_password"  # noqa: S105 - as above
         PASSWORD_CHANGED = "password_changed"  # noqa: S105 - as above
         PASSWORD_CHANGE_REQUIRED = "password_change_required"  # noqa: S105 - as above
         PASSWORD_FLAGGED = "password_flagged"  # noqa: S105 - as above

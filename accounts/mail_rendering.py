@@ -26,6 +26,7 @@ PAGES: Final = {
     "verify_email": "email-pages:verify",
     "change_email": "email-pages:verify",
     "reset_password": "email-pages:reset",
+    "choose_password": "email-pages:reset",
     "password_change_required": "email-pages:reset",
     "account_deletion": "email-pages:restore",
 }

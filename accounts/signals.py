@@ -11,7 +11,6 @@ from django.contrib.auth.models import Group
 from django.contrib.contenttypes.models import ContentType
 from django.db.models import IntegerField, TextField, UUIDField
 from django.db.models.signals import m2m_changed, post_save, pre_delete, pre_save
-from django.dispatch import Signal
 
 from accounts import guarded
 from accounts.models import Role, User
@@ -27,9 +26,6 @@ _UNNAME: Final = FixedUpdate(
     ).exclude(user_id=Given("user_id", UUIDField())),
     object_repr=DELETED,
 )
-#: In the transaction in which somebody proves, for the first time, that an account's mailbox is theirs, by choosing a
-#: new password (``user_id``): what was remembered of whoever used the account before is not about them.
-owner_came: Final = Signal()
 
 
 def connect() -> None:

@@ -13,18 +13,18 @@ class TokensConfig(AppConfig):
         """Have the key set loaded when a server starts and reloaded whenever a key changes; export sessions too.
 
         Sign-ins to the admin are told where they come from a new device, and clients of logouts, also when all sessions
-        of a person end; whose account it was before its owner came is forgotten.
+        of a person end; what becomes of its rows when an address is first proved is registered.
         """
-        from accounts import guarded, signals  # noqa: PLC0415 - as below
+        from accounts import guarded  # noqa: PLC0415 - as below
         from ironauth.infrastructure.invalidation import KEYS_TAG, invalidation_feed  # noqa: PLC0415 - as below
         from ironauth.infrastructure.lifespan import on_shutdown, on_startup  # noqa: PLC0415 - as below
-        from tokens import admin_devices, export, known_devices  # noqa: PLC0415 - as below
+        from tokens import admin_devices, export, first_proof  # noqa: PLC0415 - as below
         from tokens.key_store import key_store, load_at_startup  # noqa: PLC0415 - models load before this runs
         from tokens.oauth import logout_delivery, sign_on_ends  # noqa: PLC0415 - as above
 
         export.register()
+        first_proof.register()
         admin_devices.connect()
-        signals.owner_came.connect(known_devices.forget, dispatch_uid="tokens.known_devices")
         guarded.sessions_end.connect(sign_on_ends.all_end, dispatch_uid="tokens.sign_on_ends")
         invalidation_feed().subscribe(KEYS_TAG, key_store().outdated)
         on_startup(load_at_startup)

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from django.db import DEFAULT_DB_ALIAS, models
+from django.db import models
 
 from accounts import outgoing_mail
 from accounts.outgoing_mail import Kind
@@ -74,11 +74,6 @@ def note(*, account: Account, whence: Origin, new_device: str = "") -> None:
         _add(account.id, known, _Known(new_id(), place, given, now))
     elif given or same.place != place or now - same.seen_at >= NOTED_EVERY:
         _UPDATE.run(id=same.id, place=place, device=given or same.device, seen_at=now)
-
-
-def forget(user_id: UUID, **_: object) -> None:
-    """Know none of the person's devices any more; the next sign-in is a first one. One query."""
-    KnownDevice.objects.filter(user_id=user_id)._raw_delete(DEFAULT_DB_ALIAS)  # noqa: SLF001 - no signals, no loading
 
 
 def _add(user_id: UUID, known: list[_Known], new: _Known) -> None:

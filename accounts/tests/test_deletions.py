@@ -102,8 +102,12 @@ async def test_the_address_is_free_for_somebody_else(api: httpx.AsyncClient, use
     assert await sign_in_status(api, EMAIL, PASSWORD) == 200
 
 
-async def test_the_owner_takes_it_back_once(api: httpx.AsyncClient, user: User, sign_in: SignIn) -> None:
-    """Address, password and roles are as before, the address is proved; what was signed in stays signed out."""
+@pytest.mark.parametrize("verified", [False, True])
+async def test_the_owner_takes_it_back_once(
+    api: httpx.AsyncClient, user: User, sign_in: SignIn, verified: bool
+) -> None:
+    """Address, password, roles and whether the address is proved are as before; what was signed in stays signed out."""
+    await User.objects.filter(pk=user.pk).aupdate(email_verified_at=clock.now() if verified else None)
     role = await Group.objects.acreate(name="editors")
     await user.groups.aadd(role)
     headers = await sign_in(user)
@@ -113,7 +117,7 @@ async def test_the_owner_takes_it_back_once(api: httpx.AsyncClient, user: User, 
     assert (await api.get(ME, headers=headers)).status_code == 401
     me = (await api.get(ME, headers=await sign_in(user))).json()
     assert (me["id"], me["email"], me["name"], me["roles"]) == (str(user.pk), EMAIL, "Mia", ["editors"])
-    assert (me["is_active"], me["email_verified"]) == (True, True)
+    assert (me["is_active"], me["email_verified"]) == (True, verified)
     assert not await PendingDeletion.objects.aexists()
     assert await events(user) == [
         ("account_deleted", user.pk, {"grace_days": 7}),

@@ -223,9 +223,9 @@ async def test_parallel_requests_leave_one_token(api: httpx.AsyncClient, user: U
 
 
 async def test_an_address_is_verified_once(api: httpx.AsyncClient, user: User) -> None:
-    """The token of a message verifies, and a second use is refused; asking again then sends nothing."""
+    """Token and password verify, and a second use is refused; asking again then sends nothing."""
     token = await token_for(api, "email/verify/resend", user.email)
-    answer = await api.post(f"{ACCESS}/email/verify", json={"token": token})
+    answer = await api.post(f"{ACCESS}/email/verify", json={"token": token, "password": PASSWORD})
     assert (answer.status_code, answer.content) == (204, b"")
     assert (await present(user)).email_verified_at is not None
     again = await api.post(f"{ACCESS}/email/verify", json={"token": token})
@@ -259,14 +259,15 @@ async def test_optional_verification_asks_and_lets_in(api: httpx.AsyncClient, si
 
 @override_settings(IRONAUTH_EMAIL_VERIFICATION="required")
 async def test_required_verification_lets_nobody_in_before(api: httpx.AsyncClient, signing_key: str) -> None:
-    """403 after a right password only; once the address is verified the person is in."""
+    """403 after a right password only; once the address is verified with the password the person is in."""
     body = {"email": "new@example.com", "password": PASSWORD}
     assert (await api.post(f"{ACCESS}/signup", json=body)).status_code == 202
     refused = await api.post(f"{ACCESS}/signin", json=body)
     assert (refused.status_code, refused.json()["code"]) == (403, "email_not_verified")
     assert await sign_in_status(api, "new@example.com", "wrong horse battery 7") == 401
     ((_, _, token),) = await delivered()
-    assert (await api.post(f"{ACCESS}/email/verify", json={"token": token})).status_code == 204
+    shown = {"token": token, "password": PASSWORD}
+    assert (await api.post(f"{ACCESS}/email/verify", json=shown)).status_code == 204
     assert await sign_in_status(api, "new@example.com", PASSWORD) == 200
 
 
@@ -304,7 +305,7 @@ def test_a_known_address_signs_up_by_the_same_statements(user: User) -> None:
 
 
 async def test_an_address_is_changed_from_the_new_mailbox(api: httpx.AsyncClient, user: User, sign_in: SignIn) -> None:
-    """Nothing changes before the new address confirms; the old one hears of both steps; sessions stay."""
+    """Nothing changes before the new address confirms; the old one hears of both steps; in a session all stays."""
     headers = await sign_in(user)
     body = {"new_email": "new@example.com", "password": PASSWORD}
     answer = await api.post(f"{ACCESS}/email", json=body, headers=headers)
@@ -313,7 +314,7 @@ async def test_an_address_is_changed_from_the_new_mailbox(api: httpx.AsyncClient
     assert old == ("Mia@Example.com", "Your e-mail address is about to change", None)
     assert (recipient, subject) == ("new@example.com", "Confirm your new e-mail address")
     assert (await present(user)).email == "Mia@Example.com"
-    assert (await api.post(f"{ACCESS}/email/verify", json={"token": token})).status_code == 204
+    assert (await api.post(f"{ACCESS}/email/verify", json={"token": token}, headers=headers)).status_code == 204
     changed = await present(user)
     assert (changed.email, changed.email_key) == ("new@example.com", "new@example.com")
     assert changed.email_verified_at is not None

@@ -58,11 +58,14 @@ async def reset(stage: Stage) -> list[Expected]:
 
 async def verify(stage: Stage) -> list[Expected]:
     await stage.send("POST", f"{ACCESS}/email/verify/resend", 202, {"email": stage.email})
-    await stage.send("POST", f"{ACCESS}/email/verify", 204, {"token": await token_in_message()})
+    body = {"token": await token_in_message(), "password": "wrong"}
+    await stage.send("POST", f"{ACCESS}/email/verify", 400, body)
+    await stage.send("POST", f"{ACCESS}/email/verify", 204, body | {"password": PASSWORD})
     await stage.send("POST", f"{ACCESS}/email/verify/resend", 202, {"email": stage.email})  # needless by now
     return [
         by_member(stage, event="verification_requested", actor_id=None, session_id=None),
-        by_member(stage, event="email_verified", session_id=None),
+        by_member(stage, event="email_verified", session_id=None, outcome="failure"),
+        by_member(stage, event="email_verified", session_id=None, details={"first_proof": True}),
         {**NOBODY, "event": "verification_requested"},
     ]
 
@@ -73,7 +76,7 @@ async def move(stage: Stage) -> list[Expected]:
     await stage.send("POST", f"{ACCESS}/email/verify", 204, {"token": await token_in_message()})
     return [
         by_member(stage, event="email_change_requested"),
-        by_member(stage, event="email_changed", session_id=None),
+        by_member(stage, event="email_changed", session_id=None, details={"first_proof": True}),
     ]
 
 

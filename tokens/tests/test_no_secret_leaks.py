@@ -293,8 +293,9 @@ async def walk_by_mail(walk: Walk, post: Post, pair: Pair) -> None:
 
     access = "/api/v1/access"
     await post(f"{access}/email/verify/resend", 202, {"email": walk.email})
-    await post(f"{access}/email/verify", 204, {"token": await newest()})
     walk.passwords.append(wrong := "wrong " + secrets.token_hex(8))
+    await post(f"{access}/email/verify", 400, {"token": (mine := await newest()), "password": wrong})
+    await post(f"{access}/email/verify", 204, {"token": mine}, pair)
     moved = {"new_email": f"moved-{walk.email}"}
     await post(f"{access}/email", 401, {**moved, "password": wrong}, pair)
     await post(f"{access}/email", 202, {**moved, "password": NEW_PASSWORD}, pair)

@@ -1,7 +1,6 @@
 """An account that a stranger made under somebody's address: what the owner of the mailbox can do about it.
 
-A reset by mail takes no second factor away, proved or not: whoever reads the mail still needs it. Where there is one,
-the owner ends the account instead, which opens it to nobody.
+What goes with the first proof of an address: ``test_first_proof``.
 """
 
 import re
@@ -12,7 +11,7 @@ import pytest
 from django.core import mail
 from pytest_django import Settings
 
-from accounts import email_units
+from accounts import address_proofs
 from accounts.audit_models import AuditEvent
 from accounts.deletion_models import PendingDeletion
 from accounts.mfa import passkeys, services, totp
@@ -26,13 +25,13 @@ from ironauth.infrastructure import clock
 from ironauth.infrastructure.errors import NotAuthenticated, Unavailable
 from tokens.models import KnownDevice
 from tokens.tests.browser import SIGNIN, Member, Pair, me
-from tokens.tests.second_factor import TOTP, App, enrol, password_only, said
+from tokens.tests.second_factor import TOTP, App, enrol, said
 from tokens.tests.test_passkeys import ADD_OPTIONS, add, by_passkey
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
 
 NEW_PASSWORD = "another otter rides 7 trams"
-NOTICE = "nobody has confirmed this address yet"
+NOTICE = "The second factors that were set up for the account are gone"
 VERIFY = "/email/verify"
 DAY = 86_400
 
@@ -44,7 +43,7 @@ async def left(user_id: str) -> tuple[int, ...]:
 
 
 async def reset(api: httpx.AsyncClient, member: Member) -> str:
-    """Set a new password by mail as the owner does; return what the message about it says."""
+    """Set a new password by mail as the owner does; return the message about it, whose two forms say the same."""
     await delivered()
     token = await token_for(api, "password/reset", member["email"])
     assert (await confirm(api, token, NEW_PASSWORD)).status_code == 204
@@ -67,14 +66,10 @@ async def is_proved(user_id: str) -> bool:
 
 
 @pytest.mark.parametrize("verified", [False, True])
-async def test_a_reset_takes_no_second_factor(
+async def test_a_reset_takes_the_factors_of_an_unproved_address_only(
     api: httpx.AsyncClient, member: Member, pair: Pair, settings: Settings, verified: bool
 ) -> None:
-    """Reading somebody's mail is none (ASVS 6.4.3): what was set up stays, the new password alone lets nobody in.
-
-    Where nobody has confirmed the address the message says what to do about a stranger's factor, and it stays so: the
-    mailbox and the factor may be two people's.
-    """
+    """Of a proved one they stay (ASVS 6.4.3); of another one they may be a stranger's, and the message says it."""
     settings.IRONAUTH_NEW_DEVICE_MAIL = True
     user_id, device = member["id"], Authenticator()
     await add(api, pair, device)
@@ -83,15 +78,17 @@ async def test_a_reset_takes_no_second_factor(
     if verified:
         await User.objects.filter(pk=user_id).aupdate(email_verified_at=clock.now())
     assert await left(user_id) == (1, 1, 10, 1)
-    said_so = await reset(api, member)
-    assert (NOTICE in said_so, "http://localhost:8000/account/verify-again" in said_so) == (not verified,) * 2
-    assert await left(user_id) == (1, 1, 10, 1)
+    assert (NOTICE in await reset(api, member)) == (not verified)
+    assert await left(user_id) == ((1, 1, 10, 1) if verified else (0, 0, 0, 0))
     assert await me(api, pair) == 401
-    owner = {**member, "password": NEW_PASSWORD}
-    assert (await password_only(api, owner))["methods"] == ["totp", "passkey", "recovery_code"]
-    assert (await by_passkey(api, device)).status_code == 200
-    assert await is_proved(user_id) == verified
-    assert await events(user_id) == [("password_reset", {"first_proof": False})]
+    owner = {"email": member["email"], "password": NEW_PASSWORD}
+    entered = await api.post(SIGNIN, json=owner)
+    assert (entered.status_code, (await by_passkey(api, device)).status_code) == (
+        (401, 200) if verified else (200, 401)
+    )
+    assert await is_proved(user_id)
+    removed = {} if verified else {"factors_removed": ["totp", "passkey", "recovery_code"]}
+    assert await events(user_id) == [("password_reset", {"first_proof": not verified, **removed})]
 
 
 async def test_without_a_factor_a_reset_proves_the_address(
@@ -140,12 +137,12 @@ async def test_the_page_says_whose_account_it_is(
 
 
 @pytest.mark.parametrize(("factors", "staff"), [(False, False), (False, True), (True, False), (True, True)])
-async def test_who_confirms_says_whose_the_factors_are(
+async def test_who_confirms_says_whose_the_account_is(
     api: httpx.AsyncClient, member: Member, pair: Pair, factors: bool, staff: bool
 ) -> None:
-    """No button is the plain one where a factor came before the proof; it is kept for who says that it is theirs.
+    """With its password and factor, a new password, or by ending it: a click alone confirms nothing.
 
-    One of staff cannot be ended by mail, so there is one button, and advice.
+    One of staff cannot be ended by mail.
     """
     if factors:
         await enrol(api, pair)
@@ -157,13 +154,14 @@ async def test_who_confirms_says_whose_the_factors_are(
     ways = re.findall("<li>(one-time codes of an app|a passkey), since [^<]+ UTC</li>", shown)
     assert ways == (["one-time codes of an app", "a passkey"] if factors else [])
     assert "Click on confirm" not in shown
-    buttons = re.findall(r"<button type=\"submit\"([^>]*)>", shown)
-    disown = ' name="answer" value="not_me" class="second"'
-    plain = [""] if staff else ["", disown]
-    assert buttons == ([disown, ' class="second"'] if factors and not staff else plain)
+    assert re.findall('<input id="([a-z_]+)"', shown) == ["password", *(["code"] if factors else []), "new_password"]
+    assert re.findall('name="answer" value="([a-z_]+)"', shown) == ["choose", *([] if staff else ["not_me"])]
     kept = await left(member["id"])
-    assert (await api.post(VERIFY, data={"token": token})).status_code == 200
-    assert (await is_proved(member["id"]), await left(member["id"])) == (True, kept)
+    clicked = await api.post(VERIFY, data={"token": token})
+    assert clicked.status_code == 400
+    assert "Type the account&#x27;s password, or choose a new one." in clicked.text
+    assert 'name="new_password"' in clicked.text
+    assert (await is_proved(member["id"]), await left(member["id"])) == (False, kept)
 
 
 @pytest.mark.parametrize("away", [False, True])
@@ -176,7 +174,7 @@ async def test_the_page_is_a_page_without_the_database(
         raise Unavailable(retry_after_s=2)
 
     if away:
-        monkeypatch.setattr(email_units, "asked", no_answer)
+        monkeypatch.setattr(address_proofs, "asked", no_answer)
     shown = await api.get(VERIFY, params={"token": "x" * 64})
     assert (shown.status_code, shown.headers.get("retry-after")) == ((503, "2") if away else (200, None))
     assert shown.headers["content-type"].startswith("text/html")
@@ -236,10 +234,14 @@ async def test_not_everybodys_account_ends_by_a_link(
     await User.objects.filter(pk=member["id"]).aupdate(**{why: clock.now() if why == "email_verified_at" else True})
     shown = (await api.get(VERIFY, params={"token": token})).text
     assert "not_me" not in shown
-    assert "or if the people who run this service made it for you" in shown
+    assert ("is confirmed already" in shown, "close this page and tell them" in shown) == (
+        (True, False) if why == "email_verified_at" else (False, True)
+    )
     assert (await api.post(VERIFY, data={"token": token, "answer": "not_me"})).status_code == 400
     assert await User.objects.filter(pk=member["id"], is_active=True, email=member["email"]).aexists()
-    assert (await api.post(VERIFY, data={"token": token})).status_code == 200
+    form = {"token": token} if why == "email_verified_at" else {"token": token, "password": member["password"]}
+    assert (await api.post(VERIFY, data=form)).status_code == 200
+    assert await me(api, pair) == 200
 
 
 async def test_another_address_is_not_disowned(api: httpx.AsyncClient, member: Member, pair: Pair) -> None:
@@ -251,8 +253,13 @@ async def test_another_address_is_not_disowned(api: httpx.AsyncClient, member: M
     assert ("bo@example.com" in shown, member["email"] in shown, "not_me" in shown) == (True, False, False)
     assert (await api.post(VERIFY, data={"token": token, "answer": "not_me"})).status_code == 400
     assert await me(api, pair) == 200
-    assert (await api.post(VERIFY, data={"token": token})).status_code == 200
+    assert (await api.post(VERIFY, data={"token": token})).status_code == 400
+    wrong = await api.post(VERIFY, data={"token": token, "password": NEW_PASSWORD})
+    assert (wrong.status_code, "This is not the account&#x27;s password" in wrong.text) == (400, True)
+    assert (await User.objects.aget(pk=member["id"])).email == member["email"]
+    assert (await api.post(VERIFY, data={"token": token, "password": member["password"]})).status_code == 200
     assert (await User.objects.aget(pk=member["id"])).email == "bo@example.com"
+    assert await me(api, pair) == 200
 
 
 # ---------------------------------------------------------------- what is begun in a session that ends
