@@ -24,8 +24,8 @@ def _update(event: Event, **changes: Any) -> Callable[[Sequence[uuid.UUID], uuid
 
     def carry_out(user_ids: Sequence[uuid.UUID], caller_id: uuid.UUID) -> None:
         User.objects.get_queryset().filter(pk__in=user_ids).update(**changes)
-        fields = {"fields": sorted(changes)} if event is Event.USER_CHANGED else {}
-        audit.record_each(event, ((one, None) for one in user_ids), actor_id=caller_id, details=fields)
+        details = {"fields": sorted(changes), **changes} if event is Event.USER_CHANGED else {}
+        audit.record_each(event, ((one, None) for one in user_ids), actor_id=caller_id, details=details)
 
     return carry_out
 

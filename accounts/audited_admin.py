@@ -9,11 +9,12 @@ import uuid
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.contrib.admin import ModelAdmin
+from django.contrib.auth.models import Group, Permission
 from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
-from accounts import audit
+from accounts import audit, staff_units
 from accounts.audit import Details, Event, Outcome
 from accounts.models import User
 
@@ -34,8 +35,8 @@ class Audited(Admin):
         super().save_related(request, form, formsets, change)
         created, changed, _ = self.audit_events
         if form.changed_data or not change:
-            fields = {} if not change else {"fields": sorted(form.changed_data)}
-            self._record(changed if change else created, request, form.instance, fields)
+            details = {"fields": sorted(form.changed_data), **_believed(form)} if change else {}
+            self._record(changed if change else created, request, form.instance, details)
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
         """Record what is deleted, before it has no id any more."""
@@ -56,6 +57,27 @@ class Audited(Admin):
         named = {} if is_user else {"role": row.name}
         user_id: uuid.UUID | None = row.pk if is_user else None
         audit.record(event, actor_id=caller.pk, user_id=user_id, details={**named, **details})
+
+
+def _believed(form: Any) -> dict[str, object]:
+    """Return the values on which others rely that a person's form changed: flags, roles, and single permissions."""
+    if not isinstance(form.instance, User):
+        return {}
+    found: dict[str, object] = {**staff_units.believed_values(form.instance, form.changed_data)}
+    for field, word, name in (("groups", "roles", _role), ("user_permissions", "permissions", _permission)):
+        if field in form.changed_data:
+            before, after = ({name(one) for one in rows} for rows in (form.initial[field], form.cleaned_data[field]))
+            moved = {f"{word}_given": after - before, f"{word}_taken": before - after}
+            found |= {key: sorted(names) for key, names in moved.items() if names}
+    return found
+
+
+def _role(role: Group) -> str:
+    return role.name
+
+
+def _permission(permission: Permission) -> str:
+    return f"{permission.content_type.app_label}.{permission.codename}"
 
 
 def record_denial(request: HttpRequest) -> None:

@@ -121,7 +121,8 @@ class UserManager(BaseUserManager["User"]):
         user.password = make_password(password)
         with transaction.atomic(using=self._db):
             user.save(using=self._db)
-            details = {"is_staff": True, "is_superuser": True}
+            verified = user.email_verified_at is not None
+            details = {"email_verified": verified, "is_staff": True, "is_superuser": True}
             audit.record(audit.Event.USER_CREATED, user_id=user.pk, details=details)
         return user
 

@@ -107,7 +107,10 @@ class User(AbstractBaseUser, PermissionsMixin):
         verbose_name = _("user")
         verbose_name_plural = _("users")
         ordering = ("-created_at", "-id")
-        permissions = (("reset_mfa", "Can take away second factors"),)
+        permissions = (
+            ("reset_mfa", "Can take away second factors"),
+            ("verify_email", "Can say whether an e-mail address is verified"),
+        )
         indexes = (
             # The staff list's default order, and its order by name; e-mail has its unique index.
             models.Index(fields=("-created_at", "-id"), name="accounts_user_created"),

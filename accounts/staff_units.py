@@ -37,7 +37,10 @@ from ironauth.infrastructure.errors import FieldError, NotFound, PermissionDenie
 from ironauth.infrastructure.fixed_queries import FixedSelect, Given
 from ironauth.infrastructure.inserts_together import inserted_together
 
+VERIFY_EMAIL: Final = "accounts.verify_email"
 _PLAIN: Final = ("email", "name", "is_active", "is_staff", "is_superuser")
+#: What others believe of a person because it is said here: its values are in the trail.
+_BELIEVED: Final = ("email_verified", "is_staff", "is_superuser")
 _FILTERS: Final = frozenset({"being_deleted", "search", "is_active", "is_staff", "role"})
 NO_ROLE: Final = "There is no such role: GET /api/v1/roles lists them."
 _NO_USER: Final = "There is no user with this id."
@@ -90,6 +93,8 @@ def roles_of_new_user(*, actor_id: uuid.UUID, values: Mapping[str, Any]) -> list
     rights.require("accounts.add_user")
     if values["is_staff"] or values["is_superuser"]:
         rights.require_superuser("make somebody staff")
+    if values["email_verified"]:
+        rights.require(VERIFY_EMAIL)
     roles = _roles(values["roles"])
     rights.require_grantable(roles)
     if units.email_is_taken(emails.fold(values["email"])):
@@ -110,7 +115,8 @@ def create_user(*, actor_id: uuid.UUID, encoded: str, values: Mapping[str, Any])
     for role in roles:
         stored_user.give_role(user.pk, role.pk)
     names = [role.name for role in roles]
-    details = {"is_staff": user.is_staff, "is_superuser": user.is_superuser, "roles": names}
+    believed = {name: values[name] for name in _BELIEVED}
+    details = {**believed, "roles": names}
     audit.record(Event.USER_CREATED, actor_id=actor_id, user_id=user.pk, details=details)
     return user_out(user, names)
 
@@ -126,10 +132,14 @@ def update_user(*, actor_id: uuid.UUID, user_id: uuid.UUID, values: Mapping[str,
     changes = {name: values[name] for name in _PLAIN if name in values and values[name] != getattr(user, name)}
     if "is_staff" in changes or "is_superuser" in changes:
         rights.require_superuser("change who is staff")
-    if "email" in changes or changes.get("is_active"):
+    verified = values.get("email_verified")
+    verifies = verified is not None and verified != (user.email_verified_at is not None)
+    if verifies:
+        rights.require(VERIFY_EMAIL)
+    if "email" in changes or changes.get("is_active") or verifies:
         rights.require_all_of(user)
     moves = emails.fold(changes.get("email", user.email)) != user.email_key
-    if moves or values.get("email_verified") is False:
+    if moves or verified is False:
         require_factors_of(rights, user.pk)
     if changes.get("is_active") is False or changes.get("is_superuser") is False:
         units.keep_a_superuser(without=[user])
@@ -139,18 +149,25 @@ def update_user(*, actor_id: uuid.UUID, user_id: uuid.UUID, values: Mapping[str,
     for name, value in changes.items():
         setattr(user, name, value)
     touched = set(changes)
-    if "email_verified" in values and values["email_verified"] != (user.email_verified_at is not None):
-        user.email_verified_at = clock.now() if values["email_verified"] else None
+    if verifies:
+        user.email_verified_at = clock.now() if verified else None
         touched.add("email_verified_at")
     _store(rights, user, touched, values.get("roles"))
     return user_out(user, stored_user.role_names(user.pk))
 
 
+def believed_values(user: User, changed: Iterable[str]) -> dict[str, bool]:
+    """Return the values, as they are now, of those changed fields on which others rely."""
+    values = {name: getattr(user, name) for name in changed if name in ("is_active", *_BELIEVED)}
+    return values | ({"email_verified": user.email_verified_at is not None} if "email_verified_at" in changed else {})
+
+
 def require_factors_of(rights: Rights, user_id: uuid.UUID) -> None:
     """Raise ``PermissionDenied`` where somebody has second factors, and ``rights`` do not include taking them away.
 
-    For what leaves an address unproved: whoever reads its mail may then say that the account is none of theirs, which
-    ends it whatever factors it has (``deletions.disown``). One query at most.
+    For what leaves an address unproved. Who reads its mail may then start clean, without these factors
+    (``first_proof``), or say that the account is none of theirs, which ends it (``deletions.disown``). One query at
+    most.
     """
     if not rights.holds("accounts.reset_mfa") and factors.methods_of(user_id):
         rights.require("accounts.reset_mfa")
@@ -235,15 +252,16 @@ def _within_reach(rights: Rights, user: User | None) -> User:
 def _store(rights: Rights, user: User, touched: set[str], roles: Iterable[str] | None) -> None:
     """Store the fields that were changed, and ``roles`` unless they are None, with an event if anything is new."""
     record = partial(audit.record, Event.USER_CHANGED, actor_id=rights.user_id, user_id=user.pk)
+    facts = {"fields": sorted(touched), **believed_values(user, touched)}
     if roles is not None:
         if touched:
             stored_user.change(user, touched)
         moved = _replace_roles(rights, user, roles)
         if touched or moved:
-            record(details={"fields": sorted(touched), **moved})
+            record(details={**facts, **moved})
     elif touched:
         with inserted_together():
-            record(details={"fields": sorted(touched)})
+            record(details=facts)
             stored_user.change(user, touched)
 
 

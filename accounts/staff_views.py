@@ -24,7 +24,9 @@ from ironauth.infrastructure.validation import validated
 from ironauth.infrastructure.views import ApiRequest
 
 #: Fields of a user that nobody changes from a session that was proved long ago.
-_SENSITIVE: Final = frozenset({"email", "is_active", "is_staff", "is_superuser", "roles"})
+_SENSITIVE: Final = frozenset({"email", "email_verified", "is_active", "is_staff", "is_superuser", "roles"})
+#: Of these, what makes more of a new user than an account without rights, whose address nobody has proved.
+_SENSITIVE_WHEN_NEW: Final = ("email_verified", "is_staff", "is_superuser", "roles")
 
 
 class UsersView(StaffView):
@@ -61,10 +63,11 @@ class UsersView(StaffView):
     async def post(self, request: ApiRequest) -> Response:
         """Create a user, with or without a password; only superusers make staff.
 
-        Making staff, and giving roles, needs a sign-in or step-up of the last ten minutes.
+        Making staff, giving roles, and calling the address verified need a sign-in or step-up of the last ten minutes;
+        the last needs the permission accounts.verify_email too.
         """
         values = await _validated(self, request, UserCreateInput, "roles", staff_services.require_roles)
-        if values["is_staff"] or values["is_superuser"] or values["roles"]:
+        if any(values[name] for name in _SENSITIVE_WHEN_NEW):
             step_up.require_recent(signed_in(request))
         user = await staff_services.create_user(actor_id=caller_id(request), values=values)
         return Response(user, status=201, headers={"Location": f"{request.path}/{user.id}"})
@@ -106,8 +109,9 @@ class UserView(StaffView):
 
         Another ``email`` needs a sign-in or step-up of the last ten minutes, as it does for one's own: who gets the
         account's messages sets its password. So do ``is_staff``, ``is_superuser`` and ``roles``, by which a stolen
-        session would outlive itself, and ``is_active``, by which it would keep others out or let them in again. The
-        address before gets a message.
+        session would outlive itself, and ``is_active``, by which it would keep others out or let them in again. So does
+        ``email_verified``, on which applications rely; it needs the permission accounts.verify_email too. The address
+        before gets a message.
         """
         values = await _validated(self, request, UserPatchInput, "roles", staff_services.require_roles)
         if _SENSITIVE & values.keys():

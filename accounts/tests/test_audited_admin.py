@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import Group
+from django.contrib.auth.models import Group, Permission
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -69,10 +69,41 @@ def test_changing_a_user(client: Client, make_user: MakeUser, done: Done) -> Non
     assert client.post(address, _fields(user, email="no address")).status_code == 200
     assert done() == []
     assert client.post(address, _fields(user, name="New", groups=[role.pk])).status_code == 302
-    assert done() == [("user_changed", "success", user.pk, {"fields": ["groups", "name"]})]
+    details = {"fields": ["groups", "name"], "roles_given": ["support"]}
+    assert done() == [("user_changed", "success", user.pk, details)]
     assert not OutgoingMail.objects.exists()
     assert client.post(address, _fields(user, name="New", groups=[role.pk], email="new@example.com")).status_code == 302
     assert list(OutgoingMail.objects.values_list("kind", "recipient")) == [("email_changed", user.email)]
+
+
+def test_what_others_rely_on_is_recorded_with_its_value(
+    client: Client, make_user: MakeUser, permission: Callable[[str], Permission], done: Done
+) -> None:
+    """Whether somebody is staff, a superuser or active, and which roles and permissions were given and taken."""
+    user, roles = make_user("accounts.view_user"), [Group.objects.create(name=name) for name in ("old", "new")]
+    user.groups.add(roles[0])
+    fields = _fields(
+        user, is_staff="on", is_superuser="on", is_active=None, groups=[roles[1].pk],
+        user_permissions=[permission("accounts.verify_email").pk],
+    )  # fmt: skip
+    assert client.post(reverse("admin:accounts_user_change", args=[user.pk]), fields).status_code == 302
+    assert done() == [
+        (
+            "user_changed",
+            "success",
+            user.pk,
+            {
+                "fields": ["groups", "is_active", "is_staff", "is_superuser", "user_permissions"],
+                "is_active": False,
+                "is_staff": True,
+                "is_superuser": True,
+                "roles_given": ["new"],
+                "roles_taken": ["old"],
+                "permissions_given": ["accounts.verify_email"],
+                "permissions_taken": ["accounts.view_user"],
+            },
+        )
+    ]
 
 
 def test_nobody_sets_their_own_password_without_the_old_one(client: Client, root: User, done: Done) -> None:
@@ -133,8 +164,8 @@ def test_deleting_users(client: Client, make_user: MakeUser, done: Done) -> None
     ("action", "event", "details"),
     [
         ("end_all_sessions", "sessions_ended", {}),
-        ("deactivate", "user_changed", {"fields": ["is_active"]}),
-        ("activate", "user_changed", {"fields": ["is_active"]}),
+        ("deactivate", "user_changed", {"fields": ["is_active"], "is_active": False}),
+        ("activate", "user_changed", {"fields": ["is_active"], "is_active": True}),
     ],
 )
 def test_actions_on_users(
@@ -171,7 +202,7 @@ def test_a_superuser_made_by_command_is_recorded(db: None) -> None:
     user = User.objects.create_superuser("super@example.com", PASSWORD)
     (event,) = AuditEvent.objects.all()
     assert (event.event, event.actor_id, event.user_id) == ("user_created", None, user.pk)
-    assert event.details == {"is_staff": True, "is_superuser": True}
+    assert event.details == {"email_verified": True, "is_staff": True, "is_superuser": True}
 
 
 def _enter(client: Client, email: str, password: str = PASSWORD) -> int:

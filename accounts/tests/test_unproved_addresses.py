@@ -1,6 +1,6 @@
 """Who may not take second factors away leaves no account that has them with an address that nobody has proved.
 
-Whoever reads the mail of such an address may end the account, whatever factors it has (``deletions.disown``).
+Who reads the mail of such an address starts without them (``first_proof``), or ends the account (``deletions.disown``).
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ from ironauth.infrastructure import clock
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
 
-CHANGE, RESET = "accounts.change_user", "accounts.reset_mfa"
+CHANGE, RESET, VERIFY = "accounts.change_user", "accounts.reset_mfa", "accounts.verify_email"
 OTHER = "other@example.com"
 
 
@@ -27,7 +27,7 @@ async def test_staff_need_the_right_for_who_has_factors(
 ) -> None:
     """403 for another address, and for taking back that it is proved; names, cases, and who has none are free."""
     make: Any = sync_to_async(make_user)
-    headers = await sign_in(await make(CHANGE))
+    headers = await sign_in(await make(CHANGE, VERIFY))
     mia, bo = [await make(email=f"{name}@example.com", email_verified_at=clock.now()) for name in ("mia", "bo")]
     await sync_to_async(Enrolled)(mia)
     path = f"/api/v1/users/{mia.pk}"
@@ -38,7 +38,7 @@ async def test_staff_need_the_right_for_who_has_factors(
     assert (await api.patch(path, json=free, headers=headers)).json()["email_verified"]
     assert (await api.patch(f"/api/v1/users/{bo.pk}", json=body, headers=headers)).status_code == 200
     await bo.adelete()
-    headers = await sign_in(await make(CHANGE, RESET))
+    headers = await sign_in(await make(CHANGE, RESET, VERIFY))
     assert not (await api.patch(path, json=body | {"name": "M"}, headers=headers)).json().get("email_verified", True)
 
 

@@ -33,6 +33,8 @@ HINT_CHARACTERS: Final = 4  # of 43: the 232 bits left are as good as all
 EXPIRE_OLD_S: Final = 86_400
 MOST_EXPIRE_OLD_S: Final = 90 * 86_400  # two for longer than that is a secret nobody replaces
 NO_SECRET: Final = ""
+#: How far a client is trusted: in the trail with its values.
+_BELIEVED: Final = ("resource_server", "trusted")
 
 
 class NoSecretError(Exception):
@@ -44,7 +46,8 @@ def create(client: OAuthClient, *, actor_id: UUID | None = None) -> str:
     """Store a new client; return its secret, "" where it has none. ``actor_id``: who does it, None for a command."""
     client.save(force_insert=True)
     secret = _add_secret(client) if _has_secret(client) else NO_SECRET
-    _record(Event.CLIENT_CREATED, client, actor_id, auth_method=client.auth_method, trusted=client.trusted)
+    details = {"auth_method": client.auth_method, **_believed(client, _BELIEVED)}
+    _record(Event.CLIENT_CREATED, client, actor_id, **details)
     return secret
 
 
@@ -63,7 +66,7 @@ def change(client: OAuthClient, *, fields: Sequence[str], actor_id: UUID | None 
         OAuthClientSecret.objects.filter(client=client).delete()
     elif not OAuthClientSecret.objects.filter(client=client).exists():
         secret = _add_secret(client)
-    _record(Event.CLIENT_CHANGED, client, actor_id, fields=sorted(fields))
+    _record(Event.CLIENT_CHANGED, client, actor_id, fields=sorted(fields), **_believed(client, fields))
     return secret
 
 
@@ -145,6 +148,11 @@ def _end_everything(client: OAuthClient) -> int:
         kind.objects.filter(client=client).delete()
     sessions = Session.objects.filter(client_id=str(client.pk))
     return sessions.revoke(Session.RevokeReason.ENDED_BY_STAFF, clock.now())
+
+
+def _believed(client: OAuthClient, fields: Sequence[str]) -> dict[str, object]:
+    """Return the values of those fields that say how far the client is trusted."""
+    return {name: getattr(client, name) for name in _BELIEVED if name in fields}
 
 
 def _has_secret(client: OAuthClient) -> bool:

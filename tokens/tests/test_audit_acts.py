@@ -149,7 +149,7 @@ async def export_data(stage: Stage) -> Expected:
 async def create_user(stage: Stage) -> Expected:
     body = {"email": "made@example.com", "is_staff": True, "roles": ["support"]}
     made = await stage.send("POST", USERS, 201, body, stage.root_pair)
-    details = {"is_staff": True, "is_superuser": False, "roles": ["support"]}
+    details = {"email_verified": False, "is_staff": True, "is_superuser": False, "roles": ["support"]}
     return by_root(stage, event="user_created", user_id=uuid.UUID(made["id"]), details=details)
 
 
@@ -161,7 +161,7 @@ async def change_user(stage: Stage) -> Expected:
     body = {"name": "Other", "is_active": False, "is_staff": False, "roles": ["support"]}
     for _ in range(2):  # the second time nothing changes
         await stage.send("PATCH", f"{USERS}/{stage.member}", 200, body, stage.root_pair)
-    details = {"fields": ["is_active", "name"], "roles_given": ["support"]}
+    details = {"fields": ["is_active", "name"], "is_active": False, "roles_given": ["support"]}
     return by_root(stage, event="user_changed", details=details)
 
 

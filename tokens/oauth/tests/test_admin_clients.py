@@ -105,7 +105,8 @@ def test_making_one_shows_its_secret_once(browser: Client) -> None:
     assert OAuthClient.objects.count() == OAuthClientSecret.objects.count() == 1
     event = AuditEvent.objects.get(event="client_created")
     assert str(event.actor_id) == browser.session["_auth_user_id"]
-    assert event.details == {"client": str(client.pk), "name": "Wiki", "auth_method": "secret", "trusted": False}
+    trust = {"resource_server": False, "trusted": False}
+    assert event.details == {"client": str(client.pk), "name": "Wiki", "auth_method": "secret", **trust}
     assert secret not in str(list(LogEntry.objects.values())) + str(dict(browser.session))
 
 
@@ -167,7 +168,7 @@ def test_changing_one(browser: Client) -> None:
     assert client.redirect_uris == [REDIRECT_URI, "https://b.example/cb"]
     assert client.scopes == ["openid", "reports:read"]
     event = AuditEvent.objects.get(event="client_changed")
-    assert event.details["fields"] == ["redirect_uris", "scopes"]
+    assert event.details == {"client": str(client.pk), "name": client.name, "fields": ["redirect_uris", "scopes"]}
     assert Invalidation.objects.filter(tag=client_tag(str(client.pk))).exists()
 
 

@@ -7,6 +7,7 @@ import httpx
 import pytest
 from asgiref.sync import sync_to_async
 
+from accounts.audit_models import AuditEvent
 from accounts.outputs import Account
 from conftest import bearer
 from ironauth.infrastructure import clock
@@ -24,6 +25,22 @@ from tokens.sessions import ClientInfo
 from tokens.tests.browser import ME
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
+
+
+def test_how_far_a_client_is_trusted_is_recorded_with_its_value(db: None) -> None:
+    """Others rely on it: that people are not asked for consent, and that it may ask about everybody's tokens."""
+    client = OAuthClient(name="Wiki", redirect_uris=[REDIRECT_URI], trusted=True)
+    client_units.create(client)
+    client.trusted, client.resource_server, client.name = False, True, "Paint"
+    client_units.change(client, fields=["trusted", "resource_server", "name"])
+    client_units.change(client, fields=["name"])
+    about = {"client": str(client.pk), "name": "Paint"}
+    trail = list(AuditEvent.objects.order_by("id").values_list("details", flat=True))
+    assert trail == [
+        {**about, "name": "Wiki", "auth_method": "secret", "resource_server": False, "trusted": True},
+        {**about, "fields": ["name", "resource_server", "trusted"], "resource_server": True, "trusted": False},
+        {**about, "fields": ["name"]},
+    ]
 
 
 async def access_token(client: OAuthClient, account: Account) -> dict[str, str]:

@@ -67,7 +67,13 @@ def test_create() -> None:
     assert (event.event, event.actor_id, event.details) == (
         "client_created",
         None,
-        {"client": made["client_id"], "name": "Wiki", "auth_method": "secret", "trusted": False},
+        {
+            "client": made["client_id"],
+            "name": "Wiki",
+            "auth_method": "secret",
+            "resource_server": False,
+            "trusted": False,
+        },
     )
 
 
