@@ -5,11 +5,13 @@ up where the API itself looks, so that a warm one costs no query and a revoked o
 """
 
 import base64
+from collections.abc import Set as AbstractSet
 from uuid import UUID
 
 import msgspec
 from django.conf import settings
 
+from accounts.outputs import UserOut
 from ironauth.infrastructure.database import database
 from tokens import authentication, refresh_token, session_rotation
 from tokens.claims import AccessClaims, Actor
@@ -28,8 +30,9 @@ _claims = msgspec.json.Decoder(AccessClaims)
 class Introspection(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """What an active token stands for (RFC 7662 §2.2), or ``active`` alone; times in unix seconds.
 
-    ``username``: the e-mail address, where the token has the scope email. ``sid``: the session. ``token_type``: left
-    out for a refresh token. ``auth_time`` and ``amr`` as in ID tokens, for a person's tokens.
+    ``sub``: who the person is, for good. ``username``: their e-mail address, for people to read, where the token has
+    the scope email and the address is verified: of another one nobody knows whose it is. ``sid``: the session.
+    ``token_type``: left out for a refresh token. ``auth_time`` and ``amr`` as in ID tokens, for a person's tokens.
     """
 
     active: bool
@@ -82,7 +85,7 @@ async def _of_access_token(token: str) -> Introspection | None:
 def _of_person(claims: AccessClaims, principal: Principal) -> Introspection:
     return msgspec.structs.replace(
         _of_claims(claims),
-        username=principal.user.email if Scope.EMAIL in scope_set(claims.scope) else "",
+        username=_username(principal.user, scope_set(claims.scope)),
         sid=claims.sid,
         auth_time=principal.authenticated_at,
         amr=tuple(principal.amr.split()),
@@ -111,6 +114,10 @@ def _of_claims(claims: AccessClaims) -> Introspection:
     )
 
 
+def _username(user: UserOut, scopes: AbstractSet[str]) -> str:
+    return user.email if Scope.EMAIL in scopes and user.email_verified else ""
+
+
 async def _of_refresh_token(parsed: ParsedRefreshToken, caller: Client) -> Introspection | None:
     """Return what a refresh token that would be accepted now stands for, to its own client alone."""
     session = await database().read(session_rotation.usable, parsed=parsed)
@@ -124,7 +131,7 @@ async def _of_refresh_token(parsed: ParsedRefreshToken, caller: Client) -> Intro
         sub=subjects.subject_of(caller, session.account.id),
         exp=int(session.idle_expires_at.timestamp()),
         scope=scope_text(scopes),
-        username=session.account.user.email if Scope.EMAIL in scopes else "",
+        username=_username(session.account.user, scopes),
         sid=session.id,
         auth_time=int(session.authenticated_at.timestamp()),
         amr=tuple(session.amr.split()),

@@ -23,8 +23,16 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage, pyte
 Tokens = dict[str, Any]
 
 
+async def prove(member: Member) -> None:
+    """Have the person's address verified."""
+    user = await User.objects.aget(pk=member["id"])
+    user.email_verified_at = clock.now()
+    await user.asave()
+
+
 async def test_what_is_said_of_an_access_token(wiki: Party, tokens: Tokens, member: Member, settings: Any) -> None:
     """All that the token says, and whose it is."""
+    await prove(member)
     claims = said(tokens["access_token"])
     auth_time = said(tokens["id_token"])["auth_time"]
     assert await wiki.introspect(tokens["access_token"]) == {
@@ -59,8 +67,22 @@ async def test_what_is_said_of_a_refresh_token(wiki: Party, tokens: Tokens, memb
         assert await wiki.introspect(fresh["refresh_token"]) == {"active": False}
 
 
-async def test_no_address_without_the_scope_email(wiki: Party, tokens: Tokens) -> None:
+@pytest.mark.parametrize("verified", [False, True])
+async def test_an_address_that_nobody_has_proved_is_nobodys_name(
+    wiki: Party, tokens: Tokens, member: Member, verified: bool
+) -> None:
+    """A stranger may have typed it: ``username`` comes with a verified one alone, of both kinds of token."""
+    if verified:
+        await prove(member)
+    for kind in ("access_token", "refresh_token"):
+        found = await wiki.introspect(tokens[kind])
+        assert (found["sub"], found.get("username")) == (member["id"], member["email"] if verified else None)
+        assert "email" in found["scope"].split()
+
+
+async def test_no_address_without_the_scope_email(wiki: Party, tokens: Tokens, member: Member) -> None:
     """A token that was not given for the address does not tell it."""
+    await prove(member)
     less = (await wiki.refresh(tokens["refresh_token"], scope="openid")).json()
     found = await wiki.introspect(less["access_token"])
     assert (found["scope"], "username" in found) == ("openid", False)
