@@ -18,7 +18,7 @@ from ironauth.infrastructure.database_faults import refers_to_nothing
 from ironauth.infrastructure.errors import NotFound
 from ironauth.infrastructure.logs import get_logger
 from ironauth.infrastructure.origin import Origin
-from tokens import access_tokens, mfa_token, refresh_token, session_lists, session_rotation, sessions
+from tokens import access_tokens, mfa_token, refresh_token, session_lists, session_rotation, sessions, stored_session
 from tokens.errors import InvalidRefreshToken, InvalidToken, MfaRequired
 from tokens.key_store import key_store
 from tokens.keys import ActiveKey
@@ -152,8 +152,9 @@ async def change_password(
 async def _reopening(principal: Principal, client: ClientInfo) -> Callable[[Account], Grant]:
     """Return the unit of work that opens the session which replaces the caller's: as strong, as old, the same client's.
 
-    An application's stays the application's, so that it ends with it: disabled, or taken back by its person. Raises
-    ``InvalidToken`` (401) when that client is gone.
+    An application's stays the application's, so that it ends with it: disabled, or taken back by its person. It stays
+    with the sign-on session it began in, too, and ends with that. Raises ``InvalidToken`` (401) when client or session
+    is gone.
     """
     # A password alone does not make the session newer than the one it replaces.
     amr, since = principal.amr, datetime.fromtimestamp(principal.authenticated_at, UTC)
@@ -164,13 +165,16 @@ async def _reopening(principal: Principal, client: ClientInfo) -> Callable[[Acco
     application = await clients.find(principal.client_id)
     if application is None:
         raise InvalidToken("client")
+    present = await database().read(stored_session.find, principal.session_id)
+    if present is None or present.is_over(clock.now()):
+        raise InvalidToken("session")
 
     def reopen(account: Account) -> Grant:
         bound_to = principal.jkt if application.is_public else ""  # as when it began: RFC 9449 §5
-        consented = client_sessions.Consented(account, principal.scope, since, amr, dpop_jkt=bound_to)
+        consented = client_sessions.Consented(account, principal.scope, since, amr, present.parent_id, bound_to)
         grant = client_sessions.open_client_session(client=application, consented=consented, whence=client)
-        if grant is None:
-            raise ValueError("only a session with a parent can find it gone")
+        if grant is None:  # its sign-on was ended while the password was hashed
+            raise InvalidToken("sign-on")
         return grant
 
     return reopen

@@ -35,6 +35,10 @@ class StoredSession(NamedTuple):
     parent_id: UUID | None
     dpop_jkt: str
 
+    def is_over(self, now: datetime) -> bool:
+        """Return whether the session was revoked or has expired at ``now``; says nothing about its user."""
+        return self.revoked_at is not None or now >= self.idle_expires_at
+
 
 class NewSession(msgspec.Struct, kw_only=True):
     """A row to be, with every column of ``Session``: a model's object takes ten times as long to make."""
