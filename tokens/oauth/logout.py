@@ -58,7 +58,7 @@ async def answered(request: ApiRequest, parameters: QueryDict, *, confirmed: boo
     Raises ``Unanswerable``.
     """
     cookie = sign_on_cookie.read(request)
-    session = await database().read(sign_on.find, cookie) if cookie is not None else None
+    session = await database().read(sign_on.find_to_end, cookie) if cookie is not None else None
     confirmation = parameters.get(CONFIRMATION, "")
     wanted = await logout_request.read(_without_confirmation(parameters))
     if session is not None and not confirmed and not _is_agreed(wanted, session, confirmation):

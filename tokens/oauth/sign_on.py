@@ -26,15 +26,24 @@ from tokens.stored_session import LAST_USE_STEP, NewSession, StoredSession
 
 def find(cookie: SignOnCookie) -> StoredSession | None:
     """Return the live session of a genuine cookie, whose person may still sign in; None for any other. 1 query."""
-    session = stored_session.find(cookie.session_id)
-    if session is None or session.client_id != SSO_CLIENT:
-        return None
-    if not sign_on_cookie.is_genuine(cookie, secret=session.secret, master_key_id=session.master_key_id):
-        return None
-    if session.revoked_at is not None or clock.now() >= session.idle_expires_at:
+    session = find_to_end(cookie)
+    if session is None:
         return None
     account = session.account
     return session if account.user.is_active and account.session_epoch == session.epoch else None
+
+
+def find_to_end(cookie: SignOnCookie) -> StoredSession | None:
+    """Return the session of a genuine cookie unless it was revoked or has expired. 1 query.
+
+    It may sign nobody in any more, since its person has a new password: a client's session that set it still hangs on
+    this one, and ends with it.
+    """
+    session = stored_session.find(cookie.session_id)
+    if session is None or session.client_id != SSO_CLIENT or session.is_over(clock.now()):
+        return None
+    genuine = sign_on_cookie.is_genuine(cookie, secret=session.secret, master_key_id=session.master_key_id)
+    return session if genuine else None
 
 
 def opener(previous: StoredSession | None, then: Callable[[StoredSession], None] | None = None) -> Opener:

@@ -12,12 +12,13 @@ from accounts.models import User
 from conftest import PASSWORD, bearer
 from ironauth.infrastructure import clock
 from tokens import sessions
-from tokens.models import Session
+from tokens.models import SSO_CLIENT, Session
 from tokens.oauth import sign_on
 from tokens.oauth.models import OAuthClient
 from tokens.oauth.tests.flow import signed_on
 from tokens.oauth.tests.material import make_client
 from tokens.oauth.tests.sessions import access_token
+from tokens.oauth.tests.walk import answered, authorize, by_password, is_page, send
 from tokens.tests.browser import PASSWORD_URL, Member, me
 from tokens.tests.second_factor import said
 
@@ -56,6 +57,22 @@ async def test_it_stays_with_its_sign_on(
     assert await me(api, answer.json()) == 200
     ended = await sync_to_async(sign_on.end)(session_id=began_in.pk, user_id=began_in.user_id)
     assert (ended, await me(api, answer.json())) == (True, 200 if offline else 401)
+
+
+async def test_the_browser_it_began_in_still_signs_it_out(
+    api: httpx.AsyncClient, client: OAuthClient, member: Member
+) -> None:
+    """The browser's sign-on signs nobody in any more after the new password, and its sign-out ends what hangs on it."""
+    answered(await by_password(api, await authorize(api, client, scope="openid"), member["email"]))
+    began_in = await Session.objects.aget(client_id=SSO_CLIENT)
+    answer = await changed(api, client, began_in.pk, "account openid")
+    assert (answer.status_code, await me(api, answer.json())) == (200, 200)
+    assert answered(await authorize(api, client, scope="openid", prompt="none"))["error"] == "login_required"
+    asked = await api.get("/oauth/logout")
+    assert is_page(asked, 200, "Sign out?")
+    await send(api, asked, "/oauth/logout")
+    assert await me(api, answer.json()) == 401
+    assert (await Session.objects.aget(pk=began_in.pk)).revoked_at is not None
 
 
 async def test_without_its_sign_on_nothing_follows(api: httpx.AsyncClient, client: OAuthClient, member: Member) -> None:
