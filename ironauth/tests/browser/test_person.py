@@ -76,7 +76,7 @@ async def look_around(shown: Watched) -> None:
 
 
 async def verify(shown: Watched, site: Site) -> None:
-    """Sign up as a product does for its people, and confirm the address by the link: by the click, not by opening."""
+    """Sign up as a product does for its people; link and password confirm the address, a click alone does not."""
     async with httpx.AsyncClient(base_url=f"{site.origin}/api/v1/access", timeout=30) as api:
         credentials = {"email": EMAIL, "password": PASSWORD}
         assert (await api.post("/signup", json={**credentials, "name": "Mia"})).status_code == 202
@@ -90,7 +90,15 @@ async def verify(shown: Watched, site: Site) -> None:
         await heading(shown, "Confirm your e-mail address")
         await shown.look("verify")
         assert (await api.post("/signin", json=credentials)).status_code == 403
-    await shown.page.get_by_role("button", name="Confirm").click()
+    confirm = shown.page.get_by_role("button", name="Confirm", exact=True)
+    with shown.refusing(400):
+        await confirm.click()
+        await expect(shown.page.get_by_role("alert")).to_contain_text(
+            "Type the account's password, or choose a new one"
+        )
+        await shown.look("verify-refused")
+    await shown.page.get_by_label("Password", exact=True).fill(PASSWORD)
+    await confirm.click()
     await heading(shown, "Thank you")
     await shown.look("verified")
 
