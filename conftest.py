@@ -45,7 +45,7 @@ MIGRATED = settings_test.RUN_FOLDER / "migrated.sqlite3"
 #: Seconds a real server process may take to answer its first request.
 SERVER_START_S = 60.0
 
-pytest_plugins = ["ironauth.tests.canary_hooks"]  # every test is searched for what it kept
+pytest_plugins = ["ironauth.tests.canary_hooks", "ironauth.tests.cookie_hooks"]  # every test is searched
 
 _servers = ExitStack()
 

@@ -10,8 +10,8 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from ironauth.admin_policy import SECURE_CSP  # noqa: F401 - a setting, read by Django's CSP middleware
+from ironauth.infrastructure import cookie_names, setting_hash_workers, setting_mail, setting_metrics, setting_webauthn
 from ironauth.infrastructure import setting_addresses as addresses
-from ironauth.infrastructure import setting_hash_workers, setting_mail, setting_metrics, setting_webauthn
 from ironauth.infrastructure.configuration import (
     audience,
     default_database_threads,
@@ -229,6 +229,7 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.middleware.csp.ContentSecurityPolicyMiddleware",
+    "ironauth.infrastructure.cookie_refusal.CookieMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -263,8 +264,10 @@ TIME_ZONE = "UTC"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = IRONAUTH_COOKIE_SECURE
 SESSION_ENGINE = "ironauth.infrastructure.admin_session_store"
 SESSION_COOKIE_AGE = 8 * 3600  # seconds; a staff working day
-SESSION_COOKIE_NAME = "__Host-admin_session" if IRONAUTH_COOKIE_SECURE else "admin_session"
+SESSION_COOKIE_NAME = cookie_names.name_of(cookie_names.ADMIN_SESSION, secure=IRONAUTH_COOKIE_SECURE)
+CSRF_COOKIE_NAME = cookie_names.name_of(cookie_names.ADMIN_CSRF, secure=IRONAUTH_COOKIE_SECURE)
 CSRF_COOKIE_HTTPONLY = True
+MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"  # no cookie of its own
 CSRF_TRUSTED_ORIGINS = IRONAUTH_TRUSTED_ORIGINS
 SECURE_HSTS_SECONDS = 31_536_000 if IRONAUTH_COOKIE_SECURE else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = IRONAUTH_COOKIE_SECURE

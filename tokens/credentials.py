@@ -30,7 +30,7 @@ class Credential(NamedTuple):
 def access_credential(request: HttpRequest) -> Credential | None:
     """Return the request's access token, None when it has none.
 
-    Raises ``TwoCredentials`` (400) for the header and the cookie together or the cookie twice,
+    Raises ``TwoCredentials`` (400) for the header and the cookie together, ``AmbiguousCookies`` for the cookie twice,
     ``MalformedCredential`` (400) for a header that is not RFC 6750's or several of them, ``InvalidToken`` (401) for a
     token over 4 KiB, ``CrossOrigin`` (403) for a cookie on an unsafe request that another site may have caused.
     """
@@ -105,12 +105,8 @@ def bound_token(header: str) -> str | None:
 
 
 def _cookie_token(request: HttpRequest) -> str | None:
-    """Return the access cookie's value, None when there is none or an empty one."""
-    name = cookies.access_name()
-    value = request.COOKIES.get(name)
-    if not value:
-        return None
-    # A second cookie of the name can only have been planted, by a sibling domain or for another path.
-    if sum(part.strip().startswith(f"{name}=") for part in request.META["HTTP_COOKIE"].split(";")) > 1:
-        raise TwoCredentials("The access cookie was sent twice: clear this site's cookies and sign in again.")
-    return value
+    """Return the access cookie's value, None when there is none or an empty one.
+
+    Raises ``AmbiguousCookies`` (400) for the cookie twice: another one can only have been planted.
+    """
+    return request.COOKIES.get(cookies.access_name()) or None

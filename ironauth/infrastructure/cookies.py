@@ -1,20 +1,21 @@
 """The cookies a browser holds, and the origin check that their use on unsafe methods needs."""
 
-from typing import Literal
 from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from rest_framework.request import Request
 
+from ironauth.infrastructure import cookie_names
+from ironauth.infrastructure.cookie_names import Cookie
 from ironauth.infrastructure.live_settings import live
 
 _DEFAULT_PORTS = {"http": "80", "https": "443"}
 
 
-def name_of(cookie: str) -> str:
-    """Return what a browser calls a cookie of ours; ``__Host-`` (RFC 6265bis §4.1.3.2) whenever cookies are Secure."""
-    return f"__Host-{cookie}" if live.IRONAUTH_COOKIE_SECURE else cookie
+def name_of(cookie: Cookie) -> str:
+    """Return what a browser calls a cookie of ours."""
+    return cookie_names.name_of(cookie, secure=live.IRONAUTH_COOKIE_SECURE)
 
 
 def access_name() -> str:
@@ -24,42 +25,40 @@ def access_name() -> str:
 
 def refresh_name() -> str:
     """Return the name of the cookie with the refresh token."""
-    return name_of("refresh_token")
+    return name_of(cookie_names.REFRESH)
 
 
 def device_name() -> str:
     """Return the name of the cookie by which a browser is known."""
-    return name_of("device")
+    return name_of(cookie_names.DEVICE)
 
 
-def give(
-    response: HttpResponse, name: str, value: str, *, max_age_s: int, samesite: Literal["Lax", "Strict"] = "Lax"
-) -> None:
+def give(response: HttpResponse, cookie: Cookie, value: str, *, max_age_s: int) -> None:
     """Have the browser bring ``value`` for so many seconds; no script sees it, and no other host gets it."""
     response.set_cookie(
-        name,
+        name_of(cookie),
         value,
         max_age=max_age_s,
         path="/",  # __Host- demands it
         secure=live.IRONAUTH_COOKIE_SECURE,
         httponly=True,
-        samesite=samesite,
+        samesite=cookie.samesite,
     )
 
 
 def set_access(response: HttpResponse, token: str, max_age_s: int) -> None:
     """Give the browser an access token; Lax, so that following a link into the site arrives signed in."""
-    give(response, access_name(), token, max_age_s=max_age_s)
+    give(response, cookie_names.ACCESS, token, max_age_s=max_age_s)
 
 
 def set_refresh(response: HttpResponse, token: str, max_age_s: int) -> None:
     """Give the browser a refresh token; Strict, because only this site's own pages refresh."""
-    give(response, refresh_name(), token, max_age_s=max_age_s, samesite="Strict")
+    give(response, cookie_names.REFRESH, token, max_age_s=max_age_s)
 
 
 def set_device(response: HttpResponse, device: str, max_age_s: int) -> None:
     """Give the browser what it is known by at its next sign-in; Strict, because only this site's own pages sign in."""
-    give(response, device_name(), device, max_age_s=max_age_s, samesite="Strict")
+    give(response, cookie_names.DEVICE, device, max_age_s=max_age_s)
 
 
 def clear(response: HttpResponse) -> None:

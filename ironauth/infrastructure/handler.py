@@ -27,7 +27,7 @@ from django.http.response import HttpResponseBase, StreamingHttpResponse
 from django.urls import Resolver404, ResolverMatch, get_resolver, set_script_prefix, set_urlconf
 from django.utils.module_loading import import_string
 
-from ironauth.infrastructure import not_found
+from ironauth.infrastructure import cookie_refusal, not_found
 from ironauth.infrastructure.asgi_types import Receive, Scope, Send
 from ironauth.infrastructure.disconnect import finish_unless_gone
 from ironauth.infrastructure.exchange import Exchange, Watch, may_block, run_closers
@@ -185,8 +185,12 @@ class LeanHandler(ASGIHandler):
         return cast("HttpResponseBase", response)
 
     async def _get_response_async(self, request: HttpRequest) -> HttpResponseBase:
-        """Resolve the URL and call the view with its hooks."""
+        """Refuse what no view is to see, or answer."""
         check_host(request)
+        return cookie_refusal.refused(request) or await self._answer_of_view(request)
+
+    async def _answer_of_view(self, request: HttpRequest) -> HttpResponseBase:
+        """Resolve the URL and call the view with its hooks."""
         try:
             match = self.resolve_request(request)
         except Resolver404:

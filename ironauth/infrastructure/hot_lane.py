@@ -17,9 +17,10 @@ from urllib.parse import unquote_to_bytes
 import msgspec
 from django.core.signals import request_finished, request_started
 
-from ironauth.infrastructure import logs, metrics
+from ironauth.infrastructure import cookie_reader, logs, metrics
 from ironauth.infrastructure.asgi_types import WHOLE_ANSWER, Application, Message, Receive, Scope, Send
 from ironauth.infrastructure.client_address import client_address, with_forwarded_scheme
+from ironauth.infrastructure.cookie_reader import AmbiguousCookies
 from ironauth.infrastructure.host_check import is_known_host
 from ironauth.infrastructure.live_settings import live
 from ironauth.infrastructure.request_id import choose_request_id
@@ -203,12 +204,13 @@ class HotLane:
 
     def _token(self, bearer: bytes | None, cookie: bytes | None) -> bytes | None:
         """Return the one access token of both fields, None where there is none, or more to be said."""
-        name = self._cookie_name().encode()
-        if cookie is not None and name in cookie:
-            pairs = [pair for pair in cookie.split(b";") if name in pair]
-            if bearer is not None or len(pairs) != 1 or not pairs[0].lstrip().startswith(name + b"="):
+        if cookie is not None:
+            try:
+                token = cookie_reader.read(cookie.decode("latin1")).get(self._cookie_name())
+            except AmbiguousCookies:
                 return None
-            return pairs[0].strip()[len(name) + 1 :]
+            if token is not None:
+                return token.encode("latin1") if token and bearer is None else None
         return bearer[7:] if bearer is not None and bearer[:7] == b"Bearer " else None
 
 

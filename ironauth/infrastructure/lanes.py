@@ -10,6 +10,7 @@ from ironauth.infrastructure.busy_page import BUSY
 from ironauth.infrastructure.client_address import with_forwarded_scheme
 from ironauth.infrastructure.errors import Unavailable
 from ironauth.infrastructure.host_check import is_our_host
+from ironauth.infrastructure.lean_request import StrictRequest
 from ironauth.infrastructure.live_settings import live
 from ironauth.infrastructure.request_threads import RequestThreads
 from ironauth.infrastructure.streaming import make_async
@@ -51,7 +52,9 @@ class LaneRouter:
 
 
 class PageHandler(ASGIHandler):
-    """Django's handler, sending files part by part instead of collecting them first."""
+    """Django's handler, with a strict reader of cookies, and sending files part by part."""
+
+    request_class = StrictRequest
 
     async def send_response(self, response: HttpResponseBase, send: Send) -> None:
         """Send ``response`` as Django does."""

@@ -1,9 +1,11 @@
 """Django's request object for ASGI, made in half the time: the names of header fields are translated once."""
 
+from functools import cached_property
 from typing import Any, BinaryIO
 
 from django.core.handlers.asgi import ASGIRequest
 
+from ironauth.infrastructure import cookie_reader
 from ironauth.infrastructure.asgi_types import Scope
 from ironauth.infrastructure.live_settings import live
 
@@ -26,7 +28,16 @@ def _meta_name(name: bytes) -> str:
     return found
 
 
-class LeanRequest(ASGIRequest):
+class StrictRequest(ASGIRequest):
+    """Django's request with this product's reader of cookies: sessions, CSRF and whatever else is Django's use it."""
+
+    @cached_property
+    def COOKIES(self) -> dict[str, str]:  # type: ignore[override] # noqa: N802 - Django's name
+        """The cookies by exact name. Errors: ``AmbiguousCookies``; the lanes have refused such a request before."""
+        return cookie_reader.read(self.META.get("HTTP_COOKIE", ""))
+
+
+class LeanRequest(StrictRequest):
     """What ``ASGIRequest`` makes of a scope; a test compares the two."""
 
     @property

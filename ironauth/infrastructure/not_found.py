@@ -20,18 +20,23 @@ _OFFERED: Final = (MEDIA_TYPE, "application/json", _HTML)
 
 
 def wants_page(request: HttpRequest) -> bool:
-    """Tell whether somebody looks at the answer in a browser: it says that it would rather have a page (Accept)."""
+    """Tell whether somebody looks at the answer in a browser, and not where programs ask."""
+    return not f"{request.path_info}/".startswith(PROGRAMS) and prefers_page(request)
+
+
+def prefers_page(request: HttpRequest) -> bool:
+    """Tell whether the client says that it would rather have a page (Accept)."""
     accept = request.META.get("HTTP_ACCEPT", "")
-    if _HTML not in accept or len(accept) > LONGEST_ACCEPT or f"{request.path_info}/".startswith(PROGRAMS):
+    if _HTML not in accept or len(accept) > LONGEST_ACCEPT:
         return False
     return request.get_preferred_type(_OFFERED) == _HTML  # RFC 9110 §12.5.1
 
 
-def page() -> HttpResponse:
-    """Return the page, ``404.html``, which a deployment may replace; nothing of the request is in it."""
+def page(template: str = "404.html", status: int = 404) -> HttpResponse:
+    """Return the page, which a deployment may replace; nothing of the request is in it."""
     return HttpResponse(
-        render_to_string("404.html"),
-        status=404,
+        render_to_string(template),
+        status=status,
         headers={
             "Cache-Control": "no-store",
             "Content-Security-Policy": PAGE_POLICY,

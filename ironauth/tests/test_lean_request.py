@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ironauth.infrastructure import lean_request
-from ironauth.infrastructure.lean_request import LeanRequest
+from ironauth.infrastructure.lean_request import LeanRequest, StrictRequest
 from ironauth.tests.asgi_conversation import Conversation
 
 NAMES = [
@@ -52,7 +52,7 @@ def seen(kind: type[ASGIRequest], scope: dict[str, Any]) -> dict[str, Any]:
 def test_everything_is_as_django_has_it(given_scope: dict[str, Any]) -> None:
     """Names, joined values, cookies, content type, encoding, paths and addresses."""
     scope = {**Conversation("/").scope, **given_scope}
-    assert seen(LeanRequest, scope) == seen(ASGIRequest, scope)
+    assert seen(LeanRequest, scope) == seen(StrictRequest, scope)
 
 
 @override_settings(FORCE_SCRIPT_NAME="/forced")

@@ -17,7 +17,7 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from rest_framework.request import Request
 
-from ironauth.infrastructure import clock, cookies, token_text
+from ironauth.infrastructure import clock, cookie_names, cookies, token_text
 from ironauth.infrastructure.master_keys import derived_key, newest_master_key_id
 from tokens.oauth.authorization_request import AuthorizationRequest
 
@@ -78,7 +78,7 @@ def unseal(value: str, browser: str) -> Journey | None:
 
 def cookie_name() -> str:
     """Return the cookie's name."""
-    return cookies.name_of("authorize")
+    return cookies.name_of(cookie_names.AUTHORIZE)
 
 
 def browser_of(request: HttpRequest | Request) -> str:
@@ -94,7 +94,7 @@ def new_browser() -> str:
 
 def remember_browser(response: HttpResponse, browser: str) -> None:
     """Have the browser bring the value; Lax, because a second tab comes here from a client's own site."""
-    cookies.give(response, cookie_name(), browser, max_age_s=LIFE_S)
+    cookies.give(response, cookie_names.AUTHORIZE, browser, max_age_s=LIFE_S)
 
 
 def _mac(body: bytes, browser: str, master_key_id: str) -> bytes:

@@ -12,7 +12,7 @@ from uuid import UUID
 from django.http import HttpRequest, HttpResponse
 from rest_framework.request import Request
 
-from ironauth.infrastructure import cookies, token_text
+from ironauth.infrastructure import cookie_names, cookies, token_text
 from ironauth.infrastructure.logs import get_logger
 from ironauth.infrastructure.master_keys import MasterKeyMissingError, derived_key
 
@@ -31,7 +31,7 @@ class SignOnCookie(NamedTuple):
 
 def name() -> str:
     """Return the cookie's name."""
-    return cookies.name_of("sso")
+    return cookies.name_of(cookie_names.SIGN_ON)
 
 
 def mint(*, session_id: UUID, secret: bytes, master_key_id: str) -> str:
@@ -61,7 +61,7 @@ def is_genuine(cookie: SignOnCookie, *, secret: bytes, master_key_id: str) -> bo
 
 def give(response: HttpResponse, value: str, *, max_age_s: int) -> None:
     """Let the browser bring ``value`` from now on; Lax, because clients send people here from their own sites."""
-    cookies.give(response, name(), value, max_age_s=max_age_s)
+    cookies.give(response, cookie_names.SIGN_ON, value, max_age_s=max_age_s)
 
 
 def clear(response: HttpResponse) -> None:

@@ -1,14 +1,16 @@
 """Where an access token may be in a request, and every way to get that wrong."""
 
+from io import BytesIO
 from typing import Any
 
 import httpx
 import pytest
 from django.http import HttpRequest
-from django.test import RequestFactory
 
 from conftest import bearer
 from ironauth.infrastructure.errors import DomainError
+from ironauth.infrastructure.lean_request import LeanRequest
+from ironauth.tests.asgi_conversation import Conversation
 from tokens.credentials import Credential, access_credential
 
 ME = "/api/v1/access/me"
@@ -16,7 +18,10 @@ ME = "/api/v1/access/me"
 
 def request(method: str = "GET", path: str = "/", **meta: str) -> HttpRequest:
     """Return a request with these headers."""
-    return RequestFactory().generic(method, path, headers=meta)
+    conversation = Conversation(path, method)
+    fields = {"host": "testserver", **{name.replace("_", "-"): value for name, value in meta.items()}}
+    conversation.scope["headers"] = [(name.encode(), value.encode("latin1")) for name, value in fields.items()]
+    return LeanRequest(conversation.scope, BytesIO())
 
 
 def refused(built: HttpRequest) -> tuple[int, str]:

@@ -1,0 +1,39 @@
+"""Every cookie this product sets: its name and its flags. A test fails for one that is not in this list.
+
+All of them are HttpOnly, have ``Path=/`` and no ``Domain``, and are Secure unless a development server says otherwise.
+No import of Django's: the settings read this module.
+"""
+
+from typing import Final, Literal, NamedTuple
+
+type SameSite = Literal["Lax", "Strict"]
+
+#: A browser lets no other host set or send a name with this prefix (RFC 6265bis §4.1.3.2).
+PREFIX: Final = "__Host-"
+
+
+class Cookie(NamedTuple):
+    """A cookie without its prefix, and which requests of other sites bring it."""
+
+    base: str
+    samesite: SameSite
+
+
+ACCESS: Final = Cookie("access_token", "Lax")
+REFRESH: Final = Cookie("refresh_token", "Strict")
+DEVICE: Final = Cookie("device", "Strict")
+SIGN_ON: Final = Cookie("sso", "Lax")
+AUTHORIZE: Final = Cookie("authorize", "Lax")
+ADMIN_SESSION: Final = Cookie("admin_session", "Lax")
+ADMIN_CSRF: Final = Cookie("csrftoken", "Lax")
+REGISTRY: Final = (ACCESS, REFRESH, DEVICE, SIGN_ON, AUTHORIZE, ADMIN_SESSION, ADMIN_CSRF)
+
+
+def name_of(cookie: Cookie, *, secure: bool) -> str:
+    """Return what a browser calls the cookie: with the prefix whenever cookies are Secure."""
+    return f"{PREFIX}{cookie.base}" if secure else cookie.base
+
+
+def names(*, secure: bool) -> frozenset[str]:
+    """Return the names of all cookies of the registry."""
+    return frozenset(name_of(cookie, secure=secure) for cookie in REGISTRY)
