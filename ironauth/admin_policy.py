@@ -1,7 +1,23 @@
-"""What the admin's pages may load, read by ``ironauth.settings``: no inline script or style, nothing from elsewhere."""
+"""What a request in the admin lane passes through, and what its pages may load. Read by ``ironauth.settings``."""
 
 from django.utils.csp import CSP
 
+MIDDLEWARE = [
+    "ironauth.infrastructure.middleware.RequestContextMiddleware",
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.middleware.csp.ContentSecurityPolicyMiddleware",
+    "ironauth.infrastructure.cookie_refusal.CookieMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "ironauth.infrastructure.busy_page.BusyPageMiddleware",
+]
+
+#: No inline script or style, nothing from elsewhere.
 SECURE_CSP = {
     "default-src": [CSP.NONE],
     "script-src": [CSP.SELF],

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from ironauth.admin_policy import SECURE_CSP  # noqa: F401 - a setting, read by Django's CSP middleware
+from ironauth.admin_policy import MIDDLEWARE, SECURE_CSP  # noqa: F401 - settings, read by Django
 from ironauth.infrastructure import cookie_names, setting_hash_workers, setting_mail, setting_metrics, setting_webauthn
 from ironauth.infrastructure import setting_addresses as addresses
 from ironauth.infrastructure.configuration import (
@@ -223,22 +223,7 @@ if REDIS_URL:  # merely installed, it costs every query a few microseconds
     INSTALLED_APPS.append("cachalot")
 ROOT_URLCONF = "ironauth.urls"
 ASGI_APPLICATION = "ironauth.asgi.application"
-# The admin lane; the API lane has its own short, natively async list.
-MIDDLEWARE = [
-    "ironauth.infrastructure.middleware.RequestContextMiddleware",
-    "django.middleware.security.SecurityMiddleware",
-    "whitenoise.middleware.WhiteNoiseMiddleware",
-    "django.middleware.csp.ContentSecurityPolicyMiddleware",
-    "ironauth.infrastructure.cookie_refusal.CookieMiddleware",
-    "django.contrib.sessions.middleware.SessionMiddleware",
-    "django.middleware.common.CommonMiddleware",
-    "django.middleware.csrf.CsrfViewMiddleware",
-    "django.contrib.auth.middleware.AuthenticationMiddleware",
-    "django.contrib.messages.middleware.MessageMiddleware",
-    "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "ironauth.infrastructure.busy_page.BusyPageMiddleware",
-]
-API_MIDDLEWARE = ["ironauth.infrastructure.middleware.RequestContextMiddleware"]
+API_MIDDLEWARE = ["ironauth.infrastructure.middleware.RequestContextMiddleware"]  # short, and natively async
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",

@@ -14,7 +14,7 @@ from django.http import HttpResponse
 from django.template.loader import render_to_string
 
 from accounts.outputs import UserOut
-from tokens.oauth import device_codes, first_page, journeys
+from tokens.oauth import device_codes, first_page, form_targets, journeys
 from tokens.oauth.authorization_request import Target
 from tokens.oauth.clients import Client
 from tokens.oauth.errors import OAuthError
@@ -49,7 +49,7 @@ def sign_in(journey: Journey, client: Client, browser: str, *, email: str = "", 
     if email or context:
         return _page("sign_in.html", client, journey, browser, email=email, **context)
     text = first_page.html(settings.IRONAUTH_OAUTH_SITE_NAME, client, journey, browser)
-    return _response(text, targets=_targets(journey.request.redirect_uri))
+    return _response(text, targets=form_targets.of_client(journey.request.redirect_uri, client))
 
 
 def second_factor(journey: Journey, client: Client, browser: str, **context: Any) -> HttpResponse:
@@ -75,49 +75,62 @@ def consent(journey: Journey, client: Client, browser: str, session: StoredSessi
 def device(*, user_code: str = "", problem: str = "") -> HttpResponse:
     """Return the page that asks which device is waiting (RFC 8628 §3.3)."""
     context = {"user_code": user_code, "problem": problem}
-    return _rendered("device.html", context, targets="'self'", status=400 if problem else 200)
+    return _rendered("device.html", context, targets=form_targets.HERE, status=400 if problem else 200)
 
 
 def device_done(client: Client, *, allowed: bool) -> HttpResponse:
     """Return the page that sends people back to their device."""
-    return _rendered("device_done.html", {"client": client, "allowed": allowed}, targets="'none'")
+    return _rendered("device_done.html", {"client": client, "allowed": allowed}, targets=form_targets.NOWHERE)
 
 
 def sign_out(*, user: UserOut, confirmation: str, request: LogoutRequest) -> HttpResponse:
     """Return the page that asks whether the person who is signed in here wants to sign out."""
     context = {"user": user, "client": request.client, "confirmation": confirmation, "request": request}
-    return _rendered("sign_out.html", context, targets=_targets(request.redirect_uri))
+    return _rendered("sign_out.html", context, targets=form_targets.of_client(request.redirect_uri, request.client))
 
 
-def signed_out(request: LogoutRequest) -> HttpResponse:
+def signed_out(request: LogoutRequest, *, by_form: bool) -> HttpResponse:
     """Return the way on to where the client wants its people to be, with its ``state``; else a page of ours."""
     if not request.redirect_uri:
-        return _rendered("signed_out.html", {}, targets="'none'")
-    return _see_other(_with(request.redirect_uri, {"state": request.state} if request.state else {}))
+        return _rendered("signed_out.html", {}, targets=form_targets.NOWHERE)
+    return _on_to(request.redirect_uri, {"state": request.state} if request.state else {}, by_form=by_form)
 
 
 def error(*, detail: str, status: int, headers: Mapping[str, str] | None = None) -> HttpResponse:
     """Return a page that says what is wrong; there is nowhere to go on."""
-    return _rendered("error.html", {"detail": detail}, targets="'none'", status=status, headers=headers)
+    return _rendered("error.html", {"detail": detail}, targets=form_targets.NOWHERE, status=status, headers=headers)
 
 
-def answer(target: Target, **parameters: str) -> HttpResponse:
-    """Return the answer to the client, with its ``state`` and our ``iss`` (RFC 9207 §2): a redirect, or a form."""
+def answer(target: Target, *, by_form: bool, **parameters: str) -> HttpResponse:
+    """Return the answer to the client, with its ``state`` and our ``iss`` (RFC 9207 §2): a redirect, or a form.
+
+    ``by_form``: whether a form of our pages leads there.
+    """
     everything = {**parameters, **({"state": target.state} if target.state else {}), "iss": settings.IRONAUTH_ISSUER}
     if target.response_mode == ResponseMode.FORM_POST:
         context = {"action": target.redirect_uri, "parameters": everything}
-        return _rendered("form_post.html", context, targets=_targets(target.redirect_uri))
-    return _see_other(_with(target.redirect_uri, everything))
+        return _rendered("form_post.html", context, targets=form_targets.of_answer(target.redirect_uri))
+    return _on_to(target.redirect_uri, everything, by_form=by_form)
 
 
-def refusal(target: Target, reason: OAuthError) -> HttpResponse:
+def refusal(target: Target, reason: OAuthError, *, by_form: bool) -> HttpResponse:
     """Return an error as answer to the client (RFC 6749 §4.1.2.1)."""
-    return answer(target, error=reason.error, error_description=reason.detail)
+    return answer(target, by_form=by_form, error=reason.error, error_description=reason.detail)
 
 
 def repeated(path: str, query: str) -> HttpResponse:
     """Return the redirect that makes a GET of what was posted."""
     return _see_other(f"{path}?{query}")
+
+
+def _on_to(address: str, parameters: Mapping[str, str], *, by_form: bool) -> HttpResponse:
+    """Return the redirect to a client; a page that goes there where a form's policy cannot name the client."""
+    location = _with(address, parameters)
+    if not by_form or not form_targets.is_nameless(address):
+        return _see_other(location)
+    return _rendered(
+        "go_on.html", {"address": location}, targets=form_targets.NOWHERE, headers={"Referrer-Policy": "no-referrer"}
+    )
 
 
 def _with(address: str, parameters: Mapping[str, str]) -> str:
@@ -136,7 +149,7 @@ def _see_other(location: str) -> HttpResponse:
 def _page(template: str, client: Client, journey: Journey, browser: str, **context: Any) -> HttpResponse:
     status, headers = context.pop("status", 200), context.pop("headers", None)
     known = {"client": client, "journey": journey, "sealed": journeys.seal(journey, browser), **context}
-    targets = _targets(journey.request.redirect_uri)
+    targets = form_targets.of_client(journey.request.redirect_uri, client)
     return _rendered(template, known, targets=targets, status=status, headers=headers)
 
 
@@ -160,15 +173,3 @@ def _response(text: str, *, targets: str, status: int = 200, headers: Any = None
             **(headers or {}),
         },
     )
-
-
-def _targets(redirect_uri: str) -> str:
-    """Return where forms may lead: here, and on to the client, if there is an address of it.
-
-    Chromium judges every redirect after a form, so naming the client's own origin would stop people at a client that
-    sends them on from there to where they were going (tried: its callback answered 302 to another port).
-    """
-    if not redirect_uri:
-        return "'self'"
-    schemes = dict.fromkeys(("https", urlsplit(redirect_uri).scheme))
-    return " ".join(("'self'", *(f"{scheme}:" for scheme in schemes)))

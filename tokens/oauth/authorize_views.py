@@ -48,7 +48,7 @@ class OAuthPage(AsyncAPIView):
     def handle_exception(self, exc: Exception) -> HttpResponse:
         """Return the error as the client's, if it may hear of it, else as a page."""
         if isinstance(exc, Refused):
-            return authorize_pages.refusal(exc.target, exc.reason)
+            return authorize_pages.refusal(exc.target, exc.reason, by_form=self.request.method == "POST")
         if isinstance(exc, DomainError):
             return authorize_pages.error(detail=exc.detail, status=exc.status, headers=exc.headers)
         problem = super().handle_exception(exc)  # logged there, when nobody expected it
@@ -86,7 +86,8 @@ class OAuthPage(AsyncAPIView):
     def shown(self, request: ApiRequest, journey: Journey, client: Client, decision: Decision) -> HttpResponse:
         """Return the page, or the answer to the client, that a decision amounts to."""
         if decision.step is Step.CODE:
-            return authorize_pages.answer(journey.request.target, code=decision.code)
+            by_form = request.method == "POST"
+            return authorize_pages.answer(journey.request.target, by_form=by_form, code=decision.code)
         browser = journeys.browser_of(request) or journeys.new_browser()
         if decision.session is not None:
             asked = msgspec.structs.replace(journey, session_id=decision.session.id)

@@ -1,11 +1,11 @@
 """GET, POST /oauth/logout (OpenID Connect RP-Initiated Logout 1.0): a client sends somebody to sign out here.
 
 Signing out ends the browser's sign-on session, the sessions of clients that began in it without ``offline_access``, and
-tells the clients that want to hear of it. Nobody is signed out because some site says so: either the client shows an
-ID token of the person, or the person confirms it (security-bar 52, ASVS 10.6.2), here or by signing out of our pages.
+tells the clients that want to hear of it. No session ends because some site asks for it (security-bar 52 and 66, ASVS
+10.6.2). The browser brings the cookie of its session, and either the client shows an ID token that was issued in this
+very session, or the person confirms it, here or by signing out of our pages. An ID token without the cookie ends none.
 """
 
-from collections.abc import Mapping
 from uuid import UUID
 
 from django.http import HttpResponse, QueryDict
@@ -17,7 +17,7 @@ from ironauth.infrastructure.logs import get_logger
 from ironauth.infrastructure.views import ApiRequest
 from tokens.oauth import authorize_pages, logout_request, sign_on, sign_on_cookie
 from tokens.oauth.authorize_views import OAuthPage
-from tokens.oauth.logout_request import LogoutRequest
+from tokens.oauth.logout_request import LogoutRequest, Person
 from tokens.stored_session import StoredSession
 
 CONFIRMATION = "confirmation"  # the field that says the page's question was answered with yes
@@ -65,31 +65,27 @@ async def answered(request: ApiRequest, parameters: QueryDict, *, confirmed: boo
         return authorize_pages.sign_out(
             user=session.account.user, confirmation=logout_request.confirmation(session.id), request=wanted
         )
-    if ending := _ending(wanted, session):
-        await database().write(end, ending)
-    response = authorize_pages.signed_out(wanted)
-    sign_on_cookie.clear(response)
+    if session is not None:
+        await database().write(end, session_id=session.id, user_id=session.account.id)
+    response = authorize_pages.signed_out(wanted, by_form=request.method == "POST")
+    if sign_on_cookie.name() in request.COOKIES:
+        sign_on_cookie.clear(response)
     return response
 
 
-def _ending(wanted: LogoutRequest, session: StoredSession | None) -> dict[UUID, UUID]:
-    """Return which sessions end, and whose: the browser's, and the one in which the client's ID token was issued."""
-    ending = {} if session is None else {session.id: session.account.id}
-    if wanted.person is not None and wanted.person.session_id is not None:
-        ending[wanted.person.session_id] = wanted.person.user_id
-    return ending
-
-
-def end(ending: Mapping[UUID, UUID]) -> None:
-    """Unit of work: end sign-on sessions, each as its person asks; those that are over stay as they are."""
-    for session_id, user_id in ending.items():
-        if sign_on.end(session_id=session_id, user_id=user_id):
-            log.info("signed_out", session_id=str(session_id))
+def end(*, session_id: UUID, user_id: UUID) -> None:
+    """Unit of work: end this browser's sign-on session as its person asks; one that is over stays as it is."""
+    if sign_on.end(session_id=session_id, user_id=user_id):
+        log.info("signed_out", session_id=str(session_id))
 
 
 def _is_agreed(wanted: LogoutRequest, session: StoredSession, confirmation: str) -> bool:
-    """Return whether the person in the browser wants it: their client says who they are, or they have confirmed it."""
-    if wanted.person is not None and wanted.person.user_id == session.account.id:
+    """Return whether the person in the browser wants it.
+
+    Their client shows an ID token that they got in this session, or they have confirmed it. The token of another
+    session, of theirs too, says nothing about this browser.
+    """
+    if wanted.person == Person(session.account.id, session.id):
         return True
     return logout_request.is_confirmation(confirmation, session.id)
 

@@ -51,7 +51,7 @@ async def signed_in(api: httpx.AsyncClient, row: OAuthClient) -> bool:
 
 
 async def test_with_a_hint(api: httpx.AsyncClient, member: Member, signing_key: str) -> None:
-    """Who comes with an ID token of the person is signed out at once, and sent on with the state."""
+    """A browser with its cookie and an ID token of its session is signed out at once, and sent on with the state."""
     row, secret = await client()
     found = await tokens_of(api, row, secret, member)
     assert await live() == [SSO_CLIENT, str(row.pk)]
@@ -88,7 +88,7 @@ async def test_without_a_hint_somebody_is_asked(api: httpx.AsyncClient, member: 
     page = await api.get(LOGOUT, params=asked)
     assert is_page(page, 200, "Sign out?", member["email"], "&lt;Wiki&gt;")
     assert "<script>" not in page.text
-    assert "form-action 'self' https:;" in page.headers["content-security-policy"]
+    assert "form-action 'self' https://app.example.com;" in page.headers["content-security-policy"]
     assert await live() == [SSO_CLIENT, str(row.pk)]
     answer = await api.post(LOGOUT, data=form_to(page, LOGOUT).fields)
     assert answer.headers["location"] == f"{GONE}&state=%22%3E%3Cscript%3E"
@@ -181,14 +181,58 @@ async def test_the_hint_of_somebody_else(api: httpx.AsyncClient, member: Member,
     assert len(await live()) == 2
 
 
-async def test_a_hint_in_another_browser(api: httpx.AsyncClient, member: Member, signing_key: str) -> None:
-    """A client that shows the ID token ends that sign-on, wherever it was; it had been let in by it."""
+@pytest.mark.parametrize("method", ["GET", "POST"])
+@pytest.mark.parametrize("shift_s", [0, 3_600])
+@pytest.mark.parametrize("cookie", ["", "sso=" + "A" * 64, "sso=nonsense"])
+async def test_a_hint_alone_ends_nothing(
+    api: httpx.AsyncClient, member: Member, signing_key: str, method: str, shift_s: int, cookie: str
+) -> None:
+    """Whoever has an ID token has not the browser: without its cookie no session ends, and the way on is the usual."""
+    row, secret = await client(backchannel_logout_uri="https://app.example.com/logout")
+    found = await tokens_of(api, row, secret, member)
+    browser, api.cookies = api.cookies, httpx.Cookies()
+    asked = {"id_token_hint": found["id_token"], "post_logout_redirect_uri": GONE, "client_id": str(row.pk)}
+    headers = {"Cookie": cookie} if cookie else {}
+    with clock.shifted(shift_s):
+        answer = await api.request(method, LOGOUT, **{"params" if method == "GET" else "data": asked}, headers=headers)
+        if answer.headers["location"].startswith(LOGOUT):
+            answer = await api.get(answer.headers["location"], headers=headers)
+        assert (answer.status_code, answer.headers["location"]) == (303, GONE)
+        assert ("set-cookie" in answer.headers) is bool(cookie)
+        assert await live() == [SSO_CLIENT, str(row.pk)]
+        assert await LogoutNotice.objects.acount() == 0
+        api.cookies = browser
+        assert await signed_in(api, row)
+
+
+@pytest.mark.parametrize("shift_s", [0, 3_600])
+async def test_the_hint_of_another_session(
+    api: httpx.AsyncClient, member: Member, signing_key: str, shift_s: int
+) -> None:
+    """An ID token that the same person got in another browser says nothing about this one: they are asked here."""
     row, secret = await client()
     found = await tokens_of(api, row, secret, member)
-    api.cookies = httpx.Cookies()
-    answer = await api.get(LOGOUT, params={"id_token_hint": found["id_token"], "post_logout_redirect_uri": GONE})
-    assert answer.headers["location"] == GONE
-    assert await live() == []
+    elsewhere, api.cookies = api.cookies, httpx.Cookies()
+    await tokens_of(api, row, secret, member)
+    with clock.shifted(shift_s):
+        page = await api.get(LOGOUT, params={"id_token_hint": found["id_token"], "post_logout_redirect_uri": GONE})
+        assert is_page(page, 200, "Sign out?", member["email"])
+        assert len(await live()) == 4
+        assert (await api.post(LOGOUT, data=form_to(page, LOGOUT).fields)).headers["location"] == GONE
+        assert len(await live()) == 2
+        assert not await signed_in(api, row)
+        api.cookies = elsewhere
+        assert await signed_in(api, row)
+
+
+async def test_the_hint_of_a_session_that_is_over(api: httpx.AsyncClient, member: Member, signing_key: str) -> None:
+    """An ID token from before the last sign-out of this browser does not end what began since."""
+    row, secret = await client()
+    found = await tokens_of(api, row, secret, member)
+    await api.get(LOGOUT, params={"id_token_hint": found["id_token"]})
+    await tokens_of(api, row, secret, member)
+    assert is_page(await api.get(LOGOUT, params={"id_token_hint": found["id_token"]}), 200, "Sign out?")
+    assert await signed_in(api, row)
 
 
 @pytest.mark.parametrize(
@@ -242,14 +286,14 @@ async def test_a_hint_that_cannot_be_verified(api: httpx.AsyncClient, member: Me
 
 @pytest.mark.parametrize("elsewhere", [False, True])
 async def test_pairwise(api: httpx.AsyncClient, member: Member, signing_key: str, elsewhere: bool) -> None:
-    """The hint of a pairwise client names person and session by other ids, understood in any browser."""
+    """The hint of a pairwise client names person and session by other ids, understood in the browser they are for."""
     row, secret = await client(subject_type="pairwise")
     found = await tokens_of(api, row, secret, member)
     if elsewhere:
         api.cookies.clear()
     answer = await api.get(LOGOUT, params={"id_token_hint": found["id_token"], "post_logout_redirect_uri": GONE})
     assert answer.headers["location"] == GONE
-    assert await live() == []
+    assert await live() == ([SSO_CLIENT, str(row.pk)] if elsewhere else [])
 
 
 async def test_offline_access_outlives_it(api: httpx.AsyncClient, member: Member, signing_key: str) -> None:
