@@ -10,7 +10,7 @@ from ironauth.infrastructure.database import database
 from ironauth.infrastructure.database_faults import refers_to_nothing
 from ironauth.infrastructure.logs import get_logger
 from tokens.key_store import key_store
-from tokens.oauth import device_units
+from tokens.oauth import device_counts, device_units
 from tokens.oauth.device_units import Outcome, Polled
 from tokens.oauth.errors import AccessDenied, AuthorizationPending, ExpiredToken, OAuthError, SlowDown
 from tokens.oauth.token_answers import TokenRequest, TokenResponse, answer, id_key_for, refuse
@@ -25,12 +25,32 @@ _REFUSALS: Final[Mapping[Outcome, type[OAuthError]]] = {
 log = get_logger()
 
 
-async def by_device_code(asked: TokenRequest) -> TokenResponse:
-    """Exchange a device code, once its person has allowed it. One unit of work.
+async def refuse_waiting(asked: TokenRequest) -> None:
+    """Raise what a device is told whose person has not said yes. 1 query; 1 more for one that kept its interval.
 
-    Raises what RFC 8628 §3.5 has a device told, ``InvalidRequest`` without a code, ``InvalidGrant`` for one that is
-    unknown, used, another client's or key's, or whose person is gone. Raises ``SigningKeyMissing`` (503) before
-    anything is used up.
+    Within the interval nothing is written: how often that happens is counted in memory. Raises what RFC 8628 §3.5 has
+    a device told, ``InvalidRequest`` without a code, ``InvalidGrant`` for one that is unknown, used, or another
+    client's or key's, ``Throttled`` (429) where devices of the client have asked too soon too often.
+    """
+    client, address, device_code = asked.client, asked.whence.ip, asked.required("device_code")
+    await device_counts.refuse_full(client.client_id, address)
+    told = await database().read(device_units.look, client=client, device_code=device_code, jkt=asked.jkt)
+    if told is None:
+        return
+    if told is Outcome.PENDING:
+        await database().write_once(device_units.note, client=client, device_code=device_code)
+    elif told is Outcome.TOO_SOON:
+        device_counts.count(client.client_id, address)
+    if told in _REFUSALS:
+        raise _REFUSALS[told]
+    await refuse(asked)
+
+
+async def by_device_code(asked: TokenRequest) -> TokenResponse:
+    """Exchange a device code that its person has allowed, as ``refuse_waiting`` has found. One unit of work.
+
+    Raises what RFC 8628 §3.5 has a device told, ``InvalidGrant`` for a code that was used meanwhile, or whose person
+    is gone. Raises ``SigningKeyMissing`` (503) before anything is used up.
     """
     device_code = asked.required("device_code")
     reading = token_cache().begin()

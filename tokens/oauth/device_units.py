@@ -1,6 +1,6 @@
 """Units of work on devices that wait for somebody to allow them (RFC 8628). Synchronous.
 
-Outcomes are return values: a unit that raised would take back that a device asked too soon.
+Outcomes are return values: a unit that raised would take back what it has written.
 """
 
 import enum
@@ -13,6 +13,7 @@ from accounts import audit
 from accounts.audit import Event
 from accounts.services import account_snapshot
 from ironauth.infrastructure import clock
+from ironauth.infrastructure.database import about_to_commit
 from ironauth.infrastructure.ids import new_id
 from tokens.oauth import consents, device_codes, sign_on
 from tokens.oauth.client_sessions import Consented, open_client_session
@@ -25,7 +26,6 @@ from tokens.sessions import ClientInfo, Grant
 
 LIFE_S: Final = 600  # seconds: time to find a telephone and sign in on it
 INTERVAL_S: Final = 5  # seconds between two questions of a device: RFC 8628 §3.2
-SLOWER_S: Final = 5  # seconds more after each that came too soon: RFC 8628 §3.5
 #: Seconds two questions may be closer together than the interval: answers take their time on the way.
 SLACK_S: Final = 1
 _State: Final = DeviceGrant.State
@@ -121,38 +121,58 @@ def deny(*, client: Client, user_code: str) -> bool:
     return _waiting(user_code).filter(client_id=client.id).update(state=_State.DENIED) > 0
 
 
-def poll(*, client: Client, device_code: str, jkt: str, session_jkt: str, whence: ClientInfo) -> Polled:
-    """Return what a device that asks is told; the first to ask after the person's yes gets the session.
+def look(*, client: Client, device_code: str, jkt: str) -> Outcome | None:
+    """Return what a device that asks is told without anything being written; None once its person has said yes.
 
-    2 queries while it waits; with a session 6. ``jkt``, ``session_jkt``: the key that was proved, and the one its
+    1 query. PENDING is to be noted by ``note``; a device that asks within its interval is told TOO_SOON.
+    """
+    row = _of_device(client, device_code)
+    outcome = _told(row, jkt)
+    if outcome is Outcome.PENDING and row is not None and row.polled_at is not None:
+        asked_s = (clock.now() - row.polled_at).total_seconds()
+        return Outcome.TOO_SOON if asked_s < row.interval_s - SLACK_S else outcome
+    return outcome
+
+
+def note(*, client: Client, device_code: str) -> None:
+    """Note that a device has asked, from which its next interval counts. 1 query."""
+    waiting = DeviceGrant.objects.filter(pk=digest_of(device_code), client_id=client.id, state=_State.PENDING)
+    about_to_commit()
+    waiting.update(polled_at=clock.now())
+
+
+def poll(*, client: Client, device_code: str, jkt: str, session_jkt: str, whence: ClientInfo) -> Polled:
+    """Return what a device is told whose person has said yes, as ``look`` found; the first to ask gets the session.
+
+    6 queries. ``jkt``, ``session_jkt``: the key that was proved, and the one its
     session is to be bound to. Raises ``IntegrityError`` when the user or client was deleted meanwhile.
     """
-    row = DeviceGrant.objects.filter(pk=digest_of(device_code), client_id=client.id).first()
-    if row is None or row.state == _State.USED or (row.dpop_jkt and row.dpop_jkt != jkt):
-        return Polled(Outcome.UNKNOWN)
-    if row.state == _State.DENIED:
-        return Polled(Outcome.DENIED)
-    if clock.now() >= row.expires_at:
-        return Polled(Outcome.EXPIRED)
-    if row.state == _State.PENDING:
-        return Polled(_asked(row))
+    row = _of_device(client, device_code)
+    outcome = _told(row, jkt)
+    if row is None or outcome is not None:
+        return Polled(outcome or Outcome.UNKNOWN)
     return _granted(row, client, session_jkt, whence)
+
+
+def _of_device(client: Client, device_code: str) -> DeviceGrant | None:
+    return DeviceGrant.objects.filter(pk=digest_of(device_code), client_id=client.id).first()
+
+
+def _told(row: DeviceGrant | None, jkt: str) -> Outcome | None:
+    """Return what the device of this row is told; None once its person has said yes."""
+    if row is None or row.state == _State.USED or (row.dpop_jkt and row.dpop_jkt != jkt):
+        return Outcome.UNKNOWN
+    if row.state == _State.DENIED:
+        return Outcome.DENIED
+    if clock.now() >= row.expires_at:
+        return Outcome.EXPIRED
+    return Outcome.PENDING if row.state == _State.PENDING else None
 
 
 def _waiting(user_code: str) -> QuerySet[DeviceGrant]:
     return DeviceGrant.objects.filter(
         user_code__in=device_codes.stored_forms(user_code), state=_State.PENDING, expires_at__gt=clock.now()
     )
-
-
-def _asked(row: DeviceGrant) -> Outcome:
-    """Take note that the device has asked; it waits five seconds longer from now on if that was too soon."""
-    now, interval_s = clock.now(), row.interval_s
-    too_soon = row.polled_at is not None and (now - row.polled_at).total_seconds() < interval_s - SLACK_S
-    if too_soon:
-        interval_s = min(interval_s + SLOWER_S, LIFE_S)
-    DeviceGrant.objects.filter(pk=row.pk).update(polled_at=now, interval_s=interval_s)
-    return Outcome.TOO_SOON if too_soon else Outcome.PENDING
 
 
 def _granted(row: DeviceGrant, client: Client, session_jkt: str, whence: ClientInfo) -> Polled:

@@ -85,8 +85,8 @@ async def give_back(proof: Proof) -> None:
     await database().write(once.give_back, ONCE, proof.id)
 
 
-async def of_client(request: HttpRequest, client: Client, *, required: bool = True) -> Proof | None:
-    """Return the proof of the key that tokens given now are bound to, None for none. 1 query, without proof none.
+def presented(request: HttpRequest, client: Client, *, required: bool = True) -> Proof | None:
+    """Return the proof of the key that tokens given now are bound to, None for none; ``use_for_client`` uses it up.
 
     As the client's policy says: ``off`` ignores proofs, ``required`` wants one, unless ``required`` is False. Raises
     ``InvalidRequest`` (400) without one, ``InvalidDpopProof`` (400) for one that is not good (RFC 9449 §5).
@@ -98,16 +98,25 @@ async def of_client(request: HttpRequest, client: Client, *, required: bool = Tr
             raise InvalidRequest("This client's tokens are bound to a key, and no proof of one was sent (RFC 9449).")
         return None
     try:
-        proof = verified(request)
+        return verified(request)
+    except InvalidProof as error:
+        raise InvalidDpopProof(error.detail) from error
+
+
+async def use_for_client(proof: Proof | None) -> None:
+    """Use up a proof, if there is one. 1 query. Raises ``InvalidDpopProof`` (400) when it was used before."""
+    if proof is None:
+        return
+    try:
         await use_up(proof)
     except InvalidProof as error:
         raise InvalidDpopProof(error.detail) from error
-    return proof
 
 
 async def key_of_client(request: HttpRequest, client: Client) -> str:
-    """Return the thumbprint of the key that was proved, "" without a proof; as ``of_client``, required of nobody."""
-    proof = await of_client(request, client, required=False)
+    """Return the thumbprint of the key that was proved, "" without a proof; as ``presented``, required of nobody."""
+    proof = presented(request, client, required=False)
+    await use_for_client(proof)
     return proof.jkt if proof is not None else ""
 
 

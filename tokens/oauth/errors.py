@@ -64,7 +64,7 @@ class AuthorizationPending(OAuthError):
 
 
 class SlowDown(OAuthError):
-    """The device asks too often; its interval is five seconds longer from now on (RFC 8628 §3.5)."""
+    """The device asks too often, and has to wait five seconds longer from now on (RFC 8628 §3.5)."""
 
     error = "slow_down"
     detail = "Asked too often: wait five seconds longer between two requests from now on."

@@ -6,13 +6,14 @@ from drf_spectacular.utils import OpenApiResponse, extend_schema
 
 from ironauth.infrastructure.errors import Throttled
 from ironauth.infrastructure.views import ApiRequest
-from tokens.oauth import dpop, introspection, revocation
+from tokens.oauth import device_grant, dpop, introspection, revocation
 from tokens.oauth.client_authentication import authenticate
 from tokens.oauth.endpoint import REFUSALS, OAuthEndpoint
 from tokens.oauth.errors import InvalidRequest, OAuthError, UnauthorizedClient, UnsupportedGrantType
 from tokens.oauth.grants import GRANTS
 from tokens.oauth.inputs import TokenInput, TokenQuestion
 from tokens.oauth.introspection import INACTIVE, Introspection
+from tokens.oauth.protocol import GrantType
 from tokens.oauth.token_answers import TokenRequest, TokenResponse
 from tokens.transport import client_info
 
@@ -44,8 +45,11 @@ class TokenView(OAuthEndpoint):
         if grant_type not in client.grants:
             raise UnauthorizedClient
         http = request._request  # noqa: SLF001 - Django's request
-        proof = await dpop.of_client(http, client)
+        proof = dpop.presented(http, client)
         asked = TokenRequest(client, parameters, client_info(http), proof.jkt if proof is not None else "")
+        if grant_type == GrantType.DEVICE_CODE:  # before anything is written: devices ask again and again
+            await device_grant.refuse_waiting(asked)
+        await dpop.use_for_client(proof)
         try:
             answer = await grant(asked)
         except (OAuthError, Throttled):

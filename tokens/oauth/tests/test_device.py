@@ -1,5 +1,6 @@
 """Devices without a browser (RFC 8628): the two codes, the pages, and what the device is told meanwhile."""
 
+import asyncio
 import json
 import uuid
 from typing import Any
@@ -9,12 +10,13 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.test import override_settings
 
+from accounts import audit
 from accounts.audit_models import AuditEvent
 from accounts.models import User
 from ironauth.infrastructure import clock
 from ironauth.infrastructure.cache import token_cache
 from tokens.models import SSO_CLIENT, Session
-from tokens.oauth import device_codes
+from tokens.oauth import device_codes, device_counts
 from tokens.oauth.device_units import LIFE_S
 from tokens.oauth.models import Consent, DeviceGrant, OAuthClient
 from tokens.oauth.tests.flow import TOKEN, Party
@@ -153,14 +155,85 @@ async def test_no_is_told(tv: Party, api: httpx.AsyncClient, member: Member) -> 
 
 
 async def test_the_interval(tv: Party) -> None:
-    """Five seconds between two questions; each that comes sooner makes it five more (RFC 8628 §3.5)."""
+    """Five seconds between two questions, less one for the way; one that comes sooner is told to slow down."""
     begun = await begin(tv)
-    at = 0
-    for after_s, error in ((0, "authorization_pending"), (5, "authorization_pending"), (2, "slow_down"),
-                           (8, "slow_down"), (16, "authorization_pending"), (13, "slow_down")):  # fmt: skip
+    at = 0.0
+    for after_s, error in ((0, "authorization_pending"), (5, "authorization_pending"), (3.9, "slow_down"),
+                           (0.2, "authorization_pending"), (2, "slow_down"), (3, "authorization_pending")):  # fmt: skip
         at += after_s
         with clock.shifted(at):
             await ask(tv, begun, error)
+
+
+def writes(seen: list[str]) -> list[str]:
+    """Return the statements that write."""
+    return [sql for sql in seen if not sql.lstrip().startswith("SELECT")]
+
+
+@pytest.mark.parametrize("bound", [False, True])
+async def test_waiting_within_the_interval_writes_nothing(tv: Party, statements: list[str], bound: bool) -> None:
+    """A device that asks too soon costs one reading; one that keeps its interval one writing, with a proof too."""
+    key = new_key()
+
+    def prove(path: str) -> None:
+        tv.headers = {"DPoP": proof(key, "POST", path)} if bound else {}
+
+    prove(BEGIN)
+    begun = await begin(tv)
+    prove(TOKEN)
+    await ask(tv, begun, "authorization_pending")
+    statements.clear()
+    for _ in range(3):
+        prove(TOKEN)
+        await ask(tv, begun, "slow_down")
+    assert (len(statements), writes(statements)) == (3, [])
+    statements.clear()
+    with clock.shifted(5):
+        prove(TOKEN)
+        await ask(tv, begun, "authorization_pending")
+    assert (len(statements), len(writes(statements))) == (2, 1)
+    statements.clear()
+    with clock.shifted(LIFE_S + 1):
+        prove(TOKEN)
+        await ask(tv, begun, "expired_token")
+    assert writes(statements) == []
+
+
+async def test_asking_too_soon_is_counted_for_each_client(
+    tv: Party, api: httpx.AsyncClient, statements: list[str]
+) -> None:
+    """A client's devices that never rest are refused without the database; other clients and networks are not."""
+    elsewhere: Any = api._transport
+    other = Party(api, *await sync_to_async(make_client)(name="Radio", grants=[DEVICE_CODE], redirect_uris=[]))
+    mine, theirs = await begin(tv), await begin(other)
+    kept, allowed = await begin(tv), 4
+    with override_settings(IRONAUTH_THROTTLE_BAD_REFRESHES=allowed, IRONAUTH_THROTTLE=True):
+        for begun in (mine, mine, mine, mine, mine):
+            answer = await tv.post(TOKEN, grant_type=DEVICE_CODE, device_code=begun["device_code"])
+            assert answer.json()["error"] in ("authorization_pending", "slow_down")
+        await asyncio.to_thread(audit.wait_until_written)
+        for number, begun in enumerate((mine, kept)):
+            statements.clear()
+            answer = await tv.post(TOKEN, grant_type=DEVICE_CODE, device_code=begun["device_code"])
+            assert (answer.status_code, answer.json()["error"]) == (429, "temporarily_unavailable")
+            assert 0 < int(answer.headers["retry-after"]) <= 900
+            assert number == 0 or statements == []
+        await ask(other, theirs, "authorization_pending")
+        elsewhere.client = ("198.51.100.9", 123)
+        await ask(tv, kept, "authorization_pending")
+        elsewhere.client = ("127.0.0.1", 123)
+        with clock.shifted(901):
+            await ask(tv, mine, "expired_token")
+    assert await sync_to_async(AuditEvent.objects.filter(event="throttled").count)() == 1
+
+
+def test_counts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many clients and networks ask too soon, the memory they take has an end."""
+    monkeypatch.setattr(device_counts, "MOST", 20)
+    with override_settings(IRONAUTH_THROTTLE=True):
+        for number in range(100):
+            device_counts.count(f"client-{number}", "203.0.113.9")
+    assert len(device_counts._counts) <= 20
 
 
 async def test_codes_end(tv: Party, api: httpx.AsyncClient, member: Member) -> None:
