@@ -73,6 +73,9 @@ IRONAUTH_WEBAUTHN_RP_ID, IRONAUTH_WEBAUTHN_ORIGINS = setting_webauthn.relying_pa
 IRONAUTH_SSO_ABSOLUTE_S = env.whole("IRONAUTH_SSO_ABSOLUTE_S", default=7 * 86_400)
 IRONAUTH_SSO_IDLE_S = env.whole("IRONAUTH_SSO_IDLE_S", default=min(86_400, IRONAUTH_SSO_ABSOLUTE_S))
 refuse_idle_beyond_absolute(idle_s=IRONAUTH_SSO_IDLE_S, absolute_s=IRONAUTH_SSO_ABSOLUTE_S, of="IRONAUTH_SSO")
+IRONAUTH_LOGOUT_NETWORKS = addresses.private_networks(
+    env.words("IRONAUTH_LOGOUT_NETWORKS", default=["127.0.0.0/8", "::1"] if DEBUG else []), "IRONAUTH_LOGOUT_NETWORKS"
+)
 IRONAUTH_OAUTH_SITE_NAME = env.text("IRONAUTH_OAUTH_SITE_NAME", default=urlsplit(IRONAUTH_ISSUER).netloc)
 
 # ---------------------------------------------------------------- passwords

@@ -40,6 +40,7 @@ ENVIRONMENT = {
     "IRONAUTH_ISSUER": "http://localhost:8000",
     "IRONAUTH_MASTER_KEYS": f"t1:{_key()}",
     "IRONAUTH_COOKIE_SECURE": "0",
+    "IRONAUTH_LOGOUT_NETWORKS": "127.0.0.0/8",  # the applications of the tests are on this machine
     "IRONAUTH_ARGON2_TIME_COST": "2",  # the OWASP floor, for the real server processes some tests start
     "IRONAUTH_ARGON2_MEMORY_KIB": "19456",
     "IRONAUTH_LOG_FORMAT": "json",

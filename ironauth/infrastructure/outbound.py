@@ -7,11 +7,13 @@ import os
 import socket
 import ssl
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
-from http.client import HTTPConnection, HTTPResponse, HTTPSConnection
+from http.client import HTTP_PORT, HTTPS_PORT, HTTPConnection, HTTPResponse, HTTPSConnection
 from urllib.parse import SplitResult, urlsplit
+
+from ironauth.infrastructure import public_addresses
 
 
 class ExchangeFailedError(Exception):
@@ -22,10 +24,13 @@ class Exchange:
     """One request to ``url`` and its answer; each step takes at most ``limit_s`` seconds, the answer ``longest`` bytes.
 
     Who waits for it calls ``cut`` when it has waited long enough: a server that trickles must not keep the thread.
+    ``networks``: for an address that somebody else chose, the networks it may lead to that are not public. None: the
+    operator chose it, and it may lead anywhere.
     """
 
-    def __init__(self, url: str, *, limit_s: float, longest: int) -> None:
+    def __init__(self, url: str, *, limit_s: float, longest: int, networks: Sequence[str] | None = None) -> None:
         self._address = urlsplit(url)
+        self._networks = networks
         self._limit_s = limit_s
         self._longest = longest
         self._lock = threading.Lock()
@@ -37,13 +42,16 @@ class Exchange:
     ) -> bytes:
         """Send the request and return the body of its answer, whose status is one of those ``wanted``.
 
-        Raises ``OSError``, ``HTTPException``, ``ExchangeFailedError`` for another status, and for an answer that is too
-        long or broken off.
+        Raises ``OSError``, ``NotPublicError`` too, ``HTTPException``, ``ExchangeFailedError`` for another status, and
+        for an answer that is too long or broken off.
         """
         address = self._address
         connection = _connection(address, self._limit_s)
         try:
-            connection.connect()
+            if self._networks is None:
+                connection.connect()
+            else:
+                connection.sock = _judged(address, self._networks, self._limit_s)
             self._connected(connection.sock)
             target = f"{address.path or '/'}{'?' + address.query if address.query else ''}"
             connection.request(method, target, body=body, headers={"Connection": "close", **headers})
@@ -79,6 +87,20 @@ def _connection(address: SplitResult, limit_s: float) -> HTTPConnection:
     if address.scheme == "https":
         return HTTPSConnection(host, address.port, timeout=limit_s, context=_tls())
     return HTTPConnection(host, address.port, timeout=limit_s)
+
+
+def _judged(address: SplitResult, networks: Sequence[str], limit_s: float) -> socket.socket:
+    """Return a connection to an address that is public or in ``networks``, with TLS where the scheme says so."""
+    host, is_tls = address.hostname or "", address.scheme == "https"
+    port = address.port or (HTTPS_PORT if is_tls else HTTP_PORT)
+    line = public_addresses.connected(host, port, networks=networks, limit_s=limit_s)
+    if not is_tls:
+        return line
+    try:
+        return _tls().wrap_socket(line, server_hostname=host)
+    except BaseException:
+        line.close()
+        raise
 
 
 @cache

@@ -20,6 +20,7 @@ HOST_NAME = re.compile(rf"{LABEL}(?:\.{LABEL})*")
 # The widest networks meant for private use: 10.0.0.0/8 (RFC 1918 §3) and fc00::/7 (RFC 4193 §3.1). Anything wider
 # would believe what strangers write in X-Forwarded-For.
 WIDEST_NETWORK = {4: 8, 6: 7}
+PROXIES = f'list your proxies\' addresses or networks, or the word "{UNIX_SOCKET}"'
 PLAIN_PATH = re.compile(r"(?:/[A-Za-z0-9._~-]+)*")  # RFC 3986 §2.3: what nobody needs to escape, or may misread
 POSTGRES_SCHEMES = ("postgres", "postgresql")
 
@@ -92,7 +93,7 @@ def hosts(items: Sequence[str], name: str) -> list[str]:
     return list(items)
 
 
-def networks(items: Sequence[str], name: str) -> list[str]:
+def networks(items: Sequence[str], name: str, *, remedy: str = PROXIES) -> list[str]:
     """Return the reverse proxies' addresses and networks; ``unix`` stands for a peer on a Unix socket."""
     for at, item in enumerate(items, start=1):
         if item == UNIX_SOCKET:
@@ -104,9 +105,18 @@ def networks(items: Sequence[str], name: str) -> list[str]:
         if network is None or network.prefixlen < WIDEST_NETWORK[network.version]:
             raise ImproperlyConfigured(
                 f"{name}, item {at}: not an address or a network of at most the size of 10.0.0.0/8 or fc00::/7: "
-                f'list your proxies\' addresses or networks, or the word "{UNIX_SOCKET}"'
+                f"{remedy}"
             )
     return list(items)
+
+
+def private_networks(items: Sequence[str], name: str) -> list[str]:
+    """Return networks that are not public and that this server may call all the same."""
+    if UNIX_SOCKET in items:
+        raise ImproperlyConfigured(
+            f'{name}: "{UNIX_SOCKET}" is no network: name addresses or networks, or leave it out'
+        )
+    return networks(items, name, remedy="list the networks your applications are in")
 
 
 def database(url: str, name: str) -> dict[str, Any]:

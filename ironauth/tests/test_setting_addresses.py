@@ -235,6 +235,15 @@ def test_networks_that_are_none_or_too_wide_are_refused(item: str) -> None:
         addresses.networks(["10.0.0.1", item], "PROXIES")
 
 
+def test_networks_this_server_may_call() -> None:
+    """As those of proxies, less the word for a socket, which nothing can be called at."""
+    assert addresses.private_networks(["10.0.0.0/8", "::1"], "LOGOUT") == ["10.0.0.0/8", "::1"]
+    for item in ("unix", "0.0.0.0/0", "wiki.local"):
+        with pytest.raises(ImproperlyConfigured, match="^LOGOUT") as caught:
+            addresses.private_networks([item], "LOGOUT")
+        assert "prox" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("url", "found"),
     [

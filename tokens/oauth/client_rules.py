@@ -15,6 +15,7 @@ from django.db.models import TextChoices
 from accounts import names
 from ironauth.infrastructure.environment import Limit
 from ironauth.infrastructure.errors import FieldError
+from ironauth.infrastructure.public_addresses import may_be_called
 from ironauth.infrastructure.setting_addresses import is_host
 from ironauth.infrastructure.setting_limits import LIMITS
 from tokens.models import SigningKey
@@ -177,6 +178,8 @@ def _backchannel(client: OAuthClient) -> Iterable[FieldError]:
     problem = redirect_uris.problem_of(uri)
     if problem is None and not uri.startswith("https://") and not (settings.DEBUG and uri.startswith("http://")):
         problem = "This server calls it with a signed token: write https://."
+    if problem is None and not may_be_called(urlsplit(uri).hostname or "", settings.IRONAUTH_LOGOUT_NETWORKS):
+        problem = "The host is in a private network: choose a public one, or name it in IRONAUTH_LOGOUT_NETWORKS."
     if problem is not None:
         yield _problem(field, "address", problem)
 

@@ -10,10 +10,13 @@ from http.client import HTTPException
 from typing import Final
 from urllib.parse import urlencode
 
+from django.conf import settings
+
 from ironauth.infrastructure.database import database
 from ironauth.infrastructure.errors import Unavailable
 from ironauth.infrastructure.logs import get_logger
 from ironauth.infrastructure.outbound import Exchange, ExchangeFailedError
+from ironauth.infrastructure.public_addresses import NotPublicError
 from ironauth.infrastructure.queue_delivery import QueueDelivery
 from tokens.oauth import clients, logout_notices, logout_tokens
 from tokens.oauth.clients import Client
@@ -70,7 +73,12 @@ class LogoutDelivery(QueueDelivery[Claimed]):
     async def _send(self, client: Client, notice: Claimed) -> None:
         """Post a logout token (§2.5). Raises whatever went wrong."""
         token = await logout_tokens.mint(client=client, user_id=notice.user_id, session_id=notice.session_id)
-        exchange = Exchange(client.backchannel_logout_uri, limit_s=LIMIT_S, longest=LONGEST_ANSWER)
+        exchange = Exchange(
+            client.backchannel_logout_uri,
+            limit_s=LIMIT_S,
+            longest=LONGEST_ANSWER,
+            networks=settings.IRONAUTH_LOGOUT_NETWORKS,
+        )
         body = urlencode({"logout_token": token}).encode()
         try:
             await self._pool.run(
@@ -86,7 +94,7 @@ class LogoutDelivery(QueueDelivery[Claimed]):
         """Have the notice tried again, unless its day is over. What clients answer is logged nowhere."""
         given_up = await database().write(logout_notices.failed, notice)
         event, name = (log.error, "logout_notice_given_up") if given_up else (log.warning, "logout_notice_failed")
-        reason = str(error) if isinstance(error, ExchangeFailedError) else type(error).__name__
+        reason = str(error) if isinstance(error, ExchangeFailedError | NotPublicError) else type(error).__name__
         event(name, client_id=str(notice.client_id), attempts=notice.attempts, cause=reason)
 
 

@@ -169,6 +169,15 @@ def test_a_loopback_logout_address_in_development(settings: Settings) -> None:
     assert bad_fields(backchannel_logout_uri="http://app.example.com/out") == ["backchannel_logout_uri"]
 
 
+@pytest.mark.parametrize("host", ["10.0.0.7", "169.254.169.254", "[fd00::1]", "localhost", "wiki.localhost"])
+def test_a_logout_address_in_a_private_network(settings: Settings, host: str) -> None:
+    """A host that is visibly not public is refused, unless its network is in the setting."""
+    settings.IRONAUTH_LOGOUT_NETWORKS = []
+    assert bad_fields(backchannel_logout_uri=f"https://{host}/out") == ["backchannel_logout_uri"]
+    settings.IRONAUTH_LOGOUT_NETWORKS = ["10.0.0.0/8", "127.0.0.0/8", "169.254.169.254", "fd00::/16"]
+    assert bad_fields(backchannel_logout_uri=f"https://{host}/out") == []
+
+
 def test_the_access_token_setting_is_the_limit(settings: Settings) -> None:
     """A replaced key verifies for as long as the setting says, so no client's token may live longer."""
     settings.IRONAUTH_ACCESS_TOKEN_S = 3_600

@@ -211,8 +211,8 @@ async def test_asking_too_soon_is_counted_for_each_client(
         for begun in (mine, mine, mine, mine, mine):
             answer = await tv.post(TOKEN, grant_type=DEVICE_CODE, device_code=begun["device_code"])
             assert answer.json()["error"] in ("authorization_pending", "slow_down")
-        await asyncio.to_thread(audit.wait_until_written)
         for number, begun in enumerate((mine, kept)):
+            await asyncio.to_thread(audit.wait_until_written)
             statements.clear()
             answer = await tv.post(TOKEN, grant_type=DEVICE_CODE, device_code=begun["device_code"])
             assert (answer.status_code, answer.json()["error"]) == (429, "temporarily_unavailable")

@@ -15,6 +15,7 @@ import httpx
 import pytest
 from asgiref.sync import sync_to_async
 from django.conf import settings
+from django.test import override_settings
 from joserfc import jwt
 from joserfc.jwk import KeySet
 from joserfc.util import urlsafe_b64decode
@@ -193,6 +194,25 @@ async def test_no_proxy(
     await notice(application.uri)
     await delivery.deliver_due()
     assert len(application.received) == 1
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+async def test_an_application_in_a_private_network(
+    application: Application, delivery: LogoutDelivery, signing_key: str, host: str
+) -> None:
+    """An address that leads inside is not called, by name neither, unless its network is in the setting."""
+    await notice(application.uri.replace("127.0.0.1", host))
+    with override_settings(IRONAUTH_LOGOUT_NETWORKS=["10.0.0.0/8", "127.0.0.2"]):
+        assert await delivery.deliver_due() == 1
+    assert application.received == []
+    assert (await LogoutNotice.objects.aget()).attempts == 1
+    with (
+        override_settings(IRONAUTH_LOGOUT_NETWORKS=["127.0.0.1", "::1"]),
+        clock.shifted(logout_notices.LONGEST_RETRY_S),
+    ):
+        assert await delivery.deliver_due() == 1
+    assert len(application.received) == 1
+    assert not await LogoutNotice.objects.aexists()
 
 
 async def test_nobody_there(delivery: LogoutDelivery, signing_key: str) -> None:
