@@ -239,7 +239,7 @@ def test_networks_this_server_may_call() -> None:
     """As those of proxies, less the word for a socket, which nothing can be called at."""
     assert addresses.private_networks(["10.0.0.0/8", "::1"], "LOGOUT") == ["10.0.0.0/8", "::1"]
     for item in ("unix", "0.0.0.0/0", "wiki.local"):
-        with pytest.raises(ImproperlyConfigured, match="^LOGOUT") as caught:
+        with pytest.raises(ImproperlyConfigured, match=r"^LOGOUT") as caught:
             addresses.private_networks([item], "LOGOUT")
         assert "prox" not in str(caught.value)
 
