@@ -90,7 +90,7 @@ def _connection(address: SplitResult, limit_s: float) -> HTTPConnection:
 
 
 def _judged(address: SplitResult, networks: Sequence[str], limit_s: float) -> socket.socket:
-    """Return a connection to an address that is public or in ``networks``, with TLS where the scheme says so."""
+    """Return a connection to an address that is public or in ``networks``, with TLS for https."""
     host, is_tls = address.hostname or "", address.scheme == "https"
     port = address.port or (HTTPS_PORT if is_tls else HTTP_PORT)
     line = public_addresses.connected(host, port, networks=networks, limit_s=limit_s)

@@ -187,7 +187,7 @@ async def test_the_hint_of_somebody_else(api: httpx.AsyncClient, member: Member,
 async def test_a_hint_alone_ends_nothing(
     api: httpx.AsyncClient, member: Member, signing_key: str, method: str, shift_s: int, cookie: str
 ) -> None:
-    """Whoever has an ID token has not the browser: without its cookie no session ends, and the way on is the usual."""
+    """Without the cookie of the browser an ID token ends no session, and the client's address is answered as usual."""
     row, secret = await client(backchannel_logout_uri="https://app.example.com/logout")
     found = await tokens_of(api, row, secret, member)
     browser, api.cookies = api.cookies, httpx.Cookies()
