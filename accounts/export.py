@@ -7,19 +7,25 @@ user and is in no section.
 
 import uuid
 from collections.abc import Callable
+from datetime import timedelta
 from functools import cache
 from typing import Any, Final, NamedTuple
 
+from django.conf import settings
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Group, Permission
 from django.db.models import CharField, Exists, F, Model, Q, QuerySet, UUIDField
+from django.db.models.functions import Now
 
+from accounts import audit
 from accounts.audit_models import AuditEvent
 from accounts.deletion_models import PendingDeletion
+from accounts.email_tokens import Purpose
 from accounts.mail_models import EmailToken, OutgoingMail
 from accounts.mfa.models import RecoveryCode, TotpFactor
 from accounts.mfa.passkey_models import Passkey
 from accounts.models import User
+from accounts.outgoing_mail import Kind
 from accounts.outputs import ExportOut
 from ironauth.infrastructure import clock
 from ironauth.infrastructure.fixed_queries import FixedSelect, Given
@@ -121,12 +127,23 @@ def _permissions(person: Given) -> QuerySet[Any, Any]:
 
 
 def _links(person: Given) -> QuerySet[Any, Any]:
-    links = EmailToken.objects.filter(user_id=person).order_by("-pk")
-    return links.values("purpose", "new_email", "created_at", "expires_at")
+    links = EmailToken.objects.filter(user_id=person).exclude(purpose=Purpose.CHANGE_EMAIL).order_by("-pk")
+    return links.values("purpose", "created_at", "expires_at")
+
+
+def _wanted_addresses(person: Given) -> QuerySet[Any, Any]:
+    """Return the address that the person wants, for as long as a link works that was sent at once.
+
+    When its message is sent, and whether there is one, would tell whether another account has that address.
+    """
+    oldest = Now() - timedelta(minutes=settings.IRONAUTH_EMAIL_TOKEN_MIN)
+    wanted = EmailToken.objects.filter(user_id=person, purpose=Purpose.CHANGE_EMAIL, created_at__gt=oldest)
+    return wanted.order_by("-pk").values("new_email", "created_at")
 
 
 def _mails(person: Given) -> QuerySet[Any, Any]:
-    mails = OutgoingMail.objects.filter(user_id=person).order_by("-pk")
+    """Return the person's messages, but for one to an address that they want; see `_wanted_addresses`."""
+    mails = OutgoingMail.objects.filter(user_id=person).exclude(kind=Kind.CHANGE_EMAIL).order_by("-pk")
     return mails.values("kind", "recipient", "facts", "created_at", "next_try_at", "tries", "failed_at")
 
 
@@ -147,6 +164,10 @@ def _passkeys(person: Given) -> QuerySet[Any, Any]:
 
 
 _OF_ANY_EVENT: Final = ("id", "at", "event", "outcome", "actor_id", "user_id", "session_id", "request_id", "details")
+#: What became of a message to an address that a person wants; see `_wanted_addresses`.
+_OF_A_WANTED_ADDRESS: Final = Q(
+    event__in=(audit.Event.MAIL_GIVEN_UP, audit.Event.MAIL_RETRIED), details__kind=Kind.CHANGE_EMAIL
+)
 _WHENCE: Final = ("address", "user_agent")  # whose they are: the actor's
 
 
@@ -157,12 +178,14 @@ def _events(events: QuerySet[AuditEvent], *more: str) -> QuerySet[Any, Any]:
 
 def _events_about(person: Given) -> QuerySet[Any, Any]:
     """Return what the person did, or somebody unknown tried, to the account."""
-    return _events(AuditEvent.objects.filter(Q(actor_id=person) | Q(actor_id=None), user_id=person), *_WHENCE)
+    about = AuditEvent.objects.filter(Q(actor_id=person) | Q(actor_id=None), user_id=person)
+    return _events(about.exclude(_OF_A_WANTED_ADDRESS), *_WHENCE)
 
 
 def _events_by_others(person: Given) -> QuerySet[Any, Any]:
     """Return what staff did to the account; where they did it is other people's data."""
-    return _events(AuditEvent.objects.filter(user_id=person, actor_id__isnull=False).exclude(actor_id=person))
+    about = AuditEvent.objects.filter(user_id=person, actor_id__isnull=False).exclude(actor_id=person)
+    return _events(about.exclude(_OF_A_WANTED_ADDRESS))
 
 
 def _events_by(person: Given) -> QuerySet[Any, Any]:
@@ -188,6 +211,7 @@ register("pending_deletion", _pending_deletion, PendingDeletion)
 register("roles", _roles, User.groups.through)
 register("permissions", _permissions, User.user_permissions.through)
 register("links_in_messages", _links, EmailToken)
+register("wanted_addresses", _wanted_addresses, EmailToken)
 register("messages_waiting", _mails, OutgoingMail)
 register("one_time_codes", _one_time_codes, TotpFactor)
 register("recovery_codes", _recovery_codes, RecoveryCode)
