@@ -11,6 +11,7 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 from drf_spectacular.utils import extend_schema
 
+from accounts import proof
 from accounts.email_views import OpenView
 from ironauth.infrastructure.views import ApiRequest
 
@@ -46,6 +47,10 @@ class SignInPage(AccountPage):
     """GET /account/signin; ``next`` in its address is a path of this site to go on to."""
 
     template = "accounts/pages/signin.html"
+
+    def context(self) -> dict[str, Any]:
+        """Say whether people who have just signed up have to confirm their address first."""
+        return {"proof_required": proof.is_required()}
 
 
 class SecurityPage(AccountPage):

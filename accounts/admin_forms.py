@@ -13,11 +13,12 @@ from django.contrib.auth.forms import (
     SetUnusablePasswordMixin,
     UserChangeForm,
 )
+from django.contrib.auth.signals import user_login_failed
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
-from accounts import audit, breached_passwords, emails, outgoing_mail, passwords, throttling, units
-from accounts.errors import LastSuperuser
+from accounts import audit, breached_passwords, emails, outgoing_mail, passwords, proof, throttling, units
+from accounts.errors import LastSuperuser, PasswordChangeRequired
 from accounts.even_time import REFUSAL_STEP_S, wait_for_step_blocking
 from accounts.models import User
 from accounts.outgoing_mail import Kind
@@ -86,7 +87,6 @@ class StaffSignInForm(AdminAuthenticationForm):
     """
 
     methods: tuple[str, ...] = ()
-    refused_for = ""
 
     error_messages = {
         **AdminAuthenticationForm.error_messages,
@@ -156,24 +156,24 @@ class StaffSignInForm(AdminAuthenticationForm):
     def confirm_login_allowed(self, user: Any) -> None:
         """Let staff in whom the API's sign-in lets in; record that a right password was refused, which no signal tells.
 
-        ``refused_for``: the API's code for it, by which the page offers the remedy.
+        While the address has still to be proved, a right password is a wrong one, in the trail too.
         """
-        self.refused_for = ""
+        if proof.is_awaited(user.email_verified_at):
+            user_login_failed.send(sender=__name__, credentials={"username": user.email}, request=self.request)
+            raise self.get_invalid_login_error()
+        reason = ""
         try:
             super().confirm_login_allowed(user)
-            refusal = units.inadmissible(
-                email_verified_at=user.email_verified_at, must_change_password=user.must_change_password
-            )
-            if refusal is not None:
-                self.refused_for = refusal.code
-                raise ValidationError(refusal.detail, code=refusal.code)
+            if user.must_change_password:
+                reason = PasswordChangeRequired.code
+                raise ValidationError(PasswordChangeRequired.detail, code=reason)
         except ValidationError:
             audit.record(
                 audit.Event.ADMIN_SIGN_IN,
                 outcome=audit.Outcome.REFUSED,
                 actor_id=user.pk,
                 user_id=user.pk,
-                details={"reason": self.refused_for} if self.refused_for else {},
+                details={"reason": reason} if reason else {},
             )
             raise
 

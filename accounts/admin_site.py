@@ -15,7 +15,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_protect
 from django.views.decorators.debug import sensitive_post_parameters
 
-from accounts import admin_confirm, admin_second_factor, admin_sign_in, admin_start, admin_step_up, audited_admin
+from accounts import admin_confirm, admin_second_factor, admin_sign_in, admin_start, admin_step_up, audited_admin, proof
 from accounts.admin_second_factor import PasswordView
 from accounts.errors import StepUpRequired
 
@@ -84,6 +84,7 @@ class StaffSite(AdminSite):
             "app_path": request.get_full_path(),
             "username": request.user.get_username(),
             "lacks_factor": super().has_permission(request),
+            "proof_required": proof.is_required(),
             REDIRECT_FIELD_NAME: redirect_url,
             **(extra_context or {}),
         }

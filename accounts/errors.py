@@ -12,15 +12,23 @@ class EmailTaken(errors.Conflict):
 
 
 class InvalidCredentials(errors.NotAuthenticated):
-    """401: unknown address, wrong password or inactive account; deliberately the same for all three."""
+    """401: unknown address, wrong password, inactive account, or one whose address has to be proved first.
+
+    Deliberately the same for all of them. Where addresses have to be proved, ``detail_where_proof_is_required`` is the
+    detail for all of them.
+    """
 
     code = "invalid_credentials"
     title = "Invalid credentials"
     detail = "The e-mail address or the password is wrong: check both and try again."
+    detail_where_proof_is_required = (
+        "The e-mail address or the password is wrong, or the address is not confirmed yet: check both. If you have "
+        "just signed up, open the link in the message first, or ask for a new one."
+    )
 
 
 class EmailNotVerified(errors.PermissionDenied):
-    """403: the password is right, and the address has to be verified first."""
+    """403: the passkey is right, and the address has to be verified first. No answer to a password says it."""
 
     code = "email_not_verified"
     title = "E-mail address not verified"

@@ -8,7 +8,7 @@ from django.db import models, router, transaction
 from django.utils.crypto import salted_hmac
 from django.utils.translation import gettext_lazy as _
 
-from accounts import emails, guarded, names, passwords
+from accounts import emails, guarded, names, passwords, proof
 from accounts.audit_models import AuditEvent
 from accounts.deletion_models import PendingDeletion, describe
 from accounts.managers import UserManager
@@ -150,10 +150,12 @@ class User(AbstractBaseUser, PermissionsMixin):
     def check_password(self, raw_password: str | None) -> bool:
         """Tell whether the password is right, on the hash pool, upgrading an outdated hash.
 
+        An account that opens to nobody keeps its hash: by the time of the upgrade a right password could be told.
         Blocks the calling thread; raises ``Overloaded`` when the pool is full and ``RuntimeError`` on an event loop.
         """
         verdict = passwords.verify_blocking(raw_password or "", self.password)
-        if raw_password and verdict.needs_rehash:
+        opens = self.is_active and not proof.is_awaited(self.email_verified_at)
+        if raw_password and verdict.needs_rehash and opens:
             passwords.upgrade_blocking(self, raw_password)
         return verdict.ok
 

@@ -14,6 +14,7 @@ from accounts import (
     email_units,
     emails,
     passwords,
+    proof,
     rate_limits,
     step_up,
     throttling,
@@ -21,7 +22,7 @@ from accounts import (
 )
 from accounts.audit import Event, Outcome
 from accounts.breached_passwords import require_unbreached
-from accounts.errors import EmailNotVerified, EmailTaken, InvalidCredentials, PasswordChangeRequired, UserProtected
+from accounts.errors import EmailTaken, InvalidCredentials, PasswordChangeRequired, UserProtected
 from accounts.even_time import REFUSAL_STEP_S, answered_evenly, wait_for_step
 from accounts.outputs import Account, Authenticated, UserOut
 from accounts.password_policy import require_policy
@@ -59,7 +60,7 @@ async def sign_up(*, email: str, password: str, name: str = "", address: str = "
     require_policy(password, email=email, name=name, field="password")
     await rate_limits.admit(rate_limits.SIGN_UP, address=address)
     await require_unbreached(password, field="password")
-    if settings.IRONAUTH_EMAIL_VERIFICATION == "required":
+    if proof.is_required():
         await _sign_up_untold(email=email, password=password, name=name)
         return None
     if await database().read(units.email_is_taken, emails.fold(email)):
@@ -92,10 +93,10 @@ async def authenticate(
     called. Not so where a second factor has still to be proved (``methods``): then the try is given back, and what
     failed before it stays counted, for half of what is needed resets nothing.
 
-    Unknown, wrong, inactive, unusable and overlong all cost one query and one Argon2 run and raise the same
-    ``InvalidCredentials``; the audit event of the refusal is one insert for all of them, and the answer does not wait
-    for it; it leaves at an even time. Upgrades an outdated hash on the way; that upgrade never fails the sign-in.
-    Raises what ``require_admissible`` raises, after a right password only.
+    Unknown, wrong, inactive, unusable, overlong, and right where the address has still to be proved, all cost one query
+    and one Argon2 run, count as a failure, and raise the same ``InvalidCredentials``. The audit event of the refusal is
+    one insert for all of them, and the answer does not wait for it; it leaves at an even time. After a right password
+    an outdated hash is upgraded, which never fails the sign-in, and ``PasswordChangeRequired`` may be raised.
 
     Raises ``Throttled`` before any of that. Count and account are read in one unit of work, four queries (three with
     Redis, and a question there); ``settle`` costs three more (two, and a question).
@@ -109,12 +110,12 @@ async def authenticate(
     except (Overloaded, Unavailable):  # nothing was judged. A caller who hangs up has been: their try stays counted
         await throttling.give_back(attempt)
         raise
-    if found is None or not verdict.ok or not found.is_active:
+    if found is None or not verdict.ok or not found.is_active or proof.is_awaited(found.email_verified_at):
         user_id = found.id if found else None
         get_logger().info("sign_in_refused", user_id=str(user_id) if user_id else None)
         await audit.record_later(Event.SIGN_IN, outcome=Outcome.FAILURE, user_id=user_id)
         await wait_for_step(began, REFUSAL_STEP_S)
-        raise InvalidCredentials
+        raise InvalidCredentials(InvalidCredentials.detail_where_proof_is_required if proof.is_required() else None)
     if found.methods:
         await throttling.give_back(attempt)
     settle = None if found.methods else await throttling.success(attempt, new_device=new_device)
@@ -122,7 +123,7 @@ async def authenticate(
         await _upgrade(found, password)
     try:
         await require_admissible(found)
-    except (EmailNotVerified, PasswordChangeRequired):
+    except PasswordChangeRequired:
         if settle is not None:
             await database().write(settle)
         raise
@@ -134,8 +135,8 @@ async def authenticate(
 async def require_admissible(found: Credentials) -> None:
     """Refuse who has proved who they are and may not sign in yet, leaving that in the trail; nothing is queried.
 
-    Raises ``EmailNotVerified`` where addresses must be verified and this one is not, ``PasswordChangeRequired`` where
-    staff have asked for another password.
+    Raises ``EmailNotVerified`` where addresses must be verified and this one is not, which only a passkey gets to hear;
+    ``PasswordChangeRequired`` where staff have asked for another password.
     """
     refusal = units.inadmissible(
         email_verified_at=found.email_verified_at, must_change_password=found.must_change_password

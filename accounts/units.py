@@ -9,10 +9,9 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from django.conf import settings
 from django.db import models
 
-from accounts import audit, outgoing_mail, stored_user
+from accounts import audit, outgoing_mail, proof, stored_user
 from accounts.audit import Event
 from accounts.errors import EmailNotVerified, LastSuperuser, PasswordChanged, PasswordChangeRequired
 from accounts.mfa import factors
@@ -89,7 +88,7 @@ def inadmissible(
     *, email_verified_at: datetime | None, must_change_password: bool
 ) -> EmailNotVerified | PasswordChangeRequired | None:
     """Return why somebody who has proved who they are may not sign in yet, to the API or to the admin."""
-    if email_verified_at is None and settings.IRONAUTH_EMAIL_VERIFICATION == "required":
+    if proof.is_awaited(email_verified_at):
         return EmailNotVerified()
     return PasswordChangeRequired() if must_change_password else None
 

@@ -48,10 +48,10 @@ async def open_by_password(
 ) -> Grant:
     """Open a session, as ``opener`` does, for the person whose address and password these are.
 
-    Raises ``InvalidCredentials`` (401; unknown, wrong and inactive alike), ``EmailNotVerified`` and
-    ``PasswordChangeRequired`` (403, only after a right password), ``Overloaded`` (503) when the hash pool is
-    full, ``Throttled`` (429) before any hashing when the account or the client has failed too often. Raises
-    ``MfaRequired`` (401) instead of opening a session for somebody who has a second factor.
+    Raises ``InvalidCredentials`` (401; unknown, wrong, inactive and not proved yet alike), ``PasswordChangeRequired``
+    (403, only after a right password), ``Overloaded`` (503) when the hash pool is full, ``Throttled`` (429) before any
+    hashing when the account or the client has failed too often. Raises ``MfaRequired`` (401) instead of opening a
+    session for somebody who has a second factor.
     """
     origin = Origin(address=client.ip, device=client.device)
     who = await accounts.authenticate(email=email, password=password, origin=origin, new_device=client.new_device)

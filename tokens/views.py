@@ -10,7 +10,6 @@ from rest_framework.permissions import AllowAny, IsAuthenticated
 from rest_framework.response import Response
 
 from accounts.errors import (
-    EmailNotVerified,
     InvalidCredentials,
     PasswordChanged,
     PasswordChangeRequired,
@@ -72,7 +71,7 @@ class SignInView(AsyncAPIView):
             200: TokenPair,
             204: NO_CONTENT,
             401: (InvalidCredentials, MfaRequired),
-            403: (CrossOrigin, EmailNotVerified, PasswordChangeRequired),
+            403: (CrossOrigin, PasswordChangeRequired),
             415: OpenApiResponse(None, "Neither JSON nor a form"),
             429: Throttled,
             503: (Overloaded, SigningKeyMissing),

@@ -107,6 +107,14 @@ async def test_signing_in_links_to_what_it_may_ask_for(api: httpx.AsyncClient) -
     assert beside in code
 
 
+async def test_signing_in_says_what_comes_first(api: httpx.AsyncClient, settings: Settings) -> None:
+    """Where addresses have to be proved, the page says it before anything is typed; elsewhere it does not."""
+    for mode, said in (("required", True), ("optional", False), ("off", False)):
+        settings.IRONAUTH_EMAIL_VERIFICATION = mode
+        text = (await api.get("/account/signin")).text
+        assert ('<a href="/account/verify-again">ask for another message</a>' in text) == said
+
+
 @pytest.mark.parametrize(("page", "forms"), [("signin", 2), ("forgot", 1), ("verify_again", 1), ("security", 6)])
 def test_a_problem_stands_beside_the_fields_it_is_about(page: str, forms: int) -> None:
     """In the form, or in its card, so that a screen reader and the eye find it where the fields are."""

@@ -259,12 +259,12 @@ async def test_optional_verification_asks_and_lets_in(api: httpx.AsyncClient, si
 
 @override_settings(IRONAUTH_EMAIL_VERIFICATION="required")
 async def test_required_verification_lets_nobody_in_before(api: httpx.AsyncClient, signing_key: str) -> None:
-    """403 after a right password only; once the address is verified with the password the person is in."""
+    """A right password is a wrong one until the address is verified with it; then the person is in."""
     body = {"email": "new@example.com", "password": PASSWORD}
     assert (await api.post(f"{ACCESS}/signup", json=body)).status_code == 202
     refused = await api.post(f"{ACCESS}/signin", json=body)
-    assert (refused.status_code, refused.json()["code"]) == (403, "email_not_verified")
-    assert await sign_in_status(api, "new@example.com", "wrong horse battery 7") == 401
+    assert (refused.status_code, refused.json()["code"]) == (401, "invalid_credentials")
+    assert "open the link in the message first" in refused.json()["detail"]
     ((_, _, token),) = await delivered()
     shown = {"token": token, "password": PASSWORD}
     assert (await api.post(f"{ACCESS}/email/verify", json=shown)).status_code == 204

@@ -77,7 +77,7 @@ def verify(server: Server) -> None:
     link = link_in(server.mail.take(MIA, "Confirm your e-mail address"))
     assert server.click(older, password=PASSWORD) == S.BAD_REQUEST
     server.scan(link)
-    assert server.may_sign_in(MIA, PASSWORD) == S.FORBIDDEN
+    assert server.may_sign_in(MIA, PASSWORD) == S.UNAUTHORIZED
     shown: tuple[dict[str, str], ...] = ({}, {"password": PASSWORD}, {"password": PASSWORD})
     assert [server.click(link, **fields) for fields in shown] == [S.BAD_REQUEST, S.OK, S.BAD_REQUEST]
 

@@ -99,7 +99,7 @@ async def test_an_unverified_address_is_refused_first(
     """Where addresses must be verified: the reset verifies it, so one message mends both."""
     settings.IRONAUTH_EMAIL_VERIFICATION = "required"
     await sync_to_async(require)(support, user)
-    assert await refusal(api, user.email, PASSWORD) == (403, "email_not_verified")
+    assert await refusal(api, user.email, PASSWORD) == (401, "invalid_credentials")
     ((_, _, token),) = await delivered()
     assert token is not None
     assert (await confirm(api, token)).status_code == 204

@@ -13,6 +13,7 @@ from django.conf import settings
 from django.http import HttpResponse
 from django.template.loader import render_to_string
 
+from accounts import proof
 from accounts.outputs import UserOut
 from tokens.oauth import device_codes, first_page, form_targets, journeys
 from tokens.oauth.authorization_request import Target
@@ -47,7 +48,8 @@ def sign_in(journey: Journey, client: Client, browser: str, *, email: str = "", 
     """
     email = email or journey.request.login_hint
     if email or context:
-        return _page("sign_in.html", client, journey, browser, email=email, **context)
+        more = {"email": email, "proof_required": proof.is_required(), **context}
+        return _page("sign_in.html", client, journey, browser, **more)
     text = first_page.html(settings.IRONAUTH_OAUTH_SITE_NAME, client, journey, browser)
     return _response(text, targets=form_targets.of_client(journey.request.redirect_uri, client))
 

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 import msgspec
 from django.template.loader import render_to_string
 
+from accounts import proof
 from tokens.oauth import journeys
 from tokens.oauth.clients import Client
 from tokens.oauth.journeys import Journey
@@ -28,6 +29,7 @@ class _Look(NamedTuple):
     site_name: str
     client: Client
     journey: Journey
+    proof_required: bool
 
 
 _decoder: Final = msgspec.msgpack.Decoder(_Look)
@@ -40,7 +42,8 @@ def html(site_name: str, client: Client, journey: Journey, browser: str) -> str:
     ``dpop_jkt``, and when it expires.
     """
     asked = msgspec.structs.replace(journey.request, state="", nonce="", code_challenge="", dpop_jkt="")
-    look = _Look(site_name, client, msgspec.structs.replace(journey, request=asked, expires_at=0))
+    plain = msgspec.structs.replace(journey, request=asked, expires_at=0)
+    look = _Look(site_name, client, plain, proof.is_required())
     return rendered(msgspec.msgpack.encode(look)).replace(_MARK, journeys.seal(journey, browser))
 
 

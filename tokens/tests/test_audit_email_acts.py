@@ -119,18 +119,18 @@ async def test_a_sign_up_that_tells_nothing_tells_the_trail(
     stage: Stage,
     settings: Settings,
 ) -> None:
-    """A new person, a known address, and a right password before the address is verified."""
+    """A new person, a known address, and a right password before the address is verified, which is a wrong one."""
     settings.IRONAUTH_EMAIL_VERIFICATION = "required"
     before = [pk async for pk in AuditEvent.objects.values_list("pk", flat=True)]
     await stage.send("POST", SIGNUP, 202, {"email": "new@example.com", "password": PASSWORD})
     await stage.send("POST", SIGNUP, 202, {"email": stage.email, "password": PASSWORD})
-    await stage.send("POST", SIGNIN, 403, {"email": "new@example.com", "password": PASSWORD})
+    await stage.send("POST", SIGNIN, 401, {"email": "new@example.com", "password": PASSWORD})
     new = (await User.objects.aget(email_key="new@example.com")).pk
     found = [(row.event, row.outcome, row.actor_id, row.user_id, row.details) for row in await left_since(before)]
     assert found == [
         ("sign_up", "success", new, new, {}),
         ("sign_up", "refused", None, stage.member, {}),
-        ("sign_in", "refused", new, new, {"reason": "email_not_verified"}),
+        ("sign_in", "failure", None, new, {}),
     ]
 
 

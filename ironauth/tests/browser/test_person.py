@@ -81,15 +81,15 @@ async def verify(shown: Watched, site: Site) -> None:
         credentials = {"email": EMAIL, "password": PASSWORD}
         assert (await api.post("/signup", json={**credentials, "name": "Mia"})).status_code == 202
         await shown.go("/account/signin")
-        with shown.refusing(403):
+        with shown.refusing(401):
             await give_password(shown, PASSWORD)
-            remedy = shown.page.locator("#password-form").get_by_role("link", name="Ask for another message")
-            await expect(remedy).to_be_visible()
+            await expect(shown.page.locator("#first-problem")).to_contain_text("open the link in the message first")
+        await expect(shown.page.get_by_role("link", name="ask for another message")).to_be_visible()
         await shown.look("not-verified")
         await shown.go(link_in(site.mail.take(EMAIL, "Confirm your e-mail address")))
         await heading(shown, "Confirm your e-mail address")
         await shown.look("verify")
-        assert (await api.post("/signin", json=credentials)).status_code == 403
+        assert (await api.post("/signin", json=credentials)).status_code == 401
     confirm = shown.page.get_by_role("button", name="Confirm", exact=True)
     with shown.refusing(400):
         await confirm.click()

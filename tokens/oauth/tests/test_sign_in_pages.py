@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -98,15 +99,29 @@ async def test_one_hash_each(
 async def test_what_stands_in_the_way(
     api: httpx.AsyncClient, member: Member, client: OAuthClient, settings: Any
 ) -> None:
-    """Who must verify the address or change the password is told where, with 403, and only after the right password."""
+    """Who must change the password is told where, with 403, and only after the right password."""
     page = await authorize(api, client)
-    settings.IRONAUTH_EMAIL_VERIFICATION = "required"
-    assert is_page(await by_password(api, page, member["email"]), 403, "/account/verify-again")
-    assert is_page(await by_password(api, page, member["email"], "not the password at all"), 401)
     settings.IRONAUTH_EMAIL_VERIFICATION = "off"
     await User.objects.filter(pk=member["id"]).aupdate(must_change_password=True)
     assert is_page(await by_password(api, page, member["email"]), 403, "Ask for a new password", "/account/forgot")
     assert not await Session.objects.filter(client_id=SSO_CLIENT).aexists()
+
+
+async def test_an_address_that_is_not_proved_yet(
+    api: httpx.AsyncClient, member: Member, client: OAuthClient, settings: Any
+) -> None:
+    """Where addresses have to be proved, every page says it, and a right password gets the page of a wrong one."""
+    hint = "Have you just signed up?"
+    assert hint not in (await authorize(api, client)).text
+    settings.IRONAUTH_EMAIL_VERIFICATION = "required"
+    page = await authorize(api, client)
+    assert is_page(page, 200, hint, "/account/verify-again")
+    texts = set()
+    for email, password in ((member["email"], PASSWORD), (member["email"], "wrong"), ("nobody@example.com", PASSWORD)):
+        answer = await by_password(api, page, email, password)
+        assert is_page(answer, 401, "open the link in the message first", hint, "/account/verify-again")
+        texts.add(re.sub(r'name="request" value="[^"]+"', "", answer.text).replace(email, ""))
+    assert len(texts) == 1
 
 
 async def test_busy_and_throttled(
