@@ -233,6 +233,8 @@ class _UniqueAddress(UserModelForm):
     def clean_email(self) -> str:
         """Return the address in its stored form; refuses one that another account has, whatever its case."""
         email = emails.normalise(self.cleaned_data["email"])
+        if email != self.initial.get("email"):
+            emails.validate_new(email)
         if User.objects.filter(email_key=emails.fold(email)).exclude(pk=self.instance.pk).exists():
             raise ValidationError("An account with this e-mail address exists already.", code="unique")
         return email

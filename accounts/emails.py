@@ -21,6 +21,7 @@ from django.core.exceptions import ValidationError
 from django.core.validators import EmailValidator
 
 MAX_LENGTH: Final = 254  # characters; RFC 5321 §4.5.3.1.3 (path of 256 octets less its brackets)
+MAX_LOCAL_OCTETS: Final = 64  # in UTF-8; RFC 5321 §4.5.3.1.1, RFC 6531 §3.3
 # Characters before NFC: no character an address may hold has a longer decomposition than four.
 MAX_RAW_LENGTH: Final = 4 * MAX_LENGTH
 # Longest folded form: folding is one to one, and recomposition afterwards lengthens no known character by more.
@@ -88,6 +89,19 @@ def lookup_key(email: str) -> str:
     except ValidationError:
         return ""
     return fold(email)
+
+
+def validate_new(email: str) -> None:
+    """Refuse what no account may have from now on: what ``validate`` refuses, and a local part of over 64 octets.
+
+    Accounts of earlier releases may have longer ones, and their people go on signing in. Raises as ``validate`` does.
+    """
+    validate(email)
+    if len(email.rpartition("@")[0].encode()) > MAX_LOCAL_OCTETS:
+        raise ValidationError(
+            f"The part of an e-mail address before the @ has at most {MAX_LOCAL_OCTETS} octets (bytes in UTF-8).",
+            code="email_too_long",
+        )
 
 
 def validate(email: str) -> None:

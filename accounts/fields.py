@@ -72,10 +72,17 @@ class FlagField(serializers.Field[Any, Any, Any, Any]):
 
 @extend_schema_field({"type": "string", "format": "email", "maxLength": emails.MAX_LENGTH})
 class EmailField(TextField):
-    """An address this system accepts (``emails``), in NFC."""
+    """An address that an account may have (``emails``), in NFC."""
+
+    def __init__(self, *, validate: Callable[[str], None] = emails.validate, **options: Any) -> None:
+        super().__init__(normalise=emails.normalise, validate=validate, **options)
+
+
+class NewEmailField(EmailField):
+    """An address that an account may get."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(normalise=emails.normalise, validate=emails.validate, **options)
+        super().__init__(validate=emails.validate_new, **options)
 
 
 @extend_schema_field({"type": "string", "maxLength": names.MAX_LENGTH})

@@ -9,7 +9,7 @@ from rest_framework import serializers
 from rest_framework.settings import api_settings
 
 from accounts import emails, names
-from accounts.fields import EmailField, FlagField, NameField, PasswordField, TextField
+from accounts.fields import EmailField, FlagField, NameField, NewEmailField, PasswordField, TextField
 from accounts.password_policy import policy_errors
 
 MAX_ROLES: Final = 100  # per request; far beyond what a person is given
@@ -62,7 +62,7 @@ class ChoosesPassword(serializers.Serializer[Any]):
 class SignupInput(ChoosesPassword):
     """Body of ``POST /signup``."""
 
-    email = EmailField()
+    email = NewEmailField()
     password = PasswordField()
     name = NameField(required=False, default="")
 
@@ -112,7 +112,7 @@ class VerifyEmailInput(EmailTokenInput):
 class ChangeEmailInput(serializers.Serializer[Any]):
     """Body of ``POST /email``."""
 
-    new_email = EmailField()
+    new_email = NewEmailField()
     password = PasswordField()
 
 
@@ -138,7 +138,7 @@ class RolesField(serializers.ListField):
 class UserCreateInput(ChoosesPassword):
     """Body of ``POST /users``; without a password the person cannot sign in until one is set."""
 
-    email = EmailField()
+    email = NewEmailField()
     password = PasswordField(required=False, allow_null=True, default=None)
     name = NameField(required=False, default="")
     is_active = FlagField(required=False, default=True)
@@ -151,7 +151,7 @@ class UserCreateInput(ChoosesPassword):
 class UserPatchInput(serializers.Serializer[Any]):
     """Body of ``PATCH /users/{id}``: what is absent stays; ``roles`` replaces all of them."""
 
-    email = EmailField(required=False)
+    email = NewEmailField(required=False)
     name = NameField(required=False)
     is_active = FlagField(required=False)
     is_staff = FlagField(required=False)

@@ -139,6 +139,6 @@ class UserManager(BaseUserManager["User"]):
         """Return an unsaved user with a valid address and name."""
         user: User = self.model(email=email, **fields)
         user.clean()
-        emails.validate(user.email)
+        emails.validate_new(user.email)
         names.validate(user.name)
         return user
