@@ -35,8 +35,10 @@ IRONAUTH_ISSUER=https://$host
 IRONAUTH_TRUSTED_PROXIES=unix
 DATABASE_URL=postgres://ironauth:$database@$pooler/ironauth
 REDIS_URL=unix:///run/redis/redis.sock
+IRONAUTH_STAFF_MFA=required
 IRONAUTH_MAIL_DELIVERY=worker
-# Without a mail server nobody receives what is sent: smtp+tls://user:password@mail.example.com:587
+# Without a mail server nobody receives what is sent, and no address is proved:
+# smtp+tls://user:password@mail.example.com:587
 #EMAIL_URL=
 END
 printf '"ironauth" "%s"\n' "$database" >userlist.txt

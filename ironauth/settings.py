@@ -136,9 +136,7 @@ IRONAUTH_MAIL_FROM = setting_mail.sender(
     env.text("IRONAUTH_MAIL_FROM", default=setting_mail.default_sender(IRONAUTH_ISSUER)), "IRONAUTH_MAIL_FROM"
 )
 IRONAUTH_MAIL_DELIVERY = env.choice("IRONAUTH_MAIL_DELIVERY", choices=("server", "worker"), default="server")
-IRONAUTH_EMAIL_VERIFICATION = env.choice(
-    "IRONAUTH_EMAIL_VERIFICATION", choices=("off", "optional", "required"), default="off"
-)
+IRONAUTH_EMAIL_VERIFICATION = setting_mail.verification(env, MAILERS["default"], debug=DEBUG)
 IRONAUTH_EMAIL_TOKEN_MIN = env.whole("IRONAUTH_EMAIL_TOKEN_MIN", default=30)
 IRONAUTH_NEW_DEVICE_MAIL = env.switch("IRONAUTH_NEW_DEVICE_MAIL", default=setting_mail.names_server(MAILERS["default"]))
 IRONAUTH_TEMPLATES = setting_mail.template_folders(env.text("IRONAUTH_TEMPLATES", default=""), "IRONAUTH_TEMPLATES")

@@ -142,6 +142,25 @@ async def test_no_sequence_tells_who_has_an_account(
         assert transcript == transcripts["nobody"], kind
 
 
+@pytest.mark.parametrize("mode", ["off", "optional"])
+async def test_elsewhere_a_sign_up_tells_and_nothing_else(
+    mode: str, api: httpx.AsyncClient, make_user: MakeUser, settings: Settings, still_clock: float
+) -> None:
+    """What is promised where addresses need no proof: 409 for an address that is taken, and all else is the same."""
+    settings.IRONAUTH_EMAIL_VERIFICATION = mode
+    reset, resend = (post(path, email=EMAIL) for path in ("password/reset", "email/verify/resend"))
+    transcripts = {}
+    for number, kind in enumerate(KINDS):
+        await User.objects.all().adelete()
+        settings.SECRET_KEY = f"{number}{settings.SECRET_KEY}"
+        await sync_to_async(settle)(kind, make_user)
+        steps = (reset, *(SIGN_IN,) * 6, resend, *(SIGN_IN,) * 6, *(reset,) * 6)
+        transcripts[kind] = [seen(await step(api)) for step in steps]
+        assert (await SIGN_UP(api)).status_code == (201 if kind in ("nobody", "leaving") else 409)
+    for kind, transcript in transcripts.items():
+        assert transcript == transcripts["nobody"], kind
+
+
 def test_the_admin_does_not_tell_either(make_user: MakeUser, settings: Settings, still_clock: float) -> None:
     """A sign-up, and sign-ins to the admin with its password until they are throttled: one page for everybody."""
     url, transcripts = reverse("admin:login"), {}

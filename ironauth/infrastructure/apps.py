@@ -1,7 +1,9 @@
 """The Django app that owns what every other app stands on."""
 
 from django.apps import AppConfig, apps
+from django.core import checks
 
+from ironauth.infrastructure import deployment
 from ironauth.infrastructure.lean_imports import import_rest_framework
 
 
@@ -15,6 +17,7 @@ class InfrastructureConfig(AppConfig):
     def ready(self) -> None:
         """Import DRF first, before the apps that use it; this is the first app that is asked."""
         import_rest_framework()
+        checks.register(deployment.check_mail, checks.Tags.security, deploy=True)
         if apps.is_installed("cachalot"):  # behind this one, so what it wraps is this
             from ironauth.infrastructure.cachalot_levels import close_what_did_not_begin  # noqa: PLC0415 - with Redis only
 

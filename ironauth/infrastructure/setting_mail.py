@@ -12,6 +12,7 @@ import environ
 from django.core.exceptions import ImproperlyConfigured, ValidationError
 from django.core.validators import EmailValidator
 
+from ironauth.infrastructure.environment import Environment
 from ironauth.infrastructure.setting_addresses import is_local
 
 CONSOLE = "consolemail://"
@@ -63,6 +64,15 @@ def mailer(url: str, name: str, *, timeout_s: float) -> dict[str, Any]:
 def names_server(mailer: dict[str, Any]) -> bool:
     """Return whether a mailer reaches people, which console and files do not."""
     return "host" in mailer.get("OPTIONS", {})
+
+
+def verification(env: Environment, mailer: dict[str, Any], *, debug: bool) -> str:
+    """Return whether new accounts prove their address: by default ``required`` where mail goes out, without DEBUG.
+
+    Only ``required`` keeps a sign-up from telling who has an account; where no mail goes out it lets nobody in.
+    """
+    default = "required" if names_server(mailer) and not debug else "off"
+    return env.choice("IRONAUTH_EMAIL_VERIFICATION", choices=("off", "optional", "required"), default=default)
 
 
 def sender(value: str, name: str) -> str:

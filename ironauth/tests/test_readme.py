@@ -90,6 +90,25 @@ def test_the_containers_settings_are_accepted(tmp_path: Path) -> None:
     assert "/ironauth.env" in (Path(settings.BASE_DIR) / ".gitignore").read_text().splitlines()
 
 
+def test_what_the_container_is_weak_without_is_said(tmp_path: Path) -> None:
+    """Each line that the server starts without has a row in the table; without them nothing proves people or staff."""
+    text = section("Container image")
+    (example,) = (block for kind, block in BLOCK.findall(text) if kind == "sh")
+    pasted("sh", example, tmp_path)
+    values = dict(line.split("=", 1) for line in (tmp_path / "ironauth.env").read_text().splitlines())
+    optional = values.keys() - {"DEBUG", "SECRET_KEY", "IRONAUTH_MASTER_KEYS", "ALLOWED_HOSTS", "IRONAUTH_ISSUER"}
+    rows = re.findall(r"^\| (.+?) \| (.+) \|$", text.partition("| without |")[2].partition("\n\n")[0], re.MULTILINE)
+    named = {name for name, _ in rows}
+    assert {"IRONAUTH_PASSWORD_PEPPERS", "EMAIL_URL", "IRONAUTH_STAFF_MFA", "IRONAUTH_TRUSTED_PROXIES"} == optional
+    assert all(any(name in row for row in named) for name in optional)
+    assert "limits of the proxy" in named
+    code = "import ironauth.settings as s; print(s.IRONAUTH_EMAIL_VERIFICATION, s.IRONAUTH_STAFF_MFA)"
+    base = {"IRONAUTH_ENV_FILE": os.devnull, "IRONAUTH_COOKIE_SECURE": "1"}
+    assert start(["-c", code], {**base, **values}).stdout == "required required\n"
+    without = {name: value for name, value in values.items() if name not in optional}
+    assert start(["-c", code], {**base, **without}).stdout == "off optional\n"
+
+
 def test_the_containers_settings_are_drawn_anew(tmp_path: Path) -> None:
     """No two readers share a secret."""
     (example,) = (text for kind, text in BLOCK.findall(section("Container image")) if kind == "sh")
@@ -99,4 +118,6 @@ def test_the_containers_settings_are_drawn_anew(tmp_path: Path) -> None:
         pasted("sh", example, tmp_path / name)
         made.append(dict(line.split("=", 1) for line in (tmp_path / name / "ironauth.env").read_text().splitlines()))
     assert made[0].keys() == made[1].keys()
-    assert all(made[0][name] != made[1][name] for name in ("SECRET_KEY", "IRONAUTH_MASTER_KEYS"))
+    assert all(
+        made[0][name] != made[1][name] for name in ("SECRET_KEY", "IRONAUTH_MASTER_KEYS", "IRONAUTH_PASSWORD_PEPPERS")
+    )

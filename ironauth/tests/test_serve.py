@@ -417,7 +417,7 @@ def test_the_address_to_open_is_the_issuers_where_that_is_this_server(
 
 
 def test_the_laboratorys_endpoints_are_announced(serve: Serve, migrated_file: Path) -> None:
-    """With IRONAUTH_PERF_ENDPOINTS they answer everybody, and outside DEBUG the log warns of them."""
+    """With IRONAUTH_PERF_ENDPOINTS they answer everybody, and outside DEBUG the log warns of them, and of lost mail."""
     running = serve("--migrate", "--port", "0", IRONAUTH_PERF_ENDPOINTS="1")
     base = running.ready()
     for way in ("msgspec", "drf", "drf-msgspec", "msgspec-converted"):  # as announced
@@ -425,4 +425,5 @@ def test_the_laboratorys_endpoints_are_announced(serve: Serve, migrated_file: Pa
     running.process.terminate()
     assert running.process.wait(timeout=20) == 0
     assert f"{base}/perf/serialization/msgspec " in running.printed()
-    assert '"event":"perf_endpoints_on"' in running.printed()
+    for warning in ("perf_endpoints_on", "mail_reaches_nobody"):
+        assert running.printed().count(f'"event":"{warning}"') == 1

@@ -9,6 +9,8 @@ from django.core.mail import mailers
 from django.test import override_settings
 
 from ironauth.infrastructure import setting_mail
+from ironauth.infrastructure.environment import Environment
+from ironauth.tests.test_boot import start
 
 SMTP = "django.core.mail.backends.smtp.EmailBackend"
 
@@ -142,3 +144,30 @@ def test_a_template_folder_exists(tmp_path: Path) -> None:
 def test_only_a_mail_server_reaches_people(url: str, reaches: bool) -> None:
     """Whether messages nobody asked for are worth writing depends on it."""
     assert setting_mail.names_server(setting_mail.mailer(url, "EMAIL_URL", timeout_s=10.0)) == reaches
+
+
+@pytest.mark.parametrize(
+    ("url", "debug", "default"),
+    [
+        ("smtp+tls://mail.example.com", False, "required"),
+        ("smtp+tls://mail.example.com", True, "off"),
+        ("smtp://127.0.0.1:1025", True, "off"),
+        ("filemail:///var/mail", False, "off"),
+        ("consolemail://", False, "off"),
+        ("consolemail://", True, "off"),
+    ],
+)
+def test_addresses_are_proved_where_mail_goes_out(url: str, debug: bool, default: str) -> None:
+    """That is the default without DEBUG alone, and whatever is set explicitly is taken."""
+    assert setting_mail.verification(Environment({}, {}), mailer(url), debug=debug) == default
+    for wanted in ("off", "optional", "required"):
+        env = Environment({"IRONAUTH_EMAIL_VERIFICATION": wanted}, {})
+        assert setting_mail.verification(env, mailer(url), debug=debug) == wanted
+    with pytest.raises(ImproperlyConfigured, match=f"IRONAUTH_EMAIL_VERIFICATION .* default, {default}$"):
+        setting_mail.verification(Environment({"IRONAUTH_EMAIL_VERIFICATION": "yes"}, {}), mailer(url), debug=debug)
+
+
+def test_the_settings_follow_the_mail_server() -> None:
+    """A production start with EMAIL_URL alone requires the proof."""
+    code = "import ironauth.settings as s; print(s.IRONAUTH_EMAIL_VERIFICATION)"
+    assert start(["-c", code], {"EMAIL_URL": "smtp+tls://mail.example.com"}).stdout == "required\n"

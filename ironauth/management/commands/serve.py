@@ -19,6 +19,7 @@ from django.db.migrations.executor import MigrationExecutor
 from django.db.utils import DatabaseError, OperationalError
 
 from ironauth import server
+from ironauth.infrastructure import deployment
 from ironauth.infrastructure.configuration import usable_cpus
 from ironauth.infrastructure.logs import get_logger
 
@@ -151,6 +152,7 @@ class Command(BaseCommand):
                     "perf_endpoints_on", remedy="unset IRONAUTH_PERF_ENDPOINTS unless you measure here"
                 )
         if not settings.DEBUG:
+            deployment.warn_of_no_mail()
             self.stdout.write(f"  It answers to the Host {', '.join(settings.ALLOWED_HOSTS)} only (ALLOWED_HOSTS).")
         self.stdout.flush()
 
