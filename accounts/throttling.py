@@ -11,7 +11,9 @@ known by its device cookie, an API client by its address, which it may share wit
 addresses have a share each. The browser is let in even where strangers behind the same address have used up that
 one's failures.
 
-Whoever shares an owner's address may tell from this that they have been there; nobody else learns who exists.
+An address without an account is counted as any other. What a count tells all the same: whoever shares an owner's
+address may notice that they have been there, and whoever keeps an account's count full notices, by the end of the
+wait, that somebody has signed in.
 
 The shares, and the keys of the counts: ``failure_shares``. What else is counted: ``rate_limits``.
 """
