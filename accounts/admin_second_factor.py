@@ -29,7 +29,7 @@ from accounts.mfa.challenges import Purpose
 from accounts.mfa.errors import InvalidMfaCode, MfaAlreadyEnabled, MfaNotStarted, TotpUnreadable
 from accounts.mfa.passkey_errors import InvalidPasskey
 from accounts.models import User
-from ironauth.infrastructure import origin
+from ironauth.infrastructure import origin, strict_json
 from ironauth.infrastructure.errors import NotAuthenticated, Overloaded, Throttled
 from ironauth.infrastructure.master_keys import MasterKeyMissingError
 from ironauth.infrastructure.sealing import SealBrokenError
@@ -267,8 +267,8 @@ def _offered(user: User, purpose: Purpose, *, typed: bool, recovery: bool) -> di
 def _answer(text: str) -> dict[str, Any]:
     """Return the JSON object in ``text``; an empty one, which proves nothing, for anything else."""
     try:
-        answer = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        answer = strict_json.loads(text)
+    except strict_json.InvalidJson:
         return {}
     return answer if isinstance(answer, dict) else {}
 

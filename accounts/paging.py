@@ -1,7 +1,6 @@
 """Cursor paging over an ordered set of rows: a page costs the same wherever it is, and no row is shown twice."""
 
 import base64
-import binascii
 import uuid
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -12,6 +11,7 @@ import msgspec
 from django.db.models import Q, QuerySet
 
 from accounts.models import User
+from ironauth.infrastructure import strict_json
 from ironauth.infrastructure.errors import FieldError, ValidationFailed
 from ironauth.infrastructure.fixed_queries import FixedSelect
 
@@ -64,10 +64,11 @@ class Page[T](msgspec.Struct, frozen=True):
 def decode(text: str, ordering: str) -> Cursor:
     """Return the cursor in ``text``; raises ``ValidationFailed`` (field ``cursor``) for any but one of ours."""
     try:
-        cursor = msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=Cursor)
+        value = strict_json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+        cursor = msgspec.convert(value, Cursor)
         if ordering.lstrip("-") == "created_at":
             _moment(cursor)
-    except (msgspec.DecodeError, binascii.Error, ValueError, OverflowError) as error:
+    except (msgspec.ValidationError, ValueError, OverflowError) as error:
         raise _refused() from error
     if cursor.ordering != ordering or "\x00" in cursor.value:
         raise _refused()

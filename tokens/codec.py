@@ -6,10 +6,9 @@ Leeway: none for ``exp`` (a token is dead in the second it names), ``CLOCK_LEEWA
 """
 
 import base64
-import json
 import re
 from functools import lru_cache
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from django.conf import settings
@@ -18,7 +17,7 @@ from joserfc.errors import JoseError
 from joserfc.jwa import EdDSAAlgorithm, JWSAlgModel
 from joserfc.util import urlsafe_b64decode
 
-from ironauth.infrastructure import metrics
+from ironauth.infrastructure import metrics, strict_json
 from tokens.claims import AccessClaims
 from tokens.errors import InvalidToken, UnknownKey
 from tokens.keys import ALGORITHMS, ActiveKey, KeySet
@@ -143,28 +142,14 @@ def _check_claims(claims: AccessClaims, now: float) -> None:
 def json_object(segment: str, part: str) -> dict[str, Any]:
     """Return the JSON object of a canonical base64url ``segment``.
 
-    Raises ``InvalidToken`` for any other spelling of the same bytes, a byte order mark, an encoding other than
-    UTF-8, a repeated member (RFC 7515 §4 lets a parser refuse it, and two readers may disagree about it), NaN.
+    Raises ``InvalidToken`` for any other spelling of the same bytes, and for what ``strict_json`` refuses: a byte order
+    mark, an encoding other than UTF-8, NaN, nesting without bound, and a repeated member (RFC 7515 §4 lets a parser
+    refuse it, and two readers may disagree about it).
     """
     try:
-        # Decoded here first: json.loads guesses UTF-16 and skips a byte order mark when it is given bytes.
-        text = urlsafe_b64decode(segment.encode()).decode("utf-8", "strict")
-        value = json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError) as error:
+        value = strict_json.loads(urlsafe_b64decode(segment.encode()))
+    except ValueError as error:
         raise InvalidToken(part) from error
     if not isinstance(value, dict):
         raise InvalidToken(part)
     return value
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the members as a dict; raise ``ValueError`` when a name is repeated."""
-    members = dict(pairs)
-    if len(members) != len(pairs):
-        raise ValueError("a member is repeated")
-    return members
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    """Refuse NaN and the infinities, which are not JSON (RFC 8259 §6)."""
-    raise ValueError(f"{name} is not JSON")

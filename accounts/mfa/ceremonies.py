@@ -21,6 +21,7 @@ from webauthn.helpers.options_to_json_dict import options_to_json_dict
 from accounts.mfa.challenges import LIFE_S
 from accounts.mfa.passkey_facts import Assertion, Json, Known, NewCredential, UnusableAnswer
 from accounts.mfa.passkey_models import MAX_CREDENTIAL_ID
+from ironauth.infrastructure import strict_json
 
 ALGORITHMS: Final = [
     COSEAlgorithmIdentifier.ECDSA_SHA_256,
@@ -154,7 +155,11 @@ def _distrustful() -> Iterator[None]:
 
 
 def _judge_page(client_data: bytes) -> None:
-    """Refuse an answer given on another site's page, or in a frame of ours within one (§7.2, steps 13 and 14)."""
+    """Refuse an answer given on another site's page, or in a frame of ours within one (§7.2, steps 13 and 14).
+
+    The library takes the last of members that come twice, and any of Unicode's encodings.
+    """
+    strict_json.loads(client_data)
     found = helpers.parse_client_data_json(client_data)
     if found.origin not in settings.IRONAUTH_WEBAUTHN_ORIGINS:
         raise UnusableAnswer("origin")

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import IO, Any
 from urllib.parse import parse_qsl
 
-import msgspec
 from django.conf import settings
 from django.core.exceptions import TooManyFieldsSent
 from django.http import QueryDict
@@ -12,6 +11,8 @@ from django.utils.datastructures import MultiValueDict
 from django.utils.http import parse_header_parameters
 from rest_framework import parsers
 from rest_framework.exceptions import ParseError, UnsupportedMediaType
+
+from ironauth.infrastructure import strict_json
 
 #: ASCII is a subset of UTF-8; anything else is refused, because Python also "decodes" base64, rot13 and idna.
 _UTF8_NAMES = frozenset({"utf-8", "utf8", "us-ascii", "ascii"})
@@ -29,7 +30,7 @@ def _require_utf8(media_type: str | None) -> None:
 class JSONParser(parsers.JSONParser):
     """RFC 8259 JSON objects, strictly.
 
-    A subclass of DRF's parser so that DRF keeps the body readable. Repeated names: the last one counts.
+    A subclass of DRF's parser so that DRF keeps the body readable.
     """
 
     media_type = "application/json"
@@ -42,15 +43,15 @@ class JSONParser(parsers.JSONParser):
     ) -> dict[str, Any]:
         """Return the object in ``stream``.
 
-        Errors: `ParseError` (400) for anything that is not one JSON object in UTF-8: bad syntax, a byte order
-        mark, NaN, numbers out of range, lone surrogates, nesting deeper than the interpreter's recursion limit.
+        Errors: `ParseError` (400) for anything that is not one JSON object in UTF-8 (see ``strict_json``): bad syntax,
+        a byte order mark, NaN, numbers out of range, lone surrogates, a member twice, nesting deeper than 32 levels.
         `UnsupportedMediaType` (415) for another charset.
         """
         _require_utf8(media_type)
         try:
-            data = msgspec.json.decode(stream.read())
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise ParseError("The body is not valid JSON.") from error
+            data = strict_json.loads(stream.read())
+        except strict_json.InvalidJson as error:
+            raise ParseError(f"The body {error}") from error
         if not isinstance(data, dict):
             raise ParseError('The body must be a JSON object, for example {"name": "value"}.')
         return data

@@ -9,6 +9,7 @@ from django.core.exceptions import ValidationError
 from django.core.signing import BadSignature, Signer
 
 from accounts import names
+from ironauth.infrastructure import strict_json
 from ironauth.infrastructure.ids import new_id
 from tokens.oauth import client_rules
 from tokens.oauth.client_keys import MAX_FILE_BYTES
@@ -91,9 +92,9 @@ class KeysField(forms.CharField):
         if value in self.empty_values:
             return None
         try:
-            return json.loads(value)
-        except (ValueError, RecursionError) as error:
-            raise ValidationError('This is no JSON: paste the JWK set, {"keys": [ … ]}.', code="json") from error
+            return strict_json.loads(value)
+        except strict_json.InvalidJson as error:
+            raise ValidationError(f'This {error} Paste the JWK set, {{"keys": [ … ]}}.', code="json") from error
 
     def validate(self, value: Any) -> None:
         """Leave the keys to the rules of the client."""

@@ -87,7 +87,7 @@ def verified(text: str, *, client_id: str, jwks: Mapping[str, Any]) -> Assertion
         return None
     if not _is_in_force(claims, client_id=client_id, now=clock.unix()):
         return None
-    digest = sha256(f"{client_id}\0{claims.jti}".encode("utf-8", "surrogatepass")).digest()
+    digest = sha256(f"{client_id}\0{claims.jti}".encode()).digest()
     return Assertion(UUID(bytes=digest[:16]), int(claims.exp) + 1)
 
 

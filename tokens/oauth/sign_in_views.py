@@ -10,6 +10,7 @@ from rest_framework import exceptions
 
 from accounts.errors import EmailNotVerified, PasswordChangeRequired
 from accounts.mfa.passkey_errors import InvalidPasskey
+from ironauth.infrastructure import strict_json
 from ironauth.infrastructure.database import database
 from ironauth.infrastructure.errors import DomainError
 from ironauth.infrastructure.views import ApiRequest
@@ -131,8 +132,10 @@ def _shown(request: ApiRequest) -> Shown:
     """Return what was sent to prove a second factor; an answer that is no JSON object was not sent."""
     data = request.data
     try:
-        credential = msgspec.json.decode(str(data.get("credential", "")), type=dict[str, Any])
-    except (msgspec.DecodeError, RecursionError):
+        credential = strict_json.loads(str(data.get("credential", "")))
+    except strict_json.InvalidJson:
+        credential = None
+    if not isinstance(credential, dict):
         credential = None
     return Shown(data.get("code") or None, data.get("challenge_token") or None, credential)
 

@@ -9,6 +9,7 @@ from uuid import UUID
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from accounts import names
+from ironauth.infrastructure import strict_json
 from ironauth.infrastructure.reader import reader_may_leave
 from tokens.oauth import client_rules, client_units
 from tokens.oauth.client_keys import MAX_FILE_BYTES
@@ -183,8 +184,8 @@ def _keys(path: str) -> Any:
     """Return the JSON in a file of keys."""
     try:
         text = Path(path).read_bytes()[: MAX_FILE_BYTES + 1]
-        return json.loads(text if len(text) <= MAX_FILE_BYTES else b"")
-    except (OSError, ValueError, RecursionError) as error:
+        return strict_json.loads(text if len(text) <= MAX_FILE_BYTES else b"")
+    except (OSError, strict_json.InvalidJson) as error:
         raise CommandError(
             f"--jwks: {path} is no readable JSON file: write the public keys there as a JWK set."
         ) from error

@@ -143,7 +143,7 @@ def test_every_bad_field_is_marked(browser: Client) -> None:
         "name", "redirect_uris", "grants", "jwks", "backchannel_logout_uri", "access_token_s", "sector",
     }  # fmt: skip
     said = text_of(answer)
-    for remedy in ("write https://", "leave out #", "at least one grant", "This is no JSON", "1 to 600 seconds"):
+    for remedy in ("write https://", "leave out #", "at least one grant", "This is not valid JSON", "1 to 600 seconds"):
         assert remedy in said
     assert "http://app.example.com/cb\nhttps://app.example.com/#x" in said
     assert not OAuthClient.objects.exists()

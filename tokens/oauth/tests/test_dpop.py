@@ -102,9 +102,7 @@ def test_each_member_of_the_header_wrong_once(header: dict[str, Any]) -> None:
     assert refused(f"{head}.{good.split('.', 1)[1]}")
 
 
-@pytest.mark.parametrize(
-    "more", [{"x5c": 5}, {"x5u": []}, {"key_ops": ["verify", []]}, {"ext": "y"}, {"kid": "\ud800"}]
-)
+@pytest.mark.parametrize("more", [{"x5c": 5}, {"x5u": []}, {"key_ops": ["verify", []]}, {"ext": "y"}])
 def test_what_else_a_key_says_means_nothing(more: dict[str, Any]) -> None:
     """However malformed: the key is its numbers, and its thumbprint that of them (RFC 7638 §3)."""
     text = proof(KEY, "POST", TOKEN, header={"jwk": {**KEY.as_dict(private=False), **more}})
