@@ -55,6 +55,8 @@ SIGN_UP: Final = Rule("sign_up", "IRONAUTH_THROTTLE_SIGNUPS", 3_600)
 REFRESH: Final = Rule("refresh", "IRONAUTH_THROTTLE_BAD_REFRESHES", 900)
 #: The same for the secrets of OAuth clients.
 CLIENT: Final = Rule("client", "IRONAUTH_THROTTLE_BAD_REFRESHES", 900)
+#: Ids that name no client, of people who were sent here: each is looked up. Ids of clients are never counted.
+UNKNOWN_CLIENT: Final = Rule("unknown_client", "IRONAUTH_THROTTLE_BAD_REFRESHES", 900)
 #: What OAuth clients without a secret have this server keep for a while, good or not: anybody can name one of them, and
 #: each is a row. Signing in through a browser that brings its request itself is not counted.
 PUBLIC_CLIENT: Final = Rule("public_client", "IRONAUTH_THROTTLE_BAD_REFRESHES", 900)

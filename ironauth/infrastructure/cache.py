@@ -25,13 +25,22 @@ if TYPE_CHECKING:
     from ironauth.infrastructure.remote_cache import RemoteCache
 
 
+#: Keys under which nothing was found, remembered by each process, at most; 1 MiB. Strangers choose such keys.
+MAX_ABSENT = 1_024
+
+
 @dataclass(frozen=True, slots=True)
 class Loaded[T]:
-    """What a reading found: the value, the tags that end it, and when it ends by itself (unix seconds)."""
+    """What a reading found: the value, the tags that end it, and when it ends by itself (unix seconds).
+
+    ``absent``: The value says that there is nothing. It is kept in a small store apart and not shared, so that a
+    stranger who invents keys drops no entry of somebody else.
+    """
 
     value: T
     tags: tuple[str, ...]
     expires_at: float
+    absent: bool = False
 
 
 class Reading(NamedTuple):
@@ -57,6 +66,7 @@ class TwoLevelCache(BaseCache):
         self._plain = _plain_cache(name, location, params)
         self.remote = None if isinstance(self._plain, LocalCache) else self._plain
         self._l1 = l1(name)
+        self._absent = l1(f"{name} absent", max_entries=MAX_ABSENT)
         self._l2 = L2(self.remote, freshness) if self.remote else None
         self._flights = _flights.setdefault(name, SingleFlight())
         #: ``peek``, for who counts by other means.
@@ -76,6 +86,8 @@ class TwoLevelCache(BaseCache):
         who asked before, and not kept.
         """
         value = self.peek(key)
+        if value is None:
+            value = self._absent.peek(key)
         if isinstance(value, kind):
             return value
         return await self._flights.join(key, freshness.sequence, lambda: self._read(key, load, kind, tags))
@@ -121,7 +133,9 @@ class TwoLevelCache(BaseCache):
             metrics.recorder.count("ironauth_cache_loads")
         loaded = await load()
         entry = _entry(loaded, reading)
-        if self._l1.put(key, entry, sequence=reading.sequence) and l2 is not None:
+        if loaded.absent:
+            self._absent.put(key, entry, sequence=reading.sequence)
+        elif self._l1.put(key, entry, sequence=reading.sequence) and l2 is not None:
             _in_background(l2.put(key, entry, max_stale_s=max_stale_s))
         return loaded.value
 

@@ -21,7 +21,7 @@ from ironauth.infrastructure import cookie_reader, logs, metrics
 from ironauth.infrastructure.asgi_types import WHOLE_ANSWER, Application, Message, Receive, Scope, Send
 from ironauth.infrastructure.client_address import client_address, with_forwarded_scheme
 from ironauth.infrastructure.cookie_reader import AmbiguousCookies
-from ironauth.infrastructure.host_check import is_known_host
+from ironauth.infrastructure.host_check import is_allowed_host
 from ironauth.infrastructure.live_settings import live
 from ironauth.infrastructure.request_id import choose_request_id
 from ironauth.infrastructure.request_signals import custom_receivers
@@ -192,7 +192,7 @@ class HotLane:
             or len(query := scope.get("query_string", b"")) > MAX_QUERY
             or not query.isascii()
             or scope.get("root_path")
-            or not is_known_host(fields.get(b"host", b"").decode("latin1"))
+            or not is_allowed_host(fields.get(b"host", b"").decode("latin1"))
             or not _is_quiet()
         ):
             return None

@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Callable, Mapping, MutableMapping
 from datetime import UTC, datetime
 from functools import lru_cache
+from http import HTTPStatus
 from typing import Any, Final, NoReturn
 
 import msgspec
@@ -27,6 +28,8 @@ _SECRET_FIELDS = frozenset(
     }
 )  # fmt: skip
 _COMPACT = (",", ":")
+#: A longer path is written anew each time: our own are shorter, and 1,000 of 8 KiB would be remembered else.
+MAX_REMEMBERED_CHARACTERS: Final = 128
 _encoder = msgspec.json.Encoder(enc_hook=repr)
 
 
@@ -47,7 +50,7 @@ def json_line(event: Event) -> str:
         return (
             f'{{"timestamp":"{_second(whole_s)}.{int((at_s - whole_s) * 1000):03d}Z",{_request(method, path, status)}'
             # The alphabet of request ids needs no escaping (request_id.py).
-            f'"duration_ms":{duration_ms:.3f},"client":{_text(client)},"request_id":"{request_id}"}}\n'
+            f'"duration_ms":{duration_ms:.3f},"client":{_address(client)},"request_id":"{request_id}"}}\n'
         )
     fields = {"timestamp": None, **event}
     fields["timestamp"] = _stamp(event.get("timestamp"))
@@ -67,16 +70,26 @@ def _second(at_s: int) -> str:
     return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
-@lru_cache(maxsize=1024)  # the routes of one busy minute
 def _request(method: str, path: str, status: int) -> str:
-    """Return the part of a request's line that many requests share."""
+    """Return the part of a request's line that many requests share; of refused paths, which anybody invents, anew."""
+    if status >= HTTPStatus.BAD_REQUEST or len(path) > MAX_REMEMBERED_CHARACTERS:
+        return _written(method, path, status)
+    return _remembered(method, path, status)
+
+
+def _written(method: str, path: str, status: int) -> str:
     return f'"level":"info","event":"request","method":{_text(method)},"path":{_text(path)},"status":{status},'
 
 
-@lru_cache(maxsize=2048)  # methods, paths, and the addresses of one busy minute
+_remembered = lru_cache(maxsize=1024)(_written)  # the routes of one busy minute
+
+
 def _text(value: str) -> str:
     """Return ``value`` as a JSON string in ASCII."""
     return _without_delete(json.dumps(value))
+
+
+_address = lru_cache(maxsize=1024)(_text)  # the clients of one busy minute
 
 
 def _without_delete(text: str) -> str:

@@ -39,11 +39,6 @@ from ironauth.infrastructure.validation import validated
 
 Handler = Callable[..., Awaitable[Any]]
 ExceptionHandler = Callable[[Exception, dict[str, Any]], HttpResponse]
-#: Accept values that every JSON view satisfies, without asking the negotiator.
-_ANYTHING = frozenset({None, "*/*", "application/json"})
-#: Different Accept headers remembered per process; a client that invents more pays for its own negotiation.
-_MAX_REMEMBERED_ACCEPTS = 256
-_remembered_accepts: dict[tuple[type, str], tuple[Any, str]] = {}
 
 
 @lru_cache(maxsize=256)  # one entry per policy class of the project
@@ -156,21 +151,15 @@ class AsyncAPIView(APIView):  # type: ignore[misc] # adrf publishes no types
             await self.check_throttles(request)
 
     def perform_content_negotiation(self, request: ApiRequest, force: bool = False) -> tuple[Any, str]:
-        """Choose a renderer; remembered per view and Accept header.
+        """Choose a renderer; where there is one only, whatever the Accept header says.
 
         Errors: `NotAcceptable` (406), unless ``force``.
         """
-        accept = request._request.META.get("HTTP_ACCEPT")
         classes = self.renderer_classes
-        if accept in _ANYTHING and (len(classes) == 1 or accept is None):
+        if len(classes) == 1:
             return classes[0](), classes[0].media_type
-        remembered = _remembered_accepts.get((type(self), accept))
-        if remembered is None:
-            renderer, media_type = super().perform_content_negotiation(request, force)
-            remembered = (type(renderer), media_type)
-            if len(_remembered_accepts) < _MAX_REMEMBERED_ACCEPTS:
-                _remembered_accepts[type(self), accept] = remembered
-        return remembered[0](), remembered[1]
+        chosen: tuple[Any, str] = super().perform_content_negotiation(request, force)
+        return chosen
 
     async def perform_authentication(self, request: ApiRequest) -> None:
         """Try the authenticators in order; the first that recognises a credential decides.

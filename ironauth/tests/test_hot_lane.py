@@ -15,7 +15,7 @@ from accounts.models import User
 from accounts.views import MeView
 from conftest import bearer
 from ironauth import asgi
-from ironauth.infrastructure import clock, cookies, hot_lane, logs
+from ironauth.infrastructure import clock, cookies, host_check, hot_lane, logs
 from ironauth.infrastructure.asgi_types import WHOLE_ANSWER, Receive, Scope, Send
 from ironauth.infrastructure.cache import token_cache
 from ironauth.infrastructure.invalidation import sub_tag
@@ -90,6 +90,25 @@ async def test_a_known_token_never_reaches_django(pair: dict[str, Any], api_lane
         await ask(path, [*headers, ("if-none-match", "*"), ("range", "bytes=0-1"), ("accept", "text/html")])
         await ask(path, [*headers, ("x-request-id", "from-the-proxy")])
     assert api_lane == []
+
+
+async def test_invented_hosts_keep_nobody_from_it(
+    pair: dict[str, Any], api_lane: list[str], settings: Settings
+) -> None:
+    """Requests for more hosts than are remembered, before and after, leave a known token in the hot lane."""
+    settings.ALLOWED_HOSTS = [*settings.ALLOWED_HOSTS, ".wild.example"]
+    headers = by_bearer(pair["access_token"])
+    invented = [f"{number}.wild.example:{number}" for number in range(1, 2 * host_check.MAX_REMEMBERED)]
+    for host in invented:
+        assert (await ask("/ping", [("host", host)]))[0]["status"] == 200
+    await warm(headers)
+    for host in invented:
+        await ask("/ping", [("host", host)])
+    assert len(host_check._remembered) <= host_check.MAX_REMEMBERED
+    api_lane.clear()
+    assert (await ask(ME, headers))[0]["status"] == 200
+    assert api_lane == []
+    assert (await ask(ME, [*headers, ("host", "evil.example")]))[0]["status"] == 400
 
 
 async def test_what_a_scope_is_asked_for_is_remembered_apart(pair: dict[str, Any], api_lane: list[str]) -> None:

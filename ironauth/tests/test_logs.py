@@ -224,3 +224,14 @@ def test_the_last_lines_are_written(how: str, code: int) -> None:
     events = [json.loads(line)["event"] for line in done.stderr.splitlines() if line.startswith("{")]
     assert events.count("last_words") == 1
     assert events.count("after_fork") == (2 if how == "fork" else 0)
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "kept"), [("/api/v1/access/me", 200, 1), ("/x", 404, 0), ("/" * 200, 200, 0)]
+)
+def test_only_usual_paths_are_remembered(path: str, status: int, kept: int) -> None:
+    """What anybody can invent, refused and long paths, takes no place of ours in memory; its line is complete."""
+    logs._remembered.cache_clear()
+    line = json.loads(logs.json_line(AccessLine(0.0, "GET", path, status, 1.0, "127.0.0.1", "r")))
+    assert (line["path"], line["status"], line["client"]) == (path, status, "127.0.0.1")
+    assert logs._remembered.cache_info().currsize == kept

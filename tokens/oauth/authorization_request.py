@@ -111,8 +111,11 @@ async def client_of(query: QueryDict) -> Client:
 
 
 async def enabled_client(client_id: str) -> Client:
-    """Return the client of this id. Raises ``Unanswerable`` for one that is not enabled, or never was."""
-    client = await clients.find(client_id)
+    """Return the client of this id. Raises ``Unanswerable`` for one that is not enabled, or never was.
+
+    Raises ``Throttled`` (429) instead when too many of those came from one network.
+    """
+    client = await clients.find_for_stranger(client_id)
     if client is None:
         raise Unanswerable("The application is not known here: client_id names none, or one that is disabled.")
     return client

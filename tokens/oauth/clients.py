@@ -12,7 +12,8 @@ from uuid import UUID
 import msgspec
 from django.db.models import Q
 
-from ironauth.infrastructure import clock
+from accounts import rate_limits
+from ironauth.infrastructure import clock, origin
 from ironauth.infrastructure.cache import Loaded, token_cache
 from ironauth.infrastructure.database import database
 from tokens.oauth import pairwise
@@ -88,10 +89,24 @@ async def find(client_id: str) -> Client | None:
 
     async def load() -> "Loaded[_Found]":  # in quotes: made anew in each call, it took 12 µs
         client = await database().read(read_client, parsed)
-        return Loaded(_Found(client), (tag,), clock.unix() + KEEP_S)
+        return Loaded(_Found(client), (tag,), clock.unix() + KEEP_S, absent=client is None)
 
     found = await token_cache().fetch(f"{CACHE_PREFIX}{client_id}", load, _Found, tags=(tag,))
     return found.client
+
+
+async def find_for_stranger(client_id: str) -> Client | None:
+    """Return what `find` returns, for a request of somebody who has proved nothing.
+
+    Each id that names no client counts for the network the request comes from. One more query then, with Redis none.
+
+    Raises:
+        Throttled: When too many such ids came from there; an id of a client is never refused.
+    """
+    client = await find(client_id)
+    if client is None and _uuid(client_id) is not None:
+        await rate_limits.admit(rate_limits.UNKNOWN_CLIENT, address=origin.current().address)
+    return client
 
 
 async def find_anew(client_id: str) -> Client | None:

@@ -5,7 +5,7 @@ page takes 10 µs.
 """
 
 import secrets
-from functools import lru_cache
+from functools import _lru_cache_wrapper, lru_cache
 from typing import Final, NamedTuple
 
 import msgspec
@@ -17,7 +17,10 @@ from tokens.oauth.clients import Client
 from tokens.oauth.journeys import Journey
 
 TEMPLATE: Final = "tokens/oauth/sign_in.html"
-PAGES: Final = 256  # at 4 kB each 1 MiB; a site has a page or two for each of its clients
+#: Clients whose pages are kept, and pages of each; at 4 kB each 4 MiB. Anybody can vary a client's request (its scopes,
+#: prompt, age): that drops pages of this client alone.
+CLIENTS: Final = 256
+PAGES: Final = 4
 
 #: Stands for the sealed request while a page is rendered; of characters that no escaping changes, and not to guess.
 _MARK: Final = secrets.token_urlsafe(24)
@@ -44,11 +47,16 @@ def html(site_name: str, client: Client, journey: Journey, browser: str) -> str:
     asked = msgspec.structs.replace(journey.request, state="", nonce="", code_challenge="", dpop_jkt="")
     plain = msgspec.structs.replace(journey, request=asked, expires_at=0)
     look = _Look(site_name, client, plain, proof.is_required())
-    return rendered(msgspec.msgpack.encode(look)).replace(_MARK, journeys.seal(journey, browser))
+    return pages_of(client.client_id)(msgspec.msgpack.encode(look)).replace(_MARK, journeys.seal(journey, browser))
 
 
-@lru_cache(maxsize=PAGES)
-def rendered(encoded: bytes) -> str:
+@lru_cache(maxsize=CLIENTS)
+def pages_of(client_id: str) -> "_lru_cache_wrapper[str]":  # noqa: ARG001 - it is the cache's key
+    """Return what renders the pages of one client, and remembers them."""
+    return lru_cache(maxsize=PAGES)(_rendered)
+
+
+def _rendered(encoded: bytes) -> str:
     """Return the page that looks so, with a mark where the sealed request belongs."""
     look = _decoder.decode(encoded)
     return render_to_string(TEMPLATE, {**look._asdict(), "email": "", "sealed": _MARK})

@@ -58,8 +58,8 @@ async def read(query: QueryDict) -> LogoutRequest:
     if hint is not None and named and hint.client_id != named:
         raise Unanswerable("id_token_hint was given to another application than client_id names.")
     if hint is None and "id_token_hint" in given:
-        return LogoutRequest(await clients.find(named), "", "", None)
-    client = await clients.find(hint.client_id if hint is not None else named)
+        return LogoutRequest(await clients.find_for_stranger(named), "", "", None)
+    client = await clients.find_for_stranger(hint.client_id if hint is not None else named)
     if uri and (client is None or uri not in client.post_logout_redirect_uris):
         raise Unanswerable(
             "The application asks to go on to an address that is not registered for it: post_logout_redirect_uri must "

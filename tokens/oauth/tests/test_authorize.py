@@ -257,15 +257,18 @@ async def test_templates_of_ones_own(api: httpx.AsyncClient, client: OAuthClient
     own = "{% extends 'tokens/oauth/base.html' %}{% block content %}<p>Our own for {{ client.name }}</p>{% endblock %}"
     (tmp_path / "tokens" / "oauth" / "sign_in.html").write_text(own)
     settings.TEMPLATES = [{**settings.TEMPLATES[0], "DIRS": [str(tmp_path)]}]
-    first_page.rendered.cache_clear()  # a server is started anew for other templates
+    first_page.pages_of.cache_clear()  # a server is started anew for other templates
     assert is_page(await authorize(api, client), 200, "Our own for Wiki")
 
 
 async def test_a_page_that_was_rendered_before_is_of_this_request(api: httpx.AsyncClient, client: OAuthClient) -> None:
-    """Requests that differ in what nobody sees share a page, each with its own request in it; others do not."""
-    first_page.rendered.cache_clear()
+    """Requests that differ in what nobody sees share a page, each with its own request in it; others do not.
+
+    Requests of one client, however they vary, drop no page of another one.
+    """
+    first_page.pages_of.cache_clear()
     pages = [await authorize(api, client, state=state, nonce=state) for state in ("one", "two")]
-    assert first_page.rendered.cache_info().misses == 1
+    assert first_page.pages_of(str(client.pk)).cache_info().misses == 1
     sealed = [form_to(page, "/oauth/signin").fields["request"] for page in pages]
     browser = api.cookies[journeys.cookie_name()]
     journey = [journeys.unseal(one, browser) for one in sealed]
@@ -276,7 +279,12 @@ async def test_a_page_that_was_rendered_before_is_of_this_request(api: httpx.Asy
     assert is_page(await authorize(api, other), 200, "Other")
     assert is_page(await authorize(api, client, login_hint="who@example.com"), 200, 'value="who@example.com"')
     assert "who@example.com" not in (await authorize(api, client)).text
-    assert first_page.rendered.cache_info().misses == 2
+    assert first_page.pages_of(str(client.pk)).cache_info().misses == 1
+    assert first_page.pages_of(str(other.pk)).cache_info().misses == 1
+    for age in range(first_page.PAGES + 1):
+        await authorize(api, client, max_age=str(age))
+    assert is_page(await authorize(api, other), 200, "Other")
+    assert first_page.pages_of(str(other.pk)).cache_info().misses == 1
 
 
 async def test_a_scope_that_is_taken_from_the_client_meanwhile(
