@@ -18,7 +18,8 @@ from joserfc.jwa import JWSAlgModel
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 
 from ironauth.infrastructure import clock
-from tokens.codec import CLOCK_LEEWAY_S, MAX_TOKEN_BYTES, QuietEdDSA, json_object
+from tokens import codec
+from tokens.codec import CLOCK_LEEWAY_S, MAX_TOKEN_BYTES, QuietEdDSA
 from tokens.errors import InvalidToken
 from tokens.oauth.client_keys import ALGORITHMS
 
@@ -71,7 +72,7 @@ class Assertion(NamedTuple):
 def named_client(text: str) -> str:
     """Return the client an assertion says it is from, "" when it cannot be read; nothing is verified."""
     try:
-        return str(_payload(text).get("sub", ""))
+        return str(codec.payload_of(text).get("sub", ""))
     except InvalidToken:
         return ""
 
@@ -80,7 +81,7 @@ def verified(text: str, *, client_id: str, jwks: Mapping[str, Any]) -> Assertion
     """Return the assertion when one of the client's keys has signed it for this issuer and now, None otherwise."""
     try:
         header = _header(text)
-        claims = msgspec.convert(_payload(text), _Claims)
+        claims = msgspec.convert(codec.payload_of(text), _Claims)
     except (InvalidToken, msgspec.ValidationError):
         return None
     if not any(has_signed(key, header["alg"], text) for key in _candidates(header, jwks)):
@@ -109,24 +110,13 @@ def _header(text: str) -> dict[str, Any]:
 
     A key in it (``jwk``, ``jku``, ``x5u``, ``x5c``) is never looked at.
     """
-    header = json_object(_segments(text)[0], "header")
+    header = codec.header_of(text)
     typ = header.get("typ", "JWT")
     if not isinstance(typ, str) or typ.lower().removeprefix("application/") not in TYPES:
         raise InvalidToken("typ")
     if "crit" in header or "b64" in header or header.get("alg") not in ALGORITHM_NAMES:
         raise InvalidToken("alg")
     return header
-
-
-def _payload(text: str) -> dict[str, Any]:
-    return json_object(_segments(text)[1], "payload")
-
-
-def _segments(text: str) -> list[str]:
-    segments = text.split(".")
-    if len(text) > MAX_TOKEN_BYTES or not text.isascii() or len(segments) != 3:  # noqa: PLR2004 - RFC 7515 §7.1
-        raise InvalidToken("text")
-    return segments
 
 
 def _candidates(header: dict[str, Any], jwks: Mapping[str, Any]) -> list[OKPKey | ECKey | RSAKey]:

@@ -11,7 +11,8 @@ from joserfc import jws
 from joserfc.errors import JoseError
 from joserfc.jwa import JWSAlgModel
 
-from tokens.codec import COMPACT, MAX_TOKEN_BYTES, QuietEdDSA, compact, json_object
+from tokens import codec
+from tokens.codec import QuietEdDSA, compact
 from tokens.errors import InvalidToken
 from tokens.keys import ActiveKey, KeySet
 
@@ -39,15 +40,13 @@ def verified(token: str, keys: KeySet, *, typ: str, now: float) -> dict[str, Any
 
     No claim is judged. ``now`` in unix seconds: keys that have retired for good sign nothing any more.
     """
-    if len(token) > MAX_TOKEN_BYTES or COMPACT.fullmatch(token) is None:
-        return None
     try:
-        header = json_object(token.partition(".")[0], "header")
+        header = codec.header_of(token)
         kid = header.get("kid")
         key = keys.client_verifier(kid, now) if isinstance(kid, str) else None
         if key is None or header.get("alg") != key.alg or header.get("typ") != typ or {"crit", "b64"} & header.keys():
             return None
         jws.deserialize_compact(token, key.key, registry=_REGISTRIES[key.alg])
-        return json_object(token.split(".")[1], "payload")
+        return codec.payload_of(token)
     except (InvalidToken, JoseError, ValueError, TypeError, RecursionError):
         return None

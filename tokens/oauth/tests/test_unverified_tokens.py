@@ -1,0 +1,116 @@
+"""Everything that reads a token before it is verified does it within the decoder's bounds (RFC 8725 §2.4)."""
+
+import ast
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from django.conf import settings
+from django.http import HttpRequest
+
+from tokens import authentication, codec
+from tokens.errors import InvalidProof, InvalidToken
+from tokens.oauth import client_assertion, dpop, signed_tokens
+from tokens.tests.material import NOW, Issuer, b64
+
+HEADER: Final = b'{"alg":"EdDSA","kid":"k","typ":"at+jwt"}'
+PAYLOAD: Final = b'{"jti":"j","iss":"c","sub":"c","aud":"a","exp":1'
+DEEP: Final = 10_000
+#: Texts that no reader may follow to their end, and none may fall over.
+BROKEN: Final = {
+    "payload nested 10,000 deep": (HEADER, PAYLOAD + b',"x":' + b"[" * DEEP),
+    "payload nested as deep as a token of 4 KiB can be": (HEADER, PAYLOAD + b',"x":' + b"[" * 2_900),
+    "a whole payload nested 33 deep": (HEADER, PAYLOAD + b',"x":' + b"[" * 32 + b"]" * 32 + b"}"),
+    "header nested 10,000 deep": (HEADER[:-1] + b',"x":' + b"[" * DEEP, PAYLOAD + b"}"),
+    "header nested as deep as a token of 4 KiB can be": (HEADER[:-1] + b',"x":' + b"[" * 2_900, PAYLOAD + b"}"),
+    "a member of the payload twice": (HEADER, PAYLOAD + b',"sub":"d"}'),
+    "a payload that is a list": (HEADER, b"[1]"),
+    "a payload that is no UTF-8": (HEADER, b"\xff\xfe"),
+    "a payload longer than 4 KiB": (HEADER, PAYLOAD + b',"x":"' + b"x" * 4_096 + b'"}'),
+}
+
+
+def with_proof(text: str) -> HttpRequest:
+    """Return a request that brings this text as its proof of possession."""
+    request = HttpRequest()
+    request.method, request.path_info, request.META = "POST", "/oauth/token", {"HTTP_DPOP": text}
+    return request
+
+
+def refused(read: Callable[[], Any]) -> bool:
+    """Return whether reading ends in the error that means so."""
+    try:
+        return read() in (None, "")
+    except (InvalidToken, InvalidProof):
+        return True
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_every_reader_refuses_it(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nesting, size and members twice end in a refusal at each place that takes a token, and in no other error."""
+    header, payload = BROKEN[case]
+    text = f"{b64(header)}.{b64(payload)}.{'A' * 86}"
+    keys = Issuer().keys
+    jwks = {"keys": [{"kty": "OKP", "crv": "Ed25519", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}
+    readers: dict[str, Callable[[], Any]] = {
+        "hot lane": lambda: authentication.peek(text),
+        "introspection and exchange": lambda: authentication.known(text),
+        "bearer": lambda: codec.decode(text, keys, now=NOW),
+        "ID token hint": lambda: signed_tokens.verified(text, keys, typ="at+jwt", now=NOW),
+        "client assertion": lambda: client_assertion.verified(text, client_id="c", jwks=jwks),
+        "proof": lambda: dpop.verified(with_proof(text)),
+    }
+    assert [name for name, read in readers.items() if not refused(read)] == []
+
+
+def test_the_client_of_an_assertion_is_read_within_the_bounds() -> None:
+    """What names the client before the signature is known gives nothing for a text that is out of bounds."""
+    good = f"{b64(HEADER)}.{b64(PAYLOAD + b'}')}.{'A' * 86}"
+    assert client_assertion.named_client(good) == "c"
+    for case in ("payload nested 10,000 deep", "a member of the payload twice", "a payload longer than 4 KiB"):
+        header, payload = BROKEN[case]
+        assert client_assertion.named_client(f"{b64(header)}.{b64(payload)}.{'A' * 86}") == "", case
+
+
+@pytest.mark.parametrize("characters", [4_096, 4_097])
+def test_the_longest_token_that_is_read(characters: int) -> None:
+    """A text of 4,096 characters is read, one of 4,097 is not."""
+    start = f"{b64(HEADER)}.{b64(PAYLOAD + b'}')}."
+    text = start + "A" * (characters - len(start))
+    assert refused(lambda: codec.payload_of(text)) is (characters > 4_096)
+    assert refused(lambda: codec.header_of(text)) is (characters > 4_096)
+
+
+#: Modules of tokens/ that decode base64 or JSON, and of what. A token that is not verified is read by codec alone.
+DECODERS: Final = {
+    "tokens/codec.py": "every signed token",
+    "tokens/keys.py": "keys of ours, from the database",
+    "tokens/management/commands/oauth_client.py": "a file of the operator's",
+    "tokens/oauth/admin_client_form.py": "a field of a form for staff",
+    "tokens/oauth/client_authentication.py": "HTTP Basic",
+    "tokens/oauth/client_keys.py": "numbers of keys, bounded there",
+    "tokens/oauth/first_page.py": "what this process has encoded",
+    "tokens/oauth/journeys.py": "what a MAC of ours was checked for",
+    "tokens/oauth/sign_in_views.py": "an authenticator's answer, which is no token",
+}
+_DECODING: Final = frozenset({"b64decode", "urlsafe_b64decode", "decodebytes", "json_object", "Decoder", "JSONDecoder"})
+
+
+def test_nothing_else_decodes() -> None:
+    """A module of tokens/ that decodes base64 or JSON is one of those above: else it reads tokens without bounds."""
+    root = Path(settings.BASE_DIR)
+    found = {
+        str(file.relative_to(root))
+        for file in (root / "tokens").rglob("*.py")
+        if "tests" not in file.parts and "migrations" not in file.parts
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Call) and _decodes(node.func)
+    }
+    assert found <= DECODERS.keys()
+
+
+def _decodes(called: ast.expr) -> bool:
+    name = ast.unparse(called)
+    last = name.rpartition(".")[2]
+    return last in _DECODING or name.endswith(("json.loads", "json.decode", "strict_json.loads", "json.load"))
