@@ -56,10 +56,14 @@ class ApiRequest(AsyncRequest):  # type: ignore[misc] # adrf publishes no types
         self._stream = BytesIO(body) if body else None
 
     def _load_data_and_files(self) -> None:
-        """Do as DRF does; a form, where a view takes nothing else, without looking for who could parse it."""
+        """Do as DRF does; a form, where a view takes nothing else, without looking for who could parse it.
+
+        No body is an empty form there, whatever type it claims. DRF makes a dict of it, which has no ``getlist``.
+        """
         parsers, body = self.parsers, self._request.body
-        is_form = self.content_type == FormParser.media_type and len(parsers) == 1 and type(parsers[0]) is FormParser
-        if not is_form or not body or self._data is not Empty:
+        takes_forms = len(parsers) == 1 and type(parsers[0]) is FormParser
+        is_form = takes_forms and (not body or self.content_type == FormParser.media_type)
+        if not is_form or self._data is not Empty:
             super()._load_data_and_files()
             return
         self._files = self._request._files = MultiValueDict()

@@ -1,0 +1,299 @@
+"""No request ends in a server error, whatever is sent to whichever path, signed in or not (OWASP API8).
+
+The paths come from the URL configuration and the fields from the API's description, so that what is added tomorrow
+is swept too.
+"""
+
+import secrets
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, Final
+
+import httpx
+import pytest
+from asgiref.sync import sync_to_async
+from django.conf import settings
+from django.contrib import admin
+from django.contrib.admin.utils import quote
+from django.contrib.auth.models import Group
+from django.test import Client
+
+from accounts.models import User
+from conftest import PASSWORD, ServeProcess
+from ironauth.asgi import application
+from ironauth.infrastructure import cookies
+from ironauth.tests import sweep
+from ironauth.tests.canary_hooks import watched
+from ironauth.tests.sweep import CONTENT_TYPES, FORM, HOSTILE, JSON, METHODS, MULTIPART, WITH_BODY, Body
+from tokens.oauth import client_assertion, token_exchange
+from tokens.oauth.protocol import GrantType
+from tokens.oauth.tests.flow import basic
+from tokens.oauth.tests.material import make_client
+from tokens.oauth.tests.walk import request_of
+
+pytestmark = [pytest.mark.django_db(transaction=True)]
+
+Headers = dict[str, str]
+Fields = dict[str, str]
+#: Parameters of addresses that only browsers open, which the API's description leaves out.
+PAGE_QUERY: Final = {
+    "/oauth/authorize": [
+        "client_id", "redirect_uri", "response_type", "scope", "state", "nonce", "prompt", "max_age", "login_hint",
+        "id_token_hint", "request", "request_uri", "response_mode", "code_challenge", "code_challenge_method",
+        "dpop_jkt", "acr_values",
+    ],
+    "/oauth/logout": ["id_token_hint", "client_id", "post_logout_redirect_uri", "state", "confirmation"],
+    "/oauth/device": ["user_code"],
+    "/email/verify": ["token"],
+    "/password/reset": ["token"],
+    "/account/restore": ["token"],
+}  # fmt: skip
+#: Fields of forms that only browsers send.
+PAGE_FORMS: Final = {
+    "/oauth/consent": ["request", "decision"],
+    "/oauth/signin": ["request", "email", "password"],
+    "/oauth/signin/code": ["request", "code", "challenge_token", "credential"],
+    "/oauth/signin/passkey": ["request", "challenge_token", "credential"],
+    "/oauth/device": ["user_code"],
+    **{path: PAGE_QUERY[path] for path in ("/oauth/authorize", "/oauth/logout")},
+}
+#: Parameters of the admin's lists, filters and look-ups.
+ADMIN_QUERY: Final = [
+    "_changelist_filters", "_popup", "_to_field", "all", "app_label", "content_type", "e", "event", "field_name", "id",
+    "ip", "is_active__exact", "model_name", "next", "o", "p", "q", "term", "user__id__exact",
+]  # fmt: skip
+#: What only says who the client is, and is sent in the header where the rest of a form is looked at.
+OF_CLIENT: Final = frozenset({"client_id", "client_secret", "client_assertion", "client_assertion_type"})
+COOKIES: Final = ("access_token", "refresh_token", "sso", "authorize", "device", "sessionid", "csrftoken", "messages")
+CSRF: Final = "c" * 32
+#: Parameters of paths; most are ids.
+VALUES: Final = (
+    "client_id", "content_type_id", "family", "id", "object_id", "passkey_id", "role", "session_id", "user_id",
+)  # fmt: skip
+#: A page of staff costs ten times what a call of the API does: what its one reader of bodies, Django's, may stumble on.
+ADMIN_BODIES: Final = [
+    *(("POST", body) for body in sweep.bodies(FORM, read=True)),
+    *(("POST", body) for body in sweep.bodies(MULTIPART, read=True) if body.name in ("malformed", "duplicate members")),
+    *(("POST", body) for body in sweep.bodies(JSON, read=True) if body.name == "nested"),
+    *(("PUT", body) for body in sweep.bodies(FORM, read=True) if body.name == "nested"),
+]
+LISTS: Final = [f"/admin/{one._meta.app_label}/{one._meta.model_name}/" for one in admin.site._registry]
+
+
+class Sweeper:
+    """Sends requests as four kinds of callers, and notes what fails."""
+
+    def __init__(self, api: httpx.AsyncClient) -> None:
+        self.api = api
+        self.failures: Counter[str] = Counter()
+        self.statuses: Counter[int] = Counter()
+        self.values: dict[str, str] = {}
+        self.client: Headers = {}
+        self.asked: Fields = {}
+        self.browser: Headers = {}
+        self.pair: dict[str, Any] = {}
+
+    async def open(self) -> None:
+        """Make everybody who calls, and what paths name."""
+        await sync_to_async(self._make)()
+        await self.sign_in()
+
+    def _make(self) -> None:
+        mia = User.objects.create_user("mia@example.com", PASSWORD)
+        given = {"grants": [kind.value for kind in GrantType], "resource_server": True, "dpop": "optional"}
+        client, secret = make_client(scopes=["openid", "profile", "email", "account", "offline_access"], **given)
+        self.client = basic(str(client.pk), secret)
+        self.asked = request_of(client)
+        Group.objects.create(name="editors")
+        self.values = {
+            **dict.fromkeys(VALUES, str(mia.pk)),
+            "client_id": str(client.pk),
+            "role": "editors",
+            "content_type_id": "1",
+            "family": "ed25519",
+        }
+
+    async def sign_in(self) -> None:
+        """Sign a new superuser in: the one before may have signed out, or deleted the account."""
+        email = f"root-{secrets.token_hex(6)}@example.com"
+        await sync_to_async(User.objects.create_superuser)(email, PASSWORD)
+        answer = await self.api.post("/api/v1/access/signin", json={"email": email, "password": PASSWORD})
+        assert answer.status_code == 200, answer.text
+        self.pair = answer.json()
+
+    def callers(self) -> dict[str, Headers]:
+        """Return the headers of each kind of caller."""
+        token = self.pair["access_token"]
+        return {
+            "nobody": {},
+            "bearer": {"authorization": f"Bearer {token}"},
+            "cookie": {"cookie": f"{cookies.access_name()}={token}", "sec-fetch-site": "same-origin"},
+            "client": self.client,
+        }
+
+    def filled(self, template: str) -> str:
+        """Return a path of the API's description with the values of this sweep."""
+        return template.replace("{", "%(").replace("}", ")s") % self.values
+
+    async def send(self, method: str, path: str, what: str, **request: Any) -> int:
+        """Send one request and note the status, and a failure with what was sent."""
+        answer = await sweep.ask(application, method, path, **request)
+        self.statuses[answer.status] += 1
+        if answer.status >= 500:
+            self.failures[f"{answer.status} {method} {path} {what}"] += 1
+        return answer.status
+
+    async def send_as(self, caller: str, method: str, path: str, what: str, body: Body | None = None) -> int:
+        """Send as one kind of caller; who has signed out by it is signed in again."""
+        status = await self.send(method, path, f"{caller} {what}", headers=self.callers()[caller], body=body)
+        if status < 400 and method in WITH_BODY and caller in ("bearer", "cookie"):
+            await self.sign_in()
+        return status
+
+    def done(self, least: int) -> None:
+        """Fail with what failed, and for a sweep that has sent next to nothing."""
+        assert not self.failures, "\n".join(f"{times} x {what}" for what, times in self.failures.most_common(40))
+        assert sum(self.statuses.values()) >= least, self.statuses
+        assert self.statuses[200], self.statuses
+
+
+@pytest.fixture
+async def sweeper(api: httpx.AsyncClient, signing_key: str) -> Sweeper:
+    """Everybody is there, and signed in."""
+    for value in HOSTILE.values():  # a name and a password at once: no secret to be searched for
+        watched.fields({"name": value}, codes=False)
+    made = Sweeper(api)
+    await made.open()
+    return made
+
+
+async def test_no_body_makes_a_server_error(sweeper: Sweeper) -> None:
+    """Every path by method by content type by {none, empty, malformed, nested, duplicate}, signed in or not: no 5xx."""
+    for path in (one for one in sweep.paths(sweeper.values) if not one.is_page_of_staff):
+        for method in METHODS:
+            read = method in WITH_BODY
+            known = ("client", "bearer") if path.path.startswith("/oauth/") else ("bearer", "cookie")
+            for caller in ("nobody", *known[: 2 if read else 1]):
+                for content_type in CONTENT_TYPES:
+                    for body in sweep.bodies(content_type, read=read):
+                        status = await sweeper.send_as(caller, method, path.path, f"{content_type}: {body.name}", body)
+                    if status == 405 and caller != "nobody":  # no handler, hence no reader of the other types
+                        break
+    sweeper.done(20_000)
+
+
+async def test_no_field_makes_a_server_error(sweeper: Sweeper) -> None:
+    """Each field of each body, nested, too long, of another type or a broken token, makes no server error."""
+    for operation, (names, _) in sweep.operations().items():
+        method, _, path = operation.partition(" ")
+        if names and not path.startswith("/oauth/"):
+            for body in sweep.json_fields(names):
+                await sweeper.send_as("bearer", method, sweeper.filled(path), body.name, body)
+    for path, caller, names, fixed in client_forms():
+        for body in sweep.form_fields(names, fixed):
+            await sweeper.send_as(caller, "POST", path, f"{fixed} {body.name}", body)
+    sweeper.done(2_000)
+
+
+def client_forms() -> Iterator[tuple[str, str, list[str], Fields]]:
+    """Yield the forms that clients and browsers send: path, caller, names of the fields, and values to leave alone."""
+    for operation, (names, _) in sweep.operations().items():
+        path = operation.partition(" ")[2]
+        own = [name for name in names if name not in OF_CLIENT]
+        if not own or not path.startswith("/oauth/"):
+            continue
+        typed = {"subject_token_type": token_exchange.ACCESS_TOKEN}
+        kinds = [{"grant_type": kind.value, **typed} for kind in GrantType] if path == "/oauth/token" else [{}]
+        for fixed in kinds:
+            yield path, "client", own, fixed
+        yield path, "nobody", ["client_assertion"], {**kinds[0], "client_assertion_type": client_assertion.TYPE}
+    for path, names in PAGE_FORMS.items():
+        yield path, "nobody", names, {}
+
+
+async def test_no_head_makes_a_server_error(sweeper: Sweeper) -> None:
+    """Each header and cookie that is read before anybody is known, broken in every way, makes no server error."""
+    for path in (one for one in sweep.paths(sweeper.values) if not one.is_page_of_staff or one.path == "/admin/"):
+        of_client = path.path.startswith("/oauth/")
+        for label, value in HOSTILE.items():
+            for name, headers in sweep.credentials(value, COOKIES):
+                await sweeper.send("GET", path.path, f"{name}: {label}", headers=headers)
+            if of_client:
+                body = Body("", FORM, b"grant_type=client_credentials&token=a")
+                headers = {**sweeper.client, "dpop": value}
+                await sweeper.send("POST", path.path, f"DPoP: {label}", headers=headers, body=body)
+    sweeper.done(3_000)
+
+
+async def test_no_query_makes_a_server_error(sweeper: Sweeper) -> None:
+    """Each parameter of each address, broken in every way, alone and with all others, makes no server error."""
+    asked = {path: (names, {}) for path, names in PAGE_QUERY.items()}
+    asked["/oauth/authorize"] = (PAGE_QUERY["/oauth/authorize"], sweeper.asked)
+    for operation, (_, names) in sweep.operations().items():
+        asked.setdefault(sweeper.filled(operation.partition(" ")[2]), (names, {}))
+    for path, (names, fixed) in asked.items():
+        for label, value in HOSTILE.items():
+            for some in (names, *([name] for name in names)):
+                query = sweep.query(some, value, fixed)
+                headers = sweeper.callers()["bearer"]
+                await sweeper.send("GET", path, f"{some}: {label}", headers=headers, query_string=query)
+    sweeper.done(1_000)
+
+
+async def test_no_page_of_staff_makes_a_server_error(sweeper: Sweeper) -> None:
+    """Every page of the admin by method by {none, empty, malformed, nested, duplicate}, signed in or not: no 5xx."""
+    browser = await sync_to_async(admin_session)()
+    for path in (one for one in sweep.paths(sweeper.values) if one.is_page_of_staff):
+        where = await sync_to_async(object_page)(path)
+        for method in METHODS:
+            await sweeper.send(method, where, "staff", headers=browser)
+        for method, body in ADMIN_BODIES:
+            await sweeper.send(method, where, f"{body.content_type} {body.name}", headers=browser, body=body)
+        for method in ("GET", "POST"):
+            await sweeper.send(method, where, "nobody", body=Body("", FORM, b"a=1&a=2"))
+        if await sweeper.send("GET", LISTS[0], "", headers=browser) != 200:  # signed out, or deleted
+            browser = await sync_to_async(admin_session)()
+    for at in (*LISTS, "/admin/autocomplete/", "/admin/login/", "/admin/confirm/"):
+        for label, value in HOSTILE.items():
+            query = sweep.query(ADMIN_QUERY, value)
+            await sweeper.send("GET", at, f"query: {label}", headers=browser, query_string=query)
+    sweeper.done(1_500)
+
+
+def object_page(path: sweep.Path) -> str:
+    """Return the path with the first object there is of its model, where it is a page of one."""
+    for model in admin.site._registry:
+        page_of = f"admin/{model._meta.app_label}/{model._meta.model_name}/<path:object_id>"
+        first = model._default_manager.exclude(pk__in=User.objects.filter(email__startswith="staff")).first()
+        if path.route.startswith(page_of) and first is not None:
+            return f"/{path.route.replace('<path:object_id>', quote(str(first.pk)))}"
+    return path.path
+
+
+def admin_session() -> Headers:
+    """Return what the browser of a superuser sends, who signed in just now."""
+    client = Client()
+    client.force_login(User.objects.create_superuser(f"staff-{secrets.token_hex(6)}@example.com", PASSWORD))
+    session = client.cookies[settings.SESSION_COOKIE_NAME].value
+    cookie = f"{settings.SESSION_COOKIE_NAME}={session}; {settings.CSRF_COOKIE_NAME}={CSRF}"
+    return {"cookie": cookie, "x-csrftoken": CSRF, "referer": "http://testserver/admin/", "origin": "http://testserver"}
+
+
+@pytest.mark.storage
+def test_no_body_makes_a_server_error_on_the_wire(signing_key: str, serve_process: ServeProcess) -> None:
+    """Through the real server, with a body of known length, in chunks or none at all: no 5xx."""
+    base = serve_process()
+    statuses: Counter[int] = Counter()
+    failures = []
+    values = dict.fromkeys(VALUES, "01a20000-0000-7000-8000-000000000000")
+    with httpx.Client(base_url=base, timeout=30) as browser:
+        for path in sweep.paths(values):
+            for content_type in (JSON, FORM, "text/plain"):
+                for body in sweep.bodies(content_type, read=content_type != "text/plain"):
+                    content = iter([body.content]) if body.name == "malformed" and body.content else body.content
+                    answer = browser.post(path.path, content=content, headers={"content-type": content_type})
+                    statuses[answer.status_code] += 1
+                    if answer.status_code >= 500:
+                        failures.append(f"{answer.status_code} {path.path} {content_type} {body.name}")
+    assert not failures
+    assert sum(statuses.values()) > 1_000, statuses
