@@ -69,6 +69,14 @@ class Assertion(NamedTuple):
     expires_at: int
 
 
+class AssertionRefused(Exception):
+    """The assertion proves nothing. ``cause``: one word for the log; the answer is the same for all of them."""
+
+    def __init__(self, cause: str) -> None:
+        super().__init__(cause)
+        self.cause = cause
+
+
 def named_client(text: str) -> str:
     """Return the client an assertion says it is from, "" when it cannot be read; nothing is verified."""
     try:
@@ -77,32 +85,43 @@ def named_client(text: str) -> str:
         return ""
 
 
-def verified(text: str, *, client_id: str, jwks: Mapping[str, Any]) -> Assertion | None:
-    """Return the assertion when one of the client's keys has signed it for this issuer and now, None otherwise."""
+def verified(text: str, *, client_id: str, jwks: Mapping[str, Any]) -> Assertion:
+    """Return the assertion that one of the client's keys has signed, for this issuer and for now.
+
+    Raises:
+        AssertionRefused: The first check that fails gives the cause: ``text``, ``header``, ``payload``, ``typ``,
+            ``alg``, ``claims``, ``key``, ``client``, ``audience``, ``expiry``, ``iat``, ``nbf`` or ``jti``.
+
+    """
     try:
         header = _header(text)
         claims = msgspec.convert(codec.payload_of(text), _Claims)
-    except (InvalidToken, msgspec.ValidationError):
-        return None
+    except InvalidToken as error:
+        raise AssertionRefused(error.reason) from error
+    except msgspec.ValidationError as error:
+        raise AssertionRefused("claims") from error
     if not any(has_signed(key, header["alg"], text) for key in _candidates(header, jwks)):
-        return None
-    if not _is_in_force(claims, client_id=client_id, now=clock.unix()):
-        return None
+        raise AssertionRefused("key")
+    _require_in_force(claims, client_id=client_id, now=clock.unix())
     digest = sha256(f"{client_id}\0{claims.jti}".encode()).digest()
     return Assertion(UUID(bytes=digest[:16]), int(claims.exp) + 1)
 
 
-def _is_in_force(claims: _Claims, *, client_id: str, now: float) -> bool:
-    """Return whether the client made the assertion for this issuer, and for now."""
+def _require_in_force(claims: _Claims, *, client_id: str, now: float) -> None:
+    """Raise ``AssertionRefused`` unless the client made the assertion for this issuer, and for now."""
     ahead = now + CLOCK_LEEWAY_S
-    return (
-        claims.iss == claims.sub == client_id
-        and claims.aud == settings.IRONAUTH_ISSUER
-        and now < claims.exp <= ahead + MAX_LIFE_S
-        and (claims.iat is None or claims.iat <= ahead)
-        and (claims.nbf is None or claims.nbf <= ahead)
-        and bool(claims.jti)
-    )
+    if not claims.iss == claims.sub == client_id:
+        raise AssertionRefused("client")
+    if claims.aud != settings.IRONAUTH_ISSUER:
+        raise AssertionRefused("audience")
+    if not now < claims.exp <= ahead + MAX_LIFE_S:
+        raise AssertionRefused("expiry")
+    if claims.iat is not None and claims.iat > ahead:
+        raise AssertionRefused("iat")
+    if claims.nbf is not None and claims.nbf > ahead:
+        raise AssertionRefused("nbf")
+    if not claims.jti:
+        raise AssertionRefused("jti")
 
 
 def _header(text: str) -> dict[str, Any]:

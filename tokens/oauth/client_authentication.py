@@ -48,12 +48,14 @@ async def authenticate(request: ApiRequest, parameters: dict[str, str], *, allow
     instead of the 401 when too many came from the caller's address. Right credentials are never counted.
     """
     presented = _presented(request, parameters)
+    client, cause = None, "unknown"
     for look in (clients.find, clients.find_anew):
         client = await look(presented.client_id)
-        if await _is_proved(client, presented) and client is not None and (allow_public or not client.is_public):
+        cause = await _cause_to_refuse(client, presented, allow_public=allow_public)
+        if client is not None and not cause:
             return client
     await rate_limits.admit(rate_limits.CLIENT, address=origin.address_of(request))
-    log.info("client_refused", client_id=client.client_id if client else None)
+    log.info("client_refused", client_id=client.client_id if client else None, cause=cause)
     raise InvalidClient(basic=presented.basic)
 
 
@@ -99,6 +101,7 @@ def _presented(request: ApiRequest, parameters: dict[str, str]) -> Presented:
         return Presented(named, secret)
     credentials = basic_credentials(header)
     if credentials is None:
+        log.info("client_refused", client_id=None, cause="header")
         raise InvalidClient("The Authorization header is not HTTP Basic (RFC 7617).", basic=True)
     if named and named != credentials[0]:
         raise InvalidRequest("The client_id of the body is not the one of the Authorization header.")
@@ -109,33 +112,48 @@ def _asserted(assertion: str, kind: str | None, named: str) -> Presented:
     """Return what an assertion says; the body may name the same client besides (RFC 7521 §4.2)."""
     client_id = client_assertion.named_client(assertion)
     if kind != client_assertion.TYPE or (named and named != client_id):
+        log.info(
+            "client_refused", client_id=None, cause="assertion_type" if kind != client_assertion.TYPE else "client"
+        )
         raise InvalidClient
     return Presented(client_id, assertion=assertion)
 
 
-async def _is_proved(client: Client | None, presented: Presented) -> bool:
-    """Return whether the client is who it says; with a secret an unknown one takes as long as a known one.
+async def _cause_to_refuse(client: Client | None, presented: Presented, *, allow_public: bool) -> str:
+    """Return why the client is not who it says, in one word for the log, "" when it is.
 
-    What a client sends that is not its own way to authenticate proves nothing; a public one needs to prove nothing.
+    With a secret an unknown client takes as long as a known one. What a client sends that is not its own way to
+    authenticate proves nothing; a public one needs to prove nothing.
     """
     if presented.assertion is not None:
-        return client is not None and await _has_signed(client, presented.assertion)
+        return await _cause_of_assertion(client, presented.client_id, presented.assertion)
     if presented.secret is None:
-        return client is not None and client.is_public
+        if client is None:
+            return "unknown"
+        return "" if client.is_public and allow_public else "no_credentials"
     secrets = client.secrets if client is not None and client.secrets else _NOBODYS
     digest, now = digest_of(presented.secret), clock.unix()
     right = [
         hmac.compare_digest(digest, known.digest) and (known.expires_at is None or now < known.expires_at)
         for known in secrets
     ]
-    return any(right) and client is not None and client.auth_method == OAuthClient.AuthMethod.SECRET
+    if client is None:
+        return "unknown"
+    return "" if any(right) and client.auth_method == OAuthClient.AuthMethod.SECRET else "secret"
 
 
-async def _has_signed(client: Client, assertion: str) -> bool:
-    """Return whether one of the client's keys has signed the assertion, and use it up."""
+async def _cause_of_assertion(client: Client | None, named: str, assertion: str) -> str:
+    """Return why the assertion proves nothing; "" when one of the client's keys has signed it, and use it up.
+
+    ``named``: whom it names, "" where that cannot be read.
+    """
+    if client is None:
+        return "unknown" if named else "payload"
     if client.auth_method != OAuthClient.AuthMethod.PRIVATE_KEY_JWT or client.jwks is None:
-        return False
-    found = client_assertion.verified(assertion, client_id=client.client_id, jwks=client.jwks)
-    if found is None:
-        return False
-    return await database().write(once.use_up, client_assertion.ONCE, found.id, found.expires_at)
+        return "method"
+    try:
+        found = client_assertion.verified(assertion, client_id=client.client_id, jwks=client.jwks)
+    except client_assertion.AssertionRefused as refused:
+        return refused.cause
+    first = await database().write(once.use_up, client_assertion.ONCE, found.id, found.expires_at)
+    return "" if first else "used"

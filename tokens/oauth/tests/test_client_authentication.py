@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from asgiref.sync import sync_to_async
+from structlog.testing import capture_logs
 
 from accounts.audit_models import AuditEvent
 from ironauth.infrastructure import clock
@@ -28,11 +29,38 @@ def test_basic_is_form_decoded(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "header", ["Bearer x", "Basic", "Basic ", "Basic !", "Basic YQ==", "Basic /w==", "Basic JTgwOmE="]
+    "header",
+    [
+        *("Bearer x", "Basic", "Basic ", "Basic !", "Basic YQ==", "Basic /w==", "Basic JTgwOmE="),
+        *("Digest czZCaGQ6c2VjcmV0", "Bearer czZCaGQ6c2VjcmV0", "Basics czZCaGQ6c2VjcmV0", "czZCaGQ6c2VjcmV0"),
+        *("Basic czZC!aGQ6c2VjcmV0", "Basic czZC aGQ6c2VjcmV0", "Basic czZCaGQ6c2VjcmU", "Basic czZCaGQ6c2VjcmU=="),
+        *("Basic czZCaGQ6c2VjcmV0=!", "Basic czZCaGQ6c2Vjcm-_", "Basic\tczZCaGQ6c2VjcmV0"),
+    ],
 )
 def test_other_headers_are_no_credentials(header: str) -> None:
-    """Another scheme, no base64, no colon, what is not UTF-8: nobody."""
+    """Another scheme, no base64 to the letter, no colon, what is not UTF-8: nobody, however good the rest is."""
+    assert basic_credentials("Basic czZCaGQ6c2VjcmV0") == ("s6Bhd", "secret")
     assert basic_credentials(header) is None
+
+
+async def test_the_log_has_the_cause(robot: Party, app: Party) -> None:
+    """A wrong secret, no credentials, a client nobody knows and a header that cannot be read are told apart there."""
+    client_id = str(robot.client.pk)
+    with capture_logs() as lines:
+        await robot.api.post(TOKEN, data={**OWN, "client_id": client_id, "client_secret": "a wrong secret"})
+        await robot.api.post(TOKEN, data={**OWN, "client_id": client_id})
+        await robot.api.post(TOKEN, data={**OWN, "client_id": "nobody", "client_secret": "a wrong secret"})
+        await robot.api.post(TOKEN, data=OWN, headers={"Authorization": "Basic !"})
+        await app.post(INTROSPECT, token="x")
+    told = [(line["client_id"], line["cause"]) for line in lines if line["event"] == "client_refused"]
+    assert told == [
+        (client_id, "secret"),
+        (client_id, "no_credentials"),
+        (None, "unknown"),
+        (None, "header"),
+        (str(app.client.pk), "no_credentials"),
+    ]
+    assert "a wrong secret" not in str(lines)
 
 
 async def test_secret_by_header_and_by_body(robot: Party) -> None:

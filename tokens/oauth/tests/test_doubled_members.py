@@ -27,6 +27,7 @@ from ironauth.tests.test_house_rules import ROOT, python_files
 from tokens.errors import InvalidProof
 from tokens.oauth import client_assertion, dpop, sign_in_views
 from tokens.oauth.admin_client_form import KeysField
+from tokens.oauth.client_assertion import AssertionRefused
 from tokens.oauth.tests.proofs import ISSUER
 from tokens.oauth.tests.test_dpop import a_request
 
@@ -95,8 +96,8 @@ def test_assertions_of_clients(twice: bool) -> None:
     client_id, now = str(uuid.uuid4()), int(clock.unix())
     claims = {"iss": client_id, "sub": client_id, "aud": settings.IRONAUTH_ISSUER, "exp": now + 60, "jti": "j"}
     payload = doubled(claims, "aud", "https://other.example") if twice else json.dumps(claims).encode()
-    found = client_assertion.verified(signed({"kid": "k"}, payload), client_id=client_id, jwks=json.loads(KEYS))
-    assert (found is None) is twice
+    with pytest.raises(AssertionRefused, match="payload") if twice else nullcontext():
+        client_assertion.verified(signed({"kid": "k"}, payload), client_id=client_id, jwks=json.loads(KEYS))
 
 
 @pytest.mark.parametrize("twice", [False, True])

@@ -12,6 +12,7 @@ from django.http import HttpRequest
 from tokens import authentication, codec
 from tokens.errors import InvalidProof, InvalidToken
 from tokens.oauth import client_assertion, dpop, signed_tokens
+from tokens.oauth.client_assertion import AssertionRefused
 from tokens.tests.material import NOW, Issuer, b64
 
 HEADER: Final = b'{"alg":"EdDSA","kid":"k","typ":"at+jwt"}'
@@ -42,7 +43,7 @@ def refused(read: Callable[[], Any]) -> bool:
     """Return whether reading ends in the error that means so."""
     try:
         return read() in (None, "")
-    except (InvalidToken, InvalidProof):
+    except (InvalidToken, InvalidProof, AssertionRefused):
         return True
 
 
