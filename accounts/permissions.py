@@ -4,8 +4,9 @@ from collections.abc import Awaitable
 from typing import Any, ClassVar
 
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpRequest
-from rest_framework.permissions import BasePermission
+from rest_framework.permissions import BasePermission, IsAuthenticated
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
@@ -110,6 +111,19 @@ class StaffView(AsyncAPIView):
     #: Methods whose unit of work asks before it reads or changes anything; the permission asks for all others.
     rights_in_unit: ClassVar[frozenset[str]] = frozenset()
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Refuse a view that does not ask first whether somebody is signed in, and then for a right of staff.
+
+        Errors: `ImproperlyConfigured`, naming the view.
+        """
+        super().__init_subclass__(**kwargs)
+        first, *rights = cls.permission_classes
+        if first is not IsAuthenticated or not rights or not all(map(_is_right, rights)):
+            raise ImproperlyConfigured(
+                f"{cls.__name__}.permission_classes must be IsAuthenticated, then a StaffPermission: "
+                "without the first a stranger is refused as somebody who lacks a right"
+            )
+
     async def require_rights(self, request: ApiRequest) -> None:
         """Raise ``PermissionDenied`` when the caller lacks what the method needs; one read on the database pool."""
         for permission in self.permission_classes:
@@ -139,6 +153,10 @@ class StaffView(AsyncAPIView):
         except Exception:
             await self.require_rights(request)
             raise
+
+
+def _is_right(permission: object) -> bool:
+    return isinstance(permission, type) and issubclass(permission, StaffPermission)
 
 
 async def _record_denial(request: Request) -> None:

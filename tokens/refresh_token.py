@@ -16,9 +16,7 @@ from ironauth.infrastructure.master_keys import derived_key
 
 ID_BYTES = 16
 GENERATION_BYTES = 4  # 2**32 refreshes; one each second for a 30-day session is 2.6 million
-MAC_BYTES = 32  # HMAC-SHA-256: 256 bits, ASVS 7.2.3 asks 128
-TOKEN_BYTES = ID_BYTES + GENERATION_BYTES + MAC_BYTES
-TOKEN_CHARACTERS = 70  # ceil(52 * 4 / 3), unpadded
+TOKEN_CHARACTERS = 70  # of 52 bytes, the MAC's 32 among them: 256 bits, ASVS 7.2.3 asks 128
 SECRET_BYTES = 32  # the per-session secret
 
 

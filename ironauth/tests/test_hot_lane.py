@@ -111,6 +111,21 @@ async def test_invented_hosts_keep_nobody_from_it(
     assert (await ask(ME, [*headers, ("host", "evil.example")]))[0]["status"] == 400
 
 
+@pytest.mark.parametrize("hot", [True, False])
+@pytest.mark.parametrize("scheme", ["Digest ", "Bearers", "bEARER:", "Basic  ", "", "Token "])
+async def test_only_the_scheme_bearer_brings_a_token(
+    pair: dict[str, Any], settings: Settings, scheme: str, hot: bool
+) -> None:
+    """A token that is known opens nothing behind the name of another scheme, in either lane."""
+    settings.IRONAUTH_HOT_LANE = hot
+    good = by_bearer(pair["access_token"])
+    await warm(good)
+    for path in PATHS:
+        assert (await ask(path, good))[0]["status"] in (200, 204)
+        answer = await ask(path, [("authorization", f"{scheme}{pair['access_token']}")])
+        assert answer[0]["status"] in (400, 401), (path, scheme)
+
+
 async def test_what_a_scope_is_asked_for_is_remembered_apart(pair: dict[str, Any], api_lane: list[str]) -> None:
     """However it is spelled; a few of them, and no long ones."""
     headers = by_bearer(pair["access_token"])

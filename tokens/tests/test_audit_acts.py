@@ -165,6 +165,12 @@ async def change_user(stage: Stage) -> Expected:
     return by_root(stage, event="user_changed", details=details)
 
 
+async def change_user_but_not_their_roles(stage: Stage) -> Expected:
+    for _ in range(2):  # the second time nothing changes
+        await stage.send("PATCH", f"{USERS}/{stage.member}", 200, {"name": "Other"}, stage.root_pair)
+    return by_root(stage, event="user_changed", details={"fields": ["name"]})
+
+
 async def delete_user(stage: Stage) -> Expected:
     await stage.send("DELETE", f"{USERS}/{stage.member}", 204, pair=stage.root_pair)
     return by_root(stage, event="user_deleted")
@@ -215,8 +221,8 @@ ACTS: tuple[Act, ...] = (
     sign_up, sign_up_taken, sign_in, sign_in_wrong, sign_in_too_late, sign_in_unknown, refresh, reuse, sign_out,
     sign_out_by_access_token, sign_out_everywhere, end_session, end_foreign_session, change_password,
     change_password_wrong, rename, look, delete_account, delete_account_wrong, export_data, create_user,
-    create_user_taken, change_user, delete_user, give_role, take_role, create_role, create_role_taken, end_sessions,
-    be_denied, be_denied_by_a_bad_request,
+    create_user_taken, change_user, change_user_but_not_their_roles, delete_user, give_role, take_role, create_role,
+    create_role_taken, end_sessions, be_denied, be_denied_by_a_bad_request,
 )  # fmt: skip
 
 

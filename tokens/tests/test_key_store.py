@@ -5,10 +5,13 @@ import threading
 import time
 from typing import Any
 
+import httpx
 import pytest
 
+from conftest import bearer
 from ironauth.infrastructure.database import database
 from ironauth.infrastructure.errors import Unavailable
+from tokens import authentication
 from tokens import key_store as key_store_module
 from tokens.errors import SigningKeyMissing
 from tokens.key_rotation import create_first_keys, drop, rotate
@@ -205,3 +208,18 @@ async def test_start_up(signing_key: str) -> None:
     """After start-up the set is there before the first request."""
     await load_at_startup()
     assert key_store().holds(signing_key)
+
+
+async def test_a_reload_ends_the_tokens_of_a_key_it_no_longer_has(
+    api: httpx.AsyncClient, signing_key: str, pair: dict[str, Any]
+) -> None:
+    """A token that this process has verified is cold again once a reload finds its key gone, before any message."""
+    assert (await api.get("/api/v1/access/verify", headers=bearer(pair))).status_code == 204
+    token = pair["access_token"]
+    kept = await database().write(rotate, at_once=True)
+    assert authentication.peek(token) is not None
+    await SigningKey.objects.filter(pk=signing_key).adelete()  # as another node's drop, whose message is late
+    await key_store()._reload()
+    assert (key_store().holds(signing_key), key_store().holds(kept)) == (False, True)
+    assert authentication.peek(token) is None
+    assert (await api.get("/api/v1/access/verify", headers=bearer(pair))).status_code == 401

@@ -166,6 +166,21 @@ async def test_a_form_of_another_site(api: httpx.AsyncClient, member: Member, si
     assert await live() == []
 
 
+async def test_what_is_wrong_with_a_form_of_another_site_is_told_at_once(
+    api: httpx.AsyncClient, member: Member, signing_key: str
+) -> None:
+    """No GET is made of a form that would be refused: an address that is not registered, a parameter sent twice."""
+    row, _ = await client()
+    good = await api.post(LOGOUT, data={"client_id": str(row.pk), "post_logout_redirect_uri": GONE})
+    assert good.status_code == 303
+    for wrong, words in (
+        ({"client_id": str(row.pk), "post_logout_redirect_uri": "https://evil.example/"}, "not registered"),
+        ({"client_id": [str(row.pk), "other"]}, "more than once"),
+        ({"state": "x" * 9_000}, "longer than"),
+    ):
+        assert is_page(await api.post(LOGOUT, data=wrong), 400, words)
+
+
 async def test_the_hint_of_somebody_else(api: httpx.AsyncClient, member: Member, signing_key: str) -> None:
     """The ID token of one person signs nobody else out: who is there is asked."""
     row, secret = await client()

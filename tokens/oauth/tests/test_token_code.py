@@ -281,6 +281,29 @@ def test_a_redemption_that_fails_leaves_the_code(new_account: Any) -> None:
     assert Session.objects.count() == 0
 
 
+def test_a_code_that_is_deleted_in_mid_race(new_account: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who loses the race for a code that a purge deletes meanwhile hears of a second use, and nobody's session ends."""
+    client, _ = make_client()
+    account = new_account()
+    other = signed_on(account.id)
+    code = approve(client, account.id)
+    known = read_client(client.pk)
+    assert known is not None
+
+    class Lost:
+        def run(self, **values: Any) -> int:
+            return AuthorizationCode.objects.all().delete()[0] * 0
+
+    monkeypatch.setattr(redemption, "_USE", Lost())
+    with transaction.atomic():
+        found = redemption.redeem(
+            presented=PresentedCode(code, REDIRECT_URI, VERIFIER), client=known, whence=ClientInfo()
+        )
+    assert found == redemption.Redemption(Outcome.REUSED)
+    assert list(Session.objects.filter(revoked_at=None)) == [other]
+    assert not AuditEvent.objects.filter(event="code_reuse").exists()
+
+
 async def test_a_scope_the_client_has_lost(wiki: Party, member: Member) -> None:
     """A code is good for what the client may still have, and its session too."""
     code = await a_code(wiki, member)

@@ -1,0 +1,55 @@
+"""What every view of staff asks before anything else; no view can leave it out."""
+
+import httpx
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+from django.urls import URLPattern, URLResolver, get_resolver, reverse
+from rest_framework.permissions import AllowAny, IsAuthenticated
+
+from accounts.permissions import StaffView, UserPermission
+from ironauth.tests.sweep import METHODS, ask
+
+STAFF = "api/v1/"
+OF_PEOPLE = "api/v1/access/"
+IDS = {"user_id": "01a20000-0000-7000-8000-000000000000", "role": "editors"}
+
+
+def staff_patterns() -> list[URLPattern]:
+    """Return the patterns under /api/v1/ that are not for people about themselves."""
+    found: list[URLPattern] = []
+    for one in get_resolver().url_patterns:
+        if isinstance(one, URLResolver) and str(one.pattern).startswith(STAFF) and str(one.pattern) != OF_PEOPLE:
+            found.extend(pattern for pattern in one.url_patterns if isinstance(pattern, URLPattern))
+    return found
+
+
+def test_every_path_of_staff_has_a_view_of_staff() -> None:
+    """Whatever is under /api/v1/ and not under /api/v1/access/ is a StaffView, whose rule holds for it."""
+    views = {pattern.name: pattern.callback.cls for pattern in staff_patterns()}  # type: ignore[attr-defined] # DRF's
+    assert len(views) >= 7
+    assert {name for name, view in views.items() if not issubclass(view, StaffView)} == set()
+
+
+@pytest.mark.parametrize(
+    "permissions",
+    [(UserPermission,), (UserPermission, IsAuthenticated), (IsAuthenticated,), (AllowAny, UserPermission), ()],
+)
+def test_a_view_of_staff_without_it_cannot_be_made(permissions: tuple[type, ...]) -> None:
+    """IsAuthenticated comes first and a right of staff after it: any other order or choice is refused at import."""
+    assert type("Right", (StaffView,), {"permission_classes": (IsAuthenticated, UserPermission)})
+    with pytest.raises((ImproperlyConfigured, ValueError)):
+        type("Wrong", (StaffView,), {"permission_classes": permissions})
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_a_stranger_is_asked_who_they_are(api: httpx.AsyncClient) -> None:
+    """Each method of each path of staff answers 401 with a challenge to a request without credential."""
+    from ironauth.asgi import application  # noqa: PLC0415 - it sets Django up
+
+    for pattern in staff_patterns():
+        names = pattern.pattern.converters
+        path = reverse(f"staff:{pattern.name}", kwargs={name: IDS[name] for name in names})
+        for method in METHODS:
+            answer = await ask(application, method, path)
+            assert answer.status == 401, (method, path)
+            assert any(name.lower() == b"www-authenticate" for name, _ in answer.headers), (method, path)
