@@ -100,6 +100,7 @@ TUNING: Final = frozenset(
         "ironauth.http_writes.MOST_TOGETHER",
         "ironauth.infrastructure.breaker.PAUSE_S",
         "ironauth.infrastructure.broadcast.AT_ONCE",
+        "ironauth.infrastructure.cache.MAX_ABSENT",
         "ironauth.infrastructure.database_outage.QUIET_S",
         "ironauth.infrastructure.hash_pool.CAUTION",
         "ironauth.infrastructure.hash_pool.FIRST_GUESS_S",
@@ -107,6 +108,7 @@ TUNING: Final = frozenset(
         "ironauth.infrastructure.hash_worker_protocol.HEADER_BYTES",
         "ironauth.infrastructure.history.GAP_MIN_S",
         "ironauth.infrastructure.history.MAX_GAPS",
+        "ironauth.infrastructure.host_check.MAX_REMEMBERED",
         "ironauth.infrastructure.hot_lane.LOOKED_AT",
         "ironauth.infrastructure.hot_lane.MAX_SHARED",
         "ironauth.infrastructure.l1.RECENT_S",
@@ -127,6 +129,7 @@ TUNING: Final = frozenset(
         "ironauth.server.KEEP_ALIVE_S",
         "ironauth.server.RESERVED_FILES",
         "ironauth.server_processes.HANG_UP_S",
+        "tokens.oauth.first_page.PAGES",
     }
 )
 _CONSTANT: Final = re.compile(r"_?[A-Z][A-Z0-9_]+")
@@ -153,7 +156,8 @@ def test_no_test_imports_a_limit_that_is_not_written_down_here() -> None:
         limit: name for name, tree in ours.items() if "/tests/" in name for limit in _used(tree) if limit in numbers
     }
     assert len(imported) > 50, "the reader of imports reads nothing"
-    assert {limit: name for limit, name in imported.items() if limit not in PROMISED.keys() | TUNING} == {}
+    unlisted = {limit: name for limit, name in imported.items() if limit not in PROMISED.keys() | TUNING}
+    assert not unlisted, f"write them into PROMISED with their values, or into TUNING: {unlisted}"
 
 
 def _numbers(tree: ast.Module) -> set[str]:
