@@ -15,6 +15,7 @@ from django.urls import get_resolver, resolve, reverse  # noqa: E402 - after dja
 from rest_framework.permissions import IsAuthenticated  # noqa: E402 - after django.setup()
 
 from ironauth.infrastructure import cookies, lifespan  # noqa: E402 - after django.setup()
+from ironauth.infrastructure.admin_session_store import is_staff  # noqa: E402 - after django.setup()
 from ironauth.infrastructure.asgi_types import Application, Receive, Scope, Send  # noqa: E402 - after django.setup()
 from ironauth.infrastructure.database import answers, database  # noqa: E402 - after django.setup()
 from ironauth.infrastructure.guard import Guard  # noqa: E402 - after django.setup()
@@ -24,7 +25,7 @@ from ironauth.infrastructure.lanes import (  # noqa: E402 - after django.setup()
     AdminLane,
     LaneRouter,
     PageHandler,
-    is_api_path,
+    longest_body,
 )
 from ironauth.infrastructure.noted_route import NotingHandler, NotingPageHandler  # noqa: E402 - after django.setup()
 from ironauth.infrastructure.request_threads import request_threads  # noqa: E402 - after django.setup()
@@ -97,7 +98,8 @@ _guard = Guard(
         vouched=authentication.is_current,
         cookie_name=cookies.access_name,
     ),
-    is_api=is_api_path,
+    longest_body=longest_body,
+    is_staff=is_staff,
 )
 _http: Application = _traced(_guard) if settings.IRONAUTH_TRACES else _guard
 

@@ -28,13 +28,14 @@ from ironauth.http_cycle import (
     is_one_part,
 )
 from ironauth.http_refusals import RefusingHttpProtocol
+from ironauth.http_request_line import VERSIONS, check_authority, other_version, refusal_of
 from ironauth.http_timing import BODY, HEAD, NOTHING
 from ironauth.infrastructure.guard import (
     MAX_HEADER_BYTES,
     MAX_HEADER_FIELDS,
     MAX_TARGET_BYTES,
 )
-from ironauth.infrastructure.refusal import Refusal, head_too_large, malformed, overloaded
+from ironauth.infrastructure.refusal import Refusal, head_too_large, overloaded
 
 #: An absolute-form target names scheme and authority as well; a domain name has 253 characters (RFC 1035 §2.3.4).
 ORIGIN_BYTES = 512
@@ -112,7 +113,7 @@ class BoundedHttpProtocol(RefusingHttpProtocol):
             return
         except httptools.HttpParserError as error:
             cause = error.__context__  # what a callback below raised
-            self._refuse(cause if isinstance(cause, Refusal) else malformed())
+            self._refuse(cause if isinstance(cause, Refusal) else refusal_of(error))
             return
         if self._advanced:
             self._unfinished = 0
@@ -172,15 +173,20 @@ class BoundedHttpProtocol(RefusingHttpProtocol):
             raise Refusal(431, "headers_too_large", f"More than {MAX_HEADER_FIELDS} header fields.")
 
     def on_headers_complete(self) -> None:
-        """Start the request; when too many are running, it is answered 503."""
+        """Start the request; when too many are running, it is answered 503. Errors: `Refusal` 505, 400."""
+        parser, scope = self.parser, self.scope
+        version = parser.get_http_version()
+        if version not in VERSIONS:
+            raise other_version()
+        target = httptools.parse_url(self.url)
+        if target.schema is not None:
+            check_authority(self.url, self.headers)
         self._reading = BODY
         self._advanced = True
         self._head_is_timed = False
         self._deadline = math.inf
-        parser, scope = self.parser, self.scope
-        scope["http_version"] = version = parser.get_http_version()
+        scope["http_version"] = version
         scope["method"] = parser.get_method().decode("ascii")
-        target = httptools.parse_url(self.url)
         path = target.path.decode("ascii")
         scope["path"] = self.root_path + (unquote(path) if "%" in path else path)
         scope["raw_path"] = self._raw_root_path + target.path

@@ -6,13 +6,20 @@ needs no salt: the value is random, with 165 bits.
 
 import base64
 import hashlib
+from io import BytesIO
 from typing import Any, Final
 
+from django.conf import settings
+from django.contrib.auth import SESSION_KEY
 from django.contrib.sessions.backends import db
 from django.contrib.sessions.base_session import AbstractBaseSession
 from django.contrib.sessions.models import Session
 from django.db.models import QuerySet
 from django.utils import timezone
+
+from ironauth.infrastructure.asgi_types import Scope
+from ironauth.infrastructure.database import database
+from ironauth.infrastructure.lean_request import LeanRequest
 
 KEY_CHARACTERS: Final = 40  # the column's width
 
@@ -68,6 +75,17 @@ class SessionStore(db.SessionStore):
     def _rows(self) -> QuerySet[Session]:
         key = stored_key(self.session_key or "")
         return Session.objects.order_by().filter(session_key=key, expire_date__gt=timezone.now())
+
+
+def is_signed_in(session_key: str) -> bool:
+    """Unit of work: return whether somebody signed in to the admin in this session. 1 query."""
+    return SESSION_KEY in SessionStore(session_key)
+
+
+async def is_staff(scope: Scope) -> bool:
+    """Return whether a request comes with the cookie of such a session. Errors: ``Unavailable``."""
+    key = LeanRequest(scope, BytesIO()).COOKIES.get(settings.SESSION_COOKIE_NAME)
+    return bool(key) and await database().read(is_signed_in, key)
 
 
 def _under_digest(row: AbstractBaseSession) -> AbstractBaseSession:

@@ -7,11 +7,13 @@ by ``ironauth.http_protocol``.
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from itertools import chain
 
 from ironauth.infrastructure.asgi_types import Application, Message, Receive, Scope, Send
+from ironauth.infrastructure.body_budget import FREE_BYTES, BodyBudget, HeldBody
+from ironauth.infrastructure.errors import Unavailable
 from ironauth.infrastructure.logs import get_logger
 from ironauth.infrastructure.middleware import CLIENT_CLOSED_REQUEST
 from ironauth.infrastructure.refusal import Refusal, answer_for, head_too_large, log_refusal
@@ -22,7 +24,7 @@ MAX_HEADER_FIELDS = 100
 MAX_HEADER_BYTES = 16 * 1024
 API_BODY_BYTES = 64 * 1024
 BODY_TIMEOUT_S = 10.0
-#: The admin lane's: a staff form with a few thousand fields; no file is ever uploaded.
+#: Of somebody who is signed in to the admin: a form with a few thousand fields; no file is ever uploaded.
 PAGE_BODY_BYTES = 1024 * 1024
 #: RFC 9110 §4.1 asks for 8,000 octets at least; this is the next power of two.
 MAX_TARGET_BYTES = 8 * 1024
@@ -44,13 +46,26 @@ class Guard:
         self,
         application: Application,
         *,
-        is_api: Callable[[Scope], bool],
+        longest_body: Callable[[Scope], int],
+        is_staff: Callable[[Scope], Awaitable[bool]] | None = None,
         body_timeout_s: float = BODY_TIMEOUT_S,
+        budget: BodyBudget | None = None,
     ) -> None:
-        """Guard ``application``; paths for which ``is_api`` is true get the smaller body limit."""
+        """Guard ``application``.
+
+        Args:
+            application: What answers.
+            longest_body: The bytes a body may have at a path; 0 where none is taken.
+            is_staff: Whether somebody signed in to the admin sends the request: asked for a body of more than 64 KiB.
+                None for nobody.
+            body_timeout_s: Seconds from the head to the end of the body.
+            budget: The bytes of all bodies together; None for the usual number.
+        """
         self.application = application
-        self.is_api = is_api
+        self.longest_body = longest_body
+        self.is_staff = is_staff
         self.body_timeout_s = body_timeout_s
+        self.budget = budget or BodyBudget()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or refuse it with a problem document and close the connection.
@@ -59,15 +74,25 @@ class Guard:
         """
         try:
             length = _check_head(scope)
-            if length is not None:
-                body = await self._read_body(scope, receive, length)
-                if body is None:
-                    log_refusal(scope, CLIENT_CLOSED_REQUEST, 0.0, choose_request_id(None))
-                    return
-                receive = _Replay(body, receive)
         except Refusal as refusal:
             await _refuse(scope, send, refusal)
             return
+        if length is None:
+            await self._answer(scope, receive, send)
+            return
+        held = self.budget.begin(scope)
+        try:
+            body = await self._read_body(scope, receive, length, held)
+            if body is None:
+                log_refusal(scope, CLIENT_CLOSED_REQUEST, 0.0, choose_request_id(None))
+                return
+            await self._answer(scope, _Replay(body, receive), send)
+        except Refusal as refusal:
+            await _refuse(scope, send, refusal)
+        finally:
+            held.release()
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await self.application(scope, receive, send)
         except Exception:
@@ -76,32 +101,48 @@ class Guard:
             with suppress(Exception):  # the answer had begun: the server reports that, and closes the connection
                 await _refuse(scope, send, Refusal(500, "internal_error", detail))
 
-    async def _read_body(self, scope: Scope, receive: Receive, length: int) -> bytes | None:
+    async def _read_body(self, scope: Scope, receive: Receive, length: int, held: HeldBody) -> bytes | None:
         """Return the whole body, or None when the client went away.
 
-        ``length`` is the declared one, -1 if undeclared. Errors: `Refusal` 413 and 408.
+        ``length`` is the declared one, -1 if undeclared. Errors: `Refusal` 413, 408, 503.
         """
-        limit = API_BODY_BYTES if self.is_api(scope) else PAGE_BODY_BYTES
-        if length > limit:
-            raise _too_large(limit)
-        chunks: list[bytes] = []
-        size = 0
+        limit = self.longest_body(scope)
+        allowed = min(limit, API_BODY_BYTES)
+        body = bytearray()  # a list would take 50 bytes more for each part
         try:
             async with asyncio.timeout(self.body_timeout_s):
+                if length > allowed:
+                    allowed = await self._larger_limit(scope, length, limit)
                 while True:
                     message = await receive()
                     if message["type"] == "http.disconnect":
                         return None
-                    chunk = message.get("body", b"")
-                    size += len(chunk)
-                    if size > limit:
-                        raise _too_large(limit)
-                    chunks.append(chunk)
-                    if not message.get("more_body", False):
-                        return b"".join(chunks)
+                    part: bytes = message.get("body", b"")
+                    size = len(body) + len(part)
+                    if size > allowed:
+                        allowed = await self._larger_limit(scope, size, limit)
+                    more = message.get("more_body", False)
+                    if more or body or size > FREE_BYTES:
+                        held.add(len(part))
+                    if not more and not body:
+                        return part
+                    body += part
+                    if not more:
+                        return bytes(body)
         except TimeoutError:
             detail = f"The body was not finished within {self.body_timeout_s:g} s."
             raise Refusal(408, "request_timeout", detail) from None
+
+    async def _larger_limit(self, scope: Scope, size: int, limit: int) -> int:
+        """Return ``limit`` for somebody signed in to the admin who sends ``size`` bytes. Errors: `Refusal` 413, 503."""
+        if size > limit:
+            raise _too_large(limit)
+        try:
+            if self.is_staff is not None and await self.is_staff(scope):
+                return limit
+        except Unavailable as unavailable:
+            raise Refusal(503, unavailable.code, unavailable.detail, headers=unavailable.headers) from None
+        raise _too_large(API_BODY_BYTES)
 
 
 class _Replay:
@@ -123,7 +164,7 @@ class _Replay:
 def _check_head(scope: Scope) -> int | None:
     """Return None when there is no body, its declared length in bytes, or -1 if that is not declared.
 
-    Errors: `Refusal` 431, 414, 405, 415, 400.
+    Errors: `Refusal` 431, 414, 404, 405, 415, 400.
     """
     headers = scope["headers"]
     if len(headers) > MAX_HEADER_FIELDS:
@@ -164,9 +205,13 @@ def _body_length(scope: Scope) -> int | None:
 
 
 def _check_request_line(scope: Scope) -> None:
-    """Errors: `Refusal` 414 and 405."""
+    """Errors: `Refusal` 414, 404, 405."""
     if len(scope.get("raw_path") or scope["path"]) + len(scope.get("query_string", b"")) > MAX_TARGET_BYTES:
         raise Refusal(414, "target_too_long", f"The URL is longer than {MAX_TARGET_BYTES} bytes.")
+    raw_path = scope.get("raw_path") or b""
+    if b"%2" in raw_path and b"%2f" in raw_path.lower():
+        # Decoded it is another path: what a proxy does not guard as /api/v1/ would reach it (CWE-436).
+        raise Refusal(404, "not_found", "There is nothing here: no path has an encoded slash.")
     if scope["method"] in REFUSED_METHODS:
         allow = {"Allow": ALLOWED_METHODS}
         raise Refusal(405, "method_not_allowed", f"{scope['method']} is not offered.", headers=allow)
@@ -188,7 +233,8 @@ def _declared_length(values: list[bytes]) -> int:
 
 
 def _too_large(limit: int) -> Refusal:
-    return Refusal(413, "body_too_large", f"The body is larger than {limit} bytes.")
+    detail = f"The body is larger than {limit} bytes." if limit else "No body is taken here."
+    return Refusal(413, "body_too_large", detail)
 
 
 async def _refuse(scope: Scope, send: Send, refusal: Refusal) -> None:

@@ -12,6 +12,7 @@ from ironauth.infrastructure.asgi_types import Application, Receive, Scope, Send
 from ironauth.infrastructure.busy_page import BUSY
 from ironauth.infrastructure.client_address import with_forwarded_scheme
 from ironauth.infrastructure.errors import Unavailable
+from ironauth.infrastructure.guard import API_BODY_BYTES, PAGE_BODY_BYTES
 from ironauth.infrastructure.host_check import is_our_host
 from ironauth.infrastructure.lean_request import StrictRequest
 from ironauth.infrastructure.live_settings import live
@@ -29,11 +30,22 @@ def is_api_path(scope: Scope) -> bool:
 
     It answers whatever is not the admin's, a path nobody serves too: with a problem document or, for people, a page.
     """
+    path = _path(scope)
+    return not path.startswith(ADMIN_PREFIXES) and path != ADMIN_PATH
+
+
+def _path(scope: Scope) -> str:
+    """Return the path below the mount point."""
     path: str = scope["path"]
     root = scope.get("root_path")
-    if root and path.startswith(root):
-        path = path[len(root) :]
-    return not path.startswith(ADMIN_PREFIXES) and path != ADMIN_PATH
+    return path[len(root) :] if root and path.startswith(root) else path
+
+
+def longest_body(scope: Scope) -> int:
+    """Return how many bytes a body may have at the path of ``scope``: none where files are served."""
+    if is_api_path(scope):
+        return API_BODY_BYTES
+    return 0 if _path(scope).startswith(STATIC_PREFIX) else PAGE_BODY_BYTES
 
 
 class LaneRouter:

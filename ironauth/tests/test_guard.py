@@ -9,8 +9,9 @@ from django.test import override_settings
 
 from ironauth.infrastructure import guard, logs
 from ironauth.infrastructure.asgi_types import Receive, Scope, Send
-from ironauth.infrastructure.guard import API_BODY_BYTES, PAGE_BODY_BYTES, Guard
-from ironauth.infrastructure.lanes import is_api_path
+from ironauth.infrastructure.errors import Unavailable
+from ironauth.infrastructure.guard import API_BODY_BYTES, Guard
+from ironauth.infrastructure.lanes import longest_body
 from ironauth.tests.asgi_conversation import Conversation
 
 
@@ -38,7 +39,7 @@ def application() -> Recorder:
 
 @pytest.fixture
 def guarded(application: Recorder) -> Guard:
-    return Guard(application, is_api=is_api_path, body_timeout_s=0.1)
+    return Guard(application, longest_body=longest_body, body_timeout_s=0.1)
 
 
 def assert_refused(talk: Conversation, status: int, code: str) -> None:
@@ -67,7 +68,7 @@ async def test_a_request_without_body_passes_untouched(application: Recorder, gu
         given.append(receive)
 
     talk = Conversation()
-    await Guard(application_, is_api=is_api_path)(talk.scope, receive := talk.receive, talk.send)
+    await Guard(application_, longest_body=longest_body)(talk.scope, receive := talk.receive, talk.send)
     assert given == [receive]
 
 
@@ -95,19 +96,48 @@ async def test_urls_have_a_limit(guarded: Guard, length: int, status: int) -> No
     assert talk.status == (status if length + 1 > guard.MAX_TARGET_BYTES else 200)
 
 
-@pytest.mark.parametrize(("target", "limit"), [("/api/x", API_BODY_BYTES), ("/admin/", PAGE_BODY_BYTES)])
+async def staff(_scope: Scope) -> bool:
+    """Say that somebody is signed in to the admin."""
+    return True
+
+
+@pytest.mark.parametrize(
+    ("target", "signed_in", "limit"),
+    [
+        ("/api/x", True, 65_536), ("/admin/", True, 1_048_576), ("/admin/", False, 65_536), ("/nowhere", True, 65_536),
+        ("/static/x.css", True, 0), ("/static/x.css", False, 0), ("/admin", False, 65_536),
+    ],
+)  # fmt: skip
 @pytest.mark.parametrize("declared", [True, False])
-async def test_bodies_have_a_limit_per_lane(
-    application: Recorder, guarded: Guard, target: str, limit: int, declared: bool
+@pytest.mark.parametrize("parts", [1, 2, 20])
+async def test_bodies_have_a_limit_by_path_and_sender(
+    application: Recorder, target: str, signed_in: bool, limit: int, declared: bool, parts: int
 ) -> None:
     """The limit itself passes; one byte more is 413, declared or counted, and never reaches the application."""
+    guarded = Guard(application, longest_body=longest_body, is_staff=staff if signed_in else None)
     for size, status in ((limit, 200), (limit + 1, 413)):
         headers = {"content-length": str(size)} if declared else {"transfer-encoding": "chunked"}
-        talk = await Conversation(target, "POST", headers).body(b"a" * (size - 1), b"a").run(guarded)
+        sizes = [size // parts] * (parts - 1)
+        pieces = [b"a" * each for each in (*sizes, size - sum(sizes))]
+        talk = await Conversation(target, "POST", headers).body(*pieces).run(guarded)
         assert talk.status == status
         if status == 413:
             assert_refused(talk, 413, "body_too_large")
     assert application.calls == 1
+    assert guarded.budget.held == 0
+
+
+async def test_a_large_body_is_not_read_before_its_sender_is_known(application: Recorder) -> None:
+    """Where somebody has to be signed in for it, nothing of a larger body is read; 503 without storage."""
+
+    async def unknown(_scope: Scope) -> bool:
+        raise Unavailable
+
+    for is_staff, status in ((None, 413), (unknown, 503)):
+        talk = Conversation("/admin/", "POST", {"content-length": str(API_BODY_BYTES + 1)})
+        await talk.run(Guard(application, longest_body=longest_body, is_staff=is_staff))
+        assert (talk.status, talk.received) == (status, 0)
+    assert talk.headers["retry-after"] == "1"
 
 
 async def test_an_oversized_upload_is_not_read_to_its_end(guarded: Guard) -> None:
@@ -162,7 +192,7 @@ async def test_a_body_in_parts_arrives_whole(application: Recorder, guarded: Gua
         seen.extend([await receive(), await receive()])
 
     talk = Conversation("/api/x", "POST", {"content-length": "6"}).body(b"ab", b"cd", b"ef").leave()
-    await talk.run(Guard(reading, is_api=is_api_path))
+    await talk.run(Guard(reading, longest_body=longest_body))
     assert seen == [
         {"type": "http.request", "body": b"abcdef", "more_body": False},
         {"type": "http.disconnect"},
@@ -243,7 +273,7 @@ async def test_what_escapes_a_lane_is_a_generic_500(capsys: pytest.CaptureFixtur
     async def broken(scope: Scope, receive: Receive, send: Send) -> None:
         raise RuntimeError("secret cause")
 
-    talk = await Conversation("/admin/").body().run(Guard(broken, is_api=is_api_path))
+    talk = await Conversation("/admin/").body().run(Guard(broken, longest_body=longest_body))
     assert_refused(talk, 500, "internal_error")
     assert b"secret cause" not in talk.content
     logs.flush()

@@ -30,7 +30,7 @@ from ironauth.http_protocol import BoundedHttpProtocol
 from ironauth.infrastructure import logs
 from ironauth.infrastructure.asgi_types import Receive, Scope, Send
 from ironauth.infrastructure.guard import BODY_TIMEOUT_S, Guard
-from ironauth.infrastructure.lanes import is_api_path
+from ironauth.infrastructure.lanes import longest_body
 
 HEAD = b"GET /ping HTTP/1.1\r\nHost: testserver\r\n"
 PING = HEAD + b"\r\n"
@@ -69,7 +69,7 @@ def serving(*, body_timeout_s: float = BODY_TIMEOUT_S, **options: Any) -> Iterat
     """Run a Uvicorn of this process with the protocol; gives its port."""
     with server_sockets.bind_tcp("127.0.0.1", 0) as bound:
         server_sockets.listen(bound)
-        guarded: Any = Guard(application, is_api=is_api_path, body_timeout_s=body_timeout_s)
+        guarded: Any = Guard(application, longest_body=longest_body, body_timeout_s=body_timeout_s)
         given: dict[str, Any] = {"http": Quick, "ws": "none", "lifespan": "off", "log_config": None, **options}
         server = uvicorn.Server(uvicorn.Config(guarded, loop="uvloop", **given))
         thread = threading.Thread(target=server.run, args=([bound],))
@@ -416,7 +416,6 @@ async def test_many_who_stall_at_once_are_as_few_as_one_after_the_other() -> Non
         b"FOO / HTTP/1.1\r\nHost: a\r\n\r\n",
         b"GET /a\x00b HTTP/1.1\r\nHost: a\r\n\r\n",
         b"GET /\xc3\xa9 HTTP/1.1\r\nHost: a\r\n\r\n",
-        b"GET / HTTP/9.1\r\nHost: a\r\n\r\n",
         b"GET / HTTP/1.1\r\nHost : a\r\n\r\n",
         b"GET / HTTP/1.1\r\nHost: a\r\nX: a\r\n folded\r\n\r\n",
         b"GET / HTTP/1.1\nHost: a\n\n",
@@ -424,13 +423,57 @@ async def test_many_who_stall_at_once_are_as_few_as_one_after_the_other() -> Non
         POST + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\nab",
         POST + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n",
         POST + b"Transfer-Encoding: gzip\r\n\r\nzz\r\n",
-        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"GET / HTTP/11\r\nHost: a\r\n\r\n",
+        b"GET / FTP/1.1\r\nHost: a\r\n\r\n",
         b"\x16\x03\x01\x02\x00\x01\x00\x01",
     ],
 )
 def test_what_is_not_http_is_400(start: StartServer, request_: bytes) -> None:
     """Every malformed request gets the problem document, and the connection ends."""
     assert Client(start()).send(request_).answer().is_refusal(400, "bad_request")
+
+
+@pytest.mark.parametrize("version", [b"0.9", b"1.2", b"2.0", b"3.0", b"9.1"])
+def test_other_versions_are_505(start: StartServer, version: bytes) -> None:
+    """A request line's version is 1.0 or 1.1; with any other one the connection ends, also behind a good request."""
+    port = start()
+    bad = b"GET /ping HTTP/%s\r\nHost: 127.0.0.1\r\n\r\n" % version
+    assert Client(port).send(bad).answer().is_refusal(505, "http_version_not_supported")
+    received = Client(port).send(PING + bad + PING).rest()
+    assert received.count(b"HTTP/1.1 200") == 1
+    assert received.count(b"HTTP/1.1 ") <= 2
+
+
+@pytest.mark.parametrize("request_", [b"GET /ping\r\n\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"])
+def test_no_version_and_http_2_are_505(start: StartServer, request_: bytes) -> None:
+    """HTTP/0.9 has no version, and HTTP/2 begins with one of its own."""
+    assert Client(start()).send(request_).answer().is_refusal(505, "http_version_not_supported")
+
+
+@pytest.mark.parametrize(
+    ("target", "host", "good"),
+    [
+        (b"http://example.com/ping", b"example.com", True),
+        (b"HTTP://Example.com/ping?a=b://c", b"example.COM", True),
+        (b"https://example.com:8443/ping", b"example.com:8443", True),
+        (b"http://[::1]:80/ping", b"[::1]:80", True),
+        (b"http://evil.example/ping", b"example.com", False),
+        (b"http://example.com:81/ping", b"example.com", False),
+        (b"http://example.com:80/ping", b"example.com", False),
+        (b"http://user@example.com/ping", b"example.com", False),
+        (b"http://example.com@evil.example/ping", b"example.com", False),
+        (b"ftp://example.com/ping", b"example.com", False),
+        (b"http://example.com/ping", b"example.com\r\nHost: example.com", False),
+    ],
+)
+@pytest.mark.parametrize("version", [b"1.0", b"1.1"])
+def test_a_target_in_absolute_form_names_the_host(
+    start: StartServer, target: bytes, host: bytes, good: bool, version: bytes
+) -> None:
+    """It is answered when its authority is the one of Host, and 400 when it is another one."""
+    request = b"GET %s HTTP/%s\r\nHost: %s\r\nConnection: close\r\n\r\n" % (target, version, host)
+    answer = Client(start()).send(request).answer()
+    assert answer.status == 200 if good else answer.is_refusal(400, "bad_host")
 
 
 def test_refusals_are_in_the_access_log(start: StartServer, capsys: pytest.CaptureFixture[str]) -> None:

@@ -28,7 +28,7 @@ from ironauth.infrastructure.hot_lane import HotLane
 from ironauth.infrastructure.invalidation import invalidate, invalidation_feed
 from ironauth.infrastructure.l1 import Freshness, L1Entry
 from ironauth.infrastructure.l2 import L2
-from ironauth.infrastructure.lanes import AdminLane, LaneRouter, is_api_path
+from ironauth.infrastructure.lanes import AdminLane, LaneRouter, longest_body
 from ironauth.infrastructure.metrics import BUCKETS_S, bucket
 from ironauth.infrastructure.metrics_catalogue import CATALOGUE, HISTOGRAM_WIDTH
 from ironauth.infrastructure.metrics_recorder import Recorder
@@ -111,7 +111,7 @@ async def measured(recorder: Recorder) -> Any:
         vouched=authentication.is_current,
         cookie_name=cookies.access_name,
     )
-    transport = httpx.ASGITransport(app=cast("Any", Guard(hot, is_api=is_api_path)), raise_app_exceptions=False)
+    transport = httpx.ASGITransport(app=cast("Any", Guard(hot, longest_body=longest_body)), raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://testserver") as client:
         yield client
 

@@ -25,7 +25,7 @@ from ironauth.infrastructure.hash_pool import hash_pool
 from ironauth.infrastructure.hot_lane import HotLane
 from ironauth.infrastructure.l1 import freshness
 from ironauth.infrastructure.l2 import L2
-from ironauth.infrastructure.lanes import AdminLane, LaneRouter, is_api_path
+from ironauth.infrastructure.lanes import AdminLane, LaneRouter, longest_body
 from ironauth.infrastructure.noted_route import NotingHandler, NotingPageHandler
 from ironauth.infrastructure.pools import Pool
 from ironauth.infrastructure.request_threads import request_threads
@@ -71,7 +71,7 @@ async def traced(tracing: Tracing) -> Any:
         vouched=authentication.is_current,
         cookie_name=cookies.access_name,
     )
-    application = TracedRequests(Guard(hot, is_api=is_api_path), tracing.tracer, fixed_paths=frozenset({ME}))
+    application = TracedRequests(Guard(hot, longest_body=longest_body), tracing.tracer, fixed_paths=frozenset({ME}))
 
     async def as_served(scope: Scope, receive: Receive, send: Send) -> None:
         await application({**scope, "extensions": OFFERED}, receive, send)

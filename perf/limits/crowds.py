@@ -21,6 +21,10 @@ PIPELINED = 20  # requests of one connection that reads nothing: 4 MB of answers
 BUSY_S = 15.0  # what answering those takes, and the kernel to be full of them, before anybody is waited for
 FLOOD = 20_000  # requests of one connection that reads
 STREAMED, PART = 16 * 2**20, 2**16  # bytes of a chunked body, and of each chunk
+UNFINISHED = 400  # clients that send all of a body but its last byte
+LARGEST, USUAL = 2**20, 2**16  # bytes of a body for the admin's largest form, and for anything else
+STATIC = b"POST /static/accounts/pages.css HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+ADMIN = b"POST /admin/login/ HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 type Behave = Callable[[tuple[str, int], int], Coroutine[Any, Any, list[End]]]
 
 
@@ -29,7 +33,8 @@ class Crowd:
     """``count`` clients that ``behave`` alike, and must end in one of ``ends`` between two moments (seconds).
 
     ``full``: they take every place there is, so that others may be told 503. ``busy``: they ask for more than the
-    server can answer meanwhile, so that others wait their turn.
+    server can answer meanwhile, so that others wait their turn. ``flat``: the server's memory must not follow what they
+    send.
     """
 
     name: str
@@ -41,6 +46,7 @@ class Crowd:
     slow: bool = False  # takes a minute: not for a quick run
     full: bool = False
     busy: bool = False
+    flat: bool = False
 
     def wrong(self, ends: Sequence[End]) -> int:
         """Return how many did not end as they must."""
@@ -153,6 +159,21 @@ async def streaming(address: tuple[str, int], count: int) -> list[End]:
     return await _each(address, count, act)
 
 
+def unfinished(head: bytes, size: int) -> Behave:
+    """Return clients that send a body of ``size`` bytes but for the last one, and wait."""
+
+    async def behave(address: tuple[str, int], count: int) -> list[End]:
+        async def act(client: Rude) -> End:
+            await client.send(head + b"Content-Length: %d\r\n\r\n" % size)
+            await client.send_slowly(repeat(b"b" * PART, size // PART - 1), every_s=0.0)
+            await client.send(b"b" * (PART - 1))
+            return await client.end()
+
+        return await _each(address, count, act)
+
+    return behave
+
+
 def crowds(*, requests: int, connections: int) -> list[Crowd]:
     """Return every crowd for a server that answers ``requests`` at once on ``connections``."""
     many = min(500, requests // 2)
@@ -164,6 +185,33 @@ def crowds(*, requests: int, connections: int) -> list[Crowd]:
         Crowd("a large answer in sips", slowly_reading, 50, ("200",), 0.0, 10.0),
         Crowd("20,000 pipelined requests each", pipelining, 4, ("200",), 0.0, 30.0, busy=True),
         Crowd("a chunked body of 16 MiB", streaming, 50, ("413",), 0.0, 10.0, busy=True),
+        Crowd(
+            "1 MiB for a static file, unfinished",
+            unfinished(STATIC, LARGEST),
+            UNFINISHED,
+            ("413",),
+            0.0,
+            5.0,
+            flat=True,
+        ),
+        Crowd(
+            "1 MiB for the admin without a session, unfinished",
+            unfinished(ADMIN, LARGEST),
+            UNFINISHED,
+            ("413",),
+            0.0,
+            5.0,
+            flat=True,
+        ),
+        Crowd(
+            "64 KiB for the API, unfinished",
+            unfinished(POST, USUAL),
+            UNFINISHED,
+            ("408", "503"),
+            0.0,
+            BODY_S,
+            flat=True,
+        ),
         Crowd("more connections than there may be", silent, 2 * connections, (SILENT,), 0.0, HEAD_S),
         Crowd(
             "more requests than there may be",

@@ -18,6 +18,8 @@ LEFT_MIB = 24.0
 #: Of 768 requests and 896 connections at once; none of them may have more than 192 KiB.
 PEAK_MIB = 144.0
 SERVED_P99_MS = 250.0
+#: Of 400 unfinished bodies from one network: its share of 4 MiB, and 50 KiB for each connection.
+FLAT_MIB = 24.0
 
 
 def finding(
@@ -67,6 +69,13 @@ def _crowd_checks(crowded: Sequence["Crowded"]) -> list[Check]:
             max(one.peak_mib - one.before_mib for one in crowded),
             ceiling=True,
             unit=" MiB",
+        ),
+        *(
+            Check(
+                f"memory taken by {one.crowd.name}", FLAT_MIB, one.peak_mib - one.before_mib, ceiling=True, unit=" MiB"
+            )
+            for one in crowded
+            if one.crowd.flat
         ),
         Check(
             "memory left behind by all crowds before that",
