@@ -22,7 +22,7 @@ from accounts.errors import LastSuperuser, PasswordChangeRequired
 from accounts.even_time import REFUSAL_STEP_S, wait_for_step_blocking
 from accounts.models import User
 from accounts.outgoing_mail import Kind
-from ironauth.infrastructure import origin
+from ironauth.infrastructure import hash_claims, origin
 from ironauth.infrastructure.durations import in_words
 from ironauth.infrastructure.errors import Overloaded, Throttled
 from ironauth.infrastructure.hash_pool import hash_pool
@@ -115,6 +115,12 @@ class StaffSignInForm(AdminAuthenticationForm):
         began = time.monotonic_ns()
         if not (self.cleaned_data.get("username") and self.cleaned_data.get("password")):
             return super().clean()
+        typed = self.cleaned_data["username"]
+        with hash_claims.named(emails.lookup_key(typed) or typed):
+            return self._judged(began)
+
+    def _judged(self, began: int) -> dict[str, Any]:
+        """Return what Django makes of the address and password, and settle the try."""
         try:
             hash_pool().require_capacity()
         except Overloaded as refused:

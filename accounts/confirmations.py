@@ -6,6 +6,7 @@ from accounts import audit, passwords, throttling, units
 from accounts.audit import Event, Outcome
 from accounts.errors import InvalidCredentials
 from accounts.units import Credentials
+from ironauth.infrastructure import hash_claims
 from ironauth.infrastructure.database import database
 from ironauth.infrastructure.errors import NotAuthenticated, Overloaded
 
@@ -25,7 +26,8 @@ async def require_password(found: Credentials, password: str, event: Event, sess
     """
     attempt = await throttling.admit_confirmation(user_id=found.id)
     try:
-        verdict = await passwords.verify_password(password, found.encoded)
+        with hash_claims.named(found.id.hex):  # of a link's reader, too, who is not signed in
+            verdict = await passwords.verify_password(password, found.encoded)
     except Overloaded:
         await throttling.give_back(attempt)
         raise

@@ -28,6 +28,7 @@ from accounts.even_time import answered_evenly
 from accounts.mfa import proofs
 from accounts.mfa.errors import InvalidMfaCode
 from accounts.password_policy import require_policy
+from ironauth.infrastructure import hash_claims
 from ironauth.infrastructure.database import database
 from ironauth.infrastructure.errors import FieldError, ValidationFailed
 from ironauth.infrastructure.hash_pool import hash_pool
@@ -205,7 +206,8 @@ async def _chosen(new_password: str, found: FoundToken) -> str:
     hash_pool().require_capacity()
     require_policy(new_password, email=found.email, name=found.name, field="new_password")
     await require_unbreached(new_password, field="new_password")
-    return await passwords.hash_password(new_password)
+    with hash_claims.named(found.user_id.hex):
+        return await passwords.hash_password(new_password)
 
 
 async def _shown(found: FoundToken, password: str, code: str, address: str) -> ByPassword:

@@ -33,7 +33,7 @@ class Plan(NamedTuple):
     addresses: Count | None = None
     devices: tuple[str, ...] = ()
     address: tuple[str, ...] = ()
-    asked: Question | None = None
+    asked: tuple[Question, ...] = ()
     forgotten: str = ""
 
     @property
@@ -59,7 +59,7 @@ def sign_in(email: str, origin: Origin) -> Plan:
         addresses=Count(mac("account's known addresses", account), KNOWN_ADDRESSES),
         devices=device_key(account, origin.device),
         address=(mac("account at address", account, network),) if network else (),
-        asked=rate_limits.client_question(SIGN_IN, origin.address),
+        asked=rate_limits.client_questions(SIGN_IN, origin.address),
         forgotten=mac("account's devices forgotten", account),
     )
 

@@ -16,10 +16,11 @@ from uuid import UUID
 from django.conf import settings
 from django.db import transaction
 
-from accounts import audit, emails, units
+from accounts import audit, client_windows, emails, units
 from accounts.audit import Event, Outcome
+from accounts.client_windows import SITE_LIMITS
 from ironauth.infrastructure import clock, sliding_window
-from ironauth.infrastructure.client_address import client_network
+from ironauth.infrastructure.client_address import client_network, client_site
 from ironauth.infrastructure.database import database
 from ironauth.infrastructure.durations import in_words
 from ironauth.infrastructure.errors import Throttled
@@ -102,22 +103,20 @@ async def admit(rule: Rule, *, address: str) -> None:
 
     Raises ``Throttled`` (429).
     """
-    asked = client_question(rule, address) if settings.IRONAUTH_THROTTLE else None
-    if asked is not None:
-        await _admit(rule, [("address", asked)])
+    if settings.IRONAUTH_THROTTLE:
+        await _admit(rule, _by_address(rule, address))
 
 
 def admit_blocking(rule: Rule, *, address: str) -> None:
     """See admit(); on the calling thread's own connection."""
-    asked = client_question(rule, address) if settings.IRONAUTH_THROTTLE else None
-    if asked is None:
+    if not settings.IRONAUTH_THROTTLE:
         return
-    found = sliding_window.take_in_redis_blocking(asked)
-    if found is None:
+    windows = client_windows.take_in_redis_blocking(client_questions(rule, address))
+    if windows.left:
         with transaction.atomic():
-            found = sliding_window.take_in_database(asked)
-    if isinstance(found, Refusal):
-        refuse_blocking(Refused(rule.name, "address", asked.key, found.wait_s))
+            windows = client_windows.take_in_database(windows)
+    if windows.refusal is not None:
+        refuse_blocking(Refused(rule.name, "address", windows.refused_key, windows.refusal.wait_s))
 
 
 async def admit_account(rule: Rule, *, user_id: UUID) -> None:
@@ -147,10 +146,7 @@ async def admit_mail(*, kind: MailKind, email: str, address: str = "", user_id: 
     asked = [("mailbox", _question(MAIL_TO_ONE, mac("mailbox", kind, emails.fold(email))))]
     if user_id is not None:
         asked.append(("account", _question(MAIL_TO_ONE, mac("mail of account", str(user_id)))))
-    by_client = client_question(MAIL, address)
-    if by_client is not None:
-        asked.insert(0, ("address", by_client))
-    await _admit(MAIL, asked, user_id)
+    await _admit(MAIL, [*_by_address(MAIL, address), *asked], user_id)
 
 
 async def _admit(rule: Rule, asked: Sequence[tuple[str, Question]], user_id: UUID | None = None) -> None:
@@ -177,10 +173,15 @@ def _take(rule: str, asked: Sequence[tuple[str, Question]]) -> Refused | None:
 
 
 # ------------------------------------------------------------------ keys
-def client_question(rule: Rule, address: str) -> Question | None:
-    """Return what to ask about this client; None for one whose address is unknown: nobody could be told apart."""
-    network = client_network(address)
-    return _question(rule, mac(rule.name, network)) if network else None
+def client_questions(rule: Rule, address: str) -> tuple[Question, ...]:
+    """Return what to ask about this client; nothing for one whose address is unknown: nobody could be told apart."""
+    network, site = client_network(address), client_site(address)
+    asked = (_question(rule, mac(rule.name, network)),) if network else ()
+    return (*asked, _question(rule, mac(rule.name, site), times=SITE_LIMITS)) if site else asked
+
+
+def _by_address(rule: Rule, address: str) -> list[tuple[str, Question]]:
+    return [("address", asked) for asked in client_questions(rule, address)]
 
 
 def mac(kind: str, *parts: str) -> str:
@@ -189,9 +190,9 @@ def mac(kind: str, *parts: str) -> str:
     return hmac.digest(settings.SECRET_KEY.encode(), text, "sha256").hex()[:_KEY_CHARACTERS]
 
 
-def _question(rule: Rule, key: str) -> Question:
+def _question(rule: Rule, key: str, *, times: int = 1) -> Question:
     limit: int = getattr(settings, rule.setting)
-    return sliding_window.question(key, limit=limit, window_s=rule.window_s)
+    return sliding_window.question(key, limit=times * limit, window_s=rule.window_s)
 
 
 # ------------------------------------------------------------------ refusals

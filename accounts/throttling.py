@@ -1,9 +1,10 @@
 """How often strangers may guess a password: what sign-in, and whoever asks for it once more, ask before the hash.
 
-Sign-in has two kinds of counts. The client address (IPv6: its /64) has so many failures in any 15 minutes, whatever
-accounts they were for. The account, that is the folded e-mail address, whether or not anybody has it, has consecutive
-failures with growing waits and an end (``failure_count`` has the formula). A try counts as a failure from the moment
-it is let in, before the hash, and a right password gives it back and resets the account's counts.
+Sign-in has two kinds of counts. The client address (IPv6: its /64, and its /48 at ten times the limit) has so many
+failures in any 15 minutes, whatever accounts they were for. The account, that is the folded e-mail address, whether or
+not anybody has it, has consecutive failures with growing waits and an end (``failure_count`` has the formula). A try
+counts as a failure from the moment it is let in, before the hash, and a right password gives it back and resets the
+account's counts.
 
 Nobody can lock the owner out for good: of the hundred failures that one password may have, strangers get 40, and
 devices that have signed in to this very account within 30 days have shares that strangers do not touch. A browser is
@@ -26,16 +27,17 @@ from uuid import UUID
 from django.conf import settings
 from django.db import transaction
 
-from accounts import failure_shares, rate_limits
+from accounts import client_windows, failure_shares, rate_limits
+from accounts.client_windows import Windows
 from accounts.failure_shares import Plan
 from accounts.rate_limits import Refused
-from ironauth.infrastructure import failure_count, sliding_window, window_store
+from ironauth.infrastructure import failure_count
 from ironauth.infrastructure.database import database
 from ironauth.infrastructure.errors import Unavailable
 from ironauth.infrastructure.failure_count import FREE_FAILURES, Reserved
 from ironauth.infrastructure.logs import get_logger
 from ironauth.infrastructure.origin import Origin
-from ironauth.infrastructure.sliding_window import Refusal, Taken
+from ironauth.infrastructure.sliding_window import Refusal
 
 #: How long a device is known after it signed in; seconds. As long as a session may last (SP 800-63B-4 §2.1.3).
 KNOWN_S: Final = 30 * 86_400
@@ -47,30 +49,30 @@ class Attempt(NamedTuple):
 
     plan: Plan
     failure: Reserved
-    window: Taken | None
+    windows: Windows
 
 
 # ------------------------------------------------------------------ sign-in
 async def admit_sign_in[T](*, email: str, origin: Origin, read: Callable[[], T]) -> tuple[Attempt | None, T]:
     """Count a try to sign in; return it and what ``read`` finds behind it. Comes before the hash.
 
-    No try (None) when throttles are off. One unit of work of three queries (address, known devices, account) and those
-    of ``read``, which writes nothing; with Redis one question there and a query less. A refusal costs one query more,
-    and none at all when Redis knows of it, unless it brings a device cookie; one that the audit trail hears of (an
-    hour's first of a count) another one. An unknown client address (a Unix socket without a configured proxy) has no
-    count of its own. Raises ``Throttled`` (429), alike for every account.
+    No try (None) when throttles are off. One unit of work of three queries (address, known devices, account; one more
+    for an IPv6 address) and those of ``read``, which writes nothing; with Redis one question there and a query less. A
+    refusal costs one query more, and none at all when Redis knows of it, unless it brings a device cookie; one that the
+    audit trail hears of (an hour's first of a count) another one. An unknown client address (a Unix socket without a
+    configured proxy) has no count of its own. Raises ``Throttled`` (429), alike for every account.
     """
     if not settings.IRONAUTH_THROTTLE:
         # On SQLite this is the connection that will write the session, with all pages at hand; a reader's, which drops
         # its own whenever somebody writes, took 0.15 ms more of CPU.
         return None, await database().write_once(read)
     plan = failure_shares.sign_in(email, origin)
-    window = await sliding_window.take_in_redis(plan.asked) if plan.asked else None
-    if isinstance(window, Refusal) and not plan.devices:
-        await rate_limits.refuse(_full_window(plan, window))
+    windows = await client_windows.take_in_redis(plan.asked)
+    if windows.refusal is not None and not plan.devices:
+        await rate_limits.refuse(_full_window(plan, windows, windows.refusal))
 
     def admit() -> Refused | tuple[Attempt, T]:
-        admitted = _admit(plan, window)
+        admitted = _admit(plan, windows)
         return admitted if isinstance(admitted, Refused) else (admitted, read())
 
     found = await database().write(admit)
@@ -83,8 +85,7 @@ async def give_back(attempt: Attempt | None) -> None:
     """Undo a try that was never judged, for instance because the hash pool was full. One unit of work."""
     if attempt is None:
         return
-    if attempt.window is not None and attempt.window.in_redis:
-        await sliding_window.give_back_to_redis(attempt.window)
+    await client_windows.give_back_to_redis(attempt.windows)
     try:
         await database().write(_undo, attempt)
     except Unavailable:  # it counts; the caller has something worse to report
@@ -107,8 +108,7 @@ async def success(attempt: Attempt | None, *, new_device: str = "") -> Callable[
     """
     if attempt is None:
         return None
-    if attempt.window is not None and attempt.window.in_redis:
-        await sliding_window.give_back_to_redis(attempt.window)
+    await client_windows.give_back_to_redis(attempt.windows)
     return partial(_forgive, attempt, failure_shares.device_key(attempt.plan.account.key, new_device))
 
 
@@ -118,11 +118,11 @@ def admit_sign_in_blocking(*, email: str, origin: Origin) -> Attempt | None:
     if not settings.IRONAUTH_THROTTLE:
         return None
     plan = failure_shares.sign_in(email, origin)
-    window = sliding_window.take_in_redis_blocking(plan.asked) if plan.asked else None
-    if isinstance(window, Refusal) and not plan.devices:
-        rate_limits.refuse_blocking(_full_window(plan, window))
+    windows = client_windows.take_in_redis_blocking(plan.asked)
+    if windows.refusal is not None and not plan.devices:
+        rate_limits.refuse_blocking(_full_window(plan, windows, windows.refusal))
     with transaction.atomic():
-        found = _admit(plan, window)
+        found = _admit(plan, windows)
     if isinstance(found, Refused):
         rate_limits.refuse_blocking(found, email=email if found.by == "account" else "")
     return found
@@ -132,8 +132,7 @@ def give_back_blocking(attempt: Attempt | None) -> None:
     """See give_back()."""
     if attempt is None:
         return
-    if attempt.window is not None and attempt.window.in_redis:
-        sliding_window.give_back_to_redis_blocking(attempt.window)
+    client_windows.give_back_to_redis_blocking(attempt.windows)
     with transaction.atomic():
         _undo(attempt)
 
@@ -142,8 +141,7 @@ def succeeded_blocking(attempt: Attempt | None) -> None:
     """See succeeded()."""
     if attempt is None:
         return
-    if attempt.window is not None and attempt.window.in_redis:
-        sliding_window.give_back_to_redis_blocking(attempt.window)
+    client_windows.give_back_to_redis_blocking(attempt.windows)
     with transaction.atomic():
         _forgive(attempt, ())
 
@@ -162,7 +160,7 @@ def _admit_person_blocking(plan: Plan, user_id: UUID) -> Attempt | None:
     if not settings.IRONAUTH_THROTTLE:
         return None
     with transaction.atomic():
-        found = _admit(plan, None)
+        found = _admit(plan, Windows())
     if isinstance(found, Refused):
         rate_limits.refuse_blocking(found, user_id=user_id)
     return found
@@ -176,7 +174,7 @@ async def admit_confirmation(*, user_id: UUID) -> Attempt | None:
     """
     if not settings.IRONAUTH_THROTTLE:
         return None
-    found = await database().write(_admit, failure_shares.confirmation(user_id), None)
+    found = await database().write(_admit, failure_shares.confirmation(user_id), Windows())
     if isinstance(found, Refused):
         await rate_limits.refuse(found, user_id=user_id)
     return found
@@ -191,7 +189,7 @@ async def admit_second_factor(*, user_id: UUID) -> Attempt | None:
     """
     if not settings.IRONAUTH_THROTTLE:
         return None
-    found = await database().write(_admit, failure_shares.second_factor(user_id), None)
+    found = await database().write(_admit, failure_shares.second_factor(user_id), Windows())
     if isinstance(found, Refused):
         await rate_limits.refuse(found, user_id=user_id)
     return found
@@ -234,35 +232,32 @@ def forget_devices(*, email: str) -> None:
     failure_count.forget_devices(failure_shares.sign_in(email, UNKNOWN).forgotten, known_s=KNOWN_S)
 
 
-def _admit(plan: Plan, window: Taken | Refusal | None) -> Attempt | Refused:
+def _admit(plan: Plan, windows: Windows) -> Attempt | Refused:
     """Return the try, or which count refused it.
 
     What the address was counted for stays counted when the account refuses. A known browser, which may share the
     address with strangers, is let in beyond.
     """
-    if window is None and plan.asked is not None:
-        window = sliding_window.take_in_database(plan.asked)
-    if isinstance(window, Refusal):
+    windows = client_windows.take_in_database(windows)
+    if windows.refusal is not None:
         browsers = plan._replace(address=()).known
         if not (plan.browsers and browsers and failure_count.is_known(browsers, forgotten=plan.forgotten)):
-            return _full_window(plan, window)
-        window, failure = None, failure_count.reserve(plan.browsers)
+            return _full_window(plan, windows, windows.refusal)
+        failure = failure_count.reserve(plan.browsers)
     else:
         failure = failure_count.reserve(plan.account, known=plan.known, forgotten=plan.forgotten)
     if not isinstance(failure, Reserved):
         return Refused(plan.rule, "account", plan.account.key, failure)
-    return Attempt(plan, failure, window)
+    return Attempt(plan, failure, windows)
 
 
 def _undo(attempt: Attempt) -> None:
-    if attempt.window is not None and not attempt.window.in_redis:
-        window_store.give_back(attempt.window.key, attempt.window.slot)
+    client_windows.give_back(attempt.windows)
     failure_count.give_back(attempt.failure)
 
 
 def _forgive(attempt: Attempt, new_devices: tuple[str, ...]) -> None:
-    if attempt.window is not None and not attempt.window.in_redis:
-        window_store.give_back(attempt.window.key, attempt.window.slot)
+    client_windows.give_back(attempt.windows)
     plan = attempt.plan
     known = plan.browsers is not None and attempt.failure.key == plan.browsers.key
     kept = new_devices or (plan.devices if known else ())  # who is not given a new cookie keeps the one they have
@@ -271,5 +266,5 @@ def _forgive(attempt: Attempt, new_devices: tuple[str, ...]) -> None:
 
 
 # ------------------------------------------------------------------ keys and answers
-def _full_window(plan: Plan, refusal: Refusal) -> Refused:
-    return Refused(plan.rule, "address", plan.asked.key if plan.asked else "", refusal.wait_s)
+def _full_window(plan: Plan, windows: Windows, refusal: Refusal) -> Refused:
+    return Refused(plan.rule, "address", windows.refused_key, refusal.wait_s)

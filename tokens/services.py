@@ -7,11 +7,11 @@ from uuid import UUID
 from django.conf import settings
 from django.db import IntegrityError
 
-from accounts import audit, rate_limits
+from accounts import audit, emails, rate_limits
 from accounts import services as accounts
 from accounts.errors import InvalidCredentials
 from accounts.outputs import Account, Authenticated
-from ironauth.infrastructure import clock
+from ironauth.infrastructure import clock, hash_claims
 from ironauth.infrastructure.cache import Reading, token_cache
 from ironauth.infrastructure.database import database
 from ironauth.infrastructure.database_faults import refers_to_nothing
@@ -54,7 +54,8 @@ async def open_by_password(
     session for somebody who has a second factor.
     """
     origin = Origin(address=client.ip, device=client.device)
-    who = await accounts.authenticate(email=email, password=password, origin=origin, new_device=client.new_device)
+    with hash_claims.named(emails.lookup_key(email) or email):
+        who = await accounts.authenticate(email=email, password=password, origin=origin, new_device=client.new_device)
     if who.methods:
         log.info("second_factor_asked", user_id=str(who.id))
         await _second_factor_asked(who.id)

@@ -122,7 +122,6 @@ async def judge(
     ``Overloaded``, ``TotpUnreadable``. Two units of work of a query each; a recovery code costs one Argon2 run, whether
     or not the person has it.
     """
-    hash_pool().require_capacity()
     typed = without_spaces(code)
     proof: TotpProof | RecoveryProof | None
     if totp.is_code(typed):
@@ -135,6 +134,7 @@ async def judge(
         if proof is None and throttling.is_last_free(attempt):
             await database().write(_warn, user_id)
     else:
+        hash_pool().require_capacity()
         await rate_limits.admit(rate_limits.RECOVERY_CODE, address=address)
         known = recovery_codes.normalised(typed)
         stored = await database().read(_stored, user_id, known) if known else _Stored()
@@ -163,7 +163,6 @@ async def refused(
 
 def judge_blocking(*, user_id: uuid.UUID, code: str, address: str) -> TotpProof | RecoveryProof | None:
     """See judge(); None for a wrong code, and the trail is the caller's business. Blocks the calling thread."""
-    hash_pool().require_capacity()
     typed = without_spaces(code)
     if totp.is_code(typed):
         attempt = throttling.admit_second_factor_blocking(user_id=user_id)
@@ -176,6 +175,7 @@ def judge_blocking(*, user_id: uuid.UUID, code: str, address: str) -> TotpProof 
             with transaction.atomic():
                 _warn(user_id)
         return right
+    hash_pool().require_capacity()
     rate_limits.admit_blocking(rate_limits.RECOVERY_CODE, address=address)
     known = recovery_codes.normalised(typed)
     if known is None:

@@ -82,12 +82,13 @@ async def new_recovery_codes(
 ) -> RecoveryCodes:
     """Return ten new codes; all older ones are worthless.
 
-    Raises ``MfaNotEnabled``, ``InvalidCredentials``, ``Throttled``, ``PasswordChanged``, ``Overloaded``.
+    Raises ``MfaNotEnabled`` before anything is hashed, ``InvalidCredentials``, ``Throttled``, ``PasswordChanged``,
+    ``Overloaded``.
     """
     found = await confirmations.present(user_id)
-    await confirmations.require_password(found, password, Event.RECOVERY_CODES_CREATED, session_id)
     if not found.methods:
         raise MfaNotEnabled
+    await confirmations.require_password(found, password, Event.RECOVERY_CODES_CREATED, session_id)
     await rate_limits.admit_account(rate_limits.NEW_FACTOR, user_id=user_id)
     codes = recovery_codes.new_codes()
     hashes = await hashed(codes)
@@ -101,6 +102,8 @@ async def new_recovery_codes(
 async def remove_totp(*, user_id: uuid.UUID, password: str, session_id: uuid.UUID | None = None) -> None:
     """Take the app away. Errors as above."""
     found = await confirmations.present(user_id)
+    if factors.TOTP not in found.methods:
+        raise MfaNotEnabled
     await confirmations.require_password(found, password, Event.MFA_DISABLED, session_id)
     await database().write(units.remove_totp, user_id=user_id, old=found.encoded, session_id=session_id)
     get_logger().info("mfa_disabled", user_id=str(user_id), method=factors.TOTP)

@@ -15,8 +15,9 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 #: Stands for a peer on a Unix socket in IRONAUTH_TRUSTED_PROXIES.
 UNIX_SOCKET = "unix"
-IPV4 = 4
+IPV6 = 6
 HOST_BITS = 64  # of an IPv6 address: those below the network's, RFC 4291 §2.5.1
+SITE_HOST_BITS = 80  # below a /48: the most that one customer is given, RFC 6177 §2
 
 
 @lru_cache(maxsize=8)  # one entry per process; more only in tests that override the setting
@@ -103,9 +104,18 @@ def client_network(address: str) -> str:
     found = _address(address.partition("%")[0])
     if found is None:
         return ""
-    if found.version == IPV4:
-        return str(found)
-    return str(ipaddress.ip_network((int(found) >> HOST_BITS << HOST_BITS, 128 - HOST_BITS)))
+    return _around(found, HOST_BITS) if found.version == IPV6 else str(found)
+
+
+def client_site(address: str) -> str:
+    """Return the /48 around an IPv6 client, "" for any other: that much can be rented, and has 65,536 networks."""
+    found = _address(address.partition("%")[0])
+    return _around(found, SITE_HOST_BITS) if found is not None and found.version == IPV6 else ""
+
+
+def _around(address: Address, host_bits: int) -> str:
+    """Return the IPv6 network around ``address``."""
+    return str(ipaddress.ip_network((int(address) >> host_bits << host_bits, 128 - host_bits)))
 
 
 def is_from_proxy(scope: dict[str, Any]) -> bool:

@@ -14,8 +14,9 @@ from ironauth.infrastructure import group_commit, metrics
 from ironauth.infrastructure.database_faults import Fault, classify
 from ironauth.infrastructure.database_outage import outages
 from ironauth.infrastructure.errors import Unavailable
+from ironauth.infrastructure.jobs import Job
 from ironauth.infrastructure.logs import get_logger
-from ironauth.infrastructure.pools import CLOSE_WAIT_S, Job, Pool
+from ironauth.infrastructure.pools import CLOSE_WAIT_S, Pool
 from ironauth.infrastructure.thread_connections import drop_connections, open_reader, tidy_connections
 
 #: Retry-After of a 503; seconds. The fault matrix asks for at most 2.

@@ -13,7 +13,8 @@ from typing import Final
 
 from django.db import DEFAULT_DB_ALIAS, Error, IntegrityError, connections, transaction
 
-from ironauth.infrastructure.pools import Done, Job, NextJob, RunJob
+from ironauth.infrastructure.jobs import Job
+from ironauth.infrastructure.pools import Done, NextJob, RunJob
 
 #: Units that share a commit, at most.
 MOST: Final = 32

@@ -1,4 +1,8 @@
-"""Password hashing on few, low-priority threads, refusing what would wait too long (503) instead of slowing all."""
+"""Password hashing on few, low-priority threads, refusing what would wait too long (503) instead of slowing all.
+
+The queue is fair between client networks, and between the accounts of one (``job_queues.FairQueue``), whatever comes of
+a hash: a right password costs as much as a wrong one. Who asks is found by ``hash_claims``.
+"""
 
 import asyncio
 import math
@@ -13,8 +17,10 @@ import msgspec
 from django.conf import settings
 from django.core.signals import setting_changed
 
-from ironauth.infrastructure import argon2_raw, metrics
+from ironauth.infrastructure import argon2_raw, hash_claims, metrics
 from ironauth.infrastructure.errors import Overloaded
+from ironauth.infrastructure.job_queues import FairQueue
+from ironauth.infrastructure.jobs import Claim
 from ironauth.infrastructure.logs import get_logger
 from ironauth.infrastructure.pools import Pool
 
@@ -25,6 +31,8 @@ EWMA_WEIGHT = 0.2
 #: What expected waits are multiplied by. The estimate is a moving one, and a flood asks again whenever it is low, so
 #: the mean alone lets in more than can start in time: those would be refused after the whole wait instead of at once.
 CAUTION = 1.25
+#: What a hash is taken to last at least, seconds: what waits is counted by it.
+SHORTEST_S = 1e-6
 #: The weakest claim to the CPU that setpriority(2) offers, so that the event loop goes first.
 WEAKEST_NICE = 19
 
@@ -68,7 +76,8 @@ class HashPool:
     shares = False
 
     def __init__(self, threads: int, max_wait_s: float, nice: int = WEAKEST_NICE) -> None:
-        self._pool = self.pool = Pool(name="hash", threads=threads, enter=lambda: give_way(nice))
+        self._queue = FairQueue(self._room)
+        self._pool = self.pool = Pool(name="hash", threads=threads, enter=lambda: give_way(nice), queue=self._queue)
         self._max_wait_s = max_wait_s
         self._lock = threading.Lock()
         self._mean_s = FIRST_GUESS_S
@@ -78,15 +87,19 @@ class HashPool:
     async def run[T](self, fn: Callable[[], T], *, movable: bool = False) -> T:
         """Run ``fn`` on a pool thread and return its result, or raise what it raised.
 
-        A cancelled caller's job does not start. Raises Overloaded (503, Retry-After) at once when the expected
-        wait exceeds the limit, and later when the job could not start within the limit; such a job never runs.
+        A cancelled caller's job does not start. Raises Overloaded (503, Retry-After) at once when the expected wait
+        exceeds the limit and nobody else holds more of it, later when somebody who holds less needs the place, or when
+        the job could not start within the limit; such a job never runs.
         """
-        self.require_capacity()
         return await self._run_here(fn)
 
     async def _run_here[T](self, fn: Callable[[], T]) -> T:
         return await self._pool.run(
-            lambda: self._measured(fn), limit_s=self._max_wait_s, late=self._refusal, leave_running=False
+            lambda: self._measured(fn),
+            limit_s=self._max_wait_s,
+            late=self._refusal,
+            leave_running=False,
+            claim=hash_claims.current(),
         )
 
     def run_blocking[T](self, fn: Callable[[], T], *, movable: bool = False) -> T:
@@ -97,11 +110,12 @@ class HashPool:
         if self._pool.is_own_thread():
             return fn()
         refuse_event_loop()
-        self.require_capacity()
         return self._run_here_blocking(fn)
 
     def _run_here_blocking[T](self, fn: Callable[[], T]) -> T:
-        return self._pool.run_blocking(lambda: self._measured(fn), limit_s=self._max_wait_s, late=self._refusal)
+        return self._pool.run_blocking(
+            lambda: self._measured(fn), limit_s=self._max_wait_s, late=self._refusal, claim=hash_claims.current()
+        )
 
     def raw_hash(self, secret: bytes, salt: bytes, params: argon2.Parameters, *, keyed: bool = False) -> bytes:
         """Run Argon2 once, inside a job of this pool; raises as ``argon2_raw.raw_hash`` does.
@@ -111,12 +125,17 @@ class HashPool:
         return argon2_raw.by_parameters(secret, salt, params)
 
     def expected_wait_s(self) -> float:
-        """Return how long a job handed in now may wait for a thread, by the recent mean and `CAUTION`; seconds."""
-        return self._wait_here_s()
+        """Return how long the last in the queue may wait for a thread, by the recent mean and `CAUTION`; seconds."""
+        return self._wait_behind_s(self._pool.queued)
 
-    def _wait_here_s(self) -> float:
-        ahead = self._pool.queued + self._pool.running - self._pool.threads + 1
+    def _wait_behind_s(self, jobs: int) -> float:
+        ahead = jobs + self._pool.running - self._pool.threads + 1
         return max(ahead, 0) * self._mean_s * CAUTION / self._pool.threads
+
+    def _room(self) -> int:
+        """Return how many jobs may wait so that the last of them starts within the limit."""
+        most = self._max_wait_s * self._pool.threads / (max(self._mean_s, SHORTEST_S) * CAUTION)
+        return int(most) + max(self._pool.threads - self._pool.running, 0)
 
     def stats(self) -> HashPoolStats:
         """Return the pool's figures."""
@@ -141,12 +160,15 @@ class HashPool:
         self._pool.close(wait=wait)
 
     def require_capacity(self) -> None:
-        """Raise Overloaded if a job handed in now would be refused; asked first, it spares what precedes the hash."""
-        self._require_room(self.expected_wait_s())
+        """Raise Overloaded if a job of this caller would be refused now; asked first, it spares what comes before it.
 
-    def _require_room(self, wait_s: float) -> None:
-        if wait_s > self._max_wait_s:
+        A caller within their share is let in, however full the queue is of others' jobs.
+        """
+        if not self._admits(hash_claims.current()):
             raise self._refusal()
+
+    def _admits(self, claim: Claim) -> bool:
+        return self._pool.asked(lambda: self._queue.admits(claim))
 
     def _refusal(self) -> Overloaded:
         with self._lock:

@@ -5,16 +5,18 @@ blocking caller alike, and the job that asks need not know where Argon2 runs.
 """
 
 import asyncio
+import math
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 
 import argon2
 
-from ironauth.infrastructure import hash_worker_trust
+from ironauth.infrastructure import hash_claims, hash_worker_trust
 from ironauth.infrastructure.hash_pool import HashPool, HashWorkerStats, refuse_event_loop
 from ironauth.infrastructure.hash_worker_client import SIGN_OF_LIFE_S, HashWorkerClient, WorkerBusy, WorkerRefused
 from ironauth.infrastructure.hash_worker_protocol import Hash, ProtocolError
+from ironauth.infrastructure.jobs import Claim
 from ironauth.infrastructure.pools import Pool
 from ironauth.infrastructure.setting_hash_workers import HashWorkerSettings
 
@@ -29,6 +31,9 @@ class SharedHashPool(HashPool):
 
     A worker that is as free as we are goes first, since its CPU has nothing else to do. One that fails, is silent or
     refuses is replaced by another or by the local pool; a sign-in never fails for a worker's sake.
+
+    The fair queue is the local one. No queue forms before a worker on this side: as many hashes are under way there as
+    there are connections, and all others wait here.
     """
 
     shares = True
@@ -52,7 +57,6 @@ class SharedHashPool(HashPool):
         """Run ``fn`` as ``HashPool.run`` does, or at a worker."""
         worker = self._freest() if movable else None
         if worker is None:
-            self._require_room(self._wait_here_s())
             return await self._run_here(fn)
         with worker.counted():
             return await self._away.run(
@@ -66,7 +70,6 @@ class SharedHashPool(HashPool):
         refuse_event_loop()
         worker = self._freest() if movable else None
         if worker is None:
-            self._require_room(self._wait_here_s())
             return self._run_here_blocking(fn)
         with worker.counted():
             return self._away.run_blocking(
@@ -91,13 +94,17 @@ class SharedHashPool(HashPool):
         found = self._ask(worker, request) if keyed else None
         if found is not None:
             return found
-        self._require_room(self._wait_here_s())
         return self._run_here_blocking(partial(super().raw_hash, secret, salt, params))
 
     def expected_wait_s(self) -> float:
         """Return the shortest wait anywhere: here, or at a worker that is known to work; seconds."""
-        waits = [each.expected_wait_s() for each in self._workers if each.has_room and not each.breaker.is_open]
-        return min([self._wait_here_s(), *waits])
+        return min([super().expected_wait_s(), *self._waits_away_s()])
+
+    def _waits_away_s(self) -> list[float]:
+        return [each.expected_wait_s() for each in self._workers if each.has_room and not each.breaker.is_open]
+
+    def _admits(self, claim: Claim) -> bool:
+        return super()._admits(claim) or min(self._waits_away_s(), default=math.inf) <= self._max_wait_s
 
     def worker_stats(self) -> list[HashWorkerStats]:
         """Return each worker's figures."""
@@ -148,9 +155,12 @@ class SharedHashPool(HashPool):
     def _freest(self, but: Sequence[HashWorkerClient] = ()) -> HashWorkerClient | None:
         """Return the worker where a hash would wait least, or None when it would wait less here.
 
-        One that has failed is given a try now and then, by its breaker.
+        Here it waits for its turn alone. Workers do not know who asks: a flood fills them, and a caller who holds
+        little has their turn here sooner. One that has failed is given a try now and then, by its breaker.
         """
-        bound_s = min(self._wait_here_s(), self._max_wait_s)
+        claim = hash_claims.current()
+        turn_s = self._wait_behind_s(self._pool.asked(lambda: self._queue.ahead_of(claim)))
+        bound_s = min(turn_s, self._max_wait_s)
         waits = [(each.expected_wait_s(), each.under_way, each) for each in self._workers if each not in but]
         for wait_s, _, worker in sorted(waits, key=lambda one: one[:2]):
             if wait_s <= bound_s and worker.has_room and worker.breaker.allows():

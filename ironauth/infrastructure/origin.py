@@ -11,10 +11,11 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from django.http import HttpRequest
+from django.utils.functional import SimpleLazyObject
 from rest_framework.request import Request
 
 from ironauth.infrastructure import cookies
-from ironauth.infrastructure.client_address import client_address
+from ironauth.infrastructure.client_address import client_address, client_network, client_site
 from ironauth.infrastructure.request_id import current_request_id
 
 USER_AGENT_CHARACTERS: Final = 255  # what a person needs to recognise a device; the columns' size
@@ -52,6 +53,33 @@ def admin_user_id() -> uuid.UUID | None:
     user = getattr(_request.get(), "user", None)
     user_id = getattr(user, "pk", None)  # Django's AnonymousUser has None, the API's callers have no such thing
     return user_id if isinstance(user_id, uuid.UUID) else None
+
+
+def caller_id() -> uuid.UUID | None:
+    """Return who is known to make the request being answered; None for anybody else. Asks no database.
+
+    The API's callers are known by their token; users of Django's admin once something has asked for them.
+    """
+    request = _request.get()
+    if request is None:
+        return None
+    user = vars(request).get("user")
+    if type(user) is SimpleLazyObject:  # to look at it would be to ask the database, on an event loop perhaps
+        user = vars(request).get("_cached_user")
+    user_id = getattr(user, "pk", None)
+    return user_id if isinstance(user_id, uuid.UUID) else None
+
+
+def network() -> str:
+    """Return what the client of the request being answered shares with as few others as it can; "" outside of one.
+
+    An IPv4 address; of an IPv6 address the /48: a rented one has 65,536 networks of a household's size.
+    """
+    request = _request.get()
+    if request is None:
+        return ""
+    address = address_of(request)
+    return client_site(address) or client_network(address)
 
 
 def enter(request: HttpRequest) -> Token[HttpRequest | None]:

@@ -1,39 +1,18 @@
-"""Threads that run one job at a time, in order of arrival, and never start a job nobody waits for any more."""
+"""Threads that run one job at a time, in a queue's order, and never start a job nobody waits for any more."""
 
 import asyncio
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
-from contextvars import Context, copy_context
 from typing import Any
 
+from ironauth.infrastructure.job_queues import InOrder, JobQueue
+from ironauth.infrastructure.jobs import NOBODY, Claim, Job
 from ironauth.infrastructure.logs import get_logger
 
 #: How long ``close`` waits for the last jobs of all threads; seconds. A stuck one, a daemon, ends with the process.
 CLOSE_WAIT_S = 5.0
-
-
-class Job:
-    """One call, where its outcome goes, and the instant (monotonic) after which it must not start."""
-
-    __slots__ = ("asked_at", "call", "context", "late", "settle", "start_by")
-
-    def __init__(
-        self,
-        call: Callable[[], Any],
-        *,
-        start_by: float,
-        late: Callable[[], Exception],
-        settle: Callable[[Any, BaseException | None], None],
-    ) -> None:
-        self.call = call
-        self.context: Context = copy_context()  # log lines written by the job carry the request's id
-        self.start_by = start_by
-        self.late = late
-        self.settle = settle
-        self.asked_at = 0.0  # monotonic seconds; set when somebody watches
 
 
 #: A job that ran or was too late, its result, and the error in place of it.
@@ -73,6 +52,7 @@ class Pool:
         enter: Callable[[], None] = lambda: None,
         leave: Callable[[], None] = lambda: None,
         together: Callable[[Job, RunJob, NextJob], list[Done]] | None = None,
+        queue: JobQueue | None = None,
     ) -> None:
         if threads < 1:
             raise ValueError(f"The {name} pool cannot have {threads} threads: raise its setting to 1 or more")
@@ -81,8 +61,7 @@ class Pool:
         self._enter = enter
         self._leave = leave
         self._together = together
-        # An OrderedDict, because a job withdrawn from the middle must cost O(1) under a flood of cancellations.
-        self._queue: OrderedDict[Job, None] = OrderedDict()
+        self._queue: JobQueue = InOrder() if queue is None else queue
         self._lock = threading.Lock()
         self._idle: list[threading.Lock] = []  # of each idle thread the lock it waits for; who came last is last
         self._running = 0
@@ -104,7 +83,13 @@ class Pool:
         return getattr(self._here, "inside", False)
 
     async def run[T](
-        self, call: Callable[[], T], *, limit_s: float, late: Callable[[], Exception], leave_running: bool
+        self,
+        call: Callable[[], T],
+        *,
+        limit_s: float,
+        late: Callable[[], Exception],
+        leave_running: bool,
+        claim: Claim = NOBODY,
     ) -> T:
         """Run ``call`` on a thread and return its result; a cancelled caller's job does not start.
 
@@ -118,7 +103,7 @@ class Pool:
             with suppress(RuntimeError):  # the loop was closed: nobody waits
                 loop.call_soon_threadsafe(_resolve, future, value, error)
 
-        job = Job(call, start_by=time.monotonic() + limit_s, late=late, settle=settle)
+        job = Job(call, start_by=time.monotonic() + limit_s, late=late, settle=settle, claim=claim)
 
         def give_up() -> None:
             if not future.done() and (self.withdraw(job) or leave_running):
@@ -135,7 +120,13 @@ class Pool:
             timer.cancel()
 
     def run_blocking[T](
-        self, call: Callable[[], T], *, limit_s: float, late: Callable[[], Exception], leave_running: bool = False
+        self,
+        call: Callable[[], T],
+        *,
+        limit_s: float,
+        late: Callable[[], Exception],
+        leave_running: bool = False,
+        claim: Claim = NOBODY,
     ) -> T:
         """Run ``call`` on a thread and block until its result; raise ``late()`` when it has not started in time.
 
@@ -148,7 +139,7 @@ class Pool:
             outcome[:] = value, error
             finished.set()
 
-        job = Job(call, start_by=time.monotonic() + limit_s, late=late, settle=settle)
+        job = Job(call, start_by=time.monotonic() + limit_s, late=late, settle=settle, claim=claim)
         self.submit(job)
         try:
             if not finished.wait(limit_s) and (self.withdraw(job) or leave_running):
@@ -162,7 +153,10 @@ class Pool:
         return outcome[0]  # type: ignore[no-any-return]  # the list is untyped, settle() is not
 
     def submit(self, job: Job) -> None:
-        """Queue ``job``; its ``settle`` is called exactly once on a pool thread unless it is withdrawn first."""
+        """Queue ``job``; its ``settle`` is called exactly once unless it is withdrawn first, mostly on a pool thread.
+
+        What the queue does not take, or gives up for ``job``, is settled here and now with its ``late()``.
+        """
         if self.watch is not None:
             job.asked_at = time.monotonic()
         if self.admit is not None:
@@ -170,15 +164,22 @@ class Pool:
         with self._lock:
             if self._crew is None:
                 self._crew = self._start_crew()
-            self._queue[job] = None
+            refused = self._queue.put(job)
             woken = self._idle.pop() if self._idle else None
         if woken is not None:
             woken.release()
+        if refused is not None:
+            _settle(refused, None, refused.late())
 
     def withdraw(self, job: Job) -> bool:
         """Take ``job`` out of the queue; return False when a thread has taken it (or it was withdrawn) already."""
         with self._lock:
-            return self._queue.pop(job, _ABSENT) is not _ABSENT
+            return self._queue.drop(job)
+
+    def asked[T](self, question: Callable[[], T]) -> T:
+        """Return what ``question`` finds in the queue, which stands still meanwhile."""
+        with self._lock:
+            return question()
 
     def close(self, *, wait: bool = True, by: float | None = None) -> None:
         """Let the threads finish what is queued and end; with ``wait``, until ``by`` (monotonic) at most.
@@ -252,7 +253,7 @@ class Pool:
 
     def _more(self) -> Job | None:
         with self._lock:
-            return self._queue.popitem(last=False)[0] if self._queue else None
+            return self._queue.take() if self._queue else None
 
     def _next(self, crew: _Crew, *, busy: bool) -> tuple[Job | None, threading.Lock | None]:
         """Return the next job, or what to wait for until there may be one; neither when the pool is closed.
@@ -263,7 +264,7 @@ class Pool:
             self._running -= busy
             if self._queue:
                 self._running += 1
-                return self._queue.popitem(last=False)[0], None
+                return self._queue.take(), None
             if crew.stopping:
                 return None, None
             gate = threading.Lock()
@@ -278,9 +279,6 @@ def _settle(job: Job, value: Any, error: BaseException | None) -> None:
         job.settle(value, error)
     except Exception:  # noqa: BLE001 - see above
         get_logger().exception("job_unheard")
-
-
-_ABSENT = object()
 
 
 def _resolve[T](future: asyncio.Future[T], value: T, error: BaseException | None) -> None:

@@ -21,8 +21,9 @@ from opentelemetry.semconv.attributes.error_attributes import ERROR_TYPE
 
 from ironauth.infrastructure import logs
 from ironauth.infrastructure.errors import DomainError, Unavailable
+from ironauth.infrastructure.jobs import Job
 from ironauth.infrastructure.l2 import L2
-from ironauth.infrastructure.pools import Job, Pool
+from ironauth.infrastructure.pools import Pool
 from ironauth.version import VERSION
 
 #: How long the end of a process may wait until its last spans are sent; seconds. What is left is lost.

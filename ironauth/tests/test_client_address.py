@@ -4,7 +4,7 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 from django.test import RequestFactory, override_settings
 
-from ironauth.infrastructure.client_address import client_address, client_network, with_forwarded_scheme
+from ironauth.infrastructure.client_address import client_address, client_network, client_site, with_forwarded_scheme
 
 PROXIES = ["10.0.0.0/8", "2001:db8::/32", "192.0.2.1"]
 
@@ -25,6 +25,22 @@ PROXIES = ["10.0.0.0/8", "2001:db8::/32", "192.0.2.1"]
 def test_what_counts_as_one_client(address: str, network: str) -> None:
     """An IPv4 address, or the /64 around an IPv6 one; nothing for what is no address."""
     assert client_network(address) == network
+
+
+@pytest.mark.parametrize(
+    ("address", "site"),
+    [
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1::/48"),
+        ("2001:db8:1:ffff::", "2001:db8:1::/48"),
+        ("2001:db8:2::", "2001:db8:2::/48"),
+        ("203.0.113.9", ""),
+        ("::ffff:203.0.113.9", ""),
+        ("", ""),
+    ],
+)
+def test_what_one_customer_may_rent(address: str, site: str) -> None:
+    """The /48 around an IPv6 address; nothing for IPv4, also in IPv6 clothing, and for what is no address."""
+    assert client_site(address) == site
 
 
 @pytest.mark.parametrize(

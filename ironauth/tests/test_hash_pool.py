@@ -4,14 +4,21 @@ import asyncio
 import os
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
+from contextvars import Context, copy_context
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
+from django.test import RequestFactory
+from django.utils.functional import SimpleLazyObject
 from pytest_django import Settings
 
+from ironauth.infrastructure import hash_claims, origin
 from ironauth.infrastructure.errors import Overloaded
 from ironauth.infrastructure.hash_pool import CAUTION, WEAKEST_NICE, HashPool, hash_pool
+from ironauth.infrastructure.jobs import NOBODY
 
 
 @pytest.fixture
@@ -234,3 +241,121 @@ def test_the_shared_pool_follows_the_settings(settings: Settings) -> None:
     assert second.stats().threads == 3
     settings.IRONAUTH_HASH_NICE = 3
     assert hash_pool() is not second
+
+
+# ---------------------------------------------------------------- fairness
+def asking(address: str, owner: str = "") -> Context:
+    """Return a context in which a request from ``address`` is answered, for an account that is only named."""
+
+    def enter() -> None:
+        origin.enter(RequestFactory(REMOTE_ADDR=address).get("/"))
+        hash_claims._named.set(owner)
+
+    context = copy_context()
+    context.run(enter)
+    return context
+
+
+async def test_who_holds_little_gets_in_while_another_network_floods(make: Callable[..., HashPool]) -> None:
+    """In a full pool another network's first job is let in, at once and before the flood's; the flood loses its own."""
+    pool = make(1, 0.5)
+    pool._mean_s = 0.1
+    gate, ran = threading.Event(), list[str]()
+    loop = asyncio.get_running_loop()
+
+    def ask(address: str, owner: str) -> asyncio.Task[None]:
+        return loop.create_task(pool.run(partial(ran.append, owner)), context=asking(address, owner))
+
+    blocker = loop.create_task(pool.run(gate.wait), context=asking("192.0.2.1"))
+    await asyncio.sleep(0.02)
+    flood = [ask("192.0.2.1", f"own {number}") for number in range(20)]
+    await asyncio.sleep(0.02)
+    refused_before = sum(task.done() for task in flood)
+    asking("198.51.100.7").run(pool.require_capacity)
+    with pytest.raises(Overloaded):
+        asking("192.0.2.1").run(pool.require_capacity)
+    one = ask("198.51.100.7", "mia")
+    await asyncio.sleep(0.02)
+    refused = [task for task in flood if task.done()]
+    assert len(refused) == refused_before + 1
+    assert all(isinstance(task.exception(), Overloaded) for task in refused)
+    gate.set()
+    await asyncio.gather(one, blocker, *(set(flood) - set(refused)))
+    assert ran.index("mia") <= 1
+
+
+async def test_a_blocking_job_that_makes_room_is_refused_at_once(make: Callable[..., HashPool]) -> None:
+    """A thread that waits for its hash hears of the loss of its place then, not at the end of the longest wait."""
+    pool = make(1, 30)
+    pool._mean_s = 12.0  # room for two
+    gate, heard = threading.Event(), list[float]()
+
+    def wait() -> None:
+        with pytest.raises(Overloaded):
+            pool.run_blocking(lambda: None)
+        heard.append(time.monotonic())
+
+    loop = asyncio.get_running_loop()
+    blocker = loop.create_task(pool.run(gate.wait), context=asking("192.0.2.1"))
+    await asyncio.sleep(0.02)
+    first = loop.create_task(pool.run(lambda: None), context=asking("192.0.2.1"))
+    await asyncio.sleep(0.02)
+    second = threading.Thread(target=asking("192.0.2.1").run, args=(wait,))
+    second.start()
+    for _ in range(1_000):
+        if pool.stats().queued == 2:
+            break
+        await asyncio.sleep(0.005)
+    began = time.monotonic()
+    third = loop.create_task(pool.run(lambda: None), context=asking("198.51.100.7"))
+    await asyncio.to_thread(second.join, 10)
+    assert heard[0] - began < 1
+    gate.set()
+    await asyncio.gather(blocker, first, third)
+
+
+def test_a_rented_48_is_one_network() -> None:
+    """All of a /48 share one claim; two IPv4 addresses, and two /48, have one each."""
+
+    def network(address: str) -> str:
+        return asking(address).run(hash_claims.current).network
+
+    assert network("2001:db8:1:2::1") == network("2001:db8:1:ffff::2")
+    assert network("2001:db8:1::1") != network("2001:db8:2::1")
+    assert network("192.0.2.1") != network("192.0.2.2")
+    assert network("::ffff:192.0.2.1") == network("192.0.2.1")
+
+
+def test_who_is_signed_in_is_the_same_everywhere_and_who_is_named_is_not() -> None:
+    """A signed-in person is one owner in every network; an account that a stranger names is one for each network."""
+    mia = SimpleNamespace(pk=uuid.uuid4())
+
+    def owner(address: str, user: object = None, named: str = "") -> str:
+        request = RequestFactory(REMOTE_ADDR=address).get("/")
+        if user is not None:
+            request.user = user  # type: ignore[assignment]  # as the API has it
+        context = copy_context()
+        context.run(origin.enter, request)
+        context.run(hash_claims._named.set, named)
+        return context.run(hash_claims.current).owner
+
+    assert owner("192.0.2.1", mia) == owner("198.51.100.7", mia) == mia.pk.hex
+    assert owner("192.0.2.1", named="mia@example.com") != owner("198.51.100.7", named="mia@example.com")
+    assert owner("192.0.2.1") == ""
+    assert hash_claims.current() == NOBODY
+
+
+def test_a_claim_asks_no_database() -> None:
+    """The admin's user, which is looked up when it is looked at, is not looked at; one that was found is known."""
+    mia = SimpleNamespace(pk=uuid.uuid4())
+    request = RequestFactory(REMOTE_ADDR="192.0.2.1").get("/")
+
+    def look_up() -> object:
+        raise AssertionError("a query")
+
+    request.user = SimpleLazyObject(look_up)  # type: ignore[assignment]  # as Django's middleware has it
+    context = copy_context()
+    context.run(origin.enter, request)
+    assert context.run(hash_claims.current).owner == ""
+    request._cached_user = mia  # type: ignore[attr-defined]
+    assert context.run(hash_claims.current).owner == mia.pk.hex

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 import pytest
 
 from ironauth.infrastructure import pools
-from ironauth.infrastructure.pools import Job, Pool
+from ironauth.infrastructure.jobs import Job
+from ironauth.infrastructure.pools import Pool
 
 
 class Late(Exception):

@@ -10,7 +10,7 @@ import pytest
 from asgiref.sync import sync_to_async
 from pytest_django import Settings
 
-from accounts import audit, email_units, throttling, units
+from accounts import audit, email_units, rate_limits, throttling, units
 from accounts.email_tokens import FoundToken
 from accounts.failure_shares import KNOWN_ADDRESSES, KNOWN_BROWSERS, SIGNED_IN, STRANGERS
 from accounts.mail_models import EmailToken
@@ -23,9 +23,11 @@ from ironauth.asgi import application
 from ironauth.infrastructure import clock, remote_cache
 from ironauth.infrastructure.database import database
 from ironauth.infrastructure.durations import in_words
+from ironauth.infrastructure.errors import Throttled
 from ironauth.infrastructure.failure_count import FREE_FAILURES, MAX_FAILURES
 from ironauth.infrastructure.hash_pool import hash_pool
 from ironauth.infrastructure.models import ThrottleFailures, ThrottleWindow
+from ironauth.infrastructure.origin import Origin
 from tokens import services
 from tokens.tests.browser import ME, PASSWORD_URL, REFRESH, SAME_ORIGIN, SIGNIN, Member, by_cookie, cookie_lines
 
@@ -437,3 +439,61 @@ async def test_switched_off_nothing_is_counted(settings: Settings, member: Membe
     await fail("203.0.113.7", member["email"], FREE_FAILURES + 2)
     assert not await ThrottleFailures.objects.aexists()
     assert await User.objects.acount() == 1
+
+
+# ---------------------------------------------------------------- a rented /48
+def of_site(number: int, site: str = "2001:db8:7") -> str:
+    """Return an address in the /64 with this number of a /48."""
+    return f"{site}:{number:x}::1"
+
+
+async def let_in(address: str, email: str) -> throttling.Attempt | None:
+    """Return a try to sign in from ``address`` that was let in and not judged."""
+    attempt, _ = await throttling.admit_sign_in(email=email, origin=Origin(address=address), read=lambda: None)
+    return attempt
+
+
+async def test_a_48_has_ten_times_what_a_64_has(settings: Settings) -> None:
+    """Ten networks of a /48 use up its count: the eleventh has no try; a network of another /48, and IPv4, have."""
+    settings.IRONAUTH_THROTTLE_SIGNIN_FAILURES = 5
+    for network in range(10):
+        for number in range(5):
+            assert await let_in(of_site(network), f"{network}-{number}@example.com")
+        with pytest.raises(Throttled):  # by its own count, which the site's does not hear of
+            await let_in(of_site(network), "own@example.com")
+    with pytest.raises(Throttled):
+        await let_in(of_site(10), "eleventh@example.com")
+    for address in (of_site(10, "2001:db8:8"), "192.0.2.7"):
+        assert await let_in(address, "other@example.com")
+
+
+async def test_what_was_right_is_taken_off_both_counts(settings: Settings) -> None:
+    """Ten times the limit of right passwords from one /48 leave room for more; one try given back leaves one."""
+    settings.IRONAUTH_THROTTLE_SIGNIN_FAILURES = 5
+    for number in range(60):
+        attempt = await let_in(of_site(number), f"{number}@example.com")
+        await (throttling.succeeded(attempt) if number % 2 else throttling.give_back(attempt))
+    rows = [row async for row in ThrottleWindow.objects.values_list("count", flat=True)]
+    assert set(rows) <= {0}  # with Redis there is no row at all
+    assert await let_in(of_site(100), "last@example.com")
+
+
+async def test_what_is_no_sign_in_is_counted_for_a_48_too(settings: Settings) -> None:
+    """Bad refresh tokens from eleven networks of a /48: the eleventh is refused at its first."""
+    settings.IRONAUTH_THROTTLE_BAD_REFRESHES = 5
+    for network in range(11):
+        async with client_at(of_site(network)) as client:
+            statuses = [(await client.post(REFRESH, json={"refresh_token": "x"})).status_code for _ in range(5)]
+        assert statuses == [401 if network < 10 else 429] * 5
+    await sync_to_async(refuse_passkeys, thread_sensitive=True)(settings)
+
+
+def refuse_passkeys(settings: Settings) -> None:
+    """See that the blocking way, the admin's, counts alike."""
+    settings.IRONAUTH_THROTTLE_PASSKEYS = 5
+    for network in range(10):
+        for _ in range(5):
+            rate_limits.admit_blocking(rate_limits.PASSKEY, address=of_site(network))
+    with pytest.raises(Throttled):
+        rate_limits.admit_blocking(rate_limits.PASSKEY, address=of_site(10))
+    rate_limits.admit_blocking(rate_limits.PASSKEY, address=of_site(10, "2001:db8:8"))
