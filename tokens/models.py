@@ -172,6 +172,7 @@ class Session(models.Model):
         ENDED_BY_USER = "ended_by_user", "Ended by user"
         ENDED_BY_STAFF = "ended_by_staff", "Ended by staff"
         REUSE = "reuse"
+        TOO_MANY = "too_many", "Too many sessions"
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.DB_CASCADE, related_name="sessions")
@@ -204,6 +205,8 @@ class Session(models.Model):
             models.Index(fields=["parent_id"], condition=Q(parent_id__isnull=False), name="tokens_session_parent"),
             # To end and to count a client's. A session never changes hands, so that refreshing one stays heap-only.
             models.Index(fields=["client_id"], name="tokens_session_client"),
+            # To count a person's. A refresh changes neither column.
+            models.Index(fields=["user"], condition=Q(revoked_at=None), name="tokens_session_held"),
         ]
         constraints = [
             models.CheckConstraint(

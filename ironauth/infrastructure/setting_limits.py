@@ -22,6 +22,9 @@ LIMITS = {
     ),
     "IRONAUTH_SESSION_IDLE_S": Limit(60, COOKIE_LIFE_S, "seconds", SESSION),
     "IRONAUTH_SESSION_ABSOLUTE_S": Limit(60, COOKIE_LIFE_S, "seconds", SESSION),
+    "IRONAUTH_MAX_SESSIONS_PER_USER": Limit(
+        5, 1_000, "sessions", "a browser and an application take three with single sign-on; a list shows 1,000"
+    ),
     "IRONAUTH_SSO_IDLE_S": Limit(60, COOKIE_LIFE_S, "seconds", SESSION),
     "IRONAUTH_SSO_ABSOLUTE_S": Limit(60, COOKIE_LIFE_S, "seconds", SESSION),
     "IRONAUTH_JWKS_MAX_AGE_S": Limit(

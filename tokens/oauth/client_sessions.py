@@ -15,7 +15,7 @@ from ironauth.infrastructure.fixed_queries import FixedSelect, FixedUpdate, Give
 from ironauth.infrastructure.ids import new_id
 from ironauth.infrastructure.inserts_together import OnlyIf, inserted_if, inserted_together
 from ironauth.infrastructure.master_keys import newest_master_key_id
-from tokens import sessions
+from tokens import session_room, sessions
 from tokens.models import Session
 from tokens.oauth.clients import Client
 from tokens.oauth.protocol import GrantType, Scope, scope_set
@@ -46,6 +46,7 @@ class _Parent(NamedTuple):
     absolute_expires_at: datetime
     ip: str | None
     user_agent: str
+    held: int = 0  # sessions of the person
 
 
 class _Shown(NamedTuple):
@@ -56,10 +57,13 @@ class _Shown(NamedTuple):
 
 
 _ID: Final = Given("id", models.UUIDField())
-_PARENT: Final = FixedSelect(lambda: Session.objects.filter(pk=_ID).order_by().values_list(*_Parent._fields))
+_PARENT_COLUMNS: Final = _Parent._fields[:-1]
+_PARENT: Final = FixedSelect(
+    lambda: Session.objects.filter(pk=_ID).order_by().values_list(*_PARENT_COLUMNS, session_room.held_beside())
+)
 #: Locked until the commit: whoever ends it at the same time waits, and then finds what began in it.
 _PARENT_LOCKED: Final = FixedSelect(
-    lambda: Session.objects.select_for_update(no_key=True).filter(pk=_ID).order_by().values_list(*_Parent._fields)
+    lambda: Session.objects.select_for_update(no_key=True).filter(pk=_ID).order_by().values_list(*_PARENT_COLUMNS)
 )
 _PARENT_ALIVE: Final = FixedSelect(
     lambda: (
@@ -78,7 +82,7 @@ def open_client_session(
     session_id: UUID | None = None,
     elsewhere: bool = False,
 ) -> Grant | None:
-    """Store a new session of the person for the client, and that they signed in there. 3 queries; 2 without parent.
+    """Store a new session of the person for the client, and that they signed in there. 4 queries; 3 without parent.
 
     On PostgreSQL one less.
 
@@ -88,6 +92,7 @@ def open_client_session(
     nothing to its user. ``elsewhere``: it is on another device than the sign-on, and shown with ``whence``. Raises
     ``IntegrityError`` when the user or client was deleted meanwhile.
     """
+    session_room.make_room(consented.account, keep=consented.parent_id)
     parent = _parent(_PARENT_LOCKED, consented.parent_id)
     session = _session(client, consented, parent, whence, session_id=session_id, elsewhere=elsewhere)
     if session is None:
@@ -101,11 +106,12 @@ def open_client_session_if(
 ) -> Grant | None:
     """Do the same on PostgreSQL outside of a transaction, if ``changes``, run with ``given``, changes a row. 2 queries.
 
-    The second does all of it or nothing: None when nothing was changed, or when there is no sign-on session that lives.
+    The second does all of it or nothing: None when nothing was changed, when there is no sign-on session that lives, or
+    when other sessions have to end first.
     """
     parent = _parent(_PARENT, consented.parent_id)
     session = _session(client, consented, parent, whence, session_id=session_id)
-    if session is None or parent is None:
+    if session is None or parent is None or session_room.is_full(parent.held):
         return None
     needed = OnlyIf(
         _PARENT_ALIVE, changes, {**given, "session_id": session_id, "id": session.parent_id, "now": session.created_at}

@@ -129,7 +129,7 @@ def redeem_at_once(*, presented: PresentedCode, client: Client, whence: ClientIn
 
 
 def redeem(*, presented: PresentedCode, client: Client, whence: ClientInfo) -> Redemption:
-    """Use the code up and open the session it stands for, or say why not. 5 queries, 4 without a sign-on session.
+    """Use the code up and open the session it stands for, or say why not. 6 queries, 5 without a sign-on session.
 
     Of several at once one gets the session; the others end it. Whoever cannot name what the code is bound to neither
     uses it up nor ends anything. Raises ``IntegrityError`` when the user or client was deleted meanwhile.
