@@ -79,6 +79,31 @@ def test_an_ipv6_network_has_one_count(address: str, counted_as: str) -> None:
         assert found == expected
 
 
+@pytest.mark.parametrize(
+    ("address", "counted_as"),
+    [
+        ("192.0.2.7", '""'),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:"),
+        ("2001:db8:1::6", "2001:db8:1:"),
+        ("2001:db8::6", "2001:db8:"),
+        ("2001::6", "2001:"),
+        ("::1", '""'),
+    ],
+)
+def test_a_rented_48_has_one_count(address: str, counted_as: str) -> None:
+    """The first three groups, or those before the ``::``; nothing for IPv4, and for gateways of our own."""
+    text = (DEPLOY / "nginx" / "ironauth.conf").read_text()
+    block = text.partition('$remote_addr" $ironauth_site {')[2].partition("\n}")[0]
+    rules = re.findall(r'^\s*"~(\^.*)" (\S+);', block, re.MULTILINE)
+    assert [value for _, value in rules] == ["$ironauth_48", "$ironauth_wider_48"]
+    for known, expected in (("0", counted_as), ("1", '""')):
+        matches = [re.search(rule.replace("(?<", "(?P<"), f"{known} {address}") for rule, _ in rules]
+        found = next((match[1] for match in matches if match), '""')
+        assert found == expected
+    limits = dict(re.findall(r"limit_req_zone \S+ zone=(\w+):10m rate=(\d+)r/s;", text))
+    assert all(int(limits[f"{zone}_site"]) == 10 * int(limits[zone]) for zone in ("ironauth_any", "ironauth_costly"))
+
+
 @pytest.mark.parametrize("name", SERVICES)
 def test_units_start_what_there_is(name: str) -> None:
     """The command exists and takes its arguments; the server's limits fit to its own."""
