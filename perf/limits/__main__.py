@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 from ironauth.tests.services import storage_binaries_missing
 from perf.findings import Record, markdown, now, save
 from perf.lab import RESULTS
-from perf.limits import pool
+from perf.limits import hash_queue, pool
 from perf.limits.boundaries import Outcome, try_all
 from perf.limits.client import End
 from perf.limits.crowds import Crowd, crowds
@@ -64,7 +64,8 @@ def main() -> int:
     leave_by_interrupt()
     parser = Parser(prog="python -m perf.limits", description=__doc__.split("\n", 1)[0])
     parser.add_argument("--quick", action="store_true", help="without what takes a minute; result in perf/results/raw/")
-    parser.add_argument("--only", default="", metavar="TEXT", help="crowds whose name contains it, and no database")
+    only = f"crowds, or '{hash_queue.NAME}', whose name contains it, and no database"
+    parser.add_argument("--only", default="", metavar="TEXT", help=only)
     parser.add_argument("--update-readme", action="store_true", help="put the result into perf/README.md")
     given = parser.parse_args()
     return status_of(lambda: _run(given))
@@ -76,12 +77,15 @@ def _run(given: Any) -> int:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ironauth-limits-")))
         processes = beside(stack)
         outcomes, crowded = _http(folder, stack, processes, given)
+        scenes = []
+        if given.only in hash_queue.NAME:
+            scenes = hash_queue.measure(folder, processes, quick=given.quick)
         refusals = []
         missing = storage_binaries_missing()
         if not given.only and not missing:
             say("Postgres: every connection taken")
             refusals = pool.measure(folder, stack, processes, quick=given.quick)
-    found = finding(outcomes, crowded, refusals, missing=missing, requests=REQUESTS, connections=CONNECTIONS)
+    found = finding(outcomes, crowded, refusals, scenes, missing=missing, requests=REQUESTS, connections=CONNECTIONS)
     record = Record(
         NAME, HYPOTHESIS, started_at, time.monotonic() - began, given.quick or bool(given.only), machine, found
     )

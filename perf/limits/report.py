@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from perf.findings import Check, Finding, Table
 from perf.limits.boundaries import Outcome, wrong
 from perf.limits.client import span, told
+from perf.limits.hash_queue import ACCOUNTS, EACH, P95_S, PAUSE_S, RATE, Scene
 from perf.limits.pool import RECOVERED_WITHIN_S, REFUSED_WITHIN_S, Refusals
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ def finding(
     outcomes: Sequence[Outcome],
     crowded: Sequence["Crowded"],
     refusals: Sequence[Refusals],
+    scenes: Sequence[Scene] = (),
     *,
     missing: str,
     requests: int,
@@ -35,6 +37,7 @@ def finding(
     mistakes = wrong(outcomes)
     checks = [Check("bounds of one request that did not hold", 0, len(mistakes), ceiling=True)]
     checks += _crowd_checks(crowded)
+    checks += [check for one in scenes for check in _queue_checks(one)]
     checks += [check for one in refusals for check in _pool_checks(one)]
     notes = [
         (
@@ -47,9 +50,17 @@ def finding(
     ]
     if missing:
         notes.append(f"Not measured: connections to Postgres that are all taken ({missing}).")
-    tables = [_bounds(outcomes), _crowds(crowded)] + ([_pool(refusals)] if refusals else [])
+    if scenes:
+        notes.append(
+            f"The hash queue: {ACCOUNTS} accounts of one client give right passwords on {ACCOUNTS * EACH} connections "
+            f"(sign-in, step-up, removing a factor), and pause {PAUSE_S * 1000:.0f} ms after a refusal. Another "
+            f"client, at another address, signs in {RATE:g} times a second; its times count from when each was due."
+        )
+    tables = [_bounds(outcomes), _crowds(crowded)]
+    tables += [_queue(scenes)] if scenes else []
+    tables += [_pool(refusals)] if refusals else []
     failed = sum(one.crowd.wrong(one.ends) for one in crowded) + len(mistakes)
-    return Finding(tables, checks, (), notes, data=_data(outcomes, crowded, refusals), failed=failed)
+    return Finding(tables, checks, (), notes, data=_data(outcomes, crowded, refusals, scenes), failed=failed)
 
 
 def _crowd_checks(crowded: Sequence["Crowded"]) -> list[Check]:
@@ -111,6 +122,15 @@ def _pool_checks(one: Refusals) -> list[Check]:
     ]
 
 
+def _queue_checks(one: Scene) -> list[Check]:
+    name = f"hash queue flooded, {one.way}, workers {one.workers}: another client's sign-ins"
+    return [
+        Check(f"{name} refused by 503", 0, one.refused, ceiling=True),
+        Check(f"{name} that failed otherwise", 0, one.failed, ceiling=True),
+        Check(f"{name}, p95", P95_S, one.within_s(0.95), ceiling=True, unit=" s"),
+    ]
+
+
 def _bounds(outcomes: Sequence[Outcome]) -> Table:
     rows = [[one.case.name, one.how, f"{one.seconds:.2f}", "yes" if one.right else "NO"] for one in outcomes]
     return Table("One request", ["sent", "answer", "ended after s", "as it must be"], rows)
@@ -143,6 +163,24 @@ def _crowds(crowded: Sequence["Crowded"]) -> Table:
     return Table("Crowds", columns, rows)
 
 
+def _queue(scenes: Sequence[Scene]) -> Table:
+    columns = ["a flood of right passwords", "workers", "its answers", "another's sign-ins", "503", "failed", "p50 s"]
+    rows = [
+        [
+            one.way,
+            f"{one.workers}",
+            ", ".join(f"{status}: {count:,}" for status, count in one.flood.items()),
+            f"{len(one.seen)}",
+            f"{one.refused}",
+            f"{one.failed}",
+            f"{one.within_s(0.5):.2f}",
+            f"{one.within_s(0.95):.2f}",
+        ]
+        for one in scenes
+    ]
+    return Table("The hash queue", [*columns, "p95 s"], rows)
+
+
 def _pool(refusals: Sequence[Refusals]) -> Table:
     columns = ["connections to Postgres", "refreshes", "after s", "`/me` answered", "p99 ms", "refused", "back after s"]
     rows = [
@@ -160,7 +198,12 @@ def _pool(refusals: Sequence[Refusals]) -> Table:
     return Table("No database to be had", columns, rows)
 
 
-def _data(outcomes: Sequence[Outcome], crowded: Sequence["Crowded"], refusals: Sequence[Refusals]) -> dict[str, object]:
+def _data(
+    outcomes: Sequence[Outcome],
+    crowded: Sequence["Crowded"],
+    refusals: Sequence[Refusals],
+    scenes: Sequence[Scene],
+) -> dict[str, object]:
     return {
         "bounds": {one.case.name: [one.how, round(one.seconds, 3)] for one in outcomes},
         "crowds": {
@@ -172,5 +215,6 @@ def _data(outcomes: Sequence[Outcome], crowded: Sequence["Crowded"], refusals: S
             }
             for one in crowded
         },
+        "hash_queue": [one._asdict() for one in scenes],
         "pool": {one.name: {"ends": told(one.ends), "me": one.beside._asdict()} for one in refusals},
     }

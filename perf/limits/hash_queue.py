@@ -1,0 +1,176 @@
+"""The hash queue under one network's flood of right passwords, and somebody elsewhere who signs in meanwhile."""
+
+import asyncio
+import itertools
+import time
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import httpx
+
+from ironauth.infrastructure.configuration import default_hash_threads
+from perf.limits.shipped_nginx import HOST, ShippedNginx, trust
+from perf.load.closed_loop import refuse_remote
+from perf.rig.console import say
+from perf.rig.processes import free_port
+from perf.rig.seed import PASSWORD, email_of
+from perf.rig.site_setup import prepare_site, serve, site_environment
+
+NAME: Final = "hash queue"
+ACCOUNTS: Final = 12  # the flood's own
+EACH: Final = 6  # connections of each, never idle
+FLOODER, OTHER, PROXY = "127.0.0.3", "127.0.0.2", "127.0.0.1"
+PAUSE_S: Final = 0.25  # after a refusal: who does not wait at all floods the event loop, which is another experiment
+RATE: Final = 2.0  # sign-ins per second of the other client; nginx lets 5 in
+WARM_S: Final = 3.0  # until the flood has filled what it can
+SECONDS, QUICK_SECONDS = 30.0, 8.0
+P95_S: Final = 1.5
+_API: Final = "/api/v1/access"
+
+
+class Way(NamedTuple):
+    """How clients reach the server; ``certificates``: of the authority that vouches for nginx."""
+
+    name: str
+    port: int
+    certificates: Path | None = None
+
+    def client(self, source: str) -> httpx.AsyncClient:
+        """Return a client that comes from this loopback address."""
+        refuse_remote((source, self.port))
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
+        if self.certificates is None:
+            transport = httpx.AsyncHTTPTransport(local_address=source, limits=limits)
+            return httpx.AsyncClient(base_url=f"http://127.0.0.1:{self.port}", transport=transport, timeout=30)
+        transport = httpx.AsyncHTTPTransport(local_address=source, limits=limits, verify=trust(self.certificates))
+
+        async def by_name(request: httpx.Request) -> None:
+            request.extensions["sni_hostname"] = HOST
+
+        return httpx.AsyncClient(
+            base_url=f"https://127.0.0.1:{self.port}",
+            headers={"Host": HOST},
+            transport=transport,
+            timeout=30,
+            event_hooks={"request": [by_name]},
+        )
+
+
+class Scene(NamedTuple):
+    """What came of one flood. ``flood``: its answers by status; ``seen``: the other client's status and seconds."""
+
+    way: str
+    workers: int
+    flood: dict[int, int]
+    seen: Sequence[tuple[int, float]]
+
+    @property
+    def refused(self) -> int:
+        """How many of the other client's sign-ins were 503."""
+        return sum(status == httpx.codes.SERVICE_UNAVAILABLE for status, _ in self.seen)
+
+    @property
+    def failed(self) -> int:
+        """How many of them were neither let in nor 503."""
+        return sum(status != httpx.codes.OK for status, _ in self.seen) - self.refused
+
+    def within_s(self, share: float) -> float:
+        """Return within how many seconds this share of its sign-ins was answered."""
+        ordered = sorted(seconds for _, seconds in self.seen)
+        return ordered[min(int(share * len(ordered)), len(ordered) - 1)] if ordered else float("inf")
+
+
+def measure(folder: Path, processes: Executor, *, quick: bool) -> list[Scene]:
+    """Flood servers of one and of two workers, directly and through the nginx of deploy/.
+
+    Raises:
+        StartError: something did not start.
+    """
+    seconds = QUICK_SECONDS if quick else SECONDS
+    scenes = []
+    for workers in (1, 2):
+        with ExitStack() as scene:
+            ways = _site(folder / f"hash-queue-{workers}", workers, scene)
+            for way in ways:
+                say(f"{NAME}: {ACCOUNTS} accounts from one network, {way.name}, workers: {workers}")
+                scenes.append(_flooded(way, workers, processes, seconds))
+    return scenes
+
+
+def _site(folder: Path, workers: int, stack: ExitStack) -> list[Way]:
+    """Start a server with its throttles, as it is delivered, and nginx in front of it."""
+    folder.mkdir()
+    port = free_port()
+    environment = site_environment(folder, port=port, hash_threads=default_hash_threads()) | {
+        "ALLOWED_HOSTS": f"127.0.0.1,{HOST}",
+        "IRONAUTH_TRUSTED_PROXIES": PROXY,
+        "IRONAUTH_THROTTLE": "1",
+        "IRONAUTH_ACCESS_LOG": "0",
+    }
+    prepare_site(environment, people=ACCOUNTS + 1)
+    server = serve(folder / "serve.log", port, environment, stack, workers=workers)
+    front = ShippedNginx(folder / "nginx", server.address, stack)
+    return [Way("direct", port), Way("nginx", front.https, front.certificates)]
+
+
+def _flooded(way: Way, workers: int, processes: Executor, seconds: float) -> Scene:
+    began = time.monotonic()
+    beside = processes.submit(sign_in_at_a_rate, way, began + WARM_S, seconds)
+    flood = asyncio.run(_flood(way, began + WARM_S + seconds))
+    return Scene(way.name, workers, dict(sorted(flood.items())), beside.result())
+
+
+def sign_in_at_a_rate(way: Way, begin_at: float, seconds: float) -> list[tuple[int, float]]:
+    """Sign one person in `RATE` times a second, whatever becomes of it; return statuses and times since each was due.
+
+    ``begin_at``: monotonic seconds, one clock for all processes.
+    """
+    return asyncio.run(_sign_ins(way, begin_at, seconds))
+
+
+async def _sign_ins(way: Way, begin_at: float, seconds: float) -> list[tuple[int, float]]:
+    person = {"email": email_of(ACCOUNTS), "password": PASSWORD}
+    async with way.client(OTHER) as client:
+
+        async def one(due: float) -> tuple[int, float]:
+            await asyncio.sleep(due - time.monotonic())
+            answer = await client.post(f"{_API}/signin", json=person)
+            return answer.status_code, time.monotonic() - due
+
+        return list(await asyncio.gather(*(one(begin_at + at / RATE) for at in range(int(seconds * RATE)))))
+
+
+async def _flood(way: Way, until: float) -> Counter[int]:
+    """Give right passwords on every connection until then: sign-ins, and two acts of who is signed in."""
+    statuses: Counter[int] = Counter()
+    tokens: dict[int, str] = {}
+
+    async def act(client: httpx.AsyncClient, number: int, kind: str) -> httpx.Response:
+        if kind == "sign-in" or number not in tokens:
+            person = {"email": email_of(number), "password": PASSWORD}
+            answer = await client.post(f"{_API}/signin", json=person)
+            if answer.is_success:
+                tokens[number] = answer.json()["access_token"]
+            return answer
+        bearer: dict[str, Any] = {"headers": {"Authorization": f"Bearer {tokens[number]}"}}
+        if kind == "step-up":
+            return await client.post(f"{_API}/step-up", json={"password": PASSWORD}, **bearer)
+        return await client.request("DELETE", f"{_API}/mfa/totp", json={"password": PASSWORD}, **bearer)
+
+    async def one(client: httpx.AsyncClient, number: int, kinds: Sequence[str]) -> None:
+        for kind in itertools.cycle(kinds):
+            if time.monotonic() >= until:
+                return
+            answer = await act(client, number, kind)
+            statuses[answer.status_code] += 1
+            if answer.status_code in {httpx.codes.SERVICE_UNAVAILABLE, httpx.codes.TOO_MANY_REQUESTS}:
+                await asyncio.sleep(PAUSE_S)
+
+    async with way.client(FLOODER) as client:
+        ways = [("sign-in",)] * (EACH // 2) + [("step-up", "remove factor")] * (EACH - EACH // 2)
+        await asyncio.gather(*(one(client, number, kinds) for number in range(ACCOUNTS) for kinds in ways))
+    return statuses
