@@ -46,8 +46,7 @@ IRONAUTH_ISSUER = addresses.issuer(
     env.text("IRONAUTH_ISSUER", default="http://127.0.0.1:8000" if DEBUG else ""), "IRONAUTH_ISSUER"
 )
 IRONAUTH_AUDIENCE = audience(env.text("IRONAUTH_AUDIENCE", default=IRONAUTH_ISSUER), "IRONAUTH_AUDIENCE")
-# EdDSA: RFC 8037, widest support; Ed25519: RFC 9864.
-IRONAUTH_JWT_ALG = env.choice("IRONAUTH_JWT_ALG", choices=("EdDSA", "Ed25519"), default="EdDSA")
+IRONAUTH_JWT_ALG = env.choice("IRONAUTH_JWT_ALG", choices=("EdDSA", "Ed25519"), default="EdDSA")  # RFC 8037, 9864
 # Master keys, newest first; signing keys at rest and refresh tokens use keys derived from them.
 IRONAUTH_MASTER_KEYS = key_ring(env.words("IRONAUTH_MASTER_KEYS"), "IRONAUTH_MASTER_KEYS", required=True)
 IRONAUTH_ACCESS_TOKEN_S = env.whole("IRONAUTH_ACCESS_TOKEN_S", default=600)

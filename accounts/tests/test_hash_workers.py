@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -18,11 +19,11 @@ from accounts import passwords, stored_hash
 from accounts.passwords import Verdict
 from ironauth.infrastructure import argon2_raw, breaker
 from ironauth.infrastructure.errors import Overloaded
-from ironauth.infrastructure.hash_pool import HashPool, hash_pool
-from ironauth.infrastructure.hash_worker_protocol import Refused, frame
+from ironauth.infrastructure.hash_pool import CAUTION, HashPool, hash_pool
+from ironauth.infrastructure.hash_worker_protocol import Load, Refused, frame
 from ironauth.infrastructure.hash_workers import SharedHashPool
 from ironauth.infrastructure.setting_hash_workers import HashWorkerSettings, WorkerAddress
-from ironauth.tests.hash_worker import Impostor, LocalWorker, Occupied
+from ironauth.tests.hash_worker import Impostor, LocalWorker, Occupied, asking
 
 PASSWORD = "violet otter rides 9 trams"
 PEPPERS = {"new": bytes(range(32)), "old": b"o" * 32}
@@ -216,6 +217,55 @@ async def test_a_worker_makes_room_where_the_local_pool_has_none(workers: Worker
     finally:
         release.set()
         await busy
+
+
+async def test_a_flood_of_one_network_leaves_anothers_turn(workers: Workers) -> None:
+    """With the worker and the local queue full of one network's hashes, another's is let in, and goes first here."""
+    workers(connections=1)
+    pool, release, order = hash_pool(), threading.Event(), list[str]()
+    pool._mean_s = pool._max_wait_s / CAUTION / 4.5  # room for four
+    loop = asyncio.get_running_loop()
+
+    def ask(address: str, owner: str) -> asyncio.Task[None]:
+        return loop.create_task(pool.run(partial(order.append, owner), movable=True), context=asking(address, owner))
+
+    away = loop.create_task(pool.run(release.wait, movable=True), context=asking("192.0.2.1"))
+    await asyncio.sleep(0.02)
+    assert [stats.under_way for stats in pool.worker_stats()] == [1]
+    busy = loop.create_task(pool.run(release.wait), context=asking("192.0.2.1"))
+    await asyncio.sleep(0.02)
+    flood = [ask("192.0.2.1", f"own {number}") for number in range(6)]
+    await asyncio.sleep(0.02)
+    assert pool.stats().queued == 4
+    with pytest.raises(Overloaded):
+        asking("192.0.2.1").run(pool.require_capacity)
+    asking("198.51.100.7").run(pool.require_capacity)
+    mine = ask("198.51.100.7", "mia")
+    await asyncio.sleep(0.02)
+    release.set()
+    await asyncio.gather(mine, away, busy)
+    done_or_refused = await asyncio.gather(*flood, return_exceptions=True)
+    assert sum(isinstance(one, Overloaded) for one in done_or_refused) == 3
+    assert order.index("mia") <= 1
+
+
+async def test_who_holds_little_does_not_queue_at_a_worker(workers: Workers) -> None:
+    """A worker that is sooner free than the end of a flood's queue takes the flood's, not somebody's next turn here."""
+    workers()
+    pool, release = hash_pool(), threading.Event()
+    loop = asyncio.get_running_loop()
+    (worker,) = pool._workers  # type: ignore[attr-defined]  # the shared pool has them
+    worker._load = Load(threads=1, ahead=0, mean_s=0.3)
+    worker._others, worker._others_until = 5, time.monotonic() + 60  # 1.9 s to wait there
+    busy = loop.create_task(pool.run(release.wait), context=asking("192.0.2.1"))
+    await asyncio.sleep(0.02)
+    pool._mean_s = 0.3
+    flood = [loop.create_task(pool.run(lambda: None), context=asking("192.0.2.1")) for _ in range(8)]
+    await asyncio.sleep(0.02)
+    assert asking("192.0.2.1").run(pool._freest) is worker  # type: ignore[attr-defined]
+    assert asking("198.51.100.7").run(pool._freest) is None  # type: ignore[attr-defined]
+    release.set()
+    await asyncio.gather(busy, *flood)
 
 
 def test_a_busy_worker_is_passed_over(workers: Workers) -> None:

@@ -1,13 +1,17 @@
-"""A hash worker in this process, on a thread with an event loop of its own; and ends that are none."""
+"""A hash worker in this process, on a thread with an event loop of its own; ends that are none; and who asks."""
 
 import asyncio
 import socket
 import ssl
 import threading
+from contextvars import Context, copy_context
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from django.test import RequestFactory
+
+from ironauth.infrastructure import hash_claims, origin
 from ironauth.infrastructure.hash_pool import HashPool
 from ironauth.infrastructure.hash_worker_server import HashWorkerServer
 from ironauth.infrastructure.setting_hash_workers import WorkerAddress
@@ -123,3 +127,15 @@ class Impostor:
             if self._says is not None:
                 connection.sendall(self._says)
                 connection.shutdown(socket.SHUT_RDWR)
+
+
+def asking(address: str, owner: str = "") -> Context:
+    """Return a context in which a request from ``address`` is answered, for an account that is only named."""
+
+    def enter() -> None:
+        origin.enter(RequestFactory(REMOTE_ADDR=address).get("/"))
+        hash_claims._named.set(owner)
+
+    context = copy_context()
+    context.run(enter)
+    return context

@@ -6,7 +6,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextvars import Context, copy_context
+from contextvars import copy_context
 from functools import partial
 from types import SimpleNamespace
 
@@ -19,6 +19,7 @@ from ironauth.infrastructure import hash_claims, origin
 from ironauth.infrastructure.errors import Overloaded
 from ironauth.infrastructure.hash_pool import CAUTION, WEAKEST_NICE, HashPool, hash_pool
 from ironauth.infrastructure.jobs import NOBODY
+from ironauth.tests.hash_worker import asking
 
 
 @pytest.fixture
@@ -244,18 +245,6 @@ def test_the_shared_pool_follows_the_settings(settings: Settings) -> None:
 
 
 # ---------------------------------------------------------------- fairness
-def asking(address: str, owner: str = "") -> Context:
-    """Return a context in which a request from ``address`` is answered, for an account that is only named."""
-
-    def enter() -> None:
-        origin.enter(RequestFactory(REMOTE_ADDR=address).get("/"))
-        hash_claims._named.set(owner)
-
-    context = copy_context()
-    context.run(enter)
-    return context
-
-
 async def test_who_holds_little_gets_in_while_another_network_floods(make: Callable[..., HashPool]) -> None:
     """In a full pool another network's first job is let in, at once and before the flood's; the flood loses its own."""
     pool = make(1, 0.5)
