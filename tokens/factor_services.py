@@ -12,7 +12,6 @@ from accounts.mfa.challenges import Purpose
 from accounts.mfa.errors import SecondFactorRefused
 from accounts.mfa.passkey_facts import Json
 from accounts.mfa.proofs import Proof
-from ironauth.infrastructure import hash_claims
 from ironauth.infrastructure.cache import token_cache
 from ironauth.infrastructure.database import database
 from ironauth.infrastructure.database_faults import refers_to_nothing
@@ -61,10 +60,9 @@ async def open_by_factor(*, token: str, shown: Shown, client: ClientInfo, opener
     if ticket is None:
         raise InvalidMfaToken
     found = await database().read(factor_sessions.holder_of, ticket)
-    with hash_claims.named(ticket.user_id.hex):
-        proof = await _judge(
-            shown, user_id=ticket.user_id, purpose=Purpose.SECOND_FACTOR, event=Event.SIGN_IN, address=client.ip
-        )
+    proof = await _judge(
+        shown, user_id=ticket.user_id, purpose=Purpose.SECOND_FACTOR, event=Event.SIGN_IN, address=client.ip
+    )
     try:
         grant = await database().write(
             factor_sessions.open_with_factor,

@@ -18,6 +18,7 @@ from accounts.mfa.errors import InvalidMfaCode, SecondFactorRefused, TotpUnreada
 from accounts.mfa.models import RecoveryCode, TotpFactor
 from accounts.outgoing_mail import Kind
 from accounts.passwords import Verdict
+from ironauth.infrastructure import hash_claims
 from ironauth.infrastructure.database import database
 from ironauth.infrastructure.errors import Unavailable
 from ironauth.infrastructure.fixed_queries import FixedDelete, FixedSelect, FixedUpdate, Given
@@ -138,7 +139,8 @@ async def judge(
         await rate_limits.admit(rate_limits.RECOVERY_CODE, address=address)
         known = recovery_codes.normalised(typed)
         stored = await database().read(_stored, user_id, known) if known else _Stored()
-        verdict = await passwords.verify_password(known, stored.encoded) if known else None
+        with hash_claims.named(user_id.hex):
+            verdict = await passwords.verify_password(known, stored.encoded) if known else None
         proof = _judged(user_id, stored, verdict)
     if proof is None:
         await refused(user_id=user_id, event=event, session_id=session_id)
@@ -181,7 +183,9 @@ def judge_blocking(*, user_id: uuid.UUID, code: str, address: str) -> TotpProof 
     if known is None:
         return None
     stored = _stored(user_id, known)
-    return _judged(user_id, stored, passwords.verify_blocking(known, stored.encoded))
+    with hash_claims.named(user_id.hex):
+        verdict = passwords.verify_blocking(known, stored.encoded)
+    return _judged(user_id, stored, verdict)
 
 
 def without_spaces(code: str) -> str:
