@@ -15,6 +15,7 @@ from perf.limits.__main__ import Crowded, beside
 from perf.limits.boundaries import AT_ONCE_S, Case, Outcome, try_all, wrong
 from perf.limits.client import SILENT, End, connected, whole
 from perf.limits.crowds import PING, Crowd, silent
+from perf.limits.hash_queue import Scene, Way, sign_in_at_a_rate
 from perf.limits.pool import Refusals
 from perf.limits.report import finding
 from perf.limits.witness import Witnessed
@@ -116,3 +117,29 @@ def test_what_does_not_hold_is_told() -> None:
     keeps = good._replace(after_mib=124.0)
     assert missed(right, keeps, held, good, good) == 0
     assert missed(right, keeps._replace(after_mib=124.1), held, good, good) == 1
+
+
+def test_a_hash_queue_that_keeps_somebody_out_is_told() -> None:
+    """One 503, one other failure, or a p95 over 1.5 s of the other client's sign-ins is a check that is not met."""
+
+    def missed(*seen: tuple[int, float]) -> int:
+        scene = Scene("direct", 1, {200: 5, 503: 90}, seen)
+        found = finding([], [], [], [scene], missing="none", requests=768, connections=896)
+        assert found.tables[-1].rows[0][:4] == ["direct", "1", "200: 5, 503: 90", str(len(seen))]
+        return sum(not check.met for check in found.checks)
+
+    good = [(200, 1.5)] * 40
+    assert missed(*good) == 0
+    assert missed(*good, (503, 0.1)) == 1
+    assert missed(*good, (429, 0.1)) == 1
+    assert missed(*good[:38], (200, 1.6), (200, 1.6)) == 1
+    assert missed(*good[:39], (200, 1.6)) == 0
+    assert missed() == 1  # who saw nothing proves nothing
+
+
+def test_other_networks_sign_in_beside_a_flood(serve_process: ServeProcess, signing_key: str) -> None:
+    """The client at another address is answered at the rate it asks; what is refused is what it is told."""
+    way = Way("direct", int(serve_process().rsplit(":", 1)[1]))
+    seen = sign_in_at_a_rate(way, time.monotonic(), 1.0)
+    assert [status for status, _ in seen] == [401, 401]  # nobody is seeded here
+    assert all(0 < seconds < 10 for _, seconds in seen)
