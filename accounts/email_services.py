@@ -89,7 +89,7 @@ async def confirm_address(
         password: The account's; "" when it is not given.
         code: Of its app, or a recovery code.
         new_password: To start clean with; the other two do not count then.
-        session: The session that the request came in, whoever's it is.
+        session: The session that the request came in, of any account.
         address: The client's.
 
     Raises:

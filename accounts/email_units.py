@@ -66,7 +66,7 @@ def create_unverified(*, email: str, encoded: str, name: str) -> UserOut:
 def reset_password(*, found: FoundToken, new: str) -> None:
     """Use the token up and store the hash ``new``: every session ends, and the address counts as verified.
 
-    Failures are forgiven: whoever guessed the old password knows nothing of the new one. Where nobody had proved the
+    Failures are forgiven: who guessed the old password knows nothing of the new one. Where nobody had proved the
     address before, a stranger may have made the account: the person starts clean (``first_proof``). An account whose
     address is proved keeps its second factors (ASVS 6.4.3): who reads somebody's mail has not what they sign in with.
 

@@ -189,7 +189,7 @@ async def test_the_first_proof_starts_clean(
 async def test_who_owns_the_account_too_keeps_everything(
     api: httpx.AsyncClient, stranger: Stranger, member: Member, way: str
 ) -> None:
-    """The usual case: whoever signed up confirms; the sessions, factors and consents of before are theirs."""
+    """The usual case: the person who signed up confirms; the sessions, factors and consents of before are theirs."""
     await delivered()
     token = await token_for(api, "email/verify/resend", member["email"])
     body = {"token": token, "password": PASSWORD, "code": stranger.app.code()}
