@@ -139,7 +139,8 @@ def test_staff_who_say_so_lift_it(client: Client, root: User, user: User) -> Non
     user.refresh_from_db()
     assert not user.must_change_password
     event = AuditEvent.objects.get(event="user_changed")
-    assert (event.user_id, event.details) == (user.pk, {"fields": ["must_change_password"]})
+    details = {"fields": ["must_change_password"], "must_change_password": False}
+    assert (event.user_id, event.details) == (user.pk, details)
 
 
 def test_all_or_none(user: User, support: User, root: User, make_user: MakeUser) -> None:
