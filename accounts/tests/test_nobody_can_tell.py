@@ -53,13 +53,13 @@ def settle(kind: str, make_user: MakeUser) -> None:
     """Let the address be of somebody of this kind, with a password that the stranger does not know."""
     if kind == "nobody":
         return
-    fields: dict[str, Any] = {
+    fields: dict[str, dict[str, Any]] = {
         "unproved": {"email_verified_at": None},
         "inactive": {"is_active": False},
         "without password": {"password": None},
         "must change": {"must_change_password": True},
-    }.get(kind, {})
-    user = make_user(**{"email": EMAIL, "email_verified_at": clock.now(), **fields})
+    }
+    user = make_user(**{"email": EMAIL, "email_verified_at": clock.now(), **fields.get(kind, {})})
     if kind == "leaving":
         with transaction.atomic():
             deletions.request(user_id=user.pk, old=user.password, session_id=None)

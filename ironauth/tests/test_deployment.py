@@ -1,5 +1,7 @@
 """What a deployment lacks is said at its start and by ``check --deploy``."""
 
+from typing import Any
+
 import pytest
 from django.core.checks import registry, run_checks
 from pytest_django import Settings
@@ -30,5 +32,6 @@ def test_a_deployment_whose_mail_reaches_nobody_is_warned_of(settings: Settings,
 
 def test_only_deployments_are_checked() -> None:
     """A development machine has no mail server, and its checks are quiet."""
-    assert deployment.check_mail in registry.registry.deployment_checks
-    assert deployment.check_mail not in registry.registry.registered_checks
+    mail: Any = deployment.check_mail
+    assert mail in registry.registry.deployment_checks
+    assert mail not in registry.registry.registered_checks

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import combinations
+from typing import Any
 
 import httpx
 import pytest
@@ -87,7 +88,7 @@ async def test_unknown_wrong_inactive_and_unproved_take_the_same_time_and_bytes(
     }
 
     def people() -> None:
-        proved = {"password": PASSWORD, "email_verified_at": clock.now()}
+        proved: dict[str, Any] = {"password": PASSWORD, "email_verified_at": clock.now()}
         User.objects.create_user(email="active@example.com", **proved)
         User.objects.create_user(email="inactive@example.com", is_active=False, **proved)
         User.objects.create_user(email="unproved@example.com", password=PASSWORD)
