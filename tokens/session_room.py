@@ -48,7 +48,7 @@ _HELD: Final = FixedSelect(lambda: _held_by(Given("user_id", models.UUIDField())
 
 
 def held_beside() -> Subquery:
-    """Return what a query of sessions selects besides, to know whether `is_full`."""
+    """Return what a query of sessions also selects, so that `is_full` can be asked."""
     return Subquery(_held_by(OuterRef("user_id")))
 
 
