@@ -5,7 +5,7 @@ requests open at one moment may come to a few more than the limit; the next one 
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -19,11 +19,14 @@ from accounts.audit import Event
 from accounts.outputs import Account
 from ironauth.infrastructure import clock
 from ironauth.infrastructure.fixed_queries import FixedSelect, Given
+from tokens import stored_session
 from tokens.models import Session
 from tokens.oauth import sign_on_ends
 
 #: What is said of each in the trail.
 DETAILS: Final = {"reason": Session.RevokeReason.TOO_MANY.value}
+#: Sessions that end for one. More come to it when the limit is lowered; then each sign-in ends as many.
+MOST_AT_ONCE: Final = 100
 
 
 class _Held(NamedTuple):
@@ -44,7 +47,15 @@ def _held_by(user: object) -> "models.QuerySet[Session, tuple[int]]":
     return mine.values("user_id").annotate(held=Count("*")).values_list("held")
 
 
-_HELD: Final = FixedSelect(lambda: _held_by(Given("user_id", models.UUIDField())))
+_USER: Final = Given("user_id", models.UUIDField())
+_HELD: Final = FixedSelect(lambda: _held_by(_USER))
+_ALL: Final = FixedSelect(
+    lambda: (
+        Session.objects.filter(user_id=_USER, revoked_at=None)
+        .order_by("last_used_at", "pk")
+        .values_list(*_Held._fields)
+    )
+)
 
 
 def held_beside() -> Subquery:
@@ -60,9 +71,9 @@ def is_full(held: int) -> bool:
 def make_room(account: Account, *, keep: UUID | None = None) -> None:
     """End sessions of the person, so that another one may be opened; the trail says why. 1 query as a rule.
 
-    ``keep``: the sign-on session in which the new one begins. Where there is no room, 3 queries more to mark what is
-    dead anyway, and 6 to end what lives: of the client that has most of them, the one that was not used for longest. So
-    an application that opens sessions without end ends its own. Call it before rows of sessions are locked.
+    ``keep``: the sign-on session in which the new one begins. Where there is no room, 1 query more, 1 to mark what is
+    dead anyway, and what ending a session takes: of the client that has most of them, the one that was not used for
+    longest. So an application that opens sessions without end ends its own. Call it before rows of sessions are locked.
     """
     rows = _HELD.rows(user_id=account.id)
     if rows and is_full(rows[0][0]):
@@ -72,14 +83,18 @@ def make_room(account: Account, *, keep: UUID | None = None) -> None:
 
 def _end_oldest(account: Account, keep: UUID | None) -> None:
     now = clock.now()
-    oldest_first = Session.objects.filter(user_id=account.id, revoked_at=None).order_by("last_used_at", "pk")
-    held = [_Held(*row) for row in oldest_first.values_list(*_Held._fields)]
-    live = [one for one in held if one.is_live(account, now)]
-    # Else people who end everything again and again would leave more and more rows to be counted.
-    Session.objects.filter(pk__in=[one.id for one in held if not one.is_live(account, now)]).revoke("", now)
-    excess = len(live) - settings.IRONAUTH_MAX_SESSIONS_PER_USER + 1
-    if excess > 0:
-        _end(account, _longest_unused((one for one in live if one.id != keep), excess), now)
+    oldest_first = [_Held(*row) for row in _ALL.rows(user_id=account.id)]
+    live = [one for one in oldest_first if one.is_live(account, now)]
+    if len(live) < len(oldest_first):
+        # Else people who end everything again and again would leave more and more rows to be counted.
+        dead = [one.id for one in oldest_first if not one.is_live(account, now)]
+        Session.objects.filter(pk__in=dead).revoke("", now)
+    excess = min(len(live) - settings.IRONAUTH_MAX_SESSIONS_PER_USER + 1, MOST_AT_ONCE)
+    for session_id in _longest_unused((one for one in live if one.id != keep), excess):
+        # One that somebody else ends at this moment is theirs to record.
+        if stored_session.end(session_id, reason=Session.RevokeReason.TOO_MANY, now=now):
+            sign_on_ends.follow(session_id)
+            audit.record(Event.SESSION_ENDED, user_id=account.id, session_id=session_id, details=DETAILS)
 
 
 def _longest_unused(oldest_first: Iterable[_Held], count: int) -> list[UUID]:
@@ -91,14 +106,3 @@ def _longest_unused(oldest_first: Iterable[_Held], count: int) -> list[UUID]:
     while len(chosen) < count and any(by_client.values()):
         chosen.append(max(by_client.values(), key=len).pop(0))
     return chosen
-
-
-def _end(account: Account, chosen: Sequence[UUID], now: datetime) -> None:
-    """End these sessions with what began in them; those that somebody else ends at this moment are theirs to record."""
-    locked = Session.objects.select_for_update(no_key=True).filter(pk__in=chosen, revoked_at=None).order_by("pk")
-    ending = list(locked.values_list("pk", flat=True))
-    if not ending:
-        return
-    Session.objects.filter(pk__in=ending).revoke(Session.RevokeReason.TOO_MANY, now)
-    sign_on_ends.follow(*ending)
-    audit.record_each(Event.SESSION_ENDED, [(account.id, one) for one in ending], actor_id=None, details=DETAILS)

@@ -3,6 +3,7 @@
 import base64
 import json
 import uuid
+from datetime import timedelta
 from typing import Any
 
 import httpx
@@ -10,6 +11,7 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
+from pytest_django import Settings
 
 from accounts.audit_models import AuditEvent
 from accounts.models import User
@@ -256,6 +258,25 @@ async def test_statements_of_a_redemption(wiki: Party, member: Member, statement
     statements.clear()
     assert (await wiki.redeem(second)).status_code == 200
     assert len(statements) == (3 if connection.vendor == "postgresql" else 6), statements
+
+
+async def test_a_redemption_makes_room_and_keeps_its_sign_on(wiki: Party, member: Member, settings: Settings) -> None:
+    """At the limit another session of the person ends, and never the sign-on in which the client's begins."""
+    settings.IRONAUTH_MAX_SESSIONS_PER_USER = 5
+    long_ago = clock.now() - timedelta(hours=1)
+    user_id = uuid.UUID(member["id"])
+    sign_on = await sync_to_async(signed_on)(user_id)
+    await Session.objects.filter(pk=sign_on.pk).aupdate(last_used_at=long_ago)
+    others = [await sync_to_async(signed_on)(user_id) for _ in range(4)]
+    answer = await wiki.redeem(await a_code(wiki, member, sign_on=sign_on))
+    assert answer.status_code == 200
+    new = uuid.UUID(said(answer.json()["access_token"])["sid"])
+    live = {one.pk async for one in Session.objects.filter(user_id=user_id).live(clock.now())}
+    assert live >= {sign_on.pk, new}
+    assert len(live & {one.pk for one in others}) == 3
+    event = await AuditEvent.objects.aget(event="session_ended")
+    assert (event.user_id, event.details) == (user_id, {"reason": "too_many"})
+    assert event.session_id in {one.pk for one in others} - live
 
 
 async def test_bound_codes_need_their_key(wiki: Party, member: Member) -> None:
