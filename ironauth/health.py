@@ -23,13 +23,16 @@ from rest_framework.response import Response
 
 from ironauth.infrastructure import readiness
 from ironauth.infrastructure.cache import token_cache
+from ironauth.infrastructure.client_address import is_local
 from ironauth.infrastructure.database import answers, database
-from ironauth.infrastructure.errors import Unavailable
+from ironauth.infrastructure.errors import DomainError, Unavailable
 from ironauth.infrastructure.hash_pool import hash_pool
 from ironauth.infrastructure.logs import get_logger
 from ironauth.infrastructure.views import ApiRequest, AsyncAPIView
 from ironauth.read_only import read_only
 from ironauth.version import VERSION
+from tokens import authentication
+from tokens.codec import MAX_TOKEN_BYTES
 from tokens.key_store import key_store
 
 type CheckStatus = Literal["ok", "degraded", "unavailable"]
@@ -47,22 +50,23 @@ class Check(msgspec.Struct, frozen=True):
     latency_ms: float
 
 
-class Health(msgspec.Struct, frozen=True):
+class Health(msgspec.Struct, frozen=True, kw_only=True):
     """``unavailable`` when the database is; ``degraded`` when anything else is not ok.
 
-    ``draining``, without checks, from a process that ends.
+    ``draining``, without checks, from a process that ends. ``version``: for callers with an access token or on this
+    machine; nobody else needs to know what holes the server may have.
     """
 
     status: HealthStatus
-    version: str
+    version: str | msgspec.UnsetType = msgspec.UNSET
     checks: dict[str, Check]
 
 
 class Live(msgspec.Struct, frozen=True):
-    """The process answers."""
+    """The process answers. ``version``: for callers on this machine."""
 
     status: Literal["ok"]
-    version: str
+    version: str | msgspec.UnsetType = msgspec.UNSET
 
 
 @read_only
@@ -77,9 +81,9 @@ class LiveView(AsyncAPIView):
     authentication_classes = ()
     permission_classes = (AllowAny,)
 
-    async def get(self, _request: ApiRequest) -> Live:
+    async def get(self, request: ApiRequest) -> Live:
         """Say that this process answers; nothing else is looked at."""
-        return Live(status="ok", version=VERSION)
+        return Live(status="ok", version=VERSION if is_local(request) else msgspec.UNSET)
 
 
 class HealthView(AsyncAPIView):
@@ -96,18 +100,40 @@ class HealthView(AsyncAPIView):
             ),
         }
     )
-    async def get(self, _request: ApiRequest) -> Health | Response:
+    async def get(self, request: ApiRequest) -> Health | Response:
         """Look at the database, the cache, the hash pool and the signing key; a report is at most 0.1 s old.
 
         A process that ends looks at nothing.
         """
         if readiness.is_leaving():
-            report = Health(status="draining", version=VERSION, checks={})
-        else:
-            report = await _shared.report()
+            report, tell = Health(status="draining", checks={}), is_local(request)
+        else:  # both at once: without a database each takes as long as it may
+            report, tell = await asyncio.gather(_shared.report(), _may_know_version(request))
+        if tell:
+            report = msgspec.structs.replace(report, version=VERSION)
         if report.status in ("unavailable", "draining"):
             return Response(report, status=503, headers={"Retry-After": str(RETRY_AFTER_S)})
         return report
+
+
+def _token(request: ApiRequest) -> str:
+    """Return the access token of the header, "" without one."""
+    scheme, _, token = request.META.get("HTTP_AUTHORIZATION", "").partition(" ")
+    return token if scheme == "Bearer" and len(token) <= MAX_TOKEN_BYTES else ""
+
+
+async def _may_know_version(request: ApiRequest) -> bool:
+    """Return whether the caller is on this machine or has an access token that is good now."""
+    if is_local(request):
+        return True
+    token = _token(request)
+    if not token:
+        return False
+    try:
+        await authentication.by_text(token)
+    except DomainError:  # no token of ours, or nobody who could say so: a stranger gets the report all the same
+        return False
+    return True
 
 
 class _SharedReport:
@@ -141,7 +167,7 @@ class _SharedReport:
         elif "degraded" in statuses:
             worst = "degraded"
         self._made_at = time.monotonic()
-        return Health(status=worst, version=VERSION, checks=dict(zip(names, results, strict=True)))
+        return Health(status=worst, checks=dict(zip(names, results, strict=True)))
 
 
 _shared = _SharedReport()

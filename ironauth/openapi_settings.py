@@ -3,8 +3,6 @@
 Read by ``ironauth.settings``, so nothing of Django is imported here.
 """
 
-from ironauth.version import VERSION
-
 _TEXT = {"text/plain": {"schema": {"type": "string"}}}
 _HTML = {"text/html": {"schema": {"type": "string"}}}
 _JSON = {"application/json": {"schema": {"type": "object"}}}
@@ -21,9 +19,12 @@ cookie need a same-origin `Origin` or `Sec-Fetch-Site`, or a trusted origin, els
 Every response carries `X-Request-ID`; a valid one of the request is kept.
 """
 
+#: Of the API, as its paths have it (/api/v1), and not of the release: anybody may read the document.
+API_VERSION = "1"
+
 SPECTACULAR_SETTINGS: dict[str, object] = {
     "TITLE": "IronAuth",
-    "VERSION": VERSION,
+    "VERSION": API_VERSION,
     "DESCRIPTION": DESCRIPTION,
     "OAS_VERSION": "3.1.0",
     "LICENSE": {},

@@ -8,7 +8,6 @@ from django.template.loader import render_to_string
 
 from ironauth.infrastructure.not_found import PAGE_POLICY
 from ironauth.read_only import read_only
-from ironauth.version import VERSION
 
 OPENAPI_FILE = Path(__file__).with_name("openapi.json")
 PUBLIC_FOR_S = 300  # seconds a browser may keep a page; after an upgrade it is old for five minutes at most
@@ -23,7 +22,7 @@ DOCS_POLICY = (
 @cache
 def _page(template: str) -> bytes:
     """Return the page, rendered once: it depends on nothing but the code."""
-    return render_to_string(template, {"version": VERSION}).encode()
+    return render_to_string(template).encode()
 
 
 @cache

@@ -16,6 +16,8 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 #: Stands for a peer on a Unix socket in IRONAUTH_TRUSTED_PROXIES.
 UNIX_SOCKET = "unix"
 IPV6 = 6
+#: What proxies add to a request that they pass on.
+_FORWARDED_FIELDS = ("HTTP_X_FORWARDED_FOR", "HTTP_FORWARDED", "HTTP_X_REAL_IP", "HTTP_VIA", "HTTP_X_FORWARDED_PROTO")
 HOST_BITS = 64  # of an IPv6 address: those below the network's, RFC 4291 §2.5.1
 SITE_HOST_BITS = 80  # below a /48: the most that one customer is given, RFC 6177 §2
 
@@ -93,6 +95,15 @@ def client_address(source: HttpRequest | Request | dict[str, Any]) -> str:
     if not proxies:
         return peer
     return _resolve(peer, meta.get("HTTP_X_FORWARDED_FOR", ""), tuple(proxies))
+
+
+def is_local(request: HttpRequest | Request) -> bool:
+    """Return whether the caller is on this machine: it comes by loopback or the Unix socket, and by no proxy."""
+    meta = request.META
+    if any(field in meta for field in _FORWARDED_FIELDS):
+        return False
+    peer = _address(meta.get("REMOTE_ADDR") or "")
+    return peer.is_loopback if peer is not None else not meta.get("REMOTE_ADDR")
 
 
 def client_network(address: str) -> str:

@@ -6,12 +6,14 @@ import threading
 import time
 import tomllib
 from pathlib import Path
+from typing import Any, cast
 
 import httpx
 import pytest
 from django.conf import LazySettings, settings
 from django.db import connection
 
+from ironauth.asgi import application
 from ironauth.infrastructure.database import database
 from ironauth.infrastructure.hash_pool import hash_pool
 from ironauth.version import VERSION
@@ -144,3 +146,40 @@ async def test_a_hanging_database_is_unavailable_in_time(api: httpx.AsyncClient)
     assert took_s < 2
     await asyncio.sleep(0.15)
     assert (await api.get("/health")).json()["checks"]["database"]["status"] == "ok"
+
+
+@pytest.mark.parametrize("path", ["/health", "/health/live"])
+@pytest.mark.django_db(transaction=True)
+class TestWhoIsToldTheVersion:
+    """Somebody with an access token, or on this machine."""
+
+    @staticmethod
+    async def told(path: str, address: str, **headers: str | bytes) -> dict[str, Any]:
+        transport = httpx.ASGITransport(app=cast("Any", application), client=(address, 1))
+        async with httpx.AsyncClient(transport=transport, base_url="http://testserver") as client:
+            answer = await client.get(path, headers=headers)
+        assert answer.status_code == 200
+        assert answer.json()["status"] in ("ok", "degraded")
+        return dict(answer.json())
+
+    @pytest.mark.parametrize("address", ["127.0.0.1", "127.1.2.3", "::1", "::ffff:127.0.0.1", ""])
+    async def test_callers_on_this_machine(self, path: str, address: str) -> None:
+        """By loopback and by the Unix socket it is told, but not when a proxy passes the request on."""
+        assert (await self.told(path, address))["version"] == VERSION
+        for name in ("X-Forwarded-For", "Forwarded", "X-Real-IP", "Via", "X-Forwarded-Proto"):
+            assert "version" not in await self.told(path, address, **{name: "192.0.2.1"})
+
+    @pytest.mark.parametrize("address", ["192.0.2.1", "10.0.0.1", "2001:db8::1", "::ffff:192.0.2.1"])
+    async def test_strangers(self, path: str, address: str) -> None:
+        """Nobody else is told, whatever they send as a token, and gets the report all the same."""
+        assert "version" not in await self.told(path, address)
+        for token in (b"", b"x", b"x.y.z", b"\xe9", b"a" * 8_000, b".".join([b"e30"] * 3)):
+            assert "version" not in await self.told(path, address, Authorization=b"Bearer " + token)
+
+    async def test_a_token(self, path: str, pair: dict[str, Any]) -> None:
+        """With an access token that is good the report tells it; with the refresh token it does not."""
+        header = {"Authorization": f"Bearer {pair['access_token']}"}
+        found = await self.told(path, "192.0.2.1", **header)
+        assert found.get("version") == (VERSION if path == "/health" else None)
+        refresh = {"Authorization": f"Bearer {pair['refresh_token']}"}
+        assert "version" not in await self.told(path, "192.0.2.1", **refresh)

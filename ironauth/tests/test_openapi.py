@@ -190,9 +190,12 @@ async def test_the_document_is_served_as_it_is(api: httpx.AsyncClient) -> None:
     assert answer.content == pages.OPENAPI_FILE.read_bytes()
 
 
-def test_the_settings_name_the_version() -> None:
-    """The document carries the version of the code."""
-    assert openapi_settings.SPECTACULAR_SETTINGS["VERSION"] == VERSION
+async def test_no_stranger_reads_the_release(api: httpx.AsyncClient) -> None:
+    """The document carries the version of the API, as its paths do, and no public page that of the release."""
+    assert (await api.get("/api/openapi.json")).json()["info"]["version"] == "1"
+    for path in ("/", "/api/docs", "/api/openapi.json"):
+        assert f'"{VERSION}"' not in (text := (await api.get(path)).text)
+        assert f"Version {VERSION}" not in text
 
 
 def test_what_msgspec_writes_is_recognised() -> None:
