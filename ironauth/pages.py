@@ -6,6 +6,7 @@ from pathlib import Path
 from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 
+from ironauth.infrastructure.middleware import RESOURCE_POLICY
 from ironauth.infrastructure.not_found import PAGE_POLICY
 from ironauth.read_only import read_only
 
@@ -67,4 +68,6 @@ async def openapi(_request: HttpRequest) -> HttpResponse:
 @read_only
 async def favicon(_request: HttpRequest) -> HttpResponse:
     """Return the icon browsers ask for where a page names none, for instance a JSON answer opened in a tab."""
-    return _public(_icon(), "image/svg+xml")
+    response = _public(_icon(), "image/svg+xml")
+    response.headers.setdefault(*RESOURCE_POLICY)
+    return response

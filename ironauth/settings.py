@@ -256,9 +256,9 @@ CSRF_COOKIE_HTTPONLY = True
 MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"  # no cookie of its own
 CSRF_TRUSTED_ORIGINS = IRONAUTH_TRUSTED_ORIGINS
 SECURE_HSTS_SECONDS = 31_536_000 if IRONAUTH_COOKIE_SECURE else 0
-SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = IRONAUTH_COOKIE_SECURE
+SECURE_HSTS_INCLUDE_SUBDOMAINS, SECURE_HSTS_PRELOAD = addresses.hsts_reach(env)
 # No SECURE_PROXY_SSL_HEADER: it believes any peer. infrastructure.lanes takes the scheme from configured proxies only.
-SILENCED_SYSTEM_CHECKS = ["security.W008"]  # the proxy that ends TLS redirects to https; we never see plain http
+SILENCED_SYSTEM_CHECKS = ["security.W008", "security.W005", "security.W021"]  # proxies redirect; HSTS: IRONAUTH_HSTS
 X_FRAME_OPTIONS = "DENY"
 
 # ---------------------------------------------------------------- API

@@ -16,12 +16,13 @@ from ironauth.infrastructure.guard import API_BODY_BYTES, PAGE_BODY_BYTES
 from ironauth.infrastructure.host_check import is_our_host
 from ironauth.infrastructure.lean_request import StrictRequest
 from ironauth.infrastructure.live_settings import live
+from ironauth.infrastructure.middleware import STATIC_PREFIX, harden
+from ironauth.infrastructure.request_id import choose_request_id
 from ironauth.infrastructure.request_threads import RequestThreads
 from ironauth.infrastructure.streaming import make_async
 
 #: Pages for staff and their files: they need sessions, CSRF and messages, hence Django's stock middleware.
 ADMIN_PATH = "/admin"  # without its slash Django redirects
-STATIC_PREFIX = "/static/"
 ADMIN_PREFIXES = ("/admin/", STATIC_PREFIX)
 
 
@@ -82,7 +83,10 @@ class PageHandler(ASGIHandler):
             return None, HttpResponseBadRequest()
 
     async def send_response(self, response: HttpResponseBase, send: Send) -> None:
-        """Send ``response`` as Django does."""
+        """Send ``response`` as Django does; one that no middleware has seen gets its id and the security headers."""
+        if "X-Request-ID" not in response.headers:
+            response.headers["X-Request-ID"] = choose_request_id(None)
+            harden(response)
         if isinstance(response, StreamingHttpResponse):
             make_async(response)
         await super().send_response(response, send)

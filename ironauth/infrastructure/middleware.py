@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from inspect import iscoroutinefunction, markcoroutinefunction
 from typing import cast
 
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
 from ironauth.infrastructure import logs, origin
@@ -14,7 +14,7 @@ from ironauth.infrastructure.client_address import client_address
 from ironauth.infrastructure.live_settings import live
 from ironauth.infrastructure.request_id import choose_request_id, current_request_id, enter, leave
 
-__all__ = ["JSON_POLICY", "SECURITY_HEADERS", "RequestContextMiddleware", "current_request_id", "hsts"]
+__all__ = ["JSON_POLICY", "SECURITY_HEADERS", "RequestContextMiddleware", "current_request_id", "harden", "hsts"]
 
 #: nginx's code for a client that went away before its answer; it only appears in the log.
 CLIENT_CLOSED_REQUEST = 499
@@ -24,7 +24,10 @@ SECURITY_HEADERS = (
     ("x-frame-options", "X-Frame-Options", "DENY"),
     ("referrer-policy", "Referrer-Policy", "no-referrer"),
 )
-#: For JSON, which loads nothing and is never framed; pages bring their own policy.
+#: Where files are served; no other site's pages may load them (Fetch, "Cross-Origin-Resource-Policy header").
+STATIC_PREFIX = "/static/"
+RESOURCE_POLICY = ("Cross-Origin-Resource-Policy", "same-origin")
+#: For JSON and for answers without content, which load nothing and are never framed; pages bring their own policy.
 JSON_POLICY = "default-src 'none'; frame-ancestors 'none'"
 _JSON_TYPES = ("application/json", "application/problem+json")
 #: The same as a response stores them: a field's key, then its name and value.
@@ -84,11 +87,9 @@ class RequestContextMiddleware:
         present = response.headers._store  # noqa: SLF001 - the mapping's own store
         # The alphabet of request ids needs no encoding (request_id.py).
         present["x-request-id"] = ("X-Request-ID", request_id)
-        for key, field in _SECURITY_FIELDS:
-            if key not in present:
-                present[key] = field
-        if present.get("content-type", _NO_FIELD)[1].startswith(_JSON_TYPES):
-            present.setdefault("content-security-policy", _JSON_POLICY_FIELD)
+        harden(response)
+        if request.path_info.startswith(STATIC_PREFIX):
+            present.setdefault("cross-origin-resource-policy", RESOURCE_POLICY)
         if live.SECURE_HSTS_SECONDS and "strict-transport-security" not in present and request.is_secure():
             present["strict-transport-security"] = ("Strict-Transport-Security", hsts())
         self._log(request, response.status_code, started, request_id)
@@ -104,6 +105,19 @@ class RequestContextMiddleware:
                 client_address(request),
                 request_id,
             )
+
+
+def harden(response: HttpResponseBase) -> None:
+    """Add the security headers that no view has decided on; an empty answer has no type (RFC 9110 §8.3)."""
+    present = response.headers._store  # noqa: SLF001 - the mapping's own store
+    for key, field in _SECURITY_FIELDS:
+        if key not in present:
+            present[key] = field
+    if not response.streaming and not cast("HttpResponse", response).content:
+        present.pop("content-type", None)
+    kind = present.get("content-type", _NO_FIELD)[1]
+    if not kind or kind.startswith(_JSON_TYPES):
+        present.setdefault("content-security-policy", _JSON_POLICY_FIELD)
 
 
 def hsts() -> str:

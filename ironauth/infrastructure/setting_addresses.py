@@ -7,11 +7,14 @@ remedy. Errors of the parsers below are not chained: their messages repeat parts
 import ipaddress
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import environ
 from django.core.exceptions import ImproperlyConfigured
+
+if TYPE_CHECKING:
+    from ironauth.infrastructure.environment import Environment
 
 UNIX_SOCKET = "unix"  # stands for a peer on a Unix socket, see client_address
 DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -36,6 +39,15 @@ def is_local(host: str) -> bool:
         return True
     address = _address(name)
     return address is not None and address.is_loopback
+
+
+def hsts_reach(env: "Environment") -> tuple[bool, bool]:
+    """Return whether HSTS is for the hosts below this one too, and whether browsers may list it (IRONAUTH_HSTS).
+
+    Both bind hosts that may belong to somebody else, and the list is hard to leave: no default may say it.
+    """
+    reach = env.choice("IRONAUTH_HSTS", choices=("host", "subdomains", "preload"), default="host")
+    return reach != "host", reach == "preload"
 
 
 def issuer(value: str, name: str) -> str:
