@@ -72,11 +72,12 @@ VALUES: Final = (
 )  # fmt: skip
 #: A page of staff costs ten times what a call of the API does: what its one reader of bodies, Django's, may stumble on.
 ADMIN_BODIES: Final = [
-    *(("POST", body) for body in sweep.bodies(FORM, read=True)),
-    *(("POST", body) for body in sweep.bodies(MULTIPART, read=True) if body.name in ("malformed", "duplicate members")),
-    *(("POST", body) for body in sweep.bodies(JSON, read=True) if body.name == "nested"),
-    *(("PUT", body) for body in sweep.bodies(FORM, read=True) if body.name == "nested"),
+    *(body for body in sweep.bodies(FORM, read=True) if body.name in ("malformed", "nested", "duplicate members")),
+    *(body for body in sweep.bodies(MULTIPART, read=True) if body.name == "malformed"),
+    *(body for body in sweep.bodies(JSON, read=True) if body.name == "nested"),
 ]
+#: Values that the admin's lists may take for something of theirs.
+ADMIN_VALUES: Final = ("NUL", "beyond ASCII", "huge number", "long text", "date of no year", "nested lists", "two dots")
 LISTS: Final = [f"/admin/{one._meta.app_label}/{one._meta.model_name}/" for one in admin.site._registry]
 
 
@@ -182,6 +183,7 @@ async def test_no_body_makes_a_server_error(sweeper: Sweeper) -> None:
     sweeper.done(20_000)
 
 
+@pytest.mark.storage
 async def test_no_field_makes_a_server_error(sweeper: Sweeper) -> None:
     """Each field of each body, nested, too long, of another type or a broken token, makes no server error."""
     for operation, (names, _) in sweep.operations().items():
@@ -225,6 +227,7 @@ async def test_no_head_makes_a_server_error(sweeper: Sweeper) -> None:
     sweeper.done(3_000)
 
 
+@pytest.mark.storage
 async def test_no_query_makes_a_server_error(sweeper: Sweeper) -> None:
     """Each parameter of each address, broken in every way, alone and with all others, makes no server error."""
     asked = {path: (names, {}) for path, names in PAGE_QUERY.items()}
@@ -247,24 +250,25 @@ async def test_no_page_of_staff_makes_a_server_error(sweeper: Sweeper) -> None:
         where = await sync_to_async(object_page)(path)
         for method in METHODS:
             await sweeper.send(method, where, "staff", headers=browser)
-        for method, body in ADMIN_BODIES:
-            await sweeper.send(method, where, f"{body.content_type} {body.name}", headers=browser, body=body)
+        for body in ADMIN_BODIES:
+            await sweeper.send("POST", where, f"{body.content_type} {body.name}", headers=browser, body=body)
         for method in ("GET", "POST"):
             await sweeper.send(method, where, "nobody", body=Body("", FORM, b"a=1&a=2"))
         if await sweeper.send("GET", LISTS[0], "", headers=browser) != 200:  # signed out, or deleted
             browser = await sync_to_async(admin_session)()
     for at in (*LISTS, "/admin/autocomplete/", "/admin/login/", "/admin/confirm/"):
-        for label, value in HOSTILE.items():
-            query = sweep.query(ADMIN_QUERY, value)
+        for label in ADMIN_VALUES:
+            query = sweep.query(ADMIN_QUERY, HOSTILE[label])
             await sweeper.send("GET", at, f"query: {label}", headers=browser, query_string=query)
-    sweeper.done(1_500)
+    sweeper.done(1_000)
 
 
 def object_page(path: sweep.Path) -> str:
     """Return the path with the first object there is of its model, where it is a page of one."""
     for model in admin.site._registry:
         page_of = f"admin/{model._meta.app_label}/{model._meta.model_name}/<path:object_id>"
-        first = model._default_manager.exclude(pk__in=User.objects.filter(email__startswith="staff")).first()
+        mine = {"email__startswith": "staff-"} if model is User else {"pk": None}
+        first = model._default_manager.exclude(**mine).first()
         if path.route.startswith(page_of) and first is not None:
             return f"/{path.route.replace('<path:object_id>', quote(str(first.pk)))}"
     return path.path
@@ -279,7 +283,6 @@ def admin_session() -> Headers:
     return {"cookie": cookie, "x-csrftoken": CSRF, "referer": "http://testserver/admin/", "origin": "http://testserver"}
 
 
-@pytest.mark.storage
 def test_no_body_makes_a_server_error_on_the_wire(signing_key: str, serve_process: ServeProcess) -> None:
     """Through the real server, with a body of known length, in chunks or none at all: no 5xx."""
     base = serve_process()
@@ -287,13 +290,13 @@ def test_no_body_makes_a_server_error_on_the_wire(signing_key: str, serve_proces
     failures = []
     values = dict.fromkeys(VALUES, "01a20000-0000-7000-8000-000000000000")
     with httpx.Client(base_url=base, timeout=30) as browser:
-        for path in sweep.paths(values):
-            for content_type in (JSON, FORM, "text/plain"):
-                for body in sweep.bodies(content_type, read=content_type != "text/plain"):
+        for path in (one.path for one in sweep.paths(values) if not one.is_page_of_staff):
+            for body in (body for kind in (JSON, FORM) for body in sweep.bodies(kind, read=True)):
+                if body.name not in ("deep", "other"):
                     content = iter([body.content]) if body.name == "malformed" and body.content else body.content
-                    answer = browser.post(path.path, content=content, headers={"content-type": content_type})
+                    answer = browser.post(path, content=content, headers={"content-type": body.content_type})
                     statuses[answer.status_code] += 1
                     if answer.status_code >= 500:
-                        failures.append(f"{answer.status_code} {path.path} {content_type} {body.name}")
+                        failures.append(f"{answer.status_code} {path} {body.content_type} {body.name}")
     assert not failures
-    assert sum(statuses.values()) > 1_000, statuses
+    assert sum(statuses.values()) > 500, statuses
