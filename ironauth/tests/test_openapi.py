@@ -17,7 +17,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from openapi_spec_validator import validate
 
 from accounts.errors import EmailNotVerified, PasswordChangeRequired
-from ironauth import openapi_settings, pages
+from ironauth import pages
 from ironauth.infrastructure.errors import DomainError
 from ironauth.infrastructure.openapi import PROBLEM_MEDIA_TYPE, Schema, _is_wire_type
 from ironauth.version import VERSION
