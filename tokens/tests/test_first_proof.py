@@ -4,7 +4,6 @@ Pre-hijacked accounts (Sudhodanan & Paverd 2022): a stranger signs up with someb
 """
 
 import uuid
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -42,9 +41,9 @@ DAY = timedelta(days=1)
 
 
 # ---------------------------------------------------------------- the list of what hangs on an account
-def models_that_lead_to_people() -> Iterator[type[models.Model]]:
-    """Yield every model that knows a person, itself or by a row it refers to."""
-    known = {*models_of_people(), User}
+def models_that_lead_to_people() -> set[type[models.Model]]:
+    """Return every model that knows a person, itself or by a row it refers to."""
+    known: set[type[models.Model]] = {*models_of_people(), User}
     while True:
         further = {
             model
@@ -52,7 +51,7 @@ def models_that_lead_to_people() -> Iterator[type[models.Model]]:
             if model not in known and any(field.related_model in known for field in model._meta.concrete_fields)
         }
         if not further:
-            return iter(known - {User})
+            return known - {User}
         known |= further
 
 
