@@ -13,6 +13,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db import models, transaction
 from django.db.models import Count, OuterRef, Subquery
+from django.db.models.expressions import Combinable
 
 from accounts import audit
 from accounts.audit import Event
@@ -41,7 +42,7 @@ class _Held(NamedTuple):
         return self.epoch == account.session_epoch and self.idle_expires_at > now
 
 
-def _held_by(user: object) -> "models.QuerySet[Session, tuple[int]]":
+def _held_by(user: "UUID | Combinable") -> "models.QuerySet[Session, tuple[int]]":
     """Return how many sessions of a person nothing has ended, dead ones of an earlier epoch among them; one row."""
     mine = Session.objects.filter(user_id=user, revoked_at=None).order_by()
     return mine.values("user_id").annotate(held=Count("*")).values_list("held")

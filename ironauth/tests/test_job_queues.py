@@ -172,7 +172,8 @@ def test_in_order_is_in_order() -> None:
     queue = InOrder()
     jobs = [job("a"), job("b"), job("a")]
     for each in jobs:
-        assert queue.put(each) is None
+        queue.put(each)
+    assert len(queue) == 3
     assert queue.drop(jobs[1])
     assert not queue.drop(jobs[1])
     assert [queue.take(), queue.take()] == [jobs[0], jobs[2]]

@@ -45,7 +45,7 @@ def live(user_id: str | UUID) -> set[UUID]:
     return set(Session.objects.filter(user_id=user_id).live(clock.now()).values_list("pk", flat=True))
 
 
-def ended(user_id: str | UUID) -> list[tuple[UUID, str]]:
+def ended(user_id: str | UUID) -> list[tuple[UUID | None, str]]:
     """Return the sessions whose end the trail explains by their number."""
     assert audit.wait_until_written()
     found = AuditEvent.objects.filter(user_id=user_id, event="session_ended").order_by("at", "pk")
