@@ -25,7 +25,7 @@ def fault_of(name: str, options: dict[str, Any]) -> str | None:
     cookie = ours.get(name)
     if cookie is None:
         return f"{name} is not in the registry"
-    wanted = {"path": "/", "domain": None, "samesite": cookie.samesite}
+    wanted: dict[str, Any] = {"path": "/", "domain": None, "samesite": cookie.samesite}
     if options.get("max_age") != 0:  # what is deleted by Django has no more
         wanted |= {"httponly": True}
     given = {"path": "/", "domain": None, **options}

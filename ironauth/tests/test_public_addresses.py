@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from ironauth.infrastructure import public_addresses
 from ironauth.infrastructure.outbound import Exchange
 from ironauth.infrastructure.public_addresses import NotPublicError, is_permitted, may_be_called
 
@@ -112,7 +111,7 @@ def test_a_name_that_leads_inside(
 ) -> None:
     """A host of which one address is not public is not called at all."""
     port, asked = inner
-    monkeypatch.setattr(public_addresses.socket, "getaddrinfo", Names(found))
+    monkeypatch.setattr(socket, "getaddrinfo", Names(found))
     with pytest.raises(NotPublicError):
         call(port, [])
     assert asked == []
@@ -122,7 +121,7 @@ def test_a_name_that_changes(inner: tuple[int, list[str]], monkeypatch: pytest.M
     """The name is asked once, and the address that was judged is the one that is called."""
     port, asked = inner
     names = Names(["127.0.0.1"], ["192.0.2.1"])
-    monkeypatch.setattr(public_addresses.socket, "getaddrinfo", names)
+    monkeypatch.setattr(socket, "getaddrinfo", names)
     assert call(port, ["127.0.0.0/8"]) == b""
     assert (names.asked, asked) == (1, ["/x"])
 
@@ -130,7 +129,7 @@ def test_a_name_that_changes(inner: tuple[int, list[str]], monkeypatch: pytest.M
 def test_the_next_address_is_tried(inner: tuple[int, list[str]], monkeypatch: pytest.MonkeyPatch) -> None:
     """An address that refuses is no reason to give up; without any that answers the last refusal is told."""
     port, asked = inner
-    monkeypatch.setattr(public_addresses.socket, "getaddrinfo", Names(["127.0.0.2", "127.0.0.1"], ["127.0.0.2"], []))
+    monkeypatch.setattr(socket, "getaddrinfo", Names(["127.0.0.2", "127.0.0.1"], ["127.0.0.2"], []))
     call(port, ["127.0.0.0/8"])
     assert asked == ["/x"]
     with pytest.raises(ConnectionRefusedError):

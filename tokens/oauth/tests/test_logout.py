@@ -209,7 +209,10 @@ async def test_a_hint_alone_ends_nothing(
     asked = {"id_token_hint": found["id_token"], "post_logout_redirect_uri": GONE, "client_id": str(row.pk)}
     headers = {"Cookie": cookie} if cookie else {}
     with clock.shifted(shift_s):
-        answer = await api.request(method, LOGOUT, **{"params" if method == "GET" else "data": asked}, headers=headers)
+        by_link = method == "GET"
+        answer = await api.request(
+            method, LOGOUT, params=asked if by_link else None, data=None if by_link else asked, headers=headers
+        )
         if answer.headers["location"].startswith(LOGOUT):
             answer = await api.get(answer.headers["location"], headers=headers)
         assert (answer.status_code, answer.headers["location"]) == (303, GONE)
