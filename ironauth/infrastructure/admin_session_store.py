@@ -85,7 +85,7 @@ def is_signed_in(session_key: str) -> bool:
 async def is_staff(scope: Scope) -> bool:
     """Return whether a request comes with the cookie of such a session. Errors: ``Unavailable``."""
     key = LeanRequest(scope, BytesIO()).COOKIES.get(settings.SESSION_COOKIE_NAME)
-    return bool(key) and await database().read(is_signed_in, key)
+    return key is not None and await database().read(is_signed_in, key)
 
 
 def _under_digest(row: AbstractBaseSession) -> AbstractBaseSession:

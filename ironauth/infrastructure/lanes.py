@@ -1,11 +1,11 @@
 """Which handler answers a path: the lean one (API lane) or stock Django (admin lane)."""
 
-from collections.abc import Awaitable, Callable
-from typing import IO, cast
+from collections.abc import Awaitable, Callable, Mapping
+from typing import IO, Any
 
 from django.core.exceptions import BadRequest
 from django.core.handlers.asgi import ASGIHandler, ASGIRequest
-from django.http import HttpResponse, HttpResponseBadRequest
+from django.http import HttpResponseBadRequest
 from django.http.response import HttpResponseBase, StreamingHttpResponse
 
 from ironauth.infrastructure.asgi_types import Application, Receive, Scope, Send
@@ -72,13 +72,15 @@ class PageHandler(ASGIHandler):
 
     request_class = StrictRequest
 
-    def create_request(self, scope: Scope, body_file: IO[bytes]) -> tuple[ASGIRequest | None, HttpResponse | None]:
+    def create_request(
+        self, scope: Mapping[str, Any], body_file: IO[bytes]
+    ) -> tuple[ASGIRequest, None] | tuple[None, HttpResponseBase]:
         """Return the request, or 400 for a head that Django cannot read: a Content-Type without end, for instance.
 
         Django's own handler answers 400 only where a text is no UTF-8, and lets every other error through.
         """
         try:
-            return cast("tuple[ASGIRequest | None, HttpResponse | None]", super().create_request(scope, body_file))
+            return super().create_request(scope, body_file)
         except (ValueError, BadRequest):
             return None, HttpResponseBadRequest()
 

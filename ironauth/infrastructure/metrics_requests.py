@@ -10,10 +10,9 @@ from typing import Any, Final
 
 from ironauth.infrastructure.asgi_types import Application, Message, Receive, Scope, Send
 from ironauth.infrastructure.exchange import Exchange
-from ironauth.infrastructure.lanes import STATIC_PREFIX
 from ironauth.infrastructure.metrics import SHORTEST_NS, bucket
 from ironauth.infrastructure.metrics_recorder import SUM, Recorder
-from ironauth.infrastructure.middleware import CLIENT_CLOSED_REQUEST
+from ironauth.infrastructure.middleware import CLIENT_CLOSED_REQUEST, STATIC_PREFIX
 from ironauth.infrastructure.noted_route import METHODS, STATIC_ROUTE, listen
 
 OTHER: Final = "other"

@@ -11,7 +11,8 @@ from django.urls import ResolverMatch
 
 from ironauth.infrastructure.asgi_types import Scope
 from ironauth.infrastructure.handler import LeanHandler
-from ironauth.infrastructure.lanes import STATIC_PREFIX, PageHandler
+from ironauth.infrastructure.lanes import PageHandler
+from ironauth.infrastructure.middleware import STATIC_PREFIX
 
 #: RFC 9110's methods that are served. All others share one name in metrics and spans, lest anybody made many.
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})

@@ -21,7 +21,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from ironauth.infrastructure.asgi_types import Application, Message, Receive, Scope, Send
 from ironauth.infrastructure.client_address import is_from_proxy, with_forwarded_scheme
-from ironauth.infrastructure.lanes import STATIC_PREFIX
+from ironauth.infrastructure.middleware import STATIC_PREFIX
 from ironauth.infrastructure.noted_route import METHODS, STATIC_ROUTE, listen
 
 OTHER_METHOD: Final = "_OTHER"

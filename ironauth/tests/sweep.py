@@ -149,6 +149,7 @@ def bodies(content_type: str, *, read: bool) -> Iterator[Body]:
     if not read:
         return
     yield Body("none", content_type, None)
+    contents: tuple[bytes, ...]
     nested = b'{"a":' * DEEP + b"1" + b"}" * DEEP
     if content_type.startswith(JSON):
         contents = (b'{"email":', nested, b"[" * DEEP, b'{"email":"a@example.com","email":"b@example.com"}', b"[]")
@@ -194,7 +195,16 @@ def credentials(value: str, cookies: tuple[str, ...]) -> Iterator[tuple[str, dic
     yield "Basic in base64", {"authorization": f"Basic {base64.b64encode(value.encode()).decode()}"}
     yield "Authorization", {"authorization": value}
     yield "cookies", {"cookie": value}
-    others = ("accept", "content-type", "host", "origin", "referer", "traceparent", "user-agent", "x-request-id")
+    others: tuple[str, ...] = (
+        "accept",
+        "content-type",
+        "host",
+        "origin",
+        "referer",
+        "traceparent",
+        "user-agent",
+        "x-request-id",
+    )
     if len(value) < SHORT:  # a head has room for all of them
         same_origin = {"sec-fetch-site": "same-origin"}
         yield "every cookie", {"cookie": "; ".join(f"{name}={value}" for name in cookies), **same_origin}

@@ -154,7 +154,7 @@ class TestWhoIsToldTheVersion:
     """Somebody with an access token, or on this machine."""
 
     @staticmethod
-    async def told(path: str, address: str, **headers: str | bytes) -> dict[str, Any]:
+    async def told(path: str, address: str, **headers: Any) -> dict[str, Any]:
         transport = httpx.ASGITransport(app=cast("Any", application), client=(address, 1))
         async with httpx.AsyncClient(transport=transport, base_url="http://testserver") as client:
             answer = await client.get(path, headers=headers)

@@ -11,7 +11,7 @@ from conftest import bearer
 from ironauth.infrastructure import cache
 from ironauth.infrastructure.cache import token_cache
 from tokens.oauth import clients
-from tokens.oauth.models import OAuthClient
+from tokens.oauth.models import OAuthClient, client_tag
 from tokens.oauth.tests.material import make_client
 from tokens.tests.browser import VERIFY, Pair
 
@@ -71,7 +71,7 @@ async def test_an_id_that_names_none_is_looked_up_once(monkeypatch: pytest.Monke
         patch.setattr(clients, "database", None)
         assert await clients.find(str(invented)) is None
     await sync_to_async(make_client)(id=invented)
-    token_cache().drop(clients.client_tag(str(invented)))  # what the feed does
+    token_cache().drop(client_tag(str(invented)))  # what the feed does
     assert await clients.find(str(invented)) is not None
 
 
