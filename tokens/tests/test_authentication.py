@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 from asgiref.sync import sync_to_async
 from django.contrib.auth.models import Group
@@ -22,9 +23,10 @@ from conftest import bearer
 from ironauth.infrastructure import clock
 from ironauth.infrastructure.cache import token_cache
 from ironauth.infrastructure.database import database
-from tokens import authentication, key_rotation, session_rotation, sessions
+from tokens import authentication, codec, key_rotation, session_rotation, sessions
 from tokens.errors import InvalidToken
 from tokens.key_store import key_store
+from tokens.keys import build_key_set
 from tokens.models import Session
 from tokens.principal import Principal
 from tokens.tests.material import Issuer
@@ -154,6 +156,33 @@ async def test_forged_token_with_a_cached_jti(api: httpx.AsyncClient, pair: Pair
     for token in forged:
         assert await me(api, {"access_token": token}) == 401, token
     assert await me(api, pair) == 200
+
+
+async def test_another_genuine_token_of_a_cached_jti(api: httpx.AsyncClient, pair: Pair) -> None:
+    """Two texts with one jti, which this server never makes, are two tokens: each says what is in it."""
+    assert await me(api, pair) == 200
+    claims = codec.claims_of(pair["access_token"])
+    twin = codec.encode(msgspec.structs.replace(claims, scope="openid"), await key_store().signing())
+    assert (await authentication.verify(twin)).scope == "openid"
+    assert (await authentication.verify(pair["access_token"])).scope == claims.scope
+
+
+async def test_a_key_that_is_dropped_while_the_session_is_looked_up(
+    api: httpx.AsyncClient, pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A token whose signature was good a moment ago is refused, and not kept, when its key has gone meanwhile."""
+    look_up = authentication._confirmed
+
+    async def look_up_and_drop(*given: Any) -> Any:
+        found = await look_up(*given)
+        key_store()._keys = build_key_set([], now=clock.unix())
+        return found
+
+    monkeypatch.setattr(authentication, "_confirmed", look_up_and_drop)
+    with pytest.raises(InvalidToken) as caught:
+        await authentication.verify(pair["access_token"])
+    assert caught.value.reason == "kid"
+    assert authentication.known(pair["access_token"]) is None
 
 
 async def test_expiry_is_checked_while_warm(api: httpx.AsyncClient, pair: Pair) -> None:

@@ -1,5 +1,6 @@
 """Where an access token may be in a request, and every way to get that wrong."""
 
+from contextlib import nullcontext
 from io import BytesIO
 from typing import Any
 
@@ -11,7 +12,8 @@ from conftest import bearer
 from ironauth.infrastructure.errors import DomainError
 from ironauth.infrastructure.lean_request import LeanRequest
 from ironauth.tests.asgi_conversation import Conversation
-from tokens.credentials import Credential, access_credential
+from tokens.credentials import Credential, access_credential, refuse_login_csrf
+from tokens.errors import CrossOrigin
 
 ME = "/api/v1/access/me"
 
@@ -62,6 +64,26 @@ def test_cookie() -> None:
 def test_malformed_header(header: str) -> None:
     """A Bearer header that is not RFC 6750 §2.1's, or several headers joined, is 400 invalid_request."""
     assert refused(request(authorization=header)) == (400, "invalid_request")
+
+
+@pytest.mark.parametrize(
+    ("headers", "let_in"),
+    [
+        ({}, True),  # no browser
+        ({"sec_fetch_site": "none"}, True),  # a person's own doing: an address typed, a bookmark
+        ({"sec_fetch_site": "same-origin"}, True),
+        ({"sec_fetch_site": "same-site"}, False),
+        ({"sec_fetch_site": "cross-site"}, False),
+        ({"origin": "http://testserver"}, True),  # a browser without Fetch Metadata
+        ({"origin": "https://evil.example"}, False),
+        ({"origin": "null"}, False),
+        ({"origin": "https://evil.example", "sec_fetch_site": "none"}, False),
+    ],
+)
+def test_who_may_sign_a_browser_in(headers: dict[str, str], let_in: bool) -> None:
+    """Another site's page signs nobody in under an account of its choice; what is no browser, and our pages, may."""
+    with nullcontext() if let_in else pytest.raises(CrossOrigin):
+        refuse_login_csrf(request("POST", **headers))
 
 
 def test_two_credentials() -> None:

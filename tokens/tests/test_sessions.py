@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.db.models import QuerySet
 from django.test import override_settings
 from django.test.utils import CaptureQueriesContext
 
@@ -228,6 +229,13 @@ def test_user_gone(account: Account, grant: Grant, change: str) -> None:
     else:
         user.session_epoch += 1
     user.save()
+    assert use(grant.refresh_token).outcome is Outcome.INACTIVE
+
+
+def test_a_user_who_is_switched_off_past_the_model(account: Account, grant: Grant) -> None:
+    """An inactive user cannot refresh, also where nothing has ended the sessions: after an UPDATE by hand."""
+    QuerySet(User).filter(pk=account.id).update(is_active=False)
+    assert User.objects.get(pk=account.id).session_epoch == account.session_epoch
     assert use(grant.refresh_token).outcome is Outcome.INACTIVE
 
 

@@ -5,6 +5,7 @@ import base64
 import json
 import secrets
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import httpx
@@ -16,7 +17,8 @@ from joserfc.jwk import ECKey, OctKey, OKPKey, RSAKey
 from structlog.testing import capture_logs
 
 from ironauth.infrastructure import clock
-from tokens.oauth.client_assertion import TYPE
+from tokens.oauth import client_assertion
+from tokens.oauth.client_assertion import TYPE, AssertionRefused
 from tokens.oauth.tests.flow import TOKEN, Party, basic
 from tokens.oauth.tests.material import make_client
 
@@ -219,6 +221,42 @@ async def test_the_log_tells_a_used_assertion_and_one_that_cannot_be_read(bank: 
         await asked(bank, assertion(str(bank.client.pk)), client_id="another")
     causes = [line["cause"] for line in lines if line["event"] == "client_refused"]
     assert causes == ["used", "payload", "assertion_type", "client"]
+
+
+@pytest.mark.filterwarnings("ignore::joserfc.errors.SecurityWarning")
+def test_what_stands_for_a_used_assertion() -> None:
+    """It is the client's alone, and is kept until the assertion has ended."""
+    now, jwks = int(clock.unix()), {"keys": [KEYS["ES256"].as_dict(private=False)]}
+    given = [
+        client_assertion.verified(assertion(name, jti="same", exp=now + 60), client_id=name, jwks=jwks)
+        for name in ("one", "one", "two")
+    ]
+    assert given[0].id == given[1].id != given[2].id
+    assert given[0].expires_at == now + 61
+
+
+@pytest.mark.parametrize(
+    ("header", "named", "cause"),
+    [
+        ({"alg": "RS256", "kid": "rsa"}, "RS256", ""),
+        ({"alg": "RS256", "kid": "rsa"}, "PS256", "key"),
+        ({"alg": "RS256", "kid": "rsa", "crit": ["exp"], "exp": 1}, "RS256", "alg"),
+        ({"alg": "RS256", "kid": "rsa", "b64": True}, "RS256", "alg"),
+    ],
+)
+def test_a_key_for_one_algorithm_and_extensions(header: dict[str, Any], named: str, cause: str) -> None:
+    """A key that names an algorithm signs by no other; extensions that change what is signed are refused."""
+    jwks = {"keys": [{**KEYS["RS256"].as_dict(private=False), "alg": named}]}
+    claims = {"iss": "c", "sub": "c", "aud": settings.IRONAUTH_ISSUER, "exp": int(clock.unix()) + 60, "jti": "j"}
+    head, body = (
+        base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").decode() for part in (header, claims)
+    )
+    signer = jws.JWSRegistry.algorithms["RS256"]
+    signature = signer.sign(f"{head}.{body}".encode(), KEYS["RS256"])
+    text = f"{head}.{body}.{base64.urlsafe_b64encode(signature).rstrip(b'=').decode()}"
+    with pytest.raises(AssertionRefused) if cause else nullcontext() as caught:
+        client_assertion.verified(text, client_id="c", jwks=jwks)
+    assert not cause or caught.value.cause == cause
 
 
 async def test_only_clients_that_sign(bank: Party, robot: Party) -> None:

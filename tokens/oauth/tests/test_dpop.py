@@ -115,6 +115,24 @@ def test_each_claim_wrong_once(claims: dict[str, Any]) -> None:
     assert refused(proof(KEY, "POST", TOKEN, **claims)) in {"claims", "payload", *claims}
 
 
+def test_a_key_for_one_algorithm_is_good_for_no_other() -> None:
+    """The alg that a key names is the alg of the header (RFC 7517 §4.4), where a key could do both."""
+    key = RSAKey.generate_key(2_048)
+    for named, good in (("RS256", True), ("PS256", False)):
+        jwk = {**key.as_dict(private=False), "alg": named}
+        assert (refused(proof(key, "POST", TOKEN, header={"alg": "RS256", "jwk": jwk})) == "") is good
+
+
+def test_what_stands_for_a_used_proof() -> None:
+    """It is its key's alone, whatever others call theirs, and is kept until the minute of the proof is over."""
+    now, other = int(clock.unix()), new_key()
+    first, again, foreign = (
+        dpop.verified(a_request(proof(key, "POST", TOKEN, jti="same", iat=now))) for key in (KEY, KEY, other)
+    )
+    assert first.id == again.id != foreign.id
+    assert first.expires_at == now + 61
+
+
 @pytest.mark.parametrize("text", ["", "x", "a.b", "a.b.c", "é.b.c", "x" * 5_000])
 def test_what_is_no_jwt(text: str) -> None:
     """Nothing that can be sent is more than a refusal; nor are two proofs, which arrive joined."""

@@ -75,6 +75,16 @@ async def test_what_comes_out(proxy: Party, wiki: Party, tokens: Tokens, member:
     }  # fmt: skip
 
 
+async def test_access_while_the_person_is_away_is_not_passed_on(
+    api: httpx.AsyncClient, wiki: Party, tokens: Tokens
+) -> None:
+    """offline_access, which both clients may have, is not in what comes out, and cannot be asked for."""
+    actor = await an_actor(api, scopes=["openid", "offline_access"])
+    assert "offline_access" in tokens["scope"].split()
+    assert (await exchange(actor, tokens["access_token"])).json()["scope"] == "openid"
+    await refused(actor, tokens["access_token"], "invalid_scope", scope="openid offline_access")
+
+
 async def test_scope_only_shrinks(proxy: Party, tokens: Tokens) -> None:
     """Less may be asked for; what one of the two has not, nobody gets, nor a token without scope."""
     assert (await exchange(proxy, tokens["access_token"], scope="openid")).json()["scope"] == "openid"

@@ -1,0 +1,49 @@
+"""Asking for the password once more: what counts against the account, and what does not."""
+
+import uuid
+from typing import Any
+
+import pytest
+from asgiref.sync import sync_to_async
+
+from accounts import confirmations, passwords
+from accounts.audit import Event
+from accounts.audit_models import AuditEvent
+from accounts.errors import InvalidCredentials
+from accounts.tests.conftest import PASSWORD, MakeUser
+from ironauth.infrastructure.errors import NotAuthenticated, Overloaded, Throttled
+from ironauth.infrastructure.models import ThrottleFailures
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
+
+
+async def test_a_try_that_nobody_judged_is_not_counted(
+    throttled: None, make_user: MakeUser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the hash queue is full no try counts, however many there are; ten that were wrong do."""
+    found = await confirmations.present((await sync_to_async(make_user)()).pk)
+
+    async def full(*_: Any) -> Any:
+        raise Overloaded
+
+    with monkeypatch.context() as patch:
+        patch.setattr(passwords, "verify_password", full)
+        for _ in range(12):
+            with pytest.raises(Overloaded):
+                await confirmations.require_password(found, PASSWORD, Event.STEP_UP, None)
+    assert not await ThrottleFailures.objects.filter(failures__gt=0).aexists()
+    assert not await AuditEvent.objects.aexists()
+    for _ in range(10):
+        with pytest.raises(InvalidCredentials):
+            await confirmations.require_password(found, "a wrong password", Event.STEP_UP, None)
+    with pytest.raises(Throttled):
+        await confirmations.require_password(found, PASSWORD, Event.STEP_UP, None)
+
+
+async def test_who_is_switched_off_is_nobody(make_user: MakeUser) -> None:
+    """Credentials are an active person's; an inactive one, and an id that is nobody's, are not signed in."""
+    active, inactive = [await sync_to_async(make_user)(is_active=one) for one in (True, False)]
+    assert (await confirmations.present(active.pk)).id == active.pk
+    for gone in (inactive.pk, uuid.uuid4()):
+        with pytest.raises(NotAuthenticated):
+            await confirmations.present(gone)
