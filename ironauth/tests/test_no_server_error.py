@@ -230,7 +230,7 @@ async def test_no_head_makes_a_server_error(sweeper: Sweeper) -> None:
 @pytest.mark.storage
 async def test_no_query_makes_a_server_error(sweeper: Sweeper) -> None:
     """Each parameter of each address, broken in every way, alone and with all others, makes no server error."""
-    asked: dict[str, tuple[list[str], dict[str, str]]] = {path: (names, {}) for path, names in PAGE_QUERY.items()}
+    asked: dict[str, tuple[list[str], Fields]] = {path: (names, {}) for path, names in PAGE_QUERY.items()}
     asked["/oauth/authorize"] = (PAGE_QUERY["/oauth/authorize"], sweeper.asked)
     for operation, (_, names) in sweep.operations().items():
         asked.setdefault(sweeper.filled(operation.partition(" ")[2]), (names, {}))
