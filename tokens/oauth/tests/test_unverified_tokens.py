@@ -83,6 +83,17 @@ def test_the_longest_token_that_is_read(characters: int) -> None:
     assert refused(lambda: codec.header_of(text)) is (characters > 4_096)
 
 
+@pytest.mark.parametrize(
+    ("more", "good"),
+    [({}, True), ({"crit": ["exp"], "exp": 1}, False), ({"b64": True}, False), ({"typ": "jwt"}, False)],
+)
+def test_a_token_for_clients_has_the_header_it_was_given(more: dict[str, Any], good: bool) -> None:
+    """An extension or another type is refused under our own signature, too: no reader guesses what it means."""
+    issuer = Issuer()
+    text = issuer.sign({**issuer.header, "typ": "JWT", **more}, {"iss": "a"})
+    assert (signed_tokens.verified(text, issuer.keys, typ="JWT", now=NOW) == {"iss": "a"}) is good
+
+
 #: Modules of tokens/ that decode base64 or JSON, and of what. A token that is not verified is read by codec alone.
 DECODERS: Final = {
     "tokens/codec.py": "every signed token",
