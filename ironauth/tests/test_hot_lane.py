@@ -187,6 +187,7 @@ def variants(token: str) -> dict[str, tuple[list[tuple[str, str]], dict[str, Any
         "empty body": ([*good, ("content-length", "0")], {}),
         "foreign host": ([*good, ("host", "evil.example")], {}),
         "root path": (good, {"root_path": "/mounted", "path": f"/mounted{ME}"}),
+        "root path that is part of ours": (good, {"root_path": "/api", "path": ME}),
         "HTTP/1.0": (good, {"http_version": "1.0"}),
     }
 
