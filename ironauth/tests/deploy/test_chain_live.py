@@ -29,7 +29,7 @@ from ironauth.tests.services import BinaryMissing
 pytestmark = [pytest.mark.storage, pytest.mark.only_postgres]
 
 HEADERS = {
-    "strict-transport-security": "max-age=31536000; includeSubDomains; preload",
+    "strict-transport-security": "max-age=31536000",
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
     "referrer-policy": "no-referrer",
