@@ -6,7 +6,6 @@ needs no salt: the value is random, with 165 bits.
 
 import base64
 import hashlib
-from io import BytesIO
 from typing import Any, Final
 
 from django.conf import settings
@@ -17,9 +16,9 @@ from django.contrib.sessions.models import Session
 from django.db.models import QuerySet
 from django.utils import timezone
 
+from ironauth.infrastructure import cookie_reader
 from ironauth.infrastructure.asgi_types import Scope
 from ironauth.infrastructure.database import database
-from ironauth.infrastructure.lean_request import LeanRequest
 
 KEY_CHARACTERS: Final = 40  # the column's width
 
@@ -83,8 +82,12 @@ def is_signed_in(session_key: str) -> bool:
 
 
 async def is_staff(scope: Scope) -> bool:
-    """Return whether a request comes with the cookie of such a session. Errors: ``Unavailable``."""
-    key = LeanRequest(scope, BytesIO()).COOKIES.get(settings.SESSION_COOKIE_NAME)
+    """Return whether a request comes with the cookie of such a session. Errors: ``Unavailable``, ``AmbiguousCookies``.
+
+    Nothing but the cookies is read: no lane has judged the rest of the head yet.
+    """
+    fields = [value.decode("latin1") for name, value in scope["headers"] if name == b"cookie"]
+    key = cookie_reader.read("; ".join(fields)).get(settings.SESSION_COOKIE_NAME)
     return key is not None and await database().read(is_signed_in, key)
 
 

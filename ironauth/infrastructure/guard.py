@@ -13,7 +13,7 @@ from itertools import chain
 
 from ironauth.infrastructure.asgi_types import Application, Message, Receive, Scope, Send
 from ironauth.infrastructure.body_budget import FREE_BYTES, BodyBudget, HeldBody
-from ironauth.infrastructure.errors import Unavailable
+from ironauth.infrastructure.errors import DomainError
 from ironauth.infrastructure.logs import get_logger
 from ironauth.infrastructure.middleware import CLIENT_CLOSED_REQUEST
 from ironauth.infrastructure.refusal import Refusal, answer_for, head_too_large, log_refusal
@@ -134,14 +134,17 @@ class Guard:
             raise Refusal(408, "request_timeout", detail) from None
 
     async def _larger_limit(self, scope: Scope, size: int, limit: int) -> int:
-        """Return ``limit`` for somebody signed in to the admin who sends ``size`` bytes. Errors: `Refusal` 413, 503."""
+        """Return ``limit`` for somebody signed in to the admin who sends ``size`` bytes.
+
+        Errors: `Refusal` 413, 503; 400 for ambiguous cookies.
+        """
         if size > limit:
             raise _too_large(limit)
         try:
             if self.is_staff is not None and await self.is_staff(scope):
                 return limit
-        except Unavailable as unavailable:
-            raise Refusal(503, unavailable.code, unavailable.detail, headers=unavailable.headers) from None
+        except DomainError as error:
+            raise Refusal(error.status, error.code, error.detail, headers=error.headers) from None
         raise _too_large(API_BODY_BYTES)
 
 

@@ -124,3 +124,25 @@ async def test_people_are_told_on_a_page(lanes: dict[str, Lane]) -> None:
             assert headers[b"content-type"].startswith(kind), (path, accept)
             assert headers[b"x-frame-options"] == b"DENY"
             assert b"form-action" in headers[b"content-security-policy"] or kind != b"text/html"
+
+
+@pytest.mark.parametrize(
+    ("cookie", "query", "status"),
+    [
+        (b"\xa0__Host-sso=x", b"", 400),
+        (b"__Host-admin_session=x; __Host-admin_session=y", b"", 400),
+        (b"__Host-admin_session=x", b"\xff", 413),
+        (b"__Host-admin_session=\xff", b"", 413),
+    ],
+)
+async def test_cookies_are_judged_before_a_large_body_is_taken(
+    secure: None, cookie: bytes, query: bytes, status: int
+) -> None:
+    """A body for the admin over 64 KiB is taken for its session alone: what else is in the head is never a 5xx."""
+    size = 100_000
+    conversation = Conversation("/admin/login/", "POST", query_string=query).body(b"a" * size)
+    fields = [(b"host", b"testserver"), (b"cookie", cookie), (b"content-length", str(size).encode())]
+    conversation.scope["headers"] = [*fields, (b"content-type", b"application/x-www-form-urlencoded")]
+    await conversation.run(asgi.application)
+    assert conversation.sent[0]["status"] == status
+    assert (b"two_credentials" in conversation.sent[1]["body"]) is (status == 400)
