@@ -144,6 +144,8 @@ def _remember_and_issue(*, request: AuthorizationRequest, client: Client, cookie
     if session is None:
         return Decision(Step.SIGN_IN)
     if not client.trusted or "consent" in request.prompt:  # else they have chosen who they are, no more
+        if not sign_on.hold(session):
+            return Decision(Step.SIGN_IN)
         consents.remember(user_id=session.account.id, client_id=client.id, scope=request.scope, session_id=session.id)
     return _issue(request, client, session)
 

@@ -85,8 +85,11 @@ def device_done(client: Client, *, allowed: bool) -> HttpResponse:
     return _rendered("device_done.html", {"client": client, "allowed": allowed}, targets=form_targets.NOWHERE)
 
 
-def sign_out(*, user: UserOut, confirmation: str, request: LogoutRequest) -> HttpResponse:
-    """Return the page that asks whether the person who is signed in here wants to sign out."""
+def sign_out(*, user: UserOut | None, confirmation: str, request: LogoutRequest) -> HttpResponse:
+    """Return the page that asks whether the person who is signed in here wants to sign out.
+
+    ``user``: None where the session signs nobody in any more: who has its cookie may be anybody.
+    """
     context = {"user": user, "client": request.client, "confirmation": confirmation, "request": request}
     return _rendered("sign_out.html", context, targets=form_targets.of_client(request.redirect_uri, request.client))
 

@@ -91,7 +91,7 @@ def allow(*, client: Client, user_code: str, scope: str, cookie: SignOnCookie) -
     True when it will get it, False when nobody waits any more, None when nobody is signed in with the cookie.
     """
     session = sign_on.find(cookie)
-    if session is None:
+    if session is None or not sign_on.hold(session):
         return None
     person = session.account.id
     allowed = (

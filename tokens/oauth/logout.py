@@ -63,7 +63,9 @@ async def answered(request: ApiRequest, parameters: QueryDict, *, confirmed: boo
     wanted = await logout_request.read(_without_confirmation(parameters))
     if session is not None and not confirmed and not _is_agreed(wanted, session, confirmation):
         return authorize_pages.sign_out(
-            user=session.account.user, confirmation=logout_request.confirmation(session.id), request=wanted
+            user=session.account.user if sign_on.signs_in(session) else None,
+            confirmation=logout_request.confirmation(session.id),
+            request=wanted,
         )
     if session is not None:
         await database().write(end, session_id=session.id, user_id=session.account.id)

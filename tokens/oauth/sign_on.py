@@ -10,7 +10,7 @@ from uuid import UUID
 
 from django.conf import settings
 
-from accounts import audit
+from accounts import audit, stored_user
 from accounts.audit import Event
 from accounts.outputs import Account
 from ironauth.infrastructure import clock
@@ -27,10 +27,22 @@ from tokens.stored_session import LAST_USE_STEP, NewSession, StoredSession
 def find(cookie: SignOnCookie) -> StoredSession | None:
     """Return the live session of a genuine cookie, whose person may still sign in; None for any other. 1 query."""
     session = find_to_end(cookie)
-    if session is None:
-        return None
-    account = session.account
-    return session if account.user.is_active and account.session_epoch == session.epoch else None
+    return session if session is not None and signs_in(session) else None
+
+
+def signs_in(session: StoredSession) -> bool:
+    """Return whether the session, as it was read, signs its person in: not after they have a new password."""
+    return session.account.user.is_active and session.account.session_epoch == session.epoch
+
+
+def hold(session: StoredSession) -> bool:
+    """Lock the session's person until the commit; return whether the session still signs them in. 1 query.
+
+    For what outlives the session. Without the lock, a consent given in the moment in which the owner of an address
+    proves it is stored after those of before were removed.
+    """
+    user = stored_user.lock(session.account.id)
+    return user is not None and user.is_active and user.session_epoch == session.epoch
 
 
 def find_to_end(cookie: SignOnCookie) -> StoredSession | None:
