@@ -7,7 +7,7 @@ password (and its second factor), or in a session of it. Anybody else starts cle
 
 import uuid
 from datetime import datetime
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from django.contrib.auth.hashers import make_password
 
@@ -20,7 +20,11 @@ from accounts.mfa.proofs import Proof
 from accounts.models import User
 from accounts.outgoing_mail import Kind
 from ironauth.infrastructure import clock
-from ironauth.infrastructure.errors import NotAuthenticated
+from ironauth.infrastructure.errors import FieldError, NotAuthenticated, ValidationFailed
+
+PASSWORD_NEEDED: Final = FieldError(
+    "password", "required", "Send the password of the account that is to have this address, or do it in its session."
+)
 
 
 class ByPassword(NamedTuple):
@@ -84,7 +88,8 @@ def confirm(*, found: FoundToken, owner: Owner | None = None, chosen: str | None
     """Use the token up, and mark the address it was sent to as the user's verified one.
 
     Without ``owner`` an account whose address nobody has proved starts clean. Its password is then ``chosen``; without
-    one nobody has a password, and a message leads to where one is chosen.
+    one nobody has a password, and a message leads to where one is chosen. Where the present address is proved, an
+    account moves to another one only with ``owner``: who reads the mail there need not have asked for it.
 
     Args:
         found: What the token is good for.
@@ -94,6 +99,7 @@ def confirm(*, found: FoundToken, owner: Owner | None = None, chosen: str | None
     Raises:
         InvalidEmailToken: The token was used, or its user changed, since it was found; or a password was chosen, and
             the address is proved by now.
+        ValidationFailed: The account is to move, and nothing shows whose it is. The token stays.
         PasswordChanged, NotAuthenticated, SecondFactorRefused: What ``owner`` shows is not true any more.
         IntegrityError: Another account has the new address by now.
     """
@@ -102,6 +108,8 @@ def confirm(*, found: FoundToken, owner: Owner | None = None, chosen: str | None
     if chosen is not None and proved:
         raise InvalidEmailToken
     if found.purpose == Purpose.CHANGE_EMAIL:
+        if proved and owner is None:
+            raise ValidationFailed(errors=[PASSWORD_NEEDED])
         outgoing_mail.enqueue(Kind.EMAIL_CHANGED, recipient=user.email, user_id=user.pk)
         user.email = found.new_email
         changes, event = changes | {"email"}, Event.EMAIL_CHANGED

@@ -82,7 +82,8 @@ async def confirm_address(
 
     Where nobody has proved the account's address, the account keeps what was set up before only with its ``password``
     (and ``code``, where it has a second factor) or in a live ``session`` of it. Otherwise the person starts clean: with
-    ``new_password``, or with none, and a message that lets them choose one.
+    ``new_password``, or with none, and a message that lets them choose one. An account with a proved address moves to
+    another one only with its ``password`` or in a ``session`` of it.
 
     Args:
         token: What the message brought.

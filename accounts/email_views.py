@@ -82,7 +82,8 @@ class VerifyEmailView(AsyncAPIView):
         While nobody has proved the account's address, somebody else may have made the account. It stays as it is with
         its ``password`` (and ``code``, where it has a second factor), or in a live session of it. Otherwise it starts
         clean: sessions, second factors and consents of before end, and so does its password. With ``new_password``
-        that is the password from now on; without it a message leads to where one is chosen.
+        that is the password from now on; without it a message leads to where one is chosen. An account with a proved
+        address moves to another one with its ``password``, or in a live session of it, and in no other way.
         """
         data = await self.validated(request, VerifyEmailInput)
         who: SignedIn | None = request.auth

@@ -283,22 +283,45 @@ async def test_a_proved_address_needs_no_more_proof(api: httpx.AsyncClient, stra
     assert await me(api, stranger.pair) == 200
 
 
-@pytest.mark.parametrize("verified", [False, True])
-async def test_a_change_of_address_is_a_first_proof_while_the_present_one_is_unproved(
-    api: httpx.AsyncClient, stranger: Stranger, member: Member, verified: bool
-) -> None:
-    """A stranger moves the account to the owner's address, and the owner clicks: theirs, and clean."""
-    await User.objects.filter(pk=stranger.user_id).aupdate(email_verified_at=clock.now() if verified else None)
+async def asked_to_move(api: httpx.AsyncClient, stranger: Stranger) -> str:
+    """Let the stranger ask for the owner's address; return the token that the owner gets."""
     body = {"new_email": "victim@example.com", "password": PASSWORD}
     step = {"code": stranger.app.code()}
     assert (await api.post(f"{ACCESS}/step-up", json=step, headers=bearer(stranger.pair))).status_code == 204
     assert (await api.post(f"{ACCESS}/email", json=body, headers=bearer(stranger.pair))).status_code == 202
-    token = next(token for _, _, token in await delivered() if token)
+    return next(token for _, _, token in await delivered() if token)
+
+
+async def test_a_change_of_address_is_a_first_proof_while_the_present_one_is_unproved(
+    api: httpx.AsyncClient, stranger: Stranger
+) -> None:
+    """A stranger moves the account to the owner's address, and the owner clicks: theirs, and clean."""
+    token = await asked_to_move(api, stranger)
     assert (await api.post(CONFIRM, json={"token": token})).status_code == 204
     user = await User.objects.aget(pk=stranger.user_id)
     assert (user.email, user.email_verified_at is None) == ("victim@example.com", False)
-    assert await stranger.left() == (ALL - {"EmailToken"} if verified else {"EmailToken"})
-    assert await me(api, stranger.pair) == (200 if verified else 401)
+    assert await stranger.left() == {"EmailToken"}
+    assert await me(api, stranger.pair) == 401
+
+
+@pytest.mark.parametrize("shown", ["password", "session"])
+async def test_an_account_with_a_proved_address_moves_with_its_owner_alone(
+    api: httpx.AsyncClient, stranger: Stranger, member: Member, shown: str
+) -> None:
+    """A stranger wants the victim's address for their own account: the victim's click moves nothing."""
+    await User.objects.filter(pk=stranger.user_id).aupdate(email_verified_at=clock.now())
+    token = await asked_to_move(api, stranger)
+    other = {"email": "other@example.com", "password": PASSWORD}
+    assert (await api.post(f"{ACCESS}/signup", json=other)).status_code == 201
+    elsewhere = bearer((await api.post(SIGNIN, json=other)).json())
+    for body, headers in (({}, {}), ({}, elsewhere), ({"password": NEW_PASSWORD}, {})):
+        refused = await api.post(CONFIRM, json={"token": token, **body}, headers=headers)
+        assert (refused.status_code, [error["field"] for error in refused.json()["errors"]]) == (400, ["password"])
+    assert (await User.objects.aget(pk=stranger.user_id)).email == member["email"]
+    more, headers = ({"password": PASSWORD}, {}) if shown == "password" else ({}, bearer(stranger.pair))
+    assert (await api.post(CONFIRM, json={"token": token, **more}, headers=headers)).status_code == 204
+    assert (await User.objects.aget(pk=stranger.user_id)).email == "victim@example.com"
+    assert (await stranger.left(), await me(api, stranger.pair)) == (ALL - {"EmailToken"}, 200)
 
 
 # ---------------------------------------------------------------- taking a deletion back

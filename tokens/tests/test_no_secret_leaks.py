@@ -299,7 +299,8 @@ async def walk_by_mail(walk: Walk, post: Post, pair: Pair) -> None:
     moved = {"new_email": f"moved-{walk.email}"}
     await post(f"{access}/email", 401, {**moved, "password": wrong}, pair)
     await post(f"{access}/email", 202, {**moved, "password": NEW_PASSWORD}, pair)
-    await post(f"{access}/email/verify", 204, {"token": (moving := await newest())})
+    await post(f"{access}/email/verify", 400, {"token": (moving := await newest())})
+    await post(f"{access}/email/verify", 204, {"token": moving}, pair)
     await post(f"{access}/email/verify", 400, {"token": moving})
     await post(RESET, 202, {"email": moved["new_email"]})
     forgotten = {"token": await newest(), "new_password": RESET_PASSWORD}
