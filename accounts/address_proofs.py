@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from django.contrib.auth.hashers import make_password
 
-from accounts import audit, deletions, email_tokens, email_units, first_proof, outgoing_mail, stored_user
+from accounts import audit, deletions, email_tokens, email_units, first_proof, outgoing_mail, stored_user, throttling
 from accounts.audit import Event
 from accounts.email_tokens import FoundToken, Purpose
 from accounts.errors import InvalidEmailToken, PasswordChanged
@@ -111,6 +111,7 @@ def confirm(*, found: FoundToken, owner: Owner | None = None, chosen: str | None
         if proved and owner is None:
             raise ValidationFailed(errors=[PASSWORD_NEEDED])
         outgoing_mail.enqueue(Kind.EMAIL_CHANGED, recipient=user.email, user_id=user.pk)
+        throttling.forget_devices(email=user.email)  # who has the address next did not sign in on them
         user.email = found.new_email
         changes, event = changes | {"email"}, Event.EMAIL_CHANGED
     if owner is not None:

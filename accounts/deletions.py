@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from django.conf import settings
 from django.db import IntegrityError, transaction
 
-from accounts import audit, email_tokens, emails, outgoing_mail, stored_user, units, user_deletion
+from accounts import audit, email_tokens, emails, outgoing_mail, stored_user, throttling, units, user_deletion
 from accounts.audit import Event
 from accounts.deletion_models import PendingDeletion
 from accounts.email_tokens import FoundToken, Purpose
@@ -42,6 +42,7 @@ def request(*, user_id: uuid.UUID, old: str, session_id: uuid.UUID | None) -> No
     if days:
         _put_off(user, clock.now() + timedelta(days=days))
     else:
+        throttling.forget_devices(email=user.email)
         user_deletion.delete(user)
     audit.record(
         Event.ACCOUNT_DELETED,
@@ -206,6 +207,7 @@ def _put_off(user: User, due_at: datetime, *, disowned: bool = False) -> None:
     pending = PendingDeletion(
         user=user, email=user.email, email_verified_at=user.email_verified_at, requested_at=clock.now(), due_at=due_at
     )
+    throttling.forget_devices(email=user.email)  # the address is free: who has it next did not sign in on them
     pending.save()  # not create(): a row of before is left where the account was brought back by another hand than ours
     user.email, user.is_active = _stand_in(user.pk), False
     stored_user.change(user, ["email", "is_active"])  # every session ends, and every earlier message opens nothing

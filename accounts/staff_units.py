@@ -21,6 +21,7 @@ from accounts import (
     outgoing_mail,
     paging,
     stored_user,
+    throttling,
     units,
     user_deletion,
 )
@@ -174,12 +175,13 @@ def require_factors_of(rights: Rights, user_id: uuid.UUID) -> None:
 
 
 def tell_of_move(user_id: uuid.UUID, *, old: str, new: str) -> None:
-    """Have a message sent to the address staff take from an account, as when its owner does. One query.
+    """Have a message sent to the address staff take from an account, as when its owner does. Two queries.
 
-    None where only the case differs: that is the same address.
+    The devices known there are forgotten. None where only the case differs: that is the same address.
     """
     if emails.fold(old) != emails.fold(new):
         outgoing_mail.enqueue(Kind.EMAIL_CHANGED, recipient=old, user_id=user_id)
+        throttling.forget_devices(email=old)
 
 
 def require_password_change(user_ids: Iterable[uuid.UUID], actor_id: uuid.UUID) -> None:
