@@ -38,3 +38,16 @@ async def test_strangers_get_413_at_the_door(
         headers = {**FORM, **({"Cookie": cookie} if cookie else {})}
         answer = await api.post("/admin/accounts/user/", content=b"a=" + b"b" * 70_000, headers=headers)
         assert answer.status_code in statuses
+
+
+async def test_a_strange_head_is_no_server_error(api: httpx.AsyncClient, settings: Settings) -> None:
+    """Cookies that come twice are 400, and a type or query that Django refuses is 413, before 70 KiB are read."""
+    for name in (settings.SESSION_COOKIE_NAME, settings.CSRF_COOKIE_NAME):
+        for headers, query, status in (
+            ({"Cookie": f"{name}=a; {name}=b"}, "", 400),
+            ({"Cookie": f"{name}=a", "Content-Type": "a;" * 6_000}, "", 413),
+            ({"Cookie": f"{name}=a", "Content-Type": "text/plain; charset=utf-8"}, "&" * 3_000, 413),
+            ({"Cookie": f"{name}=a"}, "%ff", 413),
+        ):
+            answer = await api.post(f"/admin/login/?{query}", content=b"b" * 70_000, headers={**FORM, **headers})
+            assert answer.status_code == status
