@@ -32,7 +32,7 @@ from ironauth.infrastructure.asgi_types import Receive, Scope, Send
 from ironauth.infrastructure.disconnect import finish_unless_gone
 from ironauth.infrastructure.exchange import Exchange, Watch, may_block, run_closers
 from ironauth.infrastructure.host_check import check_host
-from ironauth.infrastructure.lean_request import LeanRequest
+from ironauth.infrastructure.lean_request import UNREADABLE_HEAD, LeanRequest
 from ironauth.infrastructure.middleware import harden
 from ironauth.infrastructure.problem import exception_handler, report_unexpected
 from ironauth.infrastructure.request_signals import custom_receivers, send_to
@@ -165,7 +165,7 @@ class LeanHandler(ASGIHandler):
             set_script_prefix(root_path)
         try:
             request = self.request_class(scope, body_file)
-        except (ValueError, BadRequest) as exc:  # no UTF-8 query, no text charset, a Content-Type without end
+        except UNREADABLE_HEAD as exc:
             response: HttpResponseBase = exception_handler(_BadHead(str(exc)), {})
             # No middleware has seen this request: the answer gets its id and the security headers here.
             response.headers["X-Request-ID"] = json.loads(cast("Any", response).content)["request_id"]

@@ -3,7 +3,6 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import IO, Any
 
-from django.core.exceptions import BadRequest
 from django.core.handlers.asgi import ASGIHandler, ASGIRequest
 from django.http import HttpResponseBadRequest
 from django.http.response import HttpResponseBase, StreamingHttpResponse
@@ -14,7 +13,7 @@ from ironauth.infrastructure.client_address import with_forwarded_scheme
 from ironauth.infrastructure.errors import Unavailable
 from ironauth.infrastructure.guard import API_BODY_BYTES, PAGE_BODY_BYTES
 from ironauth.infrastructure.host_check import is_our_host
-from ironauth.infrastructure.lean_request import StrictRequest
+from ironauth.infrastructure.lean_request import UNREADABLE_HEAD, StrictRequest
 from ironauth.infrastructure.live_settings import live
 from ironauth.infrastructure.middleware import STATIC_PREFIX, harden
 from ironauth.infrastructure.request_id import choose_request_id
@@ -75,13 +74,13 @@ class PageHandler(ASGIHandler):
     def create_request(
         self, scope: Mapping[str, Any], body_file: IO[bytes]
     ) -> tuple[ASGIRequest, None] | tuple[None, HttpResponseBase]:
-        """Return the request, or 400 for a head that Django cannot read: a Content-Type without end, for instance.
+        """Return the request, or 400 for a head that Django cannot read (``UNREADABLE_HEAD``).
 
         Django's own handler answers 400 only where a text is no UTF-8, and lets every other error through.
         """
         try:
             return super().create_request(scope, body_file)
-        except (ValueError, BadRequest):
+        except UNREADABLE_HEAD:
             return None, HttpResponseBadRequest()
 
     async def send_response(self, response: HttpResponseBase, send: Send) -> None:

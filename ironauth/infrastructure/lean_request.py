@@ -3,12 +3,16 @@
 from functools import cached_property
 from typing import Any, BinaryIO
 
+from django.core.exceptions import BadRequest, SuspiciousOperation
 from django.core.handlers.asgi import ASGIRequest
 
 from ironauth.infrastructure import cookie_reader
 from ironauth.infrastructure.asgi_types import Scope
 from ironauth.infrastructure.live_settings import live
 
+#: What Django raises for a head it cannot read: a query that is no UTF-8, a charset of no text, a Content-Type without
+#: end. Where the type has a charset it counts the query's fields at once, and refuses too many.
+UNREADABLE_HEAD = (ValueError, BadRequest, SuspiciousOperation)
 #: Names of fields remembered per process; a client that invents more pays for its own.
 MAX_NAMES = 512
 #: The name of a field as it arrives -> as Django's META has it; empty for one that Django ignores.

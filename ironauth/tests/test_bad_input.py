@@ -229,3 +229,12 @@ async def test_an_encoded_slash_is_no_slash(api: httpx.AsyncClient, pair: dict[s
         assert answer.status_code == 200
     else:
         assert assert_problem(answer, 404)["code"] == "not_found"
+
+
+@pytest.mark.parametrize("path", ["/health/live", "/oauth/authorize", "/account/signin", "/nowhere", "/admin/login/"])
+@pytest.mark.parametrize("kind", ["application/json; charset=utf-8", "text/plain; charset=ascii", "text/plain"])
+async def test_a_query_of_too_many_fields_is_no_server_error(api: httpx.AsyncClient, path: str, kind: str) -> None:
+    """3,000 fields are 400 where Django counts them, which it does early for a type with a charset."""
+    for method in ("GET", "POST", "PROPFIND"):
+        answer = await api.request(method, f"{path}?{'&' * 3_000}", headers={"Content-Type": kind})
+        assert answer.status_code == 400 if "charset" in kind else answer.status_code < 500
