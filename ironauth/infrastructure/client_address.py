@@ -124,6 +124,11 @@ def client_site(address: str) -> str:
     return _around(found, SITE_HOST_BITS) if found is not None and found.version == IPV6 else ""
 
 
+def client_share(address: str) -> str:
+    """Return what shares of a bounded resource are counted by: an IPv4 address, of an IPv6 address the /48."""
+    return client_site(address) or client_network(address)
+
+
 def _around(address: Address, host_bits: int) -> str:
     """Return the IPv6 network around ``address``."""
     return str(ipaddress.ip_network((int(address) >> host_bits << host_bits, 128 - host_bits)))

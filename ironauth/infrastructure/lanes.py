@@ -1,6 +1,7 @@
 """Which handler answers a path: the lean one (API lane) or stock Django (admin lane)."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
 from typing import IO, Any
 
 from django.core.handlers.asgi import ASGIHandler, ASGIRequest
@@ -9,20 +10,30 @@ from django.http.response import HttpResponseBase, StreamingHttpResponse
 
 from ironauth.infrastructure.asgi_types import Application, Receive, Scope, Send
 from ironauth.infrastructure.busy_page import BUSY
-from ironauth.infrastructure.client_address import with_forwarded_scheme
-from ironauth.infrastructure.errors import Unavailable
+from ironauth.infrastructure.client_address import client_address, client_share, with_forwarded_scheme
+from ironauth.infrastructure.errors import Overloaded, Unavailable
 from ironauth.infrastructure.guard import API_BODY_BYTES, PAGE_BODY_BYTES
 from ironauth.infrastructure.host_check import is_our_host
+from ironauth.infrastructure.lane_turns import Turns
 from ironauth.infrastructure.lean_request import UNREADABLE_HEAD, StrictRequest
 from ironauth.infrastructure.live_settings import live
 from ironauth.infrastructure.middleware import STATIC_PREFIX, harden
 from ironauth.infrastructure.request_id import choose_request_id
-from ironauth.infrastructure.request_threads import RequestThreads
+from ironauth.infrastructure.request_threads import THREADS, RequestThreads
 from ironauth.infrastructure.streaming import make_async
 
 #: Pages for staff and their files: they need sessions, CSRF and messages, hence Django's stock middleware.
 ADMIN_PATH = "/admin"  # without its slash Django redirects
 ADMIN_PREFIXES = ("/admin/", STATIC_PREFIX)
+#: Forms that run at once in the admin lane: one thread is left for pages and files. One network has all but one.
+FORMS_AT_ONCE = THREADS - 1
+FORMS_OF_ONE_NETWORK = FORMS_AT_ONCE - 1
+#: Forms of one network that wait for their turn, and for how many seconds. nginx gives up after 12, and a form that has
+#: its turn may wait 4 for a hash.
+FORMS_WAITING = 16
+FORM_WAIT_S = 5.0
+#: Methods of requests that wait for no hash.
+_READING = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 def is_api_path(scope: Scope) -> bool:
@@ -106,13 +117,31 @@ class AdminLane:
         self.application = application
         self.threads = threads
         self._first = first
+        self._turns = Turns(
+            at_once=FORMS_AT_ONCE, of_one=FORMS_OF_ONE_NETWORK, waiting_of_one=FORMS_WAITING, wait_s=FORM_WAIT_S
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer with the stock handler; its own ThreadSensitiveContext joins this outer one."""
+        """Answer with the stock handler; its own ThreadSensitiveContext joins this outer one.
+
+        Forms take turns by client network: a sign-in waits for its hash on its thread. When too many wait, the form is
+        answered as one that found the lane busy.
+        """
         if self._first is not None and not scope["path"].startswith(STATIC_PREFIX):
             try:
                 await self._first()
             except Unavailable as unavailable:
                 scope = {**scope, BUSY: unavailable}
+        if scope["method"] in _READING or BUSY in scope:
+            await self._answer(scope, receive, send)
+            return
+        async with AsyncExitStack() as held:
+            try:
+                await held.enter_async_context(self._turns.turn(client_share(client_address(scope))))
+            except Overloaded as overloaded:
+                scope = {**scope, BUSY: overloaded}
+            await self._answer(scope, receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with self.threads.context():
             await self.application(scope, receive, send)

@@ -15,7 +15,7 @@ from django.utils.functional import SimpleLazyObject
 from rest_framework.request import Request
 
 from ironauth.infrastructure import cookies
-from ironauth.infrastructure.client_address import client_address, client_network, client_site
+from ironauth.infrastructure.client_address import client_address, client_share
 from ironauth.infrastructure.request_id import current_request_id
 
 USER_AGENT_CHARACTERS: Final = 255  # what a person needs to recognise a device; the columns' size
@@ -78,8 +78,7 @@ def network() -> str:
     request = _request.get()
     if request is None:
         return ""
-    address = address_of(request)
-    return client_site(address) or client_network(address)
+    return client_share(address_of(request))
 
 
 def enter(request: HttpRequest) -> Token[HttpRequest | None]:
