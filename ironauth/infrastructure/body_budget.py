@@ -1,7 +1,8 @@
 """How many bytes of request bodies a process holds at once: one budget, of which each client network has a share.
 
-A body counts from its first byte until its request is answered. What is declared and not sent costs nothing, so it
-does not count.
+A body that is longer than ``FREE_BYTES`` counts until its request is answered. What is declared and not sent costs
+nothing, so it does not count. A shorter one never counts: large bodies of others must not keep a sign-in out because
+its body arrives in two parts.
 """
 
 import ipaddress
@@ -18,7 +19,7 @@ BUDGET_BYTES: Final = 32 * 1024 * 1024
 NETWORK_BYTES: Final = BUDGET_BYTES // 8
 #: Bytes of all bodies from one IPv6 /48, which is rented as easily as one address.
 SITE_BYTES: Final = BUDGET_BYTES // 2
-#: A body that arrives at once and is no longer is not counted: as many as may run need 40 MiB.
+#: A body that is no longer is not counted: as many as may run need 40 MiB.
 FREE_BYTES: Final = 4 * 1024
 _SITE_PREFIX: Final = 48
 
@@ -70,21 +71,22 @@ class HeldBody:
         self._shares = shares
         self._size = 0
 
-    def add(self, size: int) -> None:
-        """Count ``size`` bytes more.
+    def grow_to(self, size: int) -> None:
+        """Count the body as ``size`` bytes.
 
         Raises:
-            Refusal: 503, when they fit into the budget or one of the shares no more. They are not counted then.
+            Refusal: 503, when they fit into the budget or one of the shares no more. The body stays as it is counted.
         """
-        if not self._budget.has_room(self._shares, size):
+        more = size - self._size
+        if not self._budget.has_room(self._shares, more):
             raise Refusal(
                 503,
                 "overloaded",
                 "Too many large bodies are being received; try again shortly.",
                 headers={"Retry-After": str(RETRY_AFTER_S)},
             )
-        self._budget.add(self._shares, size)
-        self._size += size
+        self._budget.add(self._shares, more)
+        self._size = size
 
     def release(self) -> None:
         """Count none of it any more; a second time does nothing."""

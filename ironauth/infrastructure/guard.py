@@ -122,8 +122,8 @@ class Guard:
                     if size > allowed:
                         allowed = await self._larger_limit(scope, size, limit)
                     more = message.get("more_body", False)
-                    if more or body or size > FREE_BYTES:
-                        held.add(len(part))
+                    if size > FREE_BYTES:
+                        held.grow_to(size)
                     if not more and not body:
                         return part
                     body += part

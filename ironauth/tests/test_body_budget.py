@@ -106,9 +106,11 @@ async def test_a_client_that_leaves_gives_its_bytes_back() -> None:
     assert (late.status, failed.status, budget.held) == (408, 500, 0)
 
 
-@pytest.mark.parametrize(("size", "parts", "counted"), [(4_096, 1, 0), (4_097, 1, 4_097), (10, 2, 10), (0, 1, 0)])
-async def test_what_arrives_at_once_and_is_small_is_free(size: int, parts: int, counted: int) -> None:
-    """A whole body of 4 KiB costs nothing; a larger one, and one in parts, counts until it is answered."""
+@pytest.mark.parametrize(
+    ("size", "parts", "counted"), [(4_096, 1, 0), (4_097, 1, 4_097), (10, 2, 0), (0, 1, 0), (6_000, 3, 6_000)]
+)
+async def test_what_is_small_is_free(size: int, parts: int, counted: int) -> None:
+    """A body of 4 KiB costs nothing, in parts neither; a larger one counts in full until it is answered."""
     budget, seen = BodyBudget(), []
 
     async def looking(scope: Scope, receive: Receive, send: Send) -> None:
@@ -139,3 +141,17 @@ def test_the_bounds() -> None:
         4_194_304,
         16_777_216,
     )
+
+
+@pytest.mark.parametrize(("size", "status"), [(4_096, 200), (4_097, 503)])
+async def test_a_small_body_in_parts_needs_no_room(size: int, status: int) -> None:
+    """While others hold the whole budget, a sign-in's body of several parts is read; one byte beyond 4 KiB is 503."""
+    clients = Unfinished(BodyBudget(total=len(BODY)))
+    await clients.come("192.0.2.1")
+    for parts in (1, 2, 7):
+        pieces = [b"a"] * (parts - 1)
+        talk = Conversation("/api/x", "POST", CHUNKED).body(*pieces, b"b" * (size - len(pieces)))
+        assert (await talk.run(clients.guard)).status == status
+    assert clients.guard.budget.held == len(BODY)
+    assert await clients.finish() == [200]
+    assert clients.guard.budget.held == 0
