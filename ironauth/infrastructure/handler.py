@@ -33,7 +33,7 @@ from ironauth.infrastructure.disconnect import finish_unless_gone
 from ironauth.infrastructure.exchange import Exchange, Watch, may_block, run_closers
 from ironauth.infrastructure.host_check import check_host
 from ironauth.infrastructure.lean_request import UNREADABLE_HEAD, LeanRequest
-from ironauth.infrastructure.middleware import harden
+from ironauth.infrastructure.middleware import harden_unread
 from ironauth.infrastructure.problem import exception_handler, report_unexpected
 from ironauth.infrastructure.request_signals import custom_receivers, send_to
 from ironauth.infrastructure.request_threads import RequestThreads
@@ -169,7 +169,7 @@ class LeanHandler(ASGIHandler):
             response: HttpResponseBase = exception_handler(_BadHead(str(exc)), {})
             # No middleware has seen this request: the answer gets its id and the security headers here.
             response.headers["X-Request-ID"] = json.loads(cast("Any", response).content)["request_id"]
-            harden(response)
+            harden_unread(response, scope)
         else:
             exchange.request = request
             response = await self.run_get_response(request)

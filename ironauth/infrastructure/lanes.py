@@ -17,7 +17,7 @@ from ironauth.infrastructure.host_check import is_our_host
 from ironauth.infrastructure.lane_turns import Turns
 from ironauth.infrastructure.lean_request import UNREADABLE_HEAD, StrictRequest
 from ironauth.infrastructure.live_settings import live
-from ironauth.infrastructure.middleware import STATIC_PREFIX, harden
+from ironauth.infrastructure.middleware import STATIC_PREFIX, harden, harden_unread
 from ironauth.infrastructure.request_id import choose_request_id
 from ironauth.infrastructure.request_threads import THREADS, RequestThreads
 from ironauth.infrastructure.streaming import make_async
@@ -90,9 +90,15 @@ class PageHandler(ASGIHandler):
         Django's own handler answers 400 only where a text is no UTF-8, and lets every other error through.
         """
         try:
-            return super().create_request(scope, body_file)
+            request, refused = super().create_request(scope, body_file)
         except UNREADABLE_HEAD:
-            return None, HttpResponseBadRequest()
+            request, refused = None, HttpResponseBadRequest()
+        if request is not None:
+            return request, None
+        refusal = refused or HttpResponseBadRequest()
+        refusal.headers["X-Request-ID"] = choose_request_id(None)
+        harden_unread(refusal, scope)
+        return None, refusal
 
     async def send_response(self, response: HttpResponseBase, send: Send) -> None:
         """Send ``response`` as Django does; one that no middleware has seen gets its id and the security headers."""

@@ -10,6 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
 from ironauth.infrastructure import logs, origin
+from ironauth.infrastructure.asgi_types import Scope
 from ironauth.infrastructure.client_address import client_address
 from ironauth.infrastructure.live_settings import live
 from ironauth.infrastructure.request_id import choose_request_id, current_request_id, enter, leave
@@ -34,6 +35,7 @@ _JSON_TYPES = ("application/json", "application/problem+json")
 _SECURITY_FIELDS = tuple((key, (name, value)) for key, name, value in SECURITY_HEADERS)
 _JSON_POLICY_FIELD = ("Content-Security-Policy", JSON_POLICY)
 _NO_FIELD = ("", "")
+HSTS_FIELD = "Strict-Transport-Security"
 
 SyncNext = Callable[[HttpRequest], HttpResponseBase]
 AsyncNext = Callable[[HttpRequest], Awaitable[HttpResponseBase]]
@@ -91,7 +93,7 @@ class RequestContextMiddleware:
         if request.path_info.startswith(STATIC_PREFIX):
             present.setdefault("cross-origin-resource-policy", RESOURCE_POLICY)
         if live.SECURE_HSTS_SECONDS and "strict-transport-security" not in present and request.is_secure():
-            present["strict-transport-security"] = ("Strict-Transport-Security", hsts())
+            present["strict-transport-security"] = (HSTS_FIELD, hsts())
         self._log(request, response.status_code, started, request_id)
 
     @staticmethod
@@ -118,6 +120,13 @@ def harden(response: HttpResponseBase) -> None:
     kind = present.get("content-type", _NO_FIELD)[1]
     if not kind or kind.startswith(_JSON_TYPES):
         present.setdefault("content-security-policy", _JSON_POLICY_FIELD)
+
+
+def harden_unread(response: HttpResponseBase, scope: Scope) -> None:
+    """Add the security headers to the answer to a head that Django cannot read: no middleware has seen it."""
+    harden(response)
+    if live.SECURE_HSTS_SECONDS and scope.get("scheme") == "https":
+        response.headers[HSTS_FIELD] = hsts()
 
 
 def hsts() -> str:

@@ -115,14 +115,21 @@ async def test_files_are_for_our_own_pages(api: httpx.AsyncClient, path: str, st
 
 
 @pytest.mark.parametrize("path", ["/admin/", "/api/v1/access/me", "/oauth/authorize", "/static/x.css"])
-async def test_a_head_that_cannot_be_read(path: str) -> None:
-    """A query that is no UTF-8 is 400 with the same headers, in every lane."""
-    talk = await Conversation(path, query_string=b"a=\xff").body().run(application)
+@pytest.mark.parametrize(
+    ("query", "kind"),
+    [(b"a=\xff", "text/plain"), (b"&" * 3_000, "text/plain; charset=utf-8"), (b"", "a;" * 6_000)],
+)
+async def test_a_head_that_cannot_be_read(path: str, query: bytes, kind: str, settings: Settings) -> None:
+    """A query or a type that Django cannot read is 400 with the same headers, HSTS too, in every lane."""
+    settings.SECURE_HSTS_SECONDS = 31_536_000
+    talk = Conversation(path, headers={"content-type": kind}, query_string=query, scheme="https").body()
+    await talk.run(application)
     assert talk.status == 400
     assert talk.headers["x-content-type-options"] == "nosniff"
     assert talk.headers["x-frame-options"] == "DENY"
     assert talk.headers["referrer-policy"] == "no-referrer"
     assert talk.headers["x-request-id"]
+    assert talk.headers["strict-transport-security"].startswith("max-age=31536000")
 
 
 @pytest.mark.parametrize(
