@@ -18,6 +18,9 @@ type Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _ROUTED_6: Final = ipaddress.IPv6Network("2000::/3")
 _TRANSLATED: Final = ipaddress.IPv6Network("64:ff9b::/96")
 _LOW_32: Final = 0xFFFF_FFFF
+#: What Python's `is_global` takes for public: 6to4 relays (RFC 7526), the host of a virtual machine at Azure, ORCHIDv2
+#: identifiers (RFC 7343), and documentation (RFC 9637).
+_NO_HOSTS: Final = tuple(map(ipaddress.ip_network, ("192.88.99.0/24", "168.63.129.16/32", "2001:20::/28", "3fff::/20")))
 
 
 class NotPublicError(OSError):
@@ -79,6 +82,8 @@ def _meant(address: Address) -> Address:
 
 
 def _is_public(address: Address) -> bool:
+    if any(address in network for network in _NO_HOSTS):
+        return False
     if isinstance(address, ipaddress.IPv4Address):
         return address.is_global and not address.is_multicast
     return address in _TRANSLATED or (address in _ROUTED_6 and address.is_global)
