@@ -2,15 +2,14 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from inspect import iscoroutinefunction, markcoroutinefunction
-from typing import cast
+from typing import Any, cast
 
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
 from ironauth.infrastructure import logs, origin
-from ironauth.infrastructure.asgi_types import Scope
 from ironauth.infrastructure.client_address import client_address
 from ironauth.infrastructure.live_settings import live
 from ironauth.infrastructure.request_id import choose_request_id, current_request_id, enter, leave
@@ -122,7 +121,7 @@ def harden(response: HttpResponseBase) -> None:
         present.setdefault("content-security-policy", _JSON_POLICY_FIELD)
 
 
-def harden_unread(response: HttpResponseBase, scope: Scope) -> None:
+def harden_unread(response: HttpResponseBase, scope: Mapping[str, Any]) -> None:
     """Add the security headers to the answer to a head that Django cannot read: no middleware has seen it."""
     harden(response)
     if live.SECURE_HSTS_SECONDS and scope.get("scheme") == "https":

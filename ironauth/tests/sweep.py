@@ -151,7 +151,6 @@ def bodies(content_type: str, *, read: bool) -> Iterator[Body]:
     yield Body("none", content_type, None)
     contents: tuple[bytes, ...]
     nested = b'{"a":' * DEEP + b"1" + b"}" * DEEP
-    contents: tuple[bytes, ...]
     if content_type.startswith(JSON):
         contents = (b'{"email":', nested, b"[" * DEEP, b'{"email":"a@example.com","email":"b@example.com"}', b"[]")
     elif content_type == FORM:
