@@ -2,6 +2,7 @@
 
 A device that never rests costs a reading of the database each time until its count is full, then nothing. The count is
 of a client and a network together: anybody can name a public client, and nobody may keep its other devices waiting.
+An IPv6 /48 has a count besides, with ten times the limit, as everywhere.
 """
 
 import threading
@@ -10,9 +11,10 @@ from typing import Final, NamedTuple
 from django.conf import settings
 
 from accounts import rate_limits
+from accounts.client_windows import SITE_LIMITS
 from accounts.rate_limits import Refused, Rule
 from ironauth.infrastructure import clock
-from ironauth.infrastructure.client_address import client_network
+from ironauth.infrastructure.client_address import client_network, client_site
 
 #: A device that keeps its interval is never counted; one that asks each second is, for five minutes.
 TOO_SOON: Final = Rule("device_poll", "IRONAUTH_THROTTLE_BAD_REFRESHES", 900)
@@ -33,31 +35,30 @@ _lock: Final = threading.Lock()
 
 async def refuse_full(client_id: str, address: str) -> None:
     """Raise ``Throttled`` (429) where devices of the client have asked too soon too often; the first is audited."""
-    key = _key(client_id, address)
-    if key is None:
-        return
     now = clock.unix()
-    found = _counts.get(key)
-    if found is not None and found.until > now and found.tries >= getattr(settings, TOO_SOON.setting):
-        await rate_limits.refuse(Refused(TOO_SOON.name, "client", key, found.until - now))
+    for key, limit in _limits(client_id, address).items():
+        found = _counts.get(key)
+        if found is not None and found.until > now and found.tries >= limit:
+            await rate_limits.refuse(Refused(TOO_SOON.name, "client", key, found.until - now))
 
 
 def count(client_id: str, address: str) -> None:
     """Note that a device of the client has asked too soon."""
-    key = _key(client_id, address)
-    if key is None:
-        return
     now = clock.unix()
     with _lock:
-        found = _counts.pop(key, None)
-        if found is None or found.until <= now:
-            found = _Count(0, now + TOO_SOON.window_s)
-        if len(_counts) >= MOST:
-            del _counts[next(iter(_counts))]
-        _counts[key] = found._replace(tries=found.tries + 1)
+        for key in _limits(client_id, address):
+            found = _counts.pop(key, None)
+            if found is None or found.until <= now:
+                found = _Count(0, now + TOO_SOON.window_s)
+            if len(_counts) >= MOST:
+                del _counts[next(iter(_counts))]
+            _counts[key] = found._replace(tries=found.tries + 1)
 
 
-def _key(client_id: str, address: str) -> str | None:
-    """Return the name of the count; None without throttles, or for an address that is not known."""
-    network = client_network(address) if settings.IRONAUTH_THROTTLE else ""
-    return rate_limits.mac(TOO_SOON.name, client_id, network) if network else None
+def _limits(client_id: str, address: str) -> dict[str, int]:
+    """Return the counts by name, each with its limit; none without throttles, or for an address that is not known."""
+    limit: int = getattr(settings, TOO_SOON.setting)
+    shares = {client_network(address): limit, client_site(address): SITE_LIMITS * limit}
+    if not settings.IRONAUTH_THROTTLE:
+        return {}
+    return {rate_limits.mac(TOO_SOON.name, client_id, share): most for share, most in shares.items() if share}

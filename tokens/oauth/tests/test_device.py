@@ -15,6 +15,7 @@ from accounts.audit_models import AuditEvent
 from accounts.models import User
 from ironauth.infrastructure import clock
 from ironauth.infrastructure.cache import token_cache
+from ironauth.infrastructure.errors import Throttled
 from tokens.models import SSO_CLIENT, Session
 from tokens.oauth import device_codes, device_counts
 from tokens.oauth.device_units import LIFE_S
@@ -227,8 +228,22 @@ async def test_asking_too_soon_is_counted_for_each_client(
     assert await sync_to_async(AuditEvent.objects.filter(event="throttled").count)() == 1
 
 
+async def test_a_rented_48_is_counted_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Networks of a /48 that stay below the limit fill the count of ten times as many; another /48 is let in."""
+    monkeypatch.setattr(device_counts, "_counts", {})
+    with override_settings(IRONAUTH_THROTTLE_BAD_REFRESHES=5, IRONAUTH_THROTTLE=True):
+        for number in range(50):
+            await device_counts.refuse_full("tv", f"2001:db8:5:{number:x}::1")
+            device_counts.count("tv", f"2001:db8:5:{number:x}::1")
+        with pytest.raises(Throttled):
+            await device_counts.refuse_full("tv", "2001:db8:5:ffff::1")
+        await device_counts.refuse_full("tv", "2001:db8:6::1")
+        await device_counts.refuse_full("radio", "2001:db8:5:ffff::1")
+
+
 def test_counts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many clients and networks ask too soon, the memory they take has an end."""
+    monkeypatch.setattr(device_counts, "_counts", {})
     monkeypatch.setattr(device_counts, "MOST", 20)
     with override_settings(IRONAUTH_THROTTLE=True):
         for number in range(100):
