@@ -21,7 +21,7 @@ from django.test import Client
 from accounts.models import User
 from conftest import PASSWORD, ServeProcess
 from ironauth.asgi import application
-from ironauth.infrastructure import cookies
+from ironauth.infrastructure import cookie_names, cookies
 from ironauth.tests import sweep
 from ironauth.tests.canary_hooks import watched
 from ironauth.tests.sweep import CONTENT_TYPES, FORM, HOSTILE, JSON, METHODS, MULTIPART, WITH_BODY, Body
@@ -64,7 +64,7 @@ ADMIN_QUERY: Final = [
 ]  # fmt: skip
 #: What only says who the client is, and is sent in the header where the rest of a form is looked at.
 OF_CLIENT: Final = frozenset({"client_id", "client_secret", "client_assertion", "client_assertion_type"})
-COOKIES: Final = ("access_token", "refresh_token", "sso", "authorize", "device", "sessionid", "csrftoken", "messages")
+COOKIES: Final = tuple(cookies.name_of(cookie) for cookie in cookie_names.REGISTRY)
 CSRF: Final = "c" * 32
 #: Parameters of paths; most are ids.
 VALUES: Final = (
