@@ -100,8 +100,25 @@ def test_a_rented_48_has_one_count(address: str, counted_as: str) -> None:
         matches = [re.search(rule.replace("(?<", "(?P<"), f"{known} {address}") for rule, _ in rules]
         found = next((match[1] for match in matches if match), '""')
         assert found == expected
-    limits = dict(re.findall(r"limit_req_zone \S+ zone=(\w+):10m rate=(\d+)r/s;", text))
-    assert all(int(limits[f"{zone}_site"]) == 10 * int(limits[zone]) for zone in ("ironauth_any", "ironauth_costly"))
+
+
+def test_every_limit_of_a_48_is_in_force_at_ten_times() -> None:
+    """Each zone counts by its own key, and the server asks it: its rate, burst and connections are the /64's by ten."""
+    text = (DEPLOY / "nginx" / "ironauth.conf").read_text()
+    zones = re.findall(r"^limit_(?:req|conn)_zone \$ironauth_(\w+) +zone=ironauth_(\w+):", text, re.MULTILINE)
+    assert {zone: key for key, zone in zones} == {
+        "any": "network", "costly": "costly", "connections": "network",
+        "any_site": "site", "costly_site": "costly_site", "connections_site": "site",
+    }  # fmt: skip
+    rates = dict(re.findall(r"zone=(\w+):10m rate=(\d+)r/s;", text))
+    bursts = dict(re.findall(r"^    limit_req zone=(\w+) burst=(\d+) nodelay;", text, re.MULTILINE))
+    connections = dict(re.findall(r"^    limit_conn (\w+) (\d+);", text, re.MULTILINE))
+    for limits, count in ((rates, 2), (bursts, 2), (connections, 1)):
+        narrow = {zone for zone in limits if not zone.endswith("_site")}
+        assert len(narrow) == count
+        assert {zone: int(limits[zone]) for zone in limits.keys() - narrow} == {
+            f"{zone}_site": 10 * int(limits[zone]) for zone in narrow
+        }
 
 
 @pytest.mark.parametrize("name", SERVICES)
