@@ -12,9 +12,9 @@ known by its device cookie, an API client by its address, which it may share wit
 addresses have a share each. The browser is let in even where strangers behind the same address have used up that
 one's failures.
 
-An address without an account is counted as any other. What a count tells all the same: whoever shares an owner's
-address may notice that they have been there, and whoever keeps an account's count full notices, by the end of the
-wait, that somebody has signed in.
+An address without an account is counted as any other. What a count tells all the same: somebody who shares an
+owner's address may notice that they have been there, and somebody who keeps an account's count full notices, by the
+end of the wait, that the owner has signed in.
 
 The shares, and the keys of the counts: ``failure_shares``. What else is counted: ``rate_limits``.
 """

@@ -50,7 +50,7 @@ def test_an_unverified_address_opens_nothing_where_it_is_required(
 @pytest.mark.parametrize("password", ["not the password at all", PASSWORD])
 @pytest.mark.parametrize("is_staff", [True, False])
 def test_nobody_hears_of_it(make_user: MakeUser, settings: Settings, password: str, is_staff: bool) -> None:
-    """Whoever it is, with whatever password, gets the page of an unknown address, and every page has the remedy."""
+    """Everybody, with any password, gets the page of an unknown address, and every page has the remedy."""
     settings.IRONAUTH_EMAIL_VERIFICATION = "required"
     make_user(email="mia@example.com", is_staff=is_staff)
     pages = [sign_in(email, password).content.decode() for email in ("mia@example.com", "nobody@example.com")]

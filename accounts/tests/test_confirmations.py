@@ -41,7 +41,7 @@ async def test_a_try_that_nobody_judged_is_not_counted(
 
 
 async def test_who_is_switched_off_is_nobody(make_user: MakeUser) -> None:
-    """Credentials are an active person's; an inactive one, and an id that is nobody's, are not signed in."""
+    """Credentials are an active person's; an inactive one, and an unknown id, are not signed in."""
     active, inactive = [await sync_to_async(make_user)(is_active=one) for one in (True, False)]
     assert (await confirmations.present(active.pk)).id == active.pk
     for gone in (inactive.pk, uuid.uuid4()):

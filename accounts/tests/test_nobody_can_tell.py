@@ -68,7 +68,7 @@ def settle(kind: str, make_user: MakeUser) -> None:
 
 
 def trail() -> Counter[tuple[Any, ...]]:
-    """Return what the trail says of sign-ins, and how often, without whom they are about."""
+    """Return what the trail says of sign-ins, and how often, without the person they are about."""
     assert audit.wait_until_written()
     events = AuditEvent.objects.filter(event__in=("sign_in", "admin_sign_in", "throttled"))
     return Counter((row.event, row.outcome, row.actor_id, str(row.details)) for row in events)
@@ -127,7 +127,7 @@ async def test_no_sequence_tells_who_has_an_account(
 ) -> None:
     """Every answer is the same for every kind of person and for nobody, and costs the same hashes.
 
-    ``Retry-After`` too: the clock stands still. The trail differs in whom an event is about alone.
+    ``Retry-After`` too: the clock stands still. The trail differs in the person of an event alone.
     """
     transcripts = {}
     for number, kind in enumerate(KINDS):
@@ -210,7 +210,7 @@ async def test_proved_and_staff_take_it_back(api: httpx.AsyncClient, make_user: 
 async def test_a_wanted_address_is_not_told_by_the_export(
     api: httpx.AsyncClient, make_user: MakeUser, sign_in: SignIn
 ) -> None:
-    """Who asks for an address finds the same in the export, whether it is another account's or nobody's.
+    """Who asks for an address finds the same in the export, whether another account has it or none.
 
     Also after its message was given up, and after staff had it tried again.
     """

@@ -145,7 +145,7 @@ async def _cause_to_refuse(client: Client | None, presented: Presented, *, allow
 async def _cause_of_assertion(client: Client | None, named: str, assertion: str) -> str:
     """Return why the assertion proves nothing; "" when one of the client's keys has signed it, and use it up.
 
-    ``named``: whom it names, "" where that cannot be read.
+    ``named``: the client it names, "" where that cannot be read.
     """
     if client is None:
         return "unknown" if named else "payload"

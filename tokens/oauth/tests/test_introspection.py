@@ -68,7 +68,7 @@ async def test_what_is_said_of_a_refresh_token(wiki: Party, tokens: Tokens, memb
 
 
 @pytest.mark.parametrize("verified", [False, True])
-async def test_an_address_that_nobody_has_proved_is_nobodys_name(
+async def test_an_address_that_nobody_has_proved_is_no_name(
     wiki: Party, tokens: Tokens, member: Member, verified: bool
 ) -> None:
     """A stranger may have typed it: ``username`` comes with a verified one alone, of both kinds of token."""

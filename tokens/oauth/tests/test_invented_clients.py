@@ -57,7 +57,7 @@ async def test_they_drop_nothing_of_ours(
         assert await clients.find(str(uuid.uuid4())) is None
     assert token_cache().entries == ours
     assert len(token_cache()._absent) <= 50
-    monkeypatch.setattr(clients, "database", None)  # whoever asks it now fails
+    monkeypatch.setattr(clients, "database", None)  # a question to it fails now
     monkeypatch.setattr("tokens.authentication.database", None)
     assert await clients.find(str(wiki.pk)) is not None
     assert (await api.get(VERIFY, headers=bearer(pair))).status_code == 204

@@ -303,7 +303,7 @@ def test_a_redemption_that_fails_leaves_the_code(new_account: Any) -> None:
 
 
 def test_a_code_that_is_deleted_in_mid_race(new_account: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who loses the race for a code that a purge deletes meanwhile hears of a second use, and nobody's session ends."""
+    """Who loses the race for a code that a purge deletes meanwhile hears of a second use, and no session ends."""
     client, _ = make_client()
     account = new_account()
     other = signed_on(account.id)
