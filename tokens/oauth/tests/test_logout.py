@@ -6,6 +6,7 @@ import httpx
 import pytest
 from asgiref.sync import sync_to_async
 
+from accounts.audit_models import AuditEvent
 from ironauth.infrastructure import clock
 from tokens.models import SSO_CLIENT, LogoutNotice, Session
 from tokens.oauth.models import OAuthClient
@@ -64,6 +65,17 @@ async def test_with_a_hint(api: httpx.AsyncClient, member: Member, signing_key: 
     assert not await signed_in(api, row)
     me = await api.get("/oauth/userinfo", headers={"Authorization": f"Bearer {found['access_token']}"})
     assert me.status_code == 401
+
+
+async def test_signing_out_is_in_the_trail(api: httpx.AsyncClient, member: Member, signing_key: str) -> None:
+    """One event of the person and the sign-on session, however many sessions of clients end with it; none again."""
+    row, secret = await client()
+    found = await tokens_of(api, row, secret, member)
+    sign_on = await Session.objects.aget(client_id=SSO_CLIENT)
+    for _ in range(2):
+        await api.get(LOGOUT, params={"id_token_hint": found["id_token"]})
+    events = AuditEvent.objects.filter(event="sign_out").values_list("actor_id", "user_id", "session_id", "outcome")
+    assert [event async for event in events] == [(sign_on.user_id, sign_on.user_id, sign_on.pk, "success")]
 
 
 async def test_an_expired_hint(api: httpx.AsyncClient, member: Member, signing_key: str) -> None:
