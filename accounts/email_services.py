@@ -226,7 +226,10 @@ async def _shown(found: FoundToken, password: str, code: str, address: str) -> B
     try:
         await confirmations.require_password(person, password, Event.EMAIL_VERIFIED, None)
     except InvalidCredentials as error:
-        text = "This is not the account's password. If you have just signed up, somebody else did before: choose one."
+        text = (
+            "This is not the account's password: check it and try again. "
+            "If you chose another one when you signed up, choose a new password instead."
+        )
         raise _refused("password", "wrong_password", text) from error
     if not wants_code:
         return ByPassword(person.encoded)

@@ -163,8 +163,15 @@ async def test_what_is_let_in_can_start_in_time(make: Callable[..., HashPool]) -
     """Behind a busy thread only as much queues as starts within the limit when runs get slower by the caution."""
     pool = make(1, 1.0)
     await measured(pool, 0.02)
-    gate = threading.Event()
-    waiting = [asyncio.ensure_future(pool.run(gate.wait)) for _ in range(200)]
+    gate, begun = threading.Event(), threading.Event()
+
+    def first() -> bool:
+        begun.set()
+        return gate.wait()
+
+    waiting = [asyncio.ensure_future(pool.run(first))]
+    await asyncio.to_thread(begun.wait)
+    waiting += [asyncio.ensure_future(pool.run(gate.wait)) for _ in range(199)]
     await asyncio.sleep(0.05)
     refused = [task for task in waiting if task.done() and isinstance(task.exception(), Overloaded)]
     queued, mean_s = pool.stats().queued, pool.stats().mean_hash_s
