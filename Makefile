@@ -12,10 +12,10 @@ INSTALL := sh requirements/install.sh
 ENV_FILE := $(or $(IRONAUTH_ENV_FILE),var/env)
 # Secrets of the first run only; later ones find the file and start no Python for it.
 SECRETS := test -f "$(ENV_FILE)" || $(BIN)/python -m ironauth.environment_file "$(ENV_FILE)"
-# Huge pages for Argon2id (ironauth/server.py), set here so that `serve` need not start itself a second time.
+# Huge pages for Argon2id (ironauth/server/server.py), set here so that `serve` need not start itself a second time.
 SERVE_ENV := GLIBC_TUNABLES=$${GLIBC_TUNABLES:-glibc.malloc.hugetlb=1}
 ifneq ($(PORT),8000)
-# The issuer has an origin's one spelling, which leaves http's own port 80 out (setting_addresses.issuer).
+# The issuer has an origin's one spelling, which leaves http's own port 80 out (config.addresses.issuer).
 SERVE_ENV += IRONAUTH_ISSUER=$${IRONAUTH_ISSUER:-http://127.0.0.1$(if $(filter-out 80,$(PORT)),:$(PORT))}
 endif
 

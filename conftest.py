@@ -26,15 +26,17 @@ from django.db import connection, connections, transaction
 from django.test import TransactionTestCase
 from pytest_django import Settings
 
-from accounts import audit, audit_triggers
+from accounts.audit import recording as audit
+from accounts.audit import triggers as audit_triggers
 from ironauth import settings_test
 from ironauth.asgi import application
-from ironauth.infrastructure import clock, failure_count
-from ironauth.infrastructure.cache import token_cache
-from ironauth.infrastructure.database import database
+from ironauth.infrastructure.cache.two_level import token_cache
+from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.db.unit_of_work import database
+from ironauth.infrastructure.ratelimit import lockout as failure_count
 from ironauth.management.commands import backup
 from ironauth.tests.services import PrivatePostgres, PrivateRedis
-from tokens.key_store import key_store
+from tokens.keys.store import key_store
 
 #: Meets the default policy (15 code points) and is in no list.
 PASSWORD = "violet otter rides 9 trams"

@@ -6,7 +6,7 @@ import signal
 import sys
 from types import FrameType
 
-from ironauth import huge_pages
+from ironauth.server import huge_pages
 
 INTERRUPTED = 130  # what a shell reports for a command ended by SIGINT
 

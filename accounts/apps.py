@@ -11,16 +11,16 @@ class AccountsConfig(AppConfig):
 
     def ready(self) -> None:
         """Connect the receivers; have servers load the blocklists before a sign-up needs it, and deliver mail."""
-        from accounts import (  # noqa: PLC0415 - models exist only once the registry is ready
-            admin_step_up,
-            audit_signals,
-            breached_passwords,
+        from accounts import signals  # noqa: PLC0415 - models exist only once the registry is ready
+        from accounts.admin.access import step_up as admin_step_up  # noqa: PLC0415 - models exist only once the registry is ready
+        from accounts.audit import signals as audit_signals  # noqa: PLC0415 - models exist only once the registry is ready
+        from accounts.outbox import delivery as mail_delivery  # noqa: PLC0415 - models exist only once the registry is ready
+        from accounts.passwords import breached as breached_passwords  # noqa: PLC0415 - models exist only once the registry is ready
+        from accounts.passwords import (  # noqa: PLC0415 - models exist only once the registry is ready
             breached_service,
-            mail_delivery,
-            signals,
         )
-        from accounts.weak_patterns import load_common_passwords  # noqa: PLC0415 - as above
-        from ironauth.infrastructure.lifespan import on_shutdown, on_startup  # noqa: PLC0415 - as above
+        from accounts.passwords.weak_patterns import load_common_passwords  # noqa: PLC0415 - as above
+        from ironauth.server.lifespan import on_shutdown, on_startup  # noqa: PLC0415 - as above
 
         signals.connect()
         audit_signals.connect()

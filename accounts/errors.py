@@ -1,6 +1,6 @@
 """What can go wrong with an account; codes are part of the HTTP contract."""
 
-from ironauth.infrastructure import errors
+from ironauth.infrastructure.core import errors
 
 
 class EmailTaken(errors.Conflict):

@@ -7,7 +7,8 @@ from django.core.exceptions import ValidationError
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from accounts import emails, names
+from accounts import email_address as emails
+from accounts import names
 
 _PASSWORD_EXAMPLE: Final = "violet otter rides nine trams"  # noqa: S105 - an example for the API's documentation
 

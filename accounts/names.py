@@ -15,7 +15,7 @@ _REFUSED: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066
 
 
 def normalise(name: str) -> str:
-    """Return ``name`` in NFC without surrounding white space; one far too long as it is (see ``emails.normalise``)."""
+    """Return ``name`` in NFC without surrounding white space; one far too long as it is (see ``normalise``)."""
     if len(name) > MAX_RAW_LENGTH:
         return name
     return unicodedata.normalize("NFC", name).strip()

@@ -12,10 +12,10 @@ from django.contrib.contenttypes.models import ContentType
 from django.db.models import IntegerField, TextField, UUIDField
 from django.db.models.signals import m2m_changed, post_save, pre_delete, pre_save
 
-from accounts import guarded
-from accounts.models import Role, User
-from ironauth.infrastructure.fixed_queries import FixedUpdate, Given
-from ironauth.infrastructure.invalidation import invalidate, sub_tag
+from accounts.users import invariants as guarded
+from accounts.users.models import Role, User
+from ironauth.infrastructure.cache.invalidation import invalidate, sub_tag
+from ironauth.infrastructure.db.compiled import FixedUpdate, Given
 
 #: What the admin's log calls somebody who is gone.
 DELETED: Final = "deleted user"

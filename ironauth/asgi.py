@@ -1,4 +1,4 @@
-"""The ASGI application: guard, then lanes; start-up and shutdown belong to ``infrastructure.lifespan``."""
+"""The ASGI application: guard, then lanes; start-up and shutdown belong to ``server.lifespan``."""
 
 import asyncio
 import os
@@ -14,25 +14,34 @@ from django.conf import settings  # noqa: E402 - after django.setup()
 from django.urls import get_resolver, resolve, reverse  # noqa: E402 - after django.setup()
 from rest_framework.permissions import IsAuthenticated  # noqa: E402 - after django.setup()
 
-from ironauth.infrastructure import cookies, lifespan  # noqa: E402 - after django.setup()
-from ironauth.infrastructure.admin_session_store import is_staff  # noqa: E402 - after django.setup()
-from ironauth.infrastructure.asgi_types import Application, Receive, Scope, Send  # noqa: E402 - after django.setup()
-from ironauth.infrastructure.database import answers, database  # noqa: E402 - after django.setup()
-from ironauth.infrastructure.guard import Guard  # noqa: E402 - after django.setup()
-from ironauth.infrastructure.handler import LeanHandler  # noqa: E402 - after django.setup()
-from ironauth.infrastructure.hot_lane import HotLane  # noqa: E402 - after django.setup()
-from ironauth.infrastructure.lanes import (  # noqa: E402 - after django.setup()
+from ironauth.infrastructure.admin.session_store import is_staff  # noqa: E402 - after django.setup()
+from ironauth.infrastructure.core.asgi_types import (  # noqa: E402 - after django.setup()
+    Application,
+    Receive,
+    Scope,
+    Send,
+)
+from ironauth.infrastructure.db.unit_of_work import answers, database  # noqa: E402 - after django.setup()
+from ironauth.infrastructure.http.cookies import policy as cookies  # noqa: E402 - after django.setup()
+from ironauth.infrastructure.http.guard import Guard  # noqa: E402 - after django.setup()
+from ironauth.infrastructure.http.handler import LeanHandler  # noqa: E402 - after django.setup()
+from ironauth.infrastructure.http.hot_lane import HotLane  # noqa: E402 - after django.setup()
+from ironauth.infrastructure.http.lanes import (  # noqa: E402 - after django.setup()
     AdminLane,
     LaneRouter,
     PageHandler,
     longest_body,
 )
-from ironauth.infrastructure.noted_route import NotingHandler, NotingPageHandler  # noqa: E402 - after django.setup()
-from ironauth.infrastructure.request_threads import request_threads  # noqa: E402 - after django.setup()
-from tokens import authentication  # noqa: E402 - after django.setup()
+from ironauth.infrastructure.threads.request_threads import request_threads  # noqa: E402 - after django.setup()
+from ironauth.server import lifespan  # noqa: E402 - after django.setup()
+from ironauth.server.instrumentation.route_label import (  # noqa: E402 - after django.setup()
+    NotingHandler,
+    NotingPageHandler,
+)
+from tokens.sessions import authentication  # noqa: E402 - after django.setup()
 
 if TYPE_CHECKING:
-    from ironauth.infrastructure.metrics_recorder import Recorder
+    from ironauth.infrastructure.telemetry.metrics_recorder import Recorder
 
 
 def _depends_on_the_token_alone(path: str) -> bool:
@@ -52,7 +61,8 @@ def _made_lanes() -> LaneRouter:
     handler = NotingHandler if settings.IRONAUTH_TRACES else LeanHandler
     if not settings.IRONAUTH_METRICS:  # then nothing is counted, and nothing for it imported
         return LaneRouter(api=handler(request_threads), admin=pages)
-    from ironauth.infrastructure import metrics, metrics_requests  # noqa: PLC0415 - as above
+    from ironauth.infrastructure.telemetry import metrics  # noqa: PLC0415 - as above
+    from ironauth.server.instrumentation import metrics_requests  # noqa: PLC0415 - as above
 
     recorder = metrics.start()
     _sample(recorder)
@@ -62,7 +72,9 @@ def _made_lanes() -> LaneRouter:
 
 def _sample(recorder: "Recorder") -> None:
     """Have what is not counted as it happens sampled between start-up and shutdown."""
-    from ironauth.infrastructure.metrics_sampling import Sampling  # noqa: PLC0415 - with IRONAUTH_METRICS only
+    from ironauth.server.instrumentation.metrics_sampling import (  # noqa: PLC0415 - with IRONAUTH_METRICS only
+        Sampling,
+    )
 
     sampling = Sampling(recorder)
 
@@ -77,7 +89,7 @@ def _sample(recorder: "Recorder") -> None:
 
 def _traced(application: Application) -> Application:
     """Return ``application`` with a span around each request; the last ones are sent at shutdown."""
-    from ironauth.infrastructure import traces, traces_requests  # noqa: PLC0415 - with IRONAUTH_TRACES only
+    from ironauth.server.instrumentation import traces, traces_requests  # noqa: PLC0415 - with IRONAUTH_TRACES only
 
     tracing = traces.start()
 

@@ -21,19 +21,19 @@ from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.permissions import AllowAny
 from rest_framework.response import Response
 
-from ironauth.infrastructure import readiness
-from ironauth.infrastructure.cache import token_cache
-from ironauth.infrastructure.client_address import is_local
-from ironauth.infrastructure.database import answers, database
-from ironauth.infrastructure.errors import DomainError, Unavailable
-from ironauth.infrastructure.hash_pool import hash_pool
-from ironauth.infrastructure.logs import get_logger
-from ironauth.infrastructure.views import ApiRequest, AsyncAPIView
-from ironauth.read_only import read_only
+from ironauth.infrastructure.api.read_only import read_only
+from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView
+from ironauth.infrastructure.cache.two_level import token_cache
+from ironauth.infrastructure.core import readiness
+from ironauth.infrastructure.core.errors import DomainError, Unavailable
+from ironauth.infrastructure.db.unit_of_work import answers, database
+from ironauth.infrastructure.hashing.pool import hash_pool
+from ironauth.infrastructure.http.client_address import is_local
+from ironauth.infrastructure.telemetry.logs import get_logger
 from ironauth.version import VERSION
-from tokens import authentication
-from tokens.codec import MAX_TOKEN_BYTES
-from tokens.key_store import key_store
+from tokens.access.codec import MAX_TOKEN_BYTES
+from tokens.keys.store import key_store
+from tokens.sessions import authentication
 
 type CheckStatus = Literal["ok", "degraded", "unavailable"]
 type HealthStatus = Literal["ok", "degraded", "unavailable", "draining"]

@@ -11,10 +11,10 @@ import hmac
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 
-from ironauth.infrastructure import metrics as figures
-from ironauth.infrastructure.metrics_text import text_of
-from ironauth.infrastructure.problem import problem_response
-from ironauth.read_only import read_only
+from ironauth.infrastructure.api.problem import problem_response
+from ironauth.infrastructure.api.read_only import read_only
+from ironauth.infrastructure.telemetry import metrics as figures
+from ironauth.infrastructure.telemetry.metrics_export import text_of
 
 SCHEME = "Bearer "
 

@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from ironauth.admin_policy import MIDDLEWARE, SECURE_CSP  # noqa: F401 - settings, read by Django
-from ironauth.infrastructure import cookie_names, setting_hash_workers, setting_mail, setting_metrics, setting_webauthn
-from ironauth.infrastructure import setting_addresses as addresses
-from ironauth.infrastructure.configuration import (
+from ironauth.config import addresses
+from ironauth.config import hash_workers as setting_hash_workers
+from ironauth.config import mail as setting_mail
+from ironauth.config import metrics as setting_metrics
+from ironauth.config import webauthn as setting_webauthn
+from ironauth.config.admin_policy import MIDDLEWARE, SECURE_CSP  # noqa: F401 - settings, read by Django
+from ironauth.config.checks import (
     audience,
     default_database_threads,
     default_hash_threads,
@@ -25,10 +28,11 @@ from ironauth.infrastructure.configuration import (
     required_secret,
     sqlite_options,
 )
-from ironauth.infrastructure.environment import Environment, load_environment_file
-from ironauth.infrastructure.setting_limits import LIMITS
-from ironauth.infrastructure.setting_traces import are_traces_wanted
-from ironauth.openapi_settings import SPECTACULAR_SETTINGS  # noqa: F401 - a setting, read by drf-spectacular
+from ironauth.config.environment import Environment, load_environment_file
+from ironauth.config.limits import LIMITS
+from ironauth.config.openapi import SPECTACULAR_SETTINGS  # noqa: F401 - a setting, read by drf-spectacular
+from ironauth.config.traces import are_traces_wanted
+from ironauth.infrastructure.http.cookies import names as cookie_names
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 names_in_file = load_environment_file(Path(os.environ.get("IRONAUTH_ENV_FILE") or BASE_DIR / "var" / "env"))
@@ -99,13 +103,13 @@ IRONAUTH_BREACHED_PASSWORDS_URL = addresses.range_service(
 IRONAUTH_BREACHED_PASSWORDS_TIMEOUT_S = env.number("IRONAUTH_BREACHED_PASSWORDS_TIMEOUT_S", default=1.0)
 PASSWORD_HASHERS = [
     # Reads the hashes of Django's own Argon2PasswordHasher too: listing both would let Django pick the unpooled one.
-    "accounts.passwords.IronArgon2Hasher",
+    "accounts.passwords.hashing.IronArgon2Hasher",
     "django.contrib.auth.hashers.PBKDF2PasswordHasher",
     "django.contrib.auth.hashers.PBKDF2SHA1PasswordHasher",
     "django.contrib.auth.hashers.BCryptSHA256PasswordHasher",
     "django.contrib.auth.hashers.ScryptPasswordHasher",
 ]
-AUTH_PASSWORD_VALIDATORS = [{"NAME": "accounts.password_policy.PasswordPolicyValidator"}]
+AUTH_PASSWORD_VALIDATORS = [{"NAME": "accounts.passwords.policy.PasswordPolicyValidator"}]
 
 # ---------------------------------------------------------------- second factors
 IRONAUTH_STAFF_MFA = env.choice("IRONAUTH_STAFF_MFA", choices=("optional", "required"), default="optional")
@@ -180,7 +184,7 @@ IRONAUTH_L1_MAX_STALE_S = env.number("IRONAUTH_L1_MAX_STALE_S", default=5.0)
 IRONAUTH_L1_MAX_ENTRIES = env.whole("IRONAUTH_L1_MAX_ENTRIES", default=50_000)
 CACHES: dict[str, dict[str, Any]] = {
     "default": {
-        "BACKEND": "ironauth.infrastructure.cache.TwoLevelCache",
+        "BACKEND": "ironauth.infrastructure.cache.two_level.TwoLevelCache",
         "LOCATION": REDIS_URL,
         "KEY_PREFIX": "ironauth",
     },
@@ -200,7 +204,7 @@ CACHES: dict[str, dict[str, Any]] = {
 # Nothing here writes these tables by raw SQL; looking for it costs a regular expression for every statement.
 CACHALOT_INVALIDATE_RAW = False
 CACHALOT_CACHE = "cachalot"
-CACHALOT_QUERY_KEYGEN = "ironauth.infrastructure.cachalot_key.query_key"  # the admin lane's queries only
+CACHALOT_QUERY_KEYGEN = "ironauth.infrastructure.cache.query_cache_key.query_key"  # the admin lane's queries only
 CACHALOT_ONLY_CACHABLE_TABLES = ("auth_group", "auth_permission", "auth_group_permissions", "django_content_type")
 
 # ---------------------------------------------------------------- Django
@@ -209,7 +213,7 @@ INSTALLED_APPS = [
     "accounts",
     "tokens",
     "ironauth",
-    "accounts.admin_app.StaffAdminConfig",
+    "accounts.admin.app.StaffAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
@@ -224,7 +228,7 @@ if REDIS_URL:  # merely installed, it costs every query a few microseconds
     INSTALLED_APPS.append("cachalot")
 ROOT_URLCONF = "ironauth.urls"
 ASGI_APPLICATION = "ironauth.asgi.application"
-API_MIDDLEWARE = ["ironauth.infrastructure.middleware.RequestContextMiddleware"]  # short, and natively async
+API_MIDDLEWARE = ["ironauth.infrastructure.http.middleware.RequestContextMiddleware"]  # short, and natively async
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
@@ -248,7 +252,7 @@ TIME_ZONE = "UTC"
 
 # ---------------------------------------------------------------- security of the admin lane
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = IRONAUTH_COOKIE_SECURE
-SESSION_ENGINE = "ironauth.infrastructure.admin_session_store"
+SESSION_ENGINE = "ironauth.infrastructure.admin.session_store"
 SESSION_COOKIE_AGE = 8 * 3600  # seconds; a staff working day
 SESSION_COOKIE_NAME = cookie_names.name_of(cookie_names.ADMIN_SESSION, secure=IRONAUTH_COOKIE_SECURE)
 CSRF_COOKIE_NAME = cookie_names.name_of(cookie_names.ADMIN_CSRF, secure=IRONAUTH_COOKIE_SECURE)
@@ -257,18 +261,19 @@ MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"  # no
 CSRF_TRUSTED_ORIGINS = IRONAUTH_TRUSTED_ORIGINS
 SECURE_HSTS_SECONDS = 31_536_000 if IRONAUTH_COOKIE_SECURE else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS, SECURE_HSTS_PRELOAD = addresses.hsts_reach(env)
-# No SECURE_PROXY_SSL_HEADER: it believes any peer. infrastructure.lanes takes the scheme from configured proxies only.
+# No SECURE_PROXY_SSL_HEADER: it believes any peer. infrastructure.http.lanes takes the scheme from configured proxies
+# only.
 SILENCED_SYSTEM_CHECKS = ["security.W008", "security.W005", "security.W021"]  # proxies redirect; HSTS: IRONAUTH_HSTS
 X_FRAME_OPTIONS = "DENY"
 
 # ---------------------------------------------------------------- API
 REST_FRAMEWORK = {
-    "DEFAULT_AUTHENTICATION_CLASSES": ["tokens.authentication.AccessTokenAuthentication"],
+    "DEFAULT_AUTHENTICATION_CLASSES": ["tokens.sessions.authentication.AccessTokenAuthentication"],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
-    "DEFAULT_RENDERER_CLASSES": ["ironauth.infrastructure.renderers.MsgspecRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["ironauth.infrastructure.parsers.JSONParser"],
-    "DEFAULT_SCHEMA_CLASS": "ironauth.infrastructure.openapi.Schema",
-    "EXCEPTION_HANDLER": "ironauth.infrastructure.problem.exception_handler",
+    "DEFAULT_RENDERER_CLASSES": ["ironauth.infrastructure.api.renderers.MsgspecRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["ironauth.infrastructure.api.parsers.JSONParser"],
+    "DEFAULT_SCHEMA_CLASS": "ironauth.infrastructure.api.openapi.Schema",
+    "EXCEPTION_HANDLER": "ironauth.infrastructure.api.problem.exception_handler",
     "UNAUTHENTICATED_USER": None,
     "URL_FORMAT_OVERRIDE": None,
 }
@@ -281,7 +286,7 @@ IRONAUTH_LOG_FORMAT = env.choice(
     "IRONAUTH_LOG_FORMAT", choices=("json", "console"), default="console" if DEBUG else "json"
 )
 IRONAUTH_ACCESS_LOG = env.switch("IRONAUTH_ACCESS_LOG", default=True)
-LOGGING_CONFIG = "ironauth.infrastructure.logs.configure"
+LOGGING_CONFIG = "ironauth.infrastructure.telemetry.logs.configure"
 LOGGING = {"level": IRONAUTH_LOG_LEVEL, "format": IRONAUTH_LOG_FORMAT}
 IRONAUTH_METRICS = env.switch("IRONAUTH_METRICS", default=False)
 IRONAUTH_METRICS_TOKEN = setting_metrics.token(env.text("IRONAUTH_METRICS_TOKEN", default=""), on=IRONAUTH_METRICS)

@@ -5,9 +5,9 @@ They come from the real environment alone: the file with a server's secrets has 
 
 import os
 
-from ironauth.infrastructure.configuration import default_hash_threads
-from ironauth.infrastructure.environment import Environment
-from ironauth.infrastructure.setting_limits import LIMITS
+from ironauth.config.checks import default_hash_threads
+from ironauth.config.environment import Environment
+from ironauth.config.limits import LIMITS
 
 env = Environment(os.environ, LIMITS)
 
@@ -18,7 +18,7 @@ IRONAUTH_LOG_LEVEL = env.choice(
     "IRONAUTH_LOG_LEVEL", choices=("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"), default="INFO"
 )
 IRONAUTH_LOG_FORMAT = env.choice("IRONAUTH_LOG_FORMAT", choices=("json", "console"), default="json")
-LOGGING_CONFIG = "ironauth.infrastructure.logs.configure"
+LOGGING_CONFIG = "ironauth.infrastructure.telemetry.logs.configure"
 LOGGING = {"level": IRONAUTH_LOG_LEVEL, "format": IRONAUTH_LOG_FORMAT}
 env.refuse_misspelt()
 INSTALLED_APPS = ["ironauth"]  # for its commands alone

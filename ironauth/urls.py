@@ -1,4 +1,4 @@
-"""Every path IronAuth answers; which lane serves it is decided in ``infrastructure.lanes``."""
+"""Every path IronAuth answers; which lane serves it is decided in ``infrastructure.http.lanes``."""
 
 from django.conf import settings
 from django.contrib import admin
@@ -7,7 +7,7 @@ from django.utils.module_loading import import_string
 
 from accounts import urls as accounts_urls
 from ironauth import health, pages
-from ironauth.infrastructure.configuration import LABORATORY_URLS
+from ironauth.config.checks import LABORATORY_URLS
 from tokens import urls as tokens_urls
 from tokens.oauth import urls as oauth_urls
 

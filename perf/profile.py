@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 
-from ironauth.infrastructure.configuration import default_hash_threads
+from ironauth.config.checks import default_hash_threads
 from perf.bench.servers import start_servers
 from perf.findings import now
 from perf.load.closed_loop import run_load

@@ -22,4 +22,4 @@ said=$(CFLAGS="${CFLAGS:--O3 -march=$march}" .venv/bin/python -m pip install --q
         "the wheel stays in use. Does the compiler know -march=$march, and are the Python headers installed" \
         "(Debian: apt install python3-dev)?"
 # Built for other CPUs, it may not run here: only what is meant for this one is tried and timed.
-[ "$march" != native ] || .venv/bin/python -m ironauth.infrastructure.argon2_build
+[ "$march" != native ] || .venv/bin/python -m ironauth.infrastructure.hashing.argon2_build

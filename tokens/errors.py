@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from ironauth.infrastructure.errors import (
+from ironauth.infrastructure.core.errors import (
     BEARER_CHALLENGE,
     BadRequest,
     NotAuthenticated,
     PermissionDenied,
     Unavailable,
 )
-from tokens.oauth.protocol import PROOF_ALGORITHMS
+from tokens.protocol import PROOF_ALGORITHMS
 
 #: RFC 9449 §7.1: the challenge where a proof is missing or wrong.
 DPOP_CHALLENGE = f'DPoP realm="ironauth", algs="{" ".join(PROOF_ALGORITHMS)}"'

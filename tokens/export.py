@@ -4,9 +4,10 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from accounts import export
-from ironauth.infrastructure.fixed_queries import Given
-from tokens.models import AuthorizationCode, Consent, DeviceGrant, KnownDevice, LogoutNotice, Session
+from accounts.privacy import export
+from ironauth.infrastructure.db.compiled import Given
+from tokens.oauth.models import AuthorizationCode, Consent, DeviceGrant, LogoutNotice
+from tokens.sessions.models import KnownDevice, Session
 
 
 def register() -> None:

@@ -1,8 +1,9 @@
 """What becomes of this application's rows when somebody proves an account's address for the first time."""
 
-from accounts import first_proof
-from accounts.first_proof import Fate
-from tokens.models import AuthorizationCode, Consent, DeviceGrant, KnownDevice, LogoutNotice, Session
+from accounts.email import first_proof
+from accounts.email.first_proof import Fate
+from tokens.oauth.models import AuthorizationCode, Consent, DeviceGrant, LogoutNotice
+from tokens.sessions.models import KnownDevice, Session
 
 
 def register() -> None:

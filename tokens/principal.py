@@ -4,7 +4,7 @@ from uuid import UUID
 
 import msgspec
 
-from accounts.outputs import UserOut
+from accounts.users.outputs import UserOut
 
 
 class Principal(msgspec.Struct, frozen=True):

@@ -12,13 +12,17 @@ from django.contrib.sessions.models import Session as AdminSession
 from django.db import connection, transaction
 from django.db.models import Model
 
-from accounts import audit_units, deletions, email_tokens, outgoing_mail
-from accounts.deletions import PurgedAccounts
-from ironauth.infrastructure import clock, once
+from accounts.audit import units as audit_units
+from accounts.outbox import queue as outgoing_mail
+from accounts.outbox import tokens as email_tokens
+from accounts.privacy import units as deletions
+from accounts.privacy.units import PurgedAccounts
 from ironauth.infrastructure import models as infrastructure
-from tokens import key_rotation
-from tokens.models import Session
-from tokens.oauth import leftovers
+from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.db import single_use as once
+from tokens.keys import rotation as key_rotation
+from tokens.oauth import expiry as leftovers
+from tokens.sessions.models import Session
 
 #: Rows of one transaction. A hundred of a million sessions hold SQLite's one writer for 3 ms, and refreshes wait for so
 #: long; a thousand held it for 50, since each such transaction fills the log and writes it back.

@@ -2,8 +2,12 @@
 
 from django.urls import URLPattern, path
 
-from tokens import factor_views, passkey_views, session_views, staff_views, views, wellknown_views
-from tokens.oauth import consent_views, metadata
+from tokens.keys import views as wellknown_views
+from tokens.oauth.consent import views as consent_views
+from tokens.oauth.discovery import metadata
+from tokens.sessions import views as session_views
+from tokens.sign_in import factor_views, passkey_views, views
+from tokens.staff import views as staff_views
 
 #: Under /api/v1/access/.
 access_urlpatterns: list[URLPattern] = [

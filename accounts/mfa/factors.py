@@ -15,9 +15,9 @@ from django.db.models import Count, Exists, OuterRef, Q, Subquery
 
 from accounts.mfa.models import RecoveryCode, TotpFactor
 from accounts.mfa.outputs import MfaOut, PasskeyOut
-from accounts.mfa.passkey_models import Passkey
-from accounts.models import User
-from ironauth.infrastructure.fixed_queries import FixedSelect, Given
+from accounts.mfa.passkeys.models import Passkey
+from accounts.users.models import User
+from ironauth.infrastructure.db.compiled import FixedSelect, Given
 
 TOTP: Final = "totp"
 PASSKEY: Final = "passkey"

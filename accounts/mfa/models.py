@@ -3,8 +3,8 @@
 from django.conf import settings
 from django.db import models
 
-from ironauth.infrastructure import clock
-from ironauth.infrastructure.ids import new_id
+from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.core.ids import new_id
 
 
 class TotpFactor(models.Model):

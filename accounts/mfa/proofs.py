@@ -11,21 +11,26 @@ from typing import Final, NamedTuple, Protocol
 
 from django.db import models, transaction
 
-from accounts import audit, outgoing_mail, passwords, rate_limits, stored_user, throttling
-from accounts.audit import Event, Outcome
-from accounts.mfa import recovery_codes, totp
+from accounts.audit import recording as audit
+from accounts.audit.recording import Event, Outcome
+from accounts.lockout import rate_limits, throttling
 from accounts.mfa.errors import InvalidMfaCode, SecondFactorRefused, TotpUnreadable
 from accounts.mfa.models import RecoveryCode, TotpFactor
-from accounts.outgoing_mail import Kind
-from accounts.passwords import Verdict
-from ironauth.infrastructure import hash_claims
-from ironauth.infrastructure.database import database
-from ironauth.infrastructure.errors import Unavailable
-from ironauth.infrastructure.fixed_queries import FixedDelete, FixedSelect, FixedUpdate, Given
-from ironauth.infrastructure.hash_pool import hash_pool
-from ironauth.infrastructure.logs import get_logger
-from ironauth.infrastructure.master_keys import MasterKeyMissingError
-from ironauth.infrastructure.sealing import SealBrokenError
+from accounts.mfa.recovery import codes as recovery_codes
+from accounts.mfa.totp import codes as totp
+from accounts.outbox import queue as outgoing_mail
+from accounts.outbox.queue import Kind
+from accounts.passwords import hashing as passwords
+from accounts.passwords.hashing import Verdict
+from accounts.users import queries as stored_user
+from ironauth.infrastructure.core.errors import Unavailable
+from ironauth.infrastructure.crypto.master_keys import MasterKeyMissingError
+from ironauth.infrastructure.crypto.sealing import SealBrokenError
+from ironauth.infrastructure.db.compiled import FixedDelete, FixedSelect, FixedUpdate, Given
+from ironauth.infrastructure.db.unit_of_work import database
+from ironauth.infrastructure.hashing.pool import hash_pool
+from ironauth.infrastructure.http import hash_claims
+from ironauth.infrastructure.telemetry.logs import get_logger
 
 _USER: Final = Given("user_id", models.UUIDField())
 _STEP: Final = Given("step", models.BigIntegerField())

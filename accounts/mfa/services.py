@@ -8,18 +8,22 @@ from typing import Final
 
 from django.db import transaction
 
-from accounts import confirmations, passwords, rate_limits
-from accounts.audit import Event
-from accounts.mfa import factors, proofs, recovery_codes, totp, units
+from accounts.audit.recording import Event
+from accounts.lockout import rate_limits
+from accounts.mfa import factors, proofs, units
 from accounts.mfa.errors import InvalidMfaCode, MfaNotEnabled, MfaNotStarted
 from accounts.mfa.outputs import MfaOut, RecoveryCodes, TotpSetup
+from accounts.mfa.recovery import codes as recovery_codes
+from accounts.mfa.totp import codes as totp
 from accounts.mfa.units import Hashes
-from accounts.models import User
-from ironauth.infrastructure.database import database
-from ironauth.infrastructure.hash_pool import hash_pool
-from ironauth.infrastructure.logs import get_logger
-from ironauth.infrastructure.master_keys import MasterKeyMissingError
-from ironauth.infrastructure.sealing import SealBrokenError
+from accounts.passwords import hashing as passwords
+from accounts.users import reauthentication as confirmations
+from accounts.users.models import User
+from ironauth.infrastructure.crypto.master_keys import MasterKeyMissingError
+from ironauth.infrastructure.crypto.sealing import SealBrokenError
+from ironauth.infrastructure.db.unit_of_work import database
+from ironauth.infrastructure.hashing.pool import hash_pool
+from ironauth.infrastructure.telemetry.logs import get_logger
 
 # No recovery code is the way out of this one, as it is at a sign-in.
 _NOT_YET: Final = "The code does not fit. Check the clock of the phone, and that the app shows this account."

@@ -7,22 +7,28 @@ from typing import Any, Final, NamedTuple
 
 from django.db import IntegrityError, models, transaction
 
-from accounts import audit, deletions, outgoing_mail, stored_user, throttling, units
-from accounts.audit import Event
+from accounts.audit import recording as audit
+from accounts.audit.recording import Event
 from accounts.errors import PasswordChanged
-from accounts.mfa import factors, totp
+from accounts.lockout import throttling
+from accounts.mfa import factors
 from accounts.mfa.errors import MfaAlreadyEnabled, MfaNotEnabled, MfaNotStarted
 from accounts.mfa.models import RecoveryCode, TotpFactor
-from accounts.mfa.passkey_models import Passkey
-from accounts.models import User
-from accounts.outgoing_mail import Kind
-from accounts.rights import target_of
-from ironauth.infrastructure import clock
-from ironauth.infrastructure.database_faults import refers_to_nothing
-from ironauth.infrastructure.errors import NotAuthenticated, NotFound, PermissionDenied
-from ironauth.infrastructure.fixed_queries import FixedDelete, FixedInsert, FixedTogether, FixedUpdate, Given, given_row
-from ironauth.infrastructure.master_keys import MasterKeyMissingError, newest_master_key_id
-from ironauth.infrastructure.sealing import SealBrokenError
+from accounts.mfa.passkeys.models import Passkey
+from accounts.mfa.totp import codes as totp
+from accounts.outbox import queue as outgoing_mail
+from accounts.outbox.queue import Kind
+from accounts.privacy import units as deletions
+from accounts.staff.rights import target_of
+from accounts.users import queries as stored_user
+from accounts.users import units
+from accounts.users.models import User
+from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.core.errors import NotAuthenticated, NotFound, PermissionDenied
+from ironauth.infrastructure.crypto.master_keys import MasterKeyMissingError, newest_master_key_id
+from ironauth.infrastructure.crypto.sealing import SealBrokenError
+from ironauth.infrastructure.db.compiled import FixedDelete, FixedInsert, FixedTogether, FixedUpdate, Given, given_row
+from ironauth.infrastructure.db.faults import refers_to_nothing
 
 type Hashes = Mapping[str, str]  # of recovery codes, by selector
 

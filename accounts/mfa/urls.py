@@ -2,7 +2,8 @@
 
 from django.urls import URLPattern, path
 
-from accounts.mfa import passkey_views, views
+from accounts.mfa import views
+from accounts.mfa.passkeys import views as passkey_views
 
 access_urlpatterns: list[URLPattern] = [
     path("mfa", views.MfaView.as_view(), name="mfa"),

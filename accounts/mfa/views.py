@@ -5,16 +5,16 @@ import uuid
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.permissions import IsAuthenticated
 
-from accounts import step_up
 from accounts.errors import DeletionPending, InvalidCredentials, PasswordChanged, StepUpRequired
 from accounts.mfa import services
 from accounts.mfa.errors import InvalidMfaCode, MfaAlreadyEnabled, MfaNotEnabled, MfaNotStarted
 from accounts.mfa.inputs import CodeInput, PasswordInput
 from accounts.mfa.outputs import MfaOut, RecoveryCodes, TotpSetup
-from accounts.permissions import MfaResetPermission, StaffView
-from accounts.views import signed_in
-from ironauth.infrastructure.errors import NotFound, Overloaded, PermissionDenied, Throttled, ValidationFailed
-from ironauth.infrastructure.views import ApiRequest, AsyncAPIView
+from accounts.staff.permissions import MfaResetPermission, StaffView
+from accounts.users import step_up
+from accounts.users.views import signed_in
+from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView
+from ironauth.infrastructure.core.errors import NotFound, Overloaded, PermissionDenied, Throttled, ValidationFailed
 
 
 class MfaView(AsyncAPIView):

@@ -2,7 +2,7 @@
 
 from django.db import migrations, models
 
-from accounts import audit_triggers
+from accounts.audit import triggers as audit_triggers
 
 
 def install(apps, schema_editor):

@@ -4,8 +4,8 @@ import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
 
-import ironauth.infrastructure.clock
-import ironauth.infrastructure.ids
+import ironauth.infrastructure.core.clock
+import ironauth.infrastructure.core.ids
 
 
 class Migration(migrations.Migration):
@@ -36,7 +36,7 @@ class Migration(migrations.Migration):
                 ),
                 ("sealed", models.BinaryField()),
                 ("master_key_id", models.CharField(max_length=16)),
-                ("created_at", models.DateTimeField(default=ironauth.infrastructure.clock.now)),
+                ("created_at", models.DateTimeField(default=ironauth.infrastructure.core.clock.now)),
                 ("confirmed_at", models.DateTimeField(null=True)),
                 ("last_step", models.BigIntegerField(default=0)),
             ],
@@ -48,7 +48,7 @@ class Migration(migrations.Migration):
                 (
                     "id",
                     models.UUIDField(
-                        default=ironauth.infrastructure.ids.new_id,
+                        default=ironauth.infrastructure.core.ids.new_id,
                         editable=False,
                         primary_key=True,
                         serialize=False,
@@ -56,7 +56,7 @@ class Migration(migrations.Migration):
                 ),
                 ("selector", models.CharField(max_length=4)),
                 ("encoded", models.CharField(max_length=256)),
-                ("created_at", models.DateTimeField(default=ironauth.infrastructure.clock.now)),
+                ("created_at", models.DateTimeField(default=ironauth.infrastructure.core.clock.now)),
                 (
                     "user",
                     models.ForeignKey(

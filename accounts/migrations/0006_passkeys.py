@@ -4,8 +4,8 @@ import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
 
-import ironauth.infrastructure.clock
-import ironauth.infrastructure.ids
+import ironauth.infrastructure.core.clock
+import ironauth.infrastructure.core.ids
 
 
 class Migration(migrations.Migration):
@@ -18,7 +18,7 @@ class Migration(migrations.Migration):
                 (
                     "id",
                     models.UUIDField(
-                        default=ironauth.infrastructure.ids.new_id,
+                        default=ironauth.infrastructure.core.ids.new_id,
                         editable=False,
                         primary_key=True,
                         serialize=False,
@@ -32,7 +32,7 @@ class Migration(migrations.Migration):
                 ("backup_eligible", models.BooleanField()),
                 ("backed_up", models.BooleanField()),
                 ("aaguid", models.UUIDField()),
-                ("created_at", models.DateTimeField(default=ironauth.infrastructure.clock.now)),
+                ("created_at", models.DateTimeField(default=ironauth.infrastructure.core.clock.now)),
                 ("last_used_at", models.DateTimeField(null=True)),
                 (
                     "user",

@@ -1,5 +1,5 @@
 import django.db.models.deletion
-import ironauth.infrastructure.clock
+import ironauth.infrastructure.core.clock
 from django.conf import settings
 from django.db import migrations, models
 
@@ -22,7 +22,7 @@ class Migration(migrations.Migration):
                 ('user', models.OneToOneField(on_delete=django.db.models.deletion.DB_CASCADE, primary_key=True, related_name='pending_deletion', serialize=False, to=settings.AUTH_USER_MODEL)),
                 ('email', models.CharField(max_length=254)),
                 ('email_verified_at', models.DateTimeField(null=True)),
-                ('requested_at', models.DateTimeField(default=ironauth.infrastructure.clock.now)),
+                ('requested_at', models.DateTimeField(default=ironauth.infrastructure.core.clock.now)),
                 ('due_at', models.DateTimeField(db_index=True)),
             ],
             options={

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 from django.db import migrations
 from django.db.models import Q
 
-from ironauth.infrastructure import clock
+from ironauth.infrastructure.core import clock
 
 
 def verify(apps: Any, schema_editor: Any) -> None:

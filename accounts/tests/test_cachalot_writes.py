@@ -5,9 +5,9 @@ from django.apps import apps
 from django.contrib.auth.models import Group
 from django.db import transaction
 
-from accounts import role_units
-from accounts.models import User
-from accounts.tests.conftest import MakeUser
+from accounts.conftest import MakeUser
+from accounts.staff import role_units
+from accounts.users.models import User
 
 pytestmark = [pytest.mark.storage, pytest.mark.django_db(transaction=True)]
 

@@ -6,9 +6,9 @@ import pytest
 from django.contrib.auth.management.commands import changepassword
 from django.core.management import CommandError, call_command
 
-from accounts.audit_models import AuditEvent
-from accounts.mail_models import OutgoingMail
-from accounts.tests.conftest import MakeUser
+from accounts.audit.models import AuditEvent
+from accounts.conftest import MakeUser
+from accounts.outbox.models import OutgoingMail
 
 pytestmark = [pytest.mark.django_db, pytest.mark.storage]
 

@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 from asgiref.sync import sync_to_async
 
-from accounts import confirmations, passwords
-from accounts.audit import Event
-from accounts.audit_models import AuditEvent
+from accounts.audit.models import AuditEvent
+from accounts.audit.recording import Event
+from accounts.conftest import PASSWORD, MakeUser
 from accounts.errors import InvalidCredentials
-from accounts.tests.conftest import PASSWORD, MakeUser
-from ironauth.infrastructure.errors import NotAuthenticated, Overloaded, Throttled
+from accounts.passwords import hashing as passwords
+from accounts.users import reauthentication as confirmations
+from ironauth.infrastructure.core.errors import NotAuthenticated, Overloaded, Throttled
 from ironauth.infrastructure.models import ThrottleFailures
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]

@@ -5,9 +5,9 @@ from io import StringIO
 import pytest
 from django.core.management import CommandError, call_command
 
+from accounts.conftest import PASSWORD
 from accounts.management.commands.createsuperuser import _ask
-from accounts.models import User
-from accounts.tests.conftest import PASSWORD
+from accounts.users.models import User
 
 pytestmark = [pytest.mark.django_db, pytest.mark.storage]
 

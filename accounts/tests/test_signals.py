@@ -8,10 +8,10 @@ from django.contrib.auth.models import Group
 from django.core import serializers
 from django.db import transaction
 
-from accounts.models import User
-from accounts.tests.conftest import MakeUser
-from ironauth.infrastructure import clock
-from ironauth.infrastructure.invalidation import sub_tag
+from accounts.conftest import MakeUser
+from accounts.users.models import User
+from ironauth.infrastructure.cache.invalidation import sub_tag
+from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.models import Invalidation
 
 pytestmark = [pytest.mark.django_db, pytest.mark.storage]

@@ -4,7 +4,7 @@ from django.apps import AppConfig, apps
 from django.core import checks
 
 from ironauth.infrastructure import deployment
-from ironauth.infrastructure.lean_imports import import_rest_framework
+from ironauth.infrastructure.core.lean_imports import import_rest_framework
 
 
 class InfrastructureConfig(AppConfig):
@@ -19,6 +19,8 @@ class InfrastructureConfig(AppConfig):
         import_rest_framework()
         checks.register(deployment.check_mail, checks.Tags.security, deploy=True)
         if apps.is_installed("cachalot"):  # behind this one, so what it wraps is this
-            from ironauth.infrastructure.cachalot_levels import close_what_did_not_begin  # noqa: PLC0415 - with Redis only
+            from ironauth.infrastructure.cache.query_cache_levels import (  # noqa: PLC0415 - with Redis only
+                close_what_did_not_begin,
+            )
 
             close_what_did_not_begin()

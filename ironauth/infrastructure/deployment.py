@@ -6,8 +6,8 @@ from django.conf import settings
 from django.core.checks import CheckMessage
 from django.core.checks import Warning as CheckWarning
 
-from ironauth.infrastructure import setting_mail
-from ironauth.infrastructure.logs import get_logger
+from ironauth.config import mail as setting_mail
+from ironauth.infrastructure.telemetry.logs import get_logger
 
 NO_MAIL: Final = (
     "EMAIL_URL names no mail server, so nobody receives messages: a forgotten password cannot be replaced, no owner "

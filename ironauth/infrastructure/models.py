@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from django.db import models
 
-from ironauth.infrastructure import clock
+from ironauth.infrastructure.core import clock
 
 
 class Invalidation(models.Model):
@@ -27,7 +27,7 @@ class Invalidation(models.Model):
 
 
 class ThrottleWindow(models.Model):
-    """How often something happened in the present window and the one before; see ``sliding_window``.
+    """How often something happened in the present window and the one before; see ``ratelimit.window``.
 
     ``key`` is a MAC: the table holds neither client addresses nor e-mail addresses. Times are unix seconds, because
     the statements that count compute with them.
@@ -49,7 +49,7 @@ class ThrottleWindow(models.Model):
 
 
 class ThrottleFailures(models.Model):
-    """How often in a row something was guessed wrong, and when the next try is let in; see ``failure_count``.
+    """How often in a row something was guessed wrong, and when the next try is let in; see ``ratelimit.lockout``.
 
     ``known_until``: until when this row stands for a device that has succeeded before; 0 for everybody else's.
     """
@@ -70,7 +70,7 @@ class ThrottleFailures(models.Model):
 
 
 class UsedOnce(models.Model):
-    """Something that may be used once, and has been; see ``once``. ``expires_at``: its end anyway, in unix seconds."""
+    """Something that may be used once, has been: ``single_use``. ``expires_at``: its end anyway, in unix seconds."""
 
     key = models.CharField(primary_key=True, max_length=80)
     expires_at = models.BigIntegerField(db_index=True)

@@ -4,7 +4,7 @@ import asyncio
 import json
 from typing import Any
 
-from ironauth.infrastructure.asgi_types import Application, Message, Scope
+from ironauth.infrastructure.core.asgi_types import Application, Message, Scope
 
 
 class Conversation:

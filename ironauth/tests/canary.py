@@ -21,8 +21,8 @@ from urllib.parse import parse_qsl, urlsplit
 from django.contrib.sessions.models import Session
 from django.db import connection
 
-from accounts.audit_models import AuditEvent
-from ironauth.infrastructure.admin_session_store import SessionStore
+from accounts.audit.models import AuditEvent
+from ironauth.infrastructure.admin.session_store import SessionStore
 
 #: What is secret in the body of a request or an answer and in the parameters of an address, by name.
 SECRET: Final = frozenset(

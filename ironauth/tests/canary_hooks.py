@@ -13,10 +13,12 @@ import pytest
 from django.core.mail import EmailMessage
 from django.test import Client, RequestFactory
 
-from accounts import audit, passwords
-from accounts.mfa import recovery_codes
+from accounts.audit import recording as audit
+from accounts.mfa.recovery import codes as recovery_codes
+from accounts.passwords import hashing as passwords
 from ironauth import settings_test
-from ironauth.infrastructure import log_pipe, logs, token_text
+from ironauth.infrastructure.core import base64url as token_text
+from ironauth.infrastructure.telemetry import log_pipe, logs
 from ironauth.tests.asgi_conversation import Conversation
 from ironauth.tests.canary import Canary
 

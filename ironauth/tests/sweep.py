@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 
 from django.urls import URLPattern, URLResolver, get_resolver
 
-from ironauth.infrastructure.asgi_types import Application, Message
+from ironauth.infrastructure.core.asgi_types import Application, Message
 from ironauth.pages import OPENAPI_FILE
 
 #: RFC 9110 §9.3, RFC 5789, and one that nobody has defined.

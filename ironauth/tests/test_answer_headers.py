@@ -9,8 +9,8 @@ from pytest_django import Settings
 
 from conftest import bearer
 from ironauth.asgi import application
-from ironauth.infrastructure.environment import Environment
-from ironauth.infrastructure.setting_addresses import hsts_reach
+from ironauth.config.addresses import hsts_reach
+from ironauth.config.environment import Environment
 from ironauth.tests.asgi_conversation import Conversation
 from tokens.oauth.tests.material import make_client
 

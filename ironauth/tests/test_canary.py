@@ -14,14 +14,16 @@ from asgiref.sync import sync_to_async
 from django.core import mail
 from django.test import Client
 
-from accounts import audit
-from accounts.audit import Event
-from accounts.mfa import recovery_codes
-from accounts.models import User
-from accounts.passwords import IronArgon2Hasher
+from accounts.audit import recording as audit
+from accounts.audit.recording import Event
+from accounts.mfa.recovery import codes as recovery_codes
+from accounts.passwords.hashing import IronArgon2Hasher
+from accounts.users.models import User
 from conftest import PASSWORD
-from ironauth.infrastructure import clock, logs, token_text
-from ironauth.infrastructure.admin_session_store import SessionStore
+from ironauth.infrastructure.admin.session_store import SessionStore
+from ironauth.infrastructure.core import base64url as token_text
+from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.telemetry import logs
 from ironauth.tests import canary_hooks
 from ironauth.tests.asgi_conversation import Conversation
 from ironauth.tests.canary import Canary

@@ -13,7 +13,7 @@ import pytest
 
 from conftest import PASSWORD, ServeProcess
 from ironauth.tests.canary_hooks import watched
-from tokens.models import Session
+from tokens.sessions.models import Session
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
 

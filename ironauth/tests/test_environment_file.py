@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from ironauth import environment_file
-from ironauth.infrastructure.configuration import key_ring, required_secret
+from ironauth.config.checks import key_ring, required_secret
 
 
 def _values(path: Path) -> dict[str, str]:

@@ -17,7 +17,7 @@ from django.db import connections
 
 from conftest import PASSWORD, ServeProcess, bearer
 from ironauth import settings_test
-from ironauth.infrastructure.database import database
+from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.tests.services import PrivatePostgres, PrivateRedis, storage_binaries_missing
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage, pytest.mark.only_postgres]

@@ -13,8 +13,8 @@ from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from ironauth.infrastructure import argon2_build
-from ironauth.infrastructure.configuration import refuse_weak_argon2
+from ironauth.config.checks import refuse_weak_argon2
+from ironauth.infrastructure.hashing import argon2_build
 from ironauth.settings_test import ENVIRONMENT
 
 PROPOSED = re.compile(

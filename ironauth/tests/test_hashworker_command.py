@@ -15,11 +15,11 @@ from django.conf import settings as live_settings
 from django.core.exceptions import ImproperlyConfigured
 
 from conftest import ServeProcess
-from ironauth.infrastructure import hash_worker_trust
-from ironauth.infrastructure.hash_pool import FIRST_GUESS_S
-from ironauth.infrastructure.hash_worker_client import HashWorkerClient
-from ironauth.infrastructure.hash_worker_protocol import Ping
-from ironauth.infrastructure.setting_hash_workers import WorkerAddress
+from ironauth.config.hash_workers import WorkerAddress
+from ironauth.infrastructure.hashing.pool import FIRST_GUESS_S
+from ironauth.infrastructure.hashing.remote import trust as hash_worker_trust
+from ironauth.infrastructure.hashing.remote.client import HashWorkerClient
+from ironauth.infrastructure.hashing.remote.protocol import Ping
 from ironauth.tests.private_ca import PrivateCa
 
 PEPPER = "p1:" + "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8"

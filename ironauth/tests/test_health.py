@@ -14,8 +14,8 @@ from django.conf import LazySettings, settings
 from django.db import connection
 
 from ironauth.asgi import application
-from ironauth.infrastructure.database import database
-from ironauth.infrastructure.hash_pool import hash_pool
+from ironauth.infrastructure.db.unit_of_work import database
+from ironauth.infrastructure.hashing.pool import hash_pool
 from ironauth.version import VERSION
 
 

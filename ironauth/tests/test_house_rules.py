@@ -10,7 +10,7 @@ from django.conf import settings
 
 ROOT = Path(settings.BASE_DIR)
 #: Lines; a module that outgrew it holds more than one idea (design, rule 2).
-MODULE_LIMIT = 300
+MODULE_LIMIT = 400
 SUPPRESSION = re.compile(r"#\s*(noqa\b|type:\s*ignore)(?P<rest>.*)")
 
 
@@ -36,7 +36,7 @@ def test_every_test_says_in_a_sentence_what_must_hold() -> None:
 
 
 def test_modules_hold_one_idea() -> None:
-    """No module of the product is longer than 300 lines."""
+    """No module of the product is longer than 400 lines."""
     lengths = {
         str(file.relative_to(ROOT)): len(file.read_text().splitlines())
         for file in python_files()

@@ -6,12 +6,12 @@ import threading
 
 from asgiref.sync import sync_to_async
 
-from ironauth.infrastructure.asgi_types import Receive, Scope, Send
-from ironauth.infrastructure.busy_page import BUSY
-from ironauth.infrastructure.errors import Overloaded
-from ironauth.infrastructure.lane_turns import Turns
-from ironauth.infrastructure.lanes import AdminLane
-from ironauth.infrastructure.request_threads import RequestThreads
+from ironauth.infrastructure.core.asgi_types import Receive, Scope, Send
+from ironauth.infrastructure.core.errors import Overloaded
+from ironauth.infrastructure.http.busy_page import BUSY
+from ironauth.infrastructure.http.lane_turns import Turns
+from ironauth.infrastructure.http.lanes import AdminLane
+from ironauth.infrastructure.threads.request_threads import RequestThreads
 from ironauth.tests.asgi_conversation import Conversation
 
 LOGIN = "/admin/login/"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
-from ironauth.infrastructure import setting_addresses
+from ironauth.config import addresses as setting_addresses
 
 
 def make(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -18,18 +18,20 @@ from django.contrib.admin.utils import quote
 from django.contrib.auth.models import Group
 from django.test import Client
 
-from accounts.models import User
+from accounts.users.models import User
 from conftest import PASSWORD, ServeProcess
 from ironauth.asgi import application
-from ironauth.infrastructure import cookie_names, cookies
+from ironauth.infrastructure.http.cookies import names as cookie_names
+from ironauth.infrastructure.http.cookies import policy as cookies
 from ironauth.tests import sweep
 from ironauth.tests.canary_hooks import watched
 from ironauth.tests.sweep import CONTENT_TYPES, FORM, HOSTILE, JSON, METHODS, MULTIPART, WITH_BODY, Body
-from tokens.oauth import client_assertion, token_exchange
-from tokens.oauth.protocol import GrantType
+from tokens.clients import assertion as client_assertion
 from tokens.oauth.tests.flow import basic
 from tokens.oauth.tests.material import make_client
 from tokens.oauth.tests.walk import request_of
+from tokens.oauth.token import exchange as token_exchange
+from tokens.protocol import GrantType
 
 pytestmark = [pytest.mark.django_db(transaction=True)]
 

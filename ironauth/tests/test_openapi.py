@@ -18,8 +18,8 @@ from openapi_spec_validator import validate
 
 from accounts.errors import EmailNotVerified, PasswordChangeRequired
 from ironauth import pages
-from ironauth.infrastructure.errors import DomainError
-from ironauth.infrastructure.openapi import PROBLEM_MEDIA_TYPE, Schema, _is_wire_type
+from ironauth.infrastructure.api.openapi import PROBLEM_MEDIA_TYPE, Schema, _is_wire_type
+from ironauth.infrastructure.core.errors import DomainError
 from ironauth.version import VERSION
 
 METHODS = ("get", "post", "put", "patch", "delete")

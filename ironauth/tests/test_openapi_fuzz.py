@@ -25,18 +25,18 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from accounts import email_tokens
-from accounts.email_tokens import Purpose
-from accounts.mail_models import EmailToken
-from accounts.models import User
+from accounts.outbox import tokens as email_tokens
+from accounts.outbox.models import EmailToken
+from accounts.outbox.tokens import Purpose
+from accounts.users.models import User
 from conftest import PASSWORD, ServeProcess
-from ironauth.infrastructure.openapi import PROBLEM_MEDIA_TYPE
+from ironauth.infrastructure.api.openapi import PROBLEM_MEDIA_TYPE
 from ironauth.pages import OPENAPI_FILE
 from tokens.oauth.models import Consent
-from tokens.oauth.protocol import GrantType, Scope
-from tokens.oauth.redemption import challenge_of
 from tokens.oauth.tests.flow import VERIFIER, approve, basic
 from tokens.oauth.tests.material import REDIRECT_URI, make_client
+from tokens.oauth.token.redemption import challenge_of
+from tokens.protocol import GrantType, Scope
 from tokens.tests.second_factor import App
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
@@ -79,7 +79,7 @@ UNREACHED: Final = dict.fromkeys(
         "POST /api/v1/access/signin/passkey",
         "POST /api/v1/access/signin/mfa/options",
     ),
-    "takes an authenticator, and is walked with one in tokens/tests/test_passkeys.py",
+    "takes an authenticator, and is walked with one in tokens/sign_in/tests/test_passkeys.py",
 )
 #: Operations that clients call, as a client with a secret and a grant of its own.
 OF_CLIENTS: Final = ("/oauth/token", "/oauth/introspect", "/oauth/revoke", "/oauth/par", "/oauth/device_authorization")

@@ -10,7 +10,8 @@ from django.contrib.staticfiles import finders
 from pytest_django import Settings
 
 from ironauth import pages
-from ironauth.infrastructure import logs, not_found
+from ironauth.infrastructure.http import not_found
+from ironauth.infrastructure.telemetry import logs
 
 
 class _Page(HTMLParser):

@@ -13,11 +13,11 @@ import httpx
 import pytest
 from django.test import override_settings
 
-from accounts import deletions
-from accounts.models import User
+from accounts.privacy import units as deletions
+from accounts.users.models import User
 from conftest import PASSWORD
-from ironauth.infrastructure import clock
-from ironauth.infrastructure.database import database
+from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.models import ThrottleFailures
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -11,7 +11,7 @@ from django.conf import settings
 
 from conftest import PASSWORD, ServeProcess
 from ironauth import settings_test
-from ironauth.infrastructure.failure_count import FREE_FAILURES
+from ironauth.infrastructure.ratelimit.lockout import FREE_FAILURES
 from ironauth.tests.services import PrivateRedis
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]

@@ -16,8 +16,8 @@ from django.db.backends.signals import connection_created
 from redis.asyncio.connection import AbstractConnection
 
 from conftest import bearer
-from ironauth.infrastructure import prepared_statements
-from ironauth.infrastructure.pools import Pool
+from ironauth.infrastructure.db import prepared as prepared_statements
+from ironauth.infrastructure.threads.pool import Pool
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
 

@@ -10,7 +10,7 @@ import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
-from ironauth.infrastructure.configuration import default_hash_threads
+from ironauth.config.checks import default_hash_threads
 from perf.bench.measuring import Bench, Cores
 from perf.bench.options import README, Options, parse
 from perf.bench.paced import PacedRound

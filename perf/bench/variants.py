@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from ironauth.infrastructure.configuration import default_hash_threads
+from ironauth.config.checks import default_hash_threads
 from perf.bench.measuring import load_round
 from perf.load.sources import Constant, Source, TokenPair, get
 from perf.load.workloads import Site

@@ -2,7 +2,7 @@
 
 from importlib.metadata import version
 
-from ironauth.infrastructure.configuration import default_hash_threads
+from ironauth.config.checks import default_hash_threads
 from perf import plots
 from perf.findings import Check, Finding, Table
 from perf.lab import Lab

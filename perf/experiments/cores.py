@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from ironauth.infrastructure.configuration import default_hash_threads
+from ironauth.config.checks import default_hash_threads
 from perf import plots
 from perf.bench.measuring import CONNECTIONS_PER_HASH_THREAD, load_round
 from perf.findings import Finding, Table

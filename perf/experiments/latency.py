@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ironauth.infrastructure.configuration import default_hash_threads
+from ironauth.config.checks import default_hash_threads
 from perf import plots
 from perf.findings import Check, Finding, Table
 from perf.lab import Lab

@@ -10,7 +10,7 @@ from os import sched_getaffinity, sched_setaffinity
 
 import msgspec
 
-from ironauth.infrastructure.configuration import default_hash_threads
+from ironauth.config.checks import default_hash_threads
 from perf.bench.measuring import load_round
 from perf.findings import Check, Finding, Table
 from perf.lab import Lab

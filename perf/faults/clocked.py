@@ -1,9 +1,10 @@
 """Start ``manage.py`` with a clock of its own: ``python -m perf.faults.clocked FILE serve --workers 1 …``.
 
 FILE holds by how many seconds the clock is ahead (negative: behind), and is read again every 50 ms. What moves is
-``time.time`` in this process, put in place before anything of IronAuth is imported: ``ironauth.infrastructure.clock``,
-the one source of wall-clock time there, takes it from there. ``datetime.now`` and the C libraries keep the machine's
-clock; a time namespace of Linux would move the monotonic clock only, which is not what differs between machines.
+``time.time`` in this process, put in place before anything of IronAuth is imported:
+``ironauth.infrastructure.core.clock``, the one source of wall-clock time there, takes it from there. ``datetime.now``
+and the C libraries keep the machine's clock; a time namespace of Linux would move the monotonic clock only, which is
+not what differs between machines.
 """
 
 import os

@@ -16,7 +16,7 @@ from uuid import UUID
 
 import psycopg
 
-from ironauth.infrastructure.configuration import default_hash_threads
+from ironauth.config.checks import default_hash_threads
 from ironauth.tests.services import BinaryMissing, PrivatePostgres, PrivateRedis
 from perf.faults.proxy import TcpProxy
 from perf.faults.wire import Connector

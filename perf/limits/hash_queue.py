@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import httpx
 
-from ironauth.infrastructure.configuration import default_hash_threads
+from ironauth.config.checks import default_hash_threads
 from perf.limits.shipped_nginx import HOST, ShippedNginx, trust
 from perf.load.closed_loop import refuse_remote
 from perf.rig.console import say

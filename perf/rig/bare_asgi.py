@@ -8,7 +8,7 @@ from typing import Any
 
 import uvicorn
 
-from ironauth import huge_pages, server
+from ironauth.server import huge_pages, server
 
 _BODY = b'{"id":"01890a5d-ac96-774b-bcce-b302099a8057","email":"ada@bench.example","name":"Ada"}'
 _START = {

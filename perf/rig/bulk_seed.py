@@ -119,7 +119,7 @@ def seed(people: int, *, now: datetime | None = None, encoded: str = UNUSABLE) -
     # Models exist only after django.setup().
     from django.contrib.auth.models import Group  # noqa: PLC0415 - as above
 
-    from ironauth.infrastructure.master_keys import newest_master_key_id  # noqa: PLC0415 - as above
+    from ironauth.infrastructure.crypto.master_keys import newest_master_key_id  # noqa: PLC0415 - as above
 
     if people < 100 or people % 100 or gcd(people, _SCATTER) > 1:
         raise ValueError(f"seed a multiple of 100 people, not {people}: one in a hundred has ten sessions")

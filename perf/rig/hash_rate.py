@@ -17,11 +17,11 @@ from pathlib import Path
 import msgspec
 from argon2.low_level import Type, hash_secret_raw
 
-from ironauth.infrastructure.argon2_raw import raw_hash
+from ironauth.infrastructure.hashing.argon2 import raw_hash
 
 _NICE = 19  # as the hash pool's threads: the two sides must lose the same share to other work on the machine
 _SECRET = b"correct horse battery staple"
-_SALT, _HASH_BYTES = b"0123456789abcdef", 32  # 16 bytes and 32, as accounts.passwords
+_SALT, _HASH_BYTES = b"0123456789abcdef", 32  # 16 bytes and 32, as accounts.passwords.hashing
 _ROOT = Path(__file__).resolve().parents[2]
 _SPARE_S = 30  # beyond its own duration, for starting and ending a process
 

@@ -61,7 +61,7 @@ def _insert_people(count: int) -> None:
     from django.contrib.auth import get_user_model  # noqa: PLC0415 - needs django.setup()
     from django.contrib.auth.hashers import make_password  # noqa: PLC0415 - needs django.setup()
 
-    from accounts.emails import fold  # noqa: PLC0415 - needs django.setup()
+    from accounts.email_address import fold  # noqa: PLC0415 - needs django.setup()
 
     user_model = get_user_model()
     encoded = make_password(PASSWORD)
@@ -81,8 +81,8 @@ def _open_sessions(count: int) -> list[SeededSession]:
     from django.contrib.auth import get_user_model  # noqa: PLC0415 - needs django.setup()
     from django.db import transaction  # noqa: PLC0415 - needs django.setup()
 
-    from accounts.services import account_snapshot  # noqa: PLC0415 - needs django.setup()
-    from tokens.sessions import ClientInfo, open_session  # noqa: PLC0415 - needs django.setup()
+    from accounts.users.services import account_snapshot  # noqa: PLC0415 - needs django.setup()
+    from tokens.sessions.units import ClientInfo, open_session  # noqa: PLC0415 - needs django.setup()
 
     wanted = [email_of(serial) for serial in range(count)]
     ids = dict(get_user_model().objects.filter(email__in=wanted).values_list("email", "id"))

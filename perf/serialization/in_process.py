@@ -24,7 +24,7 @@ def ways() -> dict[str, Callable[[], object]]:
     # Serializers read Django's settings when they are imported.
     from rest_framework.renderers import JSONRenderer  # noqa: PLC0415 - needs django.setup()
 
-    from ironauth.infrastructure.renderers import MsgspecRenderer  # noqa: PLC0415 - needs django.setup()
+    from ironauth.infrastructure.api.renderers import MsgspecRenderer  # noqa: PLC0415 - needs django.setup()
     from perf.serialization.outputs import converted  # noqa: PLC0415 - needs django.setup()
     from perf.serialization.payload import exercises  # noqa: PLC0415 - needs django.setup()
     from perf.serialization.serializers import serialized  # noqa: PLC0415 - needs django.setup()

@@ -4,7 +4,7 @@ from rest_framework.permissions import AllowAny
 from rest_framework.renderers import JSONRenderer
 from rest_framework.response import Response
 
-from ironauth.infrastructure.views import ApiRequest, AsyncAPIView
+from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView
 from perf.serialization.outputs import ExerciseOut, converted
 from perf.serialization.payload import exercises
 from perf.serialization.serializers import serialized

@@ -20,7 +20,7 @@ def main() -> int:
     # Django's models can only be imported after django.setup().
     from django.contrib.auth import get_user_model  # noqa: PLC0415 - needs django.setup()
 
-    from tokens.models import Session  # noqa: PLC0415 - needs django.setup()
+    from tokens.sessions.models import Session  # noqa: PLC0415 - needs django.setup()
 
     accounts = get_user_model().objects.filter(email__startswith=f"{sys.argv[1]}-").count()
     sessions = Session.objects.filter(revoked_at=None).count()

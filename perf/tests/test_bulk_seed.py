@@ -7,14 +7,15 @@ import pytest
 from django.contrib.auth.models import Group
 from django.db.models import Count
 
-from accounts.emails import fold
-from accounts.models import User
-from ironauth.infrastructure import clock
+from accounts.email_address import fold
+from accounts.users.models import User
+from ironauth.infrastructure.core import clock
 from perf.rig import bulk_seed
-from tokens import refresh_token, session_rotation
-from tokens.models import Session
 from tokens.purge import purge_expired
-from tokens.session_rotation import Outcome
+from tokens.sessions import refresh_token
+from tokens.sessions import rotation as session_rotation
+from tokens.sessions.models import Session
+from tokens.sessions.rotation import Outcome
 
 pytestmark = [pytest.mark.django_db, pytest.mark.storage]
 

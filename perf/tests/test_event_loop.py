@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ironauth.infrastructure.hash_pool import HashPool
+from ironauth.infrastructure.hashing.pool import HashPool
 from perf import lab as laboratory
 from perf.experiments.event_loop.experiment import IN_POOL, ON_LOOP, Seen, _finding
 from perf.experiments.event_loop.loop_hashing import LoopHashing

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ironauth.infrastructure.lag_histogram import EDGES_MS, LagHistogram
+from ironauth.server.instrumentation.lag_histogram import EDGES_MS, LagHistogram
 from perf.experiments.event_loop import loop_lag
 from perf.experiments.event_loop.loop_lag import LoopRecord
 

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from accounts.models import User
+from accounts.users.models import User
 from conftest import PASSWORD
 from perf.experiments.oauth_flow.report import NATIVE, STORAGES, WHEEL, Seen, finding
 from perf.experiments.oauth_flow.windows import Measured, Window

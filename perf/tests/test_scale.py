@@ -9,7 +9,7 @@ from django.db import connection
 from perf.experiments.scale.experiment import EXTRAS, OPERATIONS, faults
 from perf.experiments.scale.units import Scenes
 from perf.rig import bulk_seed, query_plans
-from tokens.models import Session
+from tokens.sessions.models import Session
 
 pytestmark = [pytest.mark.django_db, pytest.mark.storage]
 

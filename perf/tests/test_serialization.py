@@ -13,8 +13,8 @@ from pytest_django import Settings
 
 from ironauth import urls
 from ironauth.asgi import application
-from ironauth.infrastructure.handler import LeanHandler
-from ironauth.infrastructure.request_threads import RequestThreads
+from ironauth.infrastructure.http.handler import LeanHandler
+from ironauth.infrastructure.threads.request_threads import RequestThreads
 from ironauth.tests.asgi_conversation import Conversation
 from perf.experiments.serialization import PARTS, PATHS, WAYS, same_answer
 from perf.serialization.in_process import median_ms, ways

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ironauth.infrastructure.errors import Unavailable
+from ironauth.infrastructure.core.errors import Unavailable
 from perf.experiments.sqlite_modes.experiment import LOCKED, OURS, finding
 from perf.experiments.sqlite_modes.threads import CALLERS, MODES, Callers, Kind, Outcome
 from perf.rig.seed import SeededSession

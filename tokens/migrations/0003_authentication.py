@@ -8,7 +8,7 @@ import datetime
 
 from django.db import migrations, models
 
-import ironauth.infrastructure.clock
+import ironauth.infrastructure.core.clock
 
 LONG_AGO = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
@@ -20,7 +20,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name="session",
             name="authenticated_at",
-            field=models.DateTimeField(db_default=LONG_AGO, default=ironauth.infrastructure.clock.now),
+            field=models.DateTimeField(db_default=LONG_AGO, default=ironauth.infrastructure.core.clock.now),
         ),
         migrations.AddField(
             model_name="session",

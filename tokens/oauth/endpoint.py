@@ -7,10 +7,10 @@ from django.core.exceptions import TooManyFieldsSent
 from django.http import HttpResponse
 from rest_framework import exceptions
 
-from ironauth.infrastructure.errors import DomainError
-from ironauth.infrastructure.parsers import FormParser
-from ironauth.infrastructure.views import ApiRequest, AsyncAPIView
-from tokens.oauth.errors import InvalidRequest, OAuthError
+from ironauth.infrastructure.api.parsers import FormParser
+from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView
+from ironauth.infrastructure.core.errors import DomainError
+from tokens.clients.errors import InvalidRequest, OAuthError
 
 #: What a domain error that is none of OAuth's is called here: RFC 6749 §4.1.2.1, RFC 8628 §3.5 has no closer one.
 TEMPORARILY_UNAVAILABLE = "temporarily_unavailable"
@@ -30,7 +30,7 @@ REFUSALS = dict.fromkeys((400, 401, 405, 429, 503), ErrorBody)
 
 
 class OAuthEndpoint(AsyncAPIView):
-    """An endpoint without DRF's authentication: clients prove who they are in ``client_authentication``."""
+    """An endpoint without DRF's authentication: clients prove who they are in ``clients.authentication``."""
 
     authentication_classes: ClassVar[Any] = ()
     permission_classes = ()

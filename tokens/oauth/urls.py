@@ -2,7 +2,12 @@
 
 from django.urls import URLPattern, path
 
-from tokens.oauth import authorize_views, device_views, logout, pushed_requests, sign_in_views, token_views, userinfo
+from tokens.oauth.authorize import pushed_requests, sign_in_views
+from tokens.oauth.authorize import views as authorize_views
+from tokens.oauth.device import views as device_views
+from tokens.oauth.discovery import userinfo
+from tokens.oauth.logout import views as logout
+from tokens.oauth.token import views as token_views
 
 urlpatterns: list[URLPattern] = [
     path("authorize", authorize_views.AuthorizeView.as_view(), name="authorize"),

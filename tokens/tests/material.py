@@ -8,7 +8,7 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from django.conf import settings
 
-from tokens.keys import KeyRecord, KeySet, PublicJwk, build_key_set, new_key_pair
+from tokens.keys.key_set import KeyRecord, KeySet, PublicJwk, build_key_set, new_key_pair
 
 NOW = 1_800_000_000  # unix seconds; what the tests call now
 SEED_BYTES = 32

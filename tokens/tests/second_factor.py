@@ -8,7 +8,7 @@ import httpx
 import pyotp
 
 from conftest import bearer
-from ironauth.infrastructure import clock
+from ironauth.infrastructure.core import clock
 from tokens.tests.browser import SIGNIN, Member, Pair
 
 MFA = "/api/v1/access/mfa"

@@ -12,16 +12,18 @@ from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
 
-from accounts import audit
-from accounts.audit_models import AuditEvent
-from accounts.models import User
-from accounts.services import account_snapshot
+from accounts.audit import recording as audit
+from accounts.audit.models import AuditEvent
+from accounts.users.models import User
+from accounts.users.services import account_snapshot
 from conftest import PASSWORD
-from ironauth.infrastructure import clock
-from tokens import services, sessions
-from tokens.key_rotation import create_first_keys
-from tokens.models import Session, SigningKey
-from tokens.sessions import ClientInfo
+from ironauth.infrastructure.core import clock
+from tokens.keys.models import SigningKey
+from tokens.keys.rotation import create_first_keys
+from tokens.sessions import units as sessions
+from tokens.sessions.models import Session
+from tokens.sessions.units import ClientInfo
+from tokens.sign_in import services
 from tokens.tests.browser import LOGOUT, ME, PASSWORD_URL, REFRESH, SIGNIN
 from tokens.tests.stage import AGENT, Expected, Stage, by_member, by_root, session_of
 

@@ -12,15 +12,17 @@ from django.test import Client
 from django.urls import reverse
 from pytest_django import Settings
 
-from accounts import audit, outgoing_mail, units
-from accounts.audit_models import AuditEvent
-from accounts.mail_models import OutgoingMail
-from accounts.models import User
-from accounts.outgoing_mail import GIVE_UP_S, Kind
-from accounts.tests.test_email_flows import delivered
+from accounts.audit import recording as audit
+from accounts.audit.models import AuditEvent
+from accounts.email.tests.test_email_flows import delivered
+from accounts.outbox import queue as outgoing_mail
+from accounts.outbox.models import OutgoingMail
+from accounts.outbox.queue import GIVE_UP_S, Kind
+from accounts.users import units
+from accounts.users.models import User
 from conftest import PASSWORD
-from ironauth.infrastructure import clock
-from ironauth.infrastructure.database import database
+from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.db.unit_of_work import database
 from tokens.tests.browser import PASSWORD_URL, SIGNIN
 from tokens.tests.stage import AGENT, Expected, Stage, by_member
 

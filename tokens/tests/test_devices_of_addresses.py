@@ -8,12 +8,16 @@ from asgiref.sync import sync_to_async
 from django.db import transaction
 from pytest_django import Settings
 
-from accounts import address_proofs, deletions, email_tokens, failure_shares, staff_units
-from accounts.email_tokens import Purpose
-from accounts.models import User
+from accounts.email import address_proofs
+from accounts.lockout import keys as failure_shares
+from accounts.outbox import tokens as email_tokens
+from accounts.outbox.tokens import Purpose
+from accounts.privacy import units as deletions
+from accounts.staff import units as staff_units
+from accounts.users.models import User
 from conftest import PASSWORD
-from ironauth.infrastructure import failure_count
-from ironauth.infrastructure.origin import Origin
+from ironauth.infrastructure.http.client_context import Origin
+from ironauth.infrastructure.ratelimit import lockout as failure_count
 from tokens.tests.browser import SIGNIN, Member
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]

@@ -20,14 +20,17 @@ from django.db import models, transaction
 from django.test import RequestFactory
 from pytest_django import Settings
 
-from accounts import audit, deletions, export
-from accounts.audit_models import AuditEvent
+from accounts.audit import recording as audit
+from accounts.audit.models import AuditEvent
 from accounts.mfa.models import TotpFactor
-from accounts.models import User
+from accounts.privacy import export
+from accounts.privacy import units as deletions
+from accounts.users.models import User
 from conftest import PASSWORD, bearer
-from ironauth.infrastructure import clock, origin
-from tokens.models import Session
+from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.http import client_context as origin
 from tokens.purge import purge_expired
+from tokens.sessions.models import Session
 from tokens.tests.browser import ME, REFRESH, Member, Pair
 from tokens.tests.second_factor import enrol
 from tokens.tests.test_no_secret_leaks import every_table, spellings
@@ -53,7 +56,7 @@ def models_of_people() -> Iterator[type[models.Model]]:
 
 
 def test_no_model_that_knows_a_person_is_left_out() -> None:
-    """A new one has to be added to a section (``accounts.export.register``), or to the exemptions with its reason."""
+    """A new one has to be added to a section (``privacy.export.register``), or to the exemptions with its reason."""
     known = {model._meta.label for model in models_of_people()}
     assert {"tokens.Session", "accounts.AuditEvent", "admin.LogEntry", "accounts.User_groups"} <= known
     covered = {model._meta.label for model in export.covered()}

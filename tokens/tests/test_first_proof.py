@@ -15,22 +15,24 @@ from django.core import mail
 from django.db import models
 from pytest_django import Settings
 
-from accounts import first_proof
-from accounts.audit_models import AuditEvent
-from accounts.first_proof import Fate
-from accounts.mail_models import EmailToken
+from accounts.audit.models import AuditEvent
+from accounts.email import first_proof
+from accounts.email.first_proof import Fate
+from accounts.email.tests.test_email_flows import confirm, delivered, token_for
 from accounts.mfa.models import RecoveryCode, TotpFactor
-from accounts.mfa.passkey_models import Passkey
-from accounts.models import User
+from accounts.mfa.passkeys.models import Passkey
+from accounts.outbox.models import EmailToken
 from accounts.tests.authenticator import Authenticator
-from accounts.tests.test_email_flows import confirm, delivered, token_for
+from accounts.users.models import User
 from conftest import PASSWORD, bearer
-from ironauth.infrastructure import clock
-from tokens.models import AuthorizationCode, Consent, DeviceGrant, KnownDevice, OAuthClient, Session
+from ironauth.infrastructure.core import clock
+from tokens.clients.models import OAuthClient
+from tokens.oauth.models import AuthorizationCode, Consent, DeviceGrant
+from tokens.sessions.models import KnownDevice, Session
+from tokens.sign_in.tests.test_passkeys import add, by_passkey
 from tokens.tests.browser import SIGNIN, Member, Pair, me
 from tokens.tests.second_factor import App, enrol, said
 from tokens.tests.test_export import models_of_people
-from tokens.tests.test_passkeys import add, by_passkey
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
 
@@ -56,7 +58,7 @@ def models_that_lead_to_people() -> set[type[models.Model]]:
 
 
 def test_every_model_that_knows_a_person_has_a_rule() -> None:
-    """A new one is registered with ``accounts.first_proof``, which says what happens to its rows, and why."""
+    """A new one is registered with ``accounts.email.first_proof``, which says what happens to its rows, and why."""
     known = {model._meta.label for model in models_that_lead_to_people()}
     assert {"tokens.Session", "accounts.OutgoingMail", "admin.LogEntry", "accounts.User_groups"} <= known
     assert known == {model._meta.label for model in first_proof.rules()}

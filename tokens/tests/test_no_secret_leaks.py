@@ -24,17 +24,18 @@ from django.core.management import call_command
 from django.db import connection
 from django.test import override_settings
 
-from accounts import audit, email_tokens
-from accounts.email_tokens import ID_BYTES
-from accounts.mail_delivery import MailDelivery
-from accounts.mail_models import EmailToken, OutgoingMail
+from accounts.audit import recording as audit
+from accounts.outbox import tokens as email_tokens
+from accounts.outbox.delivery import MailDelivery
+from accounts.outbox.models import EmailToken, OutgoingMail
+from accounts.outbox.tokens import ID_BYTES
 from conftest import PASSWORD, ServeProcess, bearer
-from ironauth.infrastructure import logs
 from ironauth.infrastructure.models import ThrottleFailures, ThrottleWindow
-from tokens import refresh_token
-from tokens.key_rotation import drop, rotate
-from tokens.key_wrapping import unseal
-from tokens.models import SigningKey
+from ironauth.infrastructure.telemetry import logs
+from tokens.keys.models import SigningKey
+from tokens.keys.rotation import drop, rotate
+from tokens.keys.wrapping import unseal
+from tokens.sessions import refresh_token
 from tokens.tests.browser import LOGOUT, ME, PASSWORD_URL, REFRESH, SAME_ORIGIN, SIGNIN, Pair, by_cookie
 from tokens.tests.second_factor import App
 from tokens.tests.walks import Post, as_staff, with_a_passkey

@@ -11,22 +11,24 @@ import pytest
 from django.core import mail
 from pytest_django import Settings
 
-from accounts import address_proofs
-from accounts.audit_models import AuditEvent
-from accounts.deletion_models import PendingDeletion
-from accounts.mfa import passkeys, services, totp
+from accounts.audit.models import AuditEvent
+from accounts.email import address_proofs
+from accounts.email.tests.test_email_flows import confirm, delivered, token_for
+from accounts.mfa import services
 from accounts.mfa.models import RecoveryCode, TotpFactor
-from accounts.mfa.passkey_models import Passkey
-from accounts.models import User
+from accounts.mfa.passkeys import services as passkeys
+from accounts.mfa.passkeys.models import Passkey
+from accounts.mfa.totp import codes as totp
+from accounts.privacy.models import PendingDeletion
 from accounts.tests.authenticator import Authenticator
-from accounts.tests.test_email_flows import confirm, delivered, token_for
+from accounts.users.models import User
 from conftest import bearer
-from ironauth.infrastructure import clock
-from ironauth.infrastructure.errors import NotAuthenticated, Unavailable
-from tokens.models import KnownDevice
+from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.core.errors import NotAuthenticated, Unavailable
+from tokens.sessions.models import KnownDevice
+from tokens.sign_in.tests.test_passkeys import ADD_OPTIONS, add, by_passkey
 from tokens.tests.browser import SIGNIN, Member, Pair, me
 from tokens.tests.second_factor import TOTP, App, enrol, said
-from tokens.tests.test_passkeys import ADD_OPTIONS, add, by_passkey
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
 

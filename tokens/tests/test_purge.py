@@ -12,17 +12,18 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 from pytest_django import Settings
 
-from accounts import deletions
-from accounts.deletions import PurgedAccounts
-from accounts.outputs import Account
-from ironauth.infrastructure import clock
-from ironauth.infrastructure.invalidation import invalidate
+from accounts.privacy import units as deletions
+from accounts.privacy.units import PurgedAccounts
+from accounts.users.outputs import Account
+from ironauth.infrastructure.cache.invalidation import invalidate
+from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.models import Invalidation
-from tokens import sessions
-from tokens.key_rotation import create_first_keys, rotate
-from tokens.models import Session, SigningKey
+from tokens.keys.models import SigningKey
+from tokens.keys.rotation import create_first_keys, rotate
 from tokens.purge import Purged, purge_expired
-from tokens.sessions import ClientInfo, Grant
+from tokens.sessions import units as sessions
+from tokens.sessions.models import Session
+from tokens.sessions.units import ClientInfo, Grant
 
 pytestmark = [pytest.mark.django_db, pytest.mark.storage, pytest.mark.usefixtures("still_clock")]
 

@@ -12,9 +12,9 @@ from asgiref.sync import sync_to_async
 from django.db import connection
 
 from conftest import PASSWORD, ServeProcess
-from ironauth.infrastructure import clock
-from tokens.models import Session
+from ironauth.infrastructure.core import clock
 from tokens.purge import Purged, purge_expired
+from tokens.sessions.models import Session
 from tokens.tests.browser import REFRESH, SIGNIN
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.only_sqlite]

@@ -10,9 +10,9 @@ import pytest
 from joserfc import jws
 from joserfc.jwk import OKPKey, RSAKey
 
-from tokens import codec
+from tokens.access import codec
 from tokens.errors import InvalidToken
-from tokens.keys import ActiveKey, PublicJwk, import_private_key, import_public_key, public_jwk
+from tokens.keys.key_set import ActiveKey, PublicJwk, import_private_key, import_public_key, public_jwk
 from tokens.tests.material import NOW, Issuer, b64, good_payload
 
 VECTORS = Path(__file__).parent / "vectors"

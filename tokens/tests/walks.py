@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 from asgiref.sync import sync_to_async
 
-from accounts.models import User
 from accounts.tests.authenticator import Authenticator
+from accounts.users.models import User
 from conftest import PASSWORD, bearer
 from tokens.tests.browser import SIGNIN, Pair
 

@@ -10,11 +10,11 @@ import msgspec
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils.dateparse import parse_datetime
 
-from accounts import audit_units
-from accounts.outputs import AuditEventOut
-from ironauth.infrastructure import clock
-from ironauth.infrastructure.database import LATER_S
-from ironauth.infrastructure.reader import reader_may_leave
+from accounts.audit import units as audit_units
+from accounts.users.outputs import AuditEventOut
+from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.core.stdio import reader_may_leave
+from ironauth.infrastructure.db.unit_of_work import LATER_S
 
 BATCH: Final = 1_000  # events in memory at a time, each about 1 KiB
 #: Seconds after which nothing is added before an event: the longest an event that no answer waits for may lie in a

@@ -8,9 +8,10 @@ from typing import Any, BinaryIO, cast
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
 
-from accounts import audit, breached_file
-from accounts.breached_passwords import installed, is_breached, path
-from ironauth.infrastructure.reader import reader_may_leave
+from accounts.audit import recording as audit
+from accounts.passwords import breached_file
+from accounts.passwords.breached import installed, is_breached, path
+from ironauth.infrastructure.core.stdio import reader_may_leave
 
 
 class Command(BaseCommand):

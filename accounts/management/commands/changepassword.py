@@ -6,9 +6,10 @@ from typing import Any
 from django.contrib.auth.management.commands import changepassword
 from django.db import transaction
 
-from accounts import audit, outgoing_mail
-from accounts.models import User
-from accounts.outgoing_mail import Kind
+from accounts.audit import recording as audit
+from accounts.outbox import queue as outgoing_mail
+from accounts.outbox.queue import Kind
+from accounts.users.models import User
 
 
 class Command(changepassword.Command):

@@ -9,7 +9,7 @@ from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.core.management.base import CommandError
 
-from accounts.models import User
+from accounts.users.models import User
 
 PASSWORD = "DJANGO_SUPERUSER_PASSWORD"  # noqa: S105 - the name of Django's variable
 EMAIL = "DJANGO_SUPERUSER_EMAIL"

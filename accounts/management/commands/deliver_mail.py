@@ -8,10 +8,10 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from accounts.mail_delivery import MailDelivery
-from ironauth.infrastructure import logs
-from ironauth.infrastructure.database import database
-from ironauth.infrastructure.errors import Unavailable
+from accounts.outbox.delivery import MailDelivery
+from ironauth.infrastructure.core.errors import Unavailable
+from ironauth.infrastructure.db.unit_of_work import database
+from ironauth.infrastructure.telemetry import logs
 
 UMASK = 0o077  # mail written to files holds tokens
 

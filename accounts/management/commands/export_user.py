@@ -8,10 +8,12 @@ import msgspec
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import transaction
 
-from accounts import audit, emails, export
-from accounts.deletion_models import PendingDeletion
-from accounts.models import User
-from ironauth.infrastructure.reader import reader_may_leave
+from accounts import email_address as emails
+from accounts.audit import recording as audit
+from accounts.privacy import export
+from accounts.privacy.models import PendingDeletion
+from accounts.users.models import User
+from ironauth.infrastructure.core.stdio import reader_may_leave
 
 
 class Command(BaseCommand):

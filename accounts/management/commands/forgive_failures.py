@@ -5,8 +5,11 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import transaction
 
-from accounts import audit, emails, throttling, units
-from ironauth.infrastructure.reader import reader_may_leave
+from accounts import email_address as emails
+from accounts.audit import recording as audit
+from accounts.lockout import throttling
+from accounts.users import units
+from ironauth.infrastructure.core.stdio import reader_may_leave
 
 
 class Command(BaseCommand):

@@ -4,11 +4,11 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from accounts import audit
-from accounts.audit import Event, Outcome
+from accounts.audit import recording as audit
+from accounts.audit.recording import Event, Outcome
 from accounts.mfa import units
-from ironauth.infrastructure.master_keys import newest_master_key_id
-from ironauth.infrastructure.reader import reader_may_leave
+from ironauth.infrastructure.core.stdio import reader_may_leave
+from ironauth.infrastructure.crypto.master_keys import newest_master_key_id
 
 DEFAULT_BATCH = 200  # rows; some milliseconds of one transaction
 

@@ -102,7 +102,7 @@ async function showFactors() {
 }
 
 // What a person calls the device: browser and system, where the user agent is one of those everybody has. The names
-// and the order in which they tell are those of tokens/user_agents.py.
+// and the order in which they tell are those of tokens/sessions/user_agents.py.
 const BROWSERS = {
   SamsungBrowser: "Samsung Internet", Edg: "Edge", EdgA: "Edge", EdgiOS: "Edge", OPR: "Opera", Firefox: "Firefox",
   FxiOS: "Firefox", CriOS: "Chrome", Chrome: "Chrome", Version: "Safari",

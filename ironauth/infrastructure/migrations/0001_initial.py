@@ -4,7 +4,7 @@ from typing import ClassVar
 
 from django.db import migrations, models
 
-import ironauth.infrastructure.clock
+import ironauth.infrastructure.core.clock
 
 
 class Migration(migrations.Migration):
@@ -18,7 +18,7 @@ class Migration(migrations.Migration):
             fields=[
                 ("id", models.BigAutoField(primary_key=True, serialize=False)),
                 ("tag", models.CharField(max_length=80)),
-                ("created_at", models.DateTimeField(default=ironauth.infrastructure.clock.now)),
+                ("created_at", models.DateTimeField(default=ironauth.infrastructure.core.clock.now)),
             ],
             options={"db_table": "infrastructure_invalidation"},
         ),

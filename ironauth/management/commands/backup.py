@@ -9,7 +9,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connection
 
-from ironauth.infrastructure.reader import reader_may_leave
+from ironauth.infrastructure.core.stdio import reader_may_leave
 
 
 class Command(BaseCommand):

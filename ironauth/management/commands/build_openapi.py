@@ -13,7 +13,7 @@ from django.core.management.base import BaseCommand, CommandError
 from drf_spectacular.drainage import GENERATOR_STATS
 from drf_spectacular.generators import SchemaGenerator
 
-from ironauth.infrastructure.reader import reader_may_leave
+from ironauth.infrastructure.core.stdio import reader_may_leave
 from ironauth.pages import OPENAPI_FILE
 
 

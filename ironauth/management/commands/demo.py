@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from django.core.management.base import BaseCommand, CommandError
 
-from ironauth.infrastructure.reader import reader_may_leave
+from ironauth.infrastructure.core.stdio import reader_may_leave
 
 SHOWN = 6  # characters of a secret printed at either end: enough to recognise it, useless to anybody else
 SECRET_FIELDS = frozenset({"password", "access_token", "refresh_token", "current_password", "new_password"})

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
-from ironauth.infrastructure import argon2_build
-from ironauth.infrastructure.configuration import ARGON2_FLOORS
-from ironauth.infrastructure.reader import reader_may_leave
-from ironauth.infrastructure.setting_limits import LIMITS
+from ironauth.config.checks import ARGON2_FLOORS
+from ironauth.config.limits import LIMITS
+from ironauth.infrastructure.core.stdio import reader_may_leave
+from ironauth.infrastructure.hashing import argon2_build
 
 ROUNDS = 3  # hashes of each thread for one figure; the median counts
 TARGET_MS, MAX_TARGET_MS = 100, 5_000

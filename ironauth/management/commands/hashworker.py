@@ -14,11 +14,12 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError
 
-from ironauth import server
-from ironauth.infrastructure import hash_worker_trust, logs
-from ironauth.infrastructure.hash_pool import HashPool
-from ironauth.infrastructure.hash_worker_server import HashWorkerServer
-from ironauth.infrastructure.setting_limits import LIMITS
+from ironauth.config.limits import LIMITS
+from ironauth.infrastructure.hashing.pool import HashPool
+from ironauth.infrastructure.hashing.remote import trust as hash_worker_trust
+from ironauth.infrastructure.hashing.remote.server import HashWorkerServer
+from ironauth.infrastructure.telemetry import logs
+from ironauth.server import server
 
 UMASK = 0o077
 PORT = 8443

@@ -18,10 +18,10 @@ from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.migrations.executor import MigrationExecutor
 from django.db.utils import DatabaseError, OperationalError
 
-from ironauth import server
+from ironauth.config.checks import usable_cpus
 from ironauth.infrastructure import deployment
-from ironauth.infrastructure.configuration import usable_cpus
-from ironauth.infrastructure.logs import get_logger
+from ironauth.infrastructure.telemetry.logs import get_logger
+from ironauth.server import server
 
 UMASK = 0o077  # the SQLite files and everything else made in var/ are for this user only
 ADDRESSES = {

@@ -15,7 +15,7 @@ from conftest import PASSWORD
 from ironauth.tests.browser.conftest import OpenPage, OpenSite
 from ironauth.tests.browser.test_oauth import EMAIL, arrived, give_password, link, wiki_server
 from ironauth.tests.browser.watched import Watched
-from tokens.oauth.models import OAuthClient
+from tokens.clients.models import OAuthClient
 from tokens.oauth.tests.material import make_client
 
 pytestmark = [

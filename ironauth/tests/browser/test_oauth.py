@@ -15,10 +15,10 @@ from playwright.async_api import expect
 from conftest import PASSWORD
 from ironauth.tests.browser.conftest import OpenPage, OpenSite
 from ironauth.tests.browser.watched import Watched
-from tokens.oauth.models import OAuthClient
-from tokens.oauth.protocol import GrantType
+from tokens.clients.models import OAuthClient
 from tokens.oauth.tests.material import make_client
 from tokens.oauth.tests.walk import VERIFIER, request_of
+from tokens.protocol import GrantType
 
 pytestmark = [
     pytest.mark.browser,

@@ -5,17 +5,18 @@ import pytest
 from django.contrib.auth.models import Group, Permission
 from playwright.async_api import expect
 
-from accounts.admin_changes import ACTIVATE, CHANGES
-from accounts.mail_models import OutgoingMail
-from accounts.models import User
-from accounts.tests.second_step import Enrolled
+from accounts.admin.changes import ACTIVATE, CHANGES
+from accounts.admin.tests.second_step import Enrolled
+from accounts.outbox.models import OutgoingMail
+from accounts.users.models import User
 from conftest import PASSWORD
-from ironauth.infrastructure import clock
+from ironauth.infrastructure.core import clock
 from ironauth.tests.browser.conftest import OpenPage, OpenSite, Site
 from ironauth.tests.browser.watched import Watched
-from tokens.oauth.models import Consent, OAuthClient
-from tokens.oauth.protocol import GrantType
+from tokens.clients.models import OAuthClient
+from tokens.oauth.models import Consent
 from tokens.oauth.tests.material import make_client
+from tokens.protocol import GrantType
 from tokens.tests.second_factor import App
 
 pytestmark = [

@@ -21,7 +21,7 @@ from django.db import connections
 
 from conftest import PASSWORD, bearer
 from ironauth import settings_test
-from ironauth.infrastructure import setting_addresses
+from ironauth.config import addresses as setting_addresses
 from ironauth.tests.deploy.chain import APPLICATION, HOST, Chain, program
 from ironauth.tests.deploy.files import runbook
 from ironauth.tests.services import BinaryMissing

@@ -9,8 +9,8 @@ import yaml
 from django.core.management import get_commands, load_command_class
 
 from ironauth import health_probe
+from ironauth.config.tests.test_env_example import LINE
 from ironauth.tests.deploy.files import DEPLOY
-from ironauth.tests.test_env_example import LINE
 
 NAMES = ["compose.yaml", "compose.dev.yaml", "compose.hashworker.yaml"]
 #: Made by make-secrets.sh, and by whoever certifies: not in the repository.

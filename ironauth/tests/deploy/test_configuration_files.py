@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from django.core.management import get_commands, load_command_class
 
-from ironauth import server
-from ironauth.infrastructure import guard
+from ironauth.infrastructure.http import guard
+from ironauth.server import server
 from ironauth.tests.deploy.files import DEPLOY, unit, with_changes
 
 UNITS = sorted(path.name for path in (DEPLOY / "systemd").iterdir())

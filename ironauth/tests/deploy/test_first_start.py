@@ -15,7 +15,7 @@ import pytest
 from django.conf import settings
 
 from ironauth import settings_test
-from ironauth.infrastructure import hash_worker_trust
+from ironauth.infrastructure.hashing.remote import trust as hash_worker_trust
 from ironauth.tests.deploy.files import DEPLOY, runbook
 from ironauth.tests.test_boot import SHOWN, start
 

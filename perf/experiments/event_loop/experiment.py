@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from ironauth.infrastructure.configuration import default_hash_threads
-from ironauth.infrastructure.lag_histogram import EDGES_MS
+from ironauth.config.checks import default_hash_threads
+from ironauth.server.instrumentation.lag_histogram import EDGES_MS
 from perf.experiments.event_loop import loop_lag
 from perf.experiments.event_loop.loop_lag import LoopRecord
 from perf.experiments.flood.clients import Job, Outcome, together

@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 from django.core.management import execute_from_command_line
 
-from ironauth.infrastructure import hash_pool
+from ironauth.infrastructure.hashing import pool as hash_pool
 
 
 class LoopHashing(hash_pool.HashPool):

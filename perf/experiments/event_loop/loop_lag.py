@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from ironauth.infrastructure.lag_histogram import BEYOND, EDGES_MS
+from ironauth.server.instrumentation.lag_histogram import BEYOND, EDGES_MS
 
 
 class _Line(msgspec.Struct):

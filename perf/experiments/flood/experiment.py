@@ -3,7 +3,7 @@
 import statistics
 from collections.abc import Sequence
 
-from ironauth.infrastructure.configuration import default_hash_threads
+from ironauth.config.checks import default_hash_threads
 from perf.experiments.flood import report
 from perf.experiments.flood.report import Seen
 from perf.experiments.flood.rounds import FULL, QUICK, TIMES_CAPACITY, Spans, Target, busy, flooded, idle, raw_rate

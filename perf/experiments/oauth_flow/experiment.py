@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from typing import Any
 
-from ironauth.infrastructure.configuration import default_hash_threads
+from ironauth.config.checks import default_hash_threads
 from perf import plots
 from perf.experiments.oauth_flow import sites, windows
 from perf.experiments.oauth_flow.report import NATIVE, PROMISED_CLIENTS, SIZED_CLIENTS, STORAGES, WHEEL, Seen, finding

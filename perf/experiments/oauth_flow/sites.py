@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from ironauth.infrastructure.configuration import default_hash_threads
+from ironauth.config.checks import default_hash_threads
 from perf.experiments.scale.sites import sized, start_postgres
 from perf.load.oauth_client import application_of, make_client
 from perf.load.oauth_messages import Application

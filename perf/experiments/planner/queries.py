@@ -45,12 +45,13 @@ class Statements(msgspec.Struct):
 def statements() -> Statements:
     """Build every query for several people of this database."""
     # Models exist only after django.setup().
-    from accounts import staff_units  # noqa: PLC0415 - as above
-    from accounts.models import User  # noqa: PLC0415 - as above
-    from ironauth.infrastructure import clock  # noqa: PLC0415 - as above
+    from accounts.staff import units as staff_units  # noqa: PLC0415 - as above
+    from accounts.users.models import User  # noqa: PLC0415 - as above
+    from ironauth.infrastructure.core import clock  # noqa: PLC0415 - as above
     from perf.rig.bulk_seed import NAMES  # noqa: PLC0415 - as above
-    from tokens import sessions, stored_session  # noqa: PLC0415 - as above
-    from tokens.models import Session  # noqa: PLC0415 - as above
+    from tokens.sessions import queries as stored_session  # noqa: PLC0415 - as above
+    from tokens.sessions import units as sessions  # noqa: PLC0415 - as above
+    from tokens.sessions.models import Session  # noqa: PLC0415 - as above
 
     now, page = clock.now(), {"ordering": "-created_at", "page_size": 50}
     some = list(Session.objects.order_by("?").values_list("pk", "user__email_key", "user__created_at")[:VARIANTS])
@@ -78,8 +79,8 @@ def statements() -> Statements:
 
 def _ended(before: datetime, after: UUID) -> list[UUID]:
     """Find what ``purge_batch`` finds."""
-    from tokens.models import Session  # noqa: PLC0415 - needs django.setup()
     from tokens.purge import DEFAULT_BATCH  # noqa: PLC0415 - needs django.setup()
+    from tokens.sessions.models import Session  # noqa: PLC0415 - needs django.setup()
 
     due = Session.objects.over(before).filter(pk__gt=after).order_by("pk")
     return list(due.values_list("pk", flat=True)[:DEFAULT_BATCH])

@@ -14,13 +14,17 @@ from uuid import UUID
 
 from django.db import connection
 
-from accounts import paging, staff_units, units
-from accounts.outputs import Authenticated
-from ironauth.infrastructure import clock
-from tokens import purge, refresh_token, session_rotation, sessions
-from tokens.models import Session
-from tokens.session_rotation import Outcome
-from tokens.sessions import ClientInfo
+from accounts.staff import units as staff_units
+from accounts.users import paging, units
+from accounts.users.outputs import Authenticated
+from ironauth.infrastructure.core import clock
+from tokens import purge
+from tokens.sessions import refresh_token
+from tokens.sessions import rotation as session_rotation
+from tokens.sessions import units as sessions
+from tokens.sessions.models import Session
+from tokens.sessions.rotation import Outcome
+from tokens.sessions.units import ClientInfo
 
 PURGED: Final = 100  # sessions deleted by one measured batch: as many as the smallest table has to delete
 POPULATION: Final = 20_000  # live sessions drawn from the whole table; each sample is one of them

@@ -92,7 +92,7 @@ class Worker:
 
     async def _run_all(self, operation: str, count: int) -> Answer:
         """Run an operation on the database pool, as views do, one after the other."""
-        from ironauth.infrastructure.database import database  # noqa: PLC0415 - needs django.setup()
+        from ironauth.infrastructure.db.unit_of_work import database  # noqa: PLC0415 - needs django.setup()
 
         answer, scenes, pool = Answer(), self._scenes, database()
         for _ in range(count):

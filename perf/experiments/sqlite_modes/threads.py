@@ -31,7 +31,7 @@ from perf.rig.seed import SeededSession, read_sessions
 from perf.summary import percentile_ms
 
 if TYPE_CHECKING:
-    from tokens.stored_session import LiveSession
+    from tokens.sessions.queries import LiveSession
 
 CALLERS = 16  # as many as the benchmark has connections
 READS, ROTATIONS = 0.8, 0.1  # shares of all units; the rest open a session
@@ -100,7 +100,7 @@ class Callers:
 
     async def _call(self, number: int) -> None:
         # Models can only be imported after django.setup(), here and below.
-        from ironauth.infrastructure.errors import Unavailable  # noqa: PLC0415 - needs django.setup()
+        from ironauth.infrastructure.core.errors import Unavailable  # noqa: PLC0415 - needs django.setup()
 
         dice = random.Random(number)  # the same choices in every mode
         rotation = _Rotation(self._sessions[number].refresh_token)
@@ -131,7 +131,8 @@ class _Rotation:
 
     async def advance(self, pool: Any) -> bool:
         """Exchange the refresh token for its successor, as a refresh does."""
-        from tokens import refresh_token, session_rotation  # noqa: PLC0415 - needs django.setup()
+        from tokens.sessions import refresh_token  # noqa: PLC0415 - needs django.setup()
+        from tokens.sessions import rotation as session_rotation  # noqa: PLC0415 - needs django.setup()
 
         parsed = refresh_token.parse(self._token)
         rotation = await pool.write_once(session_rotation.rotate, parsed=parsed)
@@ -143,7 +144,7 @@ class _Rotation:
 
 async def _read(pool: Any, session: SeededSession) -> bool:
     """Look up the account behind an access token, as the first request with it does."""
-    from tokens import sessions  # noqa: PLC0415 - needs django.setup()
+    from tokens.sessions import units as sessions  # noqa: PLC0415 - needs django.setup()
 
     user_id = UUID(session.user_id)
     found: LiveSession | None = await pool.read(
@@ -154,8 +155,8 @@ async def _read(pool: Any, session: SeededSession) -> bool:
 
 async def _open(pool: Any, session: SeededSession) -> bool:
     """Open one more session, as a sign-in does after the password was right."""
-    from accounts.outputs import Authenticated  # noqa: PLC0415 - needs django.setup()
-    from tokens import sessions  # noqa: PLC0415 - needs django.setup()
+    from accounts.users.outputs import Authenticated  # noqa: PLC0415 - needs django.setup()
+    from tokens.sessions import units as sessions  # noqa: PLC0415 - needs django.setup()
 
     who = Authenticated(UUID(session.user_id), FIRST_EPOCH)
     grant = await pool.write(sessions.open_authenticated, who=who, client=sessions.ClientInfo(ip="127.0.0.1"))
@@ -190,8 +191,8 @@ def make_pool(mode: Mode) -> tuple[Any, int]:
     """Return the pool that runs the units, and how many threads, hence connections, it has."""
     from django.conf import settings  # noqa: PLC0415 - needs the environment of main()
 
-    from ironauth.infrastructure.configuration import default_database_threads  # noqa: PLC0415 - as above
-    from ironauth.infrastructure.database import DatabasePool  # noqa: PLC0415 - as above
+    from ironauth.config.checks import default_database_threads  # noqa: PLC0415 - as above
+    from ironauth.infrastructure.db.unit_of_work import DatabasePool  # noqa: PLC0415 - as above
 
     class ConnectionPerThread(DatabasePool):
         """As without pools of its own: any thread reads and writes."""

@@ -21,7 +21,7 @@ from perf.lab import Lab
 from perf.rig.processes import StartError, free_port
 from perf.rig.site_setup import ROOT, prepare, prepare_site, site_environment
 from perf.summary import spread
-from tokens.claims import AccessClaims
+from tokens.access.claims import AccessClaims
 
 HYPOTHESIS = (
     "Ed25519 signs at least four times as fast as RSA-2048 and verifies about three times slower; its tokens are a "

@@ -25,7 +25,7 @@ import uvloop
 from redis.asyncio import Redis
 
 from perf.rig.seed import SeededSession, read_sessions
-from tokens.claims import AccessClaims
+from tokens.access.claims import AccessClaims
 
 FULL, FULL_SHARED, L2_HIT, L1_HIT, HOT = "full", "full, shared", "L2 hit", "L1 hit", "hot"
 DECODE, ENCODE = "decode", "encode"
@@ -84,8 +84,8 @@ async def measure(sessions: Sequence[SeededSession]) -> Paths:
         RuntimeError: the tokens did not reach Redis.
     """
     # Models can only be imported after django.setup(), here and below.
-    from ironauth.infrastructure.cache import token_cache  # noqa: PLC0415 - needs django.setup()
-    from ironauth.infrastructure.invalidation import invalidation_feed  # noqa: PLC0415 - needs django.setup()
+    from ironauth.infrastructure.cache.invalidation import invalidation_feed  # noqa: PLC0415 - needs django.setup()
+    from ironauth.infrastructure.cache.two_level import token_cache  # noqa: PLC0415 - needs django.setup()
 
     feed = invalidation_feed()
     await feed.start()
@@ -99,9 +99,10 @@ async def measure(sessions: Sequence[SeededSession]) -> Paths:
 
 async def _alone(sessions: Sequence[SeededSession]) -> Paths:
     """Measure what a process without Redis does: verify against the database, or remember."""
-    from ironauth.infrastructure import clock  # noqa: PLC0415 - needs django.setup()
-    from tokens import authentication, codec  # noqa: PLC0415 - needs django.setup()
-    from tokens.key_store import key_store  # noqa: PLC0415 - needs django.setup()
+    from ironauth.infrastructure.core import clock  # noqa: PLC0415 - needs django.setup()
+    from tokens.access import codec  # noqa: PLC0415 - needs django.setup()
+    from tokens.keys.store import key_store  # noqa: PLC0415 - needs django.setup()
+    from tokens.sessions import authentication  # noqa: PLC0415 - needs django.setup()
 
     tokens = await _tokens(sessions)
     keys, active, now = await key_store().for_verifying(), await key_store().signing(), clock.unix()
@@ -122,8 +123,8 @@ async def _alone(sessions: Sequence[SeededSession]) -> Paths:
 
 async def _shared(sessions: Sequence[SeededSession], url: str) -> Paths:
     """Measure what a process does with a token that another one verified a moment ago: Redis has its principal."""
-    from ironauth.infrastructure.l1 import freshness  # noqa: PLC0415 - needs django.setup()
-    from tokens import authentication  # noqa: PLC0415 - needs django.setup()
+    from ironauth.infrastructure.cache.memory import freshness  # noqa: PLC0415 - needs django.setup()
+    from tokens.sessions import authentication  # noqa: PLC0415 - needs django.setup()
 
     tokens = await _tokens(sessions)
     async with Redis.from_url(url) as redis:
@@ -145,8 +146,9 @@ async def _tokens(sessions: Sequence[SeededSession]) -> list[str]:
     """Return an access token of each session, as a refresh makes them; another one is verified to warm up."""
     from django.conf import settings  # noqa: PLC0415 - needs the environment of main()
 
-    from tokens import authentication, codec  # noqa: PLC0415 - needs django.setup()
-    from tokens.key_store import key_store  # noqa: PLC0415 - needs django.setup()
+    from tokens.access import codec  # noqa: PLC0415 - needs django.setup()
+    from tokens.keys.store import key_store  # noqa: PLC0415 - needs django.setup()
+    from tokens.sessions import authentication  # noqa: PLC0415 - needs django.setup()
 
     active = await key_store().signing()
     now = int(time.time())

@@ -5,9 +5,9 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import IntegrityError
 
-from ironauth.infrastructure.reader import reader_may_leave
-from tokens.key_rotation import create_first_keys
-from tokens.keys import Family
+from ironauth.infrastructure.core.stdio import reader_may_leave
+from tokens.keys.key_set import Family
+from tokens.keys.rotation import create_first_keys
 
 
 class Command(BaseCommand):

@@ -9,13 +9,14 @@ from uuid import UUID
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from accounts import names
-from ironauth.infrastructure import strict_json
-from ironauth.infrastructure.reader import reader_may_leave
-from tokens.oauth import client_rules, client_units
-from tokens.oauth.client_keys import MAX_FILE_BYTES
-from tokens.oauth.client_units import EXPIRE_OLD_S, MOST_EXPIRE_OLD_S, NoSecretError
-from tokens.oauth.models import OAuthClient, default_grants
-from tokens.oauth.protocol import GrantType
+from ironauth.infrastructure.core import strict_json
+from ironauth.infrastructure.core.stdio import reader_may_leave
+from tokens.clients import rules as client_rules
+from tokens.clients import units as client_units
+from tokens.clients.keys import MAX_FILE_BYTES
+from tokens.clients.models import OAuthClient, default_grants
+from tokens.clients.units import EXPIRE_OLD_S, MOST_EXPIRE_OLD_S, NoSecretError
+from tokens.protocol import GrantType
 
 #: Short names of what is a URN, and the names that OpenID Connect gives the two ways of sending a secret.
 GRANTS: Final = {

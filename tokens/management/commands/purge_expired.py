@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ironauth.infrastructure.reader import reader_may_leave
+from ironauth.infrastructure.core.stdio import reader_may_leave
 from tokens.purge import DEFAULT_BATCH, SESSION_KEEP_S, purge_expired
 
 

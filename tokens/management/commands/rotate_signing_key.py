@@ -4,9 +4,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ironauth.infrastructure.reader import reader_may_leave
-from tokens.key_rotation import RotationRefusedError, drop, rotate
-from tokens.keys import Family
+from ironauth.infrastructure.core.stdio import reader_may_leave
+from tokens.keys.key_set import Family
+from tokens.keys.rotation import RotationRefusedError, drop, rotate
 
 
 class Command(BaseCommand):

@@ -9,14 +9,14 @@ from urllib.parse import quote_plus
 
 import httpx
 
-from accounts.models import User
-from ironauth.infrastructure import clock
-from tokens.models import SSO_CLIENT, Session
-from tokens.oauth import codes
-from tokens.oauth.codes import Approval
-from tokens.oauth.models import OAuthClient
-from tokens.oauth.redemption import challenge_of
+from accounts.users.models import User
+from ironauth.infrastructure.core import clock
+from tokens.clients.models import OAuthClient
+from tokens.oauth.authorize import codes
+from tokens.oauth.authorize.codes import Approval
 from tokens.oauth.tests.material import REDIRECT_URI
+from tokens.oauth.token.redemption import challenge_of
+from tokens.sessions.models import SSO_CLIENT, Session
 
 TOKEN = "/oauth/token"
 INTROSPECT = "/oauth/introspect"

@@ -3,8 +3,8 @@
 import secrets
 from typing import Any
 
-from tokens.oauth.codes import digest_of
-from tokens.oauth.models import OAuthClient, OAuthClientSecret
+from tokens.clients.digests import digest_of
+from tokens.clients.models import OAuthClient, OAuthClientSecret
 
 REDIRECT_URI = "https://app.example.com/callback"
 NO_SECRET = ""

@@ -9,7 +9,7 @@ from typing import Any, Final
 from joserfc import jws
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 
-from ironauth.infrastructure import clock
+from ironauth.infrastructure.core import clock
 
 ISSUER: Final = "http://localhost:8000"
 type Key = ECKey | OKPKey | RSAKey

@@ -5,16 +5,17 @@ from uuid import UUID
 
 from asgiref.sync import sync_to_async
 
-from accounts.services import account_snapshot
-from ironauth.infrastructure import clock
-from ironauth.infrastructure.cache import token_cache
-from ironauth.infrastructure.database import database
-from tokens import access_tokens
-from tokens.key_store import key_store
-from tokens.oauth import client_sessions, clients, subjects
-from tokens.oauth.client_sessions import Consented
-from tokens.oauth.models import OAuthClient
-from tokens.sessions import ClientInfo
+from accounts.users.services import account_snapshot
+from ironauth.infrastructure.cache.two_level import token_cache
+from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.db.unit_of_work import database
+from tokens.clients import registry as clients
+from tokens.clients import subjects
+from tokens.clients.models import OAuthClient
+from tokens.keys.store import key_store
+from tokens.sessions import access_tokens, client_sessions
+from tokens.sessions.client_sessions import Consented
+from tokens.sessions.units import ClientInfo
 
 
 async def access_token(

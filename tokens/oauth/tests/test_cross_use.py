@@ -12,13 +12,15 @@ import pytest
 from asgiref.sync import sync_to_async
 
 from conftest import bearer
-from tokens.key_rotation import create_first_keys
-from tokens.key_store import key_store
-from tokens.keys import Family
-from tokens.oauth import client_units, clients, logout_tokens
-from tokens.oauth.models import OAuthClient
+from tokens.clients import registry as clients
+from tokens.clients import units as client_units
+from tokens.clients.models import OAuthClient
+from tokens.keys.key_set import Family
+from tokens.keys.rotation import create_first_keys
+from tokens.keys.store import key_store
+from tokens.oauth.logout import tokens as logout_tokens
+from tokens.oauth.logout.tests.test_logout import tokens_of
 from tokens.oauth.tests.material import REDIRECT_URI, make_client
-from tokens.oauth.tests.test_logout import tokens_of
 from tokens.oauth.tests.walk import VERIFIER, answered, authorize
 from tokens.tests.browser import Member, Pair
 

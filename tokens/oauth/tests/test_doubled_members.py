@@ -16,36 +16,38 @@ from django.core.management import CommandError, call_command
 from joserfc import jws
 from joserfc.jwk import ECKey
 
-from accounts import admin_second_factor
-from accounts.mfa import ceremonies
-from accounts.mfa.passkey_facts import UnusableAnswer
+from accounts.admin.access import second_factor as admin_second_factor
+from accounts.mfa.passkeys import ceremonies
+from accounts.mfa.passkeys.facts import UnusableAnswer
 from accounts.tests.authenticator import Authenticator
 from conftest import PASSWORD
-from ironauth.infrastructure import clock
+from ironauth.infrastructure.core import clock
 from ironauth.tests.test_bad_input import assert_problem
 from ironauth.tests.test_house_rules import ROOT, python_files
+from tokens.admin.client_form import KeysField
+from tokens.clients import assertion as client_assertion
+from tokens.clients import dpop
+from tokens.clients.assertion import AssertionRefused
+from tokens.clients.tests.test_dpop import a_request
 from tokens.errors import InvalidProof
-from tokens.oauth import client_assertion, dpop, sign_in_views
-from tokens.oauth.admin_client_form import KeysField
-from tokens.oauth.client_assertion import AssertionRefused
+from tokens.oauth.authorize import sign_in_views
 from tokens.oauth.tests.proofs import ISSUER
-from tokens.oauth.tests.test_dpop import a_request
 
 CHALLENGE = bytes(range(32))
 KEY = ECKey.generate_key("P-256", {"kid": "k"})
 KEYS = json.dumps({"keys": [KEY.as_dict(private=False)]})
 #: Modules that read JSON in another way, and whose JSON it is.
 OURS = {
-    "ironauth/infrastructure/handler.py": "a problem document of ours",
-    "ironauth/infrastructure/logs.py": "a line of our own log",
-    "ironauth/infrastructure/metrics_recorder.py": "a name of our own metrics",
-    "ironauth/infrastructure/metrics_text.py": "a name of our own metrics",
-    "ironauth/infrastructure/strict_json.py": "the strict reader itself",
+    "ironauth/infrastructure/http/handler.py": "a problem document of ours",
+    "ironauth/infrastructure/telemetry/logs.py": "a line of our own log",
+    "ironauth/infrastructure/telemetry/metrics_recorder.py": "a name of our own metrics",
+    "ironauth/infrastructure/telemetry/metrics_export.py": "a name of our own metrics",
+    "ironauth/infrastructure/core/strict_json.py": "the strict reader itself",
     "ironauth/management/commands/demo.py": "an answer of our own server",
-    "tokens/authentication.py": "a name to look up; the whole text is compared with one that was verified",
-    "tokens/oauth/introspection.py": "a token of ours that was verified",
-    "tokens/oauth/journeys.py": "a value under our own MAC",
-    "tokens/oauth/token_exchange.py": "a token of ours that was verified",
+    "tokens/sessions/authentication.py": "a name to look up; the whole text is compared with one that was verified",
+    "tokens/oauth/token/introspection.py": "a token of ours that was verified",
+    "tokens/oauth/authorize/state.py": "a value under our own MAC",
+    "tokens/oauth/token/exchange.py": "a token of ours that was verified",
 }
 READERS = {"loads", "load", "decode", "Decoder", "JSONDecoder", "raw_decode"}
 
@@ -150,5 +152,5 @@ def test_nothing_reads_json_in_another_way() -> None:
                 continue
             if (whose := ast.unparse(node.value)).endswith("json") and whose != "strict_json":
                 found.add(name)
-    assert "ironauth/infrastructure/strict_json.py" in found
+    assert "ironauth/infrastructure/core/strict_json.py" in found
     assert found <= OURS.keys()

@@ -7,17 +7,22 @@ import pytest
 from asgiref.sync import sync_to_async
 from django.db import transaction
 
-from accounts import first_proof, stored_user
-from accounts.models import User
-from ironauth.infrastructure.master_keys import newest_master_key_id
-from tokens.models import SSO_CLIENT, DeviceGrant, Session
-from tokens.oauth import clients, device_codes, device_units, sign_on, sign_on_cookie
-from tokens.oauth.models import AuthorizationCode, Consent
-from tokens.oauth.sign_on_cookie import SignOnCookie
+from accounts.email import first_proof
+from accounts.users import queries as stored_user
+from accounts.users.models import User
+from ironauth.infrastructure.crypto.master_keys import newest_master_key_id
+from tokens.clients import registry as clients
+from tokens.oauth.device import codes as device_codes
+from tokens.oauth.device import units as device_units
+from tokens.oauth.models import AuthorizationCode, Consent, DeviceGrant
+from tokens.oauth.sso import cookie as sign_on_cookie
+from tokens.oauth.sso import session as sign_on
+from tokens.oauth.sso.cookie import SignOnCookie
 from tokens.oauth.tests.flow import signed_on
 from tokens.oauth.tests.material import make_client
 from tokens.oauth.tests.walk import answered, authorize, by_password, is_page, say, send
-from tokens.stored_session import StoredSession
+from tokens.sessions.models import SSO_CLIENT, Session
+from tokens.sessions.queries import StoredSession
 from tokens.tests.browser import Member
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage, pytest.mark.usefixtures("signing_key")]

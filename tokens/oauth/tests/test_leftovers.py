@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from accounts.outputs import Account
-from ironauth.infrastructure import clock
-from tokens.oauth.codes import LIFE_S
-from tokens.oauth.leftovers import KEEP_S
+from accounts.users.outputs import Account
+from ironauth.infrastructure.core import clock
+from tokens.oauth.authorize.codes import LIFE_S
+from tokens.oauth.expiry import KEEP_S
 from tokens.oauth.models import AuthorizationCode, DeviceGrant, PushedRequest
 from tokens.oauth.tests.flow import approve
 from tokens.oauth.tests.material import make_client

@@ -8,17 +8,17 @@ import httpx
 import pytest
 from asgiref.sync import sync_to_async
 
-from accounts.models import User
+from accounts.users.models import User
 from conftest import PASSWORD, bearer
-from ironauth.infrastructure import clock
-from tokens import sessions
-from tokens.models import SSO_CLIENT, Session
-from tokens.oauth import sign_on
-from tokens.oauth.models import OAuthClient
+from ironauth.infrastructure.core import clock
+from tokens.clients.models import OAuthClient
+from tokens.oauth.sso import session as sign_on
 from tokens.oauth.tests.flow import signed_on
 from tokens.oauth.tests.material import make_client
 from tokens.oauth.tests.sessions import access_token
 from tokens.oauth.tests.walk import answered, authorize, by_password, is_page, send
+from tokens.sessions import units as sessions
+from tokens.sessions.models import SSO_CLIENT, Session
 from tokens.tests.browser import PASSWORD_URL, Member, me
 from tokens.tests.second_factor import said
 

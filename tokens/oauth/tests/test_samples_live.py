@@ -19,7 +19,7 @@ from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.core.management import call_command
 
-from accounts.models import User
+from accounts.users.models import User
 from conftest import PASSWORD
 from ironauth import settings_test
 from tokens.oauth.tests import walk

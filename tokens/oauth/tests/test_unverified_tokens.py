@@ -9,10 +9,12 @@ import pytest
 from django.conf import settings
 from django.http import HttpRequest
 
-from tokens import authentication, codec
+from tokens.access import codec, signed_tokens
+from tokens.clients import assertion as client_assertion
+from tokens.clients import dpop
+from tokens.clients.assertion import AssertionRefused
 from tokens.errors import InvalidProof, InvalidToken
-from tokens.oauth import client_assertion, dpop, signed_tokens
-from tokens.oauth.client_assertion import AssertionRefused
+from tokens.sessions import authentication
 from tokens.tests.material import NOW, Issuer, b64
 
 HEADER: Final = b'{"alg":"EdDSA","kid":"k","typ":"at+jwt"}'
@@ -96,15 +98,15 @@ def test_a_token_for_clients_has_the_header_it_was_given(more: dict[str, Any], g
 
 #: Modules of tokens/ that decode base64 or JSON, and of what. A token that is not verified is read by codec alone.
 DECODERS: Final = {
-    "tokens/codec.py": "every signed token",
-    "tokens/keys.py": "keys of ours, from the database",
+    "tokens/access/codec.py": "every signed token",
+    "tokens/keys/key_set.py": "keys of ours, from the database",
     "tokens/management/commands/oauth_client.py": "a file of the operator's",
-    "tokens/oauth/admin_client_form.py": "a field of a form for staff",
-    "tokens/oauth/client_authentication.py": "HTTP Basic",
-    "tokens/oauth/client_keys.py": "numbers of keys, bounded there",
-    "tokens/oauth/first_page.py": "what this process has encoded",
-    "tokens/oauth/journeys.py": "what a MAC of ours was checked for",
-    "tokens/oauth/sign_in_views.py": "an authenticator's answer, which is no token",
+    "tokens/admin/client_form.py": "a field of a form for staff",
+    "tokens/clients/authentication.py": "HTTP Basic",
+    "tokens/clients/keys.py": "numbers of keys, bounded there",
+    "tokens/oauth/authorize/sign_in_page_cache.py": "what this process has encoded",
+    "tokens/oauth/authorize/state.py": "what a MAC of ours was checked for",
+    "tokens/oauth/authorize/sign_in_views.py": "an authenticator's answer, which is no token",
 }
 _DECODING: Final = frozenset({"b64decode", "urlsafe_b64decode", "decodebytes", "json_object", "Decoder", "JSONDecoder"})
 

@@ -7,11 +7,11 @@ import httpx
 import pytest
 from asgiref.sync import sync_to_async
 
-from accounts.models import User
+from accounts.users.models import User
 from conftest import PASSWORD
 from ironauth import settings_test
-from tokens.key_rotation import create_first_keys
-from tokens.keys import Family
+from tokens.keys.key_set import Family
+from tokens.keys.rotation import create_first_keys
 from tokens.oauth.tests.clients.provider import Person, Provider
 
 

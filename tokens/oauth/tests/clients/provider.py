@@ -9,7 +9,7 @@ from urllib.parse import urljoin
 import httpx
 from asgiref.sync import sync_to_async
 
-from tokens.oauth.models import OAuthClient
+from tokens.clients.models import OAuthClient
 from tokens.oauth.tests.material import REDIRECT_URI, make_client
 from tokens.oauth.tests.walk import by_password, forms, say, send
 

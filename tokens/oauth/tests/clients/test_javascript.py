@@ -5,11 +5,11 @@ from typing import Any
 import pytest
 from joserfc.jwk import ECKey
 
-from tokens.oauth.models import OAuthClient
-from tokens.oauth.protocol import GrantType
+from tokens.clients.models import OAuthClient
 from tokens.oauth.tests.clients.program import JAVASCRIPT, converse, node
 from tokens.oauth.tests.clients.provider import GONE, Provider
 from tokens.oauth.tests.material import REDIRECT_URI
+from tokens.protocol import GrantType
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -13,7 +13,7 @@ from joserfc.errors import JoseError
 from oauthlib.oauth2 import InvalidGrantError
 from requests_oauthlib import OAuth2Session
 
-from tokens.oauth.models import OAuthClient
+from tokens.clients.models import OAuthClient
 from tokens.oauth.tests.clients.provider import GONE, Person, Provider
 from tokens.oauth.tests.material import REDIRECT_URI
 

@@ -15,9 +15,9 @@ import pytest
 from asgiref.sync import sync_to_async
 from pytest_django import Settings
 
-from tokens.key_rotation import RotationRefusedError, rotate
-from tokens.keys import Family
-from tokens.oauth.models import OAuthClient
+from tokens.clients.models import OAuthClient
+from tokens.keys.key_set import Family
+from tokens.keys.rotation import RotationRefusedError, rotate
 from tokens.oauth.tests.clients.program import JAVASCRIPT, go_program, node, start, tell
 from tokens.oauth.tests.clients.provider import Provider
 from tokens.oauth.tests.material import REDIRECT_URI

@@ -15,12 +15,12 @@ from authlib.integrations.django_client import OAuth
 from django.test import RequestFactory
 from pytest_django import Settings
 
-from tokens.oauth.models import OAuthClient
-from tokens.oauth.protocol import GrantType
+from tokens.admin.client_snippets import TryIt, try_it
+from tokens.clients.models import OAuthClient
 from tokens.oauth.tests.clients.program import JAVASCRIPT, node
 from tokens.oauth.tests.clients.provider import Provider
 from tokens.oauth.tests.material import REDIRECT_URI
-from tokens.oauth.try_it import TryIt, try_it
+from tokens.protocol import GrantType
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -1,0 +1,1 @@
+"""The admin site, and its pages about people and roles."""

@@ -1,0 +1,90 @@
+"""Signing in to the admin in two steps: the password, then a second factor, for those who have or need one.
+
+Between the two nobody is signed in. The browser's session says whose password was right, and nothing that Django's
+pages look at, so that no page opens with half of what is needed, whatever pages there will be.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any, Final, NamedTuple
+
+from django.conf import settings
+from django.contrib.auth import login
+from django.db import transaction
+from django.http import HttpRequest
+from django.utils.crypto import constant_time_compare
+
+from accounts.lockout import throttling
+from accounts.users.models import User
+from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.http import client_context as origin
+
+#: Seconds in which the second step has to follow: time to find a phone, not to leave a desk.
+CODE_S: Final = 300
+#: The same for who has to install an app first.
+ENROL_S: Final = 900
+_HALF: Final = "ironauth_half_signed_in"
+_PROVED: Final = "ironauth_second_factor"
+
+
+class Half(NamedTuple):
+    """Somebody whose password was right, and who is not signed in.
+
+    ``setup``: the secret they are about to set up, sealed, with the id of its master key; None for who has a factor.
+    """
+
+    user: User
+    next_url: str
+    setup: tuple[str, bytes] | None
+
+
+def needs_more(methods: tuple[str, ...]) -> bool:
+    """Tell whether the password of somebody who has these second factors opens nothing yet."""
+    return bool(methods) or settings.IRONAUTH_STAFF_MFA == "required"
+
+
+def may_enter(request: HttpRequest) -> bool:
+    """Tell whether a session of staff is one that opens pages: where second factors are required, one was proved."""
+    return settings.IRONAUTH_STAFF_MFA != "required" or bool(request.session.get(_PROVED))
+
+
+def begin(request: HttpRequest, user: Any, next_url: str, *, setup: tuple[str, bytes] | None = None) -> None:
+    """Remember in a new session that the password was right; whoever was signed in with this browser is not any more.
+
+    Raising the epoch, and a new password, end this as they end a session.
+    """
+    request.session.flush()
+    request.session[_HALF] = {
+        "user": str(user.pk),
+        "backend": user.backend,
+        "hash": user.get_session_auth_hash(),
+        "at": clock.unix(),
+        "next": next_url,
+        "setup": [setup[0], setup[1].hex()] if setup else None,
+    }
+
+
+def half(request: HttpRequest, *, enrolling: bool) -> Half | None:
+    """Return who is half signed in and has a factor to prove, or one to set up; None when it is too late. One query."""
+    state: Any = request.session.get(_HALF)
+    if not state or (state["setup"] is not None) != enrolling:
+        return None
+    if abs(clock.unix() - state["at"]) >= (ENROL_S if enrolling else CODE_S):
+        return None
+    may = User.objects.filter(is_active=True, is_staff=True, must_change_password=False)
+    user = may.filter(pk=uuid.UUID(state["user"])).first()
+    if user is None or not constant_time_compare(user.get_session_auth_hash(), state["hash"]):
+        return None
+    user.backend = state["backend"]  # how Django's login() is told
+    setup = state["setup"]
+    return Half(user, state["next"], (setup[0], bytes.fromhex(setup[1])) if setup else None)
+
+
+def complete(request: HttpRequest, whom: Half) -> None:
+    """Sign in under a new session key; the address is known from now on, and earlier failures are forgiven."""
+    with transaction.atomic():
+        throttling.succeeded_in_full(email=whom.user.email, origin=origin.origin_of(request), new_device="")
+    del request.session[_HALF]
+    login(request, whom.user)
+    request.session[_PROVED] = True

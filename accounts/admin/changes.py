@@ -1,0 +1,149 @@
+"""What staff can do to people at once, on the list of users and on a person's page."""
+
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from django.db.models import F, Q
+
+from accounts import email_address as emails
+from accounts.admin.actions import Change
+from accounts.audit import recording as audit
+from accounts.audit.recording import Event
+from accounts.email import units as email_units
+from accounts.mfa import factors
+from accounts.mfa import units as mfa_units
+from accounts.staff import units as staff_units
+from accounts.users.models import User
+
+#: Users in one transaction where each costs several statements: some 20 ms, so that other writers get their turn.
+FEW: Final = 20
+#: Nothing is done to accounts that are being deleted, whose sessions have ended, but to restore or to delete them.
+STAYING: Final = Q(pending_deletion=None)
+
+
+def _update(event: Event, **changes: Any) -> Callable[[Sequence[uuid.UUID], uuid.UUID], None]:
+    """Return what changes rows of users and records ``event`` for each."""
+
+    def carry_out(user_ids: Sequence[uuid.UUID], caller_id: uuid.UUID) -> None:
+        User.objects.get_queryset().filter(pk__in=user_ids).update(**changes)
+        details = {"fields": sorted(changes), **changes} if event is Event.USER_CHANGED else {}
+        audit.record_each(event, ((one, None) for one in user_ids), actor_id=caller_id, details=details)
+
+    return carry_out
+
+
+def _mail(ask: Callable[..., object]) -> Callable[[Sequence[uuid.UUID], uuid.UUID], None]:
+    """Return what has each user sent a message, as if they had asked for it themselves."""
+
+    def carry_out(user_ids: Sequence[uuid.UUID], caller_id: uuid.UUID) -> None:
+        for email in User.objects.filter(pk__in=user_ids).order_by("pk").values_list("email", flat=True):
+            ask(emails.fold(email), actor_id=caller_id)
+
+    return carry_out
+
+
+def _reset_mfa(user_ids: Sequence[uuid.UUID], caller_id: uuid.UUID) -> None:
+    """Take every second factor of these users away."""
+    for user_id in user_ids:
+        mfa_units.reset(user_id, caller_id)
+
+
+SEND_RESET: Final = Change(
+    name="send_reset",
+    title="Send password reset",
+    choice="Send selected users a password reset",
+    done="Password reset sent",
+    warning="Each gets a message with a link to choose a new password. The present one keeps working until then.",
+    spares="superusers, and inactive people",
+    carry_out=_mail(email_units.request_reset),
+    concerns=Q(is_active=True),
+    batch=FEW,
+)
+RESEND_VERIFICATION: Final = Change(
+    name="resend_verification",
+    title="Send verification",
+    choice="Send selected users a verification of the address",
+    done="Verification sent",
+    warning="Each gets a message with a link that verifies the address.",
+    spares="superusers, and people who are verified or inactive",
+    carry_out=_mail(email_units.request_verification),
+    concerns=Q(is_active=True, email_verified_at=None),
+    batch=FEW,
+)
+REQUIRE_CHANGE: Final = Change(
+    name="require_password_change",
+    title="Require password change",
+    choice="Require selected users to change the password",
+    done="Password change required",
+    warning="Every session ends, and nobody signs in with the present password. Each gets a message with a link to "
+    "choose another one.",
+    spares="you, superusers, and people who have to change it already or are being deleted",
+    carry_out=staff_units.require_password_change,
+    concerns=Q(must_change_password=False) & STAYING,
+    batch=FEW,
+    spares_oneself=True,
+)
+ACCEPT_PASSWORD: Final = Change(
+    name="accept_password",
+    title="Accept password again",
+    choice="Accept the passwords of selected users again",
+    done="The password is accepted again",
+    warning="Who had to choose another password may sign in with the one there is.",
+    spares="people with rights you do not hold, who need not change it, or who are being deleted",
+    carry_out=_update(Event.USER_CHANGED, must_change_password=False),
+    concerns=Q(must_change_password=True) & STAYING,
+    takes_over=True,
+)
+RESET_MFA: Final = Change(
+    name="reset_mfa",
+    title="Remove second factors",
+    choice="Remove the second factors of selected users",
+    done="Second factors removed",
+    warning="The password alone signs in from then on, until another factor is set up. Every session ends, and each is "
+    "told by a message. Make sure that it is the person who asks for it.",
+    spares="you, people with rights you do not hold, without a second factor, or who are being deleted",
+    carry_out=_reset_mfa,
+    concerns=factors.any_of() & STAYING,  # nobody reads messages to the stand-in address
+    batch=FEW,
+    spares_oneself=True,
+    takes_over=True,
+    permission="reset_mfa",
+)
+END_SESSIONS: Final = Change(
+    name="end_all_sessions",
+    title="End all sessions",
+    choice="End all sessions of selected users",
+    done="All sessions ended",
+    warning="Every session ends, on this site too. Signing in again is possible.",
+    spares="superusers, and people who are being deleted",
+    carry_out=_update(Event.SESSIONS_ENDED, session_epoch=F("session_epoch") + 1),
+    concerns=STAYING,
+)
+DEACTIVATE: Final = Change(
+    name="deactivate",
+    title="Deactivate",
+    choice="Deactivate selected users",
+    done="Deactivated",
+    warning="Every session ends at once. Signing in is impossible until the account is activated again.",
+    spares="you, superusers, and people who are inactive",
+    carry_out=_update(Event.USER_CHANGED, is_active=False),
+    concerns=Q(is_active=True),
+    spares_oneself=True,
+)
+ACTIVATE: Final = Change(
+    name="activate",
+    title="Activate",
+    choice="Activate selected users",
+    done="Activated",
+    warning="",
+    spares="people with rights you do not hold, who are active, or who are being deleted",
+    carry_out=_update(Event.USER_CHANGED, is_active=True),
+    concerns=Q(is_active=False) & STAYING,  # active under the stand-in address, nobody could sign in
+    # Waking up somebody with rights the caller lacks would hand these rights to whoever knows the new password.
+    takes_over=True,
+)
+#: In the order of the buttons on a person's page.
+CHANGES: Final = (
+    END_SESSIONS, SEND_RESET, RESEND_VERIFICATION, REQUIRE_CHANGE, ACCEPT_PASSWORD, RESET_MFA, DEACTIVATE, ACTIVATE,
+)  # fmt: skip

@@ -1,0 +1,99 @@
+"""Roles in Django's admin. Nobody can make, change or delete one that grants more than they hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.contrib.auth import admin as auth_admin
+from django.contrib.auth.models import Group, Permission
+from django.db.models import Count, ManyToManyField, QuerySet
+from django.http import HttpRequest
+
+from accounts.admin.audited import Audited
+from accounts.admin.permissions import PermissionChoices, offered
+from accounts.admin.role_form import RoleForm
+from accounts.audit.recording import Event
+from accounts.staff.rights import permissions_of, rights_of_request
+from accounts.users.models import Role
+from ironauth.infrastructure.admin.selection import CheckedSelection
+
+admin.site.unregister(Group)
+
+
+def _may(request: HttpRequest, verb: str) -> bool:
+    """Tell whether the caller may ``verb`` roles: the permissions over Django's groups, not over the proxy."""
+    return request.user.has_perm(f"auth.{verb}_group")
+
+
+def _covers(request: HttpRequest, role: Group) -> bool:
+    """Tell whether the caller holds everything ``role`` grants."""
+    rights = rights_of_request(request)
+    return rights.is_superuser or permissions_of(role) <= rights.permissions
+
+
+@admin.register(Role)
+class RoleAdmin(CheckedSelection, Audited, auth_admin.GroupAdmin):
+    """Roles: Django's groups."""
+
+    audit_events = (Event.ROLE_CREATED, Event.ROLE_CHANGED, Event.ROLE_DELETED)
+    form = RoleForm
+    list_display = ("name", "members", "granted")
+    show_facets = admin.ShowFacets.NEVER
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Group]:
+        """Return the roles with their counts, in the one query of the list."""
+        counts = {
+            "member_count": Count("user", distinct=True),
+            "permission_count": Count("permissions", distinct=True),
+        }
+        roles: QuerySet[Group] = super().get_queryset(request).annotate(**counts)
+        return roles
+
+    @admin.display(description="members", ordering="member_count")
+    def members(self, role: Any) -> int:
+        """Return how many people have the role."""
+        count: int = role.member_count
+        return count
+
+    @admin.display(description="permissions", ordering="permission_count")
+    def granted(self, role: Any) -> int:
+        """Return how many permissions the role grants."""
+        count: int = role.permission_count
+        return count
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        """Show roles to whoever may do anything with them."""
+        return any(_may(request, verb) for verb in ("view", "add", "change", "delete"))
+
+    def has_view_permission(self, request: HttpRequest, obj: Group | None = None) -> bool:
+        """Whoever may view or change groups sees roles."""
+        return _may(request, "view") or _may(request, "change")
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        """Whoever may add groups adds roles."""
+        return _may(request, "add")
+
+    def has_change_permission(self, request: HttpRequest, obj: Group | None = None) -> bool:
+        """Show a role that grants more than the caller holds read-only."""
+        return _may(request, "change") and (obj is None or _covers(request, obj))
+
+    def has_delete_permission(self, request: HttpRequest, obj: Group | None = None) -> bool:
+        """Let nobody delete a role that grants more than they hold."""
+        return _may(request, "delete") and (obj is None or _covers(request, obj))
+
+    def formfield_for_manytomany(
+        self,
+        db_field: ManyToManyField[Any, Any],
+        request: HttpRequest | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Offer only permissions that open something, and that the caller holds."""
+        if db_field.name == "permissions" and request is not None:
+            rights, choices = rights_of_request(request), Permission.objects.all()
+            if not rights.is_superuser:
+                known = Permission.objects.select_related("content_type")
+                held = [permission.pk for permission in known if permission.user_perm_str in rights.permissions]
+                choices = choices.filter(pk__in=held)
+            kwargs |= {"queryset": offered(choices), "form_class": PermissionChoices}
+        return super().formfield_for_manytomany(db_field, request, **kwargs)

@@ -1,0 +1,151 @@
+"""What a person's page in the admin shows besides the form: state of sign-in and mail, what happened, buttons."""
+
+import uuid
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from django.contrib.admin import ActionLocation, ModelAdmin, display
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.db.models import Count, Q, QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.http import urlencode
+from django.utils.safestring import SafeString
+
+from accounts.admin.actions import offered, person_page
+from accounts.admin.changes import CHANGES
+from accounts.audit.admin import THEMSELVES, addresses
+from accounts.audit.models import AuditEvent
+from accounts.audit.words import phrase
+from accounts.mfa import factors
+from accounts.outbox.models import OutgoingMail
+from accounts.privacy.admin import buttons
+from accounts.users.models import User
+from ironauth.infrastructure.admin.read_only import moment
+
+if TYPE_CHECKING:  # Django's class takes its model in brackets for type checkers only
+    Admin = ModelAdmin[User]
+else:
+    Admin = object
+
+EVENTS: Final = 20  # on the page; all of them are a link away
+
+
+class Happening(NamedTuple):
+    """A line of the trail on a person's page."""
+
+    at: str
+    event: str
+    outcome: str
+    by: str
+    address: str
+    link: str
+
+
+class UserPage(Admin):
+    """Mixin of the page: state, trail and buttons; each costs the same number of queries for everybody."""
+
+    state_fields = ("password_state", "second_factor", "verified_address", "mail_state")
+
+    @display(description="present password")
+    def password_state(self, user: User) -> str:
+        """Return what speaks against the password."""
+        flagged = user.password_flagged_at
+        found = [
+            "There is none" if not user.has_usable_password() else "",
+            "Has to be changed before signing in" if user.must_change_password else "",
+            f"Found in a list of breached passwords at {moment(flagged)}" if flagged else "",
+        ]
+        return "; ".join(filter(None, found)) or "Nothing against it"
+
+    @display(description="second factor")
+    def second_factor(self, user: User) -> str:
+        """Return what the person proves besides the password. As many queries as `factors.overview`."""
+        found = factors.overview(user.pk)
+        if not found.methods:
+            return "None"
+        passkeys = len(found.passkeys)
+        parts = [
+            "Authenticator app" if found.totp else "",
+            "" if not passkeys else "1 passkey" if passkeys == 1 else f"{passkeys} passkeys",
+            f"{found.recovery_codes_left} recovery codes left",
+        ]
+        return ", ".join(filter(None, parts))
+
+    @display(description="e-mail verified")
+    def verified_address(self, user: User) -> str:
+        """Return since when the address is verified."""
+        return moment(user.email_verified_at) if user.email_verified_at else "No"
+
+    @display(description="mail")
+    def mail_state(self, user: User) -> str | SafeString:
+        """Return how many messages to this account are waiting or were given up, linked to them. One query."""
+        counts = OutgoingMail.objects.filter(user=user.pk).aggregate(
+            waiting=Count("pk", filter=Q(failed_at=None)), given_up=Count("pk", filter=Q(failed_at__isnull=False))
+        )
+        if not any(counts.values()):
+            return "Nothing waits"
+        link = f"{reverse('admin:accounts_outgoingmail_changelist')}?{urlencode({'user__id__exact': str(user.pk)})}"
+        return format_html('<a href="{}">{waiting} waiting, {given_up} given up</a>', link, **counts)
+
+    def has_reset_mfa_permission(self, request: HttpRequest) -> bool:
+        """Tell whether the caller may remove second factors at all."""
+        return request.user.has_perm("accounts.reset_mfa") and self.has_change_permission(request)
+
+    def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        """Add the buttons, also where the rest of the page is read-only, and the trail."""
+        user: User | None = kwargs.get("obj")
+        if user is not None:
+            caller: Any = request.user
+            allowed = [change for change in CHANGES if getattr(self, f"has_{change.permission}_permission")(request)]
+            offers = offered(allowed, caller, user) if allowed else []
+            context["changes"] = [*offers, *(buttons(request, user) if self.has_change_permission(request) else ())]
+            context["action_checkbox_name"] = ACTION_CHECKBOX_NAME
+            context["may_see_trail"] = caller.has_perm("accounts.view_auditevent")
+            if context["may_see_trail"]:
+                context["trail"] = _trail(user.pk)
+                context["trail_link"] = (
+                    f"{reverse('admin:accounts_auditevent_changelist')}?{urlencode({'q': str(user.pk)})}"
+                )
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    def response_action(
+        self,
+        request: HttpRequest,
+        queryset: QuerySet[User],
+        action_location: ActionLocation = ActionLocation.CHANGE_LIST,
+    ) -> HttpResponse | None:
+        """Return to the person's page from what was done by a button there."""
+        answer = super().response_action(request, queryset, action_location)
+        page = person_page(request)
+        return HttpResponseRedirect(page) if page and isinstance(answer, HttpResponseRedirect) else answer
+
+
+def _trail(user_id: uuid.UUID) -> list[Happening]:
+    """Return the newest events about a person or by one. Three queries, two of them by an index that ends there."""
+    newest = AuditEvent.objects.order_by("-id")
+    found = (*newest.filter(user_id=user_id)[:EVENTS], *newest.filter(actor_id=user_id)[:EVENTS])
+    unique = {event.id: event for event in found}  # what somebody did to their own account is in both
+    events = sorted(unique.values(), key=lambda event: event.id, reverse=True)[:EVENTS]
+    people = addresses(events)
+    return [
+        Happening(
+            at=moment(event.at),
+            event=phrase(event.event),
+            outcome=event.outcome,
+            by=_who(event, user_id, people),
+            address=event.address or "-",
+            link=reverse("admin:accounts_auditevent_change", args=[event.pk]),
+        )
+        for event in events
+    ]
+
+
+def _who(event: AuditEvent, user_id: uuid.UUID, people: dict[uuid.UUID, str]) -> str:
+    """Return who did it to whom, as seen from a person's page."""
+    if event.actor_id is not None and event.actor_id == event.user_id:
+        return THEMSELVES
+    by = "-" if event.actor_id is None else people.get(event.actor_id, str(event.actor_id))
+    if event.user_id is not None and event.user_id != user_id:
+        return f"{by}, to {people.get(event.user_id, str(event.user_id))}"
+    return by

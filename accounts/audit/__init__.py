@@ -1,0 +1,1 @@
+"""The audit trail: recorded in the transaction of each act, read by staff."""

@@ -1,0 +1,60 @@
+"""The trail in words: every event has its own, in one family, wherever staff read of it."""
+
+import re
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+
+from accounts.audit import recording as audit
+from accounts.audit import words as audit_words
+from accounts.audit.models import AuditEvent
+from accounts.audit.recording import Event, Outcome
+from accounts.users.models import User
+
+LIST = "admin:accounts_auditevent_changelist"
+
+
+def test_every_event_has_words_of_its_own() -> None:
+    """In one family each, told apart, and none for what is not recorded."""
+    codes = [code for family in audit_words.FAMILIES.values() for code in family]
+    assert sorted(codes) == sorted(event.value for event in Event)
+    words = {audit_words.phrase(code) for code in codes}
+    assert len(words) == len(codes)
+    assert not any("_" in phrase for phrase in words)
+
+
+def test_sentences() -> None:
+    """How it ended is said unless well; what a newer release recorded is said by its code."""
+    assert audit_words.sentence("sign_in", "success") == "Sign-in"
+    assert audit_words.sentence("sign_in", "failure") == "Sign-in, failed"
+    assert audit_words.sentence("sign_in", "refused") == "Sign-in, refused"
+    assert audit_words.sentence("brand_new", "odd") == "Brand new, odd"
+    assert {audit_words.sentence("sign_out", outcome) for outcome in Outcome} >= {"Sign-out", "Sign-out, failed"}
+
+
+@pytest.mark.django_db
+def test_the_admin_uses_them(client: Client, root: User) -> None:
+    """The list, the filter, the event's heading and breadcrumb, a person's page; the code is a field of the event."""
+    audit.record(Event.REFRESH_REUSE, outcome=Outcome.REFUSED, user_id=root.pk)
+    words, event = "Old refresh token used again", AuditEvent.objects.latest("id")
+    page = client.get(reverse("admin:accounts_auditevent_change", args=[event.pk])).content.decode()
+    assert f"<h2>{words}, refused</h2>" in page
+    assert re.search(rf'<li aria-current="page">{words}, refused</li>', page)
+    assert page.count("refresh_reuse") == 1
+    assert "Name in the API" in page
+    listed = client.get(reverse(LIST)).content.decode()
+    assert listed.count(words) == 2  # the row and the filter
+    assert words in client.get(reverse("admin:accounts_user_change", args=[root.pk])).content.decode()
+
+
+@pytest.mark.django_db
+def test_the_filter_is_folded_by_family(client: Client, root: User) -> None:
+    """All families are closed but that of the chosen event."""
+    page = client.get(reverse(LIST)).content.decode()
+    assert page.count('<details class="family">') == len(audit_words.FAMILIES)
+    assert re.search(r'<li class="selected">\s*<a href="\?">All</a>', page)
+    page = client.get(f"{reverse(LIST)}?event=email_changed").content.decode()
+    assert page.count('<details class="family">') == len(audit_words.FAMILIES) - 1
+    assert re.search(r'<details class="family" open>\s*<summary>E-mail</summary>', page)
+    assert '<li class="selected"><a href="?event=email_changed">E-mail address changed</a></li>' in page

@@ -1,0 +1,1 @@
+"""What people do by e-mail: verify an address, change it, reset a password."""

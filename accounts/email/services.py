@@ -1,0 +1,242 @@
+"""What people do by e-mail: a forgotten password, a verified address, another address; async, keyword-only.
+
+None of it tells whether an address has an account: not by the answer, and not by the time it takes, because messages
+are queued here and sent elsewhere, and answers are given at even times. Messages are counted before it is known whether
+anybody gets them. ``address``: the client's, "" when unknown, which is not counted.
+"""
+
+import uuid
+
+from django.db import IntegrityError
+
+from accounts import email_address as emails
+from accounts.audit.recording import Event
+from accounts.email import address_proofs
+from accounts.email import units as email_units
+from accounts.email.address_proofs import ByPassword, BySession, Owner
+from accounts.errors import EmailTaken, InvalidCredentials, InvalidEmailToken
+from accounts.lockout import rate_limits
+from accounts.mfa import proofs
+from accounts.mfa.errors import InvalidMfaCode
+from accounts.outbox import tokens as email_tokens
+from accounts.outbox.tokens import FoundToken, Purpose
+from accounts.passwords import hashing as passwords
+from accounts.passwords.breached import require_unbreached
+from accounts.passwords.policy import require_policy
+from accounts.privacy import units as deletions
+from accounts.users import reauthentication as confirmations
+from ironauth.infrastructure.core.constant_time import answered_evenly
+from ironauth.infrastructure.core.errors import FieldError, ValidationFailed
+from ironauth.infrastructure.db.unit_of_work import database
+from ironauth.infrastructure.hashing.pool import hash_pool
+from ironauth.infrastructure.http import hash_claims
+from ironauth.infrastructure.telemetry.logs import get_logger
+
+
+async def request_password_reset(*, email: str, address: str = "") -> None:
+    """Have a message sent to who has this address, if anybody active has. Raises ``Throttled``."""
+    async with answered_evenly():
+        await rate_limits.admit_mail(kind="reset", email=email, address=address)
+        user_id = await database().write(email_units.request_reset, emails.fold(email))
+    get_logger().info("password_reset_requested", user_id=str(user_id) if user_id else None)
+
+
+async def reset_password(*, token: str, new_password: str, address: str = "") -> None:
+    """Set the password that a message's token allows to set; every session has ended when this returns.
+
+    Raises ``InvalidEmailToken`` before any hash is paid for, or ``Throttled`` in its place after too many of them; who
+    has no token is told nothing else, for whether a password is good depends on whose it is to be;
+    ``ValidationFailed`` (``new_password``) by the policy or the list of breached ones, which leaves the token as it is,
+    ``Overloaded`` when the hash pool is full.
+    """
+    hash_pool().require_capacity()
+    found = await _found(token, address, Purpose.RESET_PASSWORD)
+    encoded = await _chosen(new_password, found)
+    await database().write(email_units.reset_password, found=found, new=encoded)
+    get_logger().info("password_reset", user_id=str(found.user_id))
+
+
+async def resend_verification(*, email: str, address: str = "") -> None:
+    """Have a message sent to who has this address, if somebody active has and has not verified it.
+
+    Raises ``Throttled``.
+    """
+    async with answered_evenly():
+        await rate_limits.admit_mail(kind="verification", email=email, address=address)
+        user_id = await database().write(email_units.request_verification, emails.fold(email))
+    get_logger().info("verification_requested", user_id=str(user_id) if user_id else None)
+
+
+async def confirm_address(
+    *,
+    token: str,
+    password: str = "",
+    code: str = "",
+    new_password: str = "",
+    session: BySession | None = None,
+    address: str = "",
+) -> None:
+    """Verify the address a message was sent to; with the token of a change it becomes the account's.
+
+    Where nobody has proved the account's address, the account keeps what was set up before only with its ``password``
+    (and ``code``, where it has a second factor) or in a live ``session`` of it. Otherwise the person starts clean: with
+    ``new_password``, or with none, and a message that lets them choose one. An account with a proved address moves to
+    another one only with its ``password`` or in a ``session`` of it.
+
+    Args:
+        token: What the message brought.
+        password: The account's; "" when it is not given.
+        code: Of its app, or a recovery code.
+        new_password: To start clean with; the other two do not count then.
+        session: The session that the request came in, of any account.
+        address: The client's.
+
+    Raises:
+        InvalidEmailToken, Throttled: As above.
+        ValidationFailed: The password or the code is wrong or missing, or the new password is refused. The token stays.
+        EmailTaken: Another account has the new address by now.
+        PasswordChanged, NotAuthenticated, SecondFactorRefused: What was shown is not true any more.
+        Overloaded: The hash pool is full.
+    """
+    found = await _found(token, address, Purpose.VERIFY_EMAIL, Purpose.CHANGE_EMAIL)
+    owner: Owner | None = None
+    chosen: str | None = None
+    if new_password:
+        chosen = await _chosen(new_password, found)
+    elif password:
+        owner = await _shown(found, password, code, address)
+    elif session is not None and session.user_id == found.user_id:
+        owner = session
+    try:
+        await database().write(address_proofs.confirm, found=found, owner=owner, chosen=chosen)
+    except IntegrityError as error:
+        raise EmailTaken from error
+    event = "email_changed" if found.purpose == Purpose.CHANGE_EMAIL else "email_verified"
+    get_logger().info(event, user_id=str(found.user_id))
+
+
+async def asked_by(*, token: str) -> address_proofs.Asked | None:
+    """Return what this token would confirm, for its page to say; None when it is good for nothing."""
+    return await database().read(address_proofs.asked, token)
+
+
+async def disown_address(*, token: str, address: str = "") -> None:
+    """End the account that somebody else made under the address a message was sent to, while nobody has proved that.
+
+    Raises ``InvalidEmailToken`` or ``Throttled`` as above.
+    """
+    found = await _found(token, address, Purpose.VERIFY_EMAIL)
+    await database().write(deletions.disown, found=found)
+    get_logger().info("account_disowned", user_id=str(found.user_id))
+
+
+async def restore_account(*, token: str, address: str = "") -> bool:
+    """Take the deletion of an account back, within its days of grace; return whether its address was ever proved.
+
+    Raises ``InvalidEmailToken`` or ``Throttled`` as above; ``EmailTaken`` when somebody else has its address by now,
+    which leaves the token as it is.
+    """
+    found = await _found(token, address, Purpose.RESTORE_ACCOUNT)
+    try:
+        proved = await database().write(deletions.restore, found=found)
+    except IntegrityError as error:
+        raise EmailTaken(
+            "Another account has your e-mail address by now, so yours cannot be restored under it: ask the people who "
+            "run this service."
+        ) from error
+    get_logger().info("account_restored", user_id=str(found.user_id), by=str(found.user_id))
+    return proved
+
+
+async def deleted_by(*, token: str) -> deletions.Deleted | None:
+    """Return which account this token would restore, for its page to say; None when it is good for nothing."""
+    return await database().read(deletions.deleted_by, token)
+
+
+async def disown_deleted(*, token: str, address: str = "") -> None:
+    """Leave an account that somebody else made under the address to its end, while nobody has proved that address.
+
+    Raises ``InvalidEmailToken`` or ``Throttled`` as above.
+    """
+    found = await _found(token, address, Purpose.RESTORE_ACCOUNT)
+    await database().write(deletions.disown_deleted, found=found)
+    get_logger().info("account_disowned", user_id=str(found.user_id))
+
+
+async def request_email_change(
+    *, user_id: uuid.UUID, new_email: str, password: str, address: str = "", session_id: uuid.UUID | None = None
+) -> None:
+    """Have a message sent to the new address, which confirms it, and one to the present address.
+
+    Raises ``InvalidCredentials`` for a wrong password, ``Throttled`` after too many of those or too many messages,
+    ``NotAuthenticated``, ``PasswordChanged``, ``Overloaded``.
+    """
+    found = await confirmations.present(user_id)
+    await rate_limits.admit_mail(kind="change", email=new_email, address=address, user_id=user_id)
+    await confirmations.require_password(found, password, Event.EMAIL_CHANGE_REQUESTED, session_id)
+    async with answered_evenly():
+        await database().write(
+            email_units.request_change,
+            user_id=user_id,
+            old=found.encoded,
+            new_email=new_email,
+            session_id=session_id,
+        )
+    get_logger().info("email_change_requested", user_id=str(user_id))
+
+
+async def _found(token: str, address: str, *purposes: Purpose) -> FoundToken:
+    """Return what a message's token is good for.
+
+    Raises ``InvalidEmailToken``, or ``Throttled`` when too many invalid ones came from ``address``.
+    """
+    found = await database().read(email_tokens.find, token, *purposes)
+    if found is None:
+        await rate_limits.admit(rate_limits.EMAIL_TOKEN, address=address)
+        raise InvalidEmailToken
+    return found
+
+
+async def _chosen(new_password: str, found: FoundToken) -> str:
+    """Return the hash of a new password for the token's user.
+
+    Raises ``ValidationFailed`` (``new_password``) by the policy or the list of breached ones, ``Overloaded``.
+    """
+    hash_pool().require_capacity()
+    require_policy(new_password, email=found.email, name=found.name, field="new_password")
+    await require_unbreached(new_password, field="new_password")
+    with hash_claims.named(found.user_id.hex):
+        return await passwords.hash_password(new_password)
+
+
+async def _shown(found: FoundToken, password: str, code: str, address: str) -> ByPassword:
+    """Return what shows that the account is the person's: its password, and its second factor if it has one.
+
+    A change of address was asked for in a session that had proved the factor: the password is enough.
+
+    Raises ``ValidationFailed`` naming what is wrong or missing; ``Throttled``, ``Overloaded``.
+    """
+    hash_pool().require_capacity()
+    person = await confirmations.present(found.user_id)
+    wants_code = bool(person.methods) and found.purpose == Purpose.VERIFY_EMAIL
+    if wants_code and not code:
+        raise _refused("code", "required", "The account has a second factor: type a code of it, or a recovery code.")
+    try:
+        await confirmations.require_password(person, password, Event.EMAIL_VERIFIED, None)
+    except InvalidCredentials as error:
+        text = (
+            "This is not the account's password: check it and try again. "
+            "If you chose another one when you signed up, choose a new password instead."
+        )
+        raise _refused("password", "wrong_password", text) from error
+    if not wants_code:
+        return ByPassword(person.encoded)
+    try:
+        proof = await proofs.judge(user_id=person.id, code=code, event=Event.EMAIL_VERIFIED, address=address)
+    except InvalidMfaCode as error:
+        raise _refused("code", error.code, error.detail) from error
+    return ByPassword(person.encoded, proof)
+
+
+def _refused(field: str, code: str, message: str) -> ValidationFailed:
+    return ValidationFailed(errors=[FieldError(field, code, message)])

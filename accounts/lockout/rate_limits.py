@@ -1,0 +1,269 @@
+"""How often something may be done that is no sign-in: by one client, with one mailbox, with one account.
+
+A rule is a number of times in any stretch of time (``sliding_window``). Sign-ins have counts of their own besides, in
+``throttling``.
+
+The tables hold MACs under SECRET_KEY instead of addresses; a new SECRET_KEY resets every count.
+"""
+
+import hmac
+import math
+import threading
+from collections.abc import Sequence
+from typing import Final, Literal, NamedTuple, NoReturn
+from uuid import UUID
+
+from django.conf import settings
+from django.db import transaction
+
+from accounts import email_address as emails
+from accounts.audit import recording as audit
+from accounts.audit.recording import Event, Outcome
+from accounts.lockout import client_windows
+from accounts.lockout.client_windows import SITE_LIMITS
+from accounts.users import units
+from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.core.durations import in_words
+from ironauth.infrastructure.core.errors import Throttled
+from ironauth.infrastructure.db.unit_of_work import database
+from ironauth.infrastructure.http.client_address import client_network, client_site
+from ironauth.infrastructure.ratelimit import window as sliding_window
+from ironauth.infrastructure.ratelimit.window import Refusal
+from ironauth.infrastructure.ratelimit.window_store import Question
+from ironauth.infrastructure.telemetry.logs import get_logger
+
+type MailKind = Literal["reset", "verification", "sign-up", "change"]  # what is asked for, whatever is sent
+
+#: What helps in place of waiting, by rule and kind of count; waits that nobody sits out have more of that.
+_REMEDIES: Final = {("second_factor", "account"): " A recovery code or a passkey signs in at once."}
+_LONG_WAIT_S: Final = 3_600
+_LONG_REMEDIES: Final = dict.fromkeys(
+    (("sign_in", "account"), ("confirmation", "account")), " A new password by e-mail ends the wait."
+)
+_KEY_CHARACTERS: Final = 32  # 128 bits in hexadecimal: no two subjects share a count
+
+
+class Rule(NamedTuple):
+    """At most so many (``setting`` names the number) in any ``window_s`` seconds for one of a kind."""
+
+    name: str
+    setting: str
+    window_s: int
+
+
+#: Tries that were not right. 100 leave room for an office behind one address; guessing one password in 10,000
+#: accounts from one address takes a day.
+SIGN_IN: Final = Rule("sign_in", "IRONAUTH_THROTTLE_SIGNIN_FAILURES", 900)
+#: Each costs a hash and tells whether an address is taken; 30 are a class of pupils.
+SIGN_UP: Final = Rule("sign_up", "IRONAUTH_THROTTLE_SIGNUPS", 3_600)
+#: Tokens of 256 bits cannot be guessed: this only ends a broken client's loop. Valid ones are never counted.
+REFRESH: Final = Rule("refresh", "IRONAUTH_THROTTLE_BAD_REFRESHES", 900)
+#: The same for the secrets of OAuth clients.
+CLIENT: Final = Rule("client", "IRONAUTH_THROTTLE_BAD_REFRESHES", 900)
+#: Ids that name no client, of people who were sent here: each is looked up. Ids of clients are never counted.
+UNKNOWN_CLIENT: Final = Rule("unknown_client", "IRONAUTH_THROTTLE_BAD_REFRESHES", 900)
+#: What OAuth clients without a secret have this server keep for a while, good or not: anybody can name one of them, and
+#: each is a row. Signing in through a browser that brings its request itself is not counted.
+PUBLIC_CLIENT: Final = Rule("public_client", "IRONAUTH_THROTTLE_BAD_REFRESHES", 900)
+#: Signatures cannot be guessed either. Challenges are counted too: asking for one costs nothing else, and a page asks
+#: for one each time it is used.
+PASSKEY: Final = Rule("passkey", "IRONAUTH_THROTTLE_PASSKEYS", 900)
+#: Nor can recovery codes, but each costs a hash; as many as passwords, which cost the same. A count for each person
+#: would let whoever has the password keep the owner out.
+RECOVERY_CODE: Final = Rule("recovery_code", "IRONAUTH_THROTTLE_SIGNIN_FAILURES", 900)
+#: Codes of devices that people type: 20 to the power of 8, of which a few are good. Right ones are counted too, for a
+#: guess must not be told from a code; by address and, once somebody has signed in, by person.
+USER_CODE: Final = Rule("user_code", "IRONAUTH_THROTTLE_SIGNIN_FAILURES", 900)
+#: The same for the tokens of messages; 100, because a whole office may click old links.
+EMAIL_TOKEN: Final = Rule("email_token", "IRONAUTH_THROTTLE_BAD_EMAIL_TOKENS", 900)
+#: Messages one client has sent, whoever gets them: each could go to somebody who has not asked for it.
+MAIL: Final = Rule("mail", "IRONAUTH_THROTTLE_MAILS", 3_600)
+#: Messages of one kind to one mailbox, whoever has them sent, and those one account has sent. A quarter of an hour: who
+#: is refused has a message of this kind whose link still works, so strangers who ask for five keep nobody out. With one
+#: count for all kinds, five that bring no link, or none at all, would keep the owner from a new password.
+MAIL_TO_ONE: Final = Rule("mail", "IRONAUTH_THROTTLE_MAILS_TO_ONE", 900)
+#: Messages that tell one mailbox of a deletion. A count of its own: strangers who ask for other messages must not keep
+#: anybody from leaving, and whoever signs up and leaves again and again under another's address fills this one.
+DELETION: Final = Rule("deletion", "IRONAUTH_THROTTLE_MAILS_TO_ONE", 900)
+#: Exports of everything held about one person: each reads hundreds of rows, and nobody needs many.
+EXPORT: Final = Rule("data_export", "IRONAUTH_THROTTLE_EXPORTS", 3_600)
+#: Second factors and recovery codes one account gets: each sends a message to an address that may be somebody else's,
+#: and recovery codes cost ten hashes. 20 are ten passkeys and an app, twice over. Taking one away is never refused, and
+#: is bounded by what there is.
+NEW_FACTOR: Final = Rule("new_factor", "IRONAUTH_THROTTLE_NEW_FACTORS", 3_600)
+
+
+class Refused(NamedTuple):
+    """Which count of a rule has no room, and for how many seconds; ``key`` is the count's."""
+
+    rule: str
+    by: str
+    key: str
+    wait_s: float
+
+
+async def admit(rule: Rule, *, address: str) -> None:
+    """Count one more of ``rule`` for the client at ``address``, for good. One query, with Redis none.
+
+    Raises ``Throttled`` (429).
+    """
+    if settings.IRONAUTH_THROTTLE:
+        await _admit(rule, _by_address(rule, address))
+
+
+def admit_blocking(rule: Rule, *, address: str) -> None:
+    """See admit(); on the calling thread's own connection."""
+    if not settings.IRONAUTH_THROTTLE:
+        return
+    windows = client_windows.take_in_redis_blocking(client_questions(rule, address))
+    if windows.left:
+        with transaction.atomic():
+            windows = client_windows.take_in_database(windows)
+    if windows.refusal is not None:
+        refuse_blocking(Refused(rule.name, "address", windows.refused_key, windows.refusal.wait_s))
+
+
+async def admit_account(rule: Rule, *, user_id: UUID) -> None:
+    """Count one more of ``rule`` for this account, for good. One query, with Redis none. Raises ``Throttled`` (429)."""
+    if settings.IRONAUTH_THROTTLE:
+        await _admit(rule, [("account", _question(rule, mac(rule.name, str(user_id))))], user_id)
+
+
+async def admit_deletion(*, email: str, user_id: UUID) -> None:
+    """Count one more message about a deletion to ``email``, for good. One query, with Redis none.
+
+    Raises ``Throttled`` (429).
+    """
+    if settings.IRONAUTH_THROTTLE and settings.IRONAUTH_DELETION_GRACE_DAYS:
+        await _admit(DELETION, [("mailbox", _question(DELETION, mac("deletion", emails.fold(email))))], user_id)
+
+
+async def admit_mail(*, kind: MailKind, email: str, address: str = "", user_id: UUID | None = None) -> None:
+    """Count one more message of this kind to ``email``, for good, whether or not anybody has that address.
+
+    ``address``: the client that asks, "" when it is counted elsewhere or unknown; ``user_id``: whose account it asks
+    for, where it has proved that. One unit of work of a query for each, with Redis a question there for each. Raises
+    ``Throttled`` (429).
+    """
+    if not settings.IRONAUTH_THROTTLE:
+        return
+    asked = [("mailbox", _question(MAIL_TO_ONE, mac("mailbox", kind, emails.fold(email))))]
+    if user_id is not None:
+        asked.append(("account", _question(MAIL_TO_ONE, mac("mail of account", str(user_id)))))
+    await _admit(MAIL, [*_by_address(MAIL, address), *asked], user_id)
+
+
+async def _admit(rule: Rule, asked: Sequence[tuple[str, Question]], user_id: UUID | None = None) -> None:
+    """Take a place in each of these counts; those taken before one refuses stay taken."""
+    left: list[tuple[str, Question]] = []  # to be asked of the database
+    for by, question in asked:
+        found = await sliding_window.take_in_redis(question)
+        if isinstance(found, Refusal):
+            await refuse(Refused(rule.name, by, question.key, found.wait_s), user_id=user_id)
+        if found is None:
+            left.append((by, question))
+    refused = await database().write(_take, rule.name, left) if left else None
+    if refused is not None:
+        await refuse(refused, user_id=user_id)
+
+
+def _take(rule: str, asked: Sequence[tuple[str, Question]]) -> Refused | None:
+    """Take a place in each of these counts in the database; return which had none."""
+    for by, question in asked:
+        found = sliding_window.take_in_database(question)
+        if isinstance(found, Refusal):
+            return Refused(rule, by, question.key, found.wait_s)
+    return None
+
+
+# ------------------------------------------------------------------ keys
+def client_questions(rule: Rule, address: str) -> tuple[Question, ...]:
+    """Return what to ask about this client; nothing for one whose address is unknown: nobody could be told apart."""
+    network, site = client_network(address), client_site(address)
+    asked = (_question(rule, mac(rule.name, network)),) if network else ()
+    return (*asked, _question(rule, mac(rule.name, site), times=SITE_LIMITS)) if site else asked
+
+
+def _by_address(rule: Rule, address: str) -> list[tuple[str, Question]]:
+    return [("address", asked) for asked in client_questions(rule, address)]
+
+
+def mac(kind: str, *parts: str) -> str:
+    """Return the key of the count of ``kind`` for whom ``parts`` name."""
+    text = "\0".join(("ironauth throttle", kind, *parts)).encode("utf-8", "surrogatepass")  # typed, not yet judged
+    return hmac.digest(settings.SECRET_KEY.encode(), text, "sha256").hex()[:_KEY_CHARACTERS]
+
+
+def _question(rule: Rule, key: str, *, times: int = 1) -> Question:
+    limit: int = getattr(settings, rule.setting)
+    return sliding_window.question(key, limit=times * limit, window_s=rule.window_s)
+
+
+# ------------------------------------------------------------------ refusals
+async def refuse(refused: Refused, *, user_id: UUID | None = None, email: str = "") -> NoReturn:
+    """Raise ``Throttled``, leaving an event in the trail unless it has a recent one of this count.
+
+    ``email``: whose account it is, where ``user_id`` is not known; one query then, whoever has it.
+    """
+    if _told.is_news(refused.key):
+        if email:
+            found = await database().read(units.credentials_of_email, emails.lookup_key(email))
+            user_id = found.id if found else None
+        await audit.record_later(Event.THROTTLED, outcome=Outcome.REFUSED, user_id=user_id, details=_details(refused))
+    raise _error(refused)
+
+
+def refuse_blocking(refused: Refused, *, user_id: UUID | None = None, email: str = "") -> NoReturn:
+    """See refuse(); on the calling thread's own connection."""
+    if _told.is_news(refused.key):
+        if email:
+            found = units.credentials_of_email(emails.lookup_key(email))
+            user_id = found.id if found else None
+        audit.record(Event.THROTTLED, outcome=Outcome.REFUSED, user_id=user_id, details=_details(refused))
+    raise _error(refused)
+
+
+def _details(refused: Refused) -> audit.Details:
+    """Return which rule and what kind of count refused, never the count's key."""
+    return {"rule": refused.rule, "by": refused.by}
+
+
+def _error(refused: Refused) -> Throttled:
+    """Return the answer, and log it."""
+    get_logger().info("throttled", rule=refused.rule, by=refused.by)
+    wait_s = max(1, math.ceil(refused.wait_s))
+    # In words too: the pages show people this line, and no headers.
+    remedies = {**_REMEDIES, **_LONG_REMEDIES} if wait_s > _LONG_WAIT_S else _REMEDIES
+    remedy = remedies.get((refused.rule, refused.by), "")
+    detail = f"There were too many attempts: try again in {in_words(wait_s)}.{remedy}"
+    return Throttled(detail, retry_after_s=wait_s)
+
+
+class _Told:
+    """Counts whose refusal is in the trail: one event an hour from each process, however many tries are refused.
+
+    In memory: a refusal must stay cheap. A count is full before it refuses, so that there are fewer of these events
+    than of what filled the counts.
+    """
+
+    INTERVAL_S: Final = 3_600
+    MOST: Final = 10_000  # counts remembered, about 1 MiB; beyond it the oldest may be told again
+
+    def __init__(self) -> None:
+        self._until: dict[str, float] = {}  # in order of time
+        self._lock = threading.Lock()
+
+    def is_news(self, key: str) -> bool:
+        """Return whether ``key`` was not told within the hour, and take it for told from now on."""
+        now = clock.unix()
+        with self._lock:
+            if self._until.get(key, 0) > now:
+                return False
+            self._until.pop(key, None)
+            if len(self._until) >= self.MOST:
+                del self._until[next(iter(self._until))]
+            self._until[key] = now + self.INTERVAL_S
+            return True
+
+
+_told = _Told()

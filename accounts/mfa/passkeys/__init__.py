@@ -1,0 +1,1 @@
+"""Passkeys: WebAuthn ceremonies, credentials, and what people do with them."""

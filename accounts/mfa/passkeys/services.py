@@ -1,0 +1,145 @@
+"""What people do with their passkeys; async, keyword-only, never sees a request. Forms of the admin at the end.
+
+``session_id``: the session it is done in, for the audit trail. That the caller signed in recently is the view's to ask.
+"""
+
+import uuid
+
+from django.db import IntegrityError, transaction
+
+from accounts.audit.recording import Event
+from accounts.lockout import rate_limits
+from accounts.mfa import services
+from accounts.mfa.outputs import AddedPasskey, PasskeyOptions
+from accounts.mfa.passkeys import challenges
+from accounts.mfa.passkeys import proofs as passkey_proofs
+from accounts.mfa.passkeys import units as passkey_units
+from accounts.mfa.passkeys.challenges import Purpose
+from accounts.mfa.passkeys.errors import PasskeyNotMade, PasskeyTaken
+from accounts.mfa.passkeys.facts import Json, Known, UnusableAnswer
+from accounts.mfa.passkeys.webauthn_ready import webauthn_ready
+from accounts.mfa.recovery import codes as recovery_codes
+from ironauth.infrastructure.core.errors import NotFound
+from ironauth.infrastructure.db.unit_of_work import database
+from ironauth.infrastructure.telemetry.logs import get_logger
+
+DEFAULT_NAME = "Passkey"
+
+
+async def registration_options(*, user_id: uuid.UUID) -> PasskeyOptions:
+    """Return what the browser needs to make a passkey. Nothing is stored.
+
+    Raises ``TooManyPasskeys``, ``NotAuthenticated``.
+    """
+    await webauthn_ready()
+    from accounts.mfa.passkeys import ceremonies  # noqa: PLC0415 - ready by now
+
+    holder = await database().read(passkey_units.holder, user_id)
+    token, challenge = challenges.mint(Purpose.REGISTER, user_id)
+    options = ceremonies.registration_options(
+        challenge=challenge, user_id=user_id, email=holder.email, name=holder.name, present=holder.passkeys
+    )
+    return PasskeyOptions(token, options)
+
+
+async def add(
+    *,
+    user_id: uuid.UUID,
+    challenge_token: str,
+    credential: Json,
+    name: str = "",
+    session_id: uuid.UUID | None = None,
+    epoch: int | None = None,
+) -> AddedPasskey:
+    """Store the passkey an authenticator has made; with the first factor come recovery codes.
+
+    ``epoch``: the session's, which must not have ended.
+    No session ends. Raises ``PasskeyNotMade``, ``PasskeyTaken``, ``TooManyPasskeys``, ``NotAuthenticated``,
+    ``Throttled`` after too many new factors, ``Overloaded``.
+    """
+    challenge = challenges.parse(challenge_token, Purpose.REGISTER)
+    if challenge is None or challenge.user_id != user_id:
+        raise PasskeyNotMade
+    await webauthn_ready()
+    from accounts.mfa.passkeys import ceremonies  # noqa: PLC0415 - ready by now
+
+    try:
+        made = ceremonies.verify_registration(credential, challenge=challenge.value)
+    except UnusableAnswer as error:
+        get_logger().info("passkey_not_made", reason=error.reason, user_id=str(user_id))
+        raise PasskeyNotMade from error
+    holder = await database().read(passkey_units.holder, user_id)
+    await rate_limits.admit_account(rate_limits.NEW_FACTOR, user_id=user_id)
+    codes = [] if holder.methods else recovery_codes.new_codes()
+    hashes = await services.hashed(codes) if codes else None
+    try:
+        passkey, with_codes = await database().write(
+            passkey_units.add,
+            user_id=user_id,
+            challenge=challenge,
+            credential=made,
+            name=name or DEFAULT_NAME,
+            hashes=hashes,
+            session_id=session_id,
+            epoch=epoch,
+        )
+    except IntegrityError as error:  # somebody registered the same credential at this very moment
+        raise PasskeyTaken from error
+    get_logger().info("passkey_added", user_id=str(user_id), passkey_id=str(passkey.id))
+    return AddedPasskey(passkey, tuple(codes)) if with_codes else AddedPasskey(passkey)
+
+
+async def remove(*, user_id: uuid.UUID, passkey_id: uuid.UUID, session_id: uuid.UUID | None = None) -> None:
+    """Take a passkey away. Raises ``NotFound`` when the person has no such passkey: another's is not told apart."""
+    if not await database().write(passkey_units.remove, user_id=user_id, passkey_id=passkey_id, session_id=session_id):
+        raise NotFound("You have no such passkey: see /api/v1/access/mfa for those you have.")
+    get_logger().info("passkey_removed", user_id=str(user_id), passkey_id=str(passkey_id))
+
+
+async def assertion_options(purpose: Purpose, *, user_id: uuid.UUID) -> PasskeyOptions:
+    """Return what the browser needs to use one of the person's passkeys. Nothing is stored. One query."""
+    await webauthn_ready()
+    return _asked(purpose, user_id, await database().read(passkey_units.known_of, user_id))
+
+
+async def sign_in_options() -> PasskeyOptions:
+    """Return what the browser needs to use a passkey of anybody's. Nothing is stored, or asked of the database."""
+    await webauthn_ready()
+    from accounts.mfa.passkeys import ceremonies  # noqa: PLC0415 - ready by now
+
+    token, challenge = challenges.mint(Purpose.SIGN_IN)
+    return PasskeyOptions(token, ceremonies.assertion_options(challenge=challenge, verified=True))
+
+
+def _asked(purpose: Purpose, user_id: uuid.UUID, allowed: tuple[Known, ...]) -> PasskeyOptions:
+    from accounts.mfa.passkeys import ceremonies  # noqa: PLC0415 - ready by now, or on a thread of the admin's
+
+    token, challenge = challenges.mint(purpose, user_id)
+    return PasskeyOptions(token, ceremonies.assertion_options(challenge=challenge, allowed=allowed, verified=False))
+
+
+# ------------------------------------------------------------------ the admin: on its own threads
+def assertion_options_blocking(purpose: Purpose, *, user_id: uuid.UUID) -> PasskeyOptions:
+    """See assertion_options(). Blocks the calling thread."""
+    return _asked(purpose, user_id, passkey_units.known_of(user_id))
+
+
+def verify_blocking(
+    answer: Json, *, challenge_token: str, purpose: Purpose, user_id: uuid.UUID, event: Event, address: str
+) -> None:
+    """Judge a passkey as the API does for this ``purpose``, under the same rule for ``address``; use its answer up.
+
+    Raises ``InvalidPasskey``, leaving ``event`` as failed in the trail; ``Throttled`` in its place.
+    """
+    proof = passkey_proofs.judge_blocking(
+        answer,
+        challenge_token=challenge_token,
+        purpose=purpose,
+        user_id=user_id,
+        event=event,
+        address=address,
+    )
+    with transaction.atomic():
+        used = proof.use()
+    if not used:
+        passkey_proofs.refused_blocking(event, "used", user_id=user_id, passkey_id=proof.passkey_id, address=address)

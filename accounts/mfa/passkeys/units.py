@@ -1,0 +1,144 @@
+"""Units of work on passkeys: whose a credential is, adding one, taking one away. Synchronous, one transaction each."""
+
+import uuid
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from django.db import models
+
+from accounts.audit import recording as audit
+from accounts.audit.recording import Event
+from accounts.mfa import factors
+from accounts.mfa import units as mfa_units
+from accounts.mfa.outputs import PasskeyOut
+from accounts.mfa.passkeys.challenges import Challenge
+from accounts.mfa.passkeys.errors import PasskeyNotMade, PasskeyTaken, TooManyPasskeys
+from accounts.mfa.passkeys.facts import Known, NewCredential
+from accounts.mfa.passkeys.models import Passkey
+from accounts.mfa.units import Hashes
+from accounts.outbox import queue as outgoing_mail
+from accounts.outbox.queue import Kind
+from accounts.users import units
+from ironauth.infrastructure.core.errors import NotAuthenticated
+from ironauth.infrastructure.db import single_use as once
+from ironauth.infrastructure.db.compiled import FixedSelect, Given
+
+MOST: Final = 10  # of one person: every device and two keys in a drawer; what is listed stays short
+#: Names what is used up beside other kinds of tokens.
+ONCE: Final = "passkey"
+
+
+class Stored(NamedTuple):
+    """A passkey as it was read, and whose it is."""
+
+    id: uuid.UUID
+    user_id: uuid.UUID
+    public_key: bytes
+    sign_count: int
+    backup_eligible: bool
+    backed_up: bool
+    last_used_at: datetime | None
+
+
+class Holder(NamedTuple):
+    """Who is about to add a passkey, and what they have."""
+
+    email: str
+    name: str
+    methods: tuple[str, ...]
+    passkeys: tuple[Known, ...]
+
+
+_BY_CREDENTIAL: Final = FixedSelect(
+    lambda: (
+        Passkey.objects.filter(credential_id=Given("credential_id", models.BinaryField()))
+        .order_by()
+        .values_list(*Stored._fields)
+    )
+)
+_KNOWN: Final = FixedSelect(
+    lambda: (
+        Passkey.objects.filter(user_id=Given("user_id", models.UUIDField()))
+        .order_by("pk")
+        .values_list("credential_id", "transports")
+    )
+)
+
+
+def find(credential_id: bytes) -> Stored | None:
+    """Return the passkey of this credential, if there is one. One query."""
+    rows = _BY_CREDENTIAL.rows(credential_id=credential_id)
+    if not rows:
+        return None
+    found = Stored(*rows[0])
+    return found._replace(public_key=bytes(found.public_key))  # drivers may return a memoryview
+
+
+def known_of(user_id: uuid.UUID) -> tuple[Known, ...]:
+    """Return the person's credentials, the newest last. One query."""
+    return tuple(Known(bytes(credential_id), transports) for credential_id, transports in _KNOWN.rows(user_id=user_id))
+
+
+def holder(user_id: uuid.UUID) -> Holder:
+    """Return who is about to add a passkey. Two queries.
+
+    Raises ``NotAuthenticated`` when the user is gone or inactive, ``TooManyPasskeys``.
+    """
+    found = units.credentials_of_id(user_id)
+    if found is None or not found.is_active:
+        raise NotAuthenticated
+    present = known_of(user_id)
+    if len(present) >= MOST:
+        raise TooManyPasskeys
+    return Holder(found.email, found.name, found.methods, present)
+
+
+def add(
+    *,
+    user_id: uuid.UUID,
+    challenge: Challenge,
+    credential: NewCredential,
+    name: str,
+    hashes: Hashes | None,
+    session_id: uuid.UUID | None,
+    epoch: int | None = None,
+) -> tuple[PasskeyOut, bool]:
+    """Store a passkey; return it, and whether the recovery codes of ``hashes`` were stored with it.
+
+    They are when it is the first factor. Raises ``PasskeyNotMade`` when the challenge was used before,
+    ``TooManyPasskeys``, ``PasskeyTaken``, ``NotAuthenticated``.
+    """
+    user = units.locked(user_id, epoch=epoch)
+    if not once.use_up(ONCE, challenge.id, challenge.expires_at):
+        raise PasskeyNotMade
+    if Passkey.objects.filter(user_id=user_id).count() >= MOST:
+        raise TooManyPasskeys
+    if Passkey.objects.filter(credential_id=credential.credential_id).exists():
+        raise PasskeyTaken
+    with_codes = hashes is not None and not factors.methods_of(user_id)
+    passkey = Passkey.objects.create(user_id=user_id, name=name, **credential._asdict())
+    if hashes is not None and with_codes:
+        mfa_units.store_codes(user_id, hashes)
+    outgoing_mail.enqueue(Kind.PASSKEY_ADDED, recipient=user.email, user_id=user_id)
+    _record(Event.PASSKEY_ADDED, user_id, session_id, passkey.pk)
+    return PasskeyOut(passkey.pk, passkey.name, passkey.created_at, None), with_codes
+
+
+def remove(*, user_id: uuid.UUID, passkey_id: uuid.UUID, session_id: uuid.UUID | None) -> bool:
+    """Take one of a person's passkeys away; False when they have no such passkey.
+
+    Recovery codes go with the last factor. Raises ``NotAuthenticated`` when the user is gone or inactive.
+    """
+    user = units.locked(user_id)
+    removed, _ = Passkey.objects.filter(pk=passkey_id, user_id=user_id).delete()
+    if not removed:
+        return False
+    mfa_units.forget_idle_codes(user_id)
+    outgoing_mail.enqueue(Kind.PASSKEY_REMOVED, recipient=user.email, user_id=user_id)
+    _record(Event.PASSKEY_REMOVED, user_id, session_id, passkey_id)
+    return True
+
+
+def _record(event: Event, user_id: uuid.UUID, session_id: uuid.UUID | None, passkey_id: uuid.UUID) -> None:
+    details = {"passkey": str(passkey_id)}
+    audit.record(event, actor_id=user_id, user_id=user_id, session_id=session_id, details=details)

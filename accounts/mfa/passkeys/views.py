@@ -1,0 +1,80 @@
+"""A person's passkeys over HTTP: input, one service call, output."""
+
+import uuid
+
+from drf_spectacular.utils import OpenApiResponse, extend_schema
+from rest_framework.response import Response
+
+from accounts.errors import StepUpRequired
+from accounts.mfa.outputs import AddedPasskey, PasskeyOptions
+from accounts.mfa.passkeys import services as passkeys
+from accounts.mfa.passkeys.errors import PasskeyNotMade, PasskeyTaken, TooManyPasskeys
+from accounts.mfa.passkeys.inputs import NewPasskeyInput
+from accounts.users import step_up
+from accounts.users.views import signed_in
+from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView
+from ironauth.infrastructure.core.errors import NotFound, Overloaded, Throttled, ValidationFailed
+
+
+class PasskeyOptionsView(AsyncAPIView):
+    """POST /api/v1/access/mfa/passkeys/options."""
+
+    @extend_schema(
+        operation_id="access_mfa_passkeys_options",
+        summary="Ask for what makes a passkey",
+        tags=["access"],
+        request=None,
+        responses={200: PasskeyOptions, 401: StepUpRequired, 409: TooManyPasskeys},
+    )
+    async def post(self, request: ApiRequest) -> PasskeyOptions:
+        """Return the options of `navigator.credentials.create()`; good for 5 minutes, and nothing is stored."""
+        who = signed_in(request)
+        step_up.require_recent(who)
+        return await passkeys.registration_options(user_id=who.id)
+
+
+class PasskeysView(AsyncAPIView):
+    """POST /api/v1/access/mfa/passkeys."""
+
+    @extend_schema(
+        operation_id="access_mfa_passkeys_add",
+        summary="Add a passkey",
+        tags=["access"],
+        request=NewPasskeyInput,
+        responses={
+            201: AddedPasskey,
+            400: (ValidationFailed, PasskeyNotMade),
+            401: StepUpRequired,
+            409: (PasskeyTaken, TooManyPasskeys),
+            429: Throttled,
+            503: Overloaded,
+        },
+    )
+    async def post(self, request: ApiRequest) -> Response:
+        """Store what the authenticator made. With the first factor come recovery codes, shown this once."""
+        who = signed_in(request)
+        data = await self.validated(request, NewPasskeyInput)
+        step_up.require_recent(who)
+        added = await passkeys.add(user_id=who.id, session_id=who.session_id, epoch=who.epoch, **data)
+        return Response(added, status=201)
+
+
+class PasskeyView(AsyncAPIView):
+    """DELETE /api/v1/access/mfa/passkeys/{id}."""
+
+    @extend_schema(
+        operation_id="access_mfa_passkeys_remove",
+        summary="Remove one of my passkeys",
+        tags=["access"],
+        request=None,
+        responses={
+            204: OpenApiResponse(None, "It opens nothing any more; recovery codes went with the last factor."),
+            401: StepUpRequired,
+            404: NotFound,
+        },
+    )
+    async def delete(self, request: ApiRequest, passkey_id: uuid.UUID) -> None:
+        """Take the passkey away; another person's id is 404, like one that does not exist."""
+        who = signed_in(request)
+        step_up.require_recent(who)
+        await passkeys.remove(user_id=who.id, passkey_id=passkey_id, session_id=who.session_id)

@@ -1,0 +1,1 @@
+"""One-time codes from an app."""

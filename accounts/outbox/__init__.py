@@ -1,0 +1,1 @@
+"""The queue of messages: written with the act, rendered and delivered afterwards."""

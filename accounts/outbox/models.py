@@ -1,0 +1,105 @@
+"""Rows behind e-mail: single-use tokens, and the queue of messages still to be sent.
+
+Neither holds a clear token or a rendered message: a dump of the database opens nothing. What a message says is made
+when it is sent, and its token is computed anew then (``tokens``).
+"""
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+
+from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.core.ids import new_id
+
+MAX_ADDRESS = 254  # characters; accounts.email_address.MAX_LENGTH, which knows the model above
+
+
+class EmailToken(models.Model):
+    """What a link in a message allows once. Without a user it allows nothing: it was made for an unknown address.
+
+    The row goes when the token is used, when a newer one of its purpose is made, and with the password or the
+    address it was made under.
+    """
+
+    class Purpose(models.TextChoices):
+        """What the token is good for."""
+
+        VERIFY_EMAIL = "verify_email"
+        CHANGE_EMAIL = "change_email"
+        RESET_PASSWORD = "reset_password"  # noqa: S105 - a purpose, not a password
+        RESTORE_ACCOUNT = "restore_account"
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    purpose = models.CharField(max_length=16, choices=Purpose)
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.DB_CASCADE, related_name="email_tokens"
+    )
+    new_email = models.CharField(max_length=MAX_ADDRESS, blank=True, default="")
+    nonce = models.BinaryField()
+    master_key_id = models.CharField(max_length=16)
+    digest = models.BinaryField()
+    created_at = models.DateTimeField(default=clock.now)
+    expires_at = models.DateTimeField()
+
+    class Meta:
+        """Rights over these rows would be rights over accounts: nobody is given any."""
+
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return f"{self.purpose} {self.id}"
+
+
+class OutgoingMail(models.Model):
+    """A message to be sent. Its id names it for ever (Message-ID), however often it is tried.
+
+    ``claimed_until``: another worker may take it from then on. ``failed_at``: given up. ``facts``: what the templates
+    may say besides, never a secret. Without a recipient nothing is sent: the row was written for an unknown address,
+    so that asking for one costs what asking for a known one does. The database deletes a message with its token:
+    a link that opens nothing is not worth sending.
+    """
+
+    class Kind(models.TextChoices):
+        """Which templates make the message: ``accounts/mail/<kind>.subject.txt``, ``.txt`` and ``.html``."""
+
+        VERIFY_EMAIL = "verify_email"
+        CHANGE_EMAIL = "change_email"
+        EMAIL_CHANGE_REQUESTED = "email_change_requested"
+        EMAIL_CHANGED = "email_changed"
+        RESET_PASSWORD = "reset_password"  # noqa: S105 - as above
+        CHOOSE_PASSWORD = "choose_password"  # noqa: S105 - as above
+        PASSWORD_CHANGED = "password_changed"  # noqa: S105 - as above
+        PASSWORD_CHANGE_REQUIRED = "password_change_required"  # noqa: S105 - as above
+        PASSWORD_FLAGGED = "password_flagged"  # noqa: S105 - as above
+        NEW_DEVICE = "new_device"
+        ACCOUNT_EXISTS = "account_exists"
+        ACCOUNT_DELETION = "account_deletion"
+        MFA_ENABLED = "mfa_enabled"
+        MFA_DISABLED = "mfa_disabled"
+        MFA_RESET = "mfa_reset"
+        SECOND_FACTOR_REFUSED = "second_factor_refused"
+        RECOVERY_CODES_CREATED = "recovery_codes_created"
+        RECOVERY_CODE_USED = "recovery_code_used"
+        PASSKEY_ADDED = "passkey_added"
+        PASSKEY_REMOVED = "passkey_removed"
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    kind = models.CharField(max_length=32)  # no choices: a new kind is a matter of templates, not of migrations
+    recipient = models.CharField(max_length=MAX_ADDRESS, blank=True)
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.DB_CASCADE, related_name="+")
+    token = models.ForeignKey(EmailToken, null=True, on_delete=models.DB_CASCADE, related_name="+")
+    facts = models.JSONField(default=dict)
+    created_at = models.DateTimeField(default=clock.now)
+    next_try_at = models.DateTimeField(default=clock.now)
+    tries = models.PositiveIntegerField(default=0)
+    claimed_until = models.DateTimeField(null=True)
+    failed_at = models.DateTimeField(null=True)
+
+    class Meta:
+        """What the deliverer asks every two seconds has an index without the messages given up."""
+
+        default_permissions = ()
+        indexes = (models.Index(fields=("next_try_at",), condition=Q(failed_at=None), name="accounts_mail_due"),)
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.id}"

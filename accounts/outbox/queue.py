@@ -1,0 +1,189 @@
+"""The queue of messages as units of work: written with the act that causes a message, read by whoever delivers.
+
+A worker takes a message by a lease: one conditional UPDATE, which one of several workers wins on any database. A
+message taken has its number of tries raised, and that number is the lease's proof: who lost the lease changes nothing.
+"""
+
+import random
+import uuid
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from itertools import batched
+from typing import Any, Final, NamedTuple
+
+from django.db import DEFAULT_DB_ALIAS, models
+from django.db.models import F, Q
+
+from accounts.audit import recording as audit
+from accounts.outbox import tokens as email_tokens
+from accounts.outbox.models import EmailToken, OutgoingMail
+from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.core.ids import new_id
+from ironauth.infrastructure.db.compiled import FixedInsert, FixedSelect, Given, given_row
+
+Kind = OutgoingMail.Kind
+
+LEASE_S: Final = 60  # seconds; renewed while a message is being sent, so this is what a crash delays it by
+FIRST_RETRY_S: Final = 15  # seconds after the first failure, doubled after each further one
+LONGEST_RETRY_S: Final = 3_600  # seconds; a mail server that is back after a night is noticed within the hour
+JITTER: Final = 0.2  # of a wait, either way: messages that failed together are not tried together
+GIVE_UP_S: Final = 86_400  # seconds after a message was queued; what it says is of no use a day later
+FAILED_KEEP_S: Final = 30 * 86_400  # seconds a message given up stays for staff to see
+
+_random = random.SystemRandom()
+_NOW: Final = Given("now", models.DateTimeField())
+_INSERT: Final = FixedInsert(lambda: given_row(OutgoingMail))
+_DUE: Final = FixedSelect(lambda: _due_at(_NOW).order_by("next_try_at").values_list("id")[:MAX_DUE])
+MAX_DUE: Final = 100  # messages looked at in one reading
+BATCH: Final = 500  # messages in one statement; SQLite as first shipped takes 999 variables
+
+
+class Claimed(NamedTuple):
+    """A message this worker may send until its lease ends, with all that its templates need."""
+
+    id: uuid.UUID
+    kind: str
+    recipient: str
+    tries: int
+    created_at: datetime
+    facts: dict[str, Any]
+    token_row: EmailToken | None
+    user_id: uuid.UUID | None = None
+
+    @property
+    def token(self) -> str | None:
+        """What its link brings; made where the message is, so that a lost master key fails this message alone."""
+        return email_tokens.text(self.token_row) if self.token_row is not None else None
+
+
+def enqueue(
+    kind: Kind,
+    *,
+    recipient: str,
+    user_id: uuid.UUID | None = None,
+    token_id: uuid.UUID | None = None,
+    facts: Mapping[str, Any] | None = None,
+) -> uuid.UUID:
+    """Queue a message with the current transaction; return its id. One query.
+
+    ``recipient``: empty for a row that only has to cost what a message costs. ``facts``: nothing secret, and nothing
+    long that a stranger chose: it would be sent in this product's name.
+    """
+    mail_id, now = new_id(), clock.now()
+    _INSERT.run(
+        id=mail_id,
+        kind=kind.value,
+        recipient=recipient,
+        user_id=user_id,
+        token_id=token_id,
+        facts=dict(facts or {}),
+        created_at=now,
+        next_try_at=now,
+        tries=0,
+        claimed_until=None,
+        failed_at=None,
+    )
+    return mail_id
+
+
+def due() -> list[uuid.UUID]:
+    """Return the messages whose turn has come and that nobody has taken, the longest waiting first. One query."""
+    return [mail_id for (mail_id,) in _DUE.rows(now=clock.now())]
+
+
+def claim(mail_id: uuid.UUID) -> Claimed | None:
+    """Take a message for ``LEASE_S`` seconds; None when it is gone, taken, or not due. Three queries at most.
+
+    A row without recipient is deleted instead, and its token with it.
+    """
+    now = clock.now()
+    mine = _due_at(now).filter(pk=mail_id)
+    mail = mine.select_related("token").first()
+    if mail is None:
+        return None
+    if not mail.recipient:
+        EmailToken.objects.filter(pk__in=[mail.token_id])._raw_delete(DEFAULT_DB_ALIAS)  # noqa: SLF001 - no signals, no loading
+        _delete(mail_id)
+        return None
+    # The token before the message, as whoever replaces a token does: locked in one order, nobody waits for ever. When
+    # another worker wins below, it has renewed the token at this very moment too.
+    if mail.token is not None:
+        email_tokens.renew(mail.token.pk)
+    if not mine.update(claimed_until=now + timedelta(seconds=LEASE_S), tries=F("tries") + 1):
+        return None
+    tries = mail.tries + 1
+    return Claimed(mail.pk, mail.kind, mail.recipient, tries, mail.created_at, mail.facts, mail.token, mail.user_id)
+
+
+def keep(mail: Claimed) -> bool:
+    """Begin the lease anew; return False when another worker has it, or the message is gone. One query."""
+    until = clock.now() + timedelta(seconds=LEASE_S)
+    return OutgoingMail.objects.filter(pk=mail.id, tries=mail.tries).update(claimed_until=until) > 0
+
+
+def sent(mail: Claimed) -> None:
+    """Forget a message the mail server has accepted, whoever has its lease by now. One query."""
+    _delete(mail.id)
+
+
+def failed(mail: Claimed, *, for_good: bool = False) -> bool:
+    """Let a message that was not accepted wait for its next turn; return True when it is given up. One query.
+
+    Given up: ``for_good``, or a day after it was queued, which is recorded (one query more). Nothing happens to
+    a message whose lease was lost.
+    """
+    now = clock.now()
+    mine = OutgoingMail.objects.filter(pk=mail.id, tries=mail.tries)
+    if for_good or now - mail.created_at >= timedelta(seconds=GIVE_UP_S):
+        given_up = mine.update(claimed_until=None, failed_at=now) > 0
+        if given_up:
+            details = {"mail": str(mail.id), "kind": mail.kind}
+            audit.record(
+                audit.Event.MAIL_GIVEN_UP, outcome=audit.Outcome.FAILURE, user_id=mail.user_id, details=details
+            )
+        return given_up
+    mine.update(claimed_until=None, next_try_at=now + timedelta(seconds=retry_after_s(mail.tries)))
+    return False
+
+
+def retry_after_s(tries: int) -> float:
+    """Return the seconds to wait after the ``tries``-th failure: 15, 30, 60 … up to an hour, a fifth more or less."""
+    wait = min(float(LONGEST_RETRY_S), FIRST_RETRY_S * 2.0 ** min(tries - 1, 20))
+    return wait * _random.uniform(1 - JITTER, 1 + JITTER)
+
+
+def try_again(mail_ids: Sequence[uuid.UUID], *, actor_id: uuid.UUID) -> int:
+    """Have these messages sent as soon as somebody delivers; return how many, without those being sent right now.
+
+    One that was given up has one try more, and is given up again when that fails. Two queries for each ``BATCH``
+    messages, and one for each message.
+    """
+    again = 0
+    for batch in batched(mail_ids, BATCH):
+        now = clock.now()
+        free = OutgoingMail.objects.filter(Q(claimed_until=None) | Q(claimed_until__lte=now), pk__in=batch)
+        chosen = list(free.select_for_update().order_by("pk").values_list("pk", "user_id", "kind"))
+        again += OutgoingMail.objects.filter(pk__in=[mail_id for mail_id, _, _ in chosen]).update(
+            next_try_at=now, failed_at=None, claimed_until=None
+        )
+        for mail_id, user_id, kind in chosen:
+            details = {"mail": str(mail_id), "kind": kind}
+            audit.record(audit.Event.MAIL_RETRIED, actor_id=actor_id, user_id=user_id, details=details)
+    return again
+
+
+def purge_failed(*, batch: int) -> int:
+    """Delete at most ``batch`` messages given up more than 30 days ago; return how many. Two queries."""
+    before = clock.now() - timedelta(seconds=FAILED_KEEP_S)
+    ids = list(OutgoingMail.objects.filter(failed_at__lt=before).order_by("pk").values_list("pk", flat=True)[:batch])
+    return OutgoingMail.objects.filter(pk__in=ids)._raw_delete(DEFAULT_DB_ALIAS) if ids else 0  # noqa: SLF001 - as above
+
+
+def _due_at(now: Any) -> "models.QuerySet[OutgoingMail]":
+    """Return the messages that may be taken at ``now``."""
+    free = Q(claimed_until=None) | Q(claimed_until__lte=now)
+    return OutgoingMail.objects.filter(free, failed_at=None, next_try_at__lte=now)
+
+
+def _delete(mail_id: uuid.UUID) -> None:
+    OutgoingMail.objects.filter(pk=mail_id)._raw_delete(DEFAULT_DB_ALIAS)  # noqa: SLF001 - nothing hangs on a message

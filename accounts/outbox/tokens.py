@@ -1,0 +1,152 @@
+"""Single-use tokens that travel by e-mail: made, recognised, used up and forgotten; units of work but for the form.
+
+``base64url(id ‖ HMAC-SHA-256(server key, purpose ‖ id ‖ nonce))``: 48 bytes, 64 characters. The nonce is random and
+stays in the row, the key is derived from a master key, which is not in the database: neither makes a token alone.
+The text can be computed again for as long as the message waits, so nobody has to keep it; the row has its SHA-256.
+"""
+
+import hashlib
+import hmac
+import os
+import uuid
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Any, Final, NamedTuple
+
+from django.conf import settings
+from django.db import DEFAULT_DB_ALIAS, models
+
+from accounts.outbox.models import EmailToken, OutgoingMail
+from ironauth.infrastructure.core import base64url as token_text
+from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.core.ids import new_id
+from ironauth.infrastructure.crypto.master_keys import derived_key, newest_master_key_id
+from ironauth.infrastructure.db.compiled import FixedDelete, FixedInsert, FixedSelect, FixedUpdate, Given, given_row
+
+ID_BYTES: Final = 16
+MAC_BYTES: Final = 32  # HMAC-SHA-256: 256 bits, ASVS 7.2.3 asks 128
+NONCE_BYTES: Final = 32
+TOKEN_CHARACTERS: Final = 64  # 48 bytes * 4 / 3: no padding, and one text for one token
+Purpose = EmailToken.Purpose
+
+_ID: Final = Given("id", models.UUIDField())
+_NOW: Final = Given("now", models.DateTimeField())
+_COLUMNS: Final = ("id", "purpose", "digest", "new_email", "user_id", "user__email", "user__name", "user__is_active")
+_FIND: Final = FixedSelect(
+    lambda: EmailToken.objects.filter(pk=_ID, expires_at__gt=_NOW).order_by().values_list(*_COLUMNS)
+)
+_INSERT: Final = FixedInsert(lambda: given_row(EmailToken))
+_REPLACE: Final = FixedDelete(
+    lambda: EmailToken.objects.filter(
+        user_id=Given("user_id", models.UUIDField()), purpose=Given("purpose", models.CharField())
+    )
+)
+_USE: Final = FixedDelete(lambda: EmailToken.objects.filter(pk=_ID, expires_at__gt=_NOW))
+#: Not for taking a deletion back: that ends when the account does.
+_RENEW: Final = FixedUpdate(
+    lambda: EmailToken.objects.filter(pk=_ID).exclude(purpose=Purpose.RESTORE_ACCOUNT),
+    expires_at=Given("expires_at", models.DateTimeField()),
+)
+
+
+class FoundToken(NamedTuple):
+    """A token this server made, still good, and whose it is."""
+
+    id: uuid.UUID
+    purpose: str
+    new_email: str
+    user_id: uuid.UUID
+    email: str
+    name: str
+
+
+def issue(
+    *, purpose: Purpose, user_id: uuid.UUID | None, new_email: str = "", expires_at: datetime | None = None
+) -> uuid.UUID:
+    """Store a new token in place of the user's older one of this purpose; return its id. Two queries.
+
+    ``expires_at``: IRONAUTH_EMAIL_TOKEN_MIN after its message is sent unless given.
+
+    Call it inside a transaction that has locked the user's row, so that two requests at once leave one token. Without
+    a user the same is written, and the token opens nothing.
+    """
+    _REPLACE.run(user_id=user_id, purpose=purpose.value)
+    token_id, nonce, key_id, now = new_id(), os.urandom(NONCE_BYTES), newest_master_key_id(), clock.now()
+    digest = hashlib.sha256(_mac(token_id, purpose.value, nonce, key_id)).digest()
+    _INSERT.run(
+        id=token_id,
+        purpose=purpose.value,
+        user_id=user_id,
+        new_email=new_email,
+        nonce=nonce,
+        master_key_id=key_id,
+        digest=digest,
+        created_at=now,
+        expires_at=expires_at or _end(now),
+    )
+    return token_id
+
+
+def text(token: EmailToken) -> str:
+    """Return what the message says. Raises ``MasterKeyMissingError`` when the row's key has left the settings."""
+    mac = _mac(token.pk, token.purpose, bytes(token.nonce), token.master_key_id)
+    return token_text.encode(token.pk.bytes + mac)
+
+
+def renew(token_id: uuid.UUID) -> None:
+    """Let the token's life begin now: nobody has seen it before its message is sent. One query."""
+    _RENEW.run(id=token_id, expires_at=_end(clock.now()))
+
+
+def find(token: str, *purposes: Purpose) -> FoundToken | None:
+    """Return whose token this is, when it is good for one of ``purposes`` and its user active. At most one query.
+
+    Of an inactive user only the token that makes them active again is good.
+    """
+    parts = _parts(token)
+    rows = _FIND.rows(id=parts[0], now=clock.now()) if parts else []
+    if not parts or not rows:
+        return None
+    token_id, purpose, digest, new_email, user_id, email, name, is_active = rows[0]
+    genuine = hmac.compare_digest(hashlib.sha256(parts[1]).digest(), bytes(digest))
+    wanted = (False,) if purpose == Purpose.RESTORE_ACCOUNT else (True,)  # None: it was made for nobody
+    if not genuine or is_active not in wanted or purpose not in purposes:
+        return None
+    return FoundToken(token_id, purpose, new_email, user_id, email, name)
+
+
+def use_up(token_id: uuid.UUID) -> bool:
+    """Delete the token; return whether it was still good. Of several users at once one gets True. One query."""
+    return _USE.run(id=token_id, now=clock.now()) > 0
+
+
+def forget_all_of(user_ids: Iterable[Any], using: str = DEFAULT_DB_ALIAS) -> None:
+    """Delete every token of these users: their password, address or standing has changed. One query."""
+    EmailToken.objects.using(using).filter(user_id__in=list(user_ids))._raw_delete(using)  # noqa: SLF001 - no signals, no loading
+
+
+def purge(*, before: datetime, batch: int) -> int:
+    """Delete at most ``batch`` tokens that expired before ``before`` and have no message left; return how many.
+
+    Two queries.
+    """
+    waiting = OutgoingMail.objects.filter(token_id=models.OuterRef("pk"))
+    old = EmailToken.objects.filter(expires_at__lt=before).exclude(models.Exists(waiting)).order_by("pk")
+    ids = list(old.values_list("pk", flat=True)[:batch])
+    return EmailToken.objects.filter(pk__in=ids)._raw_delete(DEFAULT_DB_ALIAS) if ids else 0  # noqa: SLF001 - as above
+
+
+def _end(now: datetime) -> datetime:
+    return now + timedelta(minutes=settings.IRONAUTH_EMAIL_TOKEN_MIN)
+
+
+def _parts(token: str) -> tuple[uuid.UUID, bytes] | None:
+    """Return the id and the authentication code in ``token``; None when it has not the one form tokens have."""
+    raw = token_text.decode(token, TOKEN_CHARACTERS)
+    return (uuid.UUID(bytes=raw[:ID_BYTES]), raw[ID_BYTES:]) if raw is not None else None
+
+
+def _mac(token_id: uuid.UUID, purpose: str, nonce: bytes, master_key_id: str) -> bytes:
+    """Return the 32-byte authentication code of ``purpose ‖ id ‖ nonce``; id and nonce have fixed lengths."""
+    key = derived_key(master_key_id, "ironauth e-mail token")
+    return hmac.digest(key, purpose.encode() + token_id.bytes + nonce, hashlib.sha256)

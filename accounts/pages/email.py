@@ -1,0 +1,157 @@
+"""The pages that links in messages open. GET shows a form and changes nothing: mail scanners fetch every link.
+
+No script, nothing from another host, and no Referer that would carry the token on. They need no CSRF token: what a
+form does is allowed by the token in it, and nothing of the browser's (no cookie) counts.
+"""
+
+from typing import Any, ClassVar
+
+from django.http import HttpResponse
+from django.template.loader import render_to_string
+from drf_spectacular.utils import extend_schema
+from rest_framework.exceptions import ValidationError
+
+from accounts.email import services as email_services
+from accounts.email.views import OpenView
+from accounts.errors import InvalidEmailToken
+from accounts.users.inputs import EmailTokenInput, ResetPasswordInput, VerifyEmailInput
+from ironauth.infrastructure.api.parsers import FormParser
+from ironauth.infrastructure.api.views import ApiRequest
+from ironauth.infrastructure.core.errors import DomainError, FieldError, ValidationFailed
+from ironauth.infrastructure.http import client_context as origin
+
+HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": (
+        "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; "
+        "frame-ancestors 'none'"
+    ),
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",  # the address has the token in it
+}
+
+
+class TokenPage(OpenView):
+    """A form with the token of the link, and what came of sending it."""
+
+    parser_classes: ClassVar[list[Any]] = [FormParser]
+    template: ClassVar[str]
+
+    @extend_schema(exclude=True)
+    async def get(self, request: ApiRequest) -> HttpResponse:
+        """Show the form. Without a token nobody fills in a form for nothing."""
+        token = request.query_params.get("token", "")
+        if not token:
+            return self._failed(InvalidEmailToken())
+        try:
+            return self._page(token=token, **await self.about(token))
+        except DomainError as error:  # the database is away
+            return self._failed(error)
+
+    @extend_schema(exclude=True)
+    async def post(self, request: ApiRequest) -> HttpResponse:
+        """Do what the token allows and say so, or show the form again with the reasons."""
+        try:
+            done = await self.act(request)
+        except ValidationFailed as error:
+            return await self._again(request, [reason.message for reason in error.errors])
+        except ValidationError as error:  # of the form itself
+            fields = error.detail if isinstance(error.detail, dict) else {}
+            if "token" in fields:
+                return self._failed(InvalidEmailToken())
+            return await self._again(request, [str(reason) for reasons in fields.values() for reason in reasons])
+        except DomainError as error:
+            return self._failed(error)
+        return self._page(done=done)
+
+    async def about(self, token: str) -> dict[str, Any]:
+        """Return what the form says besides, without changing anything; nothing is asked of the database here."""
+        return {}
+
+    async def act(self, request: ApiRequest) -> str:
+        """Call the service, and return a word for what was done; raises what it raises."""
+        raise NotImplementedError
+
+    async def _again(self, request: ApiRequest, reasons: list[str]) -> HttpResponse:
+        token = request.data.get("token", "")
+        try:
+            about = await self.about(token)
+        except DomainError as error:  # the database is away
+            return self._failed(error)
+        return self._page(token=token, reasons=reasons, status=ValidationFailed.status, **about)
+
+    def _failed(self, error: DomainError) -> HttpResponse:
+        """Return what went wrong; a link that is of no use any more comes with the page where to ask for another."""
+        page = self._page(failure=error.detail, status=error.status, stale=isinstance(error, InvalidEmailToken))
+        for name, value in error.headers.items():
+            page.headers[name] = value
+        return page
+
+    def _page(self, *, status: int = 200, **context: Any) -> HttpResponse:
+        return HttpResponse(render_to_string(self.template, context), status=status, headers=HEADERS)
+
+
+class VerifyPage(TokenPage):
+    """GET, POST /email/verify."""
+
+    template = "accounts/pages/verify.html"
+
+    async def about(self, token: str) -> dict[str, Any]:
+        """Return whose account it is about and since when: people may have got a stranger's message."""
+        return {"asked": await email_services.asked_by(token=token)}
+
+    async def act(self, request: ApiRequest) -> str:
+        """Confirm the address, or end the account of the stranger who gave it.
+
+        A click alone confirms nothing where the account may be a stranger's: then the password is asked for, or chosen.
+        """
+        data = await self.validated(request, VerifyEmailInput)
+        token, address = data["token"], origin.address_of(request)
+        if request.data.get("answer") == "not_me":
+            await email_services.disown_address(token=token, address=address)
+            return "disowned"
+        password, chosen = data.get("password", ""), data.get("new_password", "")
+        if password and request.data.get("answer") != "choose":
+            chosen = ""  # a browser may fill in both fields: the button says which one is meant
+        if not (password or chosen):
+            await self._require_owner(token)
+        await email_services.confirm_address(**(data | {"new_password": chosen}), address=address)
+        return "started_clean" if chosen else "confirmed"
+
+    async def _require_owner(self, token: str) -> None:
+        """Raise ``ValidationFailed`` where a click is not enough."""
+        asked = await email_services.asked_by(token=token)
+        if asked is not None and asked.needs_owner:
+            reason = "Type the account's password" + ("." if asked.moves else ", or choose a new one.")
+            raise ValidationFailed(errors=[FieldError("password", "required", reason)])
+
+
+class ResetPage(TokenPage):
+    """GET, POST /password/reset."""
+
+    template = "accounts/pages/reset.html"
+
+    async def act(self, request: ApiRequest) -> str:
+        """Set the new password."""
+        data = await self.validated(request, ResetPasswordInput)
+        await email_services.reset_password(**data, address=origin.address_of(request))
+        return "reset"
+
+
+class RestorePage(TokenPage):
+    """GET, POST /account/restore."""
+
+    template = "accounts/pages/restore.html"
+
+    async def about(self, token: str) -> dict[str, Any]:
+        """Return whose account it is about, since when, and whether anybody has proved its address."""
+        return {"asked": await email_services.deleted_by(token=token)}
+
+    async def act(self, request: ApiRequest) -> str:
+        """Take the deletion back, or leave a stranger's account to its end."""
+        data = await self.validated(request, EmailTokenInput)
+        token, address = data["token"], origin.address_of(request)
+        if request.data.get("answer") == "not_me":
+            await email_services.disown_deleted(token=token, address=address)
+            return "disowned"
+        return "restored" if await email_services.restore_account(token=token, address=address) else "restored_unproved"

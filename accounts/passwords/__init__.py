@@ -1,0 +1,1 @@
+"""Password hashes, and which new passwords are refused."""

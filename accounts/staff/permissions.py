@@ -1,0 +1,173 @@
+"""DRF permissions of the staff API: Django model permissions, read from the database at request time."""
+
+from collections.abc import Awaitable
+from typing import Any, ClassVar
+
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+from django.http import HttpRequest
+from rest_framework.permissions import BasePermission, IsAuthenticated
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from accounts.audit import recording as audit
+from accounts.errors import MfaEnrolmentRequired
+from accounts.staff.rights import rights_of
+from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView, Handler
+from ironauth.infrastructure.core.errors import PermissionDenied
+from ironauth.infrastructure.db.unit_of_work import database
+
+
+class StaffPermission(BasePermission):
+    """Lets a request through when the caller holds what the method needs.
+
+    For the methods a `StaffView` names in ``rights_in_unit`` its unit of work alone asks. HEAD follows GET; OPTIONS
+    needs authentication only.
+    """
+
+    needed: ClassVar[dict[str, str]]
+
+    async def has_permission(self, request: Request, view: APIView) -> bool:  # type: ignore[override] # awaited by AsyncAPIView
+        """Tell whether the caller may use this method, or may go on to the unit of work that asks.
+
+        Raises what ``require`` does, for methods not in the view's ``rights_in_unit``: one read on the database pool.
+        Raises ``MfaEnrolmentRequired`` in its place where staff need a second factor, this session has seen none, and
+        the caller holds what the method needs: whoever lacks it is told that, for a factor would not help them.
+        """
+        caller: Any = request.user
+        if caller is None or not caller.is_authenticated:
+            return False
+        try:
+            if settings.IRONAUTH_STAFF_MFA == "required" and "mfa" not in caller.amr.split() and self._needs(request):
+                await self.require(request)
+                raise MfaEnrolmentRequired
+            if request.method not in getattr(view, "rights_in_unit", ()):
+                await self.require(request)
+        except PermissionDenied:
+            await _record_denial(request)
+            raise
+        return True
+
+    async def require(self, request: Request) -> None:
+        """Raise ``PermissionDenied`` naming what the caller lacks, ``NotAuthenticated`` when the account is gone.
+
+        One read on the database pool.
+        """
+        if permission := self._needs(request):
+            caller: Any = request.user
+            (await database().read(rights_of, caller.id)).require(permission)
+
+    def _needs(self, request: Request) -> str | None:
+        """Return the permission the method needs; None for OPTIONS, and for what no view answers."""
+        return self.needed.get("GET" if request.method == "HEAD" else request.method or "")
+
+
+class UserPermission(StaffPermission):
+    """Rights over users."""
+
+    needed: ClassVar[dict[str, str]] = {
+        "GET": "accounts.view_user",
+        "POST": "accounts.add_user",
+        "PATCH": "accounts.change_user",
+        "DELETE": "accounts.delete_user",
+    }
+
+
+class MembershipPermission(StaffPermission):
+    """Rights over who has which role, and over users' sessions: a change of the user both."""
+
+    needed: ClassVar[dict[str, str]] = {
+        "GET": "accounts.view_user",
+        "PUT": "accounts.change_user",
+        "DELETE": "accounts.change_user",
+    }
+
+
+class MfaResetPermission(StaffPermission):
+    """The right to take away second factors."""
+
+    needed: ClassVar[dict[str, str]] = {"DELETE": "accounts.reset_mfa"}
+
+
+class AuditPermission(StaffPermission):
+    """The right to read the audit trail."""
+
+    needed: ClassVar[dict[str, str]] = {"GET": "accounts.view_auditevent"}
+
+
+class RolePermission(StaffPermission):
+    """Rights over roles themselves: Django's group permissions."""
+
+    needed: ClassVar[dict[str, str]] = {"GET": "auth.view_group", "POST": "auth.add_group"}
+
+
+class StaffView(AsyncAPIView):
+    """A view whose units of work ask for the caller's rights themselves: one trip to a database thread less.
+
+    Who lacks them is refused for that whatever else is wrong with the request: when a handler fails, the permission is
+    asked after all, and its refusal goes first.
+    """
+
+    #: Methods whose unit of work asks before it reads or changes anything; the permission asks for all others.
+    rights_in_unit: ClassVar[frozenset[str]] = frozenset()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Refuse a view that does not ask first whether somebody is signed in, and then for a right of staff.
+
+        Errors: `ImproperlyConfigured`, naming the view.
+        """
+        super().__init_subclass__(**kwargs)
+        first, *rights = cls.permission_classes
+        if first is not IsAuthenticated or not rights or not all(map(_is_right, rights)):
+            raise ImproperlyConfigured(
+                f"{cls.__name__}.permission_classes must be IsAuthenticated, then a StaffPermission: "
+                "without the first a stranger is refused as somebody who lacks a right"
+            )
+
+    async def require_rights(self, request: ApiRequest) -> None:
+        """Raise ``PermissionDenied`` when the caller lacks what the method needs; one read on the database pool."""
+        for permission in self.permission_classes:
+            if issubclass(permission, StaffPermission):
+                await permission().require(request)
+
+    def _handler(self, request: HttpRequest) -> Handler:
+        handler = super()._handler(request)
+        return self._judged(handler) if request.method in self.rights_in_unit else handler
+
+    def _judged(self, handler: Handler) -> Handler:
+        async def judged(request: ApiRequest, *args: Any, **kwargs: Any) -> Any:
+            try:
+                return await self._rights_first(handler(request, *args, **kwargs), request)
+            except PermissionDenied:  # whoever asked: handlers do too, before they say what is wrong with the input
+                await _record_denial(request)
+                raise
+
+        return judged
+
+    async def _rights_first(self, answer: Awaitable[Any], request: ApiRequest) -> Any:
+        """Return the answer; when there is an error instead, let missing rights go before it."""
+        try:
+            return await answer
+        except PermissionDenied:
+            raise
+        except Exception:
+            await self.require_rights(request)
+            raise
+
+
+def _is_right(permission: object) -> bool:
+    return isinstance(permission, type) and issubclass(permission, StaffPermission)
+
+
+async def _record_denial(request: Request) -> None:
+    """Leave in the audit trail that somebody asked for what they may not; the answer does not wait for it."""
+    caller: Any = request.user
+    match = request._request.resolver_match  # noqa: SLF001 - Django's request
+    await audit.record_later(
+        audit.Event.ACCESS_DENIED,
+        outcome=audit.Outcome.REFUSED,
+        actor_id=caller.id,
+        session_id=caller.session_id,
+        user_id=match.kwargs.get("user_id") if match else None,
+        details={"method": request.method or "", "path": request.path},
+    )

@@ -1,0 +1,146 @@
+"""What a member of staff may do, and the rule that nobody can give away more than they have.
+
+Rights are Django model permissions, read from the database whenever they are needed: a right taken away is gone with
+the next request, whatever a token or a cache still says.
+"""
+
+import uuid
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+from django.contrib.auth.models import Group, Permission
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest
+
+from accounts.users import queries as stored_user
+from accounts.users.models import User
+from ironauth.infrastructure.core.errors import NotAuthenticated, PermissionDenied
+
+type Permissions = frozenset[str]
+
+
+class Rights(msgspec.Struct, frozen=True):
+    """The rights of one active user at one moment; a superuser holds all."""
+
+    user_id: uuid.UUID
+    is_superuser: bool
+    permissions: Permissions
+
+    def holds(self, *permissions: str) -> bool:
+        """Tell whether all of ``permissions`` (``app_label.codename``) are held."""
+        return self.is_superuser or self.permissions.issuperset(permissions)
+
+    def require(self, *permissions: str) -> None:
+        """Raise ``PermissionDenied`` naming what is missing."""
+        if not self.holds(*permissions):
+            missing = ", ".join(sorted(set(permissions) - self.permissions))
+            raise PermissionDenied(f"This needs the permission {missing}: ask an administrator for it.")
+
+    def require_superuser(self, action: str) -> None:
+        """Raise ``PermissionDenied`` unless held by a superuser."""
+        if not self.is_superuser:
+            raise PermissionDenied(f"Only a superuser may {action}: ask one to do it.")
+
+    def require_above(self, target: User) -> None:
+        """Raise ``PermissionDenied`` if ``target`` is a superuser and this is not: no reaching upwards."""
+        if target.is_superuser:
+            self.require_superuser("change a superuser")
+
+    def require_all_of(self, target: User) -> None:
+        """Raise ``PermissionDenied`` if ``target`` holds rights not held here: taking the account over would gain them.
+
+        For changes of what an account is entered with (its address, its password), for letting it in again, and for
+        deleting it. Deactivating needs less: stopping somebody in a hurry gains nothing.
+        """
+        self.require_above(target)
+        if not self.is_superuser and not self.permissions.issuperset(potential_permissions(target)):
+            raise PermissionDenied("This person holds rights you do not: ask a superuser to do this.")
+
+    def require_grantable(self, roles: Iterable[Group]) -> None:
+        """Raise ``PermissionDenied`` if a role, given or taken, grants what is not held here. Prefetch permissions.
+
+        A role is worth what it grants *here*: one without permissions may be given by whoever may change users, as the
+        contract says (``PUT /users/{id}/roles/{role}``), although its name travels in tokens and applications may read
+        more into it. Whoever wants such a role to be given by few adds a permission to it that only they hold.
+        """
+        for role in roles:
+            self.require_grants(role.name, permissions_of(role))
+
+    def require_grants(self, role: str, permissions: Permissions) -> None:
+        """Do the same for one role by its name and what it grants."""
+        missing = permissions - self.permissions
+        if missing and not self.is_superuser:
+            raise PermissionDenied(
+                f"The role {role} grants rights you do not hold ({', '.join(sorted(missing))}): "
+                "ask a superuser to give or take it."
+            )
+
+
+def rights_of(user_id: uuid.UUID) -> Rights:
+    """Return the rights of an active user; a unit of work. One query for a superuser, three for others.
+
+    Raises ``NotAuthenticated`` when the account is gone or inactive.
+    """
+    user = stored_user.find(user_id)
+    if user is None or not user.is_active:
+        raise NotAuthenticated
+    return rights_of_user(user)
+
+
+def target_of(actor_id: uuid.UUID, user_id: uuid.UUID, permission: str) -> tuple[Rights, User | None]:
+    """Return the rights of an active user who holds ``permission``, and the user it is for, if there is one, locked.
+
+    The lock lasts until the transaction ends. One query for a superuser, four for other staff, five for who has no
+    access to the admin; two more, or one, when there is no such user. Raises ``PermissionDenied`` and
+    ``NotAuthenticated``.
+    """
+    found = stored_user.lock_by_staff(user_id, actor_id=actor_id)
+    if found is not None and found[1]:
+        return Rights(user_id=actor_id, is_superuser=True, permissions=frozenset()), found[0]
+    rights = rights_of(actor_id)
+    rights.require(permission)
+    return rights, found[0] if found is not None else stored_user.lock(user_id)
+
+
+def for_holder[**P, T](
+    user_id: uuid.UUID, permission: str, unit: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
+) -> T:
+    """Return what ``unit`` returns to somebody who holds ``permission``; a unit of work itself.
+
+    Raises ``PermissionDenied`` and ``NotAuthenticated`` before ``unit`` runs. As many more queries as ``rights_of``.
+    """
+    rights_of(user_id).require(permission)
+    return unit(*args, **kwargs)
+
+
+def rights_of_user(user: User) -> Rights:
+    """Return the rights of a loaded user, through Django's authentication backends."""
+    held = frozenset() if user.is_superuser else frozenset(user.get_all_permissions())
+    return Rights(user_id=user.pk, is_superuser=user.is_superuser and user.is_active, permissions=held)
+
+
+def potential_permissions(user: User) -> Permissions:
+    """Return what ``user`` may do, or could once active again. One query.
+
+    Django's ``get_all_permissions`` says nothing for an inactive user: whoever may deactivate people could then take a
+    more powerful account over and wake it up again.
+    """
+    held = held_by(user).values_list("content_type__app_label", "codename")
+    return frozenset(f"{label}.{codename}" for label, codename in held)
+
+
+def held_by(user: User) -> QuerySet[Permission]:
+    """Return the permissions given to ``user`` directly and by roles, active or not."""
+    return Permission.objects.filter(Q(user=user) | Q(group__user=user)).order_by()
+
+
+def rights_of_request(request: HttpRequest) -> Rights:
+    """Return the rights of whoever uses the admin; Django keeps them on the user for the request."""
+    user: Any = request.user
+    return rights_of_user(user)
+
+
+def permissions_of(role: Group) -> Permissions:
+    """Return what a role grants, as ``app_label.codename``. Expects ``permissions__content_type`` prefetched."""
+    return frozenset(f"{held.content_type.app_label}.{held.codename}" for held in role.permissions.all())

@@ -1,0 +1,115 @@
+"""Units of work of staff on roles: Django's groups, with the permissions they grant."""
+
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+from django.contrib.auth.models import Group, Permission
+from django.db import DEFAULT_DB_ALIAS
+from django.db.models import CharField, IntegerField, QuerySet
+
+from accounts.audit import recording as audit
+from accounts.audit.recording import Event
+from accounts.staff.rights import rights_of
+from accounts.users import paging
+from accounts.users.outputs import RoleOut
+from accounts.users.paging import Cursor, Page
+from ironauth.infrastructure.cache.query_cache_writes import table_changed
+from ironauth.infrastructure.core.errors import FieldError, ValidationFailed
+from ironauth.infrastructure.db.batch import inserted_together
+from ironauth.infrastructure.db.compiled import FixedNumberedInsert, FixedSelect, Given
+from ironauth.infrastructure.db.compiled_lists import FixedOfMany
+
+#: What ``ordering`` may name. Names are unique, so that a name alone is a place in the list.
+ORDERINGS: Final = ("name", "-name")
+_NO_ID: Final = uuid.UUID(int=0)
+_GRANTED: Final = FixedOfMany(
+    lambda: Group.permissions.through.objects.values_list(
+        "group_id", "permission__content_type__app_label", "permission__codename"
+    ),
+    "group_id",
+    IntegerField(),
+)
+_CREATE: Final = FixedNumberedInsert(lambda: Group(name=Given("name", CharField())))
+
+
+def place_of(ordering: str) -> str:
+    """Return what cursors of this list and ordering belong to; people have an ordering of the same name."""
+    return f"role {ordering}"
+
+
+def page(filters: Mapping[str, Any]) -> Page[RoleOut]:
+    """Return one page of roles with what they grant; ``filters`` are those of ``RoleListInput``. Two queries."""
+    place = place_of(filters["ordering"])
+    cursor = paging.decode(filters["cursor"], place) if filters.get("cursor") else None
+    descending = filters["ordering"].startswith("-") != (cursor is not None and cursor.backwards)
+    roles = _in_order(descending)
+    for word in (filters.get("search") or "").split():
+        roles = roles.filter(name__icontains=word)
+    if cursor is not None:
+        roles = roles.filter(**{"name__lt" if descending else "name__gt": cursor.value})
+    size: int = filters["page_size"]
+    plain = cursor is None and not filters.get("search")  # what is asked most, and compiled once
+    found = paging.cut(
+        [(pk, name) for pk, name in (_first(descending, size).rows() if plain else roles[: size + 1])],
+        size=size,
+        cursor=cursor,
+        beside=lambda role, back: Cursor(place, role[1], _NO_ID, back).encode(),
+    )
+    granted = _granted_by([role_id for role_id, _ in found.rows])
+    rows = [RoleOut(name=name, permissions=tuple(sorted(granted[role_id]))) for role_id, name in found.rows]
+    return Page(rows=rows, next=found.next, previous=found.previous)
+
+
+def _in_order(descending: bool) -> "QuerySet[Group, tuple[int, str]]":
+    return Group.objects.order_by("-name" if descending else "name").values_list("pk", "name")
+
+
+@lru_cache(maxsize=8)  # sizes in use; there are 400 queries a client could ask for
+def _first(descending: bool, size: int) -> FixedSelect:
+    return FixedSelect(lambda: _in_order(descending)[: size + 1])
+
+
+def create_role(*, actor_id: uuid.UUID, name: str, permissions: Iterable[str]) -> RoleOut:
+    """Create a role of permissions the caller holds. Raises ``PermissionDenied``, ``IntegrityError`` (name taken)."""
+    rights = rights_of(actor_id)
+    rights.require("auth.add_group")
+    granted = _permissions(set(permissions))
+    rights.require(*granted)
+    numbers: list[int] = []
+    with inserted_together():
+        _CREATE.tell_id(numbers.append, name=name)
+        audit.record(Event.ROLE_CREATED, actor_id=actor_id, details={"role": name, "permissions": sorted(granted)})
+    if granted:
+        group = Group.from_db(DEFAULT_DB_ALIAS, ("id", "name"), (numbers[0], name))
+        group.permissions.add(*granted.values())  # it has none: nothing to compare with
+    table_changed(Group)
+    return RoleOut(name=name, permissions=tuple(sorted(granted)))
+
+
+def require_permissions(names: Iterable[str]) -> None:
+    """Raise ``ValidationFailed`` naming every permission of ``names`` that does not exist."""
+    _permissions(set(names))
+
+
+def _permissions(names: set[str]) -> dict[str, Permission]:
+    """Return the permissions of these names; raises ``ValidationFailed`` naming every unknown one. One query."""
+    codenames = {name.partition(".")[2] for name in names}
+    rows = Permission.objects.filter(codename__in=codenames).select_related("content_type") if names else ()
+    found = {row.user_perm_str: row for row in rows}
+    if unknown := sorted(names - found.keys()):
+        raise ValidationFailed(
+            errors=[
+                FieldError("permissions", "unknown_permission", f"There is no permission {name}.") for name in unknown
+            ]
+        )
+    return {name: found[name] for name in names}
+
+
+def _granted_by(role_ids: Sequence[int]) -> Mapping[int, Sequence[str]]:
+    """Return what each of these roles grants, as ``app_label.codename``. One query for every 200, none for no role."""
+    granted: dict[int, list[str]] = {role_id: [] for role_id in role_ids}
+    for role_id, label, codename in _GRANTED.rows(role_ids):
+        granted[role_id].append(f"{label}.{codename}")
+    return granted

@@ -1,0 +1,131 @@
+"""What staff do with other people's accounts and with roles; async, keyword-only."""
+
+import uuid
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any
+
+from django.contrib.auth.hashers import make_password
+from django.db import IntegrityError
+
+from accounts.errors import EmailTaken, RoleExists, UserProtected
+from accounts.passwords import hashing as passwords
+from accounts.passwords.breached import require_unbreached
+from accounts.staff import role_units
+from accounts.staff import units as staff_units
+from accounts.staff.rights import for_holder
+from accounts.users.outputs import RoleOut, UserOut
+from accounts.users.paging import Page
+from ironauth.infrastructure.core.errors import FieldError, NotFound, ValidationFailed
+from ironauth.infrastructure.db.faults import refers_to_nothing
+from ironauth.infrastructure.db.unit_of_work import database
+from ironauth.infrastructure.telemetry.logs import get_logger
+
+
+async def list_users(*, actor_id: uuid.UUID, filters: Mapping[str, Any]) -> Page[UserOut]:
+    """Return one page of users.
+
+    Raises ``PermissionDenied``, ``ValidationFailed`` for a cursor that is not one of ours.
+    """
+    return await database().read(for_holder, actor_id, "accounts.view_user", staff_units.users_page, filters)
+
+
+async def get_user(*, actor_id: uuid.UUID, user_id: uuid.UUID) -> UserOut:
+    """Return one user. Raises ``PermissionDenied``, ``NotFound``."""
+    return await database().read(for_holder, actor_id, "accounts.view_user", staff_units.user_by_id, user_id)
+
+
+async def create_user(*, actor_id: uuid.UUID, values: Mapping[str, Any]) -> UserOut:
+    """Create a user; without a password nobody can sign in to it until one is set.
+
+    The policy has been asked by the input. Raises ``EmailTaken``, ``PermissionDenied``, ``ValidationFailed`` (unknown
+    roles, a password known from a breach), ``Overloaded``.
+    """
+    password = values["password"]
+    if password is None:
+        encoded = make_password(None)
+    else:  # what would be refused is, before the hash is paid for
+        await database().read(staff_units.roles_of_new_user, actor_id=actor_id, values=values)
+        await require_unbreached(password, field="password")
+        encoded = await passwords.hash_password(password)
+    try:
+        user = await database().write(staff_units.create_user, actor_id=actor_id, encoded=encoded, values=values)
+    except IntegrityError as error:
+        raise _conflict(error) from error
+    _log("user_created_by_staff", user.id, actor_id, fields=[])
+    return user
+
+
+async def update_user(*, actor_id: uuid.UUID, user_id: uuid.UUID, values: Mapping[str, Any]) -> UserOut:
+    """Change a user; a deactivation ends every session at once.
+
+    Raises ``NotFound``, ``PermissionDenied``, ``EmailTaken``, ``LastSuperuser``, ``DeletionPending``,
+    ``ValidationFailed`` (unknown roles).
+    """
+    try:
+        user = await database().write(staff_units.update_user, actor_id=actor_id, user_id=user_id, values=values)
+    except IntegrityError as error:
+        raise _conflict(error) from error
+    _log("user_changed_by_staff", user_id, actor_id, fields=sorted(values))
+    return user
+
+
+async def delete_user(*, actor_id: uuid.UUID, user_id: uuid.UUID) -> None:
+    """Delete a user. Raises ``NotFound``, ``PermissionDenied``, ``LastSuperuser``, ``UserProtected``."""
+    try:
+        await database().write(staff_units.delete_user, actor_id=actor_id, user_id=user_id)
+    except IntegrityError as error:  # Django's ProtectedError and RestrictedError are such
+        raise UserProtected from error
+    _log("user_deleted", user_id, actor_id, fields=[])
+
+
+async def set_role(*, actor_id: uuid.UUID, user_id: uuid.UUID, role: str, member: bool) -> None:
+    """Give or take a role. Raises ``NotFound``, ``PermissionDenied``."""
+    unit = partial(staff_units.set_role, actor_id=actor_id, user_id=user_id, role=role, member=member)
+    try:
+        await database().write(unit)
+    except IntegrityError as error:
+        if not refers_to_nothing(error):
+            raise
+        raise NotFound(staff_units.NO_ROLE) from error  # deleted in this very moment
+    _log("role_given" if member else "role_taken", user_id, actor_id, fields=[role])
+
+
+async def list_roles(*, actor_id: uuid.UUID, filters: Mapping[str, Any]) -> Page[RoleOut]:
+    """Return one page of roles.
+
+    Raises ``PermissionDenied``, ``ValidationFailed`` for a cursor that is not one of ours.
+    """
+    return await database().read(for_holder, actor_id, "auth.view_group", role_units.page, filters)
+
+
+async def create_role(*, actor_id: uuid.UUID, name: str, permissions: list[str]) -> RoleOut:
+    """Create a role. Raises ``RoleExists``, ``PermissionDenied``, ``ValidationFailed`` (unknown permissions)."""
+    try:
+        role = await database().write(role_units.create_role, actor_id=actor_id, name=name, permissions=permissions)
+    except IntegrityError as error:
+        raise RoleExists from error
+    get_logger().info("role_created", role=name, by=str(actor_id))
+    return role
+
+
+async def require_roles(names: Iterable[str]) -> None:
+    """Raise ``ValidationFailed`` naming every role of ``names`` that does not exist."""
+    await database().read(staff_units.require_roles, names)
+
+
+async def require_permissions(names: Iterable[str]) -> None:
+    """Raise ``ValidationFailed`` naming every permission of ``names`` that does not exist."""
+    await database().read(role_units.require_permissions, names)
+
+
+def _conflict(error: IntegrityError) -> EmailTaken | ValidationFailed:
+    """Return what the database refused a user for: a role deleted in this very moment, or the address."""
+    if refers_to_nothing(error):
+        return ValidationFailed(errors=[FieldError("roles", "unknown_role", "One of these roles was just deleted.")])
+    return EmailTaken()
+
+
+def _log(event: str, user_id: uuid.UUID, actor_id: uuid.UUID, *, fields: list[str]) -> None:
+    """Record who did what to whom; names of fields only, never their values."""
+    get_logger().info(event, user_id=str(user_id), by=str(actor_id), fields=fields)

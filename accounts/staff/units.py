@@ -1,0 +1,297 @@
+"""Units of work of staff on other people's accounts. Each checks the caller's rights inside its own transaction.
+
+Roles themselves: ``role_units``.
+"""
+
+import uuid
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any, Final
+
+from django.contrib.auth.models import Group, Permission
+from django.db import models
+from django.db.models import Prefetch, QuerySet
+
+from accounts import email_address as emails
+from accounts.audit import recording as audit
+from accounts.audit.recording import Event
+from accounts.errors import EmailTaken
+from accounts.lockout import throttling
+from accounts.mfa import factors
+from accounts.outbox import queue as outgoing_mail
+from accounts.outbox import tokens as email_tokens
+from accounts.outbox.queue import Kind
+from accounts.outbox.tokens import Purpose
+from accounts.privacy import delete_user as user_deletion
+from accounts.privacy import units as deletions
+from accounts.staff import held_roles
+from accounts.staff.rights import Rights, rights_of, target_of
+from accounts.users import paging, units
+from accounts.users import queries as stored_user
+from accounts.users.models import User
+from accounts.users.outputs import UserOut, user_out
+from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.core.errors import FieldError, NotFound, PermissionDenied, ValidationFailed
+from ironauth.infrastructure.db.batch import inserted_together
+from ironauth.infrastructure.db.compiled import FixedSelect, Given
+
+VERIFY_EMAIL: Final = "accounts.verify_email"
+_PLAIN: Final = ("email", "name", "is_active", "is_staff", "is_superuser")
+#: What others believe of a person because it is said here: its values are in the trail.
+_BELIEVED: Final = ("email_verified", "is_staff", "is_superuser")
+_FILTERS: Final = frozenset({"being_deleted", "search", "is_active", "is_staff", "role"})
+NO_ROLE: Final = "There is no such role: GET /api/v1/roles lists them."
+_NO_USER: Final = "There is no user with this id."
+_ROLE: Final = FixedSelect(
+    lambda: (
+        Group.objects.filter(name=Given("name", models.CharField()))
+        .order_by()
+        .values_list("pk", "permissions__content_type__app_label", "permissions__codename")
+    )
+)
+
+
+def users_page(filters: Mapping[str, Any]) -> paging.Page[UserOut]:
+    """Return one page of users; ``filters`` are those of ``inputs.UserListInput``. Two queries."""
+    users, leaving = User.objects.get_queryset(), filters.get("being_deleted")
+    if leaving is not None:
+        users = users.filter(pending_deletion__isnull=not leaving)
+    if text := filters.get("search"):
+        users = users.search_leaving(text) if leaving else users.search(text)
+    for name in ("is_active", "is_staff"):
+        if filters.get(name) is not None:
+            users = users.filter(**{name: filters[name]})
+    if role := filters.get("role"):
+        users = users.filter(groups__name=role)
+    ordering = filters["ordering"]
+    cursor = paging.decode(filters["cursor"], ordering) if filters.get("cursor") else None
+    if cursor is None and not filters.keys() & _FILTERS:
+        found = paging.first_page(ordering=ordering, size=filters["page_size"])
+    else:
+        found = paging.page(users, ordering=ordering, cursor=cursor, size=filters["page_size"])
+    roles = held_roles.names_of([user.id for user in found.rows])
+    rows = [user_out(user, roles[user.id]) for user in found.rows]
+    return paging.Page(rows=rows, next=found.next, previous=found.previous)
+
+
+def user_by_id(user_id: uuid.UUID) -> UserOut:
+    """Return one user. One query. Raises ``NotFound``."""
+    account = units.account_snapshot(user_id)
+    if account is None:
+        raise NotFound(_NO_USER)
+    return account.user
+
+
+def roles_of_new_user(*, actor_id: uuid.UUID, values: Mapping[str, Any]) -> list[Group]:
+    """Return the roles a user to be created is to have, after every check that needs no write.
+
+    Raises ``PermissionDenied``, ``ValidationFailed`` (unknown roles), ``EmailTaken``.
+    """
+    rights = rights_of(actor_id)
+    rights.require("accounts.add_user")
+    if values["is_staff"] or values["is_superuser"]:
+        rights.require_superuser("make somebody staff")
+    if values["email_verified"]:
+        rights.require(VERIFY_EMAIL)
+    roles = _roles(values["roles"])
+    rights.require_grantable(roles)
+    if units.email_is_taken(emails.fold(values["email"])):
+        raise EmailTaken
+    return roles
+
+
+def create_user(*, actor_id: uuid.UUID, encoded: str, values: Mapping[str, Any]) -> UserOut:
+    """Create a user with a password hashed before.
+
+    Raises what ``roles_of_new_user`` does; ``IntegrityError`` when the address was taken, or a role deleted, meanwhile.
+    """
+    roles = roles_of_new_user(actor_id=actor_id, values=values)
+    verified_at = clock.now() if values["email_verified"] else None
+    fields = {name: values[name] for name in _PLAIN}
+    user = User.objects.hashed(encoded=encoded, email_verified_at=verified_at, **fields)
+    stored_user.add(user)
+    for role in roles:
+        stored_user.give_role(user.pk, role.pk)
+    names = [role.name for role in roles]
+    believed = {name: values[name] for name in _BELIEVED}
+    details = {**believed, "roles": names}
+    audit.record(Event.USER_CREATED, actor_id=actor_id, user_id=user.pk, details=details)
+    return user_out(user, names)
+
+
+def update_user(*, actor_id: uuid.UUID, user_id: uuid.UUID, values: Mapping[str, Any]) -> UserOut:
+    """Change what is named; what stays as it was is no change, and leaves no trace in the trail.
+
+    The address before gets a message when there is another one.
+    Raises ``NotFound``, ``PermissionDenied``, ``LastSuperuser``, ``DeletionPending``, ``IntegrityError``.
+    """
+    rights, user = _target(actor_id, user_id, "accounts.change_user")
+    deletions.refuse_pending(user)
+    changes = {name: values[name] for name in _PLAIN if name in values and values[name] != getattr(user, name)}
+    if "is_staff" in changes or "is_superuser" in changes:
+        rights.require_superuser("change who is staff")
+    verified = values.get("email_verified")
+    verifies = verified is not None and verified != (user.email_verified_at is not None)
+    if verifies:
+        rights.require(VERIFY_EMAIL)
+    if "email" in changes or changes.get("is_active") or verifies:
+        rights.require_all_of(user)
+    moves = emails.fold(changes.get("email", user.email)) != user.email_key
+    if moves or verified is False:
+        require_factors_of(rights, user.pk)
+    if changes.get("is_active") is False or changes.get("is_superuser") is False:
+        units.keep_a_superuser(without=[user])
+    if changes.get("is_active") is False and user_id == actor_id:
+        raise PermissionDenied("You would lock yourself out: ask a colleague to do it.")
+    tell_of_move(user.pk, old=user.email, new=changes.get("email", user.email))
+    for name, value in changes.items():
+        setattr(user, name, value)
+    touched = set(changes)
+    if verifies:
+        user.email_verified_at = clock.now() if verified else None
+        touched.add("email_verified_at")
+    _store(rights, user, touched, values.get("roles"))
+    return user_out(user, stored_user.role_names(user.pk))
+
+
+def believed_values(user: User, changed: Iterable[str]) -> dict[str, bool]:
+    """Return the values, as they are now, of those changed fields on which others rely."""
+    values = {name: getattr(user, name) for name in changed if name in ("is_active", *_BELIEVED)}
+    return values | ({"email_verified": user.email_verified_at is not None} if "email_verified_at" in changed else {})
+
+
+def require_factors_of(rights: Rights, user_id: uuid.UUID) -> None:
+    """Raise ``PermissionDenied`` where somebody has second factors, and ``rights`` do not include taking them away.
+
+    For what leaves an address unproved. Who reads its mail may then start clean, without these factors
+    (``email.first_proof``), or say that the account is none of theirs, which ends it (``deletions.disown``). One query
+    at most.
+    """
+    if not rights.holds("accounts.reset_mfa") and factors.methods_of(user_id):
+        rights.require("accounts.reset_mfa")
+
+
+def tell_of_move(user_id: uuid.UUID, *, old: str, new: str) -> None:
+    """Have a message sent to the address staff take from an account, as when its owner does. Two queries.
+
+    The devices known there are forgotten. None where only the case differs: that is the same address.
+    """
+    if emails.fold(old) != emails.fold(new):
+        outgoing_mail.enqueue(Kind.EMAIL_CHANGED, recipient=old, user_id=user_id)
+        throttling.forget_devices(email=old)
+
+
+def require_password_change(user_ids: Iterable[uuid.UUID], actor_id: uuid.UUID) -> None:
+    """End every session of these people, keep them out until they have set another password, and mail them how.
+
+    Who is inactive gets no message. Nine queries for each. Raises ``NotFound``, ``PermissionDenied``,
+    ``DeletionPending``: then nothing has happened to anybody, as call and transaction are one.
+    """
+    rights = rights_of(actor_id)
+    rights.require("accounts.change_user")
+    for user_id in sorted(set(user_ids)):  # in one order, so that two of these never wait in a circle
+        user = _within_reach(rights, stored_user.lock(user_id))
+        deletions.refuse_pending(user)
+        user.must_change_password = True
+        stored_user.change(user, ["must_change_password"])
+        stored_user.end_sessions(user_id)
+        if user.is_active:
+            token_id = email_tokens.issue(purpose=Purpose.RESET_PASSWORD, user_id=user_id)
+            outgoing_mail.enqueue(
+                Kind.PASSWORD_CHANGE_REQUIRED, recipient=user.email, user_id=user_id, token_id=token_id
+            )
+        audit.record(Event.PASSWORD_CHANGE_REQUIRED, actor_id=actor_id, user_id=user_id)
+
+
+def delete_user(*, actor_id: uuid.UUID, user_id: uuid.UUID) -> None:
+    """Delete a user. Raises ``NotFound``, ``PermissionDenied``, ``LastSuperuser``."""
+    rights, user = _target(actor_id, user_id, "accounts.delete_user")
+    rights.require_all_of(user)
+    units.keep_a_superuser(without=[user])
+    if user_id == actor_id:
+        raise PermissionDenied("This is your own account: DELETE /api/v1/access/me asks for its password.")
+    user_deletion.delete(user, record=partial(audit.record, Event.USER_DELETED, actor_id=actor_id, user_id=user_id))
+
+
+def set_role(*, actor_id: uuid.UUID, user_id: uuid.UUID, role: str, member: bool) -> None:
+    """Give a role, or take it; doing so twice is no error. Raises ``NotFound``, ``PermissionDenied``."""
+    rights, user = _target(actor_id, user_id, "accounts.change_user")
+    granted = [] if "\x00" in role else _ROLE.rows(name=role)
+    if not granted:
+        raise NotFound(NO_ROLE)
+    rights.require_grants(role, frozenset(f"{label}.{codename}" for _, label, codename in granted if codename))
+    group_id = granted[0][0]
+    with inserted_together():
+        if member:
+            event, moved = Event.ROLE_GIVEN, stored_user.give_role(user.pk, group_id)
+        else:
+            event, moved = Event.ROLE_TAKEN, stored_user.take_role(user.pk, group_id)
+        if moved:
+            audit.record(event, actor_id=actor_id, user_id=user_id, details={"role": role})
+
+
+def require_roles(names: Iterable[str]) -> None:
+    """Raise ``ValidationFailed`` naming every role of ``names`` that does not exist."""
+    _roles(names)
+
+
+def _target(actor_id: uuid.UUID, user_id: uuid.UUID, permission: str) -> tuple[Rights, User]:
+    """Return the caller's rights and the user to be changed, locked, after the checks common to all changes."""
+    rights, user = target_of(actor_id, user_id, permission)
+    return rights, _within_reach(rights, user)
+
+
+def _within_reach(rights: Rights, user: User | None) -> User:
+    if user is None:
+        raise NotFound(_NO_USER)
+    rights.require_above(user)
+    return user
+
+
+def _store(rights: Rights, user: User, touched: set[str], roles: Iterable[str] | None) -> None:
+    """Store the fields that were changed, and ``roles`` unless they are None, with an event if anything is new."""
+    record = partial(audit.record, Event.USER_CHANGED, actor_id=rights.user_id, user_id=user.pk)
+    facts = {"fields": sorted(touched), **believed_values(user, touched)}
+    if roles is not None:
+        if touched:
+            stored_user.change(user, touched)
+        moved = _replace_roles(rights, user, roles)
+        if touched or moved:
+            record(details={**facts, **moved})
+    elif touched:
+        with inserted_together():
+            record(details=facts)
+            stored_user.change(user, touched)
+
+
+def _replace_roles(rights: Rights, user: User, names: Iterable[str]) -> dict[str, list[str]]:
+    """Make ``names`` the user's roles; those that are given or taken have to be grantable, and are returned."""
+    wanted = {role.name: role for role in _roles(names)}
+    held = {role.name: role for role in _with_permissions(user.groups.all())}
+    rights.require_grantable((wanted | held)[name] for name in wanted.keys() ^ held.keys())
+    user.groups.set(wanted.values())
+    moved = {"roles_given": wanted.keys() - held.keys(), "roles_taken": held.keys() - wanted.keys()}
+    return {name: sorted(roles) for name, roles in moved.items() if roles}
+
+
+def _roles(names: Iterable[str]) -> list[Group]:
+    """Return the roles of these names; raises ``ValidationFailed`` (field ``roles``) naming every unknown one."""
+    wanted = sorted(set(names))
+    rows = _with_permissions(Group.objects.filter(name__in=_storable(wanted))) if wanted else ()
+    found = {group.name: group for group in rows}
+    unknown = [name for name in wanted if name not in found]
+    if unknown:
+        raise ValidationFailed(
+            errors=[FieldError("roles", "unknown_role", f"There is no role {name!r}.") for name in unknown]
+        )
+    return [found[name] for name in wanted]
+
+
+def _storable(names: Iterable[str]) -> list[str]:
+    """Return ``names`` without those Postgres cannot even be asked for (NUL)."""
+    return [name for name in names if "\x00" not in name]
+
+
+def _with_permissions(groups: "QuerySet[Group]") -> "QuerySet[Group]":
+    """Return ``groups`` with their permissions fetched in one more query."""
+    return groups.prefetch_related(Prefetch("permissions", Permission.objects.select_related("content_type")))

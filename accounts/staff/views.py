@@ -1,0 +1,264 @@
+"""Staff over HTTP: users and roles. Rights are Django model permissions (``permissions``)."""
+
+import uuid
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Final
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import exceptions as drf
+from rest_framework.permissions import IsAuthenticated
+from rest_framework.response import Response
+from rest_framework.serializers import BaseSerializer
+from rest_framework.utils.urls import replace_query_param
+
+from accounts.errors import DeletionPending, EmailTaken, LastSuperuser, RoleExists, StepUpRequired, UserProtected
+from accounts.staff import services as staff_services
+from accounts.staff.inputs import RoleListInput, UserListInput
+from accounts.staff.permissions import MembershipPermission, RolePermission, StaffView, UserPermission
+from accounts.users import step_up
+from accounts.users.inputs import RoleCreateInput, UserCreateInput, UserPatchInput
+from accounts.users.outputs import RoleOut, RolePage, UserOut, UserPage
+from accounts.users.views import signed_in
+from ironauth.infrastructure.api.problem import flatten
+from ironauth.infrastructure.api.validation import validated
+from ironauth.infrastructure.api.views import ApiRequest
+from ironauth.infrastructure.core.errors import NotFound, PermissionDenied, ValidationFailed
+
+#: Fields of a user that nobody changes from a session that was proved long ago.
+_SENSITIVE: Final = frozenset({"email", "email_verified", "is_active", "is_staff", "is_superuser", "roles"})
+#: Of these, what makes more of a new user than an account without rights, whose address nobody has proved.
+_SENSITIVE_WHEN_NEW: Final = ("email_verified", "is_staff", "is_superuser", "roles")
+
+
+class UsersView(StaffView):
+    """All users."""
+
+    permission_classes = (IsAuthenticated, UserPermission)
+    rights_in_unit = frozenset({"GET", "POST"})
+
+    @extend_schema(
+        operation_id="users_list",
+        summary="List users",
+        tags=["staff"],
+        parameters=[UserListInput],
+        request=None,
+        responses={200: UserPage, 400: ValidationFailed, 403: PermissionDenied},
+    )
+    async def get(self, request: ApiRequest) -> UserPage:
+        """Return one page of users, the newest first unless ``ordering`` says otherwise."""
+        query = validated(UserListInput, request.query_params.dict())
+        page = await staff_services.list_users(actor_id=caller_id(request), filters=query)
+        return UserPage(
+            results=tuple(page.rows),
+            next=page_url(request, page.next),
+            previous=page_url(request, page.previous),
+        )
+
+    @extend_schema(
+        operation_id="users_create",
+        summary="Create a user",
+        tags=["staff"],
+        request=UserCreateInput,
+        responses={201: UserOut, 400: ValidationFailed, 401: StepUpRequired, 403: PermissionDenied, 409: EmailTaken},
+    )
+    async def post(self, request: ApiRequest) -> Response:
+        """Create a user, with or without a password; only superusers make staff.
+
+        Making staff, giving roles, and calling the address verified need a sign-in or step-up of the last ten minutes;
+        the last needs the permission accounts.verify_email too.
+        """
+        values = await _validated(self, request, UserCreateInput, "roles", staff_services.require_roles)
+        if any(values[name] for name in _SENSITIVE_WHEN_NEW):
+            step_up.require_recent(signed_in(request))
+        user = await staff_services.create_user(actor_id=caller_id(request), values=values)
+        return Response(user, status=201, headers={"Location": f"{request.path}/{user.id}"})
+
+
+class UserView(StaffView):
+    """One user."""
+
+    permission_classes = (IsAuthenticated, UserPermission)
+    rights_in_unit = frozenset({"GET", "PATCH", "DELETE"})
+
+    @extend_schema(
+        operation_id="users_read",
+        summary="Read a user",
+        tags=["staff"],
+        request=None,
+        responses={200: UserOut, 403: PermissionDenied, 404: NotFound},
+    )
+    async def get(self, request: ApiRequest, user_id: uuid.UUID) -> UserOut:
+        """Return the user as the database has it now."""
+        return await staff_services.get_user(actor_id=caller_id(request), user_id=user_id)
+
+    @extend_schema(
+        operation_id="users_update",
+        summary="Change a user",
+        tags=["staff"],
+        request=UserPatchInput,
+        responses={
+            200: UserOut,
+            400: ValidationFailed,
+            401: StepUpRequired,
+            403: PermissionDenied,
+            404: NotFound,
+            409: (EmailTaken, LastSuperuser, DeletionPending),
+        },
+    )
+    async def patch(self, request: ApiRequest, user_id: uuid.UUID) -> UserOut:
+        """Change the fields that are sent; ``is_active: false`` ends every session of the person at once.
+
+        Another ``email`` needs a sign-in or step-up of the last ten minutes, as it does for one's own: who gets the
+        account's messages sets its password. So do ``is_staff``, ``is_superuser`` and ``roles``, by which a stolen
+        session would outlive itself, and ``is_active``, by which it would keep others out or let them in again. So does
+        ``email_verified``, on which applications rely; it needs the permission accounts.verify_email too. The address
+        before gets a message.
+        """
+        values = await _validated(self, request, UserPatchInput, "roles", staff_services.require_roles)
+        if _SENSITIVE & values.keys():
+            step_up.require_recent(signed_in(request))
+        return await staff_services.update_user(actor_id=caller_id(request), user_id=user_id, values=values)
+
+    @extend_schema(
+        operation_id="users_delete",
+        summary="Delete a user",
+        tags=["staff"],
+        request=None,
+        responses={
+            204: None,
+            401: StepUpRequired,
+            403: PermissionDenied,
+            404: NotFound,
+            409: (LastSuperuser, UserProtected),
+        },
+    )
+    async def delete(self, request: ApiRequest, user_id: uuid.UUID) -> None:
+        """Delete the user for good; deactivating is the gentler way.
+
+        Needs a sign-in or step-up of the last ten minutes: nothing brings the account back.
+        """
+        step_up.require_recent(signed_in(request))
+        await staff_services.delete_user(actor_id=caller_id(request), user_id=user_id)
+
+
+class MembershipView(StaffView):
+    """One role of one user."""
+
+    permission_classes = (IsAuthenticated, MembershipPermission)
+    rights_in_unit = frozenset({"PUT", "DELETE"})
+
+    @extend_schema(
+        operation_id="users_role_give",
+        summary="Give a role",
+        tags=["staff"],
+        request=None,
+        responses={204: None, 401: StepUpRequired, 403: PermissionDenied, 404: NotFound},
+    )
+    async def put(self, request: ApiRequest, user_id: uuid.UUID, role: str) -> None:
+        """Give the role; only one whose permissions the caller holds. Giving it twice is no error.
+
+        Needs a sign-in or step-up of the last ten minutes, as taking it does.
+        """
+        step_up.require_recent(signed_in(request))
+        await staff_services.set_role(actor_id=caller_id(request), user_id=user_id, role=role, member=True)
+
+    @extend_schema(
+        operation_id="users_role_take",
+        summary="Take a role",
+        tags=["staff"],
+        request=None,
+        responses={204: None, 401: StepUpRequired, 403: PermissionDenied, 404: NotFound},
+    )
+    async def delete(self, request: ApiRequest, user_id: uuid.UUID, role: str) -> None:
+        """Take the role; taking one the user does not have is no error.
+
+        Needs a sign-in or step-up of the last ten minutes.
+        """
+        step_up.require_recent(signed_in(request))
+        await staff_services.set_role(actor_id=caller_id(request), user_id=user_id, role=role, member=False)
+
+
+class RolesView(StaffView):
+    """All roles."""
+
+    permission_classes = (IsAuthenticated, RolePermission)
+    rights_in_unit = frozenset({"GET", "POST"})
+
+    @extend_schema(
+        operation_id="roles_list",
+        summary="List roles",
+        tags=["staff"],
+        parameters=[RoleListInput],
+        request=None,
+        responses={200: RolePage, 400: ValidationFailed, 403: PermissionDenied},
+    )
+    async def get(self, request: ApiRequest) -> RolePage:
+        """Return one page of roles with the permissions they grant, by name."""
+        query = validated(RoleListInput, request.query_params.dict())
+        page = await staff_services.list_roles(actor_id=caller_id(request), filters=query)
+        return RolePage(
+            results=tuple(page.rows),
+            next=page_url(request, page.next),
+            previous=page_url(request, page.previous),
+        )
+
+    @extend_schema(
+        operation_id="roles_create",
+        summary="Create a role",
+        tags=["staff"],
+        request=RoleCreateInput,
+        responses={
+            201: RoleOut,
+            400: ValidationFailed,
+            401: StepUpRequired,
+            403: PermissionDenied,
+            409: RoleExists,
+        },
+    )
+    async def post(self, request: ApiRequest) -> Response:
+        """Create a role from permissions the caller holds.
+
+        Needs a sign-in or step-up of the last ten minutes.
+        """
+        require = staff_services.require_permissions
+        values = await _validated(self, request, RoleCreateInput, "permissions", require)
+        step_up.require_recent(signed_in(request))
+        return Response(await staff_services.create_role(actor_id=caller_id(request), **values), status=201)
+
+
+async def _validated(
+    view: StaffView,
+    request: ApiRequest,
+    serializer: type[BaseSerializer[Any]],
+    field: str,
+    require: Callable[[Iterable[str]], Awaitable[None]],
+) -> dict[str, Any]:
+    """Return the body as validated; when it is not valid, name the unknown items of ``field`` as well.
+
+    In a valid body the unit of work finds them, in its own transaction.
+    """
+    try:
+        return await view.validated(request, serializer)
+    except drf.ValidationError as refused:
+        given: Any = request.data.get(field) if isinstance(refused.detail, dict) else None
+        bad: Any = refused.detail.get(field, {}) if isinstance(refused.detail, dict) else {}
+        await view.require_rights(request)  # before anything is looked up: what exists is nobody else's business
+        judged = isinstance(given, list) and isinstance(bad, dict)  # else it was refused as a whole
+        names = [name for at, name in enumerate(given) if at not in bad] if judged else []
+        try:
+            await require(names)
+        except ValidationFailed as unknown:
+            raise ValidationFailed(errors=(*flatten(refused.detail), *unknown.errors)) from refused
+        raise
+
+
+def caller_id(request: ApiRequest) -> uuid.UUID:
+    """Return the id of the person behind the request."""
+    who: Any = request.user
+    user_id: uuid.UUID = who.id
+    return user_id
+
+
+def page_url(request: ApiRequest, cursor: str | None) -> str | None:
+    """Return this page's address with another cursor."""
+    return None if cursor is None else replace_query_param(request.build_absolute_uri(), "cursor", cursor)

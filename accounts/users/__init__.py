@@ -1,0 +1,1 @@
+"""The user: rows, rules over them, and what people do with their own account."""

@@ -1,0 +1,182 @@
+"""What the API accepts about people and roles: plain serializers, no database; every bad field is reported at once."""
+
+import re
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
+
+from django.core.exceptions import ValidationError
+from rest_framework import serializers
+from rest_framework.settings import api_settings
+
+from accounts import email_address as emails
+from accounts import names
+from accounts.fields import EmailField, FlagField, NameField, NewEmailField, PasswordField, TextField
+from accounts.passwords.policy import policy_errors
+
+MAX_ROLES: Final = 100  # per request; far beyond what a person is given
+MAX_ROLE_NAME: Final = 150  # characters; auth.Group.name
+# A role name travels in a path and in the comma-separated X-Auth-Roles header: nothing that means something there.
+_ROLE_NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 ._:-]*[A-Za-z0-9])?")
+_PERMISSION: Final = re.compile(r"[a-z0-9_]{1,100}\.[a-z0-9_]{1,100}")  # app_label.codename
+
+
+def validate_role_name(name: str) -> None:
+    """Refuse a role name that could not stand in a path or a header. Raises Django's ``ValidationError``."""
+    if len(name) > MAX_ROLE_NAME or not _ROLE_NAME.fullmatch(name):
+        raise ValidationError(
+            f"A role name has at most {MAX_ROLE_NAME} letters, digits, spaces and . _ : - inside, from A to Z.",
+            code="role_name",
+        )
+
+
+class ChoosesPassword(serializers.Serializer[Any]):
+    """A body with a new password in ``password_field``: the policy is judged even when other fields are bad."""
+
+    password_field: ClassVar = "password"  # noqa: S105 - the name of a field
+
+    def to_internal_value(self, data: Any) -> dict[str, Any]:
+        """Return the values; raises DRF's ``ValidationError`` with the errors of the fields *and* of the policy."""
+        errors: dict[str, Any] = {}
+        values: dict[str, Any] = {}
+        try:
+            values = super().to_internal_value(data)
+        except serializers.ValidationError as error:
+            if not isinstance(error.detail, dict) or api_settings.NON_FIELD_ERRORS_KEY in error.detail:
+                raise
+            errors = dict(error.detail)
+        field = self.password_field
+        password = data.get(field) if isinstance(data, Mapping) else None
+        if isinstance(password, str) and field not in errors:
+            # Fields that are wrong themselves still count, unless they are too long to be looked at (names, emails).
+            person = {
+                name: data[name]
+                for name, longest in (("email", emails.MAX_LENGTH), ("name", names.MAX_LENGTH))
+                if isinstance(data.get(name), str) and len(data[name]) <= longest
+            }
+            if reasons := policy_errors(password, **person):
+                errors[field] = [serializers.ErrorDetail(reason.message, reason.code) for reason in reasons]
+        if errors:
+            raise serializers.ValidationError(errors)
+        return values
+
+
+class SignupInput(ChoosesPassword):
+    """Body of ``POST /signup``."""
+
+    email = NewEmailField()
+    password = PasswordField()
+    name = NameField(required=False, default="")
+
+
+class EmailInput(serializers.Serializer[Any]):
+    """Body of ``POST /password/reset`` and ``/email/verify/resend``."""
+
+    email = EmailField()
+
+
+class ResetPasswordInput(serializers.Serializer[Any]):
+    """Body of ``POST /password/reset/confirm``; the policy is judged once it is known whose token this is."""
+
+    token = TextField()
+    new_password = PasswordField()
+
+
+class EmailTokenInput(serializers.Serializer[Any]):
+    """Body of ``POST /me/restore``."""
+
+    token = TextField()
+
+
+class VerifyEmailInput(EmailTokenInput):
+    """Body of ``POST /email/verify``; without more than the token an account of an unproved address starts clean."""
+
+    password = PasswordField(
+        required=False,
+        allow_blank=True,
+        help_text="The account's password, which shows that the account is yours: nothing of it changes then.",
+    )
+    code = TextField(
+        required=False,
+        allow_blank=True,
+        help_text="A code of its second factor, or a recovery code, where the account has one.",
+    )
+    new_password = PasswordField(
+        required=False,
+        allow_blank=True,
+        help_text=(
+            "A password to start clean with, in place of the other two: sessions, second factors and consents of "
+            "before end. Only while nobody has proved the account's address."
+        ),
+    )
+
+
+class ChangeEmailInput(serializers.Serializer[Any]):
+    """Body of ``POST /email``."""
+
+    new_email = NewEmailField()
+    password = PasswordField()
+
+
+class ProfileInput(serializers.Serializer[Any]):
+    """Body of ``PATCH /me``."""
+
+    name = NameField(required=False)
+
+
+class DeleteAccountInput(serializers.Serializer[Any]):
+    """Body of ``DELETE /me``."""
+
+    password = PasswordField()
+
+
+class RolesField(serializers.ListField):
+    """The names of roles."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(child=TextField(), max_length=MAX_ROLES, **options)
+
+
+class UserCreateInput(ChoosesPassword):
+    """Body of ``POST /users``; without a password the person cannot sign in until one is set."""
+
+    email = NewEmailField()
+    password = PasswordField(required=False, allow_null=True, default=None)
+    name = NameField(required=False, default="")
+    is_active = FlagField(required=False, default=True)
+    is_staff = FlagField(required=False, default=False)
+    is_superuser = FlagField(required=False, default=False)
+    email_verified = FlagField(required=False, default=False)
+    roles = RolesField(required=False, default=list)
+
+
+class UserPatchInput(serializers.Serializer[Any]):
+    """Body of ``PATCH /users/{id}``: what is absent stays; ``roles`` replaces all of them."""
+
+    email = NewEmailField(required=False)
+    name = NameField(required=False)
+    is_active = FlagField(required=False)
+    is_staff = FlagField(required=False)
+    is_superuser = FlagField(required=False)
+    email_verified = FlagField(required=False)
+    roles = RolesField(required=False)
+
+
+class PermissionField(TextField):
+    """A Django permission, ``app_label.codename``."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(validate=self._check, **options)
+
+    @staticmethod
+    def _check(name: str) -> None:
+        if not _PERMISSION.fullmatch(name):
+            raise ValidationError(
+                "Write a permission as app_label.codename, e.g. accounts.view_user.", code="permission"
+            )
+
+
+class RoleCreateInput(serializers.Serializer[Any]):
+    """Body of ``POST /roles``."""
+
+    name = TextField(normalise=str.strip, validate=validate_role_name)
+    permissions = serializers.ListField(child=PermissionField(), required=False, default=list, max_length=1000)

@@ -1,0 +1,155 @@
+"""What the API says about people and roles; the field order is the contract's."""
+
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+if TYPE_CHECKING:
+    from accounts.users.models import User
+    from accounts.users.paging import UserRow
+
+
+class UserOut(msgspec.Struct, frozen=True):
+    """A person, as the person and staff see it."""
+
+    id: uuid.UUID
+    email: str
+    name: str
+    is_active: bool
+    is_staff: bool
+    is_superuser: bool
+    email_verified: bool
+    roles: tuple[str, ...]
+    created_at: datetime
+
+
+class Account(msgspec.Struct, frozen=True):
+    """A user with the epoch tokens are bound to; never leaves the server."""
+
+    id: uuid.UUID
+    session_epoch: int
+    user: UserOut
+
+
+class Authenticated(msgspec.Struct, frozen=True):
+    """Whose password was right, and the epoch it was right under; an account can change while a password is hashed.
+
+    ``methods``: the second factors, one of which has still to be proved; none for who has none. ``settle``: resets what
+    was counted against the account; to be called, if there is one, in the transaction that lets the person in.
+    """
+
+    id: uuid.UUID
+    session_epoch: int
+    methods: tuple[str, ...] = ()
+    settle: Callable[[], None] | None = None
+
+
+class UserPage(msgspec.Struct, frozen=True):
+    """One page of users; ``next`` and ``previous`` are addresses, null at the ends."""
+
+    results: tuple[UserOut, ...]
+    next: str | None
+    previous: str | None
+
+
+class RoleOut(msgspec.Struct, frozen=True):
+    """A role (Django group) and the permissions it grants, as ``app_label.codename``."""
+
+    name: str
+    permissions: tuple[str, ...]
+
+
+class RolePage(msgspec.Struct, frozen=True):
+    """One page of roles; ``next`` and ``previous`` are addresses, null at the ends."""
+
+    results: tuple[RoleOut, ...]
+    next: str | None
+    previous: str | None
+
+
+class AuditEventOut(msgspec.Struct, frozen=True):
+    """One event of the audit trail; ``actor`` did it, to the account of ``user``, in or to ``session`` (ids)."""
+
+    id: uuid.UUID
+    at: datetime
+    event: str
+    outcome: str
+    actor: uuid.UUID | None
+    user: uuid.UUID | None
+    session: uuid.UUID | None
+    ip: str | None
+    user_agent: str
+    request_id: str
+    details: dict[str, str | int | bool | list[str]]
+
+
+class AuditPage(msgspec.Struct, frozen=True):
+    """One page of the audit trail; ``next`` and ``previous`` are addresses, null at the ends."""
+
+    results: tuple[AuditEventOut, ...]
+    next: str | None
+    previous: str | None
+
+
+class ExportOut(msgspec.Struct, frozen=True):
+    """Everything held about a person, by section; ``incomplete`` names the sections that have more rows than given."""
+
+    id: uuid.UUID
+    made_at: datetime
+    sections: dict[str, list[dict[str, Any]]]
+    incomplete: tuple[str, ...]
+
+
+#: The columns `account_of` expects, as paths from a user; the last one repeats the row for each role.
+ACCOUNT_COLUMNS: Final = (
+    "id",
+    "session_epoch",
+    "email",
+    "name",
+    "is_active",
+    "is_staff",
+    "is_superuser",
+    "email_verified_at",
+    "created_at",
+    "groups__name",
+)
+
+
+def account_of(rows: Sequence[Sequence[Any]]) -> Account:
+    """Return the account that ``ACCOUNT_COLUMNS`` of one user describe: one row, or one for each role."""
+    user_id, epoch, email, name, is_active, is_staff, is_superuser, verified_at, created_at, _ = rows[0]
+    user = UserOut(
+        id=user_id,
+        email=email,
+        name=name,
+        is_active=is_active,
+        is_staff=is_staff,
+        is_superuser=is_superuser,
+        email_verified=verified_at is not None,
+        roles=tuple(sorted(row[-1] for row in rows if row[-1] is not None)),
+        created_at=created_at,
+    )
+    return Account(id=user_id, session_epoch=epoch, user=user)
+
+
+def user_out(user: "User | UserRow", roles: Iterable[str]) -> UserOut:
+    """Return what the API says about ``user``; the caller brings the role names, so nothing is queried here."""
+    return UserOut(
+        id=user.id,
+        email=user.email,
+        name=user.name,
+        is_active=user.is_active,
+        is_staff=user.is_staff,
+        is_superuser=user.is_superuser,
+        email_verified=user.email_verified_at is not None,
+        roles=tuple(sorted(roles)),
+        created_at=user.created_at,
+    )
+
+
+def account(user: "User", roles: Iterable[str]) -> Account:
+    """Return ``user`` with its session epoch."""
+    return Account(id=user.id, session_epoch=user.session_epoch, user=user_out(user, roles))

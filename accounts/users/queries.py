@@ -1,0 +1,207 @@
+"""What units of work ask of a user's row by its id: each one statement, compiled once."""
+
+import uuid
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+from django.db import DEFAULT_DB_ALIAS, models
+from django.db.models import Exists, F, Q
+
+from accounts import names
+from accounts.users import invariants as guarded
+from accounts.users.models import User
+from ironauth.infrastructure.cache.invalidation import invalidate, sub_tag
+from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.core.errors import NotAuthenticated
+from ironauth.infrastructure.db.batch import inserted_together
+from ironauth.infrastructure.db.compiled import FixedDelete, FixedInsert, FixedSelect, FixedUpdate, Given, given_row
+
+GONE: Final = "This account does not exist any more: sign in again."
+
+
+class Holder(NamedTuple):
+    """Who has an address."""
+
+    id: uuid.UUID
+    email: str
+    is_active: bool
+    email_verified_at: datetime | None
+
+
+_ID: Final = Given("id", models.UUIDField())
+
+
+@cache
+def _columns() -> tuple[str, ...]:
+    return tuple(field.attname for field in User._meta.concrete_fields)  # noqa: SLF001 - documented by Django
+
+
+def _whole_row() -> "models.QuerySet[User, Any]":
+    return User.objects.filter(pk=_ID).order_by().values_list(*_columns())
+
+
+_FIND: Final = FixedSelect(_whole_row)
+_LOCK: Final = FixedSelect(lambda: _whole_row().select_for_update())
+_ACTOR: Final = User.objects.filter(pk=Given("actor_id", models.UUIDField()), is_active=True)
+_LOCK_BY_STAFF: Final = FixedSelect(
+    lambda: (
+        User.objects.filter(Exists(_ACTOR.filter(Q(is_staff=True) | Q(is_superuser=True))), pk=_ID)
+        .order_by()
+        .values_list(*_columns(), Exists(_ACTOR.filter(is_superuser=True)))
+        .select_for_update()
+    )
+)
+_RENAME: Final = FixedUpdate(
+    lambda: User.objects.filter(pk=_ID, is_active=True),
+    name=Given("name", models.CharField()),
+    updated_at=Given("now", models.DateTimeField()),
+)
+_END_SESSIONS: Final = FixedUpdate(
+    lambda: User.objects.filter(pk=_ID),
+    session_epoch=F("session_epoch") + 1,
+    updated_at=Given("now", models.DateTimeField()),
+)
+_END_OWN_SESSIONS: Final = FixedUpdate(
+    lambda: User.objects.filter(pk=_ID, is_active=True),
+    session_epoch=F("session_epoch") + 1,
+    updated_at=Given("now", models.DateTimeField()),
+)
+_FLAG_PASSWORD: Final = FixedUpdate(
+    lambda: User.objects.filter(pk=_ID, session_epoch=Given("epoch", models.IntegerField()), password_flagged_at=None),
+    password_flagged_at=Given("now", models.DateTimeField()),
+)
+_INSERT: Final = FixedInsert(lambda: given_row(User))
+_INSERT_UNLESS_TAKEN: Final = FixedInsert(lambda: given_row(User), ignore_conflicts=True)
+_ID_BY_KEY: Final = FixedSelect(
+    lambda: (
+        User.objects.filter(email_key=Given("key", models.CharField()))
+        .order_by()
+        .select_for_update(no_key=True)  # who signs in at this moment refers to the row, and need not wait
+        .values_list("id", "email", "is_active", "email_verified_at")
+    )
+)
+_GIVE_ROLE: Final = FixedInsert(lambda: given_row(User.groups.through), ignore_conflicts=True)
+_TAKE_ROLE: Final = FixedDelete(
+    lambda: User.groups.through.objects.filter(
+        user_id=Given("user_id", models.UUIDField()), group_id=Given("group_id", models.IntegerField())
+    )
+)
+_ROLE_NAMES: Final = FixedSelect(lambda: User.objects.filter(pk=_ID).order_by().values_list("groups__name"))
+
+
+def find(user_id: uuid.UUID) -> User | None:
+    """Return the user, if there is one. One query."""
+    return _user(_FIND.rows(id=user_id))
+
+
+def lock(user_id: uuid.UUID) -> User | None:
+    """Return the user, if there is one, locked until the transaction ends. One query."""
+    return _user(_LOCK.rows(id=user_id))
+
+
+def lock_by_staff(user_id: uuid.UUID, *, actor_id: uuid.UUID) -> tuple[User, bool] | None:
+    """Return the user, locked until the transaction ends, and whether ``actor_id`` is a superuser. One query.
+
+    None where there is no such user, and where the actor is not active or has no access to the admin: nobody else can
+    make others wait for a lock by asking for what they may not do.
+    """
+    rows = _LOCK_BY_STAFF.rows(id=user_id, actor_id=actor_id)
+    return (User.from_db(DEFAULT_DB_ALIAS, _columns(), rows[0][:-1]), bool(rows[0][-1])) if rows else None
+
+
+def role_names(user_id: uuid.UUID) -> tuple[str, ...]:
+    """Return the names of the user's roles. One query."""
+    return tuple(name for (name,) in _ROLE_NAMES.rows(id=user_id) if name is not None)
+
+
+def rename(user_id: uuid.UUID, name: str) -> None:
+    """Set the name of an active user and invalidate them. Two queries; in ``inserted_together`` one on PostgreSQL.
+
+    Raises ``NotAuthenticated`` when there is none, which has to end the transaction.
+    """
+    invalidate(sub_tag(user_id))  # first: an update takes along what was held back before it
+    if not _RENAME.run(id=user_id, name=names.normalise(name), now=clock.now()):
+        raise NotAuthenticated(GONE)
+
+
+def flag_password(user_id: uuid.UUID, epoch: int) -> bool:
+    """Note that the password of this epoch is known from a breach; return False when it was noted, or has changed.
+
+    Not told by its hash, which the same sign-in may have made anew. One query.
+    """
+    return _FLAG_PASSWORD.run(id=user_id, epoch=epoch, now=clock.now()) > 0
+
+
+def end_sessions(user_id: uuid.UUID, *, if_active: bool = False, record: Callable[[], None] = lambda: None) -> None:
+    """Raise the session epoch, which ends every session, and invalidate the user. Call it inside a transaction.
+
+    Two queries and those of ``record``, which inserts the event of it: on PostgreSQL one for all. What the receivers
+    of ``guarded.sessions_end`` do comes on top. Raises ``NotAuthenticated`` when there is no such user, or none who is
+    active where they must be (``if_active``); that has to end the transaction.
+    """
+    guarded.sessions_end.send(sender=User, user_ids=[user_id])
+    with inserted_together():
+        invalidate(sub_tag(user_id))
+        record()
+        if not (_END_OWN_SESSIONS if if_active else _END_SESSIONS).run(id=user_id, now=clock.now()):
+            raise NotAuthenticated(GONE)
+
+
+def add(user: User) -> None:
+    """Store a new user, as ``save`` does. One query. Raises ``IntegrityError`` when the address is taken."""
+    _INSERT.run(**{column: getattr(user, column) for column in _columns()})
+    user._state.adding = False  # noqa: SLF001 - documented by Django
+
+
+def add_unless_taken(user: User) -> bool:
+    """Store a new user, unless the address is taken; return whether it was stored. One query."""
+    added = _INSERT_UNLESS_TAKEN.run(**{column: getattr(user, column) for column in _columns()}) > 0
+    user._state.adding = not added  # noqa: SLF001 - documented by Django
+    return added
+
+
+def lock_holder(key: str) -> Holder | None:
+    """Return who has this folded address, if anybody, locked until the transaction ends. One query, found or not."""
+    rows = _ID_BY_KEY.rows(key=key)
+    return Holder(*rows[0]) if rows else None
+
+
+def change(user: User, fields: Iterable[str]) -> None:
+    """Store these fields of a user, as ``save`` does, and invalidate them. Call it inside a transaction.
+
+    Two queries, one when nobody can see the fields; one more when one that may end sessions is among them, and one when
+    they end, and then what the receivers of ``guarded.sessions_end`` do.
+    """
+    written = guarded.prepare(user, DEFAULT_DB_ALIAS, frozenset(fields))
+    if written & guarded.VISIBLE:
+        invalidate(sub_tag(user.pk))  # before the update, as above
+    _update_of(written).run(id=user.pk, **{field: getattr(user, field) for field in written})
+
+
+def give_role(user_id: uuid.UUID, role_id: int) -> bool:
+    """Give a role and return whether it was not held. Two queries, one when it was. Call it inside a transaction."""
+    given = _GIVE_ROLE.run(user_id=user_id, group_id=role_id) > 0
+    if given:
+        invalidate(sub_tag(user_id))
+    return given
+
+
+def take_role(user_id: uuid.UUID, role_id: int) -> bool:
+    """Take a role and return whether it was held. Two queries, one when it was not. Call it inside a transaction."""
+    taken = _TAKE_ROLE.run(user_id=user_id, group_id=role_id) > 0
+    if taken:
+        invalidate(sub_tag(user_id))
+    return taken
+
+
+@cache  # of the combinations staff may change at once: a hundred or so
+def _update_of(fields: frozenset[str]) -> FixedUpdate:
+    columns = User._meta.concrete_fields  # noqa: SLF001 - documented by Django
+    changes = {column.name: Given(column.name, column) for column in columns if column.name in fields}
+    return FixedUpdate(lambda: User.objects.filter(pk=_ID), **changes)
+
+
+def _user(rows: list[list[Any]]) -> User | None:
+    return User.from_db(DEFAULT_DB_ALIAS, _columns(), rows[0]) if rows else None

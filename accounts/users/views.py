@@ -1,0 +1,127 @@
+"""A person's own account over HTTP: input, one service call, output."""
+
+import uuid
+from typing import Protocol
+
+from django.http import HttpResponse
+from drf_spectacular.utils import OpenApiResponse, extend_schema
+from rest_framework.response import Response
+
+from accounts.errors import EmailTaken, InvalidCredentials, LastSuperuser, StepUpRequired, UserProtected
+from accounts.users import services
+from accounts.users.inputs import DeleteAccountInput, ProfileInput, SignupInput
+from accounts.users.outputs import UserOut
+from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView
+from ironauth.infrastructure.core.errors import Throttled, ValidationFailed
+from ironauth.infrastructure.http import client_context as origin
+from ironauth.infrastructure.http.cookies import policy as cookies
+
+
+class SignedIn(Protocol):
+    """What this application reads of whoever is behind a request; tokens provide it."""
+
+    @property
+    def id(self) -> uuid.UUID:
+        """The user's id."""
+
+    @property
+    def session_id(self) -> uuid.UUID:
+        """The session the request belongs to."""
+
+    @property
+    def epoch(self) -> int:
+        """The user's session epoch when the session was last confirmed."""
+
+    @property
+    def authenticated_at(self) -> int:
+        """When they last proved who they are; unix seconds."""
+
+    @property
+    def user(self) -> UserOut:
+        """The user as of the last time the session was confirmed."""
+
+
+class SignupView(AsyncAPIView):
+    """Open to everyone; a credential sent along is ignored."""
+
+    authentication_classes = ()
+    permission_classes = ()
+
+    @extend_schema(
+        operation_id="access_signup",
+        summary="Create an account",
+        tags=["access"],
+        request=SignupInput,
+        responses={
+            201: UserOut,
+            202: OpenApiResponse(None, "Where addresses must be verified: always, with a message to the address."),
+            400: ValidationFailed,
+            409: EmailTaken,
+            429: Throttled,
+        },
+    )
+    async def post(self, request: ApiRequest) -> Response:
+        """Create an account; unknown fields are ignored, so nobody signs up as staff."""
+        data = await self.validated(request, SignupInput)
+        user = await services.sign_up(**data, address=origin.address_of(request))
+        return Response(user, status=201 if user else 202)
+
+
+class MeView(AsyncAPIView):
+    """The person behind the request."""
+
+    @extend_schema(
+        operation_id="access_me", summary="Who am I", tags=["access"], request=None, responses={200: UserOut}
+    )
+    async def get(self, request: ApiRequest) -> UserOut:
+        """Return the person as the access token's session was last confirmed; no query while that is fresh."""
+        return signed_in(request).user
+
+    @extend_schema(
+        operation_id="access_me_update",
+        summary="Change my name",
+        tags=["access"],
+        request=ProfileInput,
+        responses={200: UserOut, 400: ValidationFailed},
+    )
+    async def patch(self, request: ApiRequest) -> UserOut:
+        """Change the display name; nothing else can be changed here, and an empty body changes nothing."""
+        who = signed_in(request)
+        data = await self.validated(request, ProfileInput)
+        if not data:
+            return await services.get_profile(user_id=who.id)
+        return await services.update_profile(user_id=who.id, session_id=who.session_id, **data)
+
+    @extend_schema(
+        operation_id="access_me_delete",
+        summary="Delete my account",
+        tags=["access"],
+        request=DeleteAccountInput,
+        responses={
+            204: None,
+            400: ValidationFailed,
+            401: (InvalidCredentials, StepUpRequired),
+            409: (LastSuperuser, UserProtected),
+            429: Throttled,
+        },
+    )
+    async def delete(self, request: ApiRequest) -> HttpResponse:
+        """Delete the account after the password was given once more; a message tells how long that can be undone."""
+        who = signed_in(request)
+        data = await self.validated(request, DeleteAccountInput)
+        await services.delete_account(
+            user_id=who.id,
+            session_id=who.session_id,
+            authenticated_at=who.authenticated_at,
+            password=data["password"],
+        )
+        response = HttpResponse(status=204)
+        del response.headers["Content-Type"]
+        cookies.clear(response)
+        return response
+
+
+def signed_in(request: ApiRequest) -> SignedIn:
+    """Return whoever is behind the request."""
+    who: SignedIn = request.auth
+    return who

@@ -1,0 +1,1 @@
+"""Parts of Django's admin that know no model of ours."""

@@ -1,0 +1,1 @@
+"""The base of the JSON API on Django REST framework: views, parsers, renderers, problem documents."""

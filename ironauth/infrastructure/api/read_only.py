@@ -1,0 +1,38 @@
+"""Plain async views that only answer GET and HEAD: where DRF's request would cost more than the answer."""
+
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+
+from ironauth.infrastructure.api.problem import problem_response
+
+ALLOWED = "GET, HEAD, OPTIONS"
+
+
+def read_only(
+    view: Callable[[HttpRequest], Coroutine[Any, Any, HttpResponse]],
+) -> Callable[[HttpRequest], Coroutine[Any, Any, HttpResponse]]:
+    """Answer GET and HEAD with ``view``, OPTIONS with 204, and the rest with 405; each of these names what is allowed.
+
+    Django's ``require_safe`` would answer 405 without the problem document that the contract asks for.
+    """
+
+    @wraps(view)
+    async def answer(request: HttpRequest) -> HttpResponse:
+        if request.method in ("GET", "HEAD"):
+            return await view(request)
+        if request.method == "OPTIONS":
+            empty = HttpResponse(status=204, headers={"Allow": ALLOWED})
+            del empty.headers["Content-Type"]
+            return empty
+        return problem_response(
+            status=405,
+            code="method_not_allowed",
+            title="Method Not Allowed",
+            detail="This address can only be read: use GET.",
+            headers={"Allow": ALLOWED},
+        )
+
+    return answer

@@ -1,0 +1,1 @@
+"""The two cache levels, and the invalidation feed that keeps them honest."""

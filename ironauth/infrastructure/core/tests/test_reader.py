@@ -1,0 +1,96 @@
+"""What commands print, to somebody who may have read enough."""
+
+import ast
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from django.apps import apps
+from django.conf import settings
+from django.core.management import call_command
+
+from accounts.audit.models import AuditEvent
+from accounts.users.models import User
+from conftest import PASSWORD, process_environment
+from ironauth.infrastructure.core.stdio import READER_GONE
+
+#: Commands that print, and end quietly with their reader; those of many lines first.
+READ = {
+    "audit_export", "demo", "export_user", "hash_calibrate", "oauth_client",
+    "backup", "breached_passwords", "build_openapi", "create_signing_key", "forgive_failures", "purge_expired",
+    "reseal_secrets", "rotate_signing_key",
+}  # fmt: skip
+#: Commands that print where the server is, and serve on whoever reads it.
+SERVING = {"hashworker", "serve"}
+
+
+def commands() -> dict[str, ast.Module]:
+    """Return our commands as they are written, by name."""
+    root = Path(settings.BASE_DIR)
+    files = [
+        file
+        for app in apps.get_app_configs()
+        if Path(app.path).is_relative_to(root) and "site-packages" not in app.path
+        for file in Path(app.path, "management", "commands").glob("[!_]*.py")
+    ]
+    return {file.stem: ast.parse(file.read_text()) for file in files}
+
+
+def writes(node: ast.AST) -> int:
+    """Return how often something below the node writes to standard output."""
+    return sum(ast.unparse(one).startswith("self.stdout.write(") for one in ast.walk(node) if isinstance(one, ast.Call))
+
+
+def test_every_command_that_prints_may_lose_its_reader() -> None:
+    """Each is named above, and each asks for it: a new one does too, or serves."""
+    printing = {name: tree for name, tree in commands().items() if writes(tree)}
+    assert set(printing) == READ | SERVING
+    for name in READ:
+        assert "reader_may_leave(self.stdout)" in ast.unparse(printing[name]), name
+
+
+@pytest.fixture
+def unread() -> Iterator[int]:
+    """A real pipe that nobody reads, as before ``| head`` that has ended."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    yield writer
+    os.close(writer)
+
+
+@pytest.mark.storage
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_process_ends_quietly_with_its_reader(unread: int, unbuffered: str) -> None:
+    """With the status a shell reports for SIGPIPE, and nothing on standard error, whoever buffers; the act is done."""
+    user = User.objects.create_user(email="mia@example.com", password=PASSWORD)
+    ended = subprocess.run(
+        [sys.executable, "manage.py", "export_user", user.email],
+        cwd=settings.BASE_DIR,
+        env=process_environment(PYTHONUNBUFFERED=unbuffered),
+        stdout=unread,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (READER_GONE, b"")
+    assert AuditEvent.objects.filter(event="data_exported", user_id=user.pk).count() == 1
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("command", "arguments"),
+    [("oauth_client", ("list",)), ("export_user", ("mia@example.com",)), ("create_signing_key", ())],
+)
+def test_a_command_stops_where_nobody_reads(unread: int, command: str, arguments: tuple[str, ...]) -> None:
+    """Called by another program too; with a reader it says what it has to."""
+    User.objects.create_user(email="mia@example.com", password=PASSWORD)
+    out = StringIO()
+    call_command(command, *arguments, stdout=out)
+    assert out.getvalue()
+    with os.fdopen(os.dup(unread), "w") as pipe, pytest.raises(SystemExit) as ended:
+        call_command(command, *arguments, stdout=pipe)
+    assert ended.value.code == READER_GONE

@@ -1,0 +1,1 @@
+"""Keys derived from the master keys, and the values sealed or signed with them."""

@@ -1,0 +1,42 @@
+"""Tokens for which no row is written: what they say, behind a MAC that only this server can make.
+
+``base64url(body ‖ HMAC-SHA-256(server key, context ‖ body))``, under the newest master key, and accepted under any: a
+token names no key, for it outlives a change of them by minutes, and there are few. What a body means, when it ends and
+whether it was used (``db.single_use``) is its owner's to say.
+"""
+
+import hashlib
+import hmac
+from typing import Final
+
+from django.conf import settings
+
+from ironauth.infrastructure.core import base64url as token_text
+from ironauth.infrastructure.crypto.master_keys import Purpose, derived_key, newest_master_key_id
+
+MAC_BYTES: Final = 32  # HMAC-SHA-256: 256 bits
+
+
+def mint(purpose: Purpose, body: bytes, context: bytes = b"") -> str:
+    """Return the token of ``body``, whose length must be the same for every token of ``purpose``.
+
+    ``context``: what the token is good for and does not say; it opens under the same one only.
+    """
+    return token_text.encode(body + _mac(newest_master_key_id(), purpose, context + body))
+
+
+def parse(purpose: Purpose, token: str, body_bytes: int, context: bytes = b"") -> bytes | None:
+    """Return the body, ``body_bytes`` long; None when this server did not make the token for this purpose and context.
+
+    Only the canonical spelling is accepted: one token, one text.
+    """
+    raw = token_text.decode(token, -(-(body_bytes + MAC_BYTES) * 4 // 3))
+    if raw is None:
+        return None
+    body, mac = raw[:body_bytes], raw[body_bytes:]
+    macs = (_mac(key_id, purpose, context + body) for key_id in settings.IRONAUTH_MASTER_KEYS)
+    return body if any(hmac.compare_digest(mac, one) for one in macs) else None
+
+
+def _mac(master_key_id: str, purpose: Purpose, message: bytes) -> bytes:
+    return hmac.digest(derived_key(master_key_id, purpose), message, hashlib.sha256)

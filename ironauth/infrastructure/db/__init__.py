@@ -1,0 +1,1 @@
+"""Units of work, and what runs statements cheaply inside them."""

@@ -1,0 +1,265 @@
+"""Queries of the hot paths, written with the ORM and compiled once.
+
+Building and compiling a queryset costs 0.2-0.4 ms of CPU, ten times what SQLite takes to answer it; these queries are
+the same every time but for their parameters. `Given` marks a parameter. A changed model changes them too, because
+they are made from it when the process first runs them. PostgreSQL plans them once for each connection.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, cast
+
+from django.db import DEFAULT_DB_ALIAS, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import (
+    AutoField,
+    Expression,
+    Field,
+    Model,
+    QuerySet,
+)
+from django.db.models.constants import OnConflict
+from django.db.models.sql import DeleteQuery, InsertQuery, UpdateQuery
+from django.db.models.sql.compiler import SQLCompiler
+from django.db.transaction import TransactionManagementError
+
+from ironauth.infrastructure.db import prepared as prepared_statements
+from ironauth.infrastructure.db.batch import hold_back, insert_pending, is_pending, run_with_pending
+from ironauth.infrastructure.db.sql_values import adaptation
+from ironauth.infrastructure.db.unit_of_work import about_to_commit
+
+type Converter = tuple[int, Sequence[Callable[[Any, Any, BaseDatabaseWrapper], Any]], Any]
+
+
+class Given(Expression):
+    """A parameter of a fixed query, named in the call that runs it; ``output_field`` turns its value into SQL's."""
+
+    def __init__(self, name: str, output_field: "Field[Any, Any]") -> None:
+        super().__init__(output_field=output_field)
+        self.name = name
+
+    def as_sql(self, _compiler: SQLCompiler, _connection: BaseDatabaseWrapper) -> tuple[str, Any]:
+        """Return a placeholder, and this very object where its value belongs."""
+        return "%s", [self]
+
+
+class _Compiled:
+    """The SQL, and what becomes of parameters and columns."""
+
+    def __init__(self, compiler: SQLCompiler) -> None:
+        compiled: Any = compiler.as_sql()
+        self.sql, parameters = compiled[0] if isinstance(compiled, list) else compiled  # an insert has a list of one
+        self._parameters = [
+            (parameter.name, *adaptation(parameter.output_field))
+            if isinstance(parameter, Given)
+            else (None, parameter, ())
+            for parameter in parameters
+        ]
+        self.locks = bool(getattr(compiler.query, "select_for_update", False))
+        selected = getattr(compiler, "select", None)
+        columns = [column[0] for column in selected] if isinstance(selected, list) else []
+        self._converters: list[Converter] = [
+            (position, functions, expression)
+            for position, (functions, expression) in compiler.get_converters(columns).items()
+        ]
+
+    def parameters(self, given: dict[str, Any], connection: BaseDatabaseWrapper) -> list[Any]:
+        """Return the values for the placeholders; raises ``KeyError`` for one that is missing."""
+        values = []
+        for name, adapt, plain in self._parameters:
+            if name is None:
+                values.append(adapt)
+                continue
+            value = given[name]
+            values.append(value if value is None or type(value) in plain else adapt(value, connection))
+        return values
+
+    def converted(self, row: Sequence[Any], connection: BaseDatabaseWrapper) -> list[Any]:
+        """Return ``row`` as Python values, as the ORM would."""
+        values = list(row)
+        for position, functions, expression in self._converters:
+            value = values[position]
+            for function in functions:
+                value = function(value, expression, connection)
+            values[position] = value
+        return values
+
+
+class _Fixed:
+    """What all kinds share: the query, compiled when it is first run on a kind of database."""
+
+    def __init__(self, build: "Callable[[], Any]") -> None:
+        self._build = build
+        self._compiled: dict[str, _Compiled] = {}
+
+    def prepared(self, connection: BaseDatabaseWrapper) -> _Compiled:
+        """Return the query as this kind of database takes it."""
+        compiled = self._compiled.get(connection.vendor)
+        if compiled is None:  # two threads at once do the same
+            compiled = self._compiled[connection.vendor] = _Compiled(self._compiler(connection))
+        return compiled
+
+    def _compiler(self, connection: BaseDatabaseWrapper) -> SQLCompiler:
+        raise NotImplementedError
+
+
+def _fetched(compiled: _Compiled, connection: BaseDatabaseWrapper, cursor: Any) -> list[list[Any]]:
+    return [compiled.converted(row, connection) for row in cursor.fetchall()]
+
+
+def _named(compiled: _Compiled, connection: BaseDatabaseWrapper, cursor: Any) -> list[dict[str, Any]]:
+    names = [column[0] for column in cursor.description]
+    return [dict(zip(names, row, strict=True)) for row in _fetched(compiled, connection, cursor)]
+
+
+class FixedSelect(_Fixed):
+    """A ``values_list()`` whose SQL does not change; ``build`` returns it, with `Given` for what does."""
+
+    def rows(self, **given: Any) -> list[list[Any]]:
+        """Run the query on this thread's connection and return every row. One query.
+
+        Raises ``TransactionManagementError`` for a ``select_for_update()`` outside of a transaction, where its lock
+        would end at once.
+        """
+        return self._read(given, _fetched)
+
+    def dicts(self, **given: Any) -> list[dict[str, Any]]:
+        """Do the same and return each row with the names of its columns, as ``values()`` does."""
+        return self._read(given, _named)
+
+    def _read[T](self, given: dict[str, Any], take: "Callable[[_Compiled, BaseDatabaseWrapper, Any], T]") -> T:
+        connection = connections[DEFAULT_DB_ALIAS]
+        insert_pending()
+        compiled = self.prepared(connection)
+        if compiled.locks and not connection.in_atomic_block:  # Django asks when it compiles, which is once here
+            raise TransactionManagementError("select_for_update cannot be used outside of a transaction")
+        return prepared_statements.run(
+            connection, compiled.sql, compiled.parameters(given, connection), partial(take, compiled, connection)
+        )
+
+    def _compiler(self, connection: BaseDatabaseWrapper) -> SQLCompiler:
+        compiler: SQLCompiler = self._build().query.get_compiler(connection=connection)
+        return compiler
+
+
+class _FixedWrite(_Fixed):
+    """What updates, inserts and deletes share: the pool is told that from now on something may have happened."""
+
+    def _written[T](self, given: dict[str, Any], result: Callable[[Any], T]) -> T:
+        connection = connections[DEFAULT_DB_ALIAS]
+        compiled = self.prepared(connection)
+        about_to_commit()
+        insert_pending()
+        return prepared_statements.run(connection, compiled.sql, compiled.parameters(given, connection), result)
+
+
+def _changed(cursor: Any) -> int:
+    return int(cursor.rowcount)
+
+
+class FixedUpdate(_FixedWrite):
+    """A ``QuerySet.update()`` whose SQL does not change; ``changes`` are its arguments."""
+
+    def __init__(self, build: "Callable[[], QuerySet[Any, Any]]", **changes: Any) -> None:
+        super().__init__(build)
+        self._changes = changes
+
+    def run(self, **given: Any) -> int:
+        """Run the update on this thread's connection and return how many rows it changed. One query."""
+        return run_with_pending((self,), given)[0] if is_pending() else self._written(given, _changed)
+
+    def run_untold(self, **given: Any) -> None:
+        """Do the same for who need not know how many: held back like an insert in a block of ``inserted_together``."""
+        if not hold_back((self, given, None), in_transaction=True):
+            self.run(**given)
+
+    def _compiler(self, connection: BaseDatabaseWrapper) -> SQLCompiler:
+        query: Any = self._build().query.chain(UpdateQuery)
+        query.add_update_values(self._changes)
+        query.clear_select_clause()
+        compiler: SQLCompiler = query.get_compiler(connection=connection)
+        return compiler
+
+
+class FixedDelete(_FixedWrite):
+    """A delete of one table's rows whose SQL does not change: no signals, and no cascade but the database's own."""
+
+    def run(self, **given: Any) -> int:
+        """Run the delete on this thread's connection and return how many rows are gone. One query."""
+        return run_with_pending((self,), given)[0] if is_pending() else self._written(given, _changed)
+
+    def _compiler(self, connection: BaseDatabaseWrapper) -> SQLCompiler:
+        query: Any = self._build().query.chain(DeleteQuery)
+        compiler: SQLCompiler = query.get_compiler(connection=connection)
+        return compiler
+
+
+class FixedInsert(_FixedWrite):
+    """An insert of one row whose SQL does not change; ``build`` returns the object, with `Given` for every value.
+
+    ``ignore_conflicts``: a row that some constraint forbids is left out, without an error.
+    """
+
+    def __init__(self, build: Callable[[], Model], *, ignore_conflicts: bool = False) -> None:
+        super().__init__(build)
+        self._on_conflict = OnConflict.IGNORE if ignore_conflicts else None
+
+    def run(self, **given: Any) -> int:
+        """Insert the row on this thread's connection and return whether it was, as 1 or 0. One query.
+
+        None in a block of ``inserted_together``, where it is held back, and 1 is returned.
+        """
+        if self._on_conflict is None and hold_back((self, given, None)):
+            return 1
+        return self._written(given, _changed)
+
+    def _compiler(self, connection: BaseDatabaseWrapper) -> SQLCompiler:
+        row = self._build()
+        query: Any = InsertQuery(type(row), on_conflict=self._on_conflict)
+        query.insert_values(_given_fields(type(row)), [row])
+        compiler: SQLCompiler = query.get_compiler(connection=connection)
+        return compiler
+
+
+class FixedNumberedInsert(FixedInsert):
+    """The same for a row that the database numbers."""
+
+    def new_id(self, **given: Any) -> int:
+        """Insert the row on this thread's connection and return its number. One query."""
+        return self._written(given, lambda cursor: int(cursor.fetchone()[0]))
+
+    def tell_id(self, then: Callable[[int], None], **given: Any) -> None:
+        """Do the same and tell ``then`` the number: in a block of ``inserted_together`` when the row is inserted."""
+        if not hold_back((self, given, then), in_transaction=True):
+            then(self.new_id(**given))
+
+    def _compiler(self, connection: BaseDatabaseWrapper) -> SQLCompiler:
+        compiler: Any = super()._compiler(connection)
+        compiler.returning_fields = [compiler.query.model._meta.pk]  # noqa: SLF001 - documented by Django
+        return cast("SQLCompiler", compiler)
+
+
+class FixedTogether:
+    """Writes of which none looks at what another one changes: one statement on PostgreSQL, elsewhere one after another.
+
+    A statement is a round trip there, which costs more than what it does: a transaction of three small inserts takes
+    0.53 ms, of one statement with the same three 0.38.
+    """
+
+    def __init__(self, *writes: FixedUpdate | FixedDelete) -> None:
+        self._writes = writes
+
+    def run(self, **given: Any) -> list[int]:
+        """Run the writes on this thread's connection and return how many rows each changed. One query, or one each."""
+        if connections[DEFAULT_DB_ALIAS].vendor != "postgresql":
+            return [write.run(**given) for write in self._writes]
+        return run_with_pending(self._writes, given)
+
+
+def given_row[M: Model](model: type[M]) -> M:
+    """Return an object of ``model`` with `Given` for every column that the database does not number, named as it is."""
+    return model(**{field.attname: Given(field.attname, field) for field in _given_fields(model)})
+
+
+def _given_fields(model: type[Model]) -> "list[Field[Any, Any]]":
+    return [field for field in model._meta.concrete_fields if not isinstance(field, AutoField)]  # noqa: SLF001 - documented by Django

@@ -1,0 +1,48 @@
+"""What may be used once, without a row for it before: using it up is inserting its name, and the first insert wins.
+
+For tokens that say everything themselves: whoever makes one writes nothing, so that asking for them fills no table.
+"""
+
+from typing import Final
+from uuid import UUID
+
+from django.db import models
+
+from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.db.compiled import FixedInsert, given_row
+from ironauth.infrastructure.models import UsedOnce
+
+#: Seconds a row stays after its token's end: a worker whose clock is behind must still find it.
+KEEP_S: Final = 3_600
+
+_INSERT: Final = FixedInsert(lambda: given_row(UsedOnce), ignore_conflicts=True)
+
+
+def use_up(purpose: str, token_id: UUID, expires_at: int) -> bool:
+    """Use the token up; return whether it had not been before. Of several at once one gets True. One query.
+
+    ``purpose``: a short name, so that ids of different kinds never meet. ``expires_at``: the unix second from which
+    the token is refused for its age. A rollback gives it back.
+    """
+    return _INSERT.run(key=_key(purpose, token_id), expires_at=expires_at) > 0
+
+
+def give_back(purpose: str, token_id: UUID) -> None:
+    """Let the token be used up once more: what it was used for has not happened. One query."""
+    UsedOnce.objects.filter(pk=_key(purpose, token_id)).delete()
+
+
+def is_used(purpose: str, token_id: UUID) -> bool:
+    """Tell whether the token is used up by now: a hint that spares work, where `use_up` decides. One query."""
+    return UsedOnce.objects.filter(pk=_key(purpose, token_id)).exists()
+
+
+def purge(*, batch: int) -> int:
+    """Delete at most ``batch`` rows whose tokens died an hour ago; return how many. Two queries."""
+    over: models.QuerySet[UsedOnce] = UsedOnce.objects.filter(expires_at__lte=int(clock.unix()) - KEEP_S)
+    keys = list(over.order_by("expires_at").values_list("pk", flat=True)[:batch])
+    return UsedOnce.objects.filter(pk__in=keys).delete()[0] if keys else 0
+
+
+def _key(purpose: str, token_id: UUID) -> str:
+    return f"{purpose}:{token_id.hex}"

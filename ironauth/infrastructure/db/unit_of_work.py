@@ -1,0 +1,291 @@
+"""Units of work: one synchronous function, one hop to a thread with its own connection, one commit."""
+
+import math
+import os
+import threading
+import time
+from collections.abc import Callable
+
+from django.conf import settings
+from django.core.signals import setting_changed
+from django.db import DEFAULT_DB_ALIAS, Error, connections, reset_queries, transaction
+
+from ironauth.infrastructure.core.errors import Unavailable
+from ironauth.infrastructure.db import group_commit
+from ironauth.infrastructure.db.connections import drop_connections, open_reader, tidy_connections
+from ironauth.infrastructure.db.faults import Fault, classify
+from ironauth.infrastructure.db.outage import outages
+from ironauth.infrastructure.telemetry import metrics
+from ironauth.infrastructure.telemetry.logs import get_logger
+from ironauth.infrastructure.threads.jobs import Job
+from ironauth.infrastructure.threads.pool import CLOSE_WAIT_S, Pool
+
+#: Retry-After of a 503; seconds. The fault matrix asks for at most 2.
+RETRY_AFTER_S = 1
+#: Seconds within which a unit that nobody waits for has to begin: as long as a database may be out of reach.
+LATER_S = 60.0
+
+
+class DatabasePool:
+    """Runs units of work, each within ``timeout_s`` seconds of being asked for, waiting included.
+
+    Every thread keeps one connection. SQLite: one writer thread, where units that wait share a commit (`group_commit`),
+    and ``threads`` readers, whose connections cannot write. Otherwise ``threads`` threads for both. A unit whose caller
+    got Unavailable because of the time limit runs to its end, may commit, and occupies its thread until then: the
+    answer 503 means "not known".
+    """
+
+    def __init__(self, *, threads: int, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
+        self._sqlite = connections.settings[DEFAULT_DB_ALIAS]["ENGINE"] == "django.db.backends.sqlite3"
+        self._readers = Pool(name="database", threads=threads, leave=connections.close_all)
+        self._writers = self._readers
+        if self._sqlite:  # one transaction at a time may write; more threads would only wait for its lock
+            group = group_commit.GroupCommit(failed=self._failed, afresh=drop_connections)
+            self._writers = Pool(name="database-writer", threads=1, leave=connections.close_all, together=group.run)
+        self._apart = Pool(name="database-apart", threads=1, leave=connections.close_all)
+
+    async def read[**P, T](self, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run ``fn`` in autocommit mode and return its result.
+
+        It must not write; on SQLite an attempt raises RuntimeError. ``fn`` may run twice: once more on a fresh
+        connection when the first turns out to be broken. Raises Unavailable (503, Retry-After) when the database
+        cannot be reached, is locked, full or failing, or when the time limit passes; any other error passes through.
+        """
+        return await self._run(self._readers, lambda: fn(*args, **kwargs), write=False)
+
+    async def read_apart[**P, T](self, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Do as ``read`` does, on a thread and a connection kept for this: what waits for the pool does not delay it.
+
+        For the feed of invalidations alone. When every thread of the pool waited for a lock, it did too, and five
+        seconds later no token in memory was believed any more.
+        """
+        return await self._run(self._apart, lambda: fn(*args, **kwargs), write=False)
+
+    async def write[**P, T](self, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run ``fn`` in one transaction (``BEGIN IMMEDIATE`` on SQLite), commit, and return its result.
+
+        Any exception rolls back. Raises Unavailable as ``read`` does. ``fn`` may run twice: when its connection
+        broke before COMMIT was sent, or the server chose it as the victim of a deadlock. A COMMIT that fails
+        because the connection broke may have taken effect and is never repeated: Unavailable.
+        """
+        return await self._run(self._writers, lambda: fn(*args, **kwargs), write=True)
+
+    async def write_once[**P, T](self, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run ``fn`` where it may write, in autocommit mode: for a unit whose one writing statement decides everything.
+
+        It needs half the round trips of ``write`` (PostgreSQL: 2 for 4). Until it writes, ``fn`` may run twice; from
+        then on a broken connection is Unavailable, as in a COMMIT (in a group on SQLite all of it may be undone, and
+        run again). So let ``fn`` read something first, or a connection
+        that died unused costs its caller a 503. ``FixedUpdate``, ``FixedInsert`` and ``FixedDelete`` tell the pool when
+        it comes to writing; ``fn`` has to call ``about_to_commit()`` before it writes by anything else. Raises
+        Unavailable as ``read`` does.
+        """
+        return await self._run(self._writers, lambda: fn(*args, **kwargs), write=True, atomic=False)
+
+    async def write_together[**P, T](self, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Do as ``write`` does, on PostgreSQL without BEGIN and COMMIT, two of four round trips.
+
+        For a unit that reads, and then writes by one statement alone: what a block of ``inserted_together`` holds back.
+        It may run twice until then; from then on a broken connection is Unavailable, as in a COMMIT. On SQLite, where
+        each insert is a statement, it is a transaction. Raises Unavailable as ``read`` does.
+        """
+        return await self._run(self._writers, lambda: fn(*args, **kwargs), write=True, atomic=self._sqlite)
+
+    def write_later(self, fn: Callable[[], object], *, done: Callable[[BaseException | None], None]) -> None:
+        """Queue ``fn``, to be run as ``write_once`` does, and return: nobody waits for it, and no loop has to run.
+
+        ``done`` hears on the pool's thread that it was written, or why not. ``close`` runs what is queued first.
+        """
+        deadline = time.monotonic() + LATER_S
+        attempt = _Attempt(fn, atomic=False, reader=False)
+
+        def perform() -> None:
+            self._perform(attempt, deadline=deadline)
+
+        self._writers.submit(
+            Job(perform, start_by=deadline, late=self._too_late, settle=lambda _value, error: done(error))
+        )
+
+    @property
+    def pools(self) -> tuple[Pool, ...]:
+        """The pools that units run on: one for both, or readers and the writer."""
+        return (self._readers,) if self._writers is self._readers else (self._readers, self._writers)
+
+    def is_own_thread(self) -> bool:
+        """Return whether the caller runs on one of the pool's threads."""
+        return any(pool.is_own_thread() for pool in (self._readers, self._writers, self._apart))
+
+    def close(self) -> None:
+        """Close every thread's connection and end the threads; a later unit starts new ones.
+
+        Blocks, for ``CLOSE_WAIT_S`` at most: a thread that still waits for the database then is left behind.
+        """
+        by = time.monotonic() + CLOSE_WAIT_S
+        for pool in (self._readers, self._writers, self._apart):
+            pool.close(by=by)
+
+    async def _run[T](self, pool: Pool, unit: Callable[[], T], *, write: bool, atomic: bool | None = None) -> T:
+        deadline = time.monotonic() + self._timeout_s
+        attempt = _Attempt(unit, atomic=write if atomic is None else atomic, reader=self._sqlite and not write)
+        return await pool.run(
+            lambda: self._perform(attempt, deadline=deadline),
+            limit_s=self._timeout_s,
+            late=self._too_late,
+            leave_running=True,
+        )
+
+    def _too_late(self) -> Unavailable:
+        if metrics.recorder is not None:
+            metrics.recorder.count("ironauth_pool_refusals", "database")
+        get_logger().warning("database_timeout", timeout_s=self._timeout_s, queued=self._readers.queued)
+        return Unavailable(retry_after_s=RETRY_AFTER_S)
+
+    def _perform[T](self, attempt: "_Attempt[T]", *, deadline: float) -> T:
+        """Run a unit on this thread, in the group whose commit it shares or by itself."""
+        _here.deadline = deadline
+        if settings.DEBUG:
+            reset_queries()  # Django keeps every query in memory; no request signal clears it on this thread
+        try:
+            group = group_commit.current()
+            return self._alone(attempt, deadline) if group is None else attempt.run_in(group)
+        finally:
+            del _here.deadline
+
+    def _alone[T](self, attempt: "_Attempt[T]", deadline: float) -> T:
+        """Run a unit; once more when that is safe and there is time."""
+        # A health check is a query for each unit; `again` below does without.
+        connections[DEFAULT_DB_ALIAS].health_check_enabled = False  # type: ignore[attr-defined]  # Django's wrapper has it
+        try:
+            try:
+                return attempt.run()
+            except Error as error:
+                fault = classify(error, reader=attempt.reader)
+                again = fault is Fault.CONFLICT or (fault is Fault.BROKEN and not attempt.committing)
+                if not again or time.monotonic() >= deadline:
+                    raise
+            drop_connections()
+            return attempt.run()
+        except Error as error:
+            if classify(error, reader=attempt.reader) is Fault.OTHER:
+                raise
+            raise self._failed(error, reader=attempt.reader) from error
+        finally:
+            tidy_connections()
+
+    def _failed(self, error: Error, *, reader: bool = False) -> Exception:
+        """Return what callers hear of an error that is none of the program, and give the connection up."""
+        fault = classify(error, reader=reader)
+        drop_connections()
+        if fault is Fault.READ_WROTE:
+            return RuntimeError("A unit of work run by read() wrote to the database: run it by write()")
+        outages.report(fault, cause=_cause(error))
+        return Unavailable(retry_after_s=RETRY_AFTER_S)
+
+
+class _Attempt[T]:
+    """One unit of work, and whether its last run has come as far as COMMIT."""
+
+    def __init__(self, unit: Callable[[], T], *, atomic: bool, reader: bool) -> None:
+        self._unit = unit
+        self._atomic = atomic
+        self.reader = reader
+        self.committing = False
+
+    def run(self) -> T:
+        self.committing = False
+        if not self._atomic:
+            if self.reader:
+                open_reader()
+            _here.attempt = self
+            try:
+                return self._unit()
+            finally:
+                del _here.attempt  # an idle thread must not keep a unit's arguments alive
+        with transaction.atomic():
+            result = self._unit()
+            self.committing = True
+        return result
+
+    def run_in(self, group: group_commit.Group) -> T:
+        """Run as a part of a larger transaction: what ``write`` promises needs a savepoint, ``write_once`` none."""
+        try:
+            if not self._atomic:
+                return self._unit()
+            with transaction.atomic():
+                return self._unit()
+        except Error as error:
+            group.lost = group.lost or classify(error, reader=False) is not Fault.OTHER
+            raise
+
+
+_here = threading.local()
+
+
+def about_to_commit() -> None:
+    """Say, in a unit run by ``write_once``, that what comes now may take effect, and must not be repeated."""
+    attempt: _Attempt[object] | None = getattr(_here, "attempt", None)
+    if attempt is not None:
+        attempt.committing = True
+
+
+def raise_if_given_up() -> None:
+    """Raise Unavailable when the time of the unit that runs here is over: its caller is told 503, and may ask again.
+
+    What such a unit sees may be its caller's own next try, so it must not be taken for somebody else's. That it raises
+    and returns nothing makes sure of the 503: a loop that is busy may hear of the unit before it gives it up.
+    """
+    if time.monotonic() >= getattr(_here, "deadline", math.inf):
+        raise Unavailable(retry_after_s=RETRY_AFTER_S)
+
+
+def answers() -> bool:
+    """Ask the database for one row: the unit of work that tells whether it can be reached."""
+    with connections[DEFAULT_DB_ALIAS].cursor() as cursor:
+        cursor.execute("SELECT 1")
+        return bool(cursor.fetchone() == (1,))
+
+
+def _cause(error: Exception) -> str:
+    """Return the driver's first line, which names the fault and no data."""
+    lines = str(error.__cause__ or error).splitlines()
+    return lines[0][:200] if lines else type(error).__name__
+
+
+_shared: DatabasePool | None = None
+_shared_lock = threading.Lock()
+
+
+def database() -> DatabasePool:
+    """Return the process's pool, made on first use from ``IRONAUTH_DATABASE_THREADS`` and ``..._TIMEOUT_S``."""
+    global _shared  # noqa: PLW0603 - one bound per process is the point
+    pool = _shared
+    if pool is None:
+        with _shared_lock:
+            pool = _shared = _shared or DatabasePool(
+                threads=settings.IRONAUTH_DATABASE_THREADS, timeout_s=settings.IRONAUTH_DATABASE_TIMEOUT_S
+            )
+    return pool
+
+
+def is_pool_thread() -> bool:
+    """Return whether the caller is a unit of work, on a thread of the process's pool."""
+    return _shared is not None and _shared.is_own_thread()
+
+
+def _forget(*, setting: str, **_: object) -> None:
+    global _shared
+    if setting in ("IRONAUTH_DATABASE_THREADS", "IRONAUTH_DATABASE_TIMEOUT_S", "DATABASES"):
+        with _shared_lock:
+            pool, _shared = _shared, None
+        if pool is not None:
+            pool.close()
+
+
+def _after_fork() -> None:
+    global _shared, _shared_lock
+    _shared, _shared_lock = None, threading.Lock()
+
+
+setting_changed.connect(_forget, dispatch_uid="ironauth.database")
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,1 @@
+"""Argon2id on a bounded pool of threads with low priority."""

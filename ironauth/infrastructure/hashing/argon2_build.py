@@ -1,0 +1,66 @@
+"""Which build of Argon2 is in use: the package index's wheel for every CPU, or one compiled for this one.
+
+The wheel uses SSE2; compiled with ``-march=native`` Argon2 uses AVX2 or AVX-512 (measured: perf/README.md).
+``python -m ironauth.infrastructure.hashing.argon2_build`` prints it with the time of a hash.
+"""
+
+import os
+import statistics
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import PackageNotFoundError, distribution
+
+from ironauth.infrastructure.hashing.argon2 import raw_hash
+
+#: Bytes of salt and of result, as the password hasher uses them (RFC 9106 §3.1, §4).
+SALT_BYTES, HASH_BYTES = 16, 32
+#: Tags of wheels built to run anywhere (PEP 600, PEP 656, and the other systems' own).
+_PORTABLE = ("manylinux", "musllinux", "macosx", "win")
+REMEDY = "make argon2-native compiles it for this CPU: a hash takes about two thirds of the time then"
+
+
+def is_native() -> bool:
+    """Return whether the bindings were compiled on this machine or one like it; False when that cannot be told."""
+    try:
+        wheel = distribution("argon2-cffi-bindings").read_text("WHEEL") or ""
+    except PackageNotFoundError:
+        return False
+    tags = [line.partition(":")[2].strip() for line in wheel.splitlines() if line.startswith("Tag:")]
+    return bool(tags) and not any(platform in tag for tag in tags for platform in _PORTABLE)
+
+
+def one_hash(*, time_cost: int, memory_kib: int, parallelism: int) -> bytes:
+    """Compute one Argon2id hash of a constant text under a random salt."""
+    return raw_hash(
+        secret=b"measured",
+        salt=os.urandom(SALT_BYTES),
+        time_cost=time_cost,
+        memory_kib=memory_kib,
+        parallelism=parallelism,
+        hash_len=HASH_BYTES,
+    )
+
+
+def measure_ms(*, threads: int, rounds: int, time_cost: int, memory_kib: int, parallelism: int) -> float:
+    """Return the median time of one hash in milliseconds while ``threads`` threads hash at once."""
+
+    def timed(_number: int) -> float:
+        started = time.perf_counter()
+        one_hash(time_cost=time_cost, memory_kib=memory_kib, parallelism=parallelism)
+        return 1000 * (time.perf_counter() - started)
+
+    with ThreadPoolExecutor(threads) as pool:
+        return statistics.median(pool.map(timed, range(threads * rounds)))
+
+
+def main() -> int:
+    """Print the build and the time of a hash at the default cost."""
+    took = measure_ms(threads=1, rounds=5, time_cost=3, memory_kib=65_536, parallelism=1)
+    build = "compiled for this CPU" if is_native() else f"the portable wheel; {REMEDY}"
+    sys.stdout.write(f"Argon2id, t=3, m=64 MiB, p=1: {took:.0f} ms a hash ({build})\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

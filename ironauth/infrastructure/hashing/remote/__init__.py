@@ -1,0 +1,1 @@
+"""Hash workers on other machines: client, server, and the protocol between them."""

@@ -1,0 +1,169 @@
+"""The hash pool with hash workers beside it: each hash goes where it is expected to wait least.
+
+A thread waits for each answer, on a connection of its own: it costs no CPU, serves every event loop and every
+blocking caller alike, and the job that asks need not know where Argon2 runs.
+"""
+
+import asyncio
+import math
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import argon2
+
+from ironauth.config.hash_workers import HashWorkerSettings
+from ironauth.infrastructure.hashing.pool import HashPool, HashWorkerStats, refuse_event_loop
+from ironauth.infrastructure.hashing.remote import trust as hash_worker_trust
+from ironauth.infrastructure.hashing.remote.client import SIGN_OF_LIFE_S, HashWorkerClient, WorkerBusy, WorkerRefused
+from ironauth.infrastructure.hashing.remote.protocol import Hash, ProtocolError
+from ironauth.infrastructure.http import hash_claims
+from ironauth.infrastructure.threads.jobs import Claim
+from ironauth.infrastructure.threads.pool import Pool
+
+
+class _Here(threading.local):
+    #: The worker that a job on this thread is meant for; None on every other thread.
+    worker: HashWorkerClient | None = None
+
+
+class SharedHashPool(HashPool):
+    """Runs ``movable`` jobs at hash workers too: only the ``raw_hash`` in them, the rest on a thread of ours.
+
+    A worker that is as free as we are goes first, since its CPU has nothing else to do. One that fails, is silent or
+    refuses is replaced by another or by the local pool; a sign-in never fails for a worker's sake.
+
+    The fair queue is the local one. No queue forms before a worker on this side: as many hashes are under way there as
+    there are connections, and all others wait here.
+    """
+
+    shares = True
+
+    def __init__(self, threads: int, max_wait_s: float, nice: int, workers: HashWorkerSettings) -> None:
+        """Connects to nobody yet. Raises ``ImproperlyConfigured`` when the files for TLS cannot be used."""
+        super().__init__(threads, max_wait_s, nice)
+        tls = None
+        if workers.tls is not None:
+            tls = hash_worker_trust.context(server=False, cert=workers.tls.cert, key=workers.tls.key, ca=workers.tls.ca)
+        self._workers = [
+            HashWorkerClient(
+                f"hash_worker_{number}", address, tls=tls, limit=workers.connections, timeout_s=workers.timeout_s
+            )
+            for number, address in enumerate(workers.addresses, start=1)
+        ]
+        self._away = Pool(name="remote_hash", threads=workers.connections * len(self._workers))
+        self._here = _Here()
+
+    async def run[T](self, fn: Callable[[], T], *, movable: bool = False) -> T:
+        """Run ``fn`` as ``HashPool.run`` does, or at a worker."""
+        worker = self._freest() if movable else None
+        if worker is None:
+            return await self._run_here(fn)
+        with worker.counted():
+            return await self._away.run(
+                partial(self._meant_for, worker, fn), limit_s=self._max_wait_s, late=self._refusal, leave_running=False
+            )
+
+    def run_blocking[T](self, fn: Callable[[], T], *, movable: bool = False) -> T:
+        """Run ``fn`` as ``HashPool.run_blocking`` does, or at a worker; in place also within a job meant for one."""
+        if self._pool.is_own_thread() or (movable and self._here.worker is not None):
+            return fn()
+        refuse_event_loop()
+        worker = self._freest() if movable else None
+        if worker is None:
+            return self._run_here_blocking(fn)
+        with worker.counted():
+            return self._away.run_blocking(
+                partial(self._meant_for, worker, fn), limit_s=self._max_wait_s, late=self._refusal
+            )
+
+    def raw_hash(self, secret: bytes, salt: bytes, params: argon2.Parameters, *, keyed: bool = False) -> bytes:
+        """Run Argon2 once where this job is meant to; a ``secret`` that is not ``keyed`` never leaves."""
+        worker = self._here.worker
+        if worker is None:
+            return super().raw_hash(secret, salt, params)
+        request = Hash(
+            secret,
+            salt,
+            params.time_cost,
+            params.memory_cost,
+            params.parallelism,
+            params.hash_len,
+            params.type.value,
+            params.version,  # type: ignore[arg-type]  # as stored_hash reads it; else the worker refuses
+        )
+        found = self._ask(worker, request) if keyed else None
+        if found is not None:
+            return found
+        return self._run_here_blocking(partial(super().raw_hash, secret, salt, params))
+
+    def expected_wait_s(self) -> float:
+        """Return the shortest wait anywhere: here, or at a worker that is known to work; seconds."""
+        return min([super().expected_wait_s(), *self._waits_away_s()])
+
+    def _waits_away_s(self) -> list[float]:
+        return [each.expected_wait_s() for each in self._workers if each.has_room and not each.breaker.is_open]
+
+    def _admits(self, claim: Claim) -> bool:
+        return super()._admits(claim) or min(self._waits_away_s(), default=math.inf) <= self._max_wait_s
+
+    def worker_stats(self) -> list[HashWorkerStats]:
+        """Return each worker's figures."""
+        return [worker.stats() for worker in self._workers]
+
+    async def meet_workers(self) -> None:
+        """Learn each worker's threads, too: until then it counts as one."""
+        meetings = [
+            self._away.run(worker.meet, limit_s=2 * SIGN_OF_LIFE_S, late=TimeoutError, leave_running=True)
+            for worker in self._workers
+        ]
+        await asyncio.gather(*meetings, return_exceptions=True)  # whoever is not met is left for later
+
+    def close(self, *, wait: bool = True) -> None:
+        """End the threads, and close the connections."""
+        self._away.close(wait=wait)
+        super().close(wait=wait)
+        for worker in self._workers:
+            worker.close()
+
+    def _meant_for[T](self, worker: HashWorkerClient, fn: Callable[[], T]) -> T:
+        self._here.worker = worker
+        try:
+            return fn()
+        finally:
+            self._here.worker = None
+
+    def _ask(self, first: HashWorkerClient, request: Hash) -> bytes | None:
+        """Return what a worker answers, ``first`` being asked first; None when the hash is ours to do.
+
+        After one silence nobody else is asked: the person has waited long enough.
+        """
+        worker: HashWorkerClient | None = first
+        tried: list[HashWorkerClient] = []
+        while worker is not None:
+            tried.append(worker)
+            try:
+                if worker is first:
+                    return first.hash(request)
+                with worker.counted():
+                    return worker.hash(request)
+            except (TimeoutError, WorkerRefused):
+                return None
+            except (OSError, ProtocolError, WorkerBusy):
+                worker = self._freest(but=tried)
+        return None
+
+    def _freest(self, but: Sequence[HashWorkerClient] = ()) -> HashWorkerClient | None:
+        """Return the worker where a hash would wait least, or None when it would wait less here.
+
+        Here it waits for its turn alone. Workers do not know who asks: a flood fills them, and a caller who holds
+        little has their turn here sooner. One that has failed is given a try now and then, by its breaker.
+        """
+        claim = hash_claims.current()
+        turn_s = self._wait_behind_s(self._pool.asked(lambda: self._queue.ahead_of(claim)))
+        bound_s = min(turn_s, self._max_wait_s)
+        waits = [(each.expected_wait_s(), each.under_way, each) for each in self._workers if each not in but]
+        for wait_s, _, worker in sorted(waits, key=lambda one: one[:2]):
+            if wait_s <= bound_s and worker.has_room and worker.breaker.allows():
+                return worker
+        return None

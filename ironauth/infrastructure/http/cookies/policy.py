@@ -1,0 +1,103 @@
+"""The cookies a browser holds, and the origin check that their use on unsafe methods needs."""
+
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from rest_framework.request import Request
+
+from ironauth.infrastructure.core.live_settings import live
+from ironauth.infrastructure.http.cookies import names as cookie_names
+from ironauth.infrastructure.http.cookies.names import Cookie
+
+_DEFAULT_PORTS = {"http": "80", "https": "443"}
+
+
+def name_of(cookie: Cookie) -> str:
+    """Return what a browser calls a cookie of ours."""
+    return cookie_names.name_of(cookie, secure=live.IRONAUTH_COOKIE_SECURE)
+
+
+def access_name() -> str:
+    """Return the name of the cookie with the access token."""
+    return "__Host-access_token" if live.IRONAUTH_COOKIE_SECURE else "access_token"  # asked by every request
+
+
+def refresh_name() -> str:
+    """Return the name of the cookie with the refresh token."""
+    return name_of(cookie_names.REFRESH)
+
+
+def device_name() -> str:
+    """Return the name of the cookie by which a browser is known."""
+    return name_of(cookie_names.DEVICE)
+
+
+def give(response: HttpResponse, cookie: Cookie, value: str, *, max_age_s: int) -> None:
+    """Have the browser bring ``value`` for so many seconds; no script sees it, and no other host gets it."""
+    response.set_cookie(
+        name_of(cookie),
+        value,
+        max_age=max_age_s,
+        path="/",  # __Host- demands it
+        secure=live.IRONAUTH_COOKIE_SECURE,
+        httponly=True,
+        samesite=cookie.samesite,
+    )
+
+
+def set_access(response: HttpResponse, token: str, max_age_s: int) -> None:
+    """Give the browser an access token; Lax, so that following a link into the site arrives signed in."""
+    give(response, cookie_names.ACCESS, token, max_age_s=max_age_s)
+
+
+def set_refresh(response: HttpResponse, token: str, max_age_s: int) -> None:
+    """Give the browser a refresh token; Strict, because only this site's own pages refresh."""
+    give(response, cookie_names.REFRESH, token, max_age_s=max_age_s)
+
+
+def set_device(response: HttpResponse, device: str, max_age_s: int) -> None:
+    """Give the browser what it is known by at its next sign-in; Strict, because only this site's own pages sign in."""
+    give(response, cookie_names.DEVICE, device, max_age_s=max_age_s)
+
+
+def clear(response: HttpResponse) -> None:
+    """Make the browser forget both tokens; the device stays known."""
+    set_access(response, "", 0)
+    set_refresh(response, "", 0)
+
+
+def _origin(url: str) -> str | None:
+    """Return scheme://host:port of ``url`` in one spelling, or None if it is not an http(s) origin."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return None
+    if parts.scheme not in _DEFAULT_PORTS or not parts.hostname:
+        return None
+    return f"{parts.scheme}://{parts.hostname}:{port or _DEFAULT_PORTS[parts.scheme]}"
+
+
+def origin_allowed(request: HttpRequest | Request) -> bool:
+    """Tell whether a cookie-authenticated unsafe request comes from this site or from a trusted origin.
+
+    The browser's own word is believed: ``Sec-Fetch-Site: same-origin`` or, from browsers without it, an ``Origin``
+    equal to this host or to the issuer. Neither header, ``Origin: null`` and sibling sub-domains (``same-site``)
+    are refused. Behind a proxy that ends TLS unannounced the scheme is not known, so plain http is then judged by
+    its host alone.
+    """
+    meta = request.META
+    origin = _origin(meta.get("HTTP_ORIGIN", ""))
+    if origin is not None and any(origin == _origin(trusted) for trusted in settings.IRONAUTH_TRUSTED_ORIGINS):
+        return True
+    site = meta.get("HTTP_SEC_FETCH_SITE")
+    if site is not None:
+        return bool(site == "same-origin")
+    if origin is None:
+        return False
+    host = request.get_host()
+    own = {_origin(f"https://{host}"), _origin(settings.IRONAUTH_ISSUER)}
+    if not request.is_secure():
+        own.add(_origin(f"http://{host}"))
+    return origin in own

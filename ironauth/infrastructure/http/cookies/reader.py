@@ -1,0 +1,104 @@
+r"""The one reader of the Cookie field, for all lanes and for Django's own parts.
+
+A browser keeps other hosts from setting a name with the prefix ``__Host-``. That holds for the exact name only. A
+reader that strips more than a browser, or decodes what a browser does not, turns another name into ours: a sibling host
+sets ``\xa0__Host-sso``, the browser accepts it, and Python's ``str.strip()`` drops the first byte. So this reader
+strips space and tab, compares exact names, and refuses a request with a name that any stripping or decoding makes ours.
+"""
+
+import re
+import unicodedata
+from types import MappingProxyType
+from typing import Final
+from urllib.parse import unquote
+
+from ironauth.infrastructure.core.errors import BEARER_CHALLENGE, BadRequest
+from ironauth.infrastructure.core.live_settings import live
+from ironauth.infrastructure.http.cookies import names as cookie_names
+
+#: What RFC 6265 §5.4 and RFC 9110 §5.6.3 let stand around a name or a value: space and tab.
+BLANK: Final = " \t"
+#: Spellings of names that a process remembers, and the longest of them in characters.
+MOST_REMEMBERED: Final = 512
+LONGEST_REMEMBERED: Final = 64
+#: How many layers of percent-encoding are taken off to see what is below.
+LAYERS: Final = 4
+#: Two characters of one byte each can decompose into ours, so that half as many bytes may spell a name.
+_EXPANSION: Final = 2
+_PLAIN: Final = re.compile(r"[ \t]*([A-Za-z0-9_.-]*)[ \t]*")
+_IN_NAMES: Final = re.compile(r"[^a-z0-9_-]+")
+_OCTAL: Final = re.compile(r"\\([0-3][0-7]{2})")  # as Python's http.cookies writes bytes in quoted texts
+_PERCENTS: Final = re.compile(r"%(?:25)+")  # a percent sign in any number of layers
+
+_OURS: Final = {secure: cookie_names.names(secure=secure) for secure in (True, False)}
+_FOLDED: Final = {secure: {name.casefold() for name in names} for secure, names in _OURS.items()}
+_SHORTEST: Final = {secure: min(map(len, names)) // _EXPANSION for secure, names in _OURS.items()}
+#: The name of a cookie as it arrives -> without blanks; of names that are none of ours, or exactly ours.
+_remembered: Final[dict[bool, dict[str, str]]] = {True: {}, False: {}}
+
+
+class AmbiguousCookies(BadRequest):
+    """A cookie of ours came twice, or under a name that only becomes ours: which one is genuine would be a guess."""
+
+    code = "two_credentials"
+    title = "More than one credential"
+    default_headers = MappingProxyType({"WWW-Authenticate": f'{BEARER_CHALLENGE}, error="invalid_request"'})
+    detail = (
+        "A cookie of this site was sent twice, or under a name that only looks like it: clear this site's cookies and "
+        "sign in again."
+    )
+
+
+def read(field: str) -> dict[str, str]:
+    """Return the cookies of a Cookie field by name, as Django decodes it (Latin-1); several fields joined by ``"; "``.
+
+    Values are as sent. Raises ``AmbiguousCookies`` (400).
+    """
+    secure = live.IRONAUTH_COOKIE_SECURE
+    ours, remembered = _OURS[secure], _remembered[secure]
+    found: dict[str, str] = {}
+    for piece in field.split(";"):
+        spelled, equals, value = piece.partition("=")
+        name = remembered.get(spelled)
+        if name is None:
+            name = _judged(spelled, secure)
+        if name in ours and (name in found or not equals):
+            raise AmbiguousCookies
+        if name and equals:
+            found[name] = value.strip(BLANK)
+        elif equals:  # no name; a reader that skips the first sign finds one in the value
+            _judged(value.lstrip("=" + BLANK).partition("=")[0], secure, nameless=True)
+    return found
+
+
+def _judged(spelled: str, secure: bool, *, nameless: bool = False) -> str:
+    """Return the name without blanks. Raises ``AmbiguousCookies`` for one that is not ours and becomes ours."""
+    plain = _PLAIN.fullmatch(spelled)
+    name = plain[1] if plain else spelled.strip(BLANK)
+    if nameless or name not in _OURS[secure]:
+        if len(name) >= _SHORTEST[secure] and any(form in _FOLDED[secure] for form in _forms(name, plain is not None)):
+            raise AmbiguousCookies
+        if nameless:
+            return name
+    remembered = _remembered[secure]
+    if len(remembered) < MOST_REMEMBERED and len(spelled) <= LONGEST_REMEMBERED:
+        remembered[spelled] = name
+    return name
+
+
+def _forms(name: str, is_plain: bool) -> set[str]:
+    """Return what some reader might take the name for.
+
+    Without escapes, as Latin-1 and as UTF-8, in the letters Unicode has for compatible ones, in lower case, without
+    every character that no name of ours has.
+    """
+    if is_plain:
+        return {_IN_NAMES.sub("", name.casefold())}
+    for _ in range(LAYERS):
+        decoded = unquote(_PERCENTS.sub("%", name), "latin-1")
+        decoded = _OCTAL.sub(lambda octal: chr(int(octal[1], 8)), decoded)
+        if decoded == name:
+            break
+        name = decoded
+    as_utf8 = name.encode("latin-1", "ignore").decode("utf-8", "ignore")
+    return {_IN_NAMES.sub("", unicodedata.normalize("NFKC", text).casefold()) for text in (name, as_utf8)}

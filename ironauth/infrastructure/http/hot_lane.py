@@ -1,0 +1,282 @@
+"""The hot lane: what the API lane has answered for a verified token is answered again in ASGI, while the token is good.
+
+Nothing is computed here a second way. The first request after a token was verified goes through the view and its
+answer is kept; later ones get the same status, fields and body with a request id of their own. An answer is used
+only while the cache still vouches for the very object the token was recognised as, so whatever ends a token there
+(a revocation, its age, a changed account) ends its answers in the same instant. Everything unusual about a request
+sends it to the API lane, which knows what to say.
+"""
+
+import time
+from collections.abc import Callable, Hashable
+from hashlib import sha256
+from itertools import islice
+from typing import Any, NamedTuple
+from urllib.parse import unquote_to_bytes
+
+import msgspec
+from django.core.signals import request_finished, request_started
+
+from ironauth.infrastructure.core.asgi_types import WHOLE_ANSWER, Application, Message, Receive, Scope, Send
+from ironauth.infrastructure.core.live_settings import live
+from ironauth.infrastructure.http.client_address import client_address, with_forwarded_scheme
+from ironauth.infrastructure.http.cookies import reader as cookie_reader
+from ironauth.infrastructure.http.cookies.reader import AmbiguousCookies
+from ironauth.infrastructure.http.host_check import is_allowed_host
+from ironauth.infrastructure.http.request_signals import custom_receivers
+from ironauth.infrastructure.telemetry import logs, metrics
+from ironauth.infrastructure.telemetry.request_id import choose_request_id
+
+#: Tokens with remembered answers. Measured: 0.9 KiB for one answer to /me, so 15 MiB of them at most.
+MAX_TOKENS = 16_384
+#: Answers to one token: two paths, two methods, two schemes, and a few scopes that are asked for.
+MAX_ANSWERS = 12
+MAX_QUERY = 256  # bytes; it is kept with the answer
+#: Fields and parts of heads that answers share; those of /me differ by the body's length alone.
+MAX_SHARED = 1_024
+#: Share of a full memory that makes room at once, oldest first, as in L1.
+EVICTED_SHARE = 64
+#: How many of the oldest tokens are looked at with each new one: two, so that at most half of all are dead ones.
+LOOKED_AT = 2
+_ID_FIELD = b"X-Request-ID"
+_SAFE_METHODS = frozenset({"GET", "HEAD"})
+#: A body, its type, or the wish to send one, is for the API lane to judge.
+_BODY_FIELDS = frozenset({b"content-length", b"content-type", b"expect", b"transfer-encoding"})
+#: An answer with one of these depends on more than token, method, path and scheme.
+_PERSONAL_FIELDS = frozenset({b"set-cookie", b"vary"})
+#: How such an answer is sent is the server's to say.
+_CONNECTION_FIELDS = frozenset({b"connection", b"transfer-encoding"})
+
+Fields = tuple[tuple[bytes, bytes], ...]
+
+
+class _Part(NamedTuple):
+    """A part of a head, as fields and as HTTP/1.1 has them on the wire."""
+
+    fields: Fields
+    lines: bytes
+
+
+_shared: dict[Hashable, Any] = {}
+
+
+class _Answer(NamedTuple):
+    """A response without its request id, which goes between ``before`` and ``after``."""
+
+    status: int
+    before: _Part
+    after: _Part
+    body: bytes
+    tally: list[int] | None = None  # of such answers: a histogram's counts and sum; None: metrics are off
+
+    def whole(self, request_id: bytes) -> Message:
+        """Return all of it as one message, for a server that offers `WHOLE_ANSWER`."""
+        lines = b"%sx-request-id: %s\r\n%s" % (self.before.lines, request_id, self.after.lines)
+        return {"type": WHOLE_ANSWER, "status": self.status, "lines": lines, "body": self.body}
+
+    def head(self, request_id: bytes) -> Message:
+        """Return the first of ASGI's two messages."""
+        fields = [*self.before.fields, (_ID_FIELD, request_id), *self.after.fields]
+        return {"type": "http.response.start", "status": self.status, "headers": fields}
+
+
+class _Known(msgspec.Struct, frozen=True):
+    """What a token was recognised as, and the answers given to it, by method, path (with scopes asked for), scheme."""
+
+    holder: object
+    answers: dict[tuple[str, str, str], _Answer]
+
+
+class HotLane:
+    """Answers GET and HEAD of ``paths`` for tokens seen before; hands everything else to ``application``.
+
+    ``recognise(token)`` returns the object a verified token stands for, or None; ``vouched(object)`` whether the
+    token of that object may still be used, now. Both are synchronous and free of I/O.
+    """
+
+    def __init__(
+        self,
+        application: Application,
+        *,
+        paths: frozenset[str],
+        recognise: Callable[[str], object | None],
+        vouched: Callable[[Any], bool],
+        cookie_name: Callable[[], str],
+    ) -> None:
+        self.application = application
+        self._paths = paths
+        self._recognise = recognise
+        self._vouched = vouched
+        self._cookie_name = cookie_name
+        self._known: dict[bytes, _Known] = {}
+        self._recorder = metrics.recorder
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer from memory, or let the application answer and remember it."""
+        found = self._credential(scope) if scope["path"] in self._paths and live.IRONAUTH_HOT_LANE else None
+        if found is None:
+            await self.application(scope, receive, send)
+            return
+        started = time.perf_counter_ns()
+        token, incoming_id = found
+        scheme = with_forwarded_scheme(scope)["scheme"] if live.IRONAUTH_TRUSTED_PROXIES else scope["scheme"]
+        request = (scope["method"], scope["path"] + _question(scope), scheme)
+        digest = sha256(token).digest()  # not the token itself: what is kept in memory opens nothing
+        known = self._known.get(digest)
+        if known is None or not self._vouched(known.holder):
+            await self._learn(digest, token, request, scope, receive, send)
+            return
+        answer = known.answers.get(request)
+        if answer is None:
+            await self._learn(digest, token, request, scope, receive, send)
+            return
+        request_id = choose_request_id(incoming_id)
+        if WHOLE_ANSWER in scope.get("extensions", ()):
+            await send(answer.whole(request_id.encode()))
+        else:
+            await send(answer.head(request_id.encode()))
+            await send({"type": "http.response.body", "body": answer.body})
+        took_ns = time.perf_counter_ns() - started
+        tally = answer.tally
+        if tally is not None:
+            tally[metrics.bucket(took_ns) if took_ns > metrics.SHORTEST_NS else 0] += 1
+            tally[-1] += took_ns
+        if live.IRONAUTH_ACCESS_LOG:
+            took_ms = took_ns / 1_000_000
+            logs.access(scope["method"], scope["path"], answer.status, took_ms, client_address(scope), request_id)
+
+    async def _learn(
+        self, digest: bytes, token: bytes, request: tuple[str, str, str], scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Let the application answer; keep it when the token was good before and is still the same afterwards."""
+        holder = self._recognise(token.decode("ascii"))
+        if holder is None:
+            self._known.pop(digest, None)
+            await self.application(scope, receive, send)
+            return
+        recorder = _Recorder(send)
+        await self.application(scope, receive, recorder)
+        answer = recorder.answer()
+        if answer is None or not self._vouched(holder):
+            return
+        known = self._known.get(digest)
+        if known is None or known.holder is not holder:
+            self._make_room()
+            known = self._known[digest] = _Known(holder, {})
+        if len(known.answers) < MAX_ANSWERS:
+            if self._recorder is not None:
+                tally = self._recorder.request_tally(scope["method"], scope["path"], "hot", answer.status)
+                answer = answer._replace(tally=tally)
+            known.answers[request] = answer
+
+    def _make_room(self) -> None:
+        """Forget tokens that have ended among the oldest; when full, whoever is oldest.
+
+        The others go to the end of the line. Without this, memory grew with every token until it was full.
+        """
+        for digest in list(islice(self._known, LOOKED_AT)):
+            known = self._known.pop(digest)
+            if self._vouched(known.holder):
+                self._known[digest] = known
+        if len(self._known) >= MAX_TOKENS:
+            for digest in list(islice(self._known, MAX_TOKENS // EVICTED_SHARE)):
+                del self._known[digest]
+
+    def _credential(self, scope: Scope) -> tuple[bytes, str | None] | None:
+        """Return the token and the id of a request that is plain in every respect; None for any other."""
+        sent = scope["headers"]
+        fields: dict[bytes, bytes] = dict(sent)
+        if (
+            scope["method"] not in _SAFE_METHODS
+            or len(fields) != len(sent)  # a repeated field
+            or not _BODY_FIELDS.isdisjoint(fields)
+            or len(query := scope.get("query_string", b"")) > MAX_QUERY
+            or not query.isascii()
+            or scope.get("root_path")
+            or not is_allowed_host(fields.get(b"host", b"").decode("latin1"))
+            or not _is_quiet()
+        ):
+            return None
+        token = self._token(fields.get(b"authorization"), fields.get(b"cookie"))
+        if token is None or not token.isascii():
+            return None
+        incoming_id = fields.get(b"x-request-id")
+        return token, None if incoming_id is None else incoming_id.decode("latin1")
+
+    def _token(self, bearer: bytes | None, cookie: bytes | None) -> bytes | None:
+        """Return the one access token of both fields, None where there is none, or more to be said."""
+        if cookie is not None:
+            try:
+                token = cookie_reader.read(cookie.decode("latin1")).get(self._cookie_name())
+            except AmbiguousCookies:
+                return None
+            if token is not None:
+                return token.encode("latin1") if token and bearer is None else None
+        return bearer[7:] if bearer is not None and bearer[:7] == b"Bearer " else None
+
+
+class _Recorder:
+    """A ``send`` that passes everything on and remembers it."""
+
+    __slots__ = ("messages", "send")
+
+    def __init__(self, send: Send) -> None:
+        self.send = send
+        self.messages: list[Message] = []
+
+    async def __call__(self, message: Message) -> None:
+        self.messages.append(message)
+        await self.send(message)
+
+    def answer(self) -> _Answer | None:
+        """Return the response if it may be given again: a whole 200 or 204 that only its request id makes unique."""
+        if len(self.messages) != 2:  # noqa: PLR2004 - head and body; a stream has more
+            return None
+        head, body = self.messages
+        fields: Fields = tuple((name, value) for name, value in head["headers"])
+        names = [name.lower() for name, _ in fields]
+        if (
+            head["status"] not in (200, 204)
+            or body.get("more_body")
+            or not _PERSONAL_FIELDS.isdisjoint(names)
+            or not _CONNECTION_FIELDS.isdisjoint(names)
+            or (head["status"] != 204 and b"content-length" not in names)  # noqa: PLR2004 - No Content
+        ):
+            return None
+        at = names.index(_ID_FIELD.lower())
+        return _Answer(head["status"], _part(fields[:at]), _part(fields[at + 1 :]), body.get("body", b""))
+
+
+def _question(scope: Scope) -> str:
+    """Return the part of the address, besides its path, that the answer depends on: a query that names a scope."""
+    query: bytes = scope.get("query_string", b"")
+    return f"?{query.decode('ascii')}" if query and b"scope" in unquote_to_bytes(query) else ""
+
+
+def _part(fields: Fields) -> _Part:
+    """Return these fields and their lines, held by as few objects as can be."""
+    part = _Part(fields, b"".join(b"%s: %s\r\n" % (name.lower(), value) for name, value in fields))
+    personal = {name for name, _ in fields if name.lower().startswith(b"x-auth-")}
+    if not personal:
+        return _share(part)
+    return part._replace(fields=tuple(field if field[0] in personal else _share(field) for field in fields))
+
+
+def _share[Shared: Hashable](value: Shared) -> Shared:
+    """Return an equal value that other answers hold already, if there is one."""
+    known: Shared | None = _shared.get(value)
+    if known is None and len(_shared) < MAX_SHARED:
+        _shared[value] = value
+    return value if known is None else known
+
+
+def _is_quiet() -> bool:
+    """Return whether nobody is waiting in the API lane to see every request.
+
+    That is: a middleware besides the one whose work is done here, or a receiver of Django's request signals.
+    """
+    return (
+        len(live.API_MIDDLEWARE) == 1
+        and custom_receivers(request_started, HotLane) is None
+        and custom_receivers(request_finished, HotLane) is None
+    )

@@ -1,0 +1,43 @@
+"""One request of the API lane and its answer: what is known of them, who is told of their end, what to close."""
+
+# What a response must be closed with has no public form.
+# ruff: noqa: SLF001
+
+from contextlib import suppress
+from typing import Any, Protocol
+
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+
+from ironauth.infrastructure.core.asgi_types import Scope
+
+
+class Exchange:
+    """What is known so far. The fields are the class's until they are set: no call is needed to make one."""
+
+    request: HttpRequest | None = None  # None: there is no whole one, or its head cannot be decoded
+    response: HttpResponseBase | None = None  # its ``head_is_sent``: the client has a status
+
+
+class Watch(Protocol):
+    """Who is told of every exchange, on the event loop. A layer around the lane costs twice as much (5 µs, not 2)."""
+
+    def begin(self) -> int:
+        """Take note of a request; what is returned goes to ``end``."""
+
+    def end(self, scope: Scope, exchange: Exchange, begun: int) -> None:
+        """Take note of its end, be it an answer, an error that is being raised, or a client that has left."""
+
+
+def may_block(response: Any) -> bool:
+    """Tell whether closing closes anything but the request: a file, a generator."""
+    return any(getattr(closer, "__func__", None) is not HttpRequest.close for closer in response._resource_closers)
+
+
+def run_closers(response: Any) -> None:
+    """Do what ``HttpResponseBase.close`` does, except for the signal; a failing closer must not stop the others."""
+    for closer in response._resource_closers:
+        with suppress(Exception):
+            closer()
+    response._resource_closers.clear()
+    response.closed = True

@@ -1,0 +1,1 @@
+"""Requests to other servers, and which addresses they may go to."""

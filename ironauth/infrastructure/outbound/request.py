@@ -1,0 +1,119 @@
+"""Asking other servers: one request and its answer on a thread of a pool, within limits, and cut off from any other.
+
+No redirect is followed, no proxy of the environment is used, no connection is kept. Nobody may trust what comes back.
+"""
+
+import os
+import socket
+import ssl
+import threading
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from http.client import HTTP_PORT, HTTPS_PORT, HTTPConnection, HTTPResponse, HTTPSConnection
+from urllib.parse import SplitResult, urlsplit
+
+from ironauth.infrastructure.outbound import public_addresses
+
+
+class ExchangeFailedError(Exception):
+    """There was no answer that can be used; the text says why and repeats nothing of what the other server said."""
+
+
+class Exchange:
+    """One request to ``url`` and its answer; each step takes at most ``limit_s`` seconds, the answer ``longest`` bytes.
+
+    Who waits for it calls ``cut`` when it has waited long enough: a server that trickles must not keep the thread.
+    ``networks``: for an address that somebody else chose, the networks it may lead to that are not public. None: the
+    operator chose it, and it may lead anywhere.
+    """
+
+    def __init__(self, url: str, *, limit_s: float, longest: int, networks: Sequence[str] | None = None) -> None:
+        self._address = urlsplit(url)
+        self._networks = networks
+        self._limit_s = limit_s
+        self._longest = longest
+        self._lock = threading.Lock()
+        self._line: socket.socket | None = None
+        self._over = False
+
+    def run(
+        self, method: str, *, headers: Mapping[str, str], wanted: Collection[int], body: bytes | None = None
+    ) -> bytes:
+        """Send the request and return the body of its answer, whose status is one of those ``wanted``.
+
+        Raises ``OSError``, ``NotPublicError`` too, ``HTTPException``, ``ExchangeFailedError`` for another status, and
+        for an answer that is too long or broken off.
+        """
+        address = self._address
+        connection = _connection(address, self._limit_s)
+        try:
+            if self._networks is None:
+                connection.connect()
+            else:
+                connection.sock = _judged(address, self._networks, self._limit_s)
+            self._connected(connection.sock)
+            target = f"{address.path or '/'}{'?' + address.query if address.query else ''}"
+            connection.request(method, target, body=body, headers={"Connection": "close", **headers})
+            with connection.getresponse() as response:
+                if response.status not in wanted:
+                    raise ExchangeFailedError(f"status {response.status}")
+                return _body(response, self._longest)
+        finally:
+            connection.close()
+            with self._lock:
+                if self._line is not None:
+                    self._line.close()
+                    self._line = None
+
+    def cut(self) -> None:
+        """End the conversation, if there is one."""
+        with self._lock:
+            self._over = True
+            if self._line is not None:
+                with suppress(OSError):  # the other side was faster
+                    self._line.shutdown(socket.SHUT_RDWR)
+
+    def _connected(self, line: socket.socket) -> None:
+        """Keep a handle of our own: the connection's may be closed, and its number another file's, when it is cut."""
+        with self._lock:
+            if self._over:
+                raise ExchangeFailedError("connected too late")
+            self._line = socket.socket(fileno=os.dup(line.fileno()))
+
+
+def _connection(address: SplitResult, limit_s: float) -> HTTPConnection:
+    host = address.hostname or ""
+    if address.scheme == "https":
+        return HTTPSConnection(host, address.port, timeout=limit_s, context=_tls())
+    return HTTPConnection(host, address.port, timeout=limit_s)
+
+
+def _judged(address: SplitResult, networks: Sequence[str], limit_s: float) -> socket.socket:
+    """Return a connection to an address that is public or in ``networks``, with TLS for https."""
+    host, is_tls = address.hostname or "", address.scheme == "https"
+    port = address.port or (HTTPS_PORT if is_tls else HTTP_PORT)
+    line = public_addresses.connected(host, port, networks=networks, limit_s=limit_s)
+    if not is_tls:
+        return line
+    try:
+        return _tls().wrap_socket(line, server_hostname=host)
+    except BaseException:
+        line.close()
+        raise
+
+
+@cache
+def _tls() -> ssl.SSLContext:
+    """Return what verifies a server's certificate and name; made once, since it reads every authority."""
+    return ssl.create_default_context()
+
+
+def _body(response: HTTPResponse, longest: int) -> bytes:
+    """Return the whole answer. Raises ``ExchangeFailedError`` for one too long or broken off."""
+    body = response.read(longest + 1)
+    if len(body) > longest:
+        raise ExchangeFailedError(f"more than {longest} bytes")
+    if response.length:  # what is missing: read() with a limit does not tell
+        raise ExchangeFailedError("the answer broke off")
+    return body

@@ -1,0 +1,1 @@
+"""Counts of failures and of requests, shared by all processes."""

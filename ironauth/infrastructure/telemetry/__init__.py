@@ -1,0 +1,1 @@
+"""Logs, request ids, metrics and traces."""

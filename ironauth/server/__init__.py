@@ -1,0 +1,1 @@
+"""Uvicorn as IronAuth runs it: processes, connections, responses, start-up and shutdown."""

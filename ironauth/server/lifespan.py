@@ -1,0 +1,120 @@
+"""What a worker does before its first request and after its last (ASGI lifespan protocol)."""
+
+import asyncio
+import gc
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+
+from django.conf import settings
+
+from ironauth.infrastructure.cache.invalidation import invalidation_feed
+from ironauth.infrastructure.cache.two_level import token_cache
+from ironauth.infrastructure.core.asgi_types import Receive, Send
+from ironauth.infrastructure.db.unit_of_work import database
+from ironauth.infrastructure.hashing import argon2_build
+from ironauth.infrastructure.hashing.pool import hash_pool
+from ironauth.infrastructure.telemetry import logs
+from ironauth.server import huge_heap
+
+Hook = Callable[[], Awaitable[None]]
+
+_startup: list[Hook] = []
+_shutdown: list[Hook] = []
+
+
+def on_startup(hook: Hook) -> Hook:
+    """Have ``hook`` awaited at every start, in order of registration; its failure stops the start. A decorator too."""
+    if hook not in _startup:
+        _startup.append(hook)
+    return hook
+
+
+def on_shutdown(hook: Hook) -> Hook:
+    """Have ``hook`` awaited at every shutdown, last registered first; its failure is logged. A decorator too."""
+    if hook not in _shutdown:
+        _shutdown.append(hook)
+    return hook
+
+
+async def run(receive: Receive, send: Send) -> None:
+    """Serve one lifespan: start up, say so (or why not), wait for the end, shut down.
+
+    A server that is told twice to stop cancels it: then the process is about to end, and nothing is left to do.
+    """
+    with suppress(asyncio.CancelledError):
+        await _serve(receive, send)
+
+
+async def _serve(receive: Receive, send: Send) -> None:
+    message = await receive()
+    if message["type"] != "lifespan.startup":
+        raise RuntimeError(f"Expected lifespan.startup, got {message['type']}: serve this with an ASGI 3 server")
+    try:
+        await start()
+    except Exception as error:  # noqa: BLE001 - whatever it is, the server must hear of it and stop
+        logs.get_logger().error("startup_failed", exc_info=True)
+        await stop()
+        await send({"type": "lifespan.startup.failed", "message": f"{type(error).__name__}: {error}"})
+        return
+    await send({"type": "lifespan.startup.complete"})
+    while (await receive())["type"] != "lifespan.shutdown":
+        pass
+    await stop()
+    await send({"type": "lifespan.shutdown.complete"})
+
+
+async def start() -> None:
+    """Start the feed, warm the hash pool, run the apps' hooks; put what is loaded onto huge pages, out of collections.
+
+    Raises what a hook raises. A database or Redis that cannot be reached stops nothing: both are tried again.
+    """
+    await invalidation_feed().start()
+    await _warm_hash_pool()
+    await hash_pool().meet_workers()
+    for hook in _startup:
+        await hook()
+    gc.collect()
+    huge_heap.collapse()
+    huge_heap.collapse_later()
+    gc.freeze()  # what lives as long as the process need not be looked at in every collection
+
+
+async def stop() -> None:
+    """Run the apps' hooks, stop the feed, close the pools and the connections to Redis, write the last log lines."""
+    for hook in reversed(_shutdown):
+        await _tried(hook)
+    await _tried(invalidation_feed().stop)
+    await _tried(token_cache().disconnect)
+    await _tried(lambda: asyncio.to_thread(hash_pool().close))
+    await _tried(lambda: asyncio.to_thread(database().close))
+    logs.flush()
+
+
+async def _tried(step: Callable[[], Awaitable[None]]) -> None:
+    """Await ``step``; log its failure, since the steps after it must still be taken."""
+    try:
+        await step()
+    except Exception:  # noqa: BLE001 - see the docstring
+        logs.get_logger().error("shutdown_step_failed", exc_info=True)
+
+
+async def _warm_hash_pool() -> None:
+    """Run one hash of the configured cost, so that the pool's first estimate of waiting times is a measured one."""
+    pool = hash_pool()
+    started = time.perf_counter()
+    cost = {
+        "time_cost": settings.IRONAUTH_ARGON2_TIME_COST,
+        "memory_kib": settings.IRONAUTH_ARGON2_MEMORY_KIB,
+        "parallelism": settings.IRONAUTH_ARGON2_PARALLELISM,
+    }
+    await pool.run(partial(argon2_build.one_hash, **cost))
+    logs.get_logger().info(
+        "hash_pool_ready",
+        threads=pool.stats().threads,
+        mean_ms=round(1000 * pool.stats().mean_hash_s, 1),
+        started_in_ms=round(1000 * (time.perf_counter() - started), 1),
+        memory_bound_mib=pool.stats().threads * settings.IRONAUTH_ARGON2_MEMORY_KIB / 1024,
+        **({"argon2": "native"} if argon2_build.is_native() else {"argon2": "wheel", "remedy": argon2_build.REMEDY}),
+    )

@@ -1,0 +1,45 @@
+"""What a request line must say: a version that is spoken here, and the authority that Host names (RFC 9112 §3)."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from httptools import HttpParserError
+
+from ironauth.infrastructure.http.refusal import Refusal, malformed
+
+#: The parser also takes 0.9 and 2.0, whose messages it cannot read.
+VERSIONS: Final = frozenset({"1.0", "1.1"})
+#: What llhttp says of a version it does not take, and of HTTP/2 without an upgrade.
+_OTHER_VERSIONS: Final = frozenset(
+    {"Invalid HTTP version", "Expected HTTP/2 Connection Preface", "Pause on PRI/Upgrade"}
+)
+_SCHEMES: Final = frozenset({b"http", b"https"})
+
+
+def refusal_of(error: HttpParserError) -> Refusal:
+    """Return how bytes are refused that the parser does not take."""
+    return other_version() if str(error) in _OTHER_VERSIONS else malformed()
+
+
+def other_version() -> Refusal:
+    """Return the refusal of a version other than 1.0 and 1.1 (RFC 9110 §15.6.6)."""
+    return Refusal(505, "http_version_not_supported", "HTTP/1.1 and HTTP/1.0 are spoken here.")
+
+
+def check_authority(url: bytes, headers: Iterable[tuple[bytes, bytes]]) -> None:
+    """Compare the authority of a target in absolute form with the Host field.
+
+    A proxy that routes by one of them, and a server that answers for the other, can be played off against each other:
+    a client must send the same twice (RFC 9112 §3.2).
+
+    Args:
+        url: The target, with scheme and authority.
+        headers: The fields, names in lower case.
+
+    Raises:
+        Refusal: 400, when they differ, or the scheme is not http or https.
+    """
+    scheme, _, rest = url.partition(b"://")
+    authority = rest.partition(b"/")[0].partition(b"?")[0].lower()
+    if scheme.lower() not in _SCHEMES or [value.lower() for name, value in headers if name == b"host"] != [authority]:
+        raise Refusal(400, "bad_host", "The target must name the same host and port as the Host header field.")

@@ -1,0 +1,1 @@
+"""The admin's pages about sessions, keys, clients and consents."""

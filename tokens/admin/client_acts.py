@@ -1,0 +1,162 @@
+"""What a client's page in the admin offers besides its form: another secret, disable, enable, and how to use it."""
+
+from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
+
+from django.contrib import messages
+from django.contrib.admin import ModelAdmin
+from django.core.exceptions import PermissionDenied
+from django.db import transaction
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+
+from ironauth.infrastructure.admin.confirm import CONFIRMED, ask
+from tokens.admin.actions import note
+from tokens.admin.client_snippets import try_it
+from tokens.clients import units as client_units
+from tokens.clients.models import OAuthClient, OAuthClientSecret
+
+if TYPE_CHECKING:  # Django's class takes its model in brackets for type checkers only
+    Admin = ModelAdmin[OAuthClient]
+else:
+    Admin = object
+
+#: How long a replaced secret may go on, in seconds, and the words for it.
+EXPIRE_OLD: Final = ((86_400, "for a day"), (604_800, "for a week"), (3_600, "for an hour"), (0, "not at all"))
+NEWEST: Final = "newest"  # the secret that was the newest when the page was made
+
+
+class ClientActs(Admin):
+    """Mixin of the page of a client."""
+
+    def get_urls(self) -> list[URLPattern]:
+        """Add the addresses of the buttons."""
+        acts = (("rotate-secret", self.rotate_secret), ("disable", self.disable), ("enable", self.enable))
+        own = [
+            path(
+                f"<uuid:client_id>/{name}/",
+                self.admin_site.admin_view(view),
+                name=f"tokens_oauthclient_{name.replace('-', '_')}",
+            )
+            for name, view in acts
+        ]
+        return [*own, *super().get_urls()]
+
+    def has_disable_permission(self, request: HttpRequest) -> bool:
+        """Whoever may change clients may disable any: stopping one in a hurry gains nothing."""
+        return request.user.has_perm("tokens.change_oauthclient")
+
+    def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        """Add the buttons the caller may press, and how to use the client."""
+        client: OAuthClient | None = kwargs.get("obj")
+        if client is not None:
+            may_change = self.has_change_permission(request, client)
+            context["may_disable"] = self.has_disable_permission(request) and client.disabled_at is None
+            context["may_enable"] = may_change and client.disabled_at is not None
+            context["may_rotate"] = may_change and client.auth_method == OAuthClient.AuthMethod.SECRET
+            context["newest"] = _newest(client) if context["may_rotate"] else ""
+            context["expire_old"] = EXPIRE_OLD
+            context["try_it"] = try_it(client)
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    def rotate_secret(self, request: HttpRequest, client_id: UUID) -> HttpResponse:
+        """Give the client another secret and show it, this once; a page loaded again does not do it twice."""
+        client = _found(client_id)
+        if not self.has_change_permission(request, client):
+            raise PermissionDenied
+        seconds = request.POST.get("expire_old_in_s", "")
+        if request.method != "POST":
+            return HttpResponseRedirect(page_of(client_id))
+        if seconds not in {str(choice) for choice, _ in EXPIRE_OLD} or _newest(client) != request.POST.get(NEWEST):
+            self.message_user(request, "Nothing was done: the client has another secret since.", messages.WARNING)
+            return HttpResponseRedirect(page_of(client_id))
+        try:
+            with transaction.atomic():
+                secret = client_units.rotate_secret(
+                    client_id, expire_old_in_s=int(seconds), actor_id=caller_of(request)
+                )
+                note(request, [client], "Secret rotated.", action="rotate_client_secret")
+        except client_units.NoSecretError as refused:
+            self.message_user(request, str(refused), messages.ERROR)
+            return HttpResponseRedirect(page_of(client_id))
+        return secret_page(self, request, client, secret)
+
+    def disable(self, request: HttpRequest, client_id: UUID) -> HttpResponse:
+        """Refuse the client and its tokens from now on, after asking."""
+        client = _found(client_id)
+        if not self.has_disable_permission(request):
+            raise PermissionDenied
+        if request.method == "POST" and CONFIRMED not in request.POST:
+            return ask(
+                self,
+                request,
+                action="disable",
+                title="Disable",
+                question=f"Disable {client.name}?",
+                warning="Its tokens are refused at once and its sessions end: everybody is signed out of it. After it "
+                "is enabled again, people sign in anew.",
+                shown=[],
+            )
+        if request.method == "POST":  # a GET comes back from signing in again, and changes nothing
+            with transaction.atomic():
+                ended = client_units.disable(client_id, actor_id=caller_of(request))
+                if ended is not None:
+                    note(request, [client], "Disabled.", action="disable_client")
+            sessions = "1 session" if ended == 1 else f"{ended or 0:,} sessions"
+            self.message_user(request, f"{client.name} is disabled; {sessions} ended.", messages.SUCCESS)
+        return HttpResponseRedirect(page_of(client_id))
+
+    def enable(self, request: HttpRequest, client_id: UUID) -> HttpResponse:
+        """Let the client sign people in again."""
+        client = _found(client_id)
+        if not self.has_change_permission(request, client):
+            raise PermissionDenied
+        if request.method == "POST":
+            with transaction.atomic():
+                if client_units.enable(client_id, actor_id=caller_of(request)):
+                    note(request, [client], "Enabled.", action="enable_client")
+            self.message_user(request, f"{client.name} is enabled.", messages.SUCCESS)
+        return HttpResponseRedirect(page_of(client_id))
+
+
+def secret_page(
+    model_admin: "ModelAdmin[OAuthClient]", request: HttpRequest, client: OAuthClient, secret: str
+) -> HttpResponse:
+    """Return the one page that has a client's secret; the admin's answers are kept by no cache."""
+    context = {
+        **model_admin.admin_site.each_context(request),
+        "title": f"Secret of {client.name}",
+        "opts": model_admin.opts,
+        "original": client,
+        "secret": secret,
+        "page": page_of(client.pk),
+        "media": model_admin.media,
+    }
+    request.current_app = model_admin.admin_site.name  # Django's own convention
+    return TemplateResponse(request, "admin/tokens/oauthclient/secret.html", context)
+
+
+def caller_of(request: HttpRequest) -> UUID:
+    """Return who uses the admin."""
+    caller: Any = request.user
+    user_id: UUID = caller.pk
+    return user_id
+
+
+def page_of(client_id: UUID | None) -> str:
+    """Return the address of a client's page."""
+    return reverse("admin:tokens_oauthclient_change", args=[client_id])
+
+
+def _found(client_id: UUID) -> OAuthClient:
+    client = OAuthClient.objects.filter(pk=client_id).first()
+    if client is None:
+        raise Http404
+    return client
+
+
+def _newest(client: OAuthClient) -> str:
+    """Return the id of the client's newest secret, "" without one."""
+    newest = OAuthClientSecret.objects.filter(client=client).order_by("-created_at", "-id").first()
+    return str(newest.pk) if newest else ""

@@ -1,0 +1,239 @@
+"""The form of a client in Django's admin: lists one to a line, choices to tick, every field judged as typed."""
+
+import json
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+from uuid import UUID
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.core.signing import BadSignature, Signer
+
+from accounts import names
+from ironauth.infrastructure.core import strict_json
+from ironauth.infrastructure.core.ids import new_id
+from tokens.clients import rules as client_rules
+from tokens.clients.keys import MAX_FILE_BYTES
+from tokens.clients.models import URI_CHARACTERS, OAuthClient
+from tokens.clients.rules import MAX_URIS
+from tokens.protocol import GrantType, Scope
+
+if TYPE_CHECKING:  # Django's class takes its model in brackets for type checkers only
+    ModelForm = forms.ModelForm[OAuthClient]
+else:
+    ModelForm = forms.ModelForm
+
+#: What is known before it is stored, so that a page loaded again does not make a second client.
+NEW_ID: Final = "new_id"
+OTHER_SCOPES: Final = "other_scopes"
+_ids: Final = Signer(salt="tokens.oauth.new_client")
+GRANT_LABELS: Final = {
+    GrantType.AUTHORIZATION_CODE: "authorization_code: people sign in through their browser",
+    GrantType.REFRESH_TOKEN: "refresh_token: they stay signed in",
+    GrantType.CLIENT_CREDENTIALS: "client_credentials: the application itself, nobody behind it",
+    GrantType.DEVICE_CODE: "device_code: people sign in on another device (TVs, command lines)",
+    GrantType.TOKEN_EXCHANGE: "token-exchange: it passes on what it was given, for another service",
+}
+SCOPE_LABELS: Final = {
+    Scope.OPENID: "openid: who somebody is, as an id",
+    Scope.PROFILE: "profile: the name",
+    Scope.EMAIL: "email: the address, and whether it is verified",
+    Scope.ROLES: "roles: the names of the roles here",
+    Scope.OFFLINE_ACCESS: "offline_access: tokens outlive the sign-in here",
+    Scope.ACCOUNT: "account: everything people may do with their account here",
+}
+NOT_YOURS: Final = (
+    "Only a superuser may do this: with it the application acts for everybody who signs in, superusers too. Ask one."
+)
+
+
+class LinesField(forms.CharField):
+    """A list of texts, one to a line; empty lines mean nothing."""
+
+    widget = forms.Textarea
+
+    def __init__(self, *, rows: int = 4, **named: Any) -> None:
+        attrs = {"rows": rows, "cols": 70, "spellcheck": "false", "autocapitalize": "none"}
+        widget = forms.Textarea(attrs=attrs)
+        super().__init__(required=False, max_length=MAX_URIS * URI_CHARACTERS, widget=widget, **named)
+
+    def prepare_value(self, value: Any) -> Any:
+        """Return the text of a list, and what was typed as it is."""
+        return "\n".join(value) if isinstance(value, list | tuple) else value
+
+    def to_python(self, value: Any) -> Any:
+        """Return the lines."""
+        return [line.strip(" \t\r") for line in (value or "").split("\n") if line.strip(" \t\r")]
+
+    def validate(self, value: Any) -> None:
+        """Leave the lines to the rules of the client."""
+
+    def run_validators(self, value: Any) -> None:
+        """Bound what is typed as a whole."""
+        super().run_validators("\n".join(value))
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        """Compare lists: what was typed may have other line ends."""
+        return bool(list(initial or []) != self.to_python(data))
+
+
+class KeysField(forms.CharField):
+    """A JWK set as JSON; empty for none."""
+
+    def __init__(self, **named: Any) -> None:
+        widget = forms.Textarea(attrs={"rows": 6, "cols": 70, "spellcheck": "false", "autocapitalize": "none"})
+        super().__init__(required=False, max_length=MAX_FILE_BYTES, widget=widget, **named)
+
+    def prepare_value(self, value: Any) -> Any:
+        """Return keys as they are read most easily, and what was typed as it is."""
+        return json.dumps(value, indent=2) if isinstance(value, dict) else value
+
+    def to_python(self, value: Any) -> Any:
+        """Return the parsed JSON."""
+        if value in self.empty_values:
+            return None
+        try:
+            return strict_json.loads(value)
+        except strict_json.InvalidJson as error:
+            raise ValidationError(f'This {error} Paste the JWK set, {{"keys": [ … ]}}.', code="json") from error
+
+    def validate(self, value: Any) -> None:
+        """Leave the keys to the rules of the client."""
+
+    def run_validators(self, value: Any) -> None:
+        """Leave the length to the widget's limit and the rules."""
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        """Compare what the JSON says."""
+        try:
+            return bool(initial != self.to_python(data))
+        except ValidationError:
+            return True
+
+
+def signed_id(client_id: UUID) -> str:
+    """Return an id of ours as a form brings it back."""
+    return _ids.sign(str(client_id))
+
+
+def id_of(text: str) -> UUID | None:
+    """Return the id of a form, None for a text this server has not signed.
+
+    Nobody chooses the id of a client: with a person's, the ``sub`` of its own tokens would be that person's (RFC 9700
+    §4.15).
+    """
+    try:
+        return UUID(_ids.unsign(text))
+    except BadSignature:
+        return None
+
+
+class NewIdField(forms.CharField):
+    """The id a client will have; None for one that this server has not proposed, which gets another."""
+
+    def to_python(self, value: Any) -> Any:
+        """Return the id."""
+        return id_of(value or "")
+
+
+def _ticks(choices: dict[Any, str]) -> Any:
+    return forms.MultipleChoiceField(
+        choices=[(str(value), label) for value, label in choices.items()],
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+    )
+
+
+class ClientForm(ModelForm):
+    """Everything about a client but its secrets and whether it is disabled."""
+
+    #: Whether the caller is a superuser; set by the admin on the class it makes for a request.
+    may_trust: ClassVar[bool] = True
+
+    redirect_uris = LinesField(
+        label="Redirect URIs",
+        help_text="One to a line, compared character by character. https://…, http://127.0.0.1/… on any port, "
+        "http://localhost:3000/…, or com.example.app:/… for a public client.",
+    )
+    post_logout_redirect_uris = LinesField(
+        label="Post-logout redirect URIs", rows=2, help_text="Where people may be led after signing out; one to a line."
+    )
+    grants = _ticks(GRANT_LABELS)
+    scopes = _ticks(SCOPE_LABELS)
+    other_scopes = LinesField(
+        rows=2, help_text="Scopes of your own services, such as reports:read; one to a line. They are in the tokens."
+    )
+    jwks = KeysField(label="Public keys", help_text="A JWK set, for a signed assertion only. Public keys only.")
+    new_id = NewIdField(required=False, widget=forms.HiddenInput)
+
+    class Meta:
+        """Which fields."""
+
+        model = OAuthClient
+        fields = "__all__"  # the admin's fieldsets say which
+        labels: ClassVar[dict[str, str]] = {
+            "backchannel_logout_uri": "Back-channel logout URI",
+            "auth_method": "Proof",
+            "require_pkce": "PKCE is required",
+            "require_par": "Requests have to be pushed (PAR)",
+            "dpop": "Tokens bound to a key (DPoP)",
+            "id_token_alg": "Signature algorithm",
+            "subject_type": "Subjects",
+            "access_token_s": "Access token",
+            "session_idle_s": "Session without use",
+            "session_absolute_s": "Session at most",
+        }
+        help_texts: ClassVar[dict[str, str]] = {
+            "name": "What people know the application by.",
+            "backchannel_logout_uri": "What this server tells of people who have signed out.",
+            "require_pkce": "Always, for a public client. Switch it off only for software that cannot do it.",
+            "id_token_alg": "Ed25519, unless the application's libraries do not know it: many of Java do not.",
+            "sector": "A host name, for pairwise subjects: clients of one sector see the same.",
+        }
+        widgets: ClassVar[dict[str, forms.Widget]] = {
+            "backchannel_logout_uri": forms.TextInput(attrs={"size": 70, "spellcheck": "false"}),
+        }
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        adding = self.instance._state.adding  # noqa: SLF001 - documented by Django
+        if adding:
+            self.initial.setdefault(NEW_ID, signed_id(new_id()))
+        given = self.instance.scopes
+        self.initial.setdefault("grants", self.instance.grants)
+        self.initial["scopes"] = [scope for scope in given if scope in SCOPE_LABELS]
+        self.initial[OTHER_SCOPES] = [scope for scope in given if scope not in SCOPE_LABELS]
+
+    def clean(self) -> dict[str, Any]:
+        """Judge the client as a whole, every bad field by itself."""
+        data = super().clean() or self.cleaned_data
+        if "name" in data:
+            data["name"] = names.normalise(data["name"])
+        if "scopes" in data:
+            data["scopes"] = [*data["scopes"], *data.get(OTHER_SCOPES, ())]
+        if self.instance._state.adding and data.get(NEW_ID):  # noqa: SLF001 - as above
+            self.instance.pk = data[NEW_ID]
+        judged = OAuthClient(**self._values(data))
+        for field, problems in self._problems(judged).items():
+            self.add_error(field, problems)
+        return data
+
+    def _values(self, data: dict[str, Any]) -> dict[str, Any]:
+        """Return the columns of the client as it would be; those that could not be read, or are not shown, as is."""
+        return {
+            field.name: data.get(field.name, getattr(self.instance, field.name))
+            for field in OAuthClient._meta.concrete_fields  # noqa: SLF001 - documented by Django
+        }
+
+    def _problems(self, judged: OAuthClient) -> dict[str, list[ValidationError]]:
+        """Return what is wrong with fields that could be read."""
+        found: dict[str, list[ValidationError]] = {}
+        for one in client_rules.problems_of(judged):
+            found.setdefault(one.field, []).append(ValidationError(one.message, code=one.code))
+        if not self.may_trust:
+            if judged.trusted:
+                found.setdefault("trusted", []).append(ValidationError(NOT_YOURS, code="superuser_only"))
+            if Scope.ACCOUNT in judged.scopes:
+                found.setdefault("scopes", []).append(ValidationError(NOT_YOURS, code="superuser_only"))
+        return {
+            field: problems for field, problems in found.items() if field in self.fields and field not in self.errors
+        }

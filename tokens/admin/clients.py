@@ -1,0 +1,220 @@
+"""Clients in Django's admin: make, change, delete; what their pages can do besides: ``client_acts``."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+from uuid import UUID
+
+from django.contrib import admin, messages
+from django.contrib.admin.views.main import ChangeList
+from django.db import IntegrityError
+from django.db.models import Q, QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+
+from accounts.staff.rights import rights_of_request
+from ironauth.infrastructure.admin.filters import KnownValues
+from ironauth.infrastructure.admin.read_only import moment
+from ironauth.infrastructure.admin.selection import CheckedSelection
+from ironauth.infrastructure.core import clock
+from tokens.admin.client_acts import ClientActs, caller_of, page_of, secret_page
+from tokens.admin.client_counts import counts_of
+from tokens.admin.client_form import NEW_ID, OTHER_SCOPES, ClientForm, id_of
+from tokens.clients import units as client_units
+from tokens.clients.models import OAuthClient
+from tokens.protocol import Scope
+
+GRANT_WORDS: Final = {"refresh_token": "", "authorization_code": "sign-in", "client_credentials": "machine"}
+_AUTHENTICATION: Final = ("auth_method", "jwks", "require_pkce", "require_par", "dpop")
+_LIFETIMES: Final = ("access_token_s", "session_idle_s", "session_absolute_s")
+
+
+class StateFilter(KnownValues):
+    """Clients in use or disabled."""
+
+    title = parameter_name = "state"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        """Offer the two."""
+        return [("enabled", "Enabled"), ("disabled", "Disabled")]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[OAuthClient]) -> QuerySet[OAuthClient]:
+        """Return the clients of the chosen state."""
+        wanted = {"enabled": True, "disabled": False}.get(self.value() or "")
+        return queryset if wanted is None else queryset.filter(disabled_at__isnull=wanted)
+
+
+class _Counted(ChangeList):
+    """The list, with what is counted of the clients on a page."""
+
+    def get_results(self, request: HttpRequest) -> None:
+        """Fetch the page and the counts."""
+        super().get_results(request)
+        clients = list(self.result_list)
+        self.result_list: Any = clients
+        counts = counts_of([client.pk for client in clients])
+        for client in clients:
+            client.counted_consents = counts.consents.get(client.pk, 0)
+            client.counted_sessions = f"{counts.sessions.get(client.pk, 0):,}{'' if counts.complete else '+'}"
+
+
+@admin.register(OAuthClient)
+class OAuthClientAdmin(CheckedSelection, ClientActs, admin.ModelAdmin):  # type: ignore[type-arg] # Django's is not generic at run time
+    """Applications that sign their users in here.
+
+    One that acts for people without asking them, or on their accounts, is a superuser's to make and to change: whoever
+    sets its addresses receives tokens of everybody who signs in.
+    """
+
+    form = ClientForm
+    list_display = ("name", "kind", "used_for", "state", "sessions", "consents")
+    list_filter = (StateFilter, "auth_method", "trusted")
+    search_fields = ("name",)  # what get_search_results does; without it there is no field
+    search_help_text = "Part of the name, or a client_id"
+    show_facets = admin.ShowFacets.NEVER
+    list_per_page = 50
+    actions = None
+    readonly_fields = ("client_id", "state", "secrets_in_use", "created_at")
+    fieldsets = (
+        (None, {"fields": ("name", "client_id", "state", "trusted", NEW_ID)}),
+        ("Addresses", {"fields": ("redirect_uris", "post_logout_redirect_uris", "backchannel_logout_uri")}),
+        ("What it may do", {"fields": ("grants", "scopes", OTHER_SCOPES, "resource_server")}),
+        ("How it proves who it is", {"fields": ("auth_method", "secrets_in_use", *_AUTHENTICATION[1:])}),
+        ("ID tokens", {"fields": ("id_token_alg", "subject_type", "sector")}),
+        ("Lifetimes in seconds; empty: as the settings say", {"fields": _LIFETIMES}),
+    )
+
+    class Media:
+        css = {"all": ["tokens/admin.css"]}
+
+    @admin.display(description="client ID")
+    def client_id(self, client: OAuthClient) -> str:
+        """Return the id by which the application names itself."""
+        return str(client.pk)
+
+    @admin.display(description="kind", ordering="auth_method")
+    def kind(self, client: OAuthClient) -> str:
+        """Return how the client proves who it is, in a word or two."""
+        words = {"secret": "Secret", "private_key_jwt": "Key", "none": "Public"}
+        return words.get(client.auth_method, client.auth_method) + (", trusted" if client.trusted else "")
+
+    @admin.display(description="for")
+    def used_for(self, client: OAuthClient) -> str:
+        """Return what the client is for, in words."""
+        words = (GRANT_WORDS.get(grant, grant.rpartition(":")[2].replace("_code", "")) for grant in client.grants)
+        return ", ".join(filter(None, words))
+
+    @admin.display(description="state", ordering="disabled_at")
+    def state(self, client: OAuthClient) -> str:
+        """Return whether the client is disabled, and since when."""
+        return "Enabled" if client.disabled_at is None else f"Disabled {moment(client.disabled_at)}"
+
+    @admin.display(description="live sessions")
+    def sessions(self, client: Any) -> str:
+        """Return how many sessions it has; counted for the whole page."""
+        return str(client.counted_sessions)
+
+    @admin.display(description="consents")
+    def consents(self, client: Any) -> SafeString:
+        """Return how many people have let it in, linked to them; counted for the whole page."""
+        link = f"{reverse('admin:tokens_consent_changelist')}?client__id__exact={client.pk}"
+        return format_html('<a href="{}">{}</a>', link, client.counted_consents)
+
+    @admin.display(description="secrets in use")
+    def secrets_in_use(self, client: OAuthClient) -> SafeString | str:
+        """Return the last characters of each secret, since when it is there, and until when. 1 query."""
+        now = clock.now()
+        usable = client.secrets.filter(Q(expires_at=None) | Q(expires_at__gt=now)).order_by("-created_at")
+        lines = [
+            (one.hint, moment(one.created_at), f", works until {moment(one.expires_at)}" if one.expires_at else "")
+            for one in usable
+        ]
+        return format_html_join(SafeString("<br>"), "…{}, since {}{}", lines) or "None"
+
+    def lookup_allowed(self, lookup: str, value: str, request: HttpRequest) -> bool:
+        """Allow the filters of the page only: any other would read stored digests out bit by bit."""
+        return lookup in {"state", "auth_method__exact", "trusted__exact"}
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[OAuthClient], search_term: str
+    ) -> tuple[QuerySet[OAuthClient], bool]:
+        """Find a part of the name, or the whole client_id."""
+        term = search_term.strip()
+        try:
+            return queryset.filter(pk=UUID(term)), False
+        except ValueError:
+            return queryset.filter(name__icontains=term), False
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        """Return the list with the counts."""
+        return _Counted
+
+    def get_fieldsets(self, request: HttpRequest, obj: OAuthClient | None = None) -> Any:
+        """Leave out what there is not yet on the page of a new client, and what only a form has where there is none."""
+        unseen = {"client_id", "state", "secrets_in_use"} if obj is None else {NEW_ID}
+        if obj is not None and not self.has_change_permission(request, obj):
+            unseen |= {OTHER_SCOPES}
+        return [
+            (title, {**options, "fields": [name for name in options["fields"] if name not in unseen]})
+            for title, options in self.fieldsets
+        ]
+
+    def get_form(self, request: HttpRequest, obj: Any | None = None, change: bool = False, **kwargs: Any) -> type[Any]:
+        """Tell the form what the caller may give away."""
+        form: type[Any] = super().get_form(request, obj, change=change, **kwargs)
+        form.may_trust = rights_of_request(request).is_superuser  # made for this request by Django
+        return form
+
+    def has_change_permission(self, request: HttpRequest, obj: OAuthClient | None = None) -> bool:
+        """Show what acts for people without asking, or on their accounts, read-only to who is no superuser."""
+        allowed = super().has_change_permission(request, obj)
+        if not allowed or obj is None or not (obj.trusted or Scope.ACCOUNT in obj.scopes):
+            return allowed
+        return rights_of_request(request).is_superuser
+
+    def add_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        """Lead a page that is loaded again, which would make the same client a second time, to the client's own."""
+        made = id_of(request.POST.get(NEW_ID, ""))
+        if made is None or not OAuthClient.objects.filter(pk=made).exists():
+            try:
+                return super().add_view(request, *args, **kwargs)
+            except IntegrityError:
+                if made is None or not OAuthClient.objects.filter(pk=made).exists():
+                    raise
+        self.message_user(
+            request, "This client has been made already; its secret is not shown again.", messages.WARNING
+        )
+        return HttpResponseRedirect(page_of(made))
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        """Store the client by its unit of work, which leaves the audit event; a form that changed nothing does not."""
+        obj.new_secret = ""
+        changed = {"scopes" if name == OTHER_SCOPES else name for name in form.changed_data} - {NEW_ID}
+        if not change:
+            obj.new_secret = client_units.create(obj, actor_id=caller_of(request))
+        elif changed:
+            obj.new_secret = client_units.change(obj, fields=sorted(changed), actor_id=caller_of(request))
+
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
+        """Ask for the right over clients alone: consents, which nobody deletes by hand, go with theirs."""
+        deleted, counts, perms_needed, protected = super().get_deleted_objects(objs, request)
+        return deleted, counts, {self.opts.verbose_name} & perms_needed, protected
+
+    def delete_model(self, request: HttpRequest, obj: OAuthClient) -> None:
+        """Delete the client and end its sessions."""
+        client_units.delete(obj, actor_id=caller_of(request))
+
+    def response_add(self, request: HttpRequest, obj: Any, post_url_continue: str | None = None) -> HttpResponse:
+        """Show the secret, this once, or the client's page."""
+        if obj.new_secret:
+            return secret_page(self, request, obj, obj.new_secret)
+        self.message_user(request, f"{obj.name} was made.", messages.SUCCESS)
+        return HttpResponseRedirect(page_of(obj.pk))
+
+    def response_change(self, request: HttpRequest, obj: Any) -> HttpResponse:
+        """Show the secret, this once, of a client that has got its first one."""
+        if obj.new_secret:
+            return secret_page(self, request, obj, obj.new_secret)
+        return super().response_change(request, obj)

@@ -1,0 +1,279 @@
+"""Sessions in Django's admin: to see and to end (signing keys: ``admin_keys``)."""
+
+from collections.abc import Iterable
+from itertools import batched
+from typing import TYPE_CHECKING, Any, Final
+
+from django.contrib import admin, messages
+from django.contrib.admin.options import IncorrectLookupParameters
+from django.contrib.admin.views.main import ChangeList
+from django.db import transaction
+from django.db.models import QuerySet
+from django.forms.models import BaseInlineFormSet
+from django.http import HttpRequest, HttpResponse
+from django.utils.functional import cached_property
+from django.utils.html import format_html
+
+from accounts.admin.actions import BATCH
+from accounts.admin.users import UserAdmin
+from accounts.audit import recording as audit
+from ironauth.infrastructure.admin.confirm import CONFIRMED, SHOWN, ask
+from ironauth.infrastructure.admin.filters import KnownValues
+from ironauth.infrastructure.admin.read_only import moment
+from ironauth.infrastructure.admin.selection import CheckedSelection
+from ironauth.infrastructure.core import clock
+from tokens.admin.actions import note
+from tokens.admin.read_only import ReadOnly
+from tokens.sessions import lists as session_lists
+from tokens.sessions import units as sessions
+from tokens.sessions.models import Session, SessionQuerySet
+from tokens.sessions.user_agents import short_name
+
+if TYPE_CHECKING:  # Django's class takes its models in brackets for type checkers only
+    BaseFormSet = BaseInlineFormSet[Session, Any, Any]
+else:
+    BaseFormSet = BaseInlineFormSet
+
+OPENED_HERE: Final = "IronAuth"  # the application of sessions that no other one asked for
+LISTED: Final = 20  # on a person's page: more than devices most people have; applications may open any number
+SESSION_FIELDS = (
+    "id", "user", "state", "created_at", "last_used_at", "idle_expires_at", "absolute_expires_at", "ip", "user_agent",
+    "application", "client_id", "scope", "generation", "revoked_at", "revoke_reason",
+)  # fmt: skip
+
+
+class LiveFilter(KnownValues):
+    """Live sessions or ended ones."""
+
+    title = "state"
+    parameter_name = "state"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        """Offer the two."""
+        return [("live", "Live"), ("ended", "Ended")]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Session]) -> QuerySet[Session]:
+        """Return the sessions of the chosen state."""
+        live = Session.objects.live(clock.now()).filter(user__is_active=True).values("pk")
+        if self.value() == "live":
+            return queryset.filter(pk__in=live)
+        return queryset.exclude(pk__in=live) if self.value() == "ended" else queryset
+
+
+class _Named(ChangeList):
+    """The list, with the names of the applications that the sessions on a page are of."""
+
+    def get_results(self, request: HttpRequest) -> None:
+        """Fetch the page and the names."""
+        super().get_results(request)
+        found = list(self.result_list)
+        self.result_list: Any = found
+        _name_applications(found)
+
+
+def _name_applications(found: Iterable[Any]) -> None:
+    """Give each session the name of its application, for ``application``. 1 query, or none."""
+    names = session_lists.applications_of(found)
+    for session in found:
+        session.application_name = names.get(session.client_id, OPENED_HERE)
+
+
+@admin.register(Session)
+class SessionAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg] # Django's is not generic at run time
+    """Every session; ending one takes effect at once."""
+
+    lookups = frozenset({
+        "state", "user__exact", "revoke_reason__exact", "revoke_reason__isnull",
+        *(f"created_at__{part}" for part in ("gte", "lt", "isnull", "year", "month", "day")),
+    })  # fmt: skip
+    hidden = ("secret",)
+    list_display = ["user", "state", "last_used", "expires", "address", "application", "browser"]
+    list_filter = [LiveFilter, "revoke_reason", "created_at"]
+    search_fields = ["user__email", "=ip"]
+    search_help_text = "E-mail address, or an exact IP address"
+    date_hierarchy = "created_at"
+    list_select_related = ["user__pending_deletion"]
+    show_full_result_count = False  # counting millions of rows is what makes an admin list slow
+    show_facets = admin.ShowFacets.NEVER  # so does counting them for every filter
+    fields = SESSION_FIELDS
+    readonly_fields = SESSION_FIELDS
+    actions = ["end_sessions"]
+
+    @admin.display(description="State")
+    def state(self, session: Session) -> str:
+        """Return whether the session lives, and if not, why."""
+        if session.revoked_at is not None:
+            return session.get_revoke_reason_display()
+        if session.is_over(clock.now()):
+            return "Expired"
+        if session.epoch != session.user.session_epoch:
+            return "Ended with all others"
+        return "Live" if session.user.is_active else "User inactive"
+
+    @admin.display(description="Last used", ordering="last_used_at")
+    def last_used(self, session: Session) -> str:
+        """Return when the session was opened or last refreshed."""
+        return moment(session.last_used_at)
+
+    @admin.display(description="Expires", ordering="idle_expires_at")
+    def expires(self, session: Session) -> str:
+        """Return when the session ends unless it is used."""
+        return moment(session.idle_expires_at)
+
+    @admin.display(description="Address", ordering="ip")
+    def address(self, session: Session) -> str | None:
+        """Return where the session was opened from."""
+        return session.ip
+
+    @admin.display(description="Application")
+    def application(self, session: Any) -> str:
+        """Return what was signed in to; read for the whole page of a list, for this session alone on its own."""
+        if not hasattr(session, "application_name"):
+            _name_applications([session])
+        return str(session.application_name)
+
+    @admin.display(description="Browser", ordering="user_agent")
+    def browser(self, session: Session) -> str:
+        """Return the browser in a few words, and all of the user agent to whoever points at them."""
+        return _browser(session)
+
+    def has_end_permission(self, request: HttpRequest) -> bool:
+        """Whoever may delete sessions may end them."""
+        return request.user.has_perm("tokens.delete_session")
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        """Return the list with the names."""
+        return _Named
+
+    def get_changelist_instance(self, request: HttpRequest) -> ChangeList:
+        """Answer a date that does not exist as any other bad filter; Django's date hierarchy trips over year 9999."""
+        try:
+            return super().get_changelist_instance(request)
+        except (ValueError, OverflowError) as error:
+            raise IncorrectLookupParameters from error
+
+    @admin.action(description="End selected sessions", permissions=["end"])
+    def end_sessions(self, request: HttpRequest, queryset: SessionQuerySet) -> HttpResponse | None:
+        """End the live ones, asking first; superusers' are spared unless the caller is one."""
+        live = queryset.live(clock.now())
+        caller: Any = request.user
+        chosen = live if caller.is_superuser else live.filter(user__is_superuser=False)
+        spared = live.count() - chosen.count()
+        left = f"Left as they were: {_count(spared)} of superusers." if spared else ""
+        if CONFIRMED not in request.POST and (total := chosen.count()):
+            return ask(
+                self,
+                request,
+                action="end_sessions",
+                title="End sessions",
+                question=f"End {_count(total)}?",
+                warning="Whoever uses them is signed out there at once. Signing in again is possible.",
+                shown=[_named(session) for session in chosen.select_related("user__pending_deletion")[:SHOWN]],
+                unshown=max(0, total - SHOWN),
+                spared=left,
+            )
+        ended = self._end(request, chosen)
+        if ended:
+            self.message_user(request, f"{_count(ended)} ended.", messages.SUCCESS)
+        if left:
+            self.message_user(request, left, messages.WARNING)
+        elif not ended:
+            self.message_user(request, "No live session was selected.", messages.WARNING)
+        return None
+
+    def _end(self, request: HttpRequest, chosen: SessionQuerySet) -> int:
+        """End the sessions and leave a trace of each; return how many.
+
+        In short transactions: one for all of a long list would keep SQLite's writers waiting.
+        """
+        owned = list(chosen.values_list("user_id", "pk"))
+        caller: Any = request.user
+        for rows in batched(owned, BATCH):
+            part = [session_id for _, session_id in rows]
+            with transaction.atomic():
+                note(request, Session.objects.filter(pk__in=part).defer("secret"), "Ended.", action="end_session")
+                sessions.end_sessions(session_ids=part, reason=Session.RevokeReason.ENDED_BY_STAFF)
+                audit.record_each(audit.Event.SESSION_ENDED, rows, actor_id=caller.pk)
+        return len(owned)
+
+
+def _named(session: Session) -> str:
+    """Return a line that tells a session from a person's others."""
+    where = "".join(f", {part}" for part in (session.ip, short_name(session.user_agent)) if part)
+    return f"{session.user}{where}, last used {moment(session.last_used_at)}"
+
+
+def _browser(session: Session) -> str:
+    """Return the browser in a few words, with the whole user agent as their title; "" where there is none."""
+    agent = session.user_agent
+    return format_html('<span title="{}">{}</span>', agent, short_name(agent)) if agent else ""
+
+
+def _count(number: int) -> str:
+    """Return e.g. "1 session" or "3 sessions"."""
+    return f"{number} session" if number == 1 else f"{number} sessions"
+
+
+class _Newest(BaseFormSet):
+    """The rows of a person that come first, and no more of them."""
+
+    @cached_property
+    def _first(self) -> QuerySet[Session]:
+        first = super().get_queryset()[:LISTED]
+        _name_applications(first)
+        return first
+
+    def get_queryset(self) -> QuerySet[Session]:
+        """Return them, read once."""
+        return self._first
+
+
+class SessionInline(ReadOnly, admin.TabularInline):  # type: ignore[type-arg] # as above
+    """The live sessions of a person that were used last, on the person's page.
+
+    ``link_to``, ``link_text`` and ``note`` are for the page's template: where all of them are, and what these are.
+    """
+
+    model = Session
+    formset = _Newest
+    link_to = "admin:tokens_session_changelist"
+    link_text = "All sessions of this person"
+    note = f"The {LISTED} used last, if there are more."
+    hidden = ("secret",)
+    verbose_name_plural = "Live sessions"
+    fields = ["opened", "last_used", "expires", "ip", "application", "browser"]
+    readonly_fields = ["opened", "last_used", "expires", "ip", "application", "browser"]
+    extra = 0
+    show_change_link = True
+
+    @admin.display(description="Opened")
+    def opened(self, session: Session) -> str:
+        """Return since when the session lives."""
+        return moment(session.created_at)
+
+    @admin.display(description="Last used")
+    def last_used(self, session: Session) -> str:
+        """Return when the session was opened or last refreshed."""
+        return moment(session.last_used_at)
+
+    @admin.display(description="Expires")
+    def expires(self, session: Session) -> str:
+        """Return when the session ends unless it is used."""
+        return moment(session.idle_expires_at)
+
+    @admin.display(description="Application")
+    def application(self, session: Any) -> str:
+        """Return what was signed in to."""
+        return str(session.application_name)
+
+    @admin.display(description="Browser")
+    def browser(self, session: Session) -> str:
+        """Return the browser as the list of sessions does."""
+        return _browser(session)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Session]:
+        """Return the live ones only."""
+        return super().get_queryset(request).filter(pk__in=Session.objects.live(clock.now()).values("pk"))
+
+
+UserAdmin.inlines.append(SessionInline)

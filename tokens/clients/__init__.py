@@ -1,0 +1,1 @@
+"""OAuth clients: rows, rules, how they authenticate, and whom they see."""

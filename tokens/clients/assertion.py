@@ -1,0 +1,167 @@
+"""Clients that sign who they are: ``private_key_jwt`` (RFC 7523 §2.2, §3; OpenID Connect Core §9).
+
+An assertion is good for this issuer alone, for a short time, and once: whoever else has seen it has nothing. Its
+``aud`` is the issuer and neither a list nor the address of an endpoint: with those, another server that the client uses
+could have an assertion made for it and use it here (security-bar 53).
+"""
+
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+import msgspec
+from django.conf import settings
+from joserfc import jws
+from joserfc.errors import JoseError
+from joserfc.jwa import JWSAlgModel
+from joserfc.jwk import ECKey, OKPKey, RSAKey
+
+from ironauth.infrastructure.core import clock
+from tokens.access import codec
+from tokens.access.codec import CLOCK_LEEWAY_S, MAX_TOKEN_BYTES, QuietEdDSA
+from tokens.clients.keys import ALGORITHMS
+from tokens.errors import InvalidToken
+
+TYPE: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+#: Seconds an assertion may have to live, at most. It is made for one request; libraries give it one minute to sixty.
+MAX_LIFE_S: Final = 3_600
+#: What `once` knows used assertions by.
+ONCE: Final = "assertion"
+#: What an assertion may call itself (RFC 7519 §5.1, draft-ietf-oauth-rfc7523bis); anything else is another token.
+TYPES: Final = frozenset({"jwt", "client-authentication+jwt"})
+#: What a public key of each type is made of (RFC 7638 §3.2), and how it is read.
+_MEMBERS: Final = {"OKP": ("kty", "crv", "x"), "EC": ("kty", "crv", "x", "y"), "RSA": ("kty", "n", "e")}
+_KINDS: Final[Mapping[str, type[OKPKey | ECKey | RSAKey]]] = {"OKP": OKPKey, "EC": ECKey, "RSA": RSAKey}
+
+
+class _Registry(jws.JWSRegistry):
+    """The signature algorithms of clients' keys: no HMAC, no other curve, and not ``none``."""
+
+    max_header_length = MAX_TOKEN_BYTES  # a proof of possession has its key in the header: an RSA key alone is longer
+    algorithms: dict[str, JWSAlgModel] = {
+        "EdDSA": QuietEdDSA(),
+        **{alg: jws.JWSRegistry.algorithms[alg] for alg in ("Ed25519", "ES256", "RS256", "PS256")},
+    }
+
+
+#: What assertions may be signed with, for the metadata.
+ALGORITHM_NAMES: Final = tuple(_Registry.algorithms)
+_REGISTRIES: Final = {alg: _Registry(algorithms=[alg]) for alg in _Registry.algorithms}
+
+
+class _Claims(msgspec.Struct, frozen=True):
+    """What an assertion must say (RFC 7523 §3); times in unix seconds, with or without a fraction."""
+
+    iss: str
+    sub: str
+    aud: str
+    exp: float
+    jti: str
+    iat: float | None = None
+    nbf: float | None = None
+
+
+class Assertion(NamedTuple):
+    """An assertion that is genuine and in force. ``id``: what stands for it once it is used."""
+
+    id: UUID
+    expires_at: int
+
+
+class AssertionRefused(Exception):
+    """The assertion proves nothing. ``cause``: one word for the log; the answer is the same for all of them."""
+
+    def __init__(self, cause: str) -> None:
+        super().__init__(cause)
+        self.cause = cause
+
+
+def named_client(text: str) -> str:
+    """Return the client an assertion says it is from, "" when it cannot be read; nothing is verified."""
+    try:
+        return str(codec.payload_of(text).get("sub", ""))
+    except InvalidToken:
+        return ""
+
+
+def verified(text: str, *, client_id: str, jwks: Mapping[str, Any]) -> Assertion:
+    """Return the assertion that one of the client's keys has signed, for this issuer and for now.
+
+    Raises:
+        AssertionRefused: The first check that fails gives the cause: ``text``, ``header``, ``payload``, ``typ``,
+            ``alg``, ``claims``, ``key``, ``client``, ``audience``, ``expiry``, ``iat``, ``nbf`` or ``jti``.
+
+    """
+    try:
+        header = _header(text)
+        claims = msgspec.convert(codec.payload_of(text), _Claims)
+    except InvalidToken as error:
+        raise AssertionRefused(error.reason) from error
+    except msgspec.ValidationError as error:
+        raise AssertionRefused("claims") from error
+    if not any(has_signed(key, header["alg"], text) for key in _candidates(header, jwks)):
+        raise AssertionRefused("key")
+    _require_in_force(claims, client_id=client_id, now=clock.unix())
+    digest = sha256(f"{client_id}\0{claims.jti}".encode()).digest()
+    return Assertion(UUID(bytes=digest[:16]), int(claims.exp) + 1)
+
+
+def _require_in_force(claims: _Claims, *, client_id: str, now: float) -> None:
+    """Raise ``AssertionRefused`` unless the client made the assertion for this issuer, and for now."""
+    ahead = now + CLOCK_LEEWAY_S
+    if not claims.iss == claims.sub == client_id:
+        raise AssertionRefused("client")
+    if claims.aud != settings.IRONAUTH_ISSUER:
+        raise AssertionRefused("audience")
+    if not now < claims.exp <= ahead + MAX_LIFE_S:
+        raise AssertionRefused("expiry")
+    if claims.iat is not None and claims.iat > ahead:
+        raise AssertionRefused("iat")
+    if claims.nbf is not None and claims.nbf > ahead:
+        raise AssertionRefused("nbf")
+    if not claims.jti:
+        raise AssertionRefused("jti")
+
+
+def _header(text: str) -> dict[str, Any]:
+    """Return the header; raise ``InvalidToken`` for one that is no assertion's.
+
+    A key in it (``jwk``, ``jku``, ``x5u``, ``x5c``) is never looked at.
+    """
+    header = codec.header_of(text)
+    typ = header.get("typ", "JWT")
+    if not isinstance(typ, str) or typ.lower().removeprefix("application/") not in TYPES:
+        raise InvalidToken("typ")
+    if "crit" in header or "b64" in header or header.get("alg") not in ALGORITHM_NAMES:
+        raise InvalidToken("alg")
+    return header
+
+
+def _candidates(header: dict[str, Any], jwks: Mapping[str, Any]) -> list[OKPKey | ECKey | RSAKey]:
+    """Return the client's keys that may have signed with this header: by their kind, use, algorithm and name."""
+    alg, kid = header["alg"], header.get("kid")
+    return [
+        public_key(key)
+        for key in jwks["keys"]
+        if alg in ALGORITHMS.get((key["kty"], key.get("crv", "")), ())
+        and key.get("alg", alg) == alg
+        and (kid is None or key.get("kid", kid) == kid)
+    ]
+
+
+def public_key(jwk: Mapping[str, Any]) -> OKPKey | ECKey | RSAKey:
+    """Return the key of a JWK that ``keys.problem_of_key`` has passed.
+
+    Of its numbers alone: whatever else the JWK says means nothing to the key, and would raise where it is malformed.
+    """
+    return _KINDS[jwk["kty"]].import_key({name: jwk[name] for name in _MEMBERS[jwk["kty"]]})
+
+
+def has_signed(key: OKPKey | ECKey | RSAKey, alg: str, text: str) -> bool:
+    """Return whether the key has signed this text by this algorithm, one of ``ALGORITHM_NAMES``."""
+    try:
+        jws.deserialize_compact(text, key, registry=_REGISTRIES[alg])
+    except (JoseError, ValueError, TypeError, RecursionError):
+        return False
+    return True

@@ -1,0 +1,172 @@
+"""Proofs of possession (RFC 9449): a client shows with each request that it has the key its tokens are bound to.
+
+A proof is good for one method and address, for a minute, and once, in whichever worker
+(``infrastructure.db.single_use``). No server nonces: they would spare nobody the record of used proofs, and cost every
+client a request. What they are for, proofs made in advance, is bounded by the minute.
+"""
+
+import base64
+from hashlib import sha256
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote, unquote, urlsplit
+from uuid import UUID
+
+import msgspec
+from django.conf import settings
+from django.http import HttpRequest
+
+from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.db import single_use as once
+from ironauth.infrastructure.db.unit_of_work import database
+from tokens.access import codec
+from tokens.clients import assertion as client_assertion
+from tokens.clients import keys as client_keys
+from tokens.clients.errors import InvalidDpopProof, InvalidRequest
+from tokens.clients.models import OAuthClient
+from tokens.clients.registry import Client
+from tokens.errors import InvalidProof, InvalidToken
+from tokens.protocol import PROOF_ALGORITHMS
+
+HEADER: Final = "HTTP_DPOP"
+TYP: Final = "dpop+jwt"
+#: Seconds a proof may be old, and a client's clock ahead of this one (RFC 9449 §11.1).
+LIFE_S: Final = 60
+#: What `once` knows used proofs by.
+ONCE: Final = "proof"
+_PORTS: Final = {"https": 443, "http": 80}
+
+
+class _Claims(msgspec.Struct, frozen=True):
+    """What a proof says (RFC 9449 §4.2); ``iat`` in unix seconds, with or without a fraction."""
+
+    jti: str
+    htm: str
+    htu: str
+    iat: float
+    ath: str | None = None
+
+
+class Proof(NamedTuple):
+    """A proof that is genuine, for this request, and not known to be used. ``jkt``: the thumbprint of its key."""
+
+    jkt: str
+    id: UUID
+    expires_at: int
+
+
+def verified(request: HttpRequest, *, token: str | None = None) -> Proof:
+    """Return the proof in the request's header, after every check of RFC 9449 §4.3 but whether it was used before.
+
+    ``token``: the access token it has to name. Raises ``InvalidProof`` (401).
+    """
+    text = request.META.get(HEADER, "")
+    try:  # of two headers, joined by a comma, none is it
+        header = codec.header_of(text)
+        claims = msgspec.convert(codec.payload_of(text), _Claims)
+    except InvalidToken as error:
+        raise InvalidProof(error.reason) from error
+    except msgspec.ValidationError as error:
+        raise InvalidProof("claims") from error
+    jkt = _key_of(header, text)
+    _check(claims, request, token)
+    digest = sha256(f"{jkt}\0{claims.jti}".encode()).digest()
+    return Proof(jkt, UUID(bytes=digest[:16]), int(claims.iat) + LIFE_S + 1)
+
+
+async def use_up(proof: Proof) -> None:
+    """Take note that the proof was used. 1 query. Raises ``InvalidProof`` (401) when it was before, here or elsewhere.
+
+    Raises ``Unavailable`` (503) when that cannot be asked.
+    """
+    if not await database().write(once.use_up, ONCE, proof.id, proof.expires_at):
+        raise InvalidProof("jti")
+
+
+async def give_back(proof: Proof) -> None:
+    """Forget that the proof was used: it was for nothing. 1 query."""
+    await database().write(once.give_back, ONCE, proof.id)
+
+
+def presented(request: HttpRequest, client: Client, *, required: bool = True) -> Proof | None:
+    """Return the proof of the key that tokens given now are bound to, None for none; ``use_for_client`` uses it up.
+
+    As the client's policy says: ``off`` ignores proofs, ``required`` wants one, unless ``required`` is False. Raises
+    ``InvalidRequest`` (400) without one, ``InvalidDpopProof`` (400) for one that is not good (RFC 9449 §5).
+    """
+    if client.dpop == OAuthClient.Policy.OFF:
+        return None
+    if HEADER not in request.META:
+        if required and client.dpop == OAuthClient.Policy.REQUIRED:
+            raise InvalidRequest("This client's tokens are bound to a key, and no proof of one was sent (RFC 9449).")
+        return None
+    try:
+        return verified(request)
+    except InvalidProof as error:
+        raise InvalidDpopProof(error.detail) from error
+
+
+async def use_for_client(proof: Proof | None) -> None:
+    """Use up a proof, if there is one. 1 query. Raises ``InvalidDpopProof`` (400) when it was used before."""
+    if proof is None:
+        return
+    try:
+        await use_up(proof)
+    except InvalidProof as error:
+        raise InvalidDpopProof(error.detail) from error
+
+
+async def key_of_client(request: HttpRequest, client: Client) -> str:
+    """Return the thumbprint of the key that was proved, "" without a proof; as ``presented``, required of nobody."""
+    proof = presented(request, client, required=False)
+    await use_for_client(proof)
+    return proof.jkt if proof is not None else ""
+
+
+def _key_of(header: dict[str, Any], text: str) -> str:
+    """Return the thumbprint of the key that is in the header and has signed the proof."""
+    alg, jwk = header.get("alg"), header.get("jwk")
+    if header.get("typ") != TYP:
+        raise InvalidProof("typ")
+    if "crit" in header or "b64" in header or alg not in PROOF_ALGORITHMS:
+        raise InvalidProof("alg")
+    if not isinstance(jwk, dict) or client_keys.problem_of_key(jwk) is not None:  # private, weak, or no key at all
+        raise InvalidProof("jwk")
+    if alg not in client_keys.ALGORITHMS[jwk["kty"], jwk.get("crv", "")] or jwk.get("alg", alg) != alg:
+        raise InvalidProof("alg")
+    key = client_assertion.public_key(jwk)
+    if not client_assertion.has_signed(key, alg, text):
+        raise InvalidProof("signature")
+    return key.thumbprint()
+
+
+def _check(claims: _Claims, request: HttpRequest, token: str | None) -> None:
+    """Raise ``InvalidProof`` unless the proof was made for this request, this token, and now."""
+    if claims.htm != request.method:
+        raise InvalidProof("htm")
+    # Clients know the addresses here from the metadata, which begin with the issuer, whatever Host a proxy sends.
+    if _normal(claims.htu) != _normal(f"{settings.IRONAUTH_ISSUER}{quote(request.path_info)}"):
+        raise InvalidProof("htu")
+    if abs(clock.unix() - claims.iat) > LIFE_S:
+        raise InvalidProof("iat")
+    if not claims.jti:
+        raise InvalidProof("jti")
+    if token is not None and claims.ath != ath_of(token):
+        raise InvalidProof("ath")
+
+
+def ath_of(token: str) -> str:
+    """Return what a proof calls an access token (RFC 9449 §4.2)."""
+    return base64.urlsafe_b64encode(sha256(token.encode()).digest()).rstrip(b"=").decode()
+
+
+def _normal(uri: str) -> tuple[str, str, int | None, str] | None:
+    """Return an address as it is compared: without query and fragment, in one spelling (RFC 3986 §6.2.2, §6.2.3)."""
+    try:
+        parts = urlsplit(uri)
+        port = parts.port or _PORTS.get(parts.scheme)
+        path = quote(unquote(parts.path or "/"), safe="/")
+    except ValueError:  # half a character, too, which JSON can spell and no address has
+        return None
+    if not parts.hostname or parts.username is not None or parts.password is not None:
+        return None
+    return parts.scheme, parts.hostname, port, path

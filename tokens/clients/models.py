@@ -1,0 +1,173 @@
+"""Stored OAuth clients and their secrets."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from django.db import models, transaction
+from django.db.models import Q
+from django.db.models.signals import pre_delete
+from django.dispatch import receiver
+
+from ironauth.infrastructure.cache.invalidation import invalidate
+from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.core.ids import new_id
+from tokens.keys.pairwise import make_salt, only_host
+from tokens.protocol import DEFAULT_SCOPES, GrantType
+
+DIGEST_CHARACTERS: Final = 64  # SHA-256 in hexadecimal
+
+
+NAME_CHARACTERS: Final = 80
+
+
+URI_CHARACTERS: Final = 2_000  # what every browser and proxy carries in an address
+
+
+SCOPE_CHARACTERS: Final = 255  # as of a session
+
+
+CHALLENGE_CHARACTERS: Final = 43  # base64url of SHA-256: RFC 7636 §4.2; a JWK thumbprint too (RFC 9449 §6)
+
+
+def client_tag(client_id: str) -> str:
+    """Return the invalidation tag of everything that depends on one client."""
+    return f"client:{client_id}"
+
+
+def default_grants() -> list[str]:
+    """Return what a client is for unless staff say otherwise: signing people in."""
+    return [GrantType.AUTHORIZATION_CODE.value, GrantType.REFRESH_TOKEN.value]
+
+
+def default_scopes() -> list[str]:
+    """Return the scopes a client may ask for unless staff say otherwise."""
+    return [scope.value for scope in DEFAULT_SCOPES]
+
+
+class OAuthClient(models.Model):
+    """An application that signs its users in here. Its ``client_id`` is the text of ``id``.
+
+    Lists are JSON arrays of strings, validated where they are entered (``clients.rules``). ``access_token_s``,
+    ``session_idle_s``, ``session_absolute_s``: seconds; empty: as the settings say. ``sector``: the host
+    that a pairwise client shares its ``sub`` values with; once people have signed in a change makes them strangers.
+    ``disabled_at`` ends everything the client holds at once.
+
+    Writing a client publishes it in the same transaction, so that every worker stops using the former one.
+    """
+
+    class AuthMethod(models.TextChoices):
+        """How the client proves who it is. ``none``: a public client, which can keep no secret (RFC 6749 §2.1)."""
+
+        SECRET = "secret", "Secret (HTTP Basic or in the body)"
+        PRIVATE_KEY_JWT = "private_key_jwt", "Signed assertion (private_key_jwt)"
+        NONE = "none", "None: a public client"
+
+    class Policy(models.TextChoices):
+        """Whether sender-constrained tokens (RFC 9449) are given out."""
+
+        OFF = "off", "Off: proofs are ignored"
+        OPTIONAL = "optional", "Optional: who sends a proof gets bound tokens"
+        REQUIRED = "required", "Required"
+
+    class Subject(models.TextChoices):
+        """OpenID Connect Core §8."""
+
+        PUBLIC = "public", "Public: the same for all clients"
+        PAIRWISE = "pairwise", "Pairwise: differs for each sector"
+
+    class IdTokenAlg(models.TextChoices):
+        """What signs the client's ID tokens; Ed25519 goes by the name that IRONAUTH_JWT_ALG says."""
+
+        ED25519 = "ed25519", "Ed25519"
+        ES256 = "ES256", "ES256"
+        RS256 = "RS256", "RS256"
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    name = models.CharField(max_length=NAME_CHARACTERS)
+    auth_method = models.CharField(max_length=16, choices=AuthMethod, default=AuthMethod.SECRET)
+    redirect_uris = models.JSONField(default=list, blank=True)
+    post_logout_redirect_uris = models.JSONField(default=list, blank=True)
+    backchannel_logout_uri = models.CharField(max_length=URI_CHARACTERS, blank=True, default="")
+    grants = models.JSONField(default=default_grants)
+    scopes = models.JSONField(default=default_scopes, blank=True)
+    trusted = models.BooleanField(default=False, help_text="People are not asked for consent: one of your own.")
+    require_pkce = models.BooleanField(default=True)
+    require_par = models.BooleanField(default=False)
+    resource_server = models.BooleanField(
+        default=False, db_default=False, help_text="May ask about all access tokens, not only its own: an API of yours."
+    )
+    dpop = models.CharField(max_length=8, choices=Policy, default=Policy.OPTIONAL)
+    subject_type = models.CharField(max_length=8, choices=Subject, default=Subject.PUBLIC)
+    sector = models.CharField(max_length=255, blank=True, default="")  # host name; OpenID Connect Core §8.1
+    id_token_alg = models.CharField(max_length=8, choices=IdTokenAlg, default=IdTokenAlg.ED25519)
+    jwks = models.JSONField(null=True, blank=True)  # public keys of private_key_jwt: RFC 7517 §5
+    access_token_s = models.PositiveIntegerField(null=True, blank=True)
+    session_idle_s = models.PositiveIntegerField(null=True, blank=True)
+    session_absolute_s = models.PositiveIntegerField(null=True, blank=True)
+    created_at = models.DateTimeField(default=clock.now, editable=False)
+    disabled_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        ordering = ["name", "id"]
+        verbose_name = "OAuth client"
+        constraints = [
+            # RFC 9700 §2.1.1: a public client without PKCE hands its codes to whoever reads the redirect.
+            models.CheckConstraint(
+                condition=~Q(auth_method="none") | Q(require_pkce=True), name="tokens_public_client_pkce"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def save(self, **kwargs: Any) -> None:
+        """Write the row; a change to an existing one is published in the same transaction."""
+        with transaction.atomic():
+            if not self._state.adding:
+                invalidate(client_tag(str(self.pk)))
+            if self.is_pairwise:
+                make_salt()
+                if not self.sector:
+                    self.sector = only_host(self.redirect_uris) or str(self.pk)  # of several hosts: shared with nobody
+                    kwargs = _including("sector", kwargs)
+            super().save(**kwargs)
+
+    @property
+    def is_pairwise(self) -> bool:
+        """Whether its people have a ``sub`` that other sectors do not know."""
+        return self.subject_type == self.Subject.PAIRWISE
+
+
+def _including(field: str, kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a ``save()`` that writes this field too."""
+    fields = kwargs.get("update_fields")
+    return kwargs if fields is None else {**kwargs, "update_fields": [*fields, field]}
+
+
+@receiver(pre_delete, sender=OAuthClient)
+def _publish_deletion(instance: OAuthClient, **_: Any) -> None:
+    """Publish the end of a client that is about to be deleted."""
+    invalidate(client_tag(str(instance.pk)))
+
+
+class OAuthClientSecret(models.Model):
+    """One secret of a confidential client. Two may be in use at once, so that one replaces the other unnoticed.
+
+    ``hint``: its last four characters, to tell two apart. ``expires_at``: empty while it is not being replaced.
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    client = models.ForeignKey(OAuthClient, on_delete=models.DB_CASCADE, related_name="secrets")
+    digest = models.CharField(max_length=DIGEST_CHARACTERS)
+    hint = models.CharField(max_length=4)
+    created_at = models.DateTimeField(default=clock.now)
+    expires_at = models.DateTimeField(null=True)
+
+    class Meta:
+        """Rights over clients are rights over their secrets."""
+
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return f"…{self.hint}"

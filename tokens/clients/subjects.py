@@ -1,0 +1,52 @@
+"""Who a person is to a client: the ``sub`` of its tokens, of userinfo and introspection (OpenID Connect Core §2, §8).
+
+Public: the user's id, which is never given twice: who is deleted and comes back is somebody else. Pairwise: that id
+under a cipher whose key only this server and only this sector has (§8.1): it stays what it is, belongs to nobody else,
+has the form of an id, and this server alone can tell whose it is. So a pairwise client's access tokens need no other
+``sub`` than its ID tokens, and never give the public id away.
+"""
+
+from uuid import UUID
+
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import AES
+from cryptography.hazmat.primitives.ciphers.modes import ECB
+
+from tokens.clients.registry import Client
+
+
+def subject_id(client: Client, user_id: UUID) -> UUID:
+    """Return the person's ``sub`` for this client; the same for ever, and never another person's."""
+    if not client.sector_key:
+        return user_id
+    return UUID(bytes=_cipher(client).encryptor().update(user_id.bytes))
+
+
+def subject_of(client: Client, user_id: UUID) -> str:
+    """Return ``subject_id`` as it is sent."""
+    return str(subject_id(client, user_id))
+
+
+def user_of(client: Client, subject: UUID) -> UUID:
+    """Return whose ``sub`` for this client it is; an id that nobody has for one that this server never made."""
+    if not client.sector_key:
+        return subject
+    return UUID(bytes=_cipher(client).decryptor().update(subject.bytes))
+
+
+def sid_of(client: Client, session_id: UUID) -> str:
+    """Return the ``sid`` by which this client knows a sign-on session.
+
+    Under the same key as people are: a session that two pairwise clients knew by one name would tell them whose it is.
+    """
+    return str(subject_id(client, session_id))
+
+
+def session_of(client: Client, sid: UUID) -> UUID:
+    """Return the sign-on session that this client knows by this ``sid``."""
+    return user_of(client, sid)
+
+
+def _cipher(client: Client) -> Cipher[ECB]:
+    """Return what maps every id to another one. An id is one block, so there is nothing for a mode to chain."""
+    return Cipher(AES(client.sector_key), ECB())  # noqa: S305 - see the docstring

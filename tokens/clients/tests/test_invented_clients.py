@@ -1,0 +1,81 @@
+"""Ids of clients that strangers invent: they drop nothing of ours from memory, and count for their network."""
+
+import uuid
+
+import httpx
+import pytest
+from asgiref.sync import sync_to_async
+from pytest_django import Settings
+
+from conftest import bearer
+from ironauth.infrastructure.cache import two_level as cache
+from ironauth.infrastructure.cache.two_level import token_cache
+from tokens.clients import registry as clients
+from tokens.clients.models import OAuthClient, client_tag
+from tokens.oauth.tests.material import make_client
+from tokens.tests.browser import VERIFY, Pair
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage, pytest.mark.usefixtures("throttled")]
+LIMIT = 20  # invented ids in a quarter of an hour, for these tests
+
+
+@pytest.fixture(autouse=True)
+def _few(settings: Settings) -> None:
+    settings.IRONAUTH_THROTTLE_BAD_REFRESHES = LIMIT
+
+
+@pytest.fixture
+async def wiki(transactional_db: None, signing_key: str) -> OAuthClient:
+    """A client of ours."""
+    return (await sync_to_async(make_client)())[0]
+
+
+@pytest.mark.parametrize("path", ["/oauth/authorize", "/oauth/logout"])
+async def test_they_count(api: httpx.AsyncClient, wiki: OAuthClient, path: str) -> None:
+    """After as many invented ids as the limit a network gets 429 for one more; a client's own id is never refused."""
+    for _ in range(LIMIT):
+        answer = await api.get(path, params={"client_id": str(uuid.uuid4())})
+        assert answer.status_code != 429
+    refused = await api.get(path, params={"client_id": str(uuid.uuid4())})
+    assert refused.status_code == 429
+    assert int(refused.headers["retry-after"]) >= 1
+    assert refused.headers["content-type"].startswith("text/html")
+    for client_id in (str(wiki.pk), "no-id", ""):
+        assert (await api.get(path, params={"client_id": client_id})).status_code in (200, 400)
+
+
+async def test_they_drop_nothing_of_ours(
+    api: httpx.AsyncClient, pair: Pair, wiki: OAuthClient, monkeypatch: pytest.MonkeyPatch, settings: Settings
+) -> None:
+    """Ten times as many invented ids as the memory holds leave a token and a client known: neither is read again."""
+    settings.IRONAUTH_L1_MAX_ENTRIES = 50
+    monkeypatch.setattr(token_cache()._absent, "max_entries", 50)
+    assert (await api.get(VERIFY, headers=bearer(pair))).status_code == 204
+    assert await clients.find(str(wiki.pk)) is not None
+    ours = token_cache().entries
+    for _ in range(500):
+        assert await clients.find(str(uuid.uuid4())) is None
+    assert token_cache().entries == ours
+    assert len(token_cache()._absent) <= 50
+    monkeypatch.setattr(clients, "database", None)  # a question to it fails now
+    monkeypatch.setattr("tokens.sessions.authentication.database", None)
+    assert await clients.find(str(wiki.pk)) is not None
+    assert (await api.get(VERIFY, headers=bearer(pair))).status_code == 204
+
+
+async def test_an_id_that_names_none_is_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same invented id costs one reading, and a client made under it is known as soon as that is heard of."""
+    invented = uuid.uuid4()
+    assert await clients.find(str(invented)) is None
+    with monkeypatch.context() as patch:
+        patch.setattr(clients, "database", None)
+        assert await clients.find(str(invented)) is None
+    await sync_to_async(make_client)(id=invented)
+    token_cache().drop(client_tag(str(invented)))  # what the feed does
+    assert await clients.find(str(invented)) is not None
+
+
+def test_the_memory_for_them_is_small() -> None:
+    """Each process remembers 1,024 keys under which there is nothing."""
+    assert cache.MAX_ABSENT == 1_024
+    assert token_cache()._absent.max_entries == 1_024

@@ -1,0 +1,60 @@
+"""Access tokens that clients have for themselves: no session ends them, so the revoked ones are remembered by their id.
+
+Until they would have expired (``infrastructure.db.single_use``). Only introspection accepts these tokens here.
+"""
+
+from hashlib import sha256
+from typing import Final
+from uuid import UUID
+
+import msgspec
+
+from ironauth.infrastructure.cache.invalidation import invalidate
+from ironauth.infrastructure.cache.two_level import Loaded, token_cache
+from ironauth.infrastructure.db import single_use as once
+from ironauth.infrastructure.db.unit_of_work import database
+from tokens.access.claims import AccessClaims
+from tokens.clients import registry as clients
+from tokens.clients.models import client_tag
+
+CACHE_PREFIX: Final = "ct:"
+#: What `once` knows revoked tokens by.
+ONCE: Final = "client token"
+
+
+class _Standing(msgspec.Struct, frozen=True):
+    """Whether a token is neither revoked nor its client disabled."""
+
+    is_active: bool
+
+
+async def is_active(claims: AccessClaims) -> bool:
+    """Tell whether a verified token of a client is still good. One query, two more for a client not seen before.
+
+    None for a token this process has been asked about. Raises ``Unavailable`` (503) when that cannot be asked.
+    """
+    tags = (_tag(claims.jti), client_tag(claims.client_id))
+
+    async def load() -> Loaded[_Standing]:
+        good = await clients.find(claims.client_id) is not None and not await database().read(
+            once.is_used, ONCE, _id(claims.jti)
+        )
+        return Loaded(_Standing(good), tags, float(claims.exp))
+
+    return (await token_cache().fetch(CACHE_PREFIX + claims.jti, load, _Standing, tags=tags)).is_active
+
+
+def revoke(*, claims: AccessClaims) -> bool:
+    """Unit of work: refuse the token from now on; return whether it was not before. 2 queries, 1 when it was."""
+    revoked = once.use_up(ONCE, _id(claims.jti), claims.exp)
+    if revoked:
+        invalidate(_tag(claims.jti))
+    return revoked
+
+
+def _id(jti: str) -> UUID:
+    return UUID(bytes=sha256(jti.encode()).digest()[:16])
+
+
+def _tag(jti: str) -> str:
+    return f"jti:{jti}"

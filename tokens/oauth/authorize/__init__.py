@@ -1,0 +1,1 @@
+"""/oauth/authorize and the pages behind it."""

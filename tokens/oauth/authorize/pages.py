@@ -1,0 +1,183 @@
+"""The pages of /oauth/ and the answers to clients, as HTTP responses.
+
+Referrer-Policy is same-origin: nothing of ours goes to a client in a Referer, and a form of ours still says its Origin,
+which no-referrer would make ``null``. No Cross-Origin-Opener-Policy: a client that opens these pages in a pop-up waits
+there for its answer.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import quote, urlencode, urlsplit
+
+from django.conf import settings
+from django.http import HttpResponse
+from django.template.loader import render_to_string
+
+from accounts.users import proof
+from accounts.users.outputs import UserOut
+from tokens.clients.errors import OAuthError
+from tokens.clients.registry import Client
+from tokens.oauth.authorize import form_targets
+from tokens.oauth.authorize import sign_in_page_cache as first_page
+from tokens.oauth.authorize import state as journeys
+from tokens.oauth.authorize.request import Target
+from tokens.oauth.authorize.state import Journey
+from tokens.oauth.device import codes as device_codes
+from tokens.oauth.logout.request import LogoutRequest
+from tokens.protocol import ResponseMode, Scope
+from tokens.sessions.queries import StoredSession
+
+#: What a scope means to the person who is asked for it. Others are shown by their name.
+SCOPES: Final[Mapping[str, str]] = {
+    Scope.OPENID: "Know who you are, by an identifier",
+    Scope.PROFILE: "See your name",
+    Scope.EMAIL: "See your e-mail address",
+    Scope.ROLES: "See your roles",
+    Scope.OFFLINE_ACCESS: "Keep this access while you are not there",
+    Scope.ACCOUNT: "Do everything you can do with your account here",
+}
+FOLDER: Final = "tokens/oauth/"
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "form-action {targets}; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; "
+    "trusted-types 'none'"
+)
+
+
+def sign_in(journey: Journey, client: Client, browser: str, *, email: str = "", **context: Any) -> HttpResponse:
+    """Return the page that asks for address and password.
+
+    ``context``: ``problem`` and ``status`` of a refusal, and ``remedy``, what to offer instead.
+    """
+    email = email or journey.request.login_hint
+    if email or context:
+        more = {"email": email, "proof_required": proof.is_required(), **context}
+        return _page("sign_in.html", client, journey, browser, **more)
+    text = first_page.html(settings.IRONAUTH_OAUTH_SITE_NAME, client, journey, browser)
+    return _response(text, targets=form_targets.of_client(journey.request.redirect_uri, client))
+
+
+def second_factor(journey: Journey, client: Client, browser: str, **context: Any) -> HttpResponse:
+    """Return the page that asks for a second factor."""
+    by_code = any(method != "passkey" for method in journey.methods)
+    by_passkey = "passkey" in journey.methods
+    return _page("second_factor.html", client, journey, browser, by_code=by_code, by_passkey=by_passkey, **context)
+
+
+def consent(journey: Journey, client: Client, browser: str, session: StoredSession) -> HttpResponse:
+    """Return the page that asks the person of ``session`` whether the client may have what it asks for."""
+    asked = journey.request.scope.split()
+    scopes = [text for scope, text in SCOPES.items() if scope in asked] + [one for one in asked if one not in SCOPES]
+    target = urlsplit(journey.request.redirect_uri)
+    user = session.account.user
+    template = "device_confirm.html" if journey.device else "consent.html"
+    shown = device_codes.shown(journey.device)
+    return _page(
+        template, client, journey, browser, scopes=scopes, user=user, host=target.netloc or target.scheme, code=shown
+    )
+
+
+def device(*, user_code: str = "", problem: str = "") -> HttpResponse:
+    """Return the page that asks which device is waiting (RFC 8628 §3.3)."""
+    context = {"user_code": user_code, "problem": problem}
+    return _rendered("device.html", context, targets=form_targets.HERE, status=400 if problem else 200)
+
+
+def device_done(client: Client, *, allowed: bool) -> HttpResponse:
+    """Return the page that sends people back to their device."""
+    return _rendered("device_done.html", {"client": client, "allowed": allowed}, targets=form_targets.NOWHERE)
+
+
+def sign_out(*, user: UserOut | None, confirmation: str, request: LogoutRequest) -> HttpResponse:
+    """Return the page that asks whether the person who is signed in here wants to sign out.
+
+    ``user``: None where the session signs nobody in any more: who has its cookie may be anybody.
+    """
+    context = {"user": user, "client": request.client, "confirmation": confirmation, "request": request}
+    return _rendered("sign_out.html", context, targets=form_targets.of_client(request.redirect_uri, request.client))
+
+
+def signed_out(request: LogoutRequest, *, by_form: bool) -> HttpResponse:
+    """Return the way on to where the client wants its people to be, with its ``state``; else a page of ours."""
+    if not request.redirect_uri:
+        return _rendered("signed_out.html", {}, targets=form_targets.NOWHERE)
+    return _on_to(request.redirect_uri, {"state": request.state} if request.state else {}, by_form=by_form)
+
+
+def error(*, detail: str, status: int, headers: Mapping[str, str] | None = None) -> HttpResponse:
+    """Return a page that says what is wrong; there is nowhere to go on."""
+    return _rendered("error.html", {"detail": detail}, targets=form_targets.NOWHERE, status=status, headers=headers)
+
+
+def answer(target: Target, *, by_form: bool, **parameters: str) -> HttpResponse:
+    """Return the answer to the client, with its ``state`` and our ``iss`` (RFC 9207 §2): a redirect, or a form.
+
+    ``by_form``: whether a form of our pages leads there.
+    """
+    everything = {**parameters, **({"state": target.state} if target.state else {}), "iss": settings.IRONAUTH_ISSUER}
+    if target.response_mode == ResponseMode.FORM_POST:
+        context = {"action": target.redirect_uri, "parameters": everything}
+        return _rendered("form_post.html", context, targets=form_targets.of_answer(target.redirect_uri))
+    return _on_to(target.redirect_uri, everything, by_form=by_form)
+
+
+def refusal(target: Target, reason: OAuthError, *, by_form: bool) -> HttpResponse:
+    """Return an error as answer to the client (RFC 6749 §4.1.2.1)."""
+    return answer(target, by_form=by_form, error=reason.error, error_description=reason.detail)
+
+
+def repeated(path: str, query: str) -> HttpResponse:
+    """Return the redirect that makes a GET of what was posted."""
+    return _see_other(f"{path}?{query}")
+
+
+def _on_to(address: str, parameters: Mapping[str, str], *, by_form: bool) -> HttpResponse:
+    """Return the redirect to a client; a page that goes there where a form's policy cannot name the client."""
+    location = _with(address, parameters)
+    if not by_form or not form_targets.is_nameless(address):
+        return _see_other(location)
+    return _rendered(
+        "go_on.html", {"address": location}, targets=form_targets.NOWHERE, headers={"Referrer-Policy": "no-referrer"}
+    )
+
+
+def _with(address: str, parameters: Mapping[str, str]) -> str:
+    """Return a client's address with parameters of ours after its own."""
+    joint = "&" if "?" in address else "?"
+    return f"{address}{joint if parameters else ''}{urlencode(parameters, quote_via=quote)}"
+
+
+def _see_other(location: str) -> HttpResponse:
+    """Return 303, which no browser answers by sending the form on (RFC 9700 §4.12)."""
+    response = HttpResponse(status=303, headers={"Location": location, "Referrer-Policy": "no-referrer"})
+    del response.headers["Content-Type"]
+    return response
+
+
+def _page(template: str, client: Client, journey: Journey, browser: str, **context: Any) -> HttpResponse:
+    status, headers = context.pop("status", 200), context.pop("headers", None)
+    known = {"client": client, "journey": journey, "sealed": journeys.seal(journey, browser), **context}
+    targets = form_targets.of_client(journey.request.redirect_uri, client)
+    return _rendered(template, known, targets=targets, status=status, headers=headers)
+
+
+def _rendered(
+    template: str, context: Mapping[str, Any], *, targets: str, status: int = 200, headers: Any = None
+) -> HttpResponse:
+    site = {"site_name": settings.IRONAUTH_OAUTH_SITE_NAME}
+    text = render_to_string(FOLDER + template, {**site, **context})
+    return _response(text, targets=targets, status=status, headers=headers)
+
+
+def _response(text: str, *, targets: str, status: int = 200, headers: Any = None) -> HttpResponse:
+    return HttpResponse(
+        text,
+        status=status,
+        headers={
+            "Cache-Control": "no-store",
+            "Content-Security-Policy": _POLICY.format(targets=targets),
+            "Referrer-Policy": "same-origin",
+            "Permissions-Policy": "publickey-credentials-create=(self), publickey-credentials-get=(self)",
+            **(headers or {}),
+        },
+    )

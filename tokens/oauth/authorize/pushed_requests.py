@@ -1,0 +1,121 @@
+"""Pushed authorization requests (RFC 9126): parameters from the client itself, by the browser only a handle."""
+
+import secrets
+from datetime import timedelta
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import urlencode
+
+import msgspec
+from django.http import HttpResponse, QueryDict
+from drf_spectacular.utils import extend_schema
+
+from ironauth.infrastructure.api.views import ApiRequest
+from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.db.unit_of_work import database
+from tokens.clients import authentication as client_authentication
+from tokens.clients import dpop
+from tokens.clients.digests import digest_of
+from tokens.clients.errors import InvalidRequest
+from tokens.clients.registry import Client
+from tokens.oauth.authorize import id_token_hints
+from tokens.oauth.authorize import request as authorization_request
+from tokens.oauth.authorize.request import MAX_BYTES, Unanswerable
+from tokens.oauth.endpoint import REFUSALS, OAuthEndpoint
+from tokens.oauth.inputs import PushInput
+from tokens.oauth.models import PushedRequest
+
+LIFE_S: Final = 90  # seconds; RFC 9126 §2.2 recommends 5 to 600: the browser comes with it at once
+PREFIX: Final = "urn:ietf:params:oauth:request_uri:"  # RFC 9126 §2.2
+HANDLE_BYTES: Final = 32  # 256 random bits
+#: What proves the client; it is not part of what the client asks for, and must not be stored.
+_CREDENTIALS: Final = frozenset({"client_secret", "client_assertion", "client_assertion_type"})
+
+
+class Pushed(msgspec.Struct, frozen=True):
+    """What the browser is to be sent with: ``request_uri``, good once; ``expires_in``: for so many seconds."""
+
+    request_uri: str
+    expires_in: int
+
+
+class PushedRequestView(OAuthEndpoint):
+    """POST /oauth/par."""
+
+    @extend_schema(
+        operation_id="oauth_par",
+        summary="Push an authorization request",
+        tags=["oauth"],
+        request={"application/x-www-form-urlencoded": PushInput},
+        responses={201: Pushed, **REFUSALS},
+    )
+    async def post(self, request: ApiRequest) -> HttpResponse:
+        """Check the parameters as /oauth/authorize does and keep them for 90 seconds."""
+        parameters = await self.parameters(request)
+        client = await client_authentication.authenticate(request, parameters, allow_public=True)
+        await client_authentication.admit_public(request, client)
+        jkt = await dpop.key_of_client(request._request, client)  # noqa: SLF001 - Django's request
+        if jkt and parameters.setdefault("dpop_jkt", jkt) != jkt:  # the code will be bound to it (RFC 9449 §10.1)
+            raise InvalidRequest("dpop_jkt is not the thumbprint of the key of the proof.")
+        handle = await push(client=client, query=request.data, parameters=parameters)
+        body = msgspec.json.encode(Pushed(PREFIX + handle, LIFE_S))
+        return HttpResponse(body, status=HTTPStatus.CREATED, content_type="application/json")
+
+
+async def push(*, client: Client, query: QueryDict, parameters: dict[str, str]) -> str:
+    """Store the parameters a client has sent, and return the handle to them.
+
+    Raises ``InvalidRequest`` for a ``request_uri`` among them (RFC 9126 §2.1), one that is too long, another client's
+    ``client_id``, an address that is not registered; what ``authorization_request.check`` raises.
+    """
+    if "request_uri" in parameters:
+        raise InvalidRequest("A pushed request cannot refer to another one: leave request_uri out.")
+    if len(urlencode(parameters)) > MAX_BYTES:  # as a browser would bring it: the answer repeats its state
+        raise InvalidRequest(f"The request is longer than {MAX_BYTES} bytes.")
+    if parameters.get("client_id", client.client_id) != client.client_id:
+        raise InvalidRequest("client_id is not that of the client which sent this.")
+    try:
+        target = authorization_request.target_of(client, query)
+    except Unanswerable as error:
+        raise InvalidRequest(error.detail) from error
+    wanted = {name: value for name, value in parameters.items() if name not in _CREDENTIALS}
+    checked = authorization_request.check(client, wanted, target, pushed=True)
+    await id_token_hints.with_hint(client, checked, wanted.get("id_token_hint"))
+    handle = secrets.token_urlsafe(HANDLE_BYTES)
+    await database().write(keep, client=client, handle=handle, parameters=wanted)
+    return handle
+
+
+def keep(*, client: Client, handle: str, parameters: dict[str, str]) -> None:
+    """Unit of work: store the parameters under the handle. 1 query."""
+    PushedRequest.objects.create(
+        digest=digest_of(handle),
+        client_id=client.id,
+        parameters=parameters,
+        expires_at=clock.now() + timedelta(seconds=LIFE_S),
+    )
+
+
+def take(*, client: Client, handle: str) -> dict[str, str] | None:
+    """Unit of work: return the parameters the client has pushed under the handle, and use them up. 2 queries.
+
+    None for a handle of another client, which stays good there, and for one that is unknown, expired or used: of
+    several at once one gets them.
+    """
+    alive = PushedRequest.objects.filter(digest=digest_of(handle), client_id=client.id, expires_at__gt=clock.now())
+    found: Any = alive.values_list("parameters", flat=True).first()
+    return found if found is not None and alive.delete()[0] else None
+
+
+async def taken(*, client: Client, request_uri: str) -> QueryDict:
+    """Return what the client has pushed, and use it up; as a query, for it is checked once more.
+
+    Raises ``Unanswerable``: without the parameters nobody knows where to answer.
+    """
+    handle = request_uri.removeprefix(PREFIX)
+    parameters = await database().write(take, client=client, handle=handle)
+    if parameters is None:
+        raise Unanswerable("The application's request has expired or was used before: start again from there.")
+    query = QueryDict(mutable=True)
+    query.update(parameters)
+    return query

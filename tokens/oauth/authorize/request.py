@@ -1,0 +1,255 @@
+"""What a client asks for when it sends somebody to /oauth/authorize, and whether it may.
+
+First of all where the answer may go: before client and redirect URI are known to belong together nothing is redirected
+(RFC 6749 §4.1.2.1, RFC 9700 §4.11). Everything after that is answered there.
+"""
+
+import re
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from http import HTTPStatus
+from typing import Final, NamedTuple
+
+import msgspec
+from django.http import QueryDict
+
+from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.core.errors import DomainError
+from tokens.clients import redirect_uris
+from tokens.clients import registry as clients
+from tokens.clients.errors import (
+    InvalidRequest,
+    InvalidScope,
+    OAuthError,
+    RegistrationNotSupported,
+    RequestNotSupported,
+    RequestUriNotSupported,
+    UnauthorizedClient,
+    UnsupportedResponseType,
+)
+from tokens.clients.models import SCOPE_CHARACTERS, OAuthClient
+from tokens.clients.registry import Client
+from tokens.oauth.endpoint import MAX_PARAMETERS
+from tokens.protocol import SCOPE_TOKEN, GrantType, ResponseMode, scope_set, scope_text
+
+#: Bytes of a query or form: with the path before it below the 8 KiB from which servers, ours too, answer 414.
+MAX_BYTES: Final = 8_000
+NONCE_CHARACTERS: Final = 255  # as of its column
+HINT_CHARACTERS: Final = 254  # the longest address there is; a longer hint names nobody
+PROMPTS: Final = ("none", "login", "consent", "select_account")  # OpenID Connect Core §3.1.2.1
+CHALLENGE_METHOD: Final = "S256"
+_SHA256: Final = re.compile(r"[A-Za-z0-9_-]{43}")  # base64url: RFC 7636 §4.2, RFC 9449 §10
+_SECONDS: Final = re.compile(r"[0-9]{1,9}")  # thirty years
+_SCOPE: Final = re.compile(f"{SCOPE_TOKEN}(?: {SCOPE_TOKEN})*")
+_PRINTABLE: Final = re.compile(r"[^\x00-\x1f\x7f]*")
+
+
+class Target(NamedTuple):
+    """Where the answer goes, once that is known to be safe, and what is repeated there."""
+
+    redirect_uri: str
+    response_mode: str = ResponseMode.QUERY.value
+    state: str = ""
+
+
+class Unanswerable(OAuthError):
+    """There is nowhere to send the answer: a page says what is wrong (RFC 6749 §4.1.2.1)."""
+
+
+class Refused(DomainError):
+    """The client gets an error: ``reason``, at ``target``."""
+
+    status = HTTPStatus.SEE_OTHER
+
+    def __init__(self, reason: OAuthError, target: Target) -> None:
+        super().__init__(reason.detail)
+        self.reason = reason
+        self.target = target
+
+
+class AuthorizationRequest(msgspec.Struct, frozen=True, array_like=True):
+    """A request that has been checked against its client. Empty texts where nothing was asked.
+
+    ``max_age``: seconds. ``hint_sub``: who the client believes is there, as it knows them.
+    """
+
+    client_id: str
+    redirect_uri: str
+    response_mode: str
+    state: str
+    scope: str
+    nonce: str
+    code_challenge: str
+    dpop_jkt: str
+    prompt: tuple[str, ...]
+    max_age: int | None
+    login_hint: str
+    hint_sub: str
+
+    @property
+    def target(self) -> Target:
+        """Where the answer goes."""
+        return Target(self.redirect_uri, self.response_mode, self.state)
+
+    @property
+    def silent(self) -> bool:
+        """Whether nobody may be asked anything."""
+        return "none" in self.prompt
+
+    def wants_sign_in(self, authenticated_at: datetime) -> bool:
+        """Return whether somebody who proved who they are at ``authenticated_at`` has to do so again."""
+        if "login" in self.prompt:
+            return True
+        return self.max_age is not None and clock.now() - authenticated_at > timedelta(seconds=self.max_age)
+
+
+async def client_of(query: QueryDict) -> Client:
+    """Return who sent the person here. Raises ``Unanswerable`` for no client, several, or one that is not enabled."""
+    named = query.getlist("client_id")
+    if len(named) != 1:
+        raise Unanswerable("The request does not name its application: client_id is missing, or was sent twice.")
+    return await enabled_client(named[0])
+
+
+async def enabled_client(client_id: str) -> Client:
+    """Return the client of this id. Raises ``Unanswerable`` for one that is not enabled, or never was.
+
+    Raises ``Throttled`` (429) instead when too many of those came from one network.
+    """
+    client = await clients.find_for_stranger(client_id)
+    if client is None:
+        raise Unanswerable("The application is not known here: client_id names none, or one that is disabled.")
+    return client
+
+
+def target_of(client: Client, query: QueryDict) -> Target:
+    """Return where the answer may go. Raises ``Unanswerable`` unless the client has registered exactly that."""
+    uris = query.getlist("redirect_uri")
+    if len(uris) != 1 or not uris[0]:
+        raise Unanswerable("The request does not say where to go on: redirect_uri is missing, or was sent twice.")
+    if not redirect_uris.matches(client.redirect_uris, uris[0]):
+        raise Unanswerable(
+            "The application has not registered the address it wants to go on at (redirect_uri). Go back to it, "
+            "and tell whoever runs it."
+        )
+    mode, state = (_only(query, name) for name in ("response_mode", "state"))
+    known = mode if mode in set(ResponseMode) else ResponseMode.QUERY.value
+    return Target(uris[0], known, state if _PRINTABLE.fullmatch(state) else "")
+
+
+def parameters_of(query: QueryDict) -> dict[str, str]:
+    """Return the parameters that have a value (RFC 6749 §3.1). Raises ``InvalidRequest`` for one that is repeated."""
+    if len(query) > MAX_PARAMETERS:
+        raise InvalidRequest("The request has too many parameters.")
+    if any(len(query.getlist(name)) > 1 for name in query):
+        raise InvalidRequest("A parameter was sent more than once.")
+    return {name: query.getlist(name)[0] for name in query if query.getlist(name)[0]}
+
+
+def check(client: Client, given: Mapping[str, str], target: Target, *, pushed: bool) -> AuthorizationRequest:
+    """Return the request that these parameters make, if the client may make it.
+
+    ``pushed``: whether it sent them itself (RFC 9126). Raises the ``OAuthError`` the client is to hear: the first one
+    that applies, in the order of this function.
+    """
+    if not all(_PRINTABLE.fullmatch(text) for pair in given.items() for text in pair):
+        raise InvalidRequest("A parameter has control characters in it.")
+    _refuse_unsupported(client, given, pushed=pushed)
+    return AuthorizationRequest(
+        client_id=client.client_id,
+        redirect_uri=target.redirect_uri,
+        response_mode=target.response_mode,
+        state=target.state,
+        code_challenge=_code_challenge(client, given),
+        scope=scope_of(client, given.get("scope", "")),
+        prompt=_prompt(given.get("prompt", "")),
+        max_age=_max_age(given.get("max_age")),
+        nonce=_at_most(given.get("nonce", ""), "nonce", NONCE_CHARACTERS),
+        dpop_jkt="" if client.dpop == OAuthClient.Policy.OFF else _thumbprint(given.get("dpop_jkt", "")),
+        login_hint=hint if len(hint := given.get("login_hint", "")) <= HINT_CHARACTERS else "",
+        hint_sub="",
+    )
+
+
+def _refuse_unsupported(client: Client, given: Mapping[str, str], *, pushed: bool) -> None:
+    """Raise for what this server does not do, or not for this client."""
+    if "request" in given:
+        raise RequestNotSupported
+    if "request_uri" in given:
+        raise RequestUriNotSupported
+    if "registration" in given:
+        raise RegistrationNotSupported
+    if client.require_par and not pushed:
+        raise InvalidRequest("This client has to push its requests first (RFC 9126): POST them to /oauth/par.")
+    if GrantType.AUTHORIZATION_CODE not in client.grants:
+        raise UnauthorizedClient
+    if "response_type" not in given:
+        raise InvalidRequest("response_type is missing: send response_type=code.")
+    if given["response_type"] != "code":
+        raise UnsupportedResponseType
+    if given.get("response_mode", ResponseMode.QUERY) not in set(ResponseMode):
+        raise InvalidRequest("Only response_mode=query and form_post are supported.")
+
+
+def _code_challenge(client: Client, given: Mapping[str, str]) -> str:
+    """Return the PKCE challenge, "" without one from a client that need not send it (RFC 7636 §4.3, §4.4.1)."""
+    challenge, method = given.get("code_challenge"), given.get("code_challenge_method")
+    if challenge is None:
+        if client.require_pkce:
+            raise InvalidRequest("PKCE is required (RFC 7636): send code_challenge and code_challenge_method=S256.")
+        if method is not None:
+            raise InvalidRequest("code_challenge_method was sent without code_challenge.")
+        return ""
+    if method != CHALLENGE_METHOD:  # without one it would be plain
+        raise InvalidRequest("Only code_challenge_method=S256 is supported, and it must be sent.")
+    if not _SHA256.fullmatch(challenge):
+        raise InvalidRequest("code_challenge is not the base64url of a SHA-256, 43 characters without padding.")
+    return challenge
+
+
+def scope_of(client: Client, asked: str) -> str:
+    """Return the scope as it is stored. There is no default: what a client wants, it says (RFC 6749 §3.3).
+
+    Raises ``InvalidScope`` for none, and for more than the client may have; ``InvalidRequest`` for a long one.
+    """
+    if not asked:
+        raise InvalidScope("scope is missing: name what the application needs, for instance openid.")
+    if not _SCOPE.fullmatch(asked) or not scope_set(asked) <= client.scopes:
+        raise InvalidScope
+    return _at_most(scope_text(scope_set(asked)), "scope", SCOPE_CHARACTERS)
+
+
+def _prompt(asked: str) -> tuple[str, ...]:
+    """Return what is to be asked; `none` excludes all else (OpenID Connect Core §3.1.2.1)."""
+    wanted = tuple(dict.fromkeys(asked.split()))
+    if not set(wanted) <= set(PROMPTS):
+        raise InvalidRequest("prompt is not made of none, login, consent and select_account.")
+    if "none" in wanted and len(wanted) > 1:
+        raise InvalidRequest("prompt=none excludes every other prompt.")
+    return wanted
+
+
+def _max_age(asked: str | None) -> int | None:
+    if asked is None:
+        return None
+    if not _SECONDS.fullmatch(asked):
+        raise InvalidRequest("max_age is not a number of seconds.")
+    return int(asked)
+
+
+def _thumbprint(asked: str) -> str:
+    if asked and not _SHA256.fullmatch(asked):
+        raise InvalidRequest("dpop_jkt is not the thumbprint of a key (RFC 9449).")
+    return asked
+
+
+def _at_most(value: str, name: str, longest: int) -> str:
+    if len(value) > longest:
+        raise InvalidRequest(f"{name} is longer than {longest} characters.")
+    return value
+
+
+def _only(query: QueryDict, name: str) -> str:
+    """Return the value of a parameter that was sent once, "" otherwise."""
+    values = query.getlist(name)
+    return values[0] if len(values) == 1 else ""

@@ -1,0 +1,151 @@
+"""The forms that sign somebody in on the way to a client: password, second factor, passkey."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+from django.http import HttpResponse
+from drf_spectacular.utils import extend_schema
+from rest_framework import exceptions
+
+from accounts.errors import EmailNotVerified, PasswordChangeRequired
+from accounts.mfa.passkeys.errors import InvalidPasskey
+from ironauth.infrastructure.api.views import ApiRequest
+from ironauth.infrastructure.core import strict_json
+from ironauth.infrastructure.core.errors import DomainError
+from ironauth.infrastructure.db.unit_of_work import database
+from tokens.errors import InvalidMfaToken, MfaRequired
+from tokens.oauth.authorize import pages as authorize_pages
+from tokens.oauth.authorize import state as journeys
+from tokens.oauth.authorize.inputs import PasswordFormInput
+from tokens.oauth.authorize.services import Arrival
+from tokens.oauth.authorize.views import OAuthPage
+from tokens.oauth.sso import cookie as sign_on_cookie
+from tokens.oauth.sso import session as sign_on
+from tokens.sessions import transport
+from tokens.sessions.units import ClientInfo, Grant, Opener
+from tokens.sign_in import factor_services, passkey_services, services
+from tokens.sign_in.factor_services import Shown
+
+#: What a refusal asks for is a link away: the part of the template that has it.
+_REMEDIES: Final[Mapping[type[DomainError], str]] = {EmailNotVerified: "verify", PasswordChangeRequired: "password"}
+
+
+class SignInForm(OAuthPage):
+    """What the three forms share."""
+
+    def entered(self, request: ApiRequest, arrival: Arrival, arriving: ClientInfo, grant: Grant) -> HttpResponse:
+        """Return what comes after a sign-in, with the cookies of it."""
+        known = msgspec.structs.replace(arrival.journey, mfa_token="", methods=())
+        try:
+            response = self.shown(request, known, arrival.client, arrival.decided())
+        except DomainError as error:  # signed in they are, whatever becomes of the rest
+            response = self.handle_exception(error)
+        age = int((grant.expires_at - grant.authenticated_at).total_seconds())
+        sign_on_cookie.give(response, grant.refresh_token, max_age_s=age)
+        transport.set_device(response, arriving)
+        return response
+
+    async def opener(self, request: ApiRequest, arrival: Arrival) -> Opener:
+        """Return what opens this browser's sign-on session for ``arrival``. 1 query where it brings a cookie."""
+        cookie = sign_on_cookie.read(request)
+        previous = await database().read(sign_on.find, cookie) if cookie is not None else None
+        return sign_on.opener(previous, arrival.decide)
+
+
+class PasswordForm(SignInForm):
+    """POST /oauth/signin."""
+
+    @extend_schema(exclude=True)
+    async def post(self, request: ApiRequest) -> HttpResponse:
+        """Sign in by address and password, or say what is missing or wrong on the same page."""
+        journey, client = await self.resumed(request)
+        arriving = transport.arriving(request._request, "cookie")  # noqa: SLF001 - Django's request
+        arrival = Arrival(journey, client)
+        browser, email = journeys.browser_of(request), str(request.data.get("email", ""))
+        try:
+            data = await self.validated(request, PasswordFormInput)
+            grant = await services.open_by_password(**data, client=arriving, opener=await self.opener(request, arrival))
+        except MfaRequired as needed:
+            members: Any = needed.members
+            asked = msgspec.structs.replace(journey, mfa_token=members["mfa_token"], methods=members["methods"])
+            return authorize_pages.second_factor(asked, client, browser)
+        except exceptions.ValidationError:
+            missing = "Type your e-mail address and your password."
+            return authorize_pages.sign_in(journey, client, browser, email=email, problem=missing, status=400)
+        except DomainError as error:
+            return authorize_pages.sign_in(journey, client, browser, email=email, **_refused(error))
+        return self.entered(request, arrival, arriving, grant)
+
+
+class SecondFactorForm(SignInForm):
+    """POST /oauth/signin/code."""
+
+    @extend_schema(exclude=True)
+    async def post(self, request: ApiRequest) -> HttpResponse:
+        """Finish a sign-in with a code or a passkey, or say what is wrong on the same page.
+
+        Once the password is too long ago it begins again.
+        """
+        journey, client = await self.resumed(request)
+        arriving = transport.arriving(request._request, "cookie")  # noqa: SLF001 - Django's request
+        arrival = Arrival(journey, client)
+        browser = journeys.browser_of(request)
+        try:
+            grant = await factor_services.open_by_factor(
+                token=journey.mfa_token,
+                shown=_shown(request),
+                client=arriving,
+                opener=await self.opener(request, arrival),
+            )
+        except InvalidMfaToken:
+            again = msgspec.structs.replace(journey, mfa_token="", methods=())
+            late = "That took too long: sign in with your password again."
+            return authorize_pages.sign_in(again, client, browser, problem=late, status=401)
+        except DomainError as error:
+            return authorize_pages.second_factor(journey, client, browser, **_refused(error))
+        return self.entered(request, arrival, arriving, grant)
+
+
+class PasskeyForm(SignInForm):
+    """POST /oauth/signin/passkey."""
+
+    @extend_schema(exclude=True)
+    async def post(self, request: ApiRequest) -> HttpResponse:
+        """Sign in by passkey instead of a password, or say what is wrong on the same page."""
+        journey, client = await self.resumed(request)
+        arriving = transport.arriving(request._request, "cookie")  # noqa: SLF001 - Django's request
+        arrival = Arrival(journey, client)
+        shown = _shown(request)
+        try:
+            if shown.challenge_token is None or shown.credential is None:
+                raise InvalidPasskey
+            grant = await passkey_services.open_by_passkey(
+                challenge_token=shown.challenge_token,
+                credential=shown.credential,
+                client=arriving,
+                opener=await self.opener(request, arrival),
+            )
+        except DomainError as error:
+            browser = journeys.browser_of(request)
+            return authorize_pages.sign_in(journey, client, browser, **_refused(error))
+        return self.entered(request, arrival, arriving, grant)
+
+
+def _shown(request: ApiRequest) -> Shown:
+    """Return what was sent to prove a second factor; an answer that is no JSON object was not sent."""
+    data = request.data
+    try:
+        credential = strict_json.loads(str(data.get("credential", "")))
+    except strict_json.InvalidJson:
+        credential = None
+    if not isinstance(credential, dict):
+        credential = None
+    return Shown(data.get("code") or None, data.get("challenge_token") or None, credential)
+
+
+def _refused(error: DomainError) -> dict[str, Any]:
+    """Return what a page says of a refusal, with its status and headers."""
+    remedy = next((name for kind, name in _REMEDIES.items() if isinstance(error, kind)), "")
+    detail = " ".join(reason.message for reason in error.errors) or error.detail
+    return {"problem": detail, "status": error.status, "headers": error.headers, "remedy": remedy}

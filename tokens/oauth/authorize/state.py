@@ -1,0 +1,105 @@
+"""An authorization request on its way through our pages: one value in each form, which says everything and is ours.
+
+``base64url(JSON of Journey) . base64url(HMAC-SHA-256(server key, browser ‖ JSON))``: nothing is stored while somebody
+looks for a password, and what a page has shown is what its form does. ``browser`` is a random cookie, set with the
+first page: a value made in one browser is good in no other one (CSRF), whoever sends it there.
+"""
+
+import hashlib
+import hmac
+import re
+import secrets
+from typing import Final
+from uuid import UUID
+
+import msgspec
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from rest_framework.request import Request
+
+from ironauth.infrastructure.core import base64url as token_text
+from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.crypto.master_keys import derived_key, newest_master_key_id
+from ironauth.infrastructure.http.cookies import names as cookie_names
+from ironauth.infrastructure.http.cookies import policy as cookies
+from tokens.oauth.authorize.request import AuthorizationRequest
+
+LIFE_S: Final = 1_800  # seconds; half an hour, as a link for a new password, which some will ask for first
+BROWSER_BYTES: Final = 32  # 256 random bits
+MAC_CHARACTERS: Final = 43  # 32 bytes * 4 / 3, unpadded
+MAX_CHARACTERS: Final = 40_000  # a request of 8 KiB, with every character escaped in JSON and in base64
+_BROWSER: Final = re.compile(r"[A-Za-z0-9_-]{43}")
+
+
+class Journey(msgspec.Struct, frozen=True, array_like=True):
+    """How far somebody has come. ``expires_at``: the unix second from which it is refused.
+
+    ``mfa_token``: that their password was right, while one of ``methods`` is asked for. ``session_id``: the sign-on
+    session of the person who is being asked to allow it; None before anybody is. ``device``: the code they
+    have typed, where a device waits for them (RFC 8628), "" where a client has sent them here.
+    """
+
+    request: AuthorizationRequest
+    expires_at: int
+    mfa_token: str = ""
+    methods: tuple[str, ...] = ()
+    session_id: UUID | None = None
+    device: str = ""
+
+
+_decoder: Final = msgspec.json.Decoder(Journey)
+
+
+def begin(request: AuthorizationRequest, *, device: str = "") -> Journey:
+    """Return the journey of a request that has just arrived, or of the code of a device that waits."""
+    return Journey(request, int(clock.unix()) + LIFE_S, device=device)
+
+
+def seal(journey: Journey, browser: str) -> str:
+    """Return the value for a form in this browser."""
+    body = msgspec.json.encode(journey)
+    return f"{token_text.encode(body)}.{token_text.encode(_mac(body, browser, newest_master_key_id()))}"
+
+
+def unseal(value: str, browser: str) -> Journey | None:
+    """Return the journey of a value made for this browser less than half an hour ago; None for any other text."""
+    text, dot, mac_text = value.partition(".")
+    if not dot or not browser or len(value) > MAX_CHARACTERS:
+        return None
+    body, mac = token_text.decode(text, len(text)), token_text.decode(mac_text, MAC_CHARACTERS)
+    if body is None or mac is None:
+        return None
+    # Any master key: a rotation sends nobody back to the start.
+    if not any(hmac.compare_digest(mac, _mac(body, browser, key_id)) for key_id in settings.IRONAUTH_MASTER_KEYS):
+        return None
+    try:
+        journey = _decoder.decode(body)
+    except msgspec.DecodeError:  # made by another release, whose requests have other fields
+        return None
+    return journey if clock.unix() < journey.expires_at else None
+
+
+def cookie_name() -> str:
+    """Return the cookie's name."""
+    return cookies.name_of(cookie_names.AUTHORIZE)
+
+
+def browser_of(request: HttpRequest | Request) -> str:
+    """Return what this browser brings, "" without the cookie, or when it says what no server of ours has given it."""
+    value: str = request.COOKIES.get(cookie_name(), "")
+    return value if _BROWSER.fullmatch(value) else ""
+
+
+def new_browser() -> str:
+    """Return what a browser without the cookie is to bring."""
+    return secrets.token_urlsafe(BROWSER_BYTES)
+
+
+def remember_browser(response: HttpResponse, browser: str) -> None:
+    """Have the browser bring the value; Lax, because a second tab comes here from a client's own site."""
+    cookies.give(response, cookie_names.AUTHORIZE, browser, max_age_s=LIFE_S)
+
+
+def _mac(body: bytes, browser: str, master_key_id: str) -> bytes:
+    key = derived_key(master_key_id, "ironauth authorization request")
+    return hmac.digest(key, browser.encode() + body, hashlib.sha256)

@@ -1,0 +1,302 @@
+"""The flow by a client without script: sign in, allow, and the code goes back. What is refused, and where."""
+
+import re
+from typing import Any
+
+import httpx
+import pytest
+from asgiref.sync import sync_to_async
+
+from ironauth.infrastructure.core import clock
+from tokens.clients.models import OAuthClient
+from tokens.clients.tests.test_redirect_uris import ACCEPTED, REGISTERED, REJECTED
+from tokens.oauth.authorize import sign_in_page_cache as first_page
+from tokens.oauth.authorize import state as journeys
+from tokens.oauth.models import AuthorizationCode, Consent
+from tokens.oauth.tests.material import REDIRECT_URI, make_client, make_public_client
+from tokens.oauth.tests.walk import (
+    AUTHORIZE,
+    CHALLENGE,
+    ISSUER,
+    answered,
+    authorize,
+    by_password,
+    form_to,
+    is_page,
+    request_of,
+    say,
+)
+from tokens.sessions.models import SSO_CLIENT, Session
+from tokens.tests.browser import Member
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
+
+
+@pytest.fixture
+async def client(transactional_db: None) -> OAuthClient:
+    """A confidential client of somebody else's."""
+    return (await sync_to_async(make_client)())[0]
+
+
+async def test_the_whole_way(api: httpx.AsyncClient, member: Member, client: OAuthClient) -> None:
+    """Sign in, allow, and the client gets a code with its state and our name; the next time nobody is asked."""
+    page = await authorize(api, client)
+    assert is_page(page, 200, "Sign in", "Wiki")
+    page = await by_password(api, page, member["email"])
+    assert is_page(page, 200, "Allow Wiki?", member["email"], "See your name", "app.example.com")
+    answer = answered(await say(api, page, "allow"))
+    assert (answer["state"], answer["iss"]) == ("st&te=1 é", ISSUER)
+    code = await AuthorizationCode.objects.aget()
+    assert (code.scope, code.nonce, str(code.user_id)) == ("openid profile", "n-1", member["id"])
+    assert (code.redirect_uri, code.code_challenge) == (REDIRECT_URI, CHALLENGE)
+    session = await Session.objects.aget(client_id=SSO_CLIENT)
+    assert (code.sso_session_id, code.authenticated_at, code.amr) == (session.pk, session.authenticated_at, "pwd")
+    assert (await Consent.objects.aget()).scope == "openid profile"
+    again = answered(await authorize(api, client, prompt="none"))
+    assert again["code"] != answer["code"]
+    head = await api.head("/oauth/authorize", params=request_of(client, prompt="none"))
+    assert (head.status_code, head.headers["allow"], "location" in head.headers) == (405, "GET, POST, OPTIONS", False)
+    assert await AuthorizationCode.objects.acount() == 2
+
+
+async def test_no_is_an_answer(api: httpx.AsyncClient, member: Member, client: OAuthClient) -> None:
+    """Who says no, before signing in or after, goes back with access_denied; nothing is stored."""
+    first = await authorize(api, client)
+    for page in (first, await by_password(api, first, member["email"])):
+        answer = answered(await say(api, page, "deny"))
+        assert (answer["error"], answer["state"], answer["iss"]) == ("access_denied", "st&te=1 é", ISSUER)
+    assert not await AuthorizationCode.objects.aexists()
+    assert not await Consent.objects.aexists()
+
+
+# ------------------------------------------------------------------ where nothing may be redirected
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"client_id": None},
+        {"client_id": ""},
+        {"client_id": "nobody"},
+        {"client_id": "01890000-0000-7000-8000-000000000000"},
+        {"redirect_uri": None},
+        {"redirect_uri": ""},
+        {"redirect_uri": "https://evil.example/callback"},
+        {"redirect_uri": f"{REDIRECT_URI}/"},
+        {"redirect_uri": f"{REDIRECT_URI}?next=https://evil.example"},
+        {"redirect_uri": "javascript:alert(1)"},
+        {"redirect_uri": "<script>alert(1)</script>"},
+    ],
+)
+async def test_nothing_is_redirected_before_it_is_safe(
+    api: httpx.AsyncClient, client: OAuthClient, changes: dict[str, str | None]
+) -> None:
+    """Without client and registered address there is a page with status 400 that repeats nothing: RFC 6749 §4.1.2.1."""
+    answer = await authorize(api, client, **changes)
+    assert is_page(answer, 400, "This did not work")
+    assert all(str(value) not in answer.text for value in changes.values() if value)
+
+
+async def test_addresses_that_mean_something_else(api: httpx.AsyncClient, transactional_db: None) -> None:
+    """Each address that is not a registered one is a page without Location, the others are answered at."""
+    native = await sync_to_async(make_public_client)(redirect_uris=list(REGISTERED))
+    assert len(REJECTED) >= 55
+    for uri in REJECTED:
+        assert is_page(await authorize(api, native, redirect_uri=uri, prompt="none"), 400), uri
+    for uri in ACCEPTED:
+        location = (await authorize(api, native, redirect_uri=uri, prompt="none")).headers["location"]
+        assert location.startswith(uri)
+
+
+async def test_disabled_clients_and_repeated_addresses(api: httpx.AsyncClient, client: OAuthClient) -> None:
+    """A page, too, when it is not clear whom or where: client_id or redirect_uri twice, a client that was disabled."""
+    for name in ("client_id", "redirect_uri"):
+        asked = request_of(client)
+        twice = httpx.QueryParams([*asked.items(), (name, asked[name])])
+        assert is_page(await api.get(f"{AUTHORIZE}?{twice}"), 400)
+    client.disabled_at = clock.now()
+    await client.asave()
+    assert is_page(await authorize(api, client), 400, "disabled")
+
+
+async def test_too_long(api: httpx.AsyncClient, client: OAuthClient) -> None:
+    """A query of 8,000 bytes is answered, one more is a page that says so; the same for a form."""
+    asked = request_of(client, state=None)
+    room = 8_000 - len(str(httpx.QueryParams({**asked, "state": ""})))
+    assert (await api.get(AUTHORIZE, params={**asked, "state": "x" * room})).status_code == 200
+    assert is_page(await api.get(AUTHORIZE, params={**asked, "state": "x" * (room + 1)}), 400, "8000 bytes")
+    assert is_page(await api.post(AUTHORIZE, data={**asked, "state": "x" * (room + 1)}), 400, "8000 bytes")
+
+
+# ------------------------------------------------------------------ what the client hears
+ERRORS: list[tuple[dict[str, str | None], str]] = [
+    ({"response_type": None}, "invalid_request"),
+    ({"response_type": "token"}, "unsupported_response_type"),
+    ({"response_type": "id_token"}, "unsupported_response_type"),
+    ({"response_type": "code id_token"}, "unsupported_response_type"),
+    ({"response_mode": "fragment"}, "invalid_request"),
+    ({"response_mode": "web_message"}, "invalid_request"),
+    ({"code_challenge": None, "code_challenge_method": None}, "invalid_request"),
+    ({"code_challenge": None}, "invalid_request"),
+    ({"code_challenge_method": None}, "invalid_request"),
+    ({"code_challenge_method": "plain"}, "invalid_request"),
+    ({"code_challenge_method": "s256"}, "invalid_request"),
+    ({"code_challenge": CHALLENGE[:-1]}, "invalid_request"),
+    ({"code_challenge": CHALLENGE + "="}, "invalid_request"),
+    ({"code_challenge": CHALLENGE + "\n"}, "invalid_request"),
+    ({"scope": None}, "invalid_scope"),
+    ({"scope": "openid root"}, "invalid_scope"),
+    ({"scope": "openid account"}, "invalid_scope"),
+    ({"scope": "openid  profile"}, "invalid_scope"),
+    ({"scope": 'openid "'}, "invalid_scope"),
+    ({"prompt": "none login"}, "invalid_request"),
+    ({"prompt": "create"}, "invalid_request"),
+    ({"prompt": "none"}, "login_required"),
+    ({"max_age": "-1"}, "invalid_request"),
+    ({"max_age": "1.5"}, "invalid_request"),
+    ({"max_age": "9" * 10}, "invalid_request"),
+    ({"nonce": "n" * 256}, "invalid_request"),
+    ({"nonce": "n\x00"}, "invalid_request"),
+    ({"login_hint": "mia\x00"}, "invalid_request"),
+    ({"dpop_jkt": "x"}, "invalid_request"),
+    ({"request": "eyJ"}, "request_not_supported"),
+    ({"request_uri": "https://app.example.com/request.jwt"}, "request_uri_not_supported"),
+    ({"registration": "{}"}, "registration_not_supported"),
+    ({"id_token_hint": "eyJhbGciOiJub25lIn0.e30."}, "invalid_request"),
+]
+
+
+async def test_errors_go_to_the_client(api: httpx.AsyncClient, client: OAuthClient) -> None:
+    """Everything else is answered at the client: 303 with error, state and iss (RFC 9207), never a code."""
+    for changes, error in ERRORS:
+        answer = answered(await authorize(api, client, **changes))
+        assert (answer["error"], answer["state"], answer["iss"]) == (error, "st&te=1 é", ISSUER), changes
+        assert set(answer) == {"error", "error_description", "state", "iss"}
+        assert re.fullmatch(r"[ !#-\[\]-~]+", answer["error_description"])  # RFC 6749 §4.1.2.1
+
+
+async def test_repeated_parameters_go_to_the_client(api: httpx.AsyncClient, client: OAuthClient) -> None:
+    """Any parameter twice is invalid_request (RFC 6749 §3.1); a state twice is not repeated, nor one with controls."""
+    for name in ("scope", "state", "unknown"):
+        asked = {**request_of(client), "unknown": "1"}
+        answer = answered(await api.get(f"{AUTHORIZE}?{httpx.QueryParams([*asked.items(), (name, 'x')])}"))
+        assert answer["error"] == "invalid_request"
+        assert ("state" in answer) == (name != "state")
+    assert "state" not in answered(await authorize(api, client, state="a\r\nLocation: https://evil.example"))
+
+
+async def test_what_is_ignored(api: httpx.AsyncClient, client: OAuthClient) -> None:
+    """Parameters nobody knows, empty ones, claims, display, locales and classes of assurance change nothing."""
+    ignored: dict[str, str | None] = {
+        "utm": "1", "claims": "{}", "display": "popup", "ui_locales": "de", "acr_values": "2", "max_age": "",
+        "login_hint": "x" * 255, "prompt": "",
+    }  # fmt: skip
+    page = await authorize(api, client, **ignored)
+    assert is_page(page, 200)
+    assert not form_to(page, "/oauth/signin").fields["email"]
+
+
+async def test_clients_and_their_rules(api: httpx.AsyncClient, transactional_db: None) -> None:
+    """No PKCE only by the client's own rule, codes only with that grant, pushed requests where they are required."""
+    relaxed, _ = await sync_to_async(make_client)(require_pkce=False)
+    bare: dict[str, str | None] = {"code_challenge": None, "code_challenge_method": None}
+    assert is_page(await authorize(api, relaxed, **bare), 200)
+    assert answered(await authorize(api, relaxed, code_challenge=None))["error"] == "invalid_request"
+    machine, _ = await sync_to_async(make_client)(grants=["client_credentials"])
+    assert answered(await authorize(api, machine))["error"] == "unauthorized_client"
+    pushing, _ = await sync_to_async(make_client)(require_par=True)
+    assert answered(await authorize(api, pushing))["error"] == "invalid_request"
+
+
+# ------------------------------------------------------------------ how the answer travels
+async def test_addresses_with_a_query_and_other_ports(api: httpx.AsyncClient, transactional_db: None) -> None:
+    """The answer joins the query an address has; a loopback address may have another port (RFC 8252 §7.3)."""
+    uri = "https://app.example.com/cb?tenant=1"
+    native = await sync_to_async(make_public_client)(redirect_uris=[uri, "http://127.0.0.1/cb"])
+    location = (await authorize(api, native, redirect_uri=uri, prompt="none")).headers["location"]
+    assert location.startswith(f"{uri}&error=login_required&")
+    location = (await authorize(api, native, redirect_uri="http://127.0.0.1:51004/cb", prompt="none")).headers[
+        "location"
+    ]
+    assert location.startswith("http://127.0.0.1:51004/cb?error=login_required&")
+
+
+async def test_form_post(api: httpx.AsyncClient, member: Member, client: OAuthClient) -> None:
+    """With response_mode=form_post the answer is a form to the client, errors too, and any state is safe in it."""
+    state = '"><script>alert(1)</script>'
+    page = await authorize(api, client, response_mode="form_post", state=state)
+    page = await by_password(api, page, member["email"])
+    answer = await say(api, page, "allow")
+    assert is_page(answer, 200, "form_post.js")
+    fields = form_to(answer, REDIRECT_URI).fields
+    assert (fields["state"], fields["iss"], set(fields)) == (state, ISSUER, {"code", "state", "iss"})
+    assert state not in answer.text
+    denied = await authorize(api, client, response_mode="form_post", prompt="none", scope="root")
+    assert form_to(denied, REDIRECT_URI).fields["error"] == "invalid_scope"
+
+
+async def test_post_becomes_get(api: httpx.AsyncClient, client: OAuthClient) -> None:
+    """A request may be posted (OpenID Connect Core §3.1.2.1), from any site: it is sent on as GET, with our cookies."""
+    answer = await api.post(AUTHORIZE, data=request_of(client), headers={"Sec-Fetch-Site": "cross-site"})
+    assert answer.status_code == 303
+    assert answer.headers["location"].startswith(f"{AUTHORIZE}?")
+    assert is_page(await api.get(answer.headers["location"]), 200, "Sign in")
+
+
+@pytest.mark.parametrize("path", ["signin", "signin/code", "signin/passkey", "consent"])
+async def test_the_forms_answer_posts_of_our_pages_only(
+    api: httpx.AsyncClient, path: str, transactional_db: None
+) -> None:
+    """A GET, another type and a post from nowhere are pages in HTML that say what to do."""
+    assert is_page(await api.get(f"/oauth/{path}"), 405, "go back to the application")
+    assert is_page(await api.post(f"/oauth/{path}", json={}), 415)
+    assert is_page(await api.post(f"/oauth/{path}", data={"request": "x"}), 400, "has expired")
+
+
+async def test_templates_of_ones_own(api: httpx.AsyncClient, client: OAuthClient, settings: Any, tmp_path: Any) -> None:
+    """A block can be replaced (IRONAUTH_TEMPLATES), and the site has its name (IRONAUTH_OAUTH_SITE_NAME)."""
+    settings.IRONAUTH_OAUTH_SITE_NAME = "Acme <ID>"
+    assert is_page(await authorize(api, client), 200, "Acme &lt;ID&gt;")
+    (tmp_path / "tokens" / "oauth").mkdir(parents=True)
+    own = "{% extends 'tokens/oauth/base.html' %}{% block content %}<p>Our own for {{ client.name }}</p>{% endblock %}"
+    (tmp_path / "tokens" / "oauth" / "sign_in.html").write_text(own)
+    settings.TEMPLATES = [{**settings.TEMPLATES[0], "DIRS": [str(tmp_path)]}]
+    first_page.pages_of.cache_clear()  # a server is started anew for other templates
+    assert is_page(await authorize(api, client), 200, "Our own for Wiki")
+
+
+async def test_a_page_that_was_rendered_before_is_of_this_request(api: httpx.AsyncClient, client: OAuthClient) -> None:
+    """Requests that differ in what nobody sees share a page, each with its own request in it; others do not.
+
+    Requests of one client, however they vary, drop no page of another one.
+    """
+    first_page.pages_of.cache_clear()
+    pages = [await authorize(api, client, state=state, nonce=state) for state in ("one", "two")]
+    assert first_page.pages_of(str(client.pk)).cache_info().misses == 1
+    sealed = [form_to(page, "/oauth/signin").fields["request"] for page in pages]
+    browser = api.cookies[journeys.cookie_name()]
+    journey = [journeys.unseal(one, browser) for one in sealed]
+    assert [one.request.state for one in journey if one] == ["one", "two"]
+    assert pages[0].text.replace(sealed[0], "") == pages[1].text.replace(sealed[1], "")
+    assert pages[0].text.count(sealed[0]) == 3  # every form of the page
+    other, _secret = await sync_to_async(make_client)(name="Other")
+    assert is_page(await authorize(api, other), 200, "Other")
+    assert is_page(await authorize(api, client, login_hint="who@example.com"), 200, 'value="who@example.com"')
+    assert "who@example.com" not in (await authorize(api, client)).text
+    assert first_page.pages_of(str(client.pk)).cache_info().misses == 1
+    assert first_page.pages_of(str(other.pk)).cache_info().misses == 1
+    for age in range(first_page.PAGES + 1):
+        await authorize(api, client, max_age=str(age))
+    assert is_page(await authorize(api, other), 200, "Other")
+    assert first_page.pages_of(str(other.pk)).cache_info().misses == 1
+
+
+async def test_a_scope_that_is_taken_from_the_client_meanwhile(
+    api: httpx.AsyncClient, member: Member, client: OAuthClient
+) -> None:
+    """A page that shows it is no good any more; with one that is left the page still is."""
+    page = await by_password(api, await authorize(api, client), member["email"])
+    client.scopes = ["openid"]
+    await client.asave()
+    assert is_page(await say(api, page, "allow"), 400, "expired")
+    client.scopes = ["openid", "profile"]
+    await client.asave()
+    assert answered(await say(api, page, "allow"))["code"]

@@ -1,0 +1,175 @@
+"""/oauth/authorize and the pages behind it: input, one service call, a page or the answer to the client."""
+
+from typing import Any, ClassVar
+
+import msgspec
+from django.http import HttpResponse, QueryDict
+from drf_spectacular.utils import extend_schema
+from rest_framework import exceptions
+
+from ironauth.infrastructure.api.parsers import FormParser
+from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView
+from ironauth.infrastructure.core.errors import DomainError
+from tokens.access.credentials import refuse_login_csrf
+from tokens.clients import redirect_uris
+from tokens.clients.errors import OAuthError
+from tokens.clients.registry import Client
+from tokens.oauth.authorize import id_token_hints, pushed_requests
+from tokens.oauth.authorize import pages as authorize_pages
+from tokens.oauth.authorize import request as authorization_request
+from tokens.oauth.authorize import services as authorizations
+from tokens.oauth.authorize import state as journeys
+from tokens.oauth.authorize.inputs import DecisionInput
+from tokens.oauth.authorize.request import MAX_BYTES, AuthorizationRequest, Refused, Unanswerable
+from tokens.oauth.authorize.services import Decision, Step
+from tokens.oauth.authorize.state import Journey
+from tokens.oauth.device import services as devices
+from tokens.oauth.sso import cookie as sign_on_cookie
+from tokens.oauth.sso.cookie import SignOnCookie
+from tokens.protocol import scope_set
+
+EXPIRED = (
+    "This page has expired, was opened in another browser, or cookies are off: go back to the application and sign in "
+    "from there."
+)
+_METHOD = "This address belongs to a form: go back to the application and sign in from there."
+
+
+class OAuthPage(AsyncAPIView):
+    """What answers browsers: in HTML, whatever goes wrong."""
+
+    authentication_classes: ClassVar[Any] = ()
+    permission_classes = ()
+    parser_classes = (FormParser,)
+
+    def handle_exception(self, exc: Exception) -> HttpResponse:
+        """Return the error as the client's, if it may hear of it, else as a page."""
+        if isinstance(exc, Refused):
+            return authorize_pages.refusal(exc.target, exc.reason, by_form=self.request.method == "POST")
+        if isinstance(exc, DomainError):
+            return authorize_pages.error(detail=exc.detail, status=exc.status, headers=exc.headers)
+        problem = super().handle_exception(exc)  # logged there, when nobody expected it
+        detail = _METHOD if isinstance(exc, exceptions.MethodNotAllowed) else "The request could not be answered."
+        headers = {name: problem[name] for name in ("Allow", "Retry-After") if name in problem.headers}
+        return authorize_pages.error(detail=detail, status=problem.status_code, headers=headers)
+
+    async def resumed(self, request: ApiRequest) -> tuple[Journey, Client]:
+        """Return how far the person of this form has come, and for whom.
+
+        Raises ``CrossOrigin`` when another site has sent it, ``Unanswerable`` when it is not one of this browser's
+        forms of the last half hour, or its client has been changed meanwhile.
+        """
+        refuse_login_csrf(request._request)  # noqa: SLF001 - Django's request
+        journey = journeys.unseal(str(request.data.get("request", "")), journeys.browser_of(request))
+        if journey is None:
+            raise Unanswerable(EXPIRED)
+        client = await authorization_request.enabled_client(journey.request.client_id)
+        asked = journey.request
+        if not journey.device and not redirect_uris.matches(client.redirect_uris, asked.redirect_uri):
+            raise Unanswerable(EXPIRED)
+        if not scope_set(asked.scope) <= client.scopes:
+            raise Unanswerable(EXPIRED)
+        return journey, client
+
+    async def went_on(
+        self, request: ApiRequest, journey: Journey, client: Client, cookie: SignOnCookie | None
+    ) -> HttpResponse:
+        """Return what comes next for who has this cookie."""
+        if journey.device:
+            return self.shown(request, journey, client, await devices.decide(cookie))
+        decision = await authorizations.decide(request=journey.request, client=client, cookie=cookie)
+        return self.shown(request, journey, client, decision)
+
+    def shown(self, request: ApiRequest, journey: Journey, client: Client, decision: Decision) -> HttpResponse:
+        """Return the page, or the answer to the client, that a decision amounts to."""
+        if decision.step is Step.CODE:
+            by_form = request.method == "POST"
+            return authorize_pages.answer(journey.request.target, by_form=by_form, code=decision.code)
+        browser = journeys.browser_of(request) or journeys.new_browser()
+        if decision.session is not None:
+            asked = msgspec.structs.replace(journey, session_id=decision.session.id)
+            response = authorize_pages.consent(asked, client, browser, decision.session)
+        else:
+            response = authorize_pages.sign_in(journey, client, browser)
+        journeys.remember_browser(response, browser)
+        return response
+
+
+class AuthorizeView(OAuthPage):
+    """GET, POST /oauth/authorize."""
+
+    http_method_names = ("get", "post", "options")
+
+    @extend_schema(exclude=True)
+    async def head(self, request: ApiRequest) -> HttpResponse:
+        """Refuse what a checker of links sends: it would use up a pushed request, or make a code for nobody."""
+        raise exceptions.MethodNotAllowed("HEAD")
+
+    @extend_schema(exclude=True)
+    async def get(self, request: ApiRequest) -> HttpResponse:
+        """Answer a client's authorization request, or ask the person what it takes to."""
+        if len(request.META.get("QUERY_STRING", "")) > MAX_BYTES:
+            raise Unanswerable(f"The request is longer than {MAX_BYTES} bytes: the application may push it instead.")
+        client, wanted = await _read(request.query_params)
+        cookie = sign_on_cookie.read(request)
+        return await self.went_on(request, journeys.begin(wanted), client, cookie)
+
+    @extend_schema(exclude=True)
+    async def post(self, request: ApiRequest) -> HttpResponse:
+        """Make a GET of it: no cookie of ours comes with a form of another site, and all of them with a redirect."""
+        query = request.data.urlencode()
+        if len(query) > MAX_BYTES:
+            raise Unanswerable(f"The request is longer than {MAX_BYTES} bytes: the application may push it instead.")
+        return authorize_pages.repeated(request.path, query)
+
+
+class ConsentView(OAuthPage):
+    """POST /oauth/consent."""
+
+    @extend_schema(exclude=True)
+    async def post(self, request: ApiRequest) -> HttpResponse:
+        """Let the client have what was shown, or not, or let somebody else sign in."""
+        journey, client = await self.resumed(request)
+        said = (await self.validated(request, DecisionInput))["decision"]
+        if journey.device and said != "switch":
+            return await self._device(request, journey, client, allowed=said == "allow")
+        if said == "deny":
+            raise authorizations.deny(request=journey.request, client=client)
+        if said == "switch":
+            return self.shown(request, journey, client, Decision(Step.SIGN_IN))
+        cookie = sign_on_cookie.read(request)
+        decision = await authorizations.allow(
+            request=journey.request, client=client, cookie=cookie, session_id=journey.session_id
+        )
+        return self.shown(request, journey, client, decision)
+
+    async def _device(self, request: ApiRequest, journey: Journey, client: Client, *, allowed: bool) -> HttpResponse:
+        """Tell the device that waits yes or no, or have the person who is to answer sign in."""
+        if not allowed:
+            await devices.deny(journey, client)
+            return authorize_pages.device_done(client, allowed=False)
+        done = await devices.allow(journey, client, sign_on_cookie.read(request))
+        if done is None:
+            return self.shown(request, journey, client, Decision(Step.SIGN_IN))
+        if not done:
+            return authorize_pages.device(problem=devices.GONE)
+        return authorize_pages.device_done(client, allowed=True)
+
+
+async def _read(query: QueryDict) -> tuple[Client, AuthorizationRequest]:
+    """Return who asks, and for what.
+
+    Raises ``Unanswerable`` where nothing may be redirected, ``Refused`` with what the client is to hear.
+    """
+    client = await authorization_request.client_of(query)
+    handles = query.getlist("request_uri")
+    pushed = len(handles) == 1 and handles[0].startswith(pushed_requests.PREFIX)
+    if pushed:
+        query = await pushed_requests.taken(client=client, request_uri=handles[0])
+    target = authorization_request.target_of(client, query)
+    try:
+        given = authorization_request.parameters_of(query)
+        wanted = authorization_request.check(client, given, target, pushed=pushed)
+        return client, await id_token_hints.with_hint(client, wanted, given.get("id_token_hint"))
+    except OAuthError as error:
+        raise Refused(error, target) from error

@@ -1,0 +1,43 @@
+"""Units of work on what people have allowed clients: list it, take it back."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from django.db import transaction
+
+from accounts.audit import recording as audit
+from accounts.audit.recording import Event
+from tokens.oauth.models import AuthorizationCode, Consent, DeviceGrant
+from tokens.sessions import units as sessions
+from tokens.sessions.models import Session
+
+Reason = Session.RevokeReason
+
+
+def of_person(user_id: UUID) -> list[Consent]:
+    """Return a person's consents with their clients, the newest first. 1 query."""
+    return list(Consent.objects.filter(user_id=user_id).select_related("client").order_by("-created_at", "-id"))
+
+
+def revoke(*, user_id: UUID, client_id: UUID) -> bool:
+    """Take back what a person allowed a client, by themselves; False when there is nothing of that kind."""
+    found = Consent.objects.filter(user_id=user_id, client_id=client_id).select_related("client").first()
+    if found is None:
+        return False
+    revoke_each([found], actor_id=user_id, reason=Reason.ENDED_BY_USER)
+    return True
+
+
+@transaction.atomic
+def revoke_each(consents: Sequence[Consent], *, actor_id: UUID, reason: Reason) -> None:
+    """Take back consents, read with their clients: what the clients hold of these people ends, codes under way too."""
+    for consent in consents:
+        whose = {"user_id": consent.user_id, "client_id": consent.client_id}
+        if not Consent.objects.filter(pk=consent.pk).delete()[0]:
+            continue  # taken back meanwhile
+        for kind in (AuthorizationCode, DeviceGrant):
+            kind.objects.filter(**whose).delete()
+        owned = Session.objects.filter(user_id=consent.user_id, client_id=str(consent.client_id), revoked_at=None)
+        ended = sessions.end_sessions(session_ids=list(owned.values_list("pk", flat=True)), reason=reason)
+        details = {"client": str(consent.client_id), "name": consent.client.name, "sessions": ended}
+        audit.record(Event.CONSENT_REVOKED, actor_id=actor_id, user_id=consent.user_id, details=details)

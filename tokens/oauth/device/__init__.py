@@ -1,0 +1,1 @@
+"""Devices without a browser (RFC 8628)."""

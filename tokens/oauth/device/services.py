@@ -1,0 +1,118 @@
+"""Devices that wait for somebody to allow them (RFC 8628), as the endpoint and the pages ask about them."""
+
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from django.db import IntegrityError
+
+from accounts.lockout import rate_limits
+from ironauth.infrastructure.db.faults import refers_to_nothing
+from ironauth.infrastructure.db.unit_of_work import database
+from ironauth.infrastructure.telemetry.logs import get_logger
+from tokens.clients import registry as clients
+from tokens.clients.errors import InvalidClient
+from tokens.clients.registry import Client
+from tokens.oauth.authorize import state as journeys
+from tokens.oauth.authorize.request import AuthorizationRequest
+from tokens.oauth.authorize.services import Decision, Step
+from tokens.oauth.authorize.state import Journey
+from tokens.oauth.device import codes as device_codes
+from tokens.oauth.device import units as device_units
+from tokens.oauth.sso import session as sign_on
+from tokens.oauth.sso.cookie import SignOnCookie
+from tokens.protocol import GrantType, ResponseMode
+
+#: What somebody is told whose code is no device's, or no longer.
+GONE: Final = "No device waits with this code: look at it again, or begin anew on the device."
+
+log = get_logger()
+
+
+class Found(NamedTuple):
+    """A waiting device's client, and the way through the pages that begins with its code."""
+
+    client: Client
+    journey: Journey
+
+
+async def begin(*, client: Client, scope: str, jkt: str) -> tuple[str, str]:
+    """Return the codes of a new waiting device: its own, and the person's. 2 queries.
+
+    Raises ``InvalidClient`` when the client has been deleted meanwhile.
+    """
+    try:
+        codes = await database().write(device_units.begin, client=client, scope=scope, jkt=jkt)
+    except IntegrityError as error:
+        if not refers_to_nothing(error):
+            raise
+        raise InvalidClient from error
+    log.info("device_waits", client_id=client.client_id)
+    return codes
+
+
+async def find(*, typed: str, address: str, cookie: SignOnCookie | None) -> Found | None:
+    """Return the device that waits for what somebody has typed, None when none does.
+
+    Raises ``Throttled`` (429) when too many codes were tried from this address, or by this person, right ones included.
+    """
+    user_code = device_codes.typed(typed)
+    if user_code is None:  # no guess: there is no such code
+        return None
+    await rate_limits.admit(rate_limits.USER_CODE, address=address)
+    person = await _person(cookie)
+    if person is not None:
+        await rate_limits.admit_account(rate_limits.USER_CODE, user_id=person)
+    waiting = await database().read(device_units.find, user_code=user_code)
+    client = await clients.find(waiting.client_id) if waiting is not None else None
+    if waiting is None or client is None or GrantType.DEVICE_CODE not in client.grants:
+        return None
+    asked = AuthorizationRequest(
+        client_id=client.client_id,
+        redirect_uri="",
+        response_mode=ResponseMode.QUERY.value,
+        state="",
+        scope=waiting.scope,
+        nonce="",
+        code_challenge="",
+        dpop_jkt="",
+        prompt=(),
+        max_age=None,
+        login_hint="",
+        hint_sub="",
+    )
+    return Found(client, journeys.begin(asked, device=user_code))
+
+
+async def decide(cookie: SignOnCookie | None) -> Decision:
+    """Return what comes next for who has this cookie: they are always asked, also about a client of our own.
+
+    Nothing says that the device is theirs but they (RFC 8628 §5.4). 1 query with a cookie.
+    """
+    session = await database().read(sign_on.find, cookie) if cookie is not None else None
+    return Decision(Step.SIGN_IN) if session is None else Decision(Step.CONFIRM, session=session)
+
+
+async def allow(journey: Journey, client: Client, cookie: SignOnCookie | None) -> bool | None:
+    """Let the device have what was shown, to the person it was shown to.
+
+    True when it will get it, False when nobody waits any more, None for somebody else than was asked.
+    """
+    if cookie is None or cookie.session_id != journey.session_id:
+        return None
+    done = await database().write(
+        device_units.allow, client=client, user_code=journey.device, scope=journey.request.scope, cookie=cookie
+    )
+    if done:
+        log.info("device_allowed", client_id=client.client_id, session_id=str(cookie.session_id))
+    return done
+
+
+async def deny(journey: Journey, client: Client) -> None:
+    """Tell the device no, if it still waits. 1 query."""
+    if await database().write(device_units.deny, client=client, user_code=journey.device):
+        log.info("device_denied", client_id=client.client_id)
+
+
+async def _person(cookie: SignOnCookie | None) -> UUID | None:
+    session = await database().read(sign_on.find, cookie) if cookie is not None else None
+    return None if session is None else session.account.id

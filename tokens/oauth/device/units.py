@@ -1,0 +1,194 @@
+"""Units of work on devices that wait for somebody to allow them (RFC 8628). Synchronous.
+
+Outcomes are return values: a unit that raised would take back what it has written.
+"""
+
+import enum
+from datetime import timedelta
+from typing import Final, NamedTuple
+
+from django.db.models import QuerySet
+
+from accounts.audit import recording as audit
+from accounts.audit.recording import Event
+from accounts.users.services import account_snapshot
+from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.core.ids import new_id
+from ironauth.infrastructure.db.unit_of_work import about_to_commit
+from tokens.clients.digests import digest_of
+from tokens.clients.registry import Client
+from tokens.oauth.consent import consents
+from tokens.oauth.device import codes as device_codes
+from tokens.oauth.models import DeviceGrant
+from tokens.oauth.sso import session as sign_on
+from tokens.oauth.sso.cookie import SignOnCookie
+from tokens.protocol import scope_set, scope_text
+from tokens.sessions.client_sessions import Consented, open_client_session
+from tokens.sessions.units import ClientInfo, Grant
+
+LIFE_S: Final = 600  # seconds: time to find a telephone and sign in on it
+INTERVAL_S: Final = 5  # seconds between two questions of a device: RFC 8628 §3.2
+#: Seconds two questions may be closer together than the interval: answers take their time on the way.
+SLACK_S: Final = 1
+_State: Final = DeviceGrant.State
+
+
+class Outcome(enum.StrEnum):
+    """What a device that asks is told."""
+
+    GRANTED = "granted"
+    UNKNOWN = "unknown"  # no such code, another client's or key's, or its tokens were handed out
+    EXPIRED = "expired"
+    DENIED = "denied"
+    PENDING = "pending"
+    TOO_SOON = "too_soon"
+    INACTIVE = "inactive"  # the person was deactivated, or has ended all sessions or the sign-on, since
+
+
+class Polled(NamedTuple):
+    """The outcome; ``grant`` exactly when it is GRANTED."""
+
+    outcome: Outcome
+    grant: Grant | None = None
+
+
+class Waiting(NamedTuple):
+    """A device that waits: for which client, and with which scope."""
+
+    client_id: str
+    scope: str
+
+
+def begin(*, client: Client, scope: str, jkt: str) -> tuple[str, str]:
+    """Store a waiting device; return its code, and the one for the person. 2 queries.
+
+    Raises ``IntegrityError`` when the client was deleted meanwhile.
+    """
+    device_code, user_code = device_codes.new_device_code(), device_codes.new_user_code()
+    while DeviceGrant.objects.filter(user_code=device_codes.stored(user_code)).exists():
+        user_code = device_codes.new_user_code()
+    now = clock.now()
+    DeviceGrant.objects.create(
+        digest=digest_of(device_code),
+        user_code=device_codes.stored(user_code),
+        client_id=client.id,
+        scope=scope,
+        dpop_jkt=jkt,
+        interval_s=INTERVAL_S,
+        created_at=now,
+        expires_at=now + timedelta(seconds=LIFE_S),
+    )
+    return device_code, user_code
+
+
+def find(*, user_code: str) -> Waiting | None:
+    """Return the device that waits for this code, None when none does (any more). 1 query."""
+    row = _waiting(user_code).values_list("client_id", "scope").first()
+    return None if row is None else Waiting(str(row[0]), row[1])
+
+
+def allow(*, client: Client, user_code: str, scope: str, cookie: SignOnCookie) -> bool | None:
+    """Let the device have what was shown to the person of this cookie; one transaction.
+
+    True when it will get it, False when nobody waits any more, None when nobody is signed in with the cookie.
+    """
+    session = sign_on.find(cookie)
+    if session is None or not sign_on.hold(session):
+        return None
+    person = session.account.id
+    allowed = (
+        _waiting(user_code)
+        .filter(client_id=client.id)
+        .update(
+            state=_State.APPROVED,
+            user_id=person,
+            epoch=session.epoch,
+            authenticated_at=session.authenticated_at,
+            amr=session.amr,
+            sso_session_id=session.id,
+        )
+    )
+    if not allowed:
+        return False
+    sign_on.touch(session)
+    if not client.trusted:
+        consents.remember(user_id=person, client_id=client.id, scope=scope, session_id=session.id)
+    details = {"client": client.client_id, "scope": scope.split()}
+    audit.record(Event.DEVICE_ALLOWED, actor_id=person, user_id=person, session_id=session.id, details=details)
+    return True
+
+
+def deny(*, client: Client, user_code: str) -> bool:
+    """Tell the device no; return whether it was still waiting. 1 query."""
+    return _waiting(user_code).filter(client_id=client.id).update(state=_State.DENIED) > 0
+
+
+def look(*, client: Client, device_code: str, jkt: str) -> Outcome | None:
+    """Return what a device that asks is told without anything being written; None once its person has said yes.
+
+    1 query. PENDING is to be noted by ``note``; a device that asks within its interval is told TOO_SOON.
+    """
+    row = _of_device(client, device_code)
+    outcome = _told(row, jkt)
+    if outcome is Outcome.PENDING and row is not None and row.polled_at is not None:
+        asked_s = (clock.now() - row.polled_at).total_seconds()
+        return Outcome.TOO_SOON if asked_s < row.interval_s - SLACK_S else outcome
+    return outcome
+
+
+def note(*, client: Client, device_code: str) -> None:
+    """Note that a device has asked, from which its next interval counts. 1 query."""
+    waiting = DeviceGrant.objects.filter(pk=digest_of(device_code), client_id=client.id, state=_State.PENDING)
+    about_to_commit()
+    waiting.update(polled_at=clock.now())
+
+
+def poll(*, client: Client, device_code: str, jkt: str, session_jkt: str, whence: ClientInfo) -> Polled:
+    """Return what a device is told whose person has said yes, as ``look`` found; the first to ask gets the session.
+
+    6 queries. ``jkt``, ``session_jkt``: the key that was proved, and the one its
+    session is to be bound to. Raises ``IntegrityError`` when the user or client was deleted meanwhile.
+    """
+    row = _of_device(client, device_code)
+    outcome = _told(row, jkt)
+    if row is None or outcome is not None:
+        return Polled(outcome or Outcome.UNKNOWN)
+    return _granted(row, client, session_jkt, whence)
+
+
+def _of_device(client: Client, device_code: str) -> DeviceGrant | None:
+    return DeviceGrant.objects.filter(pk=digest_of(device_code), client_id=client.id).first()
+
+
+def _told(row: DeviceGrant | None, jkt: str) -> Outcome | None:
+    """Return what the device of this row is told; None once its person has said yes."""
+    if row is None or row.state == _State.USED or (row.dpop_jkt and row.dpop_jkt != jkt):
+        return Outcome.UNKNOWN
+    if row.state == _State.DENIED:
+        return Outcome.DENIED
+    if clock.now() >= row.expires_at:
+        return Outcome.EXPIRED
+    return Outcome.PENDING if row.state == _State.PENDING else None
+
+
+def _waiting(user_code: str) -> QuerySet[DeviceGrant]:
+    return DeviceGrant.objects.filter(
+        user_code__in=device_codes.stored_forms(user_code), state=_State.PENDING, expires_at__gt=clock.now()
+    )
+
+
+def _granted(row: DeviceGrant, client: Client, session_jkt: str, whence: ClientInfo) -> Polled:
+    """Use up the person's yes and open the session; of several at once one gets it."""
+    session_id = new_id()
+    used = DeviceGrant.objects.filter(pk=row.pk, state=_State.APPROVED).update(state=_State.USED, session_id=session_id)
+    if not used or row.user_id is None or row.authenticated_at is None:
+        return Polled(Outcome.UNKNOWN)
+    account = account_snapshot(row.user_id)
+    if account is None or not account.user.is_active or account.session_epoch != row.epoch:
+        return Polled(Outcome.INACTIVE)
+    left = scope_text(scope_set(row.scope) & client.scopes)  # without what staff have taken from the client since
+    consented = Consented(account, left, row.authenticated_at, row.amr, row.sso_session_id, session_jkt)
+    grant = open_client_session(
+        client=client, consented=consented, whence=whence, session_id=session_id, elsewhere=True
+    )
+    return Polled(Outcome.GRANTED, grant) if grant else Polled(Outcome.INACTIVE)

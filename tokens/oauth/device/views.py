@@ -1,0 +1,79 @@
+"""Devices without a browser (RFC 8628): the endpoint where they begin, and the page where their people end up."""
+
+import msgspec
+from django.conf import settings
+from django.http import HttpResponse
+from drf_spectacular.utils import extend_schema
+
+from ironauth.infrastructure.api.views import ApiRequest
+from ironauth.infrastructure.http import client_context as origin
+from tokens.access.credentials import refuse_login_csrf
+from tokens.clients import dpop
+from tokens.clients.authentication import admit_public, authenticate
+from tokens.clients.errors import UnauthorizedClient
+from tokens.oauth.authorize import pages as authorize_pages
+from tokens.oauth.authorize import request as authorization_request
+from tokens.oauth.authorize.views import OAuthPage
+from tokens.oauth.device import codes as device_codes
+from tokens.oauth.device import services as devices
+from tokens.oauth.device.units import INTERVAL_S, LIFE_S
+from tokens.oauth.endpoint import REFUSALS, OAuthEndpoint
+from tokens.oauth.inputs import DeviceInput
+from tokens.oauth.sso import cookie as sign_on_cookie
+from tokens.protocol import GrantType
+
+
+class DeviceAuthorization(msgspec.Struct, frozen=True):
+    """What the device asks with, and what it shows (RFC 8628 §3.2); ``expires_in`` and ``interval`` in seconds."""
+
+    device_code: str
+    user_code: str
+    verification_uri: str
+    verification_uri_complete: str
+    expires_in: int
+    interval: int
+
+
+class DeviceAuthorizationView(OAuthEndpoint):
+    """POST /oauth/device_authorization."""
+
+    @extend_schema(
+        operation_id="oauth_device_authorization",
+        summary="Begin to sign in on a device without a browser",
+        tags=["oauth"],
+        request={"application/x-www-form-urlencoded": DeviceInput},
+        responses={200: DeviceAuthorization, **REFUSALS},
+    )
+    async def post(self, request: ApiRequest) -> HttpResponse:
+        """Answer with two codes: one the device asks `/oauth/token` with, one its person types at `/oauth/device`."""
+        parameters = await self.parameters(request)
+        client = await authenticate(request, parameters, allow_public=True)
+        await admit_public(request, client)
+        if GrantType.DEVICE_CODE not in client.grants:
+            raise UnauthorizedClient
+        scope = authorization_request.scope_of(client, parameters.get("scope", ""))
+        jkt = await dpop.key_of_client(request._request, client)  # noqa: SLF001 - Django's request
+        device_code, user_code = await devices.begin(client=client, scope=scope, jkt=jkt)
+        page, shown = f"{settings.IRONAUTH_ISSUER}/oauth/device", device_codes.shown(user_code)
+        begun = DeviceAuthorization(device_code, shown, page, f"{page}?user_code={shown}", LIFE_S, INTERVAL_S)
+        return HttpResponse(msgspec.json.encode(begun), content_type="application/json")
+
+
+class DeviceView(OAuthPage):
+    """GET, POST /oauth/device."""
+
+    @extend_schema(exclude=True)
+    async def get(self, request: ApiRequest) -> HttpResponse:
+        """Ask which device; a code in the address is filled in, and nothing done with it (RFC 8628 §3.3.1)."""
+        user_code = device_codes.typed(request.query_params.get("user_code", ""))
+        return authorize_pages.device(user_code=device_codes.shown(user_code) if user_code else "")
+
+    @extend_schema(exclude=True)
+    async def post(self, request: ApiRequest) -> HttpResponse:
+        """Go on to sign in, and to the question whether the device is theirs."""
+        refuse_login_csrf(request._request)  # noqa: SLF001 - Django's request
+        typed, cookie = str(request.data.get("user_code", "")), sign_on_cookie.read(request)
+        found = await devices.find(typed=typed, address=origin.address_of(request), cookie=cookie)
+        if found is None:
+            return authorize_pages.device(user_code=typed[: device_codes.MAX_TYPED], problem=devices.GONE)
+        return await self.went_on(request, found.journey, found.client, cookie)

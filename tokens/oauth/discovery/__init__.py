@@ -1,0 +1,1 @@
+"""What clients configure themselves by, and userinfo."""

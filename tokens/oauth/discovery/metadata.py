@@ -1,0 +1,119 @@
+"""What clients configure themselves by: /.well-known/openid-configuration and /.well-known/oauth-authorization-server.
+
+OpenID Connect Discovery 1.0 and RFC 8414: one document under two names. It says what this process serves and nothing
+else: endpoints by their routes, grants by the token endpoint's register, algorithms by the signing keys there are.
+"""
+
+from typing import Any, ClassVar, Final
+
+import msgspec
+from django.conf import settings
+from django.http import HttpResponse
+from django.urls import Resolver404, resolve
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema, extend_schema_view
+
+from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView
+from tokens.clients import assertion as client_assertion
+from tokens.clients.models import OAuthClient
+from tokens.keys.store import key_store
+from tokens.oauth.authorize.request import PROMPTS
+from tokens.oauth.discovery.userinfo import CLAIMS
+from tokens.oauth.token.grants import GRANTS
+from tokens.oauth.token.id_tokens import ACR_VALUES
+from tokens.protocol import PROOF_ALGORITHMS, ResponseMode, Scope
+
+#: Members that are addresses (RFC 8414 §2, Discovery §3, RFC 8628 §4, RFC 9126 §5, RP-Initiated Logout §2.1).
+ENDPOINTS: Final = {
+    "authorization_endpoint": "/oauth/authorize",
+    "token_endpoint": "/oauth/token",
+    "userinfo_endpoint": "/oauth/userinfo",
+    "jwks_uri": "/.well-known/jwks.json",
+    "introspection_endpoint": "/oauth/introspect",
+    "revocation_endpoint": "/oauth/revoke",
+    "end_session_endpoint": "/oauth/logout",
+    "pushed_authorization_request_endpoint": "/oauth/par",
+    "device_authorization_endpoint": "/oauth/device_authorization",
+}
+#: How a client proves who it is (RFC 7591 §2), at the endpoints where public clients have no business.
+CONFIDENTIAL: Final = ("client_secret_basic", "client_secret_post", "private_key_jwt")
+ANYBODY: Final = (*CONFIDENTIAL, "none")
+#: Where clients may sign who they are.
+ASKED: Final = ("token", "revocation", "introspection")
+#: What an ID token says besides what userinfo says.
+ID_TOKEN_CLAIMS: Final = ("iss", "aud", "exp", "iat", "auth_time", "nonce", "amr", "acr", "sid", "at_hash")
+
+
+class MetadataView(AsyncAPIView):
+    """The document, under whichever name."""
+
+    authentication_classes: ClassVar[Any] = ()
+    permission_classes = ()
+    no_store = False
+
+    async def get(self, request: ApiRequest) -> HttpResponse:
+        """Return the metadata (OpenID Connect Discovery 1.0 §3, RFC 8414 §2); clients may keep them for a while."""
+        body = msgspec.json.encode(metadata((await key_store().for_publishing()).algorithms))
+        headers = {
+            "Cache-Control": f"public, max-age={settings.IRONAUTH_JWKS_MAX_AGE_S}",
+            "Access-Control-Allow-Origin": "*",  # public by nature; browsers' OIDC clients fetch it
+        }
+        return HttpResponse(body, content_type="application/json", headers=headers)
+
+
+def _described(operation_id: str, summary: str) -> Any:
+    """Return what describes one of the two names."""
+    answers = {(200, "application/json"): OpenApiTypes.OBJECT}
+    return extend_schema_view(
+        get=extend_schema(operation_id=operation_id, summary=summary, tags=["oauth"], responses=answers)
+    )
+
+
+@_described("openid_configuration", "What OpenID Connect clients configure themselves by")
+class OpenIdView(MetadataView):
+    """GET /.well-known/openid-configuration."""
+
+
+@_described("oauth_metadata", "What OAuth clients configure themselves by")
+class OAuthServerView(MetadataView):
+    """GET /.well-known/oauth-authorization-server."""
+
+
+def metadata(algorithms: tuple[str, ...]) -> dict[str, Any]:
+    """Return the document; ``algorithms``: what ID tokens may be signed with."""
+    issuer: str = settings.IRONAUTH_ISSUER
+    return {
+        "issuer": issuer,
+        **{member: f"{issuer}{path}" for member, path in ENDPOINTS.items() if is_served(path)},
+        "scopes_supported": [scope.value for scope in Scope],
+        "claims_supported": [*CLAIMS, *ID_TOKEN_CLAIMS],
+        "acr_values_supported": ACR_VALUES,
+        "response_types_supported": ["code"],
+        "response_modes_supported": [mode.value for mode in ResponseMode],
+        "grant_types_supported": list(GRANTS),
+        "code_challenge_methods_supported": ["S256"],
+        "dpop_signing_alg_values_supported": PROOF_ALGORITHMS,  # RFC 9449 §5.1
+        "authorization_response_iss_parameter_supported": True,  # RFC 9207 §3
+        "prompt_values_supported": PROMPTS,
+        "subject_types_supported": [subject.value for subject in OAuthClient.Subject],
+        "id_token_signing_alg_values_supported": list(algorithms) or [settings.IRONAUTH_JWT_ALG],
+        "token_endpoint_auth_methods_supported": ANYBODY,
+        "revocation_endpoint_auth_methods_supported": ANYBODY,
+        "introspection_endpoint_auth_methods_supported": CONFIDENTIAL,
+        **{f"{which}_endpoint_auth_signing_alg_values_supported": client_assertion.ALGORITHM_NAMES for which in ASKED},
+        "backchannel_logout_supported": True,
+        "backchannel_logout_session_supported": True,
+        "claims_parameter_supported": False,
+        "request_parameter_supported": False,
+        "request_uri_parameter_supported": False,  # which would be true unless it is said (Discovery §3)
+        "require_pushed_authorization_requests": False,
+    }
+
+
+def is_served(path: str) -> bool:
+    """Return whether this process answers the path."""
+    try:
+        resolve(path)
+    except Resolver404:
+        return False
+    return True

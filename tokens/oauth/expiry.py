@@ -1,0 +1,25 @@
+"""Deleting codes, pushed requests and device grants that nobody can use any more."""
+
+from datetime import timedelta
+from typing import Final
+
+from django.db.models import Model
+
+from ironauth.infrastructure.core import clock
+from tokens.oauth.models import AuthorizationCode, DeviceGrant, PushedRequest
+
+#: Seconds a row stays after its end: a second use of a code is recognised by it, and a device is told why it waits in
+#: vain.
+KEEP_S: Final = 3_600
+KINDS: Final[tuple[type[AuthorizationCode | PushedRequest | DeviceGrant], ...]] = (
+    AuthorizationCode,
+    PushedRequest,
+    DeviceGrant,
+)
+
+
+def purge(kind: type[Model], *, batch: int) -> int:
+    """Delete at most ``batch`` rows of one of ``KINDS`` that ended an hour ago; return how many. Two queries."""
+    over = kind._default_manager.filter(expires_at__lte=clock.now() - timedelta(seconds=KEEP_S))  # noqa: SLF001 - documented by Django
+    keys = list(over.order_by("expires_at").values_list("pk", flat=True)[:batch])
+    return kind._default_manager.filter(pk__in=keys).delete()[0] if keys else 0  # noqa: SLF001 - as above

@@ -1,0 +1,1 @@
+"""Sign-out asked for by a client, and back-channel logout."""

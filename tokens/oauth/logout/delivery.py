@@ -1,0 +1,122 @@
+"""Delivering back-channel logouts; every process that serves does it.
+
+A notice is delivered until its client confirms it, at growing intervals, for a day; twice only if a worker dies after
+sending it, or an answer gets lost.
+"""
+
+import time
+from http import HTTPStatus
+from http.client import HTTPException
+from typing import Final
+from urllib.parse import urlencode
+
+from django.conf import settings
+
+from ironauth.infrastructure.core.errors import Unavailable
+from ironauth.infrastructure.db.outbox import QueueDelivery
+from ironauth.infrastructure.db.unit_of_work import database
+from ironauth.infrastructure.outbound.public_addresses import NotPublicError
+from ironauth.infrastructure.outbound.request import Exchange, ExchangeFailedError
+from ironauth.infrastructure.telemetry.logs import get_logger
+from tokens.clients import registry as clients
+from tokens.clients.registry import Client
+from tokens.oauth.logout import notices as logout_notices
+from tokens.oauth.logout import tokens as logout_tokens
+from tokens.oauth.logout.notices import MAX_DUE, Claimed
+
+LIMIT_S: Final = 5.0  # seconds from the connection to the end of the answer
+#: Seconds in which a client that let one notice wait in vain gets no other: less than until the first is tried again.
+REST_S: Final = 4.0
+STOP_S: Final = 3.0  # seconds a stopping process waits for notices on their way; the server has 10 in all
+LONGEST_ANSWER: Final = 16 * 1024  # bytes; nobody reads it
+#: What confirms: the specification says 200; some frameworks send 204 for an empty answer (§2.8).
+CONFIRMED: Final = frozenset({HTTPStatus.OK, HTTPStatus.NO_CONTENT})
+HEADERS: Final = {"Content-Type": "application/x-www-form-urlencoded", "User-Agent": "ironauth"}
+
+log = get_logger()
+
+
+class _HangsError(ExchangeFailedError):
+    """A client let a notice wait in vain."""
+
+
+class LogoutDelivery(QueueDelivery[Claimed]):
+    """Delivers the queue of notices; one per process, on one event loop."""
+
+    name = "logout"
+    failed = "logout_delivery_failed"
+    stop_s = STOP_S
+    most_due = MAX_DUE
+    due = staticmethod(logout_notices.due)
+    claim = staticmethod(logout_notices.claim)
+
+    def __init__(self) -> None:
+        super().__init__()
+        #: Clients that have just let a notice wait, and until when (monotonic): with many notices one would take all
+        #: threads for hours, and keep every other client from being told.
+        self._resting: dict[str, float] = {}
+
+    async def deliver(self, notice: Claimed) -> None:
+        """Tell one client, and say in the queue how it went; a client that is gone or disabled is told nothing."""
+        client = await clients.find(str(notice.client_id))
+        if client is not None and client.backchannel_logout_uri:
+            try:
+                if time.monotonic() < self._resting.get(client.client_id, 0.0):
+                    raise ExchangeFailedError("let another one wait")
+                await self._send(client, notice)
+            except (OSError, HTTPException, ExchangeFailedError, Unavailable) as error:
+                if isinstance(error, TimeoutError | _HangsError):
+                    self._resting[client.client_id] = time.monotonic() + REST_S
+                await self._note_failure(notice, error)
+                return
+            log.info("logout_notice_delivered", client_id=client.client_id, attempts=notice.attempts)
+        await database().write(logout_notices.done, notice)
+
+    async def _send(self, client: Client, notice: Claimed) -> None:
+        """Post a logout token (§2.5). Raises whatever went wrong."""
+        token = await logout_tokens.mint(client=client, user_id=notice.user_id, session_id=notice.session_id)
+        exchange = Exchange(
+            client.backchannel_logout_uri,
+            limit_s=LIMIT_S,
+            longest=LONGEST_ANSWER,
+            networks=settings.IRONAUTH_LOGOUT_NETWORKS,
+        )
+        body = urlencode({"logout_token": token}).encode()
+        try:
+            await self._pool.run(
+                lambda: exchange.run("POST", headers=HEADERS, wanted=CONFIRMED, body=body),
+                limit_s=LIMIT_S,
+                late=_late,
+                leave_running=True,
+            )
+        finally:
+            exchange.cut()
+
+    async def _note_failure(self, notice: Claimed, error: Exception) -> None:
+        """Have the notice tried again, unless its day is over. What clients answer is logged nowhere."""
+        given_up = await database().write(logout_notices.failed, notice)
+        event, name = (log.error, "logout_notice_given_up") if given_up else (log.warning, "logout_notice_failed")
+        reason = str(error) if isinstance(error, ExchangeFailedError | NotPublicError) else type(error).__name__
+        event(name, client_id=str(notice.client_id), attempts=notice.attempts, cause=reason)
+
+
+def _late() -> Exception:
+    return _HangsError("no answer in time")
+
+
+_shared: LogoutDelivery | None = None
+
+
+async def start() -> None:
+    """Deliver from this process."""
+    global _shared  # noqa: PLW0603 - one per process is the point
+    _shared = LogoutDelivery()
+    await _shared.start()
+
+
+async def stop() -> None:
+    """End what ``start`` started."""
+    global _shared
+    delivery, _shared = _shared, None
+    if delivery is not None:
+        await delivery.stop()

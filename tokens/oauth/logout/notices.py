@@ -1,0 +1,78 @@
+"""The queue of back-channel logouts as units of work: written with the end of a session, read by whoever delivers.
+
+A worker takes a notice by one conditional UPDATE, which one of several wins on any database, and which raises its
+number of attempts; that number proves it is still theirs. A worker that dies delays the notice by ``LEASE_S``, no more.
+"""
+
+import random
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from django.db import models
+from django.db.models import F
+
+from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.db.compiled import FixedSelect, Given
+from tokens.oauth.models import LogoutNotice
+
+LEASE_S: Final = 60  # seconds; a delivery takes a few at most
+FIRST_RETRY_S: Final = 5  # seconds after the first failure, doubled after each further one
+LONGEST_RETRY_S: Final = 3_600  # seconds; a client that is back after a night is noticed within the hour
+JITTER: Final = 0.2  # of a wait, either way: notices that failed together are not tried together
+GIVE_UP_S: Final = 86_400  # seconds after the session ended; a day later its client's own session has mostly ended too
+MAX_DUE: Final = 100  # notices looked at in one reading
+
+_random = random.SystemRandom()
+_DUE: Final = FixedSelect(
+    lambda: (
+        LogoutNotice.objects.filter(due_at__lte=Given("now", models.DateTimeField()))
+        .order_by("due_at")
+        .values_list("id")[:MAX_DUE]
+    )
+)
+
+
+class Claimed(NamedTuple):
+    """A notice this worker may deliver until its lease ends; ``session_id`` is the ``sid`` its client knows."""
+
+    id: UUID
+    client_id: UUID
+    user_id: UUID
+    session_id: UUID
+    attempts: int
+    created_at: datetime
+
+
+def due() -> list[UUID]:
+    """Return the notices whose turn has come and that nobody has taken, the longest waiting first. One query."""
+    return [notice_id for (notice_id,) in _DUE.rows(now=clock.now())]
+
+
+def claim(notice_id: UUID) -> Claimed | None:
+    """Take a notice for ``LEASE_S`` seconds; None when it is gone, taken, or not due. Two queries at most."""
+    now = clock.now()
+    mine = LogoutNotice.objects.filter(pk=notice_id, due_at__lte=now)
+    if not mine.update(due_at=now + timedelta(seconds=LEASE_S), attempts=F("attempts") + 1):
+        return None
+    return Claimed(*LogoutNotice.objects.values_list(*Claimed._fields).get(pk=notice_id))
+
+
+def done(notice: Claimed) -> None:
+    """Forget a notice that its client has confirmed, or will never need. One query."""
+    LogoutNotice.objects.filter(pk=notice.id).delete()
+
+
+def failed(notice: Claimed) -> bool:
+    """Let a notice that was not confirmed wait for its next turn; return True when it is given up. One query.
+
+    Nothing happens to one whose lease was lost.
+    """
+    now = clock.now()
+    mine = LogoutNotice.objects.filter(pk=notice.id, attempts=notice.attempts)
+    if now - notice.created_at >= timedelta(seconds=GIVE_UP_S):
+        return mine.delete()[0] > 0
+    doubled = FIRST_RETRY_S * 2 ** min(notice.attempts - 1, 20)
+    wait_s = min(LONGEST_RETRY_S, doubled) * _random.uniform(1 - JITTER, 1 + JITTER)
+    mine.update(due_at=now + timedelta(seconds=wait_s))
+    return False

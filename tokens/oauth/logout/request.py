@@ -1,0 +1,91 @@
+"""What a client says when it sends somebody to sign out, and what is true of it (RP-Initiated Logout 1.0 §2)."""
+
+import hashlib
+import hmac
+from typing import Final
+from uuid import UUID
+
+import msgspec
+from django.conf import settings
+from django.http import QueryDict
+
+from ironauth.infrastructure.core import base64url as token_text
+from ironauth.infrastructure.crypto.master_keys import derived_key, newest_master_key_id
+from tokens.clients import registry as clients
+from tokens.clients import subjects
+from tokens.clients.errors import InvalidRequest
+from tokens.clients.registry import Client
+from tokens.oauth.authorize.request import MAX_BYTES, Unanswerable
+from tokens.oauth.endpoint import unique_parameters
+from tokens.oauth.token import id_tokens
+
+MAC_CHARACTERS: Final = 43  # 32 bytes * 4 / 3, unpadded
+
+
+class Person(msgspec.Struct, frozen=True):
+    """Whom an ``id_token_hint`` names, and the sign-on session they had when it was issued."""
+
+    user_id: UUID
+    session_id: UUID | None
+
+
+class LogoutRequest(msgspec.Struct, frozen=True):
+    """A request whose every part has been checked. Empty texts where nothing was asked.
+
+    ``redirect_uri``: one that is registered for the client, character by character. ``person``: None without a hint
+    that can be verified: then only who is signed in can say that they want to go (security-bar 52).
+    """
+
+    client: Client | None
+    redirect_uri: str
+    state: str
+    person: Person | None
+
+
+async def read(query: QueryDict) -> LogoutRequest:
+    """Return what is asked.
+
+    A hint that cannot be verified counts as none, and redirects nobody (§4); it may have been signed by a key that is
+    gone. Raises ``Unanswerable`` for parameters that are malformed or contradict each other, and for an address that
+    is not registered: nobody is redirected then, and nobody signed out.
+    """
+    try:
+        given = unique_parameters(query)
+    except InvalidRequest as error:
+        raise Unanswerable(error.detail) from error
+    if len(query.urlencode()) > MAX_BYTES:
+        raise Unanswerable(f"The request is longer than {MAX_BYTES} bytes.")
+    named, uri = given.get("client_id", ""), given.get("post_logout_redirect_uri", "")
+    hint = await id_tokens.read_hint(given["id_token_hint"]) if "id_token_hint" in given else None
+    if hint is not None and named and hint.client_id != named:
+        raise Unanswerable("id_token_hint was given to another application than client_id names.")
+    if hint is None and "id_token_hint" in given:
+        return LogoutRequest(await clients.find_for_stranger(named), "", "", None)
+    client = await clients.find_for_stranger(hint.client_id if hint is not None else named)
+    if uri and (client is None or uri not in client.post_logout_redirect_uris):
+        raise Unanswerable(
+            "The application asks to go on to an address that is not registered for it: post_logout_redirect_uri must "
+            "be one of its own, character by character, and comes with id_token_hint or client_id."
+        )
+    person = None
+    if hint is not None and client is not None:
+        session_id = subjects.session_of(client, hint.sid) if hint.sid is not None else None
+        person = Person(subjects.user_of(client, UUID(hint.sub)), session_id)
+    return LogoutRequest(client, uri, given.get("state", "") if uri else "", person)
+
+
+def confirmation(session_id: UUID) -> str:
+    """Return what the page's form brings back: nobody who cannot read the page of this session has it."""
+    return token_text.encode(_mac(session_id, newest_master_key_id()))
+
+
+def is_confirmation(text: str, session_id: UUID) -> bool:
+    """Return whether the form of this session's page was sent."""
+    mac = token_text.decode(text, MAC_CHARACTERS)
+    if mac is None:
+        return False
+    return any(hmac.compare_digest(mac, _mac(session_id, key_id)) for key_id in settings.IRONAUTH_MASTER_KEYS)
+
+
+def _mac(session_id: UUID, master_key_id: str) -> bytes:
+    return hmac.digest(derived_key(master_key_id, "ironauth sign-out"), session_id.bytes, hashlib.sha256)

@@ -1,0 +1,102 @@
+"""GET, POST /oauth/logout (OpenID Connect RP-Initiated Logout 1.0): a client sends somebody to sign out here.
+
+Signing out ends the browser's sign-on session, the sessions of clients that began in it without ``offline_access``, and
+tells the clients that want to hear of it. No session ends because some site asks for it (security-bar 52 and 66, ASVS
+10.6.2). The browser brings the cookie of its session, and either the client shows an ID token that was issued in this
+very session, or the person confirms it, here or by signing out of our pages. An ID token without the cookie ends none.
+"""
+
+from uuid import UUID
+
+from django.http import HttpResponse, QueryDict
+from drf_spectacular.utils import extend_schema
+
+from ironauth.infrastructure.api.views import ApiRequest
+from ironauth.infrastructure.db.unit_of_work import database
+from ironauth.infrastructure.http.cookies import policy as cookies
+from ironauth.infrastructure.telemetry.logs import get_logger
+from tokens.oauth.authorize import pages as authorize_pages
+from tokens.oauth.authorize.views import OAuthPage
+from tokens.oauth.logout import request as logout_request
+from tokens.oauth.logout.request import LogoutRequest, Person
+from tokens.oauth.sso import cookie as sign_on_cookie
+from tokens.oauth.sso import session as sign_on
+from tokens.sessions.queries import StoredSession
+
+CONFIRMATION = "confirmation"  # the field that says the page's question was answered with yes
+#: Its value from our page of a person's account, where signing out is what was asked for.
+ON_OUR_PAGE = "account-page"
+
+log = get_logger()
+
+
+class LogoutView(OAuthPage):
+    """GET, POST /oauth/logout."""
+
+    @extend_schema(exclude=True)
+    async def get(self, request: ApiRequest) -> HttpResponse:
+        """Sign out and go on, or ask first."""
+        return await answered(request, request.query_params)
+
+    @extend_schema(exclude=True)
+    async def post(self, request: ApiRequest) -> HttpResponse:
+        """Do what the page's form, or a client's, asks for.
+
+        No cookie of ours comes with a form of another site, and all of them with a redirect: a GET is made of it, also
+        of one that claims to be the page's own. Answering it here would take the cookie from whoever is signed in.
+        """
+        data = request.data
+        if sign_on_cookie.read(request) is None:
+            asked = _without_confirmation(data)
+            await logout_request.read(asked)  # what is wrong with it can be said at once
+            return authorize_pages.repeated(request.path, asked.urlencode())
+        # The browser's own word: a sibling site's form brings the cookie, but not this.
+        here = data.get(CONFIRMATION) == ON_OUR_PAGE and cookies.origin_allowed(request)
+        return await answered(request, data, confirmed=here)
+
+
+async def answered(request: ApiRequest, parameters: QueryDict, *, confirmed: bool = False) -> HttpResponse:
+    """Return the answer to a request with these parameters; ``confirmed``: nobody is asked.
+
+    Raises ``Unanswerable``.
+    """
+    cookie = sign_on_cookie.read(request)
+    session = await database().read(sign_on.find_to_end, cookie) if cookie is not None else None
+    confirmation = parameters.get(CONFIRMATION, "")
+    wanted = await logout_request.read(_without_confirmation(parameters))
+    if session is not None and not confirmed and not _is_agreed(wanted, session, confirmation):
+        return authorize_pages.sign_out(
+            user=session.account.user if sign_on.signs_in(session) else None,
+            confirmation=logout_request.confirmation(session.id),
+            request=wanted,
+        )
+    if session is not None:
+        await database().write(end, session_id=session.id, user_id=session.account.id)
+    response = authorize_pages.signed_out(wanted, by_form=request.method == "POST")
+    if sign_on_cookie.name() in request.COOKIES:
+        sign_on_cookie.clear(response)
+    return response
+
+
+def end(*, session_id: UUID, user_id: UUID) -> None:
+    """Unit of work: end this browser's sign-on session as its person asks; one that is over stays as it is."""
+    if sign_on.end(session_id=session_id, user_id=user_id):
+        log.info("signed_out", session_id=str(session_id))
+
+
+def _is_agreed(wanted: LogoutRequest, session: StoredSession, confirmation: str) -> bool:
+    """Return whether the person in the browser wants it.
+
+    Their client shows an ID token that they got in this session, or they have confirmed it. The token of another
+    session, of theirs too, says nothing about this browser.
+    """
+    if wanted.person == Person(session.account.id, session.id):
+        return True
+    return logout_request.is_confirmation(confirmation, session.id)
+
+
+def _without_confirmation(parameters: QueryDict) -> QueryDict:
+    """Return what the client has asked for."""
+    asked = parameters.copy()
+    asked.pop(CONFIRMATION, None)
+    return asked

@@ -1,0 +1,145 @@
+"""Single sign-on: the session in which a person uses this provider's own pages, one for each browser.
+
+Units of work on rows of ``Session`` whose client is ``SSO_CLIENT``. Such a session has no refresh token and no access
+token: it answers authorization requests of clients, and ends in all the ways in which any session ends.
+"""
+
+from collections.abc import Callable
+from datetime import timedelta
+from uuid import UUID
+
+from django.conf import settings
+
+from accounts.audit import recording as audit
+from accounts.audit.recording import Event
+from accounts.users import queries as stored_user
+from accounts.users.outputs import Account
+from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.crypto.master_keys import newest_master_key_id
+from ironauth.infrastructure.db.unit_of_work import about_to_commit
+from tokens.oauth.sso import cookie as sign_on_cookie
+from tokens.oauth.sso.cookie import SignOnCookie
+from tokens.sessions import queries as stored_session
+from tokens.sessions import units as sessions
+from tokens.sessions.models import BY_PASSWORD, SSO_CLIENT, Session
+from tokens.sessions.queries import LAST_USE_STEP, NewSession, StoredSession
+from tokens.sessions.units import ClientInfo, Grant, Opener
+
+
+def find(cookie: SignOnCookie) -> StoredSession | None:
+    """Return the live session of a genuine cookie, whose person may still sign in; None for any other. 1 query."""
+    session = find_to_end(cookie)
+    return session if session is not None and signs_in(session) else None
+
+
+def signs_in(session: StoredSession) -> bool:
+    """Return whether the session, as it was read, signs its person in: not after they have a new password."""
+    return session.account.user.is_active and session.account.session_epoch == session.epoch
+
+
+def hold(session: StoredSession) -> bool:
+    """Lock the session's person until the commit; return whether the session still signs them in. 1 query.
+
+    For what outlives the session. Without the lock, a consent given in the moment in which the owner of an address
+    proves it is stored after those of before were removed.
+    """
+    user = stored_user.lock(session.account.id)
+    return user is not None and user.is_active and user.session_epoch == session.epoch
+
+
+def find_to_end(cookie: SignOnCookie) -> StoredSession | None:
+    """Return the session of a genuine cookie unless it was revoked or has expired. 1 query.
+
+    It may sign nobody in any more, since its person has a new password: a client's session that set it still hangs on
+    this one, and ends with it.
+    """
+    session = stored_session.find(cookie.session_id)
+    if session is None or session.client_id != SSO_CLIENT or session.is_over(clock.now()):
+        return None
+    genuine = sign_on_cookie.is_genuine(cookie, secret=session.secret, master_key_id=session.master_key_id)
+    return session if genuine else None
+
+
+def opener(previous: StoredSession | None, then: Callable[[StoredSession], None] | None = None) -> Opener:
+    """Return what opens a sign-on session in a browser whose cookie said ``previous`` until now.
+
+    ``then`` is called with the session, in the transaction that opens it.
+    """
+
+    def open_session(*, account: Account, client: ClientInfo, amr: str = BY_PASSWORD) -> Grant:
+        session = _opened(account, client, amr, previous)
+        if then is not None:
+            then(stored_session.as_read(session, account))
+        value = sign_on_cookie.mint(session_id=session.id, secret=session.secret, master_key_id=session.master_key_id)
+        end = session.absolute_expires_at
+        return Grant(session.id, account, SSO_CLIENT, "", value, end, session.authenticated_at, amr)
+
+    return Opener(open_session, only_inserts=previous is None)
+
+
+def touch(session: StoredSession) -> None:
+    """Note that the session is being used, which moves its idle end: 1 query a minute, none in between."""
+    now = clock.now()
+    if now - session.last_used_at >= LAST_USE_STEP:
+        about_to_commit()
+        Session.objects.filter(pk=session.id, revoked_at=None).update(
+            last_used_at=now,
+            idle_expires_at=sessions.idle_end(now, session.absolute_expires_at, settings.IRONAUTH_SSO_IDLE_S),
+        )
+
+
+def end(*, session_id: UUID, user_id: UUID) -> bool:
+    """End a sign-on session as its person asks, with what began in it; False when it was over before. 4 queries.
+
+    Up to 3 more where clients have sessions in it: those without ``offline_access`` end, and clients that want to hear
+    of it will. The audit trail says that its person signed out.
+    """
+    if not sessions.end_session(session_id=session_id, reason=Session.RevokeReason.SIGNED_OUT):
+        return False
+    audit.record(Event.SIGN_OUT, actor_id=user_id, user_id=user_id, session_id=session_id)
+    return True
+
+
+def _opened(account: Account, client: ClientInfo, amr: str, previous: StoredSession | None) -> NewSession:
+    """Store the browser's sign-on session from now on, and return it.
+
+    Nothing a browser brought counts any more (ASVS 7.2.4). Who signs in again stays in their session, under another
+    secret, so that ``sid`` means to clients what it meant before; somebody else's session ends. 1 query, 2 for the
+    first session in a browser somebody else was signed in with, and what ending that takes.
+    """
+    now = clock.now()
+    absolute = now + timedelta(seconds=settings.IRONAUTH_SSO_ABSOLUTE_S)
+    session = NewSession(
+        user_id=account.id,
+        master_key_id=newest_master_key_id(),
+        client_id=SSO_CLIENT,
+        scope="",
+        epoch=account.session_epoch,
+        created_at=now,
+        authenticated_at=now,
+        amr=amr,
+        last_used_at=now,
+        idle_expires_at=sessions.idle_end(now, absolute, settings.IRONAUTH_SSO_IDLE_S),
+        absolute_expires_at=absolute,
+        ip=client.ip or None,
+        user_agent=client.user_agent,
+    )
+    if previous is not None and previous.account.id == account.id and _renewed(previous.id, session):
+        session.id = previous.id
+    else:
+        if previous is not None:
+            end(session_id=previous.id, user_id=previous.account.id)
+        stored_session.add(session)
+    return session
+
+
+def _renewed(session_id: UUID, renewal: NewSession) -> bool:
+    """Give a live session of the same person and epoch all that a new one would have; return whether there is one."""
+    same = ("user_id", "client_id", "epoch")
+    changed = (
+        "secret", "master_key_id", "authenticated_at", "amr", "last_used_at", "idle_expires_at",
+        "absolute_expires_at", "ip", "user_agent",
+    )  # fmt: skip
+    alive = Session.objects.filter(pk=session_id, revoked_at=None, idle_expires_at__gt=renewal.last_used_at)
+    matching = alive.filter(**{name: getattr(renewal, name) for name in same})
+    return matching.update(**{name: getattr(renewal, name) for name in changed}) > 0

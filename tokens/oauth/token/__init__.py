@@ -1,0 +1,1 @@
+"""The token endpoint, its grants, introspection and revocation."""

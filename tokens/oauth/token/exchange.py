@@ -1,0 +1,126 @@
+"""Token exchange (RFC 8693): a client that was shown a person's access token gets one to act for them elsewhere.
+
+Delegation, never impersonation: the new token names the client, and whoever acted before it, in ``act``. It may do no
+more than the one that was shown, lives no longer, and ends with the same session.
+"""
+
+from typing import Final, NamedTuple
+
+from django.conf import settings
+
+from accounts.audit import recording as audit
+from accounts.audit.recording import Event
+from ironauth.infrastructure.db.unit_of_work import database
+from ironauth.infrastructure.telemetry.logs import get_logger
+from tokens.access import codec
+from tokens.access.claims import Actor
+from tokens.clients import subjects
+from tokens.clients.errors import InvalidRequest, InvalidScope, InvalidTarget, UnauthorizedClient
+from tokens.errors import InvalidToken
+from tokens.keys.store import key_store
+from tokens.oauth.token.response import TokenRequest, TokenResponse
+from tokens.principal import Principal
+from tokens.protocol import Scope, scope_set, scope_text
+from tokens.sessions import access_tokens, authentication
+from tokens.sessions.access_tokens import IssuedToken
+from tokens.sessions.client_sessions import access_token_s
+
+ACCESS_TOKEN: Final = "urn:ietf:params:oauth:token-type:access_token"  # noqa: S105 - RFC 8693 §3
+#: Clients that may act for one another in a row; each makes the token 60 bytes longer.
+MAX_ACTORS: Final = 4
+
+log = get_logger()
+
+
+class _Shown(NamedTuple):
+    """What the token that was shown stands for, and who acts with it."""
+
+    person: Principal
+    act: Actor | None
+
+
+async def by_exchange(asked: TokenRequest) -> TokenResponse:
+    """Exchange a person's access token for one with which the client acts for them. 1 query for a known token.
+
+    Without ``scope`` it has all that both have, but not offline_access. Raises ``UnauthorizedClient`` for a public
+    client; ``InvalidRequest`` for a token that is not good, not a person's, or bound to a key that was not proved, for
+    another type, for an actor token, and for more than four actors in a row (RFC 8693 §2.2.2); ``InvalidTarget`` for
+    another audience; ``InvalidScope`` for more than both have, and for none.
+    """
+    client = asked.client
+    if client.is_public:
+        raise UnauthorizedClient
+    _check_types(asked)
+    shown = await _shown(asked.required("subject_token"), asked.jkt)
+    scope = _scope(asked, shown.person)
+    key = await key_store().signing()
+    issued = access_tokens.of_person(
+        shown.person,
+        key,
+        client_id=client.id,
+        subject=subjects.subject_id(client, shown.person.id),
+        scope=scope,
+        life_s=access_token_s(client),
+        act=Actor(client.client_id, shown.act),
+        jkt=asked.jkt,
+    )
+    await _tell(asked, shown.person, scope)
+    return _answer(asked, issued, scope)
+
+
+def _check_types(asked: TokenRequest) -> None:
+    """Raise for what is exchanged nowhere, or not here."""
+    given = asked.parameters
+    if "actor_token" in given or "actor_token_type" in given:
+        raise InvalidRequest("The client itself is who acts: leave actor_token and actor_token_type out.")
+    if asked.required("subject_token_type") != ACCESS_TOKEN:
+        raise InvalidRequest(f"Only access tokens of this server are exchanged: subject_token_type={ACCESS_TOKEN}.")
+    if given.get("requested_token_type", ACCESS_TOKEN) != ACCESS_TOKEN:
+        raise InvalidRequest(f"Only access tokens are given out: leave requested_token_type out, or {ACCESS_TOKEN}.")
+    if {given.get(name, settings.IRONAUTH_AUDIENCE) for name in ("audience", "resource")} != {
+        settings.IRONAUTH_AUDIENCE
+    }:
+        raise InvalidTarget
+
+
+async def _shown(token: str, jkt: str) -> _Shown:
+    """Return what an access token stands for.
+
+    Raises ``InvalidRequest`` for any other text, and for a token that this client, with this key, may not use.
+    """
+    try:
+        person = authentication.known(token) or await authentication.verify(token)
+    except InvalidToken as error:
+        raise InvalidRequest("subject_token is no access token of a person that is good now.") from error
+    if person.jkt and person.jkt != jkt:
+        raise InvalidRequest("subject_token is bound to a key: send a proof of that key (RFC 9449).")
+    # The principal is this very text's, which was verified: what it says besides needs no second look.
+    act = codec.claims_of(token).act
+    acting, former = 0, act
+    while former is not None:
+        acting, former = acting + 1, former.act
+    if acting >= MAX_ACTORS:
+        raise InvalidRequest("subject_token has been exchanged too often already.")
+    return _Shown(person, act)
+
+
+def _scope(asked: TokenRequest, person: Principal) -> str:
+    """Return the scope of the new token; raise ``InvalidScope`` for more than both have, or nothing."""
+    both = scope_set(person.scope) & asked.client.scopes - {Scope.OFFLINE_ACCESS.value}
+    wanted = scope_set(asked.parameters.get("scope", "")) or both
+    if not wanted or not wanted <= both:
+        raise InvalidScope
+    return scope_text(wanted)
+
+
+async def _tell(asked: TokenRequest, person: Principal, scope: str) -> None:
+    """Leave an event in the trail, and in the log; no token is given out without."""
+    details = {"client": asked.client.client_id, "from_client": person.client_id, "scope": scope.split()}
+    await database().write(
+        audit.record, Event.TOKEN_EXCHANGED, user_id=person.id, session_id=person.session_id, details=details
+    )
+    log.info("token_exchanged", client_id=asked.client.client_id, session_id=str(person.session_id))
+
+
+def _answer(asked: TokenRequest, issued: IssuedToken, scope: str) -> TokenResponse:
+    return TokenResponse(issued.text, asked.token_type, issued.expires_in, scope, issued_token_type=ACCESS_TOKEN)

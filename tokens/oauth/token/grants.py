@@ -1,0 +1,133 @@
+"""What a client may exchange for tokens at the token endpoint (RFC 6749 §4.1, §4.4, §6), each grant a service.
+
+``GRANTS`` is all there is; the metadata name what is in it.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+from django.db import IntegrityError
+
+from ironauth.infrastructure.cache.two_level import token_cache
+from ironauth.infrastructure.db.faults import refers_to_nothing
+from ironauth.infrastructure.db.unit_of_work import database
+from ironauth.infrastructure.telemetry.logs import get_logger
+from tokens.clients.errors import InvalidScope, UnauthorizedClient
+from tokens.keys.store import key_store
+from tokens.oauth.device.grant import by_device_code
+from tokens.oauth.token import redemption
+from tokens.oauth.token.exchange import by_exchange
+from tokens.oauth.token.redemption import PresentedCode, Redemption
+from tokens.oauth.token.response import TokenRequest, TokenResponse, answer, id_key_for, refuse
+from tokens.protocol import GrantType, Scope, scope_set, scope_text
+from tokens.sessions import access_tokens, refresh_token
+from tokens.sessions import rotation as session_rotation
+from tokens.sessions.rotation import Outcome
+
+#: What only a person can allow: a client that asks for itself has none of it.
+ABOUT_PEOPLE: Final = frozenset({Scope.OPENID.value, Scope.OFFLINE_ACCESS.value, Scope.ACCOUNT.value})
+
+log = get_logger()
+
+
+async def by_code(asked: TokenRequest) -> TokenResponse:
+    """Exchange an authorization code. One unit of work.
+
+    Raises ``InvalidRequest`` for a missing parameter, ``InvalidGrant`` for a code that is unknown, expired, used or
+    another client's, or asked for with another redirect address or verifier; a used one ends the session of its first
+    use, committed, before this raises. Raises ``SigningKeyMissing`` (503) before anything is used up.
+    """
+    presented = PresentedCode(
+        asked.required("code"),
+        asked.required("redirect_uri"),
+        asked.parameters.get("code_verifier", ""),
+        asked.jkt,
+        asked.session_jkt,
+    )
+    reading = token_cache().begin()
+    key, id_key = await key_store().signing(), await id_key_for(asked.client, asked.client.scopes)
+    redeemed = await _redeemed(presented, asked)
+    event = log.warning if redeemed.outcome is redemption.Outcome.REUSED else log.info
+    event("code_redeemed", outcome=redeemed.outcome.value, client_id=asked.client.client_id)
+    if redeemed.grant is None:
+        await refuse(asked)
+    scope, nonce = redeemed.grant.scope, redeemed.nonce
+    return await answer(asked, redeemed.grant, key, reading, scope=scope, nonce=nonce, id_key=id_key)
+
+
+async def by_refresh_token(asked: TokenRequest) -> TokenResponse:
+    """Exchange a refresh token, by the rules of all refresh tokens (``session_rotation``). One unit of work.
+
+    ``scope`` may ask for less, for this access token alone; what staff have taken from the client is left out. Raises
+    ``InvalidScope`` for more, and the token stays as it was; ``InvalidGrant`` for a token that is unknown, expired,
+    revoked, used before or another client's; ``SigningKeyMissing`` (503) before anything is changed.
+    """
+    client = asked.client
+    wanted = scope_set(asked.parameters.get("scope", ""))
+    parsed = refresh_token.parse(asked.required("refresh_token"))
+    if not wanted <= client.scopes:
+        raise InvalidScope
+    if parsed is None:
+        await refuse(asked)
+    reading = token_cache().begin()
+    key, id_key = await key_store().signing(), await id_key_for(client, wanted or client.scopes)
+    rotation = await database().write_once(
+        session_rotation.rotate,
+        parsed=parsed,
+        client_id=client.client_id,
+        wanted=wanted,
+        idle_s=client.session_idle_s,
+        jkt=asked.jkt,
+    )
+    event = log.warning if rotation.outcome is Outcome.REUSE else log.info
+    event("refresh", outcome=rotation.outcome.value, session_id=str(parsed.session_id), client_id=client.client_id)
+    if rotation.outcome is Outcome.WIDER:
+        raise InvalidScope
+    if rotation.grant is None:
+        await refuse(asked)
+    scope = scope_text(wanted or scope_set(rotation.grant.scope) & client.scopes)
+    return await answer(asked, rotation.grant, key, reading, scope=scope, id_key=id_key)
+
+
+async def by_client_credentials(asked: TokenRequest) -> TokenResponse:
+    """Give a client a token for itself: without refresh token (RFC 6749 §4.4.3), without ID token. No query.
+
+    Without ``scope`` it has all the client may have that is not about a person. Raises ``UnauthorizedClient`` for a
+    public client, ``InvalidScope`` for a scope that is not the client's, or only a person's to give.
+    """
+    client = asked.client
+    if client.is_public:
+        raise UnauthorizedClient
+    own = client.scopes - ABOUT_PEOPLE
+    wanted = scope_set(asked.parameters.get("scope", ""))
+    if not wanted <= own:
+        raise InvalidScope
+    scope = scope_text(wanted or own)
+    key = await key_store().signing()
+    access = access_tokens.of_client(client.id, key, scope=scope, life_s=client.access_token_s, jkt=asked.jkt)
+    log.info("client_token_issued", client_id=client.client_id)
+    return TokenResponse(access.text, asked.token_type, access.expires_in, scope)
+
+
+GRANTS: Final[Mapping[str, Callable[[TokenRequest], Awaitable[TokenResponse]]]] = {
+    GrantType.AUTHORIZATION_CODE.value: by_code,
+    GrantType.REFRESH_TOKEN.value: by_refresh_token,
+    GrantType.CLIENT_CREDENTIALS.value: by_client_credentials,
+    GrantType.DEVICE_CODE.value: by_device_code,
+    GrantType.TOKEN_EXCHANGE.value: by_exchange,
+}
+
+
+async def _redeemed(presented: PresentedCode, asked: TokenRequest) -> Redemption:
+    """Return what became of the code; UNKNOWN when its person or client was deleted in this very moment."""
+    try:
+        made = await database().write_together(
+            redemption.redeem_at_once, presented=presented, client=asked.client, whence=asked.whence
+        )
+        if made is not None:
+            return made
+        return await database().write(redemption.redeem, presented=presented, client=asked.client, whence=asked.whence)
+    except IntegrityError as error:
+        if not refers_to_nothing(error):
+            raise
+        return Redemption(redemption.Outcome.UNKNOWN)

@@ -1,0 +1,124 @@
+"""ID tokens (OpenID Connect Core §2): what tells a client who has signed in, when, and how.
+
+They say nothing that userinfo says: a client that gets an access token beside it asks there (§5.4).
+"""
+
+import base64
+import hashlib
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+import msgspec
+from django.conf import settings
+
+from accounts.users.outputs import Account
+from ironauth.infrastructure.core import clock
+from tokens.access import signed_tokens
+from tokens.clients import subjects
+from tokens.clients.registry import Client
+from tokens.keys.key_set import ALGORITHMS, ActiveKey, Family
+from tokens.keys.store import key_store
+from tokens.protocol import ID_TOKEN_S, Scope, scope_set
+from tokens.sign_in.factor_units import MULTIPLE
+
+TYP: Final = "JWT"
+#: Authenticator assurance levels (NIST SP 800-63B): one factor; two, or a passkey that has verified its user.
+AAL1, AAL2 = ACR_VALUES = ("aal1", "aal2")
+
+
+class IdClaims(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The claims of one ID token; times in unix seconds.
+
+    ``sid``: the sign-on session, as in logout tokens. ``amr``: RFC 8176. ``acr``: one of ``ACR_VALUES``. ``at_hash``:
+    the access token it came with.
+    """
+
+    iss: str
+    sub: str
+    aud: str
+    iat: int
+    exp: int
+    auth_time: int
+    amr: tuple[str, ...]
+    acr: str = ""
+    nonce: str = ""
+    sid: str = ""
+    at_hash: str = ""
+
+
+class Hint(msgspec.Struct, frozen=True):
+    """Whom an ID token of ours names, to which client, and in which sign-on session; both as that client knows them."""
+
+    sub: str
+    client_id: str
+    sid: UUID | None
+
+
+async def mint(
+    *,
+    client: Client,
+    account: Account,
+    scope: str,
+    session_id: UUID | None,
+    authenticated_at: datetime,
+    amr: str,
+    nonce: str = "",
+    access_token: str = "",
+    key: ActiveKey | None = None,
+) -> str:
+    """Return a signed ID token.
+
+    ``session_id``: the sign-on session in which the person signed in, if any. ``amr``: as a session keeps it.
+    ``access_token``: the one that is issued with it, if any. ``key``: from ``signing_key``, where that was asked
+    before. Raises ``SigningKeyMissing`` (503), ``ValueError`` without the scope openid: nobody asked for it then
+    (§3.1.2.1).
+    """
+    if Scope.OPENID not in scope_set(scope):
+        raise ValueError("an ID token needs the scope openid")
+    key = key or await signing_key(client)
+    now = int(clock.unix())
+    claims = IdClaims(
+        iss=settings.IRONAUTH_ISSUER,
+        sub=subjects.subject_of(client, account.id),
+        aud=client.client_id,
+        iat=now,
+        exp=now + ID_TOKEN_S,
+        auth_time=int(authenticated_at.timestamp()),
+        amr=tuple(amr.split()),
+        acr=AAL2 if MULTIPLE in amr.split() else AAL1,
+        nonce=nonce,
+        sid=subjects.sid_of(client, session_id) if session_id is not None else "",
+        at_hash=at_hash(access_token, key.alg) if access_token else "",
+    )
+    return signed_tokens.sign(claims, key, typ=TYP)
+
+
+async def signing_key(client: Client) -> ActiveKey:
+    """Return the key that signs this client's ID tokens now. Raises ``SigningKeyMissing`` (503)."""
+    return await key_store().signing(Family(client.id_token_alg))
+
+
+def at_hash(access_token: str, alg: str) -> str:
+    """Return the left half of the access token's hash, base64url, by the hash of ``alg``.
+
+    OpenID Connect Core §3.1.3.6. Of Ed25519 that is SHA-512 (security-bar finding 4), of ES256 and RS256 SHA-256.
+    """
+    digest = (hashlib.sha512 if alg in ALGORITHMS else hashlib.sha256)(access_token.encode()).digest()
+    return base64.urlsafe_b64encode(digest[: len(digest) // 2]).rstrip(b"=").decode()
+
+
+async def read_hint(token: str) -> Hint | None:
+    """Return what an ``id_token_hint`` says; None for anything but an ID token of this server.
+
+    It may have expired (RP-Initiated Logout §2, OpenID Connect Core §3.1.2.1), and is known as long as the key that
+    signed it is. It proves nothing about who sends it. Raises ``Unavailable`` (503).
+    """
+    claims = signed_tokens.verified(token, await key_store().for_verifying(), typ=TYP, now=clock.unix())
+    if claims is None or claims.get("iss") != settings.IRONAUTH_ISSUER:
+        return None
+    try:
+        found = msgspec.convert(claims, IdClaims)
+        return Hint(found.sub, found.aud, UUID(found.sid) if found.sid else None)
+    except ValueError:  # msgspec's, and that of an id that is none: nothing this server ever signed
+        return None

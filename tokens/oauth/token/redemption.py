@@ -1,0 +1,223 @@
+"""Unit of work on authorization codes: redeem one, once. Synchronous, run by the database pool in one transaction.
+
+Every outcome is a return value, also the bad ones: a unit that raised would roll back the revocation that a second use
+calls for.
+"""
+
+import base64
+import enum
+import hmac
+import re
+from datetime import datetime
+from hashlib import sha256
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from django.db import models
+
+from accounts.audit import recording as audit
+from accounts.audit.recording import Event
+from accounts.users.outputs import ACCOUNT_COLUMNS, Account, account_of
+from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.core.ids import new_id
+from ironauth.infrastructure.db.batch import is_alone
+from ironauth.infrastructure.db.compiled import FixedSelect, FixedUpdate, Given
+from ironauth.infrastructure.db.unit_of_work import raise_if_given_up
+from tokens.clients.digests import digest_of
+from tokens.clients.registry import Client
+from tokens.oauth.models import AuthorizationCode
+from tokens.protocol import scope_set, scope_text
+from tokens.sessions import units as sessions
+from tokens.sessions.client_sessions import Consented, open_client_session, open_client_session_if
+from tokens.sessions.models import Session
+from tokens.sessions.units import ClientInfo, Grant
+
+
+class Outcome(enum.StrEnum):
+    """What became of a code that was presented."""
+
+    REDEEMED = "redeemed"
+    UNKNOWN = "unknown"  # no such code, or another client's
+    MISMATCH = "mismatch"  # another redirect address, verifier or key than it was asked for with
+    EXPIRED = "expired"
+    REUSED = "reused"  # a second use: the session of the first is over
+    INACTIVE = "inactive"  # user deactivated, or every session of the user ended
+    SIGNED_OUT = "signed_out"  # the person has left the sign-on session meanwhile
+
+
+class PresentedCode(NamedTuple):
+    """What a client sends to redeem a code; "" for none.
+
+    ``dpop_jkt``: the key it has proved, ``session_jkt``: the one its session is to be bound to.
+    """
+
+    code: str
+    redirect_uri: str
+    verifier: str = ""
+    dpop_jkt: str = ""
+    session_jkt: str = ""
+
+
+class Redemption(NamedTuple):
+    """The outcome; ``grant`` exactly when it is REDEEMED. ``nonce``: of the authorization request, "" for none."""
+
+    outcome: Outcome
+    grant: Grant | None = None
+    nonce: str = ""
+
+
+class _Code(NamedTuple):
+    """A code as it was read, and whose it is."""
+
+    account: Account
+    client_id: UUID
+    epoch: int
+    scope: str
+    redirect_uri: str
+    code_challenge: str
+    nonce: str
+    dpop_jkt: str
+    authenticated_at: datetime
+    amr: str
+    sso_session_id: UUID | None
+    expires_at: datetime
+    used_at: datetime | None
+    session_id: UUID | None
+
+
+#: RFC 7636 §4.1.
+_VERIFIER: Final = re.compile(r"[A-Za-z0-9._~-]{43,128}")
+_DIGEST: Final = Given("digest", models.CharField())
+_COLUMNS: Final = _Code._fields[1:]
+_BY_DIGEST: Final = FixedSelect(
+    lambda: (
+        AuthorizationCode.objects.filter(pk=_DIGEST)
+        .order_by()
+        .values_list(*_COLUMNS, *(f"user__{column}" for column in ACCOUNT_COLUMNS))
+    )
+)
+_USE: Final = FixedUpdate(
+    lambda: AuthorizationCode.objects.filter(pk=_DIGEST, used_at=None),
+    used_at=Given("now", models.DateTimeField()),
+    session_id=Given("session_id", models.UUIDField()),
+)
+
+
+def redeem_at_once(*, presented: PresentedCode, client: Client, whence: ClientInfo) -> Redemption | None:
+    """Do as ``redeem`` does, run by ``write_together``; on PostgreSQL 3 queries, and None where ``redeem`` must decide.
+
+    Using the code up and opening the session are one statement there, which is a commit: it does both or nothing.
+    """
+    if not is_alone():
+        return redeem(presented=presented, client=client, whence=whence)
+    digest = digest_of(presented.code)
+    code = _find(digest)
+    refusal = _refusal(code, presented, client)
+    if refusal is not None or code is None:
+        return Redemption(refusal or Outcome.UNKNOWN)
+    if _is_over(code) is not None:
+        return None
+    grant = open_client_session_if(
+        _USE,
+        client=client,
+        consented=_consented(code, presented, client),
+        whence=whence,
+        session_id=new_id(),
+        digest=digest,
+    )
+    return Redemption(Outcome.REDEEMED, grant, code.nonce) if grant else None
+
+
+def redeem(*, presented: PresentedCode, client: Client, whence: ClientInfo) -> Redemption:
+    """Use the code up and open the session it stands for, or say why not. 6 queries, 5 without a sign-on session.
+
+    Of several at once one gets the session; the others end it. Whoever cannot name what the code is bound to neither
+    uses it up nor ends anything. Raises ``IntegrityError`` when the user or client was deleted meanwhile.
+    """
+    digest = digest_of(presented.code)
+    code = _find(digest)
+    refusal = _refusal(code, presented, client)
+    if refusal is not None or code is None:
+        return Redemption(refusal or Outcome.UNKNOWN)
+    over = _is_over(code)
+    if over is Outcome.REUSED:
+        return _used_again(code)
+    if over is not None:
+        return Redemption(over)
+    session_id = new_id()
+    if not _USE.run(digest=digest, now=clock.now(), session_id=session_id):  # somebody else was first, just now
+        return _used_again(_find(digest))
+    grant = open_client_session(
+        client=client, consented=_consented(code, presented, client), whence=whence, session_id=session_id
+    )
+    return Redemption(Outcome.REDEEMED, grant, code.nonce) if grant else Redemption(Outcome.SIGNED_OUT)
+
+
+def _is_over(code: _Code) -> Outcome | None:
+    """Return why a code is no good any more, None when it is."""
+    if code.used_at is not None:
+        return Outcome.REUSED
+    if clock.now() >= code.expires_at:
+        return Outcome.EXPIRED
+    if not code.account.user.is_active or code.account.session_epoch != code.epoch:
+        return Outcome.INACTIVE
+    return None
+
+
+def _consented(code: _Code, presented: PresentedCode, client: Client) -> Consented:
+    left = scope_text(scope_set(code.scope) & client.scopes)  # without what staff have taken from the client since
+    return Consented(code.account, left, code.authenticated_at, code.amr, code.sso_session_id, presented.session_jkt)
+
+
+def challenge_of(verifier: str) -> str:
+    """Return the S256 challenge of a verifier (RFC 7636 §4.2)."""
+    return base64.urlsafe_b64encode(sha256(verifier.encode()).digest()).decode().rstrip("=")
+
+
+def _find(digest: str) -> _Code | None:
+    rows = _BY_DIGEST.rows(digest=digest)
+    if not rows:
+        return None
+    own = len(_COLUMNS)
+    return _Code(account_of([row[own:] for row in rows]), *rows[0][:own])
+
+
+def _refusal(code: _Code | None, presented: PresentedCode, client: Client) -> Outcome | None:
+    """Return why this caller has no right to the code, None when they have."""
+    if code is None or code.client_id != client.id:
+        return Outcome.UNKNOWN
+    is_bound = (
+        presented.redirect_uri == code.redirect_uri
+        and _is_verified(code.code_challenge, presented.verifier, required=client.require_pkce)
+        and (not code.dpop_jkt or code.dpop_jkt == presented.dpop_jkt)
+    )
+    return None if is_bound else Outcome.MISMATCH
+
+
+def _is_verified(challenge: str, verifier: str, *, required: bool) -> bool:
+    """Return whether the verifier is the challenge's; of neither, whether the client may do without.
+
+    One without the other is refused: RFC 9700 §4.8.2, a downgrade.
+    """
+    if not challenge:
+        return not verifier and not required
+    return _VERIFIER.fullmatch(verifier) is not None and hmac.compare_digest(challenge_of(verifier), challenge)
+
+
+def _used_again(code: _Code | None) -> Redemption:
+    """End the session of the code's first use (RFC 6749 §4.1.2). 3 queries, 1 when it is over.
+
+    Raises ``Unavailable``, and ends nothing, when the client is told to try again: the first use may be that next try.
+    """
+    raise_if_given_up()
+    if code is not None and code.session_id is not None:
+        ended = sessions.end_session(session_id=code.session_id, reason=Session.RevokeReason.REUSE)
+        if ended:
+            audit.record(
+                Event.CODE_REUSE,
+                outcome=audit.Outcome.REFUSED,
+                user_id=code.account.id,
+                session_id=code.session_id,
+                details={"client": str(code.client_id)},
+            )
+    return Redemption(Outcome.REUSED)

@@ -1,0 +1,115 @@
+"""What a request to the token endpoint is, and its answer: what all grants share."""
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from typing import Literal, NamedTuple, NoReturn
+
+import msgspec
+
+from accounts.lockout import rate_limits
+from ironauth.infrastructure.cache.two_level import Reading
+from tokens.clients import subjects
+from tokens.clients.errors import InvalidGrant, InvalidRequest
+from tokens.clients.registry import Client
+from tokens.keys.key_set import ActiveKey
+from tokens.oauth.token import id_tokens
+from tokens.protocol import GrantType, Scope, scope_set
+from tokens.sessions import access_tokens
+from tokens.sessions.client_sessions import access_token_s
+from tokens.sessions.units import ClientInfo, Grant
+
+
+class TokenRequest(NamedTuple):
+    """A request to the token endpoint whose client has proved who it is.
+
+    ``jkt``: the key it has proved besides (RFC 9449), "" for none.
+    """
+
+    client: Client
+    parameters: Mapping[str, str]
+    whence: ClientInfo
+    jkt: str = ""
+
+    def required(self, name: str) -> str:
+        """Return a parameter; raise ``InvalidRequest`` when it is missing."""
+        value = self.parameters.get(name)
+        if value is None:
+            raise InvalidRequest(f"The parameter {name} is missing.")
+        return value
+
+    @property
+    def token_type(self) -> Literal["Bearer", "DPoP"]:
+        """How the access token of the answer is used."""
+        return "DPoP" if self.jkt else "Bearer"
+
+    @property
+    def session_jkt(self) -> str:
+        """The key a new session is bound to: a public client's, which has no other proof to be itself (RFC 9449 §5)."""
+        return self.jkt if self.client.is_public else ""
+
+
+class TokenResponse(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The tokens (RFC 6749 §5.1, OpenID Connect Core §3.1.3.3); ``expires_in``: seconds the access token lives.
+
+    ``scope`` is told even when nothing is left of it: left out, it would mean "as asked for".
+    ``issued_token_type``: of an exchange (RFC 8693 §2.2.1).
+    """
+
+    access_token: str
+    token_type: Literal["Bearer", "DPoP"]
+    expires_in: int
+    scope: str
+    refresh_token: str = ""
+    id_token: str = ""
+    issued_token_type: str = ""
+
+
+async def id_key_for(client: Client, scopes: AbstractSet[str]) -> ActiveKey | None:
+    """Return the key that signs the ID token, None where ``scopes`` are all there can be and make none.
+
+    Asked before anything is used up: what the code was given for is known when it is. Raises ``SigningKeyMissing``.
+    """
+    return await id_tokens.signing_key(client) if Scope.OPENID in scopes else None
+
+
+async def answer(
+    asked: TokenRequest,
+    grant: Grant,
+    key: ActiveKey,
+    reading: Reading,
+    *,
+    scope: str,
+    nonce: str = "",
+    id_key: ActiveKey | None = None,
+) -> TokenResponse:
+    """Return the tokens of a session's grant; ``id_key``: what signs the ID token, if it was looked up before."""
+    client = asked.client
+    subject = subjects.subject_id(client, grant.account.id)
+    access = access_tokens.of_session(
+        grant, key, reading, subject=subject, scope=scope, life_s=access_token_s(client), jkt=asked.jkt
+    )
+    id_token = ""
+    if Scope.OPENID in scope_set(scope):
+        id_token = await id_tokens.mint(
+            client=client,
+            account=grant.account,
+            scope=scope,
+            session_id=grant.parent_id,
+            authenticated_at=grant.authenticated_at,
+            amr=grant.amr,
+            nonce=nonce,
+            access_token=access.text,
+            key=id_key,
+        )
+    refreshed = grant.refresh_token if GrantType.REFRESH_TOKEN in client.grants else ""
+    return TokenResponse(access.text, asked.token_type, access.expires_in, scope, refreshed, id_token)
+
+
+async def refuse(asked: TokenRequest) -> NoReturn:
+    """Raise ``InvalidGrant``, or ``Throttled`` when too many came from the address of a public client.
+
+    Who has proved to be a confidential client is not counted: many people's tokens die behind its one address.
+    """
+    if asked.client.is_public:
+        await rate_limits.admit(rate_limits.REFRESH, address=asked.whence.ip)
+    raise InvalidGrant

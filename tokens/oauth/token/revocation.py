@@ -1,0 +1,62 @@
+"""Clients that have done with a token say so (RFC 7009): what ends, and whose."""
+
+from ironauth.infrastructure.db.unit_of_work import database
+from ironauth.infrastructure.telemetry.logs import get_logger
+from tokens.clients import tokens as client_tokens
+from tokens.clients.errors import UnsupportedTokenType
+from tokens.clients.registry import Client
+from tokens.errors import InvalidToken
+from tokens.principal import Principal
+from tokens.sessions import authentication, refresh_token
+from tokens.sessions import rotation as session_rotation
+from tokens.sessions import units as sessions
+from tokens.sessions.refresh_token import ParsedRefreshToken
+
+log = get_logger()
+
+
+async def revoke(*, token: str, caller: Client) -> None:
+    """End what the token stands for, if it is the caller's; nothing happens for any other text.
+
+    A refresh token ends its session, whatever its generation, and with it every access token of the session. So does
+    an access token of a session: a client that wants to be rid of one wants its user signed out, and the session would
+    give out the next one at once (RFC 7009 §2.1 leaves it to the server). A token that a client has for itself ends
+    alone; one got in exchange does not, for its session is another client's: ``UnsupportedTokenType`` (400). Raises
+    ``Unavailable`` (503) when that cannot be done: the client is to try again.
+    """
+    parsed = refresh_token.parse(token)
+    if parsed is not None:
+        await _revoke_refresh_token(parsed, caller)
+        return
+    try:
+        claims = (await authentication.decoded(token)).claims
+    except InvalidToken:
+        return
+    if claims.client_id != caller.client_id:
+        return
+    if claims.act is not None:  # its session is another client's
+        raise UnsupportedTokenType
+    if claims.sid is None:
+        if await database().write(client_tokens.revoke, claims=claims):
+            log.info("client_token_revoked", client_id=caller.client_id)
+        return
+    principal = await _live(token)
+    if principal is not None:
+        await database().write(sessions.sign_out, session_id=principal.session_id, user_id=principal.id)
+        log.info("session_revoked", session_id=str(principal.session_id), client_id=caller.client_id)
+
+
+async def _live(token: str) -> Principal | None:
+    """Return whose the token is while its session lives."""
+    try:
+        return authentication.known(token) or await authentication.verify(token)
+    except InvalidToken:
+        return None
+
+
+async def _revoke_refresh_token(parsed: ParsedRefreshToken, caller: Client) -> None:
+    session = await database().read(session_rotation.session_of, parsed=parsed)
+    if session is None or session.client_id != caller.client_id:
+        return
+    await database().write(sessions.sign_out, session_id=session.id, user_id=session.account.id)
+    log.info("session_revoked", session_id=str(session.id), client_id=caller.client_id)

@@ -1,0 +1,107 @@
+"""The token endpoint (RFC 6749 §3.2), introspection (RFC 7662) and revocation (RFC 7009): what clients post to."""
+
+import msgspec
+from django.http import HttpResponse
+from drf_spectacular.utils import OpenApiResponse, extend_schema
+
+from ironauth.infrastructure.api.views import ApiRequest
+from ironauth.infrastructure.core.errors import Throttled
+from tokens.clients import dpop
+from tokens.clients.authentication import authenticate
+from tokens.clients.errors import InvalidRequest, OAuthError, UnauthorizedClient, UnsupportedGrantType
+from tokens.oauth.device import grant as device_grant
+from tokens.oauth.endpoint import REFUSALS, OAuthEndpoint
+from tokens.oauth.inputs import TokenInput, TokenQuestion
+from tokens.oauth.token import introspection, revocation
+from tokens.oauth.token.grants import GRANTS
+from tokens.oauth.token.introspection import INACTIVE, Introspection
+from tokens.oauth.token.response import TokenRequest, TokenResponse
+from tokens.protocol import GrantType
+from tokens.sessions.transport import client_info
+
+
+class TokenView(OAuthEndpoint):
+    """POST /oauth/token."""
+
+    @extend_schema(
+        operation_id="oauth_token",
+        summary="Exchange a grant for tokens",
+        tags=["oauth"],
+        request={"application/x-www-form-urlencoded": TokenInput},
+        responses={200: TokenResponse, **REFUSALS},
+    )
+    async def post(self, request: ApiRequest) -> HttpResponse:
+        """Answer with tokens, or with an error of RFC 6749 §5.2.
+
+        Confidential clients authenticate by HTTP Basic, in the body, or by a signed assertion; public ones send their
+        `client_id`.
+        """
+        parameters = await self.parameters(request)
+        grant_type = parameters.get("grant_type")
+        if grant_type is None:
+            raise InvalidRequest("The parameter grant_type is missing.")
+        grant = GRANTS.get(grant_type)
+        if grant is None:
+            raise UnsupportedGrantType
+        client = await authenticate(request, parameters, allow_public=True)
+        if grant_type not in client.grants:
+            raise UnauthorizedClient
+        http = request._request  # noqa: SLF001 - Django's request
+        proof = dpop.presented(http, client)
+        asked = TokenRequest(client, parameters, client_info(http), proof.jkt if proof is not None else "")
+        if grant_type == GrantType.DEVICE_CODE:  # before anything is written: devices ask again and again
+            await device_grant.refuse_waiting(asked)
+        await dpop.use_for_client(proof)
+        try:
+            answer = await grant(asked)
+        except (OAuthError, Throttled):
+            if proof is not None and client.is_public:  # anybody can be one: who gets nothing leaves nothing behind
+                await dpop.give_back(proof)
+            raise
+        return HttpResponse(msgspec.json.encode(answer), content_type="application/json")
+
+
+class IntrospectionView(OAuthEndpoint):
+    """POST /oauth/introspect. For servers: a page has no secret to ask with."""
+
+    cross_origin = False
+
+    @extend_schema(
+        operation_id="oauth_introspect",
+        summary="Ask what a token stands for",
+        tags=["oauth"],
+        request={"application/x-www-form-urlencoded": TokenQuestion},
+        responses={200: Introspection, **REFUSALS},
+    )
+    async def post(self, request: ApiRequest) -> HttpResponse:
+        """Answer for a confidential client's own tokens, or for a resource server; anything else is inactive."""
+        parameters = await self.parameters(request)
+        caller = await authenticate(request, parameters, allow_public=False)
+        found = await introspection.introspect(token=_token(parameters), caller=caller)
+        return HttpResponse(msgspec.json.encode(found) if found else INACTIVE, content_type="application/json")
+
+
+class RevocationView(OAuthEndpoint):
+    """POST /oauth/revoke."""
+
+    @extend_schema(
+        operation_id="oauth_revoke",
+        summary="Give a token back",
+        tags=["oauth"],
+        request={"application/x-www-form-urlencoded": TokenQuestion},
+        responses={200: OpenApiResponse(None, "The token is not good any more, or never was."), **REFUSALS},
+    )
+    async def post(self, request: ApiRequest) -> HttpResponse:
+        """End what the client's own token stands for; a token of a session ends the session."""
+        parameters = await self.parameters(request)
+        caller = await authenticate(request, parameters, allow_public=True)
+        await revocation.revoke(token=_token(parameters), caller=caller)
+        return HttpResponse(status=200)
+
+
+def _token(parameters: dict[str, str]) -> str:
+    """Return the token that is asked about; raise ``InvalidRequest`` when it is missing."""
+    token = parameters.get("token")
+    if token is None:
+        raise InvalidRequest("The parameter token is missing.")
+    return token

@@ -1,0 +1,1 @@
+"""Sessions: opened, refreshed, ended, and found behind an access token."""

@@ -1,0 +1,126 @@
+"""Making access tokens: of a session, for whichever client it was opened, and of a client for itself."""
+
+import secrets
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from django.conf import settings
+
+from ironauth.infrastructure.cache.two_level import Reading
+from ironauth.infrastructure.core import clock
+from tokens.access import codec
+from tokens.access.claims import AccessClaims, Actor
+from tokens.keys.key_set import ActiveKey
+from tokens.principal import Principal
+from tokens.protocol import Scope, scope_set
+from tokens.sessions import authentication
+from tokens.sessions.queries import LiveSession
+from tokens.sessions.units import Grant
+
+JTI_BYTES: Final = 16  # 128 random bits: no two tokens share one
+_TELL_ROLES: Final = frozenset({Scope.ACCOUNT.value, Scope.ROLES.value})
+
+
+class IssuedToken(NamedTuple):
+    """An access token, and the seconds it has to live."""
+
+    text: str
+    expires_in: int
+
+
+def tells_roles(scope: str) -> bool:
+    """Return whether a token of this scope may say which roles its person has."""
+    return not _TELL_ROLES.isdisjoint(scope_set(scope))
+
+
+def of_session(
+    grant: Grant,
+    key: ActiveKey,
+    reading: Reading | None = None,
+    *,
+    subject: UUID | None = None,
+    scope: str | None = None,
+    life_s: int | None = None,
+    jkt: str = "",
+) -> IssuedToken:
+    """Return an access token of the session; it never outlives it.
+
+    ``reading``: taken before the key was chosen and the grant's account and session were read; with it, this process
+    knows the token already. ``subject``: who the person is to the client; None: by their own id. ``scope``: None: all
+    that the session has. ``life_s``: seconds; None: as the settings say. ``jkt``: the key that alone may use it.
+    """
+    now = int(clock.unix())
+    given = grant.scope if scope is None else scope
+    life = settings.IRONAUTH_ACCESS_TOKEN_S if life_s is None else life_s
+    claims = AccessClaims(
+        iss=settings.IRONAUTH_ISSUER,
+        sub=subject or grant.account.id,
+        aud=settings.IRONAUTH_AUDIENCE,
+        client_id=grant.client_id,
+        iat=now,
+        exp=min(now + life, int(grant.expires_at.timestamp())),
+        jti=secrets.token_urlsafe(JTI_BYTES),
+        sid=grant.session_id,
+        scope=given,
+        epoch=grant.account.session_epoch,
+        roles=grant.account.user.roles if tells_roles(given) else (),
+        cnf=_confirmation(jkt),
+    )
+    text = codec.encode(claims, key)
+    if reading is not None:
+        live = LiveSession(grant.account, grant.authenticated_at, grant.amr, grant.client_id)
+        authentication.keep_issued(text, claims, kid=key.kid, live=live, reading=reading)
+    return IssuedToken(text, claims.exp - now)
+
+
+def of_client(client_id: UUID, key: ActiveKey, *, scope: str, life_s: int | None = None, jkt: str = "") -> IssuedToken:
+    """Return an access token that a client has for itself (RFC 6749 §4.4): nobody is behind it.
+
+    ``life_s``, ``jkt``: as above.
+    """
+    now = int(clock.unix())
+    claims = AccessClaims(
+        iss=settings.IRONAUTH_ISSUER,
+        sub=client_id,
+        aud=settings.IRONAUTH_AUDIENCE,
+        client_id=str(client_id),
+        iat=now,
+        exp=now + (settings.IRONAUTH_ACCESS_TOKEN_S if life_s is None else life_s),
+        jti=secrets.token_urlsafe(JTI_BYTES),
+        scope=scope,
+        epoch=0,
+        roles=(),
+        cnf=_confirmation(jkt),
+    )
+    return IssuedToken(codec.encode(claims, key), claims.exp - now)
+
+
+def of_person(
+    person: Principal, key: ActiveKey, *, client_id: UUID, subject: UUID, scope: str, life_s: int, act: Actor, jkt: str
+) -> IssuedToken:
+    """Return an access token with which ``act`` acts for a person of whom another token was shown (RFC 8693).
+
+    It lives no longer than that one, and ends with the same session. ``life_s``, ``jkt``: as above.
+    """
+    now = int(clock.unix())
+    claims = AccessClaims(
+        iss=settings.IRONAUTH_ISSUER,
+        sub=subject,
+        aud=settings.IRONAUTH_AUDIENCE,
+        client_id=str(client_id),
+        iat=now,
+        exp=min(now + life_s, person.exp),
+        jti=secrets.token_urlsafe(JTI_BYTES),
+        sid=person.session_id,
+        scope=scope,
+        epoch=person.epoch,
+        roles=person.user.roles if tells_roles(scope) else (),
+        cnf=_confirmation(jkt),
+        act=act,
+    )
+    return IssuedToken(codec.encode(claims, key), claims.exp - now)
+
+
+def _confirmation(jkt: str) -> dict[str, str] | None:
+    """Return how a token names the key it is bound to (RFC 9449 §6.1)."""
+    return {"jkt": jkt} if jkt else None

@@ -1,0 +1,189 @@
+"""Units of work on the sessions that clients hold for people: opened by a code or another grant. Synchronous."""
+
+from datetime import datetime, timedelta
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from django.conf import settings
+from django.db import models
+
+from accounts.audit import recording as audit
+from accounts.audit.recording import Event
+from accounts.users.outputs import Account
+from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.core.ids import new_id
+from ironauth.infrastructure.crypto.master_keys import newest_master_key_id
+from ironauth.infrastructure.db.batch import OnlyIf, inserted_if, inserted_together
+from ironauth.infrastructure.db.compiled import FixedSelect, FixedUpdate, Given
+from tokens.clients.registry import Client
+from tokens.protocol import GrantType, Scope, scope_set
+from tokens.sessions import limit as session_room
+from tokens.sessions import units as sessions
+from tokens.sessions.models import Session
+from tokens.sessions.queries import NewSession
+from tokens.sessions.units import ClientInfo, Grant
+
+
+class Consented(NamedTuple):
+    """Whom a session is for and what it may do, as the person has allowed it.
+
+    ``authenticated_at``, ``amr``: when and how they proved who they are. ``parent_id``: the sign-on session they did
+    it in. ``dpop_jkt``: the key its tokens are bound to, "" for none.
+    """
+
+    account: Account
+    scope: str
+    authenticated_at: datetime
+    amr: str
+    parent_id: UUID | None = None
+    dpop_jkt: str = ""
+
+
+class _Parent(NamedTuple):
+    """What a sign-on session says to the sessions that begin in it."""
+
+    revoked_at: datetime | None
+    idle_expires_at: datetime
+    absolute_expires_at: datetime
+    ip: str | None
+    user_agent: str
+    held: int = 0  # sessions of the person
+
+
+class _Shown(NamedTuple):
+    """Where a session is, as its person will see it."""
+
+    ip: str | None
+    user_agent: str
+
+
+_ID: Final = Given("id", models.UUIDField())
+_PARENT_COLUMNS: Final = _Parent._fields[:-1]
+_PARENT: Final = FixedSelect(
+    lambda: Session.objects.filter(pk=_ID).order_by().values_list(*_PARENT_COLUMNS, session_room.held_beside())
+)
+#: Locked until the commit: whoever ends it at the same time waits, and then finds what began in it.
+_PARENT_LOCKED: Final = FixedSelect(
+    lambda: Session.objects.select_for_update(no_key=True).filter(pk=_ID).order_by().values_list(*_PARENT_COLUMNS)
+)
+_PARENT_ALIVE: Final = FixedSelect(
+    lambda: (
+        Session.objects.filter(pk=_ID, revoked_at=None, idle_expires_at__gt=Given("now", models.DateTimeField()))
+        .order_by()
+        .values_list("pk")
+    )
+)
+
+
+def open_client_session(
+    *,
+    client: Client,
+    consented: Consented,
+    whence: ClientInfo,
+    session_id: UUID | None = None,
+    elsewhere: bool = False,
+) -> Grant | None:
+    """Store a new session of the person for the client, and that they signed in there. 4 queries; 3 without parent.
+
+    On PostgreSQL one less.
+
+    It lasts as the client's settings say; without the grant refresh_token, as long as its access token. Without the
+    scope offline_access it ends with its sign-on session at the latest: None when that is over already. It is shown
+    with the address and browser of the sign-on, where there is one, else with ``whence``: a client's server says
+    nothing to its user. ``elsewhere``: it is on another device than the sign-on, and shown with ``whence``. Raises
+    ``IntegrityError`` when the user or client was deleted meanwhile.
+    """
+    session_room.make_room(consented.account, keep=consented.parent_id)
+    parent = _parent(_PARENT_LOCKED, consented.parent_id)
+    session = _session(client, consented, parent, whence, session_id=session_id, elsewhere=elsewhere)
+    if session is None:
+        return None
+    with inserted_together():
+        return _stored(session, consented.account, client)
+
+
+def open_client_session_if(
+    changes: FixedUpdate, *, client: Client, consented: Consented, whence: ClientInfo, session_id: UUID, **given: Any
+) -> Grant | None:
+    """Do the same on PostgreSQL outside of a transaction, if ``changes``, run with ``given``, changes a row. 2 queries.
+
+    The second does all of it or nothing: None when nothing was changed, when there is no sign-on session that lives, or
+    when other sessions have to end first.
+    """
+    parent = _parent(_PARENT, consented.parent_id)
+    session = _session(client, consented, parent, whence, session_id=session_id)
+    if session is None or parent is None or session_room.is_full(parent.held):
+        return None
+    needed = OnlyIf(
+        _PARENT_ALIVE, changes, {**given, "session_id": session_id, "id": session.parent_id, "now": session.created_at}
+    )
+    with inserted_if(needed) as block:
+        grant = _stored(session, consented.account, client)
+    return grant if block.inserted else None
+
+
+def _session(
+    client: Client,
+    consented: Consented,
+    parent: _Parent | None,
+    whence: ClientInfo,
+    *,
+    session_id: UUID | None,
+    elsewhere: bool = False,
+) -> NewSession | None:
+    """Return the session to be; None when it would end with a sign-on session that is over."""
+    now = clock.now()
+    idle_s, absolute = _limits(client, now)
+    if Scope.OFFLINE_ACCESS not in scope_set(consented.scope) and consented.parent_id is not None:
+        if parent is None or parent.revoked_at is not None or parent.idle_expires_at <= now:
+            return None
+        absolute = min(absolute, parent.absolute_expires_at)
+    shown = _Shown(parent.ip, parent.user_agent) if parent and not elsewhere else _Shown(whence.ip, whence.user_agent)
+    return NewSession(
+        id=session_id or new_id(),
+        user_id=consented.account.id,
+        master_key_id=newest_master_key_id(),
+        client_id=client.client_id,
+        scope=consented.scope,
+        epoch=consented.account.session_epoch,
+        created_at=now,
+        authenticated_at=consented.authenticated_at,
+        amr=consented.amr,
+        last_used_at=now,
+        idle_expires_at=sessions.idle_end(now, absolute, idle_s),
+        absolute_expires_at=absolute,
+        ip=shown.ip or None,
+        user_agent=shown.user_agent,
+        parent_id=consented.parent_id,
+        dpop_jkt=consented.dpop_jkt,
+    )
+
+
+def _stored(session: NewSession, account: Account, client: Client) -> Grant:
+    """Store the session, and that its person signed in there; in a block that inserts together."""
+    grant = sessions.store(session, account)
+    details = {"client": client.client_id}
+    audit.record(
+        Event.CLIENT_SIGN_IN, actor_id=account.id, user_id=account.id, session_id=grant.session_id, details=details
+    )
+    return grant
+
+
+def access_token_s(client: Client) -> int:
+    """Return how long the client's access tokens live, in seconds."""
+    return int(settings.IRONAUTH_ACCESS_TOKEN_S if client.access_token_s is None else client.access_token_s)
+
+
+def _limits(client: Client, now: datetime) -> tuple[int | None, datetime]:
+    """Return the seconds a session of the client may be idle, None for the settings' own, and its absolute end."""
+    absolute_s = (
+        settings.IRONAUTH_SESSION_ABSOLUTE_S if client.session_absolute_s is None else client.session_absolute_s
+    )
+    if GrantType.REFRESH_TOKEN not in client.grants:
+        absolute_s = min(absolute_s, access_token_s(client))
+    return client.session_idle_s, now + timedelta(seconds=absolute_s)
+
+
+def _parent(query: FixedSelect, session_id: UUID | None) -> _Parent | None:
+    rows = query.rows(id=session_id) if session_id is not None else []
+    return _Parent(*rows[0]) if rows else None

@@ -1,0 +1,173 @@
+"""Stored sessions and signing keys.
+
+No token is stored: a session row holds what is needed to recognise one (a generation number and a secret that is
+useless without the server's key), a signing key row holds its private part encrypted.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from typing import Any
+
+from django.conf import settings
+from django.db import models, transaction
+from django.db.models import Q
+from django.db.models.signals import pre_delete
+from django.dispatch import receiver
+
+from ironauth.infrastructure.cache.invalidation import invalidate, sid_tag
+from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.core.ids import new_id
+from ironauth.infrastructure.db.compiled import Given
+from tokens.clients.models import CHALLENGE_CHARACTERS
+from tokens.protocol import Scope
+from tokens.sessions.refresh_token import SECRET_BYTES
+
+#: The client of sessions that a person opened here, not through another application.
+FIRST_PARTY_CLIENT = "ironauth"
+#: What a first-party token may do: everything the person may do with their own account here.
+FIRST_PARTY_SCOPE = Scope.ACCOUNT.value
+#: The client of sessions in which a person uses this provider's own pages: single sign-on for all clients.
+SSO_CLIENT = "ironauth-sso"
+
+
+#: How somebody signs in with a password alone: a value of RFC 8176.
+BY_PASSWORD = "pwd"  # noqa: S105 - a value, not a password
+#: When a session was authenticated whose row does not say: one of the release before.
+LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def new_secret() -> bytes:
+    """Return 256 random bits for one session."""
+    return os.urandom(SECRET_BYTES)
+
+
+class SessionQuerySet(models.QuerySet["Session"]):
+    """Sessions, many at a time."""
+
+    def live(self, now: datetime | Given) -> SessionQuerySet:
+        """Return the sessions that are neither revoked, nor expired at ``now``, nor ended by their user's epoch."""
+        return self.filter(revoked_at=None, idle_expires_at__gt=now, epoch=models.F("user__session_epoch"))
+
+    def over(self, before: datetime) -> SessionQuerySet:
+        """Return the sessions that were revoked or expired before ``before``."""
+        return self.filter(Q(revoked_at__lt=before) | Q(idle_expires_at__lt=before))
+
+    def revoke(self, reason: str, now: datetime) -> int:
+        """Mark the sessions not yet revoked as ended at ``now``; return how many there were.
+
+        One statement. Publishes nothing: the unit of work around it does, in the same transaction.
+        """
+        return self.filter(revoked_at=None).update(revoked_at=now, revoke_reason=reason)
+
+
+class Session(models.Model):
+    """One signed-in device. ``idle_expires_at`` never lies after ``absolute_expires_at``.
+
+    ``authenticated_at``: when the person last proved who they are in it, ``amr``: how, as in RFC 8176 §1. A refresh
+    proves nothing and keeps both.
+
+    ``client_id``: whose it is: an application here, or the text of an OAuth client's id. ``parent_id``: the single
+    sign-on session in which a client's session began. ``dpop_jkt``: the thumbprint of the key that alone may use its
+    tokens (RFC 9449 §6), "" where whoever holds them may.
+
+    The database itself deletes a person's sessions with the person, whoever deletes the row. Whatever else ends a
+    session must publish it: ``save()``, ``delete()`` and a queryset's ``delete()`` do; ``update()`` is for units of
+    work that publish themselves.
+
+    No time column is indexed, so that Postgres can refresh a session without touching an index (heap-only
+    updates), and its pages keep room for that (migration 0002); the purge walks the primary key instead.
+    """
+
+    class RevokeReason(models.TextChoices):
+        """Why a session ended before its time."""
+
+        SIGNED_OUT = "signed_out", "Signed out"
+        ENDED_BY_USER = "ended_by_user", "Ended by user"
+        ENDED_BY_STAFF = "ended_by_staff", "Ended by staff"
+        REUSE = "reuse"
+        TOO_MANY = "too_many", "Too many sessions"
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.DB_CASCADE, related_name="sessions")
+    generation = models.PositiveIntegerField(default=0)
+    secret = models.BinaryField(default=new_secret)
+    master_key_id = models.CharField(max_length=16)
+    client_id = models.CharField(max_length=64, default=FIRST_PARTY_CLIENT)
+    scope = models.CharField(max_length=255, default=FIRST_PARTY_SCOPE, blank=True)
+    epoch = models.PositiveIntegerField()
+    created_at = models.DateTimeField(default=clock.now)
+    authenticated_at = models.DateTimeField(default=clock.now, db_default=LONG_AGO)
+    amr = models.CharField(max_length=64, default=BY_PASSWORD, db_default=BY_PASSWORD)
+    last_used_at = models.DateTimeField(default=clock.now)
+    rotated_at = models.DateTimeField(null=True, blank=True)
+    idle_expires_at = models.DateTimeField()
+    absolute_expires_at = models.DateTimeField()
+    revoked_at = models.DateTimeField(null=True, blank=True)
+    revoke_reason = models.CharField(max_length=16, choices=RevokeReason, blank=True, default="")
+    ip = models.GenericIPAddressField(null=True, blank=True)
+    user_agent = models.CharField(max_length=255, blank=True, default="")
+    parent_id = models.UUIDField(null=True, blank=True)
+    dpop_jkt = models.CharField(max_length=CHALLENGE_CHARACTERS, blank=True, default="", db_default="")
+
+    objects = SessionQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-last_used_at"]
+        indexes = [
+            # To end what began in a sign-on session; partial, since most sessions are nobody's children.
+            models.Index(fields=["parent_id"], condition=Q(parent_id__isnull=False), name="tokens_session_parent"),
+            # To end and to count a client's. A session never changes hands, so that refreshing one stays heap-only.
+            models.Index(fields=["client_id"], name="tokens_session_client"),
+            # To count a person's. A refresh changes neither column.
+            models.Index(fields=["user"], condition=Q(revoked_at=None), name="tokens_session_held"),
+        ]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(idle_expires_at__lte=models.F("absolute_expires_at")),
+                name="tokens_session_idle_within_absolute",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+    def save(self, **kwargs: Any) -> None:
+        """Write the row; a change to an existing one is published in the same transaction."""
+        with transaction.atomic():
+            if not self._state.adding:
+                invalidate(sid_tag(self.pk))
+            super().save(**kwargs)
+
+    def is_over(self, now: datetime) -> bool:
+        """Return whether the session was revoked or has expired at ``now``; says nothing about its user."""
+        return self.revoked_at is not None or now >= self.idle_expires_at
+
+
+@receiver(pre_delete, sender=Session)
+def _publish_deletion(instance: Session, **_: Any) -> None:
+    """Publish the end of a session that is about to be deleted."""
+    invalidate(sid_tag(instance.pk))
+
+
+class KnownDevice(models.Model):
+    """A browser or application a person has signed in with, so that one not seen before can be told to them.
+
+    It lets nobody in. ``place`` (kind of browser and network) and ``device`` (its cookie, "" without one) are MACs: the
+    row tells nobody where a person has been. The newest of a person's rows stay (``known_devices``).
+    """
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.DB_CASCADE, related_name="+")
+    place = models.CharField(max_length=32)
+    device = models.CharField(max_length=32, blank=True, default="")
+    seen_at = models.DateTimeField(default=clock.now)
+
+    class Meta:
+        """Nobody has a use for these rows but the sign-in."""
+
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return str(self.id)

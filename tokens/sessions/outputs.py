@@ -1,0 +1,51 @@
+"""What the API says about tokens and sessions; the field order is the contract's."""
+
+from datetime import datetime
+from typing import Literal
+from uuid import UUID
+
+import msgspec
+
+from tokens.sessions.models import Session
+
+
+class TokenPair(msgspec.Struct, frozen=True):
+    """An access token and the refresh token that renews it; lifetimes in seconds."""
+
+    access_token: str
+    token_type: Literal["Bearer", "DPoP"]
+    expires_in: int
+    refresh_token: str
+    refresh_expires_in: int
+    session_id: UUID
+
+
+class SessionOut(msgspec.Struct, frozen=True):
+    """One signed-in device; ``expires_at``: when it ends unless it is used again.
+
+    ``application``: the name of the application that was signed in to through this server, "Single sign-on" for the
+    session that answers for all of these, null for one opened here.
+    """
+
+    id: UUID
+    created_at: datetime
+    last_used_at: datetime
+    expires_at: datetime
+    ip: str | None
+    user_agent: str
+    current: bool
+    application: str | None
+
+
+def session_out(session: Session, *, current_id: UUID | None, application: str | None) -> SessionOut:
+    """Return what the API says about ``session``; ``current_id``: the session of the one who asks."""
+    return SessionOut(
+        id=session.pk,
+        created_at=session.created_at,
+        last_used_at=session.last_used_at,
+        expires_at=session.idle_expires_at,
+        ip=session.ip,
+        user_agent=session.user_agent,
+        current=session.pk == current_id,
+        application=application,
+    )

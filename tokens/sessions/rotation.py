@@ -1,0 +1,191 @@
+"""Units of work on refresh tokens: exchange one, look up what one stands for. Synchronous, run by the database pool.
+
+Every outcome is a return value, also the bad ones: a unit that raised would roll back the revocation that a reused
+refresh token calls for (security-bar finding 11). The service raises after the commit.
+"""
+
+import enum
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.db import transaction
+
+from accounts.audit import recording as audit
+from accounts.audit.recording import Event
+from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.crypto.master_keys import MasterKeyMissingError
+from ironauth.infrastructure.db.unit_of_work import raise_if_given_up
+from ironauth.infrastructure.telemetry.logs import get_logger
+from tokens.protocol import scope_set
+from tokens.sessions import queries as stored_session
+from tokens.sessions import refresh_token
+from tokens.sessions import units as sessions
+from tokens.sessions.models import FIRST_PARTY_CLIENT, Session
+from tokens.sessions.queries import StoredSession
+from tokens.sessions.refresh_token import ParsedRefreshToken
+from tokens.sessions.units import Grant
+
+log = get_logger()
+
+
+class Outcome(enum.StrEnum):
+    """What became of a refresh token that was presented."""
+
+    ROTATED = "rotated"
+    GRACE = "grace"  # the immediate predecessor, moments ago: the same successor once more
+    REUSE = "reuse"  # an older generation, or the predecessor too late: the session has been revoked
+    EXPIRED = "expired"
+    REVOKED = "revoked"
+    INACTIVE = "inactive"  # user deactivated, or every session of the user ended
+    UNKNOWN = "unknown"  # no such session, or another client's
+    WIDER = "wider"  # good, but the session has not every scope that was asked for
+    WRONG_KEY = "wrong_key"  # bound to a key that was not proved (RFC 9449 §5)
+    FORGED = "forged"  # the session exists, but this server did not make the token
+
+
+#: Outcomes after which the session the token names is over.
+SESSION_OVER = frozenset({Outcome.REUSE, Outcome.EXPIRED, Outcome.REVOKED, Outcome.INACTIVE})
+
+
+@dataclass(frozen=True, slots=True)
+class Rotation:
+    """The outcome of a refresh; ``grant`` exactly when it is ROTATED or GRACE."""
+
+    outcome: Outcome
+    grant: Grant | None = None
+
+
+def rotate(
+    *,
+    parsed: ParsedRefreshToken,
+    client_id: str = FIRST_PARTY_CLIENT,
+    wanted: frozenset[str] = frozenset(),
+    idle_s: int | None = None,
+    jkt: str = "",
+) -> Rotation:
+    """Exchange a refresh token: advance the session by one generation, or say why not.
+
+    ``wanted``: scopes the session must have; it is left alone when it has not. ``idle_s``: the client's own limit.
+    ``jkt``: the key that was proved; without the session's own it is left alone, whatever token was shown.
+
+    Needs no transaction: the update names the generation that was read, so it takes effect once or not at all. A
+    deactivation committed between the two leaves one pair of tokens of the old epoch, which nothing here accepts.
+    2 queries (session with user and roles, update); one more when another refresh of the same token won the race.
+    """
+    session = stored_session.find(parsed.session_id)
+    if session is not None and session.dpop_jkt and session.dpop_jkt != jkt and session.client_id == client_id:
+        return Rotation(Outcome.WRONG_KEY)
+    rotation = _rotate(session, parsed, client_id, wanted, idle_s)
+    if rotation is None:  # lost the race between SELECT and UPDATE: what the winner wrote decides
+        session = stored_session.find(parsed.session_id)
+        rotation = _rotate(session, parsed, client_id, wanted, idle_s) or Rotation(Outcome.REVOKED)
+    return rotation
+
+
+def usable(*, parsed: ParsedRefreshToken) -> StoredSession | None:
+    """Return the session that a refresh token would be accepted for now, None for any other token. 1 query."""
+    session = stored_session.find(parsed.session_id)
+    if session is None or _refusal(session, parsed, session.client_id) is not None:
+        return None
+    is_current = parsed.generation == session.generation
+    return session if is_current or _in_grace(session, parsed, clock.now()) else None
+
+
+def session_of(*, parsed: ParsedRefreshToken) -> StoredSession | None:
+    """Return the session a genuine refresh token names, of whatever generation and state. 1 query.
+
+    None for any other token.
+    """
+    session = stored_session.find(parsed.session_id)
+    return session if session is not None and _is_genuine(session, parsed) else None
+
+
+def _rotate(
+    session: StoredSession | None,
+    parsed: ParsedRefreshToken,
+    client_id: str,
+    wanted: frozenset[str],
+    idle_s: int | None,
+) -> Rotation | None:
+    """Return the outcome for the session as it was read; None when it was changed since."""
+    refusal = _refusal(session, parsed, client_id)
+    if refusal is not None or session is None:
+        return Rotation(refusal or Outcome.UNKNOWN)
+    now = clock.now()
+    is_current = parsed.generation == session.generation
+    if not is_current and not _in_grace(session, parsed, now):
+        return _reused(session)
+    if not wanted <= scope_set(session.scope):
+        return Rotation(Outcome.WIDER)
+    if not is_current:
+        return Rotation(Outcome.GRACE, _grant(session))
+    idle_end = sessions.idle_end(now, session.absolute_expires_at, idle_s)
+    advanced = stored_session.advance(session, now=now, idle_end=idle_end)
+    return None if advanced is None else Rotation(Outcome.ROTATED, _grant(advanced))
+
+
+def _reused(session: StoredSession) -> Rotation:
+    """Revoke the session of a token that was used before.
+
+    Raises ``Unavailable``, and revokes nothing, when the client is told to try again: it may have done so.
+    """
+    raise_if_given_up()
+    with transaction.atomic():
+        if sessions.end_session(session_id=session.id, reason=Session.RevokeReason.REUSE):
+            audit.record(
+                Event.REFRESH_REUSE, outcome=audit.Outcome.REFUSED, user_id=session.account.id, session_id=session.id
+            )
+    return Rotation(Outcome.REUSE)
+
+
+def _refusal(session: StoredSession | None, parsed: ParsedRefreshToken, client_id: str) -> Outcome | None:
+    """Return why the token is not worth looking at further, None when it is."""
+    if session is None or session.client_id != client_id:
+        return Outcome.UNKNOWN
+    if not _is_genuine(session, parsed):
+        return Outcome.FORGED
+    if session.revoked_at is not None:
+        return Outcome.REVOKED
+    if clock.now() >= session.idle_expires_at:
+        return Outcome.EXPIRED
+    if not session.account.user.is_active or session.account.session_epoch != session.epoch:
+        return Outcome.INACTIVE
+    return None
+
+
+def _is_genuine(session: StoredSession, parsed: ParsedRefreshToken) -> bool:
+    """Return whether this server made the token for this session; False when its master key is gone."""
+    try:
+        return refresh_token.is_genuine(parsed, secret=session.secret, master_key_id=session.master_key_id)
+    except MasterKeyMissingError as error:
+        log.error("session_master_key_missing", remedy=str(error))  # noqa: TRY400 - the reason is the message
+        return False
+
+
+def _in_grace(session: StoredSession, parsed: ParsedRefreshToken, now: datetime) -> bool:
+    """Return whether the token is the immediate predecessor of the current one, within the grace window."""
+    if parsed.generation != session.generation - 1 or session.rotated_at is None:
+        return False
+    return now < session.rotated_at + timedelta(seconds=settings.IRONAUTH_REFRESH_GRACE_S)
+
+
+def _grant(session: StoredSession) -> Grant:
+    """Return what tokens of the session's present generation are made from."""
+    token = refresh_token.mint(
+        session_id=session.id,
+        generation=session.generation,
+        secret=session.secret,
+        master_key_id=session.master_key_id,
+    )
+    return Grant(
+        session_id=session.id,
+        account=session.account,
+        client_id=session.client_id,
+        scope=session.scope,
+        refresh_token=token,
+        expires_at=session.idle_expires_at,
+        authenticated_at=session.authenticated_at,
+        amr=session.amr,
+        parent_id=session.parent_id,
+    )

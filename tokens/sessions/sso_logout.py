@@ -1,0 +1,92 @@
+"""What ends with a sign-on session: the sessions of clients that began in it, and what those clients are told.
+
+Whatever ends a session one by one calls ``follow``. What ends all of a person's at once raises their epoch, which the
+sessions of clients carry as well, so that nothing is left to be ended; ``all_end`` has their clients told.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+from django.db.models import DateTimeField, F, Q, QuerySet, UUIDField, Value
+from django.db.models.functions import Concat
+
+from ironauth.infrastructure.cache.invalidation import invalidate, sid_tag
+from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.db.compiled import FixedSelect, Given
+from tokens.clients.models import OAuthClient
+from tokens.oauth.models import LogoutNotice
+from tokens.protocol import Scope
+from tokens.sessions.models import SSO_CLIENT, Session, SessionQuerySet
+
+type _Rows = QuerySet[Session, tuple[UUID, str, UUID, UUID | None]]
+
+
+def _children() -> _Rows:
+    """Return the sessions that began in another one: id, client, person, and in which."""
+    return Session.objects.order_by().values_list("pk", "client_id", "user_id", "parent_id")
+
+
+def _signed_in(whose: Q, now: datetime | Given) -> _Rows:
+    """Return the sessions that began in a live sign-on session of these people."""
+    live = Session.objects.filter(whose, client_id=SSO_CLIENT).live(now)
+    return _children().filter(parent_id__in=live.order_by().values("pk"))
+
+
+# Of one session, and of one person: what is asked whenever somebody signs out.
+_BEGUN_IN: Final = FixedSelect(lambda: _children().filter(parent_id=Given("parent_id", UUIDField())))
+_SIGNED_IN: Final = FixedSelect(
+    lambda: _signed_in(Q(user_id=Given("user_id", UUIDField())), Given("now", DateTimeField()))
+)
+
+
+def follow(*ended: UUID) -> None:
+    """Publish that these sessions have just been revoked, and end what began in them. 2 queries.
+
+    Clients that were given ``offline_access`` keep their sessions (OpenID Connect Back-Channel Logout §2.7); those with
+    an address for it are told anyway. For sign-on sessions in which clients have sessions 2 more, 1 with notices.
+    """
+    if len(ended) == 1:
+        begun = _BEGUN_IN.rows(parent_id=ended[0])
+    else:
+        begun = [list(row) for row in _children().filter(parent_id__in=ended)]
+    if not begun:
+        invalidate(*map(sid_tag, ended))
+        return
+    _online(*ended).revoke(Session.RevokeReason.SIGNED_OUT, clock.now())
+    _tell({(client_id, user_id, parent_id) for _, client_id, user_id, parent_id in begun})
+    invalidate(*map(sid_tag, ended), *(sid_tag(session_id) for session_id, *_ in begun))
+
+
+def all_end(*, user_ids: Sequence[UUID], **_: object) -> None:
+    """Have clients told that every session of these people ends; a receiver of ``users.invariants.sessions_end``.
+
+    1 query, however many people; where clients have sessions in a live sign-on session 1 more, and 1 with notices.
+    """
+    if len(user_ids) == 1:
+        begun = _SIGNED_IN.rows(user_id=user_ids[0], now=clock.now())
+    else:
+        begun = [list(row) for row in _signed_in(Q(user_id__in=user_ids), clock.now())]
+    _tell({(client_id, user_id, parent_id) for _, client_id, user_id, parent_id in begun})
+
+
+def _online(*parents: UUID) -> SessionQuerySet:
+    """Return the sessions that live no longer than the sign-on sessions they began in."""
+    words = Session.objects.filter(parent_id__in=parents).annotate(words=Concat(Value(" "), F("scope"), Value(" ")))
+    return words.exclude(words__contains=f" {Scope.OFFLINE_ACCESS} ")
+
+
+def _tell(signed_in: set[tuple[str, UUID, UUID]]) -> None:
+    """Queue a notice for each client, person and sign-on session whose client wants to hear of its end."""
+    if not signed_in:
+        return
+    wanted = OAuthClient.objects.filter(
+        ~Q(backchannel_logout_uri=""), pk__in={client_id for client_id, *_ in signed_in}, disabled_at=None
+    )
+    listening = {str(client_id) for client_id in wanted.values_list("pk", flat=True)}
+    LogoutNotice.objects.bulk_create(
+        LogoutNotice(client_id=UUID(client_id), user_id=user_id, session_id=parent_id)
+        for client_id, user_id, parent_id in sorted(signed_in, key=str)
+        if client_id in listening
+    )

@@ -1,0 +1,367 @@
+"""Sessions as units of work: rotation, grace, reuse, limits, ends, and how many queries each takes."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.db.models import QuerySet
+from django.test import override_settings
+from django.test.utils import CaptureQueriesContext
+
+from accounts.users.models import User
+from accounts.users.outputs import Account, Authenticated
+from ironauth.infrastructure.cache.invalidation import sid_tag
+from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.core.ids import new_id
+from ironauth.infrastructure.models import Invalidation
+from tokens.sessions import queries as stored_session
+from tokens.sessions import refresh_token
+from tokens.sessions import rotation as session_rotation
+from tokens.sessions import units as sessions
+from tokens.sessions.models import Session
+from tokens.sessions.queries import NewSession, StoredSession
+from tokens.sessions.rotation import Outcome, Rotation
+from tokens.sessions.units import ClientInfo, Grant
+
+pytestmark = [pytest.mark.django_db, pytest.mark.storage, pytest.mark.usefixtures("still_clock")]
+
+DAY = 86_400
+
+
+@pytest.fixture
+def account(new_account: Callable[[], Account]) -> Account:
+    """Somebody."""
+    return new_account()
+
+
+@pytest.fixture
+def grant(account: Account) -> Grant:
+    """A session just opened."""
+    return sessions.open_session(account=account, client=ClientInfo("192.0.2.7", "curl"))
+
+
+@pytest.mark.parametrize("change", ["none", "deactivated", "password changed", "deleted"])
+def test_an_account_that_changed_while_the_password_was_hashed_gets_no_session(account: Account, change: str) -> None:
+    """Deactivation, a new password or deletion between the check and the session refuses it; else 4 queries open it."""
+    who = Authenticated(account.id, account.session_epoch)
+    user = User.objects.get(pk=account.id)
+    match change:
+        case "deactivated":
+            user.is_active = False
+            user.save()
+        case "password changed":
+            user.set_password("another violet otter 9")
+            user.save()
+        case "deleted":
+            user.delete()
+    with queries() as captured:
+        opened = sessions.open_authenticated(who=who, client=ClientInfo())
+    assert (opened is not None) == (change == "none")
+    assert len(statements(captured)) <= (3 if connection.vendor == "postgresql" else 4)
+
+
+def test_a_row_to_be_has_every_column() -> None:
+    """A column the model has and the row has not would be an error of every sign-in."""
+    assert set(NewSession.__struct_fields__) == {field.attname for field in Session._meta.concrete_fields}
+
+
+def use(token: str, **arguments: Any) -> Rotation:
+    """Present a refresh token."""
+    parsed = refresh_token.parse(token)
+    assert parsed is not None
+    return session_rotation.rotate(parsed=parsed, **arguments)
+
+
+def successor(token: str) -> str:
+    """Present a refresh token and return its successor."""
+    rotation = use(token)
+    assert rotation.outcome is Outcome.ROTATED
+    assert rotation.grant is not None
+    return rotation.grant.refresh_token
+
+
+def statements(captured: CaptureQueriesContext) -> list[str]:
+    """Return the SQL that is not about transactions."""
+    control = ("BEGIN", "COMMIT", "SAVEPOINT", "RELEASE", "ROLLBACK", "SET ")
+    return [q["sql"] for q in captured.captured_queries if not q["sql"].startswith(control)]
+
+
+def queries() -> AbstractContextManager[CaptureQueriesContext]:
+    """Record this connection's queries."""
+    return CaptureQueriesContext(connection)
+
+
+def test_rotation_chain(grant: Grant) -> None:
+    """Each refresh gives a new token, and the session's generation counts them."""
+    token, seen = grant.refresh_token, {grant.refresh_token}
+    for _ in range(5):
+        token = successor(token)
+        seen.add(token)
+    assert len(seen) == 6
+    assert Session.objects.get().generation == 5
+
+
+def test_nothing_usable_is_stored(grant: Grant) -> None:
+    """No column of the row contains the token or any part of its authentication code (ASVS 11.5.1)."""
+    row = Session.objects.values().get()
+    mac = refresh_token.parse(grant.refresh_token).mac  # type: ignore[union-attr] # it is well-formed
+    for value in row.values():
+        assert grant.refresh_token not in str(value)
+        assert mac not in (bytes(value) if isinstance(value, (bytes, memoryview)) else str(value).encode())
+
+
+def test_grace_gives_the_same_successor(grant: Grant) -> None:
+    """The immediate predecessor, within the window, gets exactly what the first user got, as often as it asks."""
+    token = successor(grant.refresh_token)
+    for _ in range(3):
+        rotation = use(grant.refresh_token)
+        assert rotation.outcome is Outcome.GRACE
+        assert rotation.grant is not None
+        assert rotation.grant.refresh_token == token
+    assert Session.objects.get().generation == 1
+    assert use(token).outcome is Outcome.ROTATED
+
+
+@pytest.mark.parametrize(("after_s", "outcome"), [(9, Outcome.GRACE), (11, Outcome.REUSE)])
+def test_grace_ends(grant: Grant, after_s: int, outcome: Outcome) -> None:
+    """The grace window is 10 s: 9 s after the rotation it is open, 11 s after it the session is revoked."""
+    successor(grant.refresh_token)
+    with clock.shifted(after_s):
+        assert use(grant.refresh_token).outcome is outcome
+
+
+@override_settings(IRONAUTH_REFRESH_GRACE_S=0)
+def test_no_grace(grant: Grant) -> None:
+    """A window of 0 s means no grace at all."""
+    successor(grant.refresh_token)
+    assert use(grant.refresh_token).outcome is Outcome.REUSE
+
+
+def test_grace_covers_the_immediate_predecessor_only(grant: Grant) -> None:
+    """The token before the last one is reuse, however quickly it comes (django-oauth-toolkit#1617)."""
+    second = successor(grant.refresh_token)
+    third = successor(second)
+    assert use(grant.refresh_token).outcome is Outcome.REUSE
+    assert use(third).outcome is Outcome.REVOKED
+
+
+def test_reuse_revokes_this_session_only(account: Account, grant: Grant) -> None:
+    """Reuse ends the session it concerns, publishes that, and leaves the person's other sessions alone."""
+    other = sessions.open_session(account=account, client=ClientInfo())
+    newest = successor(successor(grant.refresh_token))
+    Invalidation.objects.all().delete()
+    assert use(grant.refresh_token) == Rotation(Outcome.REUSE)
+    session = Session.objects.get(pk=grant.session_id)
+    assert (session.revoke_reason, session.revoked_at is not None) == ("reuse", True)
+    assert [row.tag for row in Invalidation.objects.all()] == [sid_tag(grant.session_id)]
+    assert use(newest).outcome is Outcome.REVOKED
+    assert use(other.refresh_token).outcome is Outcome.ROTATED
+
+
+def test_generation_from_the_future(grant: Grant) -> None:
+    """A genuine token newer than the row, as after a restored backup, ends the session instead of forking it."""
+    second = successor(grant.refresh_token)
+    Session.objects.update(generation=0, rotated_at=None)
+    assert use(second).outcome is Outcome.REUSE
+
+
+def test_forged(grant: Grant) -> None:
+    """A token this server did not make is refused and changes nothing: otherwise anyone could end any session."""
+    parsed = refresh_token.parse(grant.refresh_token)
+    assert parsed is not None
+    for forged in (parsed._replace(mac=bytes(32)), parsed._replace(generation=9)):
+        assert session_rotation.rotate(parsed=forged).outcome is Outcome.FORGED
+    assert use(grant.refresh_token).outcome is Outcome.ROTATED
+
+
+def test_unknown_session(grant: Grant) -> None:
+    """A token of a session that does not exist is unknown."""
+    Session.objects.all().delete()
+    assert use(grant.refresh_token).outcome is Outcome.UNKNOWN
+
+
+def test_another_client(grant: Grant) -> None:
+    """A token presented for another client is unknown, and not revoked by it (security-bar 23)."""
+    assert use(grant.refresh_token, client_id="other").outcome is Outcome.UNKNOWN
+    assert use(grant.refresh_token).outcome is Outcome.ROTATED
+
+
+@override_settings(IRONAUTH_SESSION_IDLE_S=100, IRONAUTH_SESSION_ABSOLUTE_S=1_000)
+@pytest.mark.parametrize(("after_s", "outcome"), [(99, Outcome.ROTATED), (101, Outcome.EXPIRED)])
+def test_idle_limit(account: Account, after_s: int, outcome: Outcome) -> None:
+    """A session unused for the idle limit is over: 1 s before it a refresh works, 1 s after it none does."""
+    token = sessions.open_session(account=account, client=ClientInfo()).refresh_token
+    with clock.shifted(after_s):
+        assert use(token).outcome is outcome
+
+
+@override_settings(IRONAUTH_SESSION_IDLE_S=100, IRONAUTH_SESSION_ABSOLUTE_S=250)
+@pytest.mark.parametrize(("after_s", "outcome"), [(249, Outcome.ROTATED), (251, Outcome.EXPIRED)])
+def test_absolute_limit(account: Account, after_s: int, outcome: Outcome) -> None:
+    """Refreshing renews the idle limit and never passes the absolute one (ASVS 7.3.2)."""
+    token = sessions.open_session(account=account, client=ClientInfo()).refresh_token
+    for used_at in (90, 180):
+        with clock.shifted(used_at):
+            token = successor(token)
+    session = Session.objects.get()
+    assert session.idle_expires_at == session.absolute_expires_at
+    with clock.shifted(after_s):
+        assert use(token).outcome is outcome
+
+
+def test_default_limits(grant: Grant) -> None:
+    """By default a session is idle after 14 days and over after 30 (SP 800-63B-4 §2.1.3)."""
+    session = Session.objects.get()
+    assert (session.idle_expires_at - session.created_at).total_seconds() == 14 * DAY
+    assert (session.absolute_expires_at - session.created_at).total_seconds() == 30 * DAY
+
+
+@pytest.mark.parametrize("change", ["inactive", "epoch", "deleted"])
+def test_user_gone(account: Account, grant: Grant, change: str) -> None:
+    """An inactive or deleted user, or one whose sessions were all ended, cannot refresh (simplejwt#193)."""
+    user = User.objects.get(pk=account.id)
+    if change == "deleted":
+        user.delete()
+        assert use(grant.refresh_token).outcome is Outcome.UNKNOWN
+        assert not Session.objects.exists()
+        return
+    if change == "inactive":
+        user.is_active = False
+    else:
+        user.session_epoch += 1
+    user.save()
+    assert use(grant.refresh_token).outcome is Outcome.INACTIVE
+
+
+def test_a_user_who_is_switched_off_past_the_model(account: Account, grant: Grant) -> None:
+    """An inactive user cannot refresh, also where nothing has ended the sessions: after an UPDATE by hand."""
+    QuerySet(User).filter(pk=account.id).update(is_active=False)
+    assert User.objects.get(pk=account.id).session_epoch == account.session_epoch
+    assert use(grant.refresh_token).outcome is Outcome.INACTIVE
+
+
+def test_master_key_gone(grant: Grant) -> None:
+    """When a session's master key is no longer there, its token is refused, not an error."""
+    with override_settings(IRONAUTH_MASTER_KEYS={"t9": bytes(range(32))}):
+        assert use(grant.refresh_token).outcome is Outcome.FORGED
+    assert use(grant.refresh_token).outcome is Outcome.ROTATED
+
+
+def read(grant: Grant) -> StoredSession:
+    """Return the session as the units read it."""
+    found = stored_session.find(grant.session_id)
+    assert found is not None
+    return found
+
+
+def test_lost_race(grant: Grant) -> None:
+    """Whoever reads the row before the winner wrote it updates nothing, and gets the winner's successor."""
+    stale = read(grant)
+    token = successor(grant.refresh_token)
+    assert stored_session.advance(stale, now=clock.now(), idle_end=stale.idle_expires_at) is None
+    assert Session.objects.get().generation == 1
+    rotation = use(grant.refresh_token)
+    assert rotation.grant is not None
+    assert rotation.grant.refresh_token == token
+
+
+def test_an_advanced_session_is_as_it_was_stored(grant: Grant) -> None:
+    """What a refresh answers from is the row it has written, all of it."""
+    before = read(grant)
+    with clock.shifted(60):
+        advanced = stored_session.advance(before, now=clock.now(), idle_end=before.idle_expires_at)
+    assert advanced == read(grant)
+
+
+def test_revoked_between_read_and_write(grant: Grant) -> None:
+    """A session revoked after it was read is not advanced."""
+    stale = read(grant)
+    sessions.end_session(session_id=grant.session_id, reason=Session.RevokeReason.SIGNED_OUT)
+    assert stored_session.advance(stale, now=clock.now(), idle_end=stale.idle_expires_at) is None
+
+
+def test_live_account(account: Account, grant: Grant) -> None:
+    """A token's session is confirmed only for its own user and epoch, while it lives."""
+    good = {"session_id": grant.session_id, "user_id": account.id, "epoch": account.session_epoch}
+    found = sessions.live_account(**good)  # type: ignore[arg-type] # a test's own mixture
+    assert found is not None
+    assert found.account == account
+    assert (found.authenticated_at, found.amr) == (grant.authenticated_at, "pwd")
+    for wrong in ({"user_id": grant.session_id}, {"session_id": account.id}, {"epoch": 5}):
+        assert sessions.live_account(**{**good, **wrong}) is None  # type: ignore[arg-type] # as above
+    with clock.shifted(14 * DAY + 1):
+        assert sessions.live_account(**good) is None  # type: ignore[arg-type] # as above
+    assert sessions.end_session(session_id=grant.session_id, reason=Session.RevokeReason.SIGNED_OUT)
+    assert sessions.live_account(**good) is None  # type: ignore[arg-type] # as above
+
+
+@pytest.mark.parametrize("wrong", ["user", "epoch", "idle"])
+def test_a_session_is_ended_for_its_owner_while_it_lives(
+    grant: Grant, new_account: Callable[[], Account], wrong: str
+) -> None:
+    """Not for somebody else, not when it is over by the epoch or by its limit, and only once."""
+    own: dict[str, Any] = {"session_id": grant.session_id, "user_id": grant.account.id, "epoch": 0}
+    own["from_session_id"] = new_id()
+    changes: dict[str, Any] = {"user": {"user_id": new_account().id}, "epoch": {"epoch": 1}, "idle": {}}
+    with clock.shifted(14 * DAY + 1 if wrong == "idle" else 0):
+        assert not sessions.end_own_session(**{**own, **changes[wrong]})
+    assert Session.objects.get().revoked_at is None
+    assert sessions.end_own_session(**own)
+    assert not sessions.end_own_session(**own)
+
+
+def test_live_sessions(account: Account, grant: Grant) -> None:
+    """The list holds the live sessions of the user, the most recently used first."""
+    with clock.shifted(60):
+        newer = sessions.open_session(account=account, client=ClientInfo())
+        ended = sessions.open_session(account=account, client=ClientInfo())
+        sessions.end_session(session_id=ended.session_id, reason=Session.RevokeReason.SIGNED_OUT)
+        assert [s.pk for s in sessions.live_sessions(user_id=account.id)] == [newer.session_id, grant.session_id]
+    with clock.shifted(120):
+        successor(grant.refresh_token)
+        assert [s.pk for s in sessions.live_sessions(user_id=account.id)] == [grant.session_id, newer.session_id]
+    user = User.objects.get(pk=account.id)
+    user.session_epoch += 1
+    user.save()
+    assert sessions.live_sessions(user_id=account.id) == []
+
+
+def test_session_of(grant: Grant) -> None:
+    """A genuine token names its session in whatever state it is; a forged one names none."""
+    old = refresh_token.parse(grant.refresh_token)
+    assert old is not None
+    use(grant.refresh_token)
+    found = session_rotation.session_of(parsed=old)
+    assert found is not None
+    assert (found.id, found.account.id) == (grant.session_id, grant.account.id)
+    assert session_rotation.session_of(parsed=old._replace(mac=bytes(32))) is None
+
+
+def test_query_counts(account: Account) -> None:
+    """Opening costs 1 query, rotating 2, the grace 1, confirming 1, ending 3: frozen.
+
+    One of the three looks for what began in the session: it is a sign-on session for all one knows.
+    """
+    with queries() as opened:
+        grant = sessions.open_session(account=account, client=ClientInfo())
+    with queries() as rotated:
+        use(grant.refresh_token)
+    with queries() as graced:
+        use(grant.refresh_token)
+    with queries() as confirmed:
+        sessions.live_account(session_id=grant.session_id, user_id=account.id, epoch=0)
+    with queries() as ended:
+        sessions.end_session(session_id=grant.session_id, reason=Session.RevokeReason.SIGNED_OUT)
+    counts = [len(statements(captured)) for captured in (opened, rotated, graced, confirmed, ended)]
+    assert counts == [1, 2, 1, 1, 3]
+
+
+def test_writes_outside_units_are_published(grant: Grant) -> None:
+    """Saving or deleting a session by hand publishes it too, so that no worker trusts it any longer."""
+    tag = sid_tag(grant.session_id)
+    Session.objects.get().save()
+    assert Invalidation.objects.filter(tag=tag).count() == 1
+    Session.objects.all().delete()
+    assert Invalidation.objects.filter(tag=tag).count() == 2

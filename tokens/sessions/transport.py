@@ -1,0 +1,78 @@
+"""How tokens travel: in the body as a TokenPair, or in cookies that scripts cannot read."""
+
+import dataclasses
+import secrets
+
+from django.http import HttpRequest, HttpResponse
+
+from accounts.lockout.throttling import KNOWN_S
+from ironauth.infrastructure.http import client_context as origin
+from ironauth.infrastructure.http.cookies import policy as cookies
+from tokens.access.credentials import refuse_login_csrf
+from tokens.sessions.outputs import TokenPair
+from tokens.sessions.units import ClientInfo
+
+DEVICE_BYTES = 32  # 256 random bits: nobody guesses what another browser is known by
+
+
+def arriving(request: HttpRequest, transport: str) -> ClientInfo:
+    """Return where a sign-in comes from; with cookies, on a device that is new.
+
+    Raises ``CrossOrigin`` (403) when another site would be given cookies here.
+    """
+    if transport == "cookie":
+        refuse_login_csrf(request)
+        return on_new_device(client_info(request))
+    return client_info(request)
+
+
+def handed_over(pair: TokenPair, client: ClientInfo, transport: str) -> TokenPair | HttpResponse:
+    """Return the answer to a sign-in: the pair itself, or 204 with it, and the device, in cookies."""
+    if transport != "cookie":
+        return pair
+    response = cookie_response(pair)
+    set_device(response, client)
+    return response
+
+
+def cookie_response(pair: TokenPair) -> HttpResponse:
+    """Return 204 with both cookies, each living as long as the token in it."""
+    response = no_content()
+    set_cookies(response, pair)
+    return response
+
+
+def set_cookies(response: HttpResponse, pair: TokenPair) -> None:
+    """Give the browser both cookies along with ``response``."""
+    cookies.set_access(response, pair.access_token, pair.expires_in)
+    cookies.set_refresh(response, pair.refresh_token, pair.refresh_expires_in)
+
+
+def cleared_response() -> HttpResponse:
+    """Return 204 that makes the browser forget both cookies."""
+    response = no_content()
+    cookies.clear(response)
+    return response
+
+
+def no_content() -> HttpResponse:
+    """Return 204, without the Content-Type a response without content must not have (RFC 9110 §8.3)."""
+    response = HttpResponse(status=204)
+    del response.headers["Content-Type"]
+    return response
+
+
+def client_info(request: HttpRequest) -> ClientInfo:
+    """Return where the request comes from, fit to be stored and shown."""
+    whence = origin.origin_of(request)
+    return ClientInfo(ip=whence.address, user_agent=whence.user_agent, device=whence.device)
+
+
+def on_new_device(client: ClientInfo) -> ClientInfo:
+    """Return ``client`` with a new device to be known by: what a browser brings may have been planted there."""
+    return dataclasses.replace(client, new_device=secrets.token_urlsafe(DEVICE_BYTES))
+
+
+def set_device(response: HttpResponse, client: ClientInfo) -> None:
+    """Give the browser its device cookie, which lives as long as the device is known."""
+    cookies.set_device(response, client.new_device, KNOWN_S)

@@ -1,0 +1,150 @@
+"""Second factors at work: finishing a sign-in with one, and confirming a session with one. Async, keyword-only."""
+
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from django.db import IntegrityError
+
+from accounts.audit.recording import Event
+from accounts.mfa import proofs
+from accounts.mfa.errors import SecondFactorRefused
+from accounts.mfa.passkeys import proofs as passkey_proofs
+from accounts.mfa.passkeys.challenges import Purpose
+from accounts.mfa.passkeys.facts import Json
+from accounts.mfa.proofs import Proof
+from accounts.users import reauthentication as confirmations
+from ironauth.infrastructure.cache.two_level import token_cache
+from ironauth.infrastructure.core.errors import FieldError, ValidationFailed
+from ironauth.infrastructure.db.faults import refers_to_nothing
+from ironauth.infrastructure.db.unit_of_work import database
+from ironauth.infrastructure.telemetry.logs import get_logger
+from tokens.errors import InvalidMfaToken
+from tokens.keys.store import key_store
+from tokens.principal import Principal
+from tokens.sessions.outputs import TokenPair
+from tokens.sessions.units import FIRST_PARTY, ClientInfo, Grant, Opener
+from tokens.sign_in import factor_units as factor_sessions
+from tokens.sign_in import mfa_token
+from tokens.sign_in.services import token_pair
+
+CODE_NEEDED: Final = FieldError(field="code", code="required", message="Send a code of your second factor.")
+PASSWORD_NEEDED: Final = FieldError(field="password", code="required", message="Send your password.")
+
+log = get_logger()
+
+
+class Shown(NamedTuple):
+    """What was sent to prove a second factor: a code, or an authenticator's answer to a challenge."""
+
+    code: str | None = None
+    challenge_token: str | None = None
+    credential: Json | None = None
+
+
+async def sign_in_with_factor(*, token: str, shown: Shown, client: ClientInfo) -> TokenPair:
+    """Open a session for the person whose password ``token`` stands for, and return its tokens.
+
+    Raises what ``open_by_factor`` raises, ``SigningKeyMissing`` (503) before that.
+    """
+    reading = token_cache().begin()
+    key = await key_store().signing()
+    return token_pair(await open_by_factor(token=token, shown=shown, client=client), key, reading)
+
+
+async def open_by_factor(*, token: str, shown: Shown, client: ClientInfo, opener: Opener = FIRST_PARTY) -> Grant:
+    """Open a session, as ``opener`` does, for the person whose password ``token`` stands for, by their second factor.
+
+    Raises ``InvalidMfaToken`` (401) when it is no good, ``InvalidMfaCode`` or ``InvalidPasskey`` (401), ``Throttled``
+    (429) after too many of those, for a code before anything is judged, ``ValidationFailed`` (400) when nothing was
+    shown, ``Overloaded`` or ``TotpUnreadable`` (503).
+    """
+    ticket = mfa_token.parse(token)
+    if ticket is None:
+        raise InvalidMfaToken
+    found = await database().read(factor_sessions.holder_of, ticket)
+    proof = await _judge(
+        shown, user_id=ticket.user_id, purpose=Purpose.SECOND_FACTOR, event=Event.SIGN_IN, address=client.ip
+    )
+    try:
+        grant = await database().write(
+            factor_sessions.open_with_factor,
+            ticket=ticket,
+            proof=proof,
+            email=found.email,
+            client=client,
+            opener=opener,
+        )
+    except SecondFactorRefused as error:
+        await proofs.refused(user_id=ticket.user_id, event=Event.SIGN_IN, reason=error.code)
+        raise
+    except IntegrityError as error:
+        if not refers_to_nothing(error):
+            raise
+        raise InvalidMfaToken from error  # deleted in this very moment
+    log.info("signed_in", user_id=str(ticket.user_id), session_id=str(grant.session_id), amr=grant.amr)
+    return grant
+
+
+async def step_up(*, principal: Principal, password: str | None, shown: Shown, address: str) -> None:
+    """Let the caller prove who they are once more: with a second factor where they have one, else with the password.
+
+    Raises ``ValidationFailed`` (400) naming the field that is needed, ``InvalidMfaCode``, ``InvalidPasskey`` or
+    ``InvalidCredentials`` (401), ``Throttled`` (429), ``Overloaded`` or ``TotpUnreadable`` (503).
+    """
+    found = await confirmations.present(principal.id)
+    proof: Proof | None = None
+    if found.methods:
+        proof = await _judge(
+            shown,
+            user_id=principal.id,
+            purpose=Purpose.STEP_UP,
+            event=Event.STEP_UP,
+            address=address,
+            session_id=principal.session_id,
+        )
+    else:
+        if password is None:
+            raise ValidationFailed(errors=[PASSWORD_NEEDED])
+        await confirmations.require_password(found, password, Event.STEP_UP, principal.session_id)
+    await confirm_session(principal=principal, proof=proof)
+
+
+async def confirm_session(*, principal: Principal, proof: Proof | None) -> None:
+    """Note in the caller's session that they have just proved who they are, by ``proof`` or else the password.
+
+    Raises ``InvalidMfaCode`` or ``InvalidPasskey`` when the proof was used meanwhile, ``NotAuthenticated`` when the
+    session is over.
+    """
+    amr = factor_sessions.with_proof(principal.amr, proof)
+    try:
+        await database().write(
+            factor_sessions.step_up, session_id=principal.session_id, user_id=principal.id, amr=amr, proof=proof
+        )
+    except SecondFactorRefused as error:
+        await proofs.refused(
+            user_id=principal.id, event=Event.STEP_UP, session_id=principal.session_id, reason=error.code
+        )
+        raise
+    log.info("stepped_up", user_id=str(principal.id), session_id=str(principal.session_id), amr=amr)
+
+
+async def _judge(
+    shown: Shown, *, user_id: UUID, purpose: Purpose, event: Event, address: str, session_id: UUID | None = None
+) -> Proof:
+    """Return what proves that ``user_id`` has a second factor; raises what judging a code or a passkey raises.
+
+    ``purpose``: what a passkey's challenge must have been made for.
+    """
+    if shown.challenge_token is not None and shown.credential is not None:
+        return await passkey_proofs.judge(
+            shown.credential,
+            challenge_token=shown.challenge_token,
+            purpose=purpose,
+            user_id=user_id,
+            event=event,
+            address=address,
+            session_id=session_id,
+        )
+    if shown.code is None:
+        raise ValidationFailed(errors=[CODE_NEEDED])
+    return await proofs.judge(user_id=user_id, code=shown.code, event=event, address=address, session_id=session_id)

@@ -1,0 +1,83 @@
+"""Signing in with a second factor, and confirming a session with one, over HTTP."""
+
+from typing import Any, ClassVar
+
+from django.http import HttpResponse
+from drf_spectacular.utils import OpenApiResponse, extend_schema
+from rest_framework.permissions import AllowAny
+
+from accounts.errors import InvalidCredentials
+from accounts.mfa.errors import InvalidMfaCode, TotpUnreadable
+from accounts.mfa.passkeys.errors import InvalidPasskey
+from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView
+from ironauth.infrastructure.core.errors import Overloaded, Throttled, ValidationFailed
+from ironauth.infrastructure.http import client_context as origin
+from tokens.errors import CrossOrigin, InvalidMfaToken, InvalidToken, SigningKeyMissing
+from tokens.sessions.outputs import TokenPair
+from tokens.sessions.transport import arriving, handed_over
+from tokens.sign_in import factor_services
+from tokens.sign_in.factor_services import Shown
+from tokens.sign_in.inputs import SignInMfaInput, StepUpInput
+from tokens.sign_in.views import NO_CONTENT
+
+
+class SignInMfaView(AsyncAPIView):
+    """POST /api/v1/access/signin/mfa."""
+
+    authentication_classes: ClassVar[list[Any]] = []
+    permission_classes = [AllowAny]
+
+    @extend_schema(
+        operation_id="access_signin_mfa",
+        summary="Finish a sign-in with a second factor",
+        tags=["access"],
+        request=SignInMfaInput,
+        responses={
+            200: TokenPair,
+            204: NO_CONTENT,
+            400: ValidationFailed,
+            401: (InvalidMfaToken, InvalidMfaCode, InvalidPasskey),
+            403: CrossOrigin,
+            429: Throttled,
+            503: (Overloaded, TotpUnreadable, SigningKeyMissing),
+        },
+    )
+    async def post(self, request: ApiRequest) -> TokenPair | HttpResponse:
+        """Open the session that `mfa_required` stood in the way of; answered as a sign-in is."""
+        data = await self.validated(request, SignInMfaInput)
+        client = arriving(request._request, data["transport"])  # noqa: SLF001 - Django's request
+        pair = await factor_services.sign_in_with_factor(token=data["mfa_token"], shown=_shown(data), client=client)
+        return handed_over(pair, client, data["transport"])
+
+
+class StepUpView(AsyncAPIView):
+    """POST /api/v1/access/step-up."""
+
+    @extend_schema(
+        operation_id="access_step_up",
+        summary="Prove once more who I am",
+        tags=["access"],
+        request=StepUpInput,
+        responses={
+            204: OpenApiResponse(None, "For ten minutes this session may do what `step_up_required` kept it from."),
+            400: ValidationFailed,
+            401: (InvalidToken, InvalidCredentials, InvalidMfaCode, InvalidPasskey),
+            403: CrossOrigin,
+            429: Throttled,
+            503: (Overloaded, TotpUnreadable),
+        },
+    )
+    async def post(self, request: ApiRequest) -> None:
+        """Note in the session that its person is here: by a second factor where they have one, else the password."""
+        data = await self.validated(request, StepUpInput)
+        await factor_services.step_up(
+            principal=request.auth,
+            password=data.get("password"),
+            shown=_shown(data),
+            address=origin.address_of(request),
+        )
+
+
+def _shown(data: dict[str, Any]) -> Shown:
+    """Return what was sent to prove a second factor."""
+    return Shown(data.get("code"), data.get("challenge_token"), data.get("credential"))

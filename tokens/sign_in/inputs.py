@@ -1,0 +1,71 @@
+"""What the API accepts about tokens: plain DRF serializers, no ORM inside."""
+
+from typing import Any
+
+from rest_framework import serializers
+
+from accounts.fields import PasswordField, TextField
+from accounts.mfa.passkeys.inputs import CredentialField, FactorInput
+from accounts.users.inputs import ChoosesPassword
+
+TRANSPORTS = ["body", "cookie"]
+
+
+class SignInInput(serializers.Serializer[Any]):
+    """JSON body of ``POST /signin``; ``transport`` says how the tokens are handed over."""
+
+    email = TextField()
+    password = PasswordField()
+    transport = serializers.ChoiceField(choices=TRANSPORTS, default="body")
+
+
+class SignInForm(serializers.Serializer[Any]):
+    """The same from an HTML form, under the names of OAuth 2.0's and every browser's password form."""
+
+    username = TextField(
+        error_messages={"required": "This field is required. A form calls the address username; JSON calls it email."}
+    )
+    password = PasswordField()
+    transport = serializers.ChoiceField(choices=TRANSPORTS, default="cookie")
+
+
+class SignInMfaInput(FactorInput):
+    """Body of ``POST /signin/mfa``: what ``mfa_required`` gave, and a code or a passkey's answer."""
+
+    mfa_token = TextField()
+    transport = serializers.ChoiceField(choices=TRANSPORTS, default="body")
+
+
+class MfaTokenInput(serializers.Serializer[Any]):
+    """Body of ``POST /signin/mfa/options``."""
+
+    mfa_token = TextField()
+
+
+class PasskeySignInInput(serializers.Serializer[Any]):
+    """Body of ``POST /signin/passkey``."""
+
+    challenge_token = TextField()
+    credential = CredentialField()
+    transport = serializers.ChoiceField(choices=TRANSPORTS, default="body")
+
+
+class StepUpInput(FactorInput):
+    """Body of ``POST /step-up``: a second factor's code or answer where the caller has one, else the password."""
+
+    password = PasswordField(required=False)
+
+
+class RefreshTokenInput(serializers.Serializer[Any]):
+    """Body of ``POST /refresh`` and ``/logout``: a refresh token, left out when a cookie brings it."""
+
+    refresh_token = TextField(required=False, allow_null=True)
+
+
+class ChangePasswordInput(ChoosesPassword):
+    """Body of ``POST /password``: the present password and the one that replaces it, exactly as typed."""
+
+    password_field = "new_password"  # noqa: S105 - the name of a field
+
+    current_password = PasswordField()
+    new_password = PasswordField()

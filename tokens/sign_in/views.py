@@ -1,0 +1,294 @@
+"""Signing in and out, refreshing, verifying, and changing the password."""
+
+import re
+from typing import Any, ClassVar
+from urllib.parse import quote
+
+from django.http import HttpResponse
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from rest_framework.permissions import AllowAny, IsAuthenticated
+from rest_framework.response import Response
+
+from accounts.errors import (
+    InvalidCredentials,
+    PasswordChanged,
+    PasswordChangeRequired,
+    StepUpRequired,
+)
+from ironauth.infrastructure.api.parsers import FormParser, JSONParser
+from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView
+from ironauth.infrastructure.core.errors import FieldError, NotAuthenticated, Overloaded, Throttled, ValidationFailed
+from ironauth.infrastructure.http import client_context as origin
+from ironauth.infrastructure.http.cookies import policy as cookies
+from tokens.access.credentials import access_credential, require_same_origin
+from tokens.errors import (
+    CrossOrigin,
+    InsufficientScope,
+    InvalidRefreshToken,
+    InvalidToken,
+    MfaRequired,
+    SigningKeyMissing,
+    TwoCredentials,
+)
+from tokens.protocol import SCOPE_TOKEN, scope_set
+from tokens.sessions import access_tokens
+from tokens.sessions.authentication import AccessTokenAuthentication
+from tokens.sessions.outputs import TokenPair
+from tokens.sessions.transport import (
+    arriving,
+    cleared_response,
+    client_info,
+    cookie_response,
+    handed_over,
+    no_content,
+    set_cookies,
+)
+from tokens.sign_in import services
+from tokens.sign_in.inputs import ChangePasswordInput, RefreshTokenInput, SignInForm, SignInInput
+
+NO_CONTENT = OpenApiResponse(None, "The same with the cookie transport: both cookies are set.")
+CLEARED = OpenApiResponse(None, "The session is over; both cookies are cleared.")
+MISSING_REFRESH_TOKEN = FieldError(
+    field="refresh_token", code="required", message="Send the refresh token here or in its cookie."
+)
+#: Besides its letters and digits, what a role name keeps in X-Auth-Roles; the comma and the percent sign are not here.
+ROLE_CHARACTERS = " !#$&'()*+-./:;<=>?@[]^_`{|}~"
+#: What may be repeated in a header.
+_SCOPE = re.compile(SCOPE_TOKEN)
+
+
+class SignInView(AsyncAPIView):
+    """POST /api/v1/access/signin."""
+
+    authentication_classes: ClassVar[list[Any]] = []
+    permission_classes = [AllowAny]
+    parser_classes = [JSONParser, FormParser]
+
+    @extend_schema(
+        operation_id="access_signin",
+        summary="Sign in with e-mail address and password",
+        tags=["access"],
+        request={"application/json": SignInInput, "application/x-www-form-urlencoded": SignInForm},
+        responses={
+            200: TokenPair,
+            204: NO_CONTENT,
+            401: (InvalidCredentials, MfaRequired),
+            403: (CrossOrigin, PasswordChangeRequired),
+            415: OpenApiResponse(None, "Neither JSON nor a form"),
+            429: Throttled,
+            503: (Overloaded, SigningKeyMissing),
+        },
+    )
+    async def post(self, request: ApiRequest) -> TokenPair | HttpResponse:
+        """Open a session. JSON is answered with a TokenPair unless ``transport`` is "cookie", a form the other way.
+
+        Beside `mfa_required` the problem has the `mfa_token` and the `methods` (`totp`, `passkey`, `recovery_code`) for
+        `/api/v1/access/signin/mfa`.
+        """
+        is_form = request.content_type.lower().startswith(FormParser.media_type)  # RFC 9110 §8.3.1
+        data = await self.validated(request, SignInForm if is_form else SignInInput)
+        client = arriving(request._request, data["transport"])  # noqa: SLF001 - Django's request
+        pair = await services.sign_in(
+            email=data["username" if is_form else "email"], password=data["password"], client=client
+        )
+        return handed_over(pair, client, data["transport"])
+
+
+class RefreshView(AsyncAPIView):
+    """POST /api/v1/access/refresh."""
+
+    authentication_classes: ClassVar[list[Any]] = []
+    permission_classes = [AllowAny]
+
+    @extend_schema(
+        operation_id="access_refresh",
+        summary="Exchange a refresh token for the next token pair",
+        tags=["access"],
+        request=RefreshTokenInput,
+        responses={
+            200: TokenPair,
+            204: NO_CONTENT,
+            401: InvalidRefreshToken,
+            403: CrossOrigin,
+            429: Throttled,
+            503: SigningKeyMissing,
+        },
+    )
+    async def post(self, request: ApiRequest) -> TokenPair | HttpResponse:
+        """Refresh by the token in the body (answered in the body) or, without one, by the cookie (by cookies)."""
+        token = (await self.validated(request, RefreshTokenInput)).get("refresh_token")
+        address = origin.address_of(request)
+        if token is not None:
+            return await services.refresh(token=token, address=address)
+        token = _refresh_cookie(request)
+        if token is None:
+            raise ValidationFailed(errors=[MISSING_REFRESH_TOKEN])
+        require_same_origin(request._request)  # noqa: SLF001 - Django's request
+        try:
+            return cookie_response(await services.refresh(token=token, address=address))
+        except InvalidRefreshToken as error:
+            response = self.handle_exception(error)
+            if error.session_over:  # else another tab of this browser may hold the right cookie already
+                cookies.clear(response)
+            return response
+
+
+class LogoutView(AsyncAPIView):
+    """POST /api/v1/access/logout."""
+
+    authentication_classes: ClassVar[list[Any]] = []
+    permission_classes = [AllowAny]
+
+    @extend_schema(
+        operation_id="access_logout",
+        summary="End this session",
+        tags=["access"],
+        auth=[{"bearer": []}, {"cookie": []}, {}],  # type: ignore[list-item] # requirements, as OpenAPI writes them
+        request=RefreshTokenInput,
+        responses={204: CLEARED, 400: TwoCredentials, 401: NotAuthenticated, 403: CrossOrigin},
+    )
+    async def post(self, request: ApiRequest) -> HttpResponse:
+        """End the session of the first credential that names one: refresh token in the body, access token, cookie.
+
+        Only ever this session. A browser on this site always gets 204 and its cookies cleared, also for a session that
+        is over already.
+        """
+        try:
+            await self._end_session(request)
+        except NotAuthenticated:
+            # A browser cannot drop HttpOnly cookies itself: signing out of what is over already must do it.
+            if not _has_our_cookies(request) or not cookies.origin_allowed(request):
+                raise
+        return cleared_response()
+
+    async def _end_session(self, request: ApiRequest) -> None:
+        """End the session of the first genuine credential; raise ``NotAuthenticated`` when there is none."""
+        body_token = (await self.validated(request, RefreshTokenInput)).get("refresh_token")
+        if body_token is not None:
+            await services.sign_out_by_refresh_token(token=body_token)
+            return
+        cookie_token = _refresh_cookie(request)
+        try:
+            found = await AccessTokenAuthentication().authenticate(request)
+            if found is not None:
+                await services.sign_out(session_id=found[0].session_id, user_id=found[0].id)
+                return
+            if cookie_token is None:
+                raise NotAuthenticated
+        except NotAuthenticated:  # expired, for instance: the refresh cookie lives longer and names the same session
+            if cookie_token is None:
+                raise
+        require_same_origin(request._request)  # noqa: SLF001 - Django's request
+        await services.sign_out_by_refresh_token(token=cookie_token)
+
+
+class LogoutAllView(AsyncAPIView):
+    """POST /api/v1/access/logout-all."""
+
+    permission_classes = [IsAuthenticated]
+
+    @extend_schema(
+        operation_id="access_logout_all",
+        summary="End every session of the caller",
+        tags=["access"],
+        request=None,
+        responses={204: CLEARED, 400: TwoCredentials, 401: InvalidToken, 403: CrossOrigin},
+    )
+    async def post(self, request: ApiRequest) -> HttpResponse:
+        """End every session of the caller, this one included."""
+        await services.sign_out_everywhere(principal=request.auth)
+        return cleared_response()
+
+
+class VerifyView(AsyncAPIView):
+    """GET /api/v1/access/verify: the question a reverse proxy asks before it lets a request through."""
+
+    takes_proofs = False  # they are for the application's address behind the proxy, and nothing here vouches for that
+    token_scope = None  # what a scope allows is for who asks to judge: ?scope=, X-Auth-Scope
+    permission_classes = [IsAuthenticated]
+
+    @extend_schema(
+        operation_id="access_verify",
+        summary="Check a credential, for forward-auth",
+        tags=["access"],
+        parameters=[
+            OpenApiParameter("scope", str, description="What the token has to be good for, separated by spaces."),
+            *(
+                OpenApiParameter(name, str, OpenApiParameter.HEADER, response=[204], description=text)
+                for name, text in (
+                    ("X-Auth-Subject", "The user's id, as the token's client knows it."),
+                    ("X-Auth-Session", "The session's id."),
+                    ("X-Auth-Roles", "By the scope account or roles: their names joined by commas, percent-encoded."),
+                    ("X-Auth-Scope", "What the token may do, separated by spaces."),
+                )
+            ),
+        ],
+        responses={
+            204: OpenApiResponse(None, "The credential is good."),
+            400: TwoCredentials,
+            401: InvalidToken,
+            403: InsufficientScope,
+        },
+    )
+    async def get(self, request: ApiRequest) -> HttpResponse:
+        """Say who the caller is, in headers alone.
+
+        Without `scope` a good token of any client passes; `account` is what people have who sign in here.
+        """
+        principal = request.auth
+        lacking = scope_set(" ".join(request.query_params.getlist("scope"))) - scope_set(principal.scope)
+        if lacking:
+            raise InsufficientScope(" ".join(filter(_SCOPE.fullmatch, sorted(lacking))))
+        response = no_content()
+        response.headers["X-Auth-Subject"] = str(principal.subject)
+        response.headers["X-Auth-Session"] = str(principal.session_id)
+        roles = principal.user.roles if access_tokens.tells_roles(principal.scope) else ()
+        response.headers["X-Auth-Roles"] = ",".join(quote(role, safe=ROLE_CHARACTERS) for role in roles)
+        response.headers["X-Auth-Scope"] = principal.scope
+        return response
+
+
+class PasswordView(AsyncAPIView):
+    """POST /api/v1/access/password."""
+
+    permission_classes = [IsAuthenticated]
+
+    @extend_schema(
+        operation_id="access_password_change",
+        summary="Change the password and end all other sessions",
+        tags=["access"],
+        request=ChangePasswordInput,
+        responses={
+            200: TokenPair,
+            401: (InvalidToken, InvalidCredentials, StepUpRequired),
+            403: CrossOrigin,
+            409: PasswordChanged,
+            429: Throttled,
+            503: (Overloaded, SigningKeyMissing),
+        },
+    )
+    async def post(self, request: ApiRequest) -> Response:
+        """Set the new password; the caller gets a new session, in cookies too if the request came with the cookie."""
+        data = await self.validated(request, ChangePasswordInput)
+        pair = await services.change_password(
+            principal=request.auth,
+            current_password=data["current_password"],
+            new_password=data["new_password"],
+            client=client_info(request._request),  # noqa: SLF001 - Django's request
+        )
+        response = Response(pair)
+        credential = access_credential(request._request)  # noqa: SLF001 - Django's request
+        if credential is not None and credential.from_cookie:
+            set_cookies(response, pair)
+        return response
+
+
+def _refresh_cookie(request: ApiRequest) -> str | None:
+    """Return the refresh cookie's value, None when there is none or an empty one."""
+    value: str | None = request.COOKIES.get(cookies.refresh_name())
+    return value or None
+
+
+def _has_our_cookies(request: ApiRequest) -> bool:
+    """Return whether the browser sent any of the two cookies."""
+    return bool(request.COOKIES.get(cookies.access_name()) or request.COOKIES.get(cookies.refresh_name()))

@@ -1,0 +1,1 @@
+"""What staff do with other people's sessions."""

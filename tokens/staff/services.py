@@ -1,0 +1,54 @@
+"""What staff do with other people's sessions."""
+
+from functools import partial
+from uuid import UUID
+
+from accounts.audit import recording as audit
+from accounts.audit.recording import Event
+from accounts.staff.rights import for_holder, target_of
+from accounts.users import queries as stored_user
+from accounts.users.models import User
+from ironauth.infrastructure.core.errors import NotFound
+from ironauth.infrastructure.db.unit_of_work import database
+from ironauth.infrastructure.telemetry.logs import get_logger
+from tokens.principal import Principal
+from tokens.sessions import lists as session_lists
+from tokens.sessions.outputs import SessionOut
+
+log = get_logger()
+
+
+async def list_sessions(*, caller: Principal, user_id: UUID) -> list[SessionOut]:
+    """Return a user's live sessions, the most recently used first.
+
+    Raises ``PermissionDenied`` (403) without ``accounts.view_user``; ``NotFound`` (404) for an unknown user.
+    """
+    return await database().read(for_holder, caller.id, "accounts.view_user", _list, caller=caller, user_id=user_id)
+
+
+async def end_sessions(*, caller: Principal, user_id: UUID) -> None:
+    """End every session of a user.
+
+    Raises ``PermissionDenied`` (403) without ``accounts.change_user``, or for a superuser's sessions when the caller
+    is none; ``NotFound`` (404) for an unknown user.
+    """
+    await database().write(_end_all, caller_id=caller.id, user_id=user_id)
+    log.info("all_sessions_ended", user_id=str(user_id), by=str(caller.id))
+
+
+def _list(*, caller: Principal, user_id: UUID) -> list[SessionOut]:
+    """Unit of work: 1 query, 2 where some are of OAuth clients, or to tell an unknown user from one without any."""
+    found = session_lists.of_user(user_id=user_id, current_id=caller.session_id)
+    if not found and not User.objects.filter(pk=user_id).exists():
+        raise NotFound("There is no such user.")
+    return found
+
+
+def _end_all(*, caller_id: UUID, user_id: UUID) -> None:
+    """Unit of work: raise the user's session epoch, which ends every session with one row."""
+    rights, user = target_of(caller_id, user_id, "accounts.change_user")
+    if user is None:
+        raise NotFound("There is no such user.")
+    rights.require_above(user)
+    record = partial(audit.record, Event.SESSIONS_ENDED, actor_id=caller_id, user_id=user_id)
+    stored_user.end_sessions(user_id, record=record)
