@@ -33,7 +33,7 @@ from ironauth.asgi import application
 from ironauth.infrastructure.cache.two_level import token_cache
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.db.unit_of_work import database
-from ironauth.infrastructure.ratelimit import lockout as failure_count
+from ironauth.infrastructure.ratelimit import lockout
 from ironauth.management.commands import backup
 from ironauth.tests.services import PrivatePostgres, PrivateRedis
 from tokens.keys.store import key_store
@@ -150,7 +150,7 @@ def throttled(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
 
     No try deletes what counts no more, as one in a hundred does: a test that turns the clock back has use for it yet.
     """
-    monkeypatch.setattr(failure_count, "_PRUNE_ONE_IN", sys.maxsize)
+    monkeypatch.setattr(lockout, "_PRUNE_ONE_IN", sys.maxsize)
     settings.IRONAUTH_THROTTLE = True
     settings.SECRET_KEY = secrets.token_urlsafe(48)
 

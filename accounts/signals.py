@@ -12,18 +12,18 @@ from django.contrib.contenttypes.models import ContentType
 from django.db.models import IntegerField, TextField, UUIDField
 from django.db.models.signals import m2m_changed, post_save, pre_delete, pre_save
 
-from accounts.users import invariants as guarded
+from accounts.users import invariants
 from accounts.users.models import Role, User
 from ironauth.infrastructure.cache.invalidation import invalidate, sub_tag
-from ironauth.infrastructure.db.compiled import FixedUpdate, Given
+from ironauth.infrastructure.db.compiled import CompiledUpdate, Param
 
 #: What the admin's log calls somebody who is gone.
 DELETED: Final = "deleted user"
-_UNNAME: Final = FixedUpdate(
+_UNNAME: Final = CompiledUpdate(
     # Without their own entries, which go with them: it may be one statement with what deletes those.
     lambda: LogEntry.objects.filter(
-        content_type_id=Given("kind", IntegerField()), object_id=Given("id", TextField())
-    ).exclude(user_id=Given("user_id", UUIDField())),
+        content_type_id=Param("kind", IntegerField()), object_id=Param("id", TextField())
+    ).exclude(user_id=Param("user_id", UUIDField())),
     object_repr=DELETED,
 )
 
@@ -40,7 +40,7 @@ def connect() -> None:
 
 def _user_saved(instance: User, created: bool, update_fields: frozenset[str] | None, **_: object) -> None:
     """Invalidate a changed user; of a new one nobody holds anything."""
-    if not created and (update_fields is None or update_fields & guarded.VISIBLE):
+    if not created and (update_fields is None or update_fields & invariants.VISIBLE):
         invalidate(sub_tag(instance.pk))
 
 
@@ -49,9 +49,9 @@ def _user_deleted(instance: User, **_: object) -> None:
 
     ``delete()`` runs in one transaction with this, whoever calls it. The trail has the same acts, by id.
     """
-    guarded.sessions_end.send(sender=User, user_ids=[instance.pk])
+    invariants.sessions_end.send(sender=User, user_ids=[instance.pk])
     invalidate(sub_tag(instance.pk))
-    _UNNAME.run_untold(kind=ContentType.objects.get_for_model(User).pk, id=str(instance.pk), user_id=instance.pk)
+    _UNNAME.execute_deferred(kind=ContentType.objects.get_for_model(User).pk, id=str(instance.pk), user_id=instance.pk)
 
 
 def _roles_changed(

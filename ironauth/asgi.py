@@ -21,7 +21,7 @@ from ironauth.infrastructure.core.asgi_types import (  # noqa: E402 - after djan
     Scope,
     Send,
 )
-from ironauth.infrastructure.db.unit_of_work import answers, database  # noqa: E402 - after django.setup()
+from ironauth.infrastructure.db.unit_of_work import database, ping  # noqa: E402 - after django.setup()
 from ironauth.infrastructure.http.cookies import policy as cookies  # noqa: E402 - after django.setup()
 from ironauth.infrastructure.http.guard import Guard  # noqa: E402 - after django.setup()
 from ironauth.infrastructure.http.handler import LeanHandler  # noqa: E402 - after django.setup()
@@ -35,8 +35,8 @@ from ironauth.infrastructure.http.lanes import (  # noqa: E402 - after django.se
 from ironauth.infrastructure.threads.request_threads import request_threads  # noqa: E402 - after django.setup()
 from ironauth.server import lifespan  # noqa: E402 - after django.setup()
 from ironauth.server.instrumentation.route_label import (  # noqa: E402 - after django.setup()
-    NotingHandler,
     NotingPageHandler,
+    RouteLabelHandler,
 )
 from tokens.sessions import authentication  # noqa: E402 - after django.setup()
 
@@ -52,13 +52,13 @@ def _depends_on_the_token_alone(path: str) -> bool:
 
 async def _database_answers() -> None:
     """Ask the database, within its pool's time limit: a page would wait as long as one hangs, on one of few threads."""
-    await database().read(answers)
+    await database().read(ping)
 
 
 def _made_lanes() -> LaneRouter:
     watched = settings.IRONAUTH_METRICS or settings.IRONAUTH_TRACES
     pages = AdminLane((NotingPageHandler if watched else PageHandler)(), request_threads, first=_database_answers)
-    handler = NotingHandler if settings.IRONAUTH_TRACES else LeanHandler
+    handler = RouteLabelHandler if settings.IRONAUTH_TRACES else LeanHandler
     if not settings.IRONAUTH_METRICS:  # then nothing is counted, and nothing for it imported
         return LaneRouter(api=handler(request_threads), admin=pages)
     from ironauth.infrastructure.telemetry import metrics  # noqa: PLC0415 - as above

@@ -26,7 +26,8 @@ from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView
 from ironauth.infrastructure.cache.two_level import token_cache
 from ironauth.infrastructure.core import readiness
 from ironauth.infrastructure.core.errors import DomainError, Unavailable
-from ironauth.infrastructure.db.unit_of_work import answers, database
+from ironauth.infrastructure.db import unit_of_work
+from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.hashing.pool import hash_pool
 from ironauth.infrastructure.http.client_address import is_local
 from ironauth.infrastructure.telemetry.logs import get_logger
@@ -190,7 +191,7 @@ async def _timed(look: Callable[[], Awaitable[bool]], failed: CheckStatus) -> Ch
 async def _database() -> bool:
     """Ask the database for one row, on the connection and threads that requests use."""
     async with asyncio.timeout(DATABASE_LIMIT_S):
-        return await database().read(answers)
+        return await database().read(unit_of_work.ping)
 
 
 async def _cache() -> bool:

@@ -15,19 +15,19 @@ class TokensConfig(AppConfig):
         Sign-ins to the admin are told where they come from a new device, and clients of logouts, also when all sessions
         of a person end; what becomes of its rows when an address is first proved is registered.
         """
-        from accounts.users import invariants as guarded  # noqa: PLC0415 - as below
+        from accounts.users import invariants  # noqa: PLC0415 - as below
         from ironauth.infrastructure.cache.invalidation import KEYS_TAG, invalidation_feed  # noqa: PLC0415 - as below
         from ironauth.server.lifespan import on_shutdown, on_startup  # noqa: PLC0415 - as below
         from tokens import export, first_proof  # noqa: PLC0415 - as below
         from tokens.admin import devices as admin_devices  # noqa: PLC0415 - as below
         from tokens.keys.store import key_store, load_at_startup  # noqa: PLC0415 - models load before this runs
         from tokens.oauth.logout import delivery as logout_delivery  # noqa: PLC0415 - as above
-        from tokens.sessions import sso_logout as sign_on_ends  # noqa: PLC0415 - as above
+        from tokens.sessions import sso_logout  # noqa: PLC0415 - as above
 
         export.register()
         first_proof.register()
         admin_devices.connect()
-        guarded.sessions_end.connect(sign_on_ends.all_end, dispatch_uid="tokens.sign_on_ends")
+        invariants.sessions_end.connect(sso_logout.all_end, dispatch_uid="tokens.sign_on_ends")
         invalidation_feed().subscribe(KEYS_TAG, key_store().outdated)
         on_startup(load_at_startup)
         on_startup(logout_delivery.start)

@@ -5,7 +5,7 @@ from typing import Any
 from django.db.models import QuerySet
 
 from accounts.privacy import export
-from ironauth.infrastructure.db.compiled import Given
+from ironauth.infrastructure.db.compiled import Param
 from tokens.oauth.models import AuthorizationCode, Consent, DeviceGrant, LogoutNotice
 from tokens.sessions.models import KnownDevice, Session
 
@@ -20,37 +20,37 @@ def register() -> None:
     export.register("logout_notices", _logout_notices, LogoutNotice)
 
 
-def _sessions(person: Given) -> QuerySet[Any, Any]:
+def _sessions(person: Param) -> QuerySet[Any, Any]:
     return Session.objects.filter(user_id=person).order_by("-created_at", "-pk").values(
         "id", "client_id", "scope", "created_at", "last_used_at", "idle_expires_at", "absolute_expires_at",
         "revoked_at", "revoke_reason", "authenticated_at", "amr", "ip", "user_agent",
     )  # fmt: skip
 
 
-def _known_devices(person: Given) -> QuerySet[Any, Any]:
+def _known_devices(person: Param) -> QuerySet[Any, Any]:
     """Return when devices were seen; what they are recognised by says nothing to anybody."""
     return KnownDevice.objects.filter(user_id=person).order_by("-pk").values("id", "seen_at")
 
 
-def _consents(person: Given) -> QuerySet[Any, Any]:
+def _consents(person: Param) -> QuerySet[Any, Any]:
     return Consent.objects.filter(user_id=person).order_by("-pk").values(
         "id", "client_id", "client__name", "scope", "created_at", "updated_at",
     )  # fmt: skip
 
 
-def _authorization_codes(person: Given) -> QuerySet[Any, Any]:
+def _authorization_codes(person: Param) -> QuerySet[Any, Any]:
     """Return what codes were made for; the rows go a while after the minute for which they are good."""
     return AuthorizationCode.objects.filter(user_id=person).order_by("-created_at").values(
         "client_id", "scope", "redirect_uri", "authenticated_at", "amr", "created_at", "used_at", "session_id",
     )  # fmt: skip
 
 
-def _device_grants(person: Given) -> QuerySet[Any, Any]:
+def _device_grants(person: Param) -> QuerySet[Any, Any]:
     return DeviceGrant.objects.filter(user_id=person).order_by("-created_at").values(
         "client_id", "scope", "state", "authenticated_at", "amr", "created_at", "session_id",
     )  # fmt: skip
 
 
-def _logout_notices(person: Given) -> QuerySet[Any, Any]:
+def _logout_notices(person: Param) -> QuerySet[Any, Any]:
     """Return which clients have still to be told that a session has ended."""
     return LogoutNotice.objects.filter(user_id=person).order_by("-pk").values("client_id", "session_id", "created_at")

@@ -19,9 +19,9 @@ from accounts.privacy import units as deletions
 from accounts.privacy.units import PurgedAccounts
 from ironauth.infrastructure import models as infrastructure
 from ironauth.infrastructure.core import clock
-from ironauth.infrastructure.db import single_use as once
+from ironauth.infrastructure.db import single_use
 from tokens.keys import rotation as key_rotation
-from tokens.oauth import expiry as leftovers
+from tokens.oauth import expiry
 from tokens.sessions.models import Session
 
 #: Rows of one transaction. A hundred of a million sessions hold SQLite's one writer for 3 ms, and refreshes wait for so
@@ -79,8 +79,8 @@ def purge_expired(*, batch: int = DEFAULT_BATCH, keep_s: int = SESSION_KEEP_S) -
         mails=_in_batches(lambda rows: outgoing_mail.purge_failed(batch=rows), batch),
         audit_events=_in_batches(lambda rows: audit_units.delete_batch(audited_before, size=rows), batch),
         admin_log=_in_batches(lambda rows: _purge_admin_log(audited_before, rows), batch),
-        used_once=_in_batches(lambda rows: once.purge(batch=rows), batch),
-        oauth=sum(_in_batches(partial(_purge_leftovers, kind), batch) for kind in leftovers.KINDS),
+        used_once=_in_batches(lambda rows: single_use.purge(batch=rows), batch),
+        oauth=sum(_in_batches(partial(_purge_leftovers, kind), batch) for kind in expiry.KINDS),
     )
 
 
@@ -150,7 +150,7 @@ def _purge_invalidations(batch: int) -> int:
 
 
 def _purge_leftovers(kind: type[Model], batch: int) -> int:
-    return leftovers.purge(kind, batch=batch)
+    return expiry.purge(kind, batch=batch)
 
 
 def _in_batches(purge: Callable[[int], int], batch: int) -> int:

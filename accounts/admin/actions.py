@@ -20,7 +20,7 @@ from django.urls import reverse
 from accounts.staff.rights import held_by, potential_permissions, rights_of_user
 from accounts.users.managers import UserQuerySet
 from accounts.users.models import User
-from ironauth.infrastructure.admin.confirm import CONFIRMED, SHOWN, ask
+from ironauth.infrastructure.admin.confirm import CONFIRMED, SHOWN, render
 from ironauth.infrastructure.telemetry.logs import get_logger
 
 #: The field by which a button on a person's page says where to return to.
@@ -42,7 +42,7 @@ class Change(NamedTuple):
     choice: str
     done: str
     warning: str
-    spares: str
+    excluded_note: str
     carry_out: Callable[[Sequence[uuid.UUID], uuid.UUID], None]
     concerns: Q = Q()
     batch: int = BATCH
@@ -77,7 +77,7 @@ def perform(
     spared = chosen.count() - targets.count()
     if spared and not targets:
         model_admin.message_user(
-            request, f"Nothing to do. Left as they are: {_count(spared)} ({change.spares}).", messages.WARNING
+            request, f"Nothing to do. Left as they are: {_count(spared)} ({change.excluded_note}).", messages.WARNING
         )
         return None
     if change.warning and CONFIRMED not in request.POST:
@@ -95,7 +95,9 @@ def perform(
         request, f"{change.done}: {_count(len(ids))}.", messages.SUCCESS if ids else messages.WARNING
     )
     if spared:
-        model_admin.message_user(request, f"Left as they were: {_count(spared)} ({change.spares}).", messages.WARNING)
+        model_admin.message_user(
+            request, f"Left as they were: {_count(spared)} ({change.excluded_note}).", messages.WARNING
+        )
     return None
 
 
@@ -148,7 +150,7 @@ def _ask(
     """Return the page that asks before an action, naming those it would be carried out on."""
     total = chosen.count()
     named = chosen.select_related(None).only("email", "name").prefetch_related(None)[:SHOWN]
-    return ask(
+    return render(
         model_admin,
         request,
         action=change.name,
@@ -157,7 +159,7 @@ def _ask(
         warning=change.warning,
         shown=[f"{user} ({user.name})" if user.name else str(user) for user in named],
         unshown=max(0, total - SHOWN),
-        spared=f"Left as they are: {_count(spared)} ({change.spares})." if spared else "",
+        spared=f"Left as they are: {_count(spared)} ({change.excluded_note})." if spared else "",
     )
 
 

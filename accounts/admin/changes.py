@@ -55,7 +55,7 @@ SEND_RESET: Final = Change(
     choice="Send selected users a password reset",
     done="Password reset sent",
     warning="Each gets a message with a link to choose a new password. The present one keeps working until then.",
-    spares="superusers, and inactive people",
+    excluded_note="superusers, and inactive people",
     carry_out=_mail(email_units.request_reset),
     concerns=Q(is_active=True),
     batch=FEW,
@@ -66,7 +66,7 @@ RESEND_VERIFICATION: Final = Change(
     choice="Send selected users a verification of the address",
     done="Verification sent",
     warning="Each gets a message with a link that verifies the address.",
-    spares="superusers, and people who are verified or inactive",
+    excluded_note="superusers, and people who are verified or inactive",
     carry_out=_mail(email_units.request_verification),
     concerns=Q(is_active=True, email_verified_at=None),
     batch=FEW,
@@ -78,7 +78,7 @@ REQUIRE_CHANGE: Final = Change(
     done="Password change required",
     warning="Every session ends, and nobody signs in with the present password. Each gets a message with a link to "
     "choose another one.",
-    spares="you, superusers, and people who have to change it already or are being deleted",
+    excluded_note="you, superusers, and people who have to change it already or are being deleted",
     carry_out=staff_units.require_password_change,
     concerns=Q(must_change_password=False) & STAYING,
     batch=FEW,
@@ -90,7 +90,7 @@ ACCEPT_PASSWORD: Final = Change(
     choice="Accept the passwords of selected users again",
     done="The password is accepted again",
     warning="Who had to choose another password may sign in with the one there is.",
-    spares="people with rights you do not hold, who need not change it, or who are being deleted",
+    excluded_note="people with rights you do not hold, who need not change it, or who are being deleted",
     carry_out=_update(Event.USER_CHANGED, must_change_password=False),
     concerns=Q(must_change_password=True) & STAYING,
     takes_over=True,
@@ -102,7 +102,7 @@ RESET_MFA: Final = Change(
     done="Second factors removed",
     warning="The password alone signs in from then on, until another factor is set up. Every session ends, and each is "
     "told by a message. Make sure that it is the person who asks for it.",
-    spares="you, people with rights you do not hold, without a second factor, or who are being deleted",
+    excluded_note="you, people with rights you do not hold, without a second factor, or who are being deleted",
     carry_out=_reset_mfa,
     concerns=factors.any_of() & STAYING,  # nobody reads messages to the stand-in address
     batch=FEW,
@@ -116,7 +116,7 @@ END_SESSIONS: Final = Change(
     choice="End all sessions of selected users",
     done="All sessions ended",
     warning="Every session ends, on this site too. Signing in again is possible.",
-    spares="superusers, and people who are being deleted",
+    excluded_note="superusers, and people who are being deleted",
     carry_out=_update(Event.SESSIONS_ENDED, session_epoch=F("session_epoch") + 1),
     concerns=STAYING,
 )
@@ -126,7 +126,7 @@ DEACTIVATE: Final = Change(
     choice="Deactivate selected users",
     done="Deactivated",
     warning="Every session ends at once. Signing in is impossible until the account is activated again.",
-    spares="you, superusers, and people who are inactive",
+    excluded_note="you, superusers, and people who are inactive",
     carry_out=_update(Event.USER_CHANGED, is_active=False),
     concerns=Q(is_active=True),
     spares_oneself=True,
@@ -137,7 +137,7 @@ ACTIVATE: Final = Change(
     choice="Activate selected users",
     done="Activated",
     warning="",
-    spares="people with rights you do not hold, who are active, or who are being deleted",
+    excluded_note="people with rights you do not hold, who are active, or who are being deleted",
     carry_out=_update(Event.USER_CHANGED, is_active=True),
     concerns=Q(is_active=False) & STAYING,  # active under the stand-in address, nobody could sign in
     # Waking up somebody with rights the caller lacks would hand these rights to whoever knows the new password.

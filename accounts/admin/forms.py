@@ -31,8 +31,7 @@ from ironauth.infrastructure.core.constant_time import REFUSAL_STEP_S, wait_for_
 from ironauth.infrastructure.core.durations import in_words
 from ironauth.infrastructure.core.errors import Overloaded, Throttled
 from ironauth.infrastructure.hashing.pool import hash_pool
-from ironauth.infrastructure.http import client_context as origin
-from ironauth.infrastructure.http import hash_claims
+from ironauth.infrastructure.http import client_context, hash_claims
 
 if TYPE_CHECKING:  # Django's classes take their model in brackets for type checkers only
     ModelForm = forms.ModelForm[Any]
@@ -159,9 +158,9 @@ class StaffSignInForm(AdminAuthenticationForm):
 
     def _admitted(self) -> throttling.Attempt | None:
         """Return the try, let in. Raises ``ValidationError`` with the remedy after too many."""
-        whence = origin.origin_of(self.request) if self.request is not None else throttling.UNKNOWN
+        context = client_context.context_of(self.request) if self.request is not None else throttling.UNKNOWN
         try:
-            return throttling.admit_sign_in_blocking(email=self.cleaned_data["username"], origin=whence)
+            return throttling.admit_sign_in_blocking(email=self.cleaned_data["username"], context=context)
         except Throttled as refused:
             remedy = ", or from a device on which you have signed in within the last 30 days"
             raise too_many(refused, remedy) from refused
@@ -219,7 +218,7 @@ class _ChoosesPassword(MaybePassword):
             with transaction.atomic():
                 user.save()
                 outgoing_mail.enqueue(Kind.PASSWORD_CHANGED, recipient=user.email, user_id=user.pk)
-                audit.record(audit.Event.PASSWORD_CHANGED, actor_id=origin.admin_user_id(), user_id=user.pk)
+                audit.record(audit.Event.PASSWORD_CHANGED, actor_id=client_context.admin_user_id(), user_id=user.pk)
         return user
 
 

@@ -22,7 +22,7 @@ else:
     Admin = object
 
 
-class KeepsReferred(Admin):
+class ProtectedDeleteMixin(Admin):
     """Mixin of an admin whose rows other programs may refer to."""
 
     def delete_view(self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None) -> Any:

@@ -24,7 +24,7 @@ from accounts.admin.changes import CHANGES
 from accounts.admin.filters import FactorFilter, FlaggedFilter, VerifiedFilter
 from accounts.admin.forms import OwnPasswordForm, SetPasswordForm, UserAddForm, UserEditForm
 from accounts.admin.permissions import PermissionChoices, offered
-from accounts.admin.protected_delete import KeepsReferred
+from accounts.admin.protected_delete import ProtectedDeleteMixin
 from accounts.admin.user_page import UserPage
 from accounts.audit.recording import Event
 from accounts.errors import LastSuperuser
@@ -50,7 +50,7 @@ admin.site.password_change_form = OwnPasswordForm
 
 
 @admin.register(User)
-class UserAdmin(CheckedSelection, KeepsReferred, UserPage, Audited, DjangoUserAdmin):
+class UserAdmin(CheckedSelection, ProtectedDeleteMixin, UserPage, Audited, DjangoUserAdmin):
     """People: find, add, change, deactivate, end sessions. Other applications append to ``inlines``."""
 
     audit_events = (Event.USER_CREATED, Event.USER_CHANGED, Event.USER_DELETED)

@@ -15,9 +15,9 @@ from accounts.audit.models import AuditEvent
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import id_at
 from ironauth.infrastructure.db.batch import when_written
-from ironauth.infrastructure.db.compiled import FixedInsert, given_row
+from ironauth.infrastructure.db.compiled import CompiledInsert, given_row
 from ironauth.infrastructure.db.unit_of_work import database
-from ironauth.infrastructure.http import client_context as origin
+from ironauth.infrastructure.http import client_context
 from ironauth.infrastructure.telemetry import metrics
 from ironauth.infrastructure.telemetry.logs import get_logger
 
@@ -109,7 +109,7 @@ class Outcome(enum.StrEnum):
     REFUSED = "refused"
 
 
-_INSERT: Final = FixedInsert(lambda: given_row(AuditEvent))
+_INSERT: Final = CompiledInsert(lambda: given_row(AuditEvent))
 
 
 def record(
@@ -163,9 +163,9 @@ async def record_later(
     """
     values = _values(event, outcome, actor_id, user_id, session_id, details)
     if _unwritten.add():
-        database().write_later(lambda: _INSERT.run(**values), done=lambda error: _written(values, error))
+        database().enqueue_write(lambda: _INSERT.run(**values), done=lambda error: _written(values, error))
     else:
-        await database().write_once(lambda: _INSERT.run(**values))
+        await database().write_autocommit(lambda: _INSERT.run(**values))
     _count(event, outcome, 1)
 
 
@@ -232,8 +232,8 @@ def _values(
     session_id: uuid.UUID | None,
     details: Details | None,
 ) -> dict[str, Any]:
-    """Return the columns of an event that happens now, whence the request being answered comes."""
-    now, whence = clock.now(), origin.current()
+    """Return the columns of an event that happens now, context the request being answered comes."""
+    now, context = clock.now(), client_context.current()
     return {
         "id": id_at(now),
         "at": now,
@@ -242,9 +242,9 @@ def _values(
         "actor_id": actor_id,
         "user_id": user_id,
         "session_id": session_id,
-        "address": whence.address or None,
-        "user_agent": whence.user_agent,
-        "request_id": whence.request_id,
+        "address": context.address or None,
+        "user_agent": context.user_agent,
+        "request_id": context.request_id,
         "details": {name: _bounded(value) for name, value in (details or {}).items()},
     }
 
@@ -252,7 +252,7 @@ def _values(
 def _bounded(value: Any) -> Any:
     """Return a detail with its texts cut to what may be kept, and without control characters."""
     if isinstance(value, str):
-        return origin.printable(value, MAX_DETAIL)
+        return client_context.printable(value, MAX_DETAIL)
     if isinstance(value, Sequence):
-        return [origin.printable(name, MAX_DETAIL) for name in value[:MAX_NAMES]]
+        return [client_context.printable(name, MAX_DETAIL) for name in value[:MAX_NAMES]]
     return value

@@ -12,7 +12,7 @@ from accounts.audit.models import AuditEvent
 from accounts.users import paging
 from accounts.users.outputs import AuditEventOut
 from ironauth.infrastructure.core.ids import first_id_at
-from ironauth.infrastructure.db.compiled import FixedDelete, Given
+from ironauth.infrastructure.db.compiled import CompiledDelete, Param
 
 #: The only order there is; part of each cursor, so that one of another list is refused.
 ORDERING: Final = "-at"
@@ -20,8 +20,8 @@ _COLUMNS: Final = AuditEventOut.__struct_fields__
 #: Where the output's names differ from the table's.
 _FIELDS: Final = {"actor": "actor_id", "user": "user_id", "session": "session_id", "ip": "address"}
 _SOURCES: Final = tuple(_FIELDS.get(column, column) for column in _COLUMNS)
-_BEFORE: Final = Given("before", models.UUIDField())
-_DELETE: Final = FixedDelete(lambda: AuditEvent.objects.filter(id__lte=_BEFORE))
+_BEFORE: Final = Param("before", models.UUIDField())
+_DELETE: Final = CompiledDelete(lambda: AuditEvent.objects.filter(id__lte=_BEFORE))
 
 
 def page(filters: Mapping[str, Any]) -> paging.Page[AuditEventOut]:

@@ -24,7 +24,7 @@ from accounts.outbox import tokens as email_tokens
 from accounts.outbox.queue import Kind
 from accounts.outbox.tokens import FoundToken, Purpose
 from accounts.privacy import units as deletions
-from accounts.users import queries as stored_user
+from accounts.users import queries as user_queries
 from accounts.users.models import User
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import FieldError, NotAuthenticated, ValidationFailed
@@ -75,7 +75,7 @@ class Asked(NamedTuple):
 def asked(token: str) -> Asked | None:
     """Return what a token would confirm; None when it is good for nothing. Five queries at most, and no change."""
     found = email_tokens.find(token, Purpose.VERIFY_EMAIL, Purpose.CHANGE_EMAIL)
-    user = stored_user.find(found.user_id) if found else None
+    user = user_queries.find(found.user_id) if found else None
     if found is None or user is None:
         return None
     moves = found.purpose == Purpose.CHANGE_EMAIL
@@ -126,7 +126,7 @@ def confirm(*, found: FoundToken, owner: Owner | None = None, chosen: str | None
     details: dict[str, object] = {"first_proof": not proved}
     if proved or owner is not None:
         user.email_verified_at = clock.now()
-        stored_user.change(user, changes)
+        user_queries.change(user, changes)
     else:
         details |= _start_clean(user, chosen, changes)
     audit.record(event, actor_id=user.pk, user_id=user.pk, details=details)

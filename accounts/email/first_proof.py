@@ -21,10 +21,10 @@ from accounts.mfa.models import RecoveryCode, TotpFactor
 from accounts.mfa.passkeys.models import Passkey
 from accounts.outbox.models import EmailToken, OutgoingMail
 from accounts.privacy.models import PendingDeletion
-from accounts.users import queries as stored_user
+from accounts.users import queries as user_queries
 from accounts.users.models import User
 from ironauth.infrastructure.core import clock
-from ironauth.infrastructure.db.compiled import FixedDelete, FixedTogether, Given
+from ironauth.infrastructure.db.compiled import CompiledDelete, FixedTogether, Param
 
 
 class Fate(enum.StrEnum):
@@ -42,7 +42,7 @@ class Rule(NamedTuple):
     because: str
 
 
-_OF_USER: Final = Given("user_id", UUIDField())
+_OF_USER: Final = Param("user_id", UUIDField())
 _rules: dict[type[Model], Rule] = {}
 
 
@@ -71,7 +71,7 @@ def start_clean(user: User, *, encoded: str, fields: Iterable[str] = ()) -> tupl
     """
     methods = factors.methods_of(user.pk)
     user.password, user.must_change_password, user.email_verified_at = encoded, False, clock.now()
-    stored_user.change(user, {"password", "must_change_password", "email_verified_at", *fields})
+    user_queries.change(user, {"password", "must_change_password", "email_verified_at", *fields})
     _removal().run(user_id=user.pk)
     throttling.forgive_second_factor(user.pk)
     throttling.forget_devices(email=user.email)
@@ -87,7 +87,7 @@ def details(removed: tuple[str, ...]) -> dict[str, object]:
 def _removal() -> FixedTogether:
     """Return what deletes the rows of every model that is to be removed."""
     doomed = [model for model, rule in _rules.items() if rule.fate is Fate.REMOVED]
-    return FixedTogether(*(FixedDelete(partial(_rows_of, model)) for model in doomed))
+    return FixedTogether(*(CompiledDelete(partial(_rows_of, model)) for model in doomed))
 
 
 def _rows_of(model: type[Model]) -> QuerySet[Model]:

@@ -24,7 +24,7 @@ from accounts.passwords import hashing as passwords
 from accounts.passwords.breached import require_unbreached
 from accounts.passwords.policy import require_policy
 from accounts.privacy import units as deletions
-from accounts.users import reauthentication as confirmations
+from accounts.users import reauthentication
 from ironauth.infrastructure.core.constant_time import answered_evenly
 from ironauth.infrastructure.core.errors import FieldError, ValidationFailed
 from ironauth.infrastructure.db.unit_of_work import database
@@ -171,9 +171,9 @@ async def request_email_change(
     Raises ``InvalidCredentials`` for a wrong password, ``Throttled`` after too many of those or too many messages,
     ``NotAuthenticated``, ``PasswordChanged``, ``Overloaded``.
     """
-    found = await confirmations.present(user_id)
+    found = await reauthentication.active_user(user_id)
     await rate_limits.admit_mail(kind="change", email=new_email, address=address, user_id=user_id)
-    await confirmations.require_password(found, password, Event.EMAIL_CHANGE_REQUESTED, session_id)
+    await reauthentication.require_password(found, password, Event.EMAIL_CHANGE_REQUESTED, session_id)
     async with answered_evenly():
         await database().write(
             email_units.request_change,
@@ -217,12 +217,12 @@ async def _shown(found: FoundToken, password: str, code: str, address: str) -> B
     Raises ``ValidationFailed`` naming what is wrong or missing; ``Throttled``, ``Overloaded``.
     """
     hash_pool().require_capacity()
-    person = await confirmations.present(found.user_id)
+    person = await reauthentication.active_user(found.user_id)
     wants_code = bool(person.methods) and found.purpose == Purpose.VERIFY_EMAIL
     if wants_code and not code:
         raise _refused("code", "required", "The account has a second factor: type a code of it, or a recovery code.")
     try:
-        await confirmations.require_password(person, password, Event.EMAIL_VERIFIED, None)
+        await reauthentication.require_password(person, password, Event.EMAIL_VERIFIED, None)
     except InvalidCredentials as error:
         text = (
             "This is not the account's password: check it and try again. "

@@ -16,7 +16,7 @@ from accounts.outbox import queue as outgoing_mail
 from accounts.outbox import tokens as email_tokens
 from accounts.outbox.queue import Kind
 from accounts.outbox.tokens import FoundToken, Purpose
-from accounts.users import queries as stored_user
+from accounts.users import queries as user_queries
 from accounts.users import units
 from accounts.users.models import User
 from accounts.users.outputs import UserOut
@@ -27,7 +27,7 @@ def request_reset(key: str, *, actor_id: uuid.UUID | None = None) -> uuid.UUID |
 
     ``actor_id``: the member of staff who asks for somebody else. Five queries, whoever it is.
     """
-    holder = stored_user.lock_holder(key)
+    holder = user_queries.lock_holder(key)
     user_id = _ask(holder if holder and holder.is_active else None, Purpose.RESET_PASSWORD, Kind.RESET_PASSWORD)
     audit.record(Event.PASSWORD_RESET_REQUESTED, actor_id=actor_id, user_id=user_id)
     return user_id
@@ -35,7 +35,7 @@ def request_reset(key: str, *, actor_id: uuid.UUID | None = None) -> uuid.UUID |
 
 def request_verification(key: str, *, actor_id: uuid.UUID | None = None) -> uuid.UUID | None:
     """The same for who has this address, is active and has not verified it yet."""
-    holder = stored_user.lock_holder(key)
+    holder = user_queries.lock_holder(key)
     waits = holder is not None and holder.is_active and holder.email_verified_at is None
     user_id = _ask(holder if waits else None, Purpose.VERIFY_EMAIL, Kind.VERIFY_EMAIL)
     audit.record(Event.VERIFICATION_REQUESTED, actor_id=actor_id, user_id=user_id)
@@ -48,8 +48,8 @@ def sign_up(*, email: str, encoded: str, name: str) -> uuid.UUID | None:
     None when the address is taken: then its owner gets a message that says so, by the same statements.
     """
     user = User.objects.hashed(email=email, encoded=encoded, name=name)
-    added = stored_user.add_unless_taken(user)
-    holder = stored_user.lock_holder(user.email_key)
+    added = user_queries.add_unless_taken(user)
+    holder = user_queries.lock_holder(user.email_key)
     if added:
         user_id = _ask(holder, Purpose.VERIFY_EMAIL, Kind.VERIFY_EMAIL)
         audit.record(Event.SIGN_UP, actor_id=user_id, user_id=user_id)
@@ -87,7 +87,7 @@ def reset_password(*, found: FoundToken, new: str) -> None:
     else:
         removed = ()
         user.password, user.must_change_password = new, False
-        stored_user.change(user, {"password", "must_change_password"})
+        user_queries.change(user, {"password", "must_change_password"})
     facts = {"factors_removed": True} if removed else {}
     outgoing_mail.enqueue(Kind.PASSWORD_CHANGED, recipient=user.email, user_id=user.pk, facts=facts)
     throttling.forgive_account(email=user.email, user_id=user.pk)
@@ -114,7 +114,7 @@ def request_change(*, user_id: uuid.UUID, old: str, new_email: str, session_id: 
     audit.record(Event.EMAIL_CHANGE_REQUESTED, actor_id=user_id, user_id=user_id, session_id=session_id)
 
 
-def _ask(holder: stored_user.Holder | None, purpose: Purpose, kind: Kind) -> uuid.UUID | None:
+def _ask(holder: user_queries.Holder | None, purpose: Purpose, kind: Kind) -> uuid.UUID | None:
     """Issue a token for ``holder``, or for nobody, and queue its message. Three queries."""
     user_id = holder.id if holder else None
     token_id = email_tokens.issue(purpose=purpose, user_id=user_id)
@@ -129,16 +129,16 @@ def _locked(user_id: uuid.UUID, key: str) -> tuple[User, User | None]:
     """
     found = units.credentials_of_email(key)
     other_id = found.id if found and found.id != user_id else None
-    other = stored_user.lock(other_id) if other_id and other_id < user_id else None
+    other = user_queries.lock(other_id) if other_id and other_id < user_id else None
     user = units.locked(user_id)
     if other_id and other_id > user_id:
-        other = stored_user.lock(other_id)
+        other = user_queries.lock(other_id)
     return user, other if other and other.email_key == key else None  # gone, or moved on, meanwhile
 
 
 def user_of(found: FoundToken) -> User:
     """Return the token's user, locked, after using the token up. Raises ``InvalidEmailToken`` when either is gone."""
-    user = stored_user.lock(found.user_id)
-    if user is None or not user.is_active or not email_tokens.use_up(found.id):
+    user = user_queries.lock(found.user_id)
+    if user is None or not user.is_active or not email_tokens.consume(found.id):
         raise InvalidEmailToken
     return user

@@ -12,7 +12,7 @@ from accounts.users.inputs import ChangeEmailInput, EmailInput, EmailTokenInput,
 from accounts.users.views import SignedIn, signed_in
 from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView
 from ironauth.infrastructure.core.errors import Overloaded, Throttled, ValidationFailed
-from ironauth.infrastructure.http import client_context as origin
+from ironauth.infrastructure.http import client_context
 
 ACCEPTED = OpenApiResponse(None, "Always, whether the address is known or not: who owns it gets a message.")
 
@@ -37,7 +37,7 @@ class ResetRequestView(OpenView):
     async def post(self, request: ApiRequest) -> Response:
         """Queue a message to the address, if an active account has it; it replaces the token of an older one."""
         data = await self.validated(request, EmailInput)
-        await email_services.request_password_reset(email=data["email"], address=origin.address_of(request))
+        await email_services.request_password_reset(email=data["email"], address=client_context.address_of(request))
         return Response(status=202)
 
 
@@ -54,7 +54,7 @@ class ResetConfirmView(OpenView):
     async def post(self, request: ApiRequest) -> None:
         """Set the password and end every session; a password the policy refuses leaves the token as it is."""
         data = await self.validated(request, ResetPasswordInput)
-        await email_services.reset_password(**data, address=origin.address_of(request))
+        await email_services.reset_password(**data, address=client_context.address_of(request))
 
 
 class VerifyEmailView(AsyncAPIView):
@@ -89,7 +89,7 @@ class VerifyEmailView(AsyncAPIView):
         data = await self.validated(request, VerifyEmailInput)
         who: SignedIn | None = request.auth
         session = BySession(who.id, who.epoch) if who is not None else None
-        await email_services.confirm_address(**data, session=session, address=origin.address_of(request))
+        await email_services.confirm_address(**data, session=session, address=client_context.address_of(request))
 
 
 class RestoreView(OpenView):
@@ -105,7 +105,7 @@ class RestoreView(OpenView):
     async def post(self, request: ApiRequest) -> None:
         """Let the account in again, unless its address is taken by now; its password is the one of before."""
         data = await self.validated(request, EmailTokenInput)
-        await email_services.restore_account(token=data["token"], address=origin.address_of(request))
+        await email_services.restore_account(token=data["token"], address=client_context.address_of(request))
 
 
 class ResendView(OpenView):
@@ -121,7 +121,7 @@ class ResendView(OpenView):
     async def post(self, request: ApiRequest) -> Response:
         """Queue a message to the address, if an active account has it and has not verified it."""
         data = await self.validated(request, EmailInput)
-        await email_services.resend_verification(email=data["email"], address=origin.address_of(request))
+        await email_services.resend_verification(email=data["email"], address=client_context.address_of(request))
         return Response(status=202)
 
 
@@ -148,6 +148,6 @@ class ChangeEmailView(AsyncAPIView):
         who = signed_in(request)
         step_up.require_recent(who)
         await email_services.request_email_change(
-            user_id=who.id, session_id=who.session_id, address=origin.address_of(request), **data
+            user_id=who.id, session_id=who.session_id, address=client_context.address_of(request), **data
         )
         return Response(status=202)

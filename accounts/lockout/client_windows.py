@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 
 from ironauth.infrastructure.ratelimit import window as sliding_window
 from ironauth.infrastructure.ratelimit import window_store
-from ironauth.infrastructure.ratelimit.window import Refusal, Taken
-from ironauth.infrastructure.ratelimit.window_store import Question
+from ironauth.infrastructure.ratelimit.window import Refusal, Slot
+from ironauth.infrastructure.ratelimit.window_store import RateLimitHit
 
 #: What a /48 may have, in limits of one /64: a customer who is given it is a company, not ten of them.
 SITE_LIMITS: Final = 10
@@ -19,15 +19,15 @@ SITE_LIMITS: Final = 10
 class Windows(NamedTuple):
     """What came of the questions about one client. ``left``: still to be asked of the database."""
 
-    taken: tuple[Taken, ...] = ()
-    left: tuple[Question, ...] = ()
+    taken: tuple[Slot, ...] = ()
+    left: tuple[RateLimitHit, ...] = ()
     refusal: Refusal | None = None
     refused_key: str = ""
 
 
-async def take_in_redis(asked: Sequence[Question]) -> Windows:
+async def take_in_redis(asked: Sequence[RateLimitHit]) -> Windows:
     """Take a place in each of these counts in Redis, until one refuses; without Redis they are all left."""
-    taken: list[Taken] = []
+    taken: list[Slot] = []
     for at, question in enumerate(asked):
         found = await sliding_window.take_in_redis(question)
         if isinstance(found, Refusal):
@@ -38,9 +38,9 @@ async def take_in_redis(asked: Sequence[Question]) -> Windows:
     return Windows(tuple(taken))
 
 
-def take_in_redis_blocking(asked: Sequence[Question]) -> Windows:
+def take_in_redis_blocking(asked: Sequence[RateLimitHit]) -> Windows:
     """See take_in_redis(); for threads."""
-    taken: list[Taken] = []
+    taken: list[Slot] = []
     for at, question in enumerate(asked):
         found = sliding_window.take_in_redis_blocking(question)
         if isinstance(found, Refusal):

@@ -10,9 +10,9 @@ from accounts import email_address as emails
 from accounts.lockout import rate_limits
 from accounts.lockout.rate_limits import SIGN_IN, mac
 from ironauth.infrastructure.http.client_address import client_network
-from ironauth.infrastructure.http.client_context import Origin
+from ironauth.infrastructure.http.client_context import ClientContext
 from ironauth.infrastructure.ratelimit.lockout import Count
-from ironauth.infrastructure.ratelimit.window_store import Question
+from ironauth.infrastructure.ratelimit.window_store import RateLimitHit
 
 #: Consecutive failures of one password, by who tries: ``MAX_FAILURES`` together. Enough for everybody's typing errors
 #: with room for some waits; strangers, who are the most, reach their end after two weeks without a pause.
@@ -22,7 +22,7 @@ KNOWN_BROWSERS: Final = 20
 SIGNED_IN: Final = 20
 
 
-class Plan(NamedTuple):
+class LockoutKeys(NamedTuple):
     """What is asked about a try, in MACs. ``known``: devices it comes from, if they are known.
 
     ``devices`` and ``address``: their keys. ``forgotten``: names all the devices of the account.
@@ -34,7 +34,7 @@ class Plan(NamedTuple):
     addresses: Count | None = None
     devices: tuple[str, ...] = ()
     address: tuple[str, ...] = ()
-    asked: tuple[Question, ...] = ()
+    asked: tuple[RateLimitHit, ...] = ()
     forgotten: str = ""
 
     @property
@@ -49,18 +49,18 @@ class Plan(NamedTuple):
         return tuple(count.key for count in (self.account, self.browsers, self.addresses) if count)
 
 
-def sign_in(email: str, origin: Origin) -> Plan:
+def sign_in(email: str, context: ClientContext) -> LockoutKeys:
     """Return what is asked about a try to sign in with this address, typed and not yet judged."""
     account = mac("account", emails.lookup_key(email) or email)  # what is no address has a count of its own too
-    network = client_network(origin.address)
-    return Plan(
+    network = client_network(context.address)
+    return LockoutKeys(
         rule=SIGN_IN.name,
         account=Count(account, STRANGERS),
         browsers=Count(mac("account's known browsers", account), KNOWN_BROWSERS),
         addresses=Count(mac("account's known addresses", account), KNOWN_ADDRESSES),
-        devices=device_key(account, origin.device),
+        devices=device_key(account, context.device),
         address=(mac("account at address", account, network),) if network else (),
-        asked=rate_limits.client_questions(SIGN_IN, origin.address),
+        asked=rate_limits.client_questions(SIGN_IN, context.address),
         forgotten=mac("account's devices forgotten", account),
     )
 
@@ -70,11 +70,11 @@ def device_key(account: str, device: str) -> tuple[str, ...]:
     return (mac("account on device", account, device),) if device else ()
 
 
-def confirmation(user_id: UUID) -> Plan:
+def confirmation(user_id: UUID) -> LockoutKeys:
     """Return what is asked about the password of somebody who is signed in."""
-    return Plan("confirmation", Count(mac("confirmation", str(user_id)), SIGNED_IN))
+    return LockoutKeys("confirmation", Count(mac("confirmation", str(user_id)), SIGNED_IN))
 
 
-def second_factor(user_id: UUID) -> Plan:
+def second_factor(user_id: UUID) -> LockoutKeys:
     """Return what is asked about the second factor of somebody whose password was right."""
-    return Plan("second_factor", Count(mac("second factor", str(user_id))))
+    return LockoutKeys("second_factor", Count(mac("second factor", str(user_id))))

@@ -29,7 +29,7 @@ from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.http.client_address import client_network, client_site
 from ironauth.infrastructure.ratelimit import window as sliding_window
 from ironauth.infrastructure.ratelimit.window import Refusal
-from ironauth.infrastructure.ratelimit.window_store import Question
+from ironauth.infrastructure.ratelimit.window_store import RateLimitHit
 from ironauth.infrastructure.telemetry.logs import get_logger
 
 type MailKind = Literal["reset", "verification", "sign-up", "change"]  # what is asked for, whatever is sent
@@ -153,9 +153,9 @@ async def admit_mail(*, kind: MailKind, email: str, address: str = "", user_id: 
     await _admit(MAIL, [*_by_address(MAIL, address), *asked], user_id)
 
 
-async def _admit(rule: Rule, asked: Sequence[tuple[str, Question]], user_id: UUID | None = None) -> None:
+async def _admit(rule: Rule, asked: Sequence[tuple[str, RateLimitHit]], user_id: UUID | None = None) -> None:
     """Take a place in each of these counts; those taken before one refuses stay taken."""
-    left: list[tuple[str, Question]] = []  # to be asked of the database
+    left: list[tuple[str, RateLimitHit]] = []  # to be asked of the database
     for by, question in asked:
         found = await sliding_window.take_in_redis(question)
         if isinstance(found, Refusal):
@@ -167,7 +167,7 @@ async def _admit(rule: Rule, asked: Sequence[tuple[str, Question]], user_id: UUI
         await refuse(refused, user_id=user_id)
 
 
-def _take(rule: str, asked: Sequence[tuple[str, Question]]) -> Refused | None:
+def _take(rule: str, asked: Sequence[tuple[str, RateLimitHit]]) -> Refused | None:
     """Take a place in each of these counts in the database; return which had none."""
     for by, question in asked:
         found = sliding_window.take_in_database(question)
@@ -177,14 +177,14 @@ def _take(rule: str, asked: Sequence[tuple[str, Question]]) -> Refused | None:
 
 
 # ------------------------------------------------------------------ keys
-def client_questions(rule: Rule, address: str) -> tuple[Question, ...]:
+def client_questions(rule: Rule, address: str) -> tuple[RateLimitHit, ...]:
     """Return what to ask about this client; nothing for one whose address is unknown: nobody could be told apart."""
     network, site = client_network(address), client_site(address)
     asked = (_question(rule, mac(rule.name, network)),) if network else ()
     return (*asked, _question(rule, mac(rule.name, site), times=SITE_LIMITS)) if site else asked
 
 
-def _by_address(rule: Rule, address: str) -> list[tuple[str, Question]]:
+def _by_address(rule: Rule, address: str) -> list[tuple[str, RateLimitHit]]:
     return [("address", asked) for asked in client_questions(rule, address)]
 
 
@@ -194,9 +194,9 @@ def mac(kind: str, *parts: str) -> str:
     return hmac.digest(settings.SECRET_KEY.encode(), text, "sha256").hex()[:_KEY_CHARACTERS]
 
 
-def _question(rule: Rule, key: str, *, times: int = 1) -> Question:
+def _question(rule: Rule, key: str, *, times: int = 1) -> RateLimitHit:
     limit: int = getattr(settings, rule.setting)
-    return sliding_window.question(key, limit=times * limit, window_s=rule.window_s)
+    return sliding_window.hit(key, limit=times * limit, window_s=rule.window_s)
 
 
 # ------------------------------------------------------------------ refusals

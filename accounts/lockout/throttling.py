@@ -28,33 +28,33 @@ from django.conf import settings
 from django.db import transaction
 
 from accounts.lockout import client_windows, rate_limits
-from accounts.lockout import keys as failure_shares
+from accounts.lockout import keys as lockout_keys
 from accounts.lockout.client_windows import Windows
-from accounts.lockout.keys import Plan
+from accounts.lockout.keys import LockoutKeys
 from accounts.lockout.rate_limits import Refused
 from ironauth.infrastructure.core.errors import Unavailable
 from ironauth.infrastructure.db.unit_of_work import database
-from ironauth.infrastructure.http.client_context import Origin
-from ironauth.infrastructure.ratelimit import lockout as failure_count
+from ironauth.infrastructure.http.client_context import ClientContext
+from ironauth.infrastructure.ratelimit import lockout
 from ironauth.infrastructure.ratelimit.lockout import FREE_FAILURES, Reserved
 from ironauth.infrastructure.ratelimit.window import Refusal
 from ironauth.infrastructure.telemetry.logs import get_logger
 
 #: How long a device is known after it signed in; seconds. As long as a session may last (SP 800-63B-4 §2.1.3).
 KNOWN_S: Final = 30 * 86_400
-UNKNOWN: Final = Origin()
+UNKNOWN: Final = ClientContext()
 
 
 class Attempt(NamedTuple):
     """A try that was let in, and counts as a failure until it is forgiven."""
 
-    plan: Plan
+    plan: LockoutKeys
     failure: Reserved
     windows: Windows
 
 
 # ------------------------------------------------------------------ sign-in
-async def admit_sign_in[T](*, email: str, origin: Origin, read: Callable[[], T]) -> tuple[Attempt | None, T]:
+async def admit_sign_in[T](*, email: str, context: ClientContext, read: Callable[[], T]) -> tuple[Attempt | None, T]:
     """Count a try to sign in; return it and what ``read`` finds behind it. Comes before the hash.
 
     No try (None) when throttles are off. One unit of work of three queries (address, known devices, account; one more
@@ -66,8 +66,8 @@ async def admit_sign_in[T](*, email: str, origin: Origin, read: Callable[[], T])
     if not settings.IRONAUTH_THROTTLE:
         # On SQLite this is the connection that will write the session, with all pages at hand; a reader's, which drops
         # its own whenever somebody writes, took 0.15 ms more of CPU.
-        return None, await database().write_once(read)
-    plan = failure_shares.sign_in(email, origin)
+        return None, await database().write_autocommit(read)
+    plan = lockout_keys.sign_in(email, context)
     windows = await client_windows.take_in_redis(plan.asked)
     if windows.refusal is not None and not plan.devices:
         await rate_limits.refuse(_full_window(plan, windows, windows.refusal))
@@ -110,15 +110,15 @@ async def success(attempt: Attempt | None, *, new_device: str = "") -> Callable[
     if attempt is None:
         return None
     await client_windows.give_back_to_redis(attempt.windows)
-    return partial(_forgive, attempt, failure_shares.device_key(attempt.plan.account.key, new_device))
+    return partial(_forgive, attempt, lockout_keys.device_key(attempt.plan.account.key, new_device))
 
 
 # ------------------------------------------------------------------ sign-in to the admin: on its own threads
-def admit_sign_in_blocking(*, email: str, origin: Origin) -> Attempt | None:
+def admit_sign_in_blocking(*, email: str, context: ClientContext) -> Attempt | None:
     """See admit_sign_in(); the same counts, on the calling thread's own connection."""
     if not settings.IRONAUTH_THROTTLE:
         return None
-    plan = failure_shares.sign_in(email, origin)
+    plan = lockout_keys.sign_in(email, context)
     windows = client_windows.take_in_redis_blocking(plan.asked)
     if windows.refusal is not None and not plan.devices:
         rate_limits.refuse_blocking(_full_window(plan, windows, windows.refusal))
@@ -149,15 +149,15 @@ def succeeded_blocking(attempt: Attempt | None) -> None:
 
 def admit_confirmation_blocking(*, user_id: UUID) -> Attempt | None:
     """See admit_confirmation()."""
-    return _admit_person_blocking(failure_shares.confirmation(user_id), user_id)
+    return _admit_person_blocking(lockout_keys.confirmation(user_id), user_id)
 
 
 def admit_second_factor_blocking(*, user_id: UUID) -> Attempt | None:
     """See admit_second_factor()."""
-    return _admit_person_blocking(failure_shares.second_factor(user_id), user_id)
+    return _admit_person_blocking(lockout_keys.second_factor(user_id), user_id)
 
 
-def _admit_person_blocking(plan: Plan, user_id: UUID) -> Attempt | None:
+def _admit_person_blocking(plan: LockoutKeys, user_id: UUID) -> Attempt | None:
     if not settings.IRONAUTH_THROTTLE:
         return None
     with transaction.atomic():
@@ -175,7 +175,7 @@ async def admit_confirmation(*, user_id: UUID) -> Attempt | None:
     """
     if not settings.IRONAUTH_THROTTLE:
         return None
-    found = await database().write(_admit, failure_shares.confirmation(user_id), Windows())
+    found = await database().write(_admit, lockout_keys.confirmation(user_id), Windows())
     if isinstance(found, Refused):
         await rate_limits.refuse(found, user_id=user_id)
     return found
@@ -190,7 +190,7 @@ async def admit_second_factor(*, user_id: UUID) -> Attempt | None:
     """
     if not settings.IRONAUTH_THROTTLE:
         return None
-    found = await database().write(_admit, failure_shares.second_factor(user_id), Windows())
+    found = await database().write(_admit, lockout_keys.second_factor(user_id), Windows())
     if isinstance(found, Refused):
         await rate_limits.refuse(found, user_id=user_id)
     return found
@@ -204,18 +204,16 @@ def is_last_free(attempt: Attempt | None) -> bool:
 # ------------------------------------------------------------------ units of work
 def forgive_second_factor(user_id: UUID) -> None:
     """Reset the count of wrong second factors of this user: one was right, or they are gone. One query."""
-    failure_count.forgive(failure_shares.second_factor(user_id).counts)
+    lockout.reset(lockout_keys.second_factor(user_id).counts)
 
 
-def succeeded_in_full(*, email: str, origin: Origin, new_device: str) -> None:
+def succeeded_in_full(*, email: str, context: ClientContext) -> None:
     """Do what `succeeded` does for a sign-in whose password was judged before its second factor. Two queries."""
     if not settings.IRONAUTH_THROTTLE:
         return
-    plan = failure_shares.sign_in(email, origin)
-    known = failure_shares.device_key(plan.account.key, new_device)
-    failure_count.forgive(
-        (*plan.counts, *(plan.devices if known else ())), remember=(*plan.address, *known), known_s=KNOWN_S
-    )
+    plan = lockout_keys.sign_in(email, context)
+    known = lockout_keys.device_key(plan.account.key, context.new_device)
+    lockout.reset((*plan.counts, *(plan.devices if known else ())), remember=(*plan.address, *known), known_s=KNOWN_S)
 
 
 def forgive_account(*, email: str, user_id: UUID | None) -> None:
@@ -224,16 +222,16 @@ def forgive_account(*, email: str, user_id: UUID | None) -> None:
     Those of its known devices too, which stay known: who forgot the password most likely guessed on one of them.
     ``user_id``: who has the address, None for nobody.
     """
-    signed_in = failure_shares.confirmation(user_id).counts if user_id else ()
-    failure_count.forgive((*failure_shares.sign_in(email, UNKNOWN).counts, *signed_in))
+    signed_in = lockout_keys.confirmation(user_id).counts if user_id else ()
+    lockout.reset((*lockout_keys.sign_in(email, UNKNOWN).counts, *signed_in))
 
 
 def forget_devices(*, email: str) -> None:
     """Take every device that has signed in to this account for a stranger's. One query."""
-    failure_count.forget_devices(failure_shares.sign_in(email, UNKNOWN).forgotten, known_s=KNOWN_S)
+    lockout.forget_devices(lockout_keys.sign_in(email, UNKNOWN).forgotten, known_s=KNOWN_S)
 
 
-def _admit(plan: Plan, windows: Windows) -> Attempt | Refused:
+def _admit(plan: LockoutKeys, windows: Windows) -> Attempt | Refused:
     """Return the try, or which count refused it.
 
     What the address was counted for stays counted when the account refuses. A known browser, which may share the
@@ -242,11 +240,11 @@ def _admit(plan: Plan, windows: Windows) -> Attempt | Refused:
     windows = client_windows.take_in_database(windows)
     if windows.refusal is not None:
         browsers = plan._replace(address=()).known
-        if not (plan.browsers and browsers and failure_count.is_known(browsers, forgotten=plan.forgotten)):
+        if not (plan.browsers and browsers and lockout.is_known(browsers, forgotten=plan.forgotten)):
             return _full_window(plan, windows, windows.refusal)
-        failure = failure_count.reserve(plan.browsers)
+        failure = lockout.register_attempt(plan.browsers)
     else:
-        failure = failure_count.reserve(plan.account, known=plan.known, forgotten=plan.forgotten)
+        failure = lockout.register_attempt(plan.account, known=plan.known, forgotten=plan.forgotten)
     if not isinstance(failure, Reserved):
         return Refused(plan.rule, "account", plan.account.key, failure)
     return Attempt(plan, failure, windows)
@@ -254,7 +252,7 @@ def _admit(plan: Plan, windows: Windows) -> Attempt | Refused:
 
 def _undo(attempt: Attempt) -> None:
     client_windows.give_back(attempt.windows)
-    failure_count.give_back(attempt.failure)
+    lockout.give_back(attempt.failure)
 
 
 def _forgive(attempt: Attempt, new_devices: tuple[str, ...]) -> None:
@@ -263,9 +261,9 @@ def _forgive(attempt: Attempt, new_devices: tuple[str, ...]) -> None:
     known = plan.browsers is not None and attempt.failure.key == plan.browsers.key
     kept = new_devices or (plan.devices if known else ())  # who is not given a new cookie keeps the one they have
     forgotten = (*plan.counts, *(plan.devices if new_devices else ()))
-    failure_count.forgive(forgotten, remember=(*plan.address, *kept), known_s=KNOWN_S)
+    lockout.reset(forgotten, remember=(*plan.address, *kept), known_s=KNOWN_S)
 
 
 # ------------------------------------------------------------------ keys and answers
-def _full_window(plan: Plan, windows: Windows, refusal: Refusal) -> Refused:
+def _full_window(plan: LockoutKeys, windows: Windows, refusal: Refusal) -> Refused:
     return Refused(plan.rule, "address", windows.refused_key, refusal.wait_s)

@@ -17,7 +17,7 @@ from accounts.mfa.models import RecoveryCode, TotpFactor
 from accounts.mfa.outputs import MfaOut, PasskeyOut
 from accounts.mfa.passkeys.models import Passkey
 from accounts.users.models import User
-from ironauth.infrastructure.db.compiled import FixedSelect, Given
+from ironauth.infrastructure.db.compiled import CompiledSelect, Param
 
 TOTP: Final = "totp"
 PASSKEY: Final = "passkey"
@@ -28,10 +28,10 @@ _ROWS: "Final[dict[str, Callable[[], models.QuerySet[Any]]]]" = {
     PASSKEY: Passkey.objects.all,
     RECOVERY_CODE: RecoveryCode.objects.all,
 }
-_ID: Final = Given("id", models.UUIDField())
-_METHODS: Final = FixedSelect(lambda: User.objects.filter(pk=_ID).order_by().values_list(*columns()))
-_OVERVIEW: Final = FixedSelect(lambda: User.objects.filter(pk=_ID).order_by().values_list(*columns(), _codes_left()))
-_PASSKEYS: Final = FixedSelect(
+_ID: Final = Param("id", models.UUIDField())
+_METHODS: Final = CompiledSelect(lambda: User.objects.filter(pk=_ID).order_by().values_list(*columns()))
+_OVERVIEW: Final = CompiledSelect(lambda: User.objects.filter(pk=_ID).order_by().values_list(*columns(), _codes_left()))
+_PASSKEYS: Final = CompiledSelect(
     lambda: Passkey.objects.filter(user_id=_ID).order_by("pk").values_list("id", "name", "created_at", "last_used_at")
 )
 

@@ -22,36 +22,36 @@ from accounts.outbox import queue as outgoing_mail
 from accounts.outbox.queue import Kind
 from accounts.passwords import hashing as passwords
 from accounts.passwords.hashing import Verdict
-from accounts.users import queries as stored_user
+from accounts.users import queries as user_queries
 from ironauth.infrastructure.core.errors import Unavailable
 from ironauth.infrastructure.crypto.master_keys import MasterKeyMissingError
 from ironauth.infrastructure.crypto.sealing import SealBrokenError
-from ironauth.infrastructure.db.compiled import FixedDelete, FixedSelect, FixedUpdate, Given
+from ironauth.infrastructure.db.compiled import CompiledDelete, CompiledSelect, CompiledUpdate, Param
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.hashing.pool import hash_pool
 from ironauth.infrastructure.http import hash_claims
 from ironauth.infrastructure.telemetry.logs import get_logger
 
-_USER: Final = Given("user_id", models.UUIDField())
-_STEP: Final = Given("step", models.BigIntegerField())
-_TOTP: Final = FixedSelect(
+_USER: Final = Param("user_id", models.UUIDField())
+_STEP: Final = Param("step", models.BigIntegerField())
+_TOTP: Final = CompiledSelect(
     lambda: (
         TotpFactor.objects.filter(user=_USER, confirmed_at__isnull=False)
         .order_by()
         .values_list("master_key_id", "sealed", "last_step")
     )
 )
-_USE_STEP: Final = FixedUpdate(
+_USE_STEP: Final = CompiledUpdate(
     lambda: TotpFactor.objects.filter(user=_USER, confirmed_at__isnull=False, last_step__lt=_STEP), last_step=_STEP
 )
-_CODE: Final = FixedSelect(
+_CODE: Final = CompiledSelect(
     lambda: (
-        RecoveryCode.objects.filter(user=_USER, selector=Given("selector", models.CharField()))
+        RecoveryCode.objects.filter(user=_USER, selector=Param("selector", models.CharField()))
         .order_by()
         .values_list("id", "encoded", "user__email")
     )
 )
-_USE_CODE: Final = FixedDelete(lambda: RecoveryCode.objects.filter(pk=Given("id", models.UUIDField())))
+_USE_CODE: Final = CompiledDelete(lambda: RecoveryCode.objects.filter(pk=Param("id", models.UUIDField())))
 
 
 class Proof(Protocol):
@@ -214,7 +214,7 @@ def _judge_totp(user_id: uuid.UUID, code: str) -> TotpProof | None:
 
 def _warn(user_id: uuid.UUID) -> None:
     """Unit of work: tell the owner that somebody gets as far as the second factor. Two queries."""
-    user = stored_user.find(user_id)
+    user = user_queries.find(user_id)
     if user is not None:
         outgoing_mail.enqueue(Kind.SECOND_FACTOR_REFUSED, recipient=user.email, user_id=user_id)
 

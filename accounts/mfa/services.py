@@ -17,7 +17,7 @@ from accounts.mfa.recovery import codes as recovery_codes
 from accounts.mfa.totp import codes as totp
 from accounts.mfa.units import Hashes
 from accounts.passwords import hashing as passwords
-from accounts.users import reauthentication as confirmations
+from accounts.users import reauthentication
 from accounts.users.models import User
 from ironauth.infrastructure.crypto.master_keys import MasterKeyMissingError
 from ironauth.infrastructure.crypto.sealing import SealBrokenError
@@ -41,7 +41,7 @@ async def start_totp(*, user_id: uuid.UUID) -> TotpSetup:
     """
     secret = totp.new_secret()
     key_id, sealed = totp.seal(secret, user_id)
-    email = await database().write_once(units.store_secret, user_id=user_id, sealed=sealed, master_key_id=key_id)
+    email = await database().write_autocommit(units.store_secret, user_id=user_id, sealed=sealed, master_key_id=key_id)
     address = totp.uri(secret, email)
     return TotpSetup(secret=totp.as_text(secret), otpauth_uri=address, qr_svg=totp.qr_svg(address))
 
@@ -89,10 +89,10 @@ async def new_recovery_codes(
     Raises ``MfaNotEnabled`` before anything is hashed, ``InvalidCredentials``, ``Throttled``, ``PasswordChanged``,
     ``Overloaded``.
     """
-    found = await confirmations.present(user_id)
+    found = await reauthentication.active_user(user_id)
     if not found.methods:
         raise MfaNotEnabled
-    await confirmations.require_password(found, password, Event.RECOVERY_CODES_CREATED, session_id)
+    await reauthentication.require_password(found, password, Event.RECOVERY_CODES_CREATED, session_id)
     await rate_limits.admit_account(rate_limits.NEW_FACTOR, user_id=user_id)
     codes = recovery_codes.new_codes()
     hashes = await hashed(codes)
@@ -105,10 +105,10 @@ async def new_recovery_codes(
 
 async def remove_totp(*, user_id: uuid.UUID, password: str, session_id: uuid.UUID | None = None) -> None:
     """Take the app away. Errors as above."""
-    found = await confirmations.present(user_id)
+    found = await reauthentication.active_user(user_id)
     if factors.TOTP not in found.methods:
         raise MfaNotEnabled
-    await confirmations.require_password(found, password, Event.MFA_DISABLED, session_id)
+    await reauthentication.require_password(found, password, Event.MFA_DISABLED, session_id)
     await database().write(units.remove_totp, user_id=user_id, old=found.encoded, session_id=session_id)
     get_logger().info("mfa_disabled", user_id=str(user_id), method=factors.TOTP)
 

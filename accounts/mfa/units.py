@@ -20,32 +20,39 @@ from accounts.outbox import queue as outgoing_mail
 from accounts.outbox.queue import Kind
 from accounts.privacy import units as deletions
 from accounts.staff.rights import target_of
-from accounts.users import queries as stored_user
+from accounts.users import queries as user_queries
 from accounts.users import units
 from accounts.users.models import User
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import NotAuthenticated, NotFound, PermissionDenied
 from ironauth.infrastructure.crypto.master_keys import MasterKeyMissingError, newest_master_key_id
 from ironauth.infrastructure.crypto.sealing import SealBrokenError
-from ironauth.infrastructure.db.compiled import FixedDelete, FixedInsert, FixedTogether, FixedUpdate, Given, given_row
+from ironauth.infrastructure.db.compiled import (
+    CompiledDelete,
+    CompiledInsert,
+    CompiledUpdate,
+    FixedTogether,
+    Param,
+    given_row,
+)
 from ironauth.infrastructure.db.faults import refers_to_nothing
 
 type Hashes = Mapping[str, str]  # of recovery codes, by selector
 
 _NO_USER: Final = "There is no user with this id."
-_OF_USER: Final = Given("user_id", models.UUIDField())
-_START: Final = FixedInsert(lambda: given_row(TotpFactor), ignore_conflicts=True)
-_START_AGAIN: Final = FixedUpdate(
+_OF_USER: Final = Param("user_id", models.UUIDField())
+_START: Final = CompiledInsert(lambda: given_row(TotpFactor), ignore_conflicts=True)
+_START_AGAIN: Final = CompiledUpdate(
     lambda: TotpFactor.objects.filter(user_id=_OF_USER, confirmed_at=None),
-    sealed=Given("sealed", models.BinaryField()),
-    master_key_id=Given("master_key_id", models.CharField()),
-    created_at=Given("created_at", models.DateTimeField()),
+    sealed=Param("sealed", models.BinaryField()),
+    master_key_id=Param("master_key_id", models.CharField()),
+    created_at=Param("created_at", models.DateTimeField()),
     last_step=0,
 )
 _FORGET: Final = FixedTogether(
-    FixedDelete(lambda: Passkey.objects.filter(user_id=_OF_USER)),
-    FixedDelete(lambda: TotpFactor.objects.filter(user_id=_OF_USER)),
-    FixedDelete(lambda: RecoveryCode.objects.filter(user_id=_OF_USER)),
+    CompiledDelete(lambda: Passkey.objects.filter(user_id=_OF_USER)),
+    CompiledDelete(lambda: TotpFactor.objects.filter(user_id=_OF_USER)),
+    CompiledDelete(lambda: RecoveryCode.objects.filter(user_id=_OF_USER)),
 )
 
 
@@ -72,7 +79,7 @@ def store_secret(*, user_id: uuid.UUID, sealed: bytes, master_key_id: str) -> st
     except IntegrityError as error:
         if not refers_to_nothing(error):
             raise
-        raise NotAuthenticated(stored_user.GONE) from error
+        raise NotAuthenticated(user_queries.GONE) from error
     return user.email
 
 
@@ -156,7 +163,7 @@ def reset(user_id: uuid.UUID, actor_id: uuid.UUID) -> bool:
     methods = remove_all(user_id)
     if not methods:
         return False
-    stored_user.end_sessions(user_id)
+    user_queries.end_sessions(user_id)
     outgoing_mail.enqueue(Kind.MFA_RESET, recipient=user.email, user_id=user_id)
     audit.record(Event.MFA_RESET, actor_id=actor_id, user_id=user_id, details={"methods": list(methods)})
     return True

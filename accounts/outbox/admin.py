@@ -17,7 +17,7 @@ from django.utils.safestring import SafeString
 from accounts.audit.words import in_words
 from accounts.outbox import queue as outgoing_mail
 from accounts.outbox.models import OutgoingMail
-from ironauth.infrastructure.admin.confirm import CONFIRMED, SHOWN, ask
+from ironauth.infrastructure.admin.confirm import CONFIRMED, SHOWN, render
 from ironauth.infrastructure.admin.filters import KnownValues
 from ironauth.infrastructure.admin.read_only import ReadOnly, breakable, moment
 from ironauth.infrastructure.admin.selection import CheckedSelection
@@ -131,7 +131,7 @@ class OutgoingMailAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: 
         idle = queryset.filter(Q(claimed_until=None) | Q(claimed_until__lte=clock.now()))
         total = idle.count()
         if total and CONFIRMED not in request.POST:
-            return ask(
+            return render(
                 self,
                 request,
                 action="try_again",

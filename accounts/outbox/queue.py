@@ -19,7 +19,7 @@ from accounts.outbox import tokens as email_tokens
 from accounts.outbox.models import EmailToken, OutgoingMail
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import new_id
-from ironauth.infrastructure.db.compiled import FixedInsert, FixedSelect, Given, given_row
+from ironauth.infrastructure.db.compiled import CompiledInsert, CompiledSelect, Param, given_row
 
 Kind = OutgoingMail.Kind
 
@@ -31,9 +31,9 @@ GIVE_UP_S: Final = 86_400  # seconds after a message was queued; what it says is
 FAILED_KEEP_S: Final = 30 * 86_400  # seconds a message given up stays for staff to see
 
 _random = random.SystemRandom()
-_NOW: Final = Given("now", models.DateTimeField())
-_INSERT: Final = FixedInsert(lambda: given_row(OutgoingMail))
-_DUE: Final = FixedSelect(lambda: _due_at(_NOW).order_by("next_try_at").values_list("id")[:MAX_DUE])
+_NOW: Final = Param("now", models.DateTimeField())
+_INSERT: Final = CompiledInsert(lambda: given_row(OutgoingMail))
+_DUE: Final = CompiledSelect(lambda: _due_at(_NOW).order_by("next_try_at").values_list("id")[:MAX_DUE])
 MAX_DUE: Final = 100  # messages looked at in one reading
 BATCH: Final = 500  # messages in one statement; SQLite as first shipped takes 999 variables
 

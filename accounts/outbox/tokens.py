@@ -17,11 +17,17 @@ from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, models
 
 from accounts.outbox.models import EmailToken, OutgoingMail
-from ironauth.infrastructure.core import base64url as token_text
-from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.core import base64url, clock
 from ironauth.infrastructure.core.ids import new_id
 from ironauth.infrastructure.crypto.master_keys import derived_key, newest_master_key_id
-from ironauth.infrastructure.db.compiled import FixedDelete, FixedInsert, FixedSelect, FixedUpdate, Given, given_row
+from ironauth.infrastructure.db.compiled import (
+    CompiledDelete,
+    CompiledInsert,
+    CompiledSelect,
+    CompiledUpdate,
+    Param,
+    given_row,
+)
 
 ID_BYTES: Final = 16
 MAC_BYTES: Final = 32  # HMAC-SHA-256: 256 bits, ASVS 7.2.3 asks 128
@@ -29,23 +35,23 @@ NONCE_BYTES: Final = 32
 TOKEN_CHARACTERS: Final = 64  # 48 bytes * 4 / 3: no padding, and one text for one token
 Purpose = EmailToken.Purpose
 
-_ID: Final = Given("id", models.UUIDField())
-_NOW: Final = Given("now", models.DateTimeField())
+_ID: Final = Param("id", models.UUIDField())
+_NOW: Final = Param("now", models.DateTimeField())
 _COLUMNS: Final = ("id", "purpose", "digest", "new_email", "user_id", "user__email", "user__name", "user__is_active")
-_FIND: Final = FixedSelect(
+_FIND: Final = CompiledSelect(
     lambda: EmailToken.objects.filter(pk=_ID, expires_at__gt=_NOW).order_by().values_list(*_COLUMNS)
 )
-_INSERT: Final = FixedInsert(lambda: given_row(EmailToken))
-_REPLACE: Final = FixedDelete(
+_INSERT: Final = CompiledInsert(lambda: given_row(EmailToken))
+_REPLACE: Final = CompiledDelete(
     lambda: EmailToken.objects.filter(
-        user_id=Given("user_id", models.UUIDField()), purpose=Given("purpose", models.CharField())
+        user_id=Param("user_id", models.UUIDField()), purpose=Param("purpose", models.CharField())
     )
 )
-_USE: Final = FixedDelete(lambda: EmailToken.objects.filter(pk=_ID, expires_at__gt=_NOW))
+_USE: Final = CompiledDelete(lambda: EmailToken.objects.filter(pk=_ID, expires_at__gt=_NOW))
 #: Not for taking a deletion back: that ends when the account does.
-_RENEW: Final = FixedUpdate(
+_RENEW: Final = CompiledUpdate(
     lambda: EmailToken.objects.filter(pk=_ID).exclude(purpose=Purpose.RESTORE_ACCOUNT),
-    expires_at=Given("expires_at", models.DateTimeField()),
+    expires_at=Param("expires_at", models.DateTimeField()),
 )
 
 
@@ -90,7 +96,7 @@ def issue(
 def text(token: EmailToken) -> str:
     """Return what the message says. Raises ``MasterKeyMissingError`` when the row's key has left the settings."""
     mac = _mac(token.pk, token.purpose, bytes(token.nonce), token.master_key_id)
-    return token_text.encode(token.pk.bytes + mac)
+    return base64url.encode(token.pk.bytes + mac)
 
 
 def renew(token_id: uuid.UUID) -> None:
@@ -115,7 +121,7 @@ def find(token: str, *purposes: Purpose) -> FoundToken | None:
     return FoundToken(token_id, purpose, new_email, user_id, email, name)
 
 
-def use_up(token_id: uuid.UUID) -> bool:
+def consume(token_id: uuid.UUID) -> bool:
     """Delete the token; return whether it was still good. Of several users at once one gets True. One query."""
     return _USE.run(id=token_id, now=clock.now()) > 0
 
@@ -142,7 +148,7 @@ def _end(now: datetime) -> datetime:
 
 def _parts(token: str) -> tuple[uuid.UUID, bytes] | None:
     """Return the id and the authentication code in ``token``; None when it has not the one form tokens have."""
-    raw = token_text.decode(token, TOKEN_CHARACTERS)
+    raw = base64url.decode(token, TOKEN_CHARACTERS)
     return (uuid.UUID(bytes=raw[:ID_BYTES]), raw[ID_BYTES:]) if raw is not None else None
 
 

@@ -18,7 +18,7 @@ from accounts.users.inputs import EmailTokenInput, ResetPasswordInput, VerifyEma
 from ironauth.infrastructure.api.parsers import FormParser
 from ironauth.infrastructure.api.views import ApiRequest
 from ironauth.infrastructure.core.errors import DomainError, FieldError, ValidationFailed
-from ironauth.infrastructure.http import client_context as origin
+from ironauth.infrastructure.http import client_context
 
 HEADERS = {
     "Cache-Control": "no-store",
@@ -106,7 +106,7 @@ class VerifyPage(TokenPage):
         A click alone confirms nothing where the account may be a stranger's: then the password is asked for, or chosen.
         """
         data = await self.validated(request, VerifyEmailInput)
-        token, address = data["token"], origin.address_of(request)
+        token, address = data["token"], client_context.address_of(request)
         if request.data.get("answer") == "not_me":
             await email_services.disown_address(token=token, address=address)
             return "disowned"
@@ -134,7 +134,7 @@ class ResetPage(TokenPage):
     async def act(self, request: ApiRequest) -> str:
         """Set the new password."""
         data = await self.validated(request, ResetPasswordInput)
-        await email_services.reset_password(**data, address=origin.address_of(request))
+        await email_services.reset_password(**data, address=client_context.address_of(request))
         return "reset"
 
 
@@ -150,7 +150,7 @@ class RestorePage(TokenPage):
     async def act(self, request: ApiRequest) -> str:
         """Take the deletion back, or leave a stranger's account to its end."""
         data = await self.validated(request, EmailTokenInput)
-        token, address = data["token"], origin.address_of(request)
+        token, address = data["token"], client_context.address_of(request)
         if request.data.get("answer") == "not_me":
             await email_services.disown_deleted(token=token, address=address)
             return "disowned"

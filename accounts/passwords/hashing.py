@@ -38,7 +38,7 @@ from django.db import transaction
 from django.utils.translation import gettext_noop as _
 
 from accounts.passwords import breached as breached_passwords
-from accounts.passwords import phc as stored_hash
+from accounts.passwords import phc
 from ironauth.infrastructure.core.errors import Overloaded
 from ironauth.infrastructure.hashing import argon2 as argon2_raw
 from ironauth.infrastructure.hashing.pool import hash_pool
@@ -82,7 +82,7 @@ class IronArgon2Hasher(Argon2PasswordHasher):
     ``RuntimeError`` on a thread that runs an event loop (use ``hash_password`` and ``verify_password`` there).
     """
 
-    algorithm = stored_hash.ALGORITHM
+    algorithm = phc.ALGORITHM
 
     def salt(self) -> str:
         """Return 16 random bytes, in the Latin-1 form Django's ``decode`` uses."""
@@ -100,7 +100,7 @@ class IronArgon2Hasher(Argon2PasswordHasher):
 
     def decode(self, encoded: str) -> dict[str, Any]:
         """Return Django's dictionary, and ``pepper``: the key id or None. Raises ``ValueError`` when malformed."""
-        stored = stored_hash.read(encoded)
+        stored = phc.read(encoded)
         if stored is None:
             raise ValueError("not a readable Argon2 hash: reset the password of this account")
         decoded: dict[str, Any] = super().decode(self.algorithm + stored.phc)
@@ -123,7 +123,7 @@ class IronArgon2Hasher(Argon2PasswordHasher):
 
     def must_update(self, encoded: str) -> bool:
         """Tell whether costs, variety, salt length or pepper differ from what a new hash would have."""
-        stored = stored_hash.read(encoded)
+        stored = phc.read(encoded)
         if stored is None:
             return True
         wanted = self.params()
@@ -150,8 +150,8 @@ class IronArgon2Hasher(Argon2PasswordHasher):
         return self._stored(self.params(), secrets.token_bytes(SALT_BYTES), secrets.token_bytes(HASH_BYTES))
 
     def _stored(self, params: argon2.Parameters, salt: bytes, digest: bytes) -> str:
-        mark = f"${stored_hash.PEPPER_MARK}{pepper_id}" if (pepper_id := _pepper_id()) else ""
-        return f"{self.algorithm}{mark}{stored_hash.write(params, salt, digest)}"
+        mark = f"${phc.PEPPER_MARK}{pepper_id}" if (pepper_id := _pepper_id()) else ""
+        return f"{self.algorithm}{mark}{phc.write(params, salt, digest)}"
 
     def _encode(self, password: str | bytes, salt: str | bytes) -> str:
         """Hash here and now; on a pool thread."""
@@ -161,7 +161,7 @@ class IronArgon2Hasher(Argon2PasswordHasher):
 
     def _verify(self, password: str | bytes, encoded: str) -> bool:
         """Verify here and now, with exactly one Argon2 run; on a pool thread."""
-        stored = stored_hash.read(encoded)
+        stored = phc.read(encoded)
         known = stored is not None and (
             stored.pepper_id is None or stored.pepper_id in settings.IRONAUTH_PASSWORD_PEPPERS
         )
@@ -212,9 +212,9 @@ def _movable(encoded: str | None) -> bool:
         return False
     if not encoded or not is_password_usable(encoded):
         return True  # a run for its time alone
-    if not encoded.startswith(f"{stored_hash.ALGORITHM}$"):
+    if not encoded.startswith(f"{phc.ALGORITHM}$"):
         return False
-    stored = stored_hash.read(encoded)
+    stored = phc.read(encoded)
     if stored is None:
         return True  # as above
     work = stored.params.time_cost * stored.params.memory_cost

@@ -9,11 +9,11 @@ from django.db.models.deletion import CASCADE, DB_CASCADE, DO_NOTHING, Collector
 from django.db.models.signals import post_delete, pre_delete
 
 from accounts.users.models import User
-from ironauth.infrastructure.db.batch import inserted_together
-from ironauth.infrastructure.db.compiled import FixedDelete, FixedTogether, Given
+from ironauth.infrastructure.db.batch import batch
+from ironauth.infrastructure.db.compiled import CompiledDelete, FixedTogether, Param
 
-_ID: Final = Given("id", models.UUIDField())
-_DELETE: Final = FixedDelete(lambda: User.objects.filter(pk=_ID))
+_ID: Final = Param("id", models.UUIDField())
+_DELETE: Final = CompiledDelete(lambda: User.objects.filter(pk=_ID))
 
 
 def delete(user: User, *, record: Callable[[], None] = lambda: None) -> None:
@@ -29,7 +29,7 @@ def delete(user: User, *, record: Callable[[], None] = lambda: None) -> None:
         record()
         return
     about: dict[str, Any] = {"instance": user, "using": DEFAULT_DB_ALIAS, "origin": user}
-    with inserted_together():
+    with batch():
         pre_delete.send(sender=User, **about)
         record()
         rows.run(id=user.pk)
@@ -51,5 +51,5 @@ def _dependents() -> FixedTogether | None:
         hanging = relation.related_model._base_manager.filter(**{foreign_key.attname: _ID})  # noqa: SLF001 - as above
         if on_delete is not CASCADE or not collector.can_fast_delete(hanging, from_field=foreign_key):
             return None
-        found.append(FixedDelete(hanging.all))
+        found.append(CompiledDelete(hanging.all))
     return FixedTogether(*found, _DELETE)

@@ -28,18 +28,18 @@ from accounts.privacy.models import PendingDeletion
 from accounts.users.models import User
 from accounts.users.outputs import ExportOut
 from ironauth.infrastructure.core import clock
-from ironauth.infrastructure.db.compiled import FixedSelect, Given
+from ironauth.infrastructure.db.compiled import CompiledSelect, Param
 
 #: Returns a queryset of dicts; it is given what stands for the person's id in it.
-type Rows = Callable[[Given], QuerySet[Any, Any]]
+type Rows = Callable[[Param], QuerySet[Any, Any]]
 
 #: Rows of a section in an answer of the API, which is made in memory: 5,000 events are 2 MB and a tenth of a second.
 #: Whoever has more of them asks the operator: `manage.py export_user` has no limit.
 MOST_ROWS: Final = 5_000
 
 
-_PERSON: Final = Given("person", UUIDField())
-_PERSON_TEXT: Final = Given("person_text", CharField())  # the same as text, for columns of text
+_PERSON: Final = Param("person", UUIDField())
+_PERSON_TEXT: Final = Param("person_text", CharField())  # the same as text, for columns of text
 
 
 class Section(NamedTuple):
@@ -91,7 +91,7 @@ def _present(whose: dict[str, Any]) -> list[str]:
     return list(_sections)
 
 
-_PRESENT: Final = FixedSelect(
+_PRESENT: Final = CompiledSelect(
     lambda: (
         User.objects.filter(pk=_PERSON)
         .order_by()
@@ -101,37 +101,37 @@ _PRESENT: Final = FixedSelect(
 
 
 @cache  # of as many as there are sections: with the limit of an answer, and without one
-def _query(name: str, most: int | None) -> FixedSelect:
+def _query(name: str, most: int | None) -> CompiledSelect:
     rows = _sections[name].rows
-    return FixedSelect(lambda: rows(_PERSON) if most is None else rows(_PERSON)[: most + 1])
+    return CompiledSelect(lambda: rows(_PERSON) if most is None else rows(_PERSON)[: most + 1])
 
 
-def _account(person: Given) -> QuerySet[Any, Any]:
+def _account(person: Param) -> QuerySet[Any, Any]:
     return User.objects.filter(pk=person).values(
         "id", "email", "name", "is_active", "is_staff", "is_superuser", "email_verified_at", "must_change_password",
         "password_flagged_at", "last_login", "created_at", "updated_at",
     )  # fmt: skip
 
 
-def _pending_deletion(person: Given) -> QuerySet[Any, Any]:
+def _pending_deletion(person: Param) -> QuerySet[Any, Any]:
     return PendingDeletion.objects.filter(pk=person).values("email", "email_verified_at", "requested_at", "due_at")
 
 
-def _roles(person: Given) -> QuerySet[Any, Any]:
+def _roles(person: Param) -> QuerySet[Any, Any]:
     return Group.objects.filter(user=person).order_by("name").values("name")
 
 
-def _permissions(person: Given) -> QuerySet[Any, Any]:
+def _permissions(person: Param) -> QuerySet[Any, Any]:
     held = Permission.objects.filter(user=person).order_by("pk")
     return held.values("codename", application=F("content_type__app_label"))
 
 
-def _links(person: Given) -> QuerySet[Any, Any]:
+def _links(person: Param) -> QuerySet[Any, Any]:
     links = EmailToken.objects.filter(user_id=person).exclude(purpose=Purpose.CHANGE_EMAIL).order_by("-pk")
     return links.values("purpose", "created_at", "expires_at")
 
 
-def _wanted_addresses(person: Given) -> QuerySet[Any, Any]:
+def _wanted_addresses(person: Param) -> QuerySet[Any, Any]:
     """Return the address that the person wants, for as long as a link works that was sent at once.
 
     When its message is sent, and whether there is one, would tell whether another account has that address.
@@ -141,21 +141,21 @@ def _wanted_addresses(person: Given) -> QuerySet[Any, Any]:
     return wanted.order_by("-pk").values("new_email", "created_at")
 
 
-def _mails(person: Given) -> QuerySet[Any, Any]:
+def _mails(person: Param) -> QuerySet[Any, Any]:
     """Return the person's messages, but for one to an address that they want; see `_wanted_addresses`."""
     mails = OutgoingMail.objects.filter(user_id=person).exclude(kind=Kind.CHANGE_EMAIL).order_by("-pk")
     return mails.values("kind", "recipient", "facts", "created_at", "next_try_at", "tries", "failed_at")
 
 
-def _one_time_codes(person: Given) -> QuerySet[Any, Any]:
+def _one_time_codes(person: Param) -> QuerySet[Any, Any]:
     return TotpFactor.objects.filter(user_id=person).values("created_at", "confirmed_at")
 
 
-def _recovery_codes(person: Given) -> QuerySet[Any, Any]:
+def _recovery_codes(person: Param) -> QuerySet[Any, Any]:
     return RecoveryCode.objects.filter(user_id=person).order_by("pk").values("id", "created_at")
 
 
-def _passkeys(person: Given) -> QuerySet[Any, Any]:
+def _passkeys(person: Param) -> QuerySet[Any, Any]:
     """Return what tells the passkeys apart; an id and a public key mean something to the authenticator alone."""
     return Passkey.objects.filter(user_id=person).order_by("pk").values(
         "id", "name", "transports", "backup_eligible", "backed_up", "aaguid", "sign_count", "created_at",
@@ -176,30 +176,30 @@ def _events(events: QuerySet[AuditEvent], *more: str) -> QuerySet[Any, Any]:
     return rows
 
 
-def _events_about(person: Given) -> QuerySet[Any, Any]:
+def _events_about(person: Param) -> QuerySet[Any, Any]:
     """Return what the person did, or somebody unknown tried, to the account."""
     about = AuditEvent.objects.filter(Q(actor_id=person) | Q(actor_id=None), user_id=person)
     return _events(about.exclude(_OF_A_WANTED_ADDRESS), *_WHENCE)
 
 
-def _events_by_others(person: Given) -> QuerySet[Any, Any]:
+def _events_by_others(person: Param) -> QuerySet[Any, Any]:
     """Return what staff did to the account; where they did it is other people's data."""
     about = AuditEvent.objects.filter(user_id=person, actor_id__isnull=False).exclude(actor_id=person)
     return _events(about.exclude(_OF_A_WANTED_ADDRESS))
 
 
-def _events_by(person: Given) -> QuerySet[Any, Any]:
+def _events_by(person: Param) -> QuerySet[Any, Any]:
     """Return what the person did to others, or to nobody's account; each half has an index of its own."""
     return _events(AuditEvent.objects.filter(actor_id=person).exclude(user_id=person), *_WHENCE)
 
 
-def _admin_log(person: Given) -> QuerySet[Any, Any]:
+def _admin_log(person: Param) -> QuerySet[Any, Any]:
     """Return what the person did in the admin; to whom is other people's data."""
     entries = LogEntry.objects.filter(user_id=person).order_by("-pk")
     return entries.values("action_time", "action_flag", "change_message")
 
 
-def _admin_log_about(_: Given) -> QuerySet[Any, Any]:
+def _admin_log_about(_: Param) -> QuerySet[Any, Any]:
     """Return what was done to the account in the admin; the trail says by whom."""
     kind = {"content_type__app_label": User._meta.app_label, "content_type__model": User._meta.model_name}  # noqa: SLF001 - documented by Django
     about = LogEntry.objects.filter(**kind, object_id=_PERSON_TEXT)

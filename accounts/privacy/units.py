@@ -24,7 +24,7 @@ from accounts.outbox.queue import Kind
 from accounts.outbox.tokens import FoundToken, Purpose
 from accounts.privacy import delete_user as user_deletion
 from accounts.privacy.models import PendingDeletion
-from accounts.users import queries as stored_user
+from accounts.users import queries as user_queries
 from accounts.users import units
 from accounts.users.models import User
 from ironauth.infrastructure.core import clock
@@ -76,7 +76,7 @@ class Deleted(NamedTuple):
 def deleted_by(token: str) -> Deleted | None:
     """Return what a token would restore; None when it is good for nothing. Five queries at most, and no change."""
     found = email_tokens.find(token, Purpose.RESTORE_ACCOUNT)
-    user = stored_user.find(found.user_id) if found else None
+    user = user_queries.find(found.user_id) if found else None
     pending = PendingDeletion.objects.filter(pk=user.pk).first() if user else None
     if user is None or pending is None:
         return None
@@ -114,7 +114,7 @@ def disown_deleted(*, found: FoundToken) -> None:
 
 def restore_by_staff(*, user_id: uuid.UUID, actor_id: uuid.UUID) -> bool:
     """The same without a token; return False when nothing is to be taken back. Raises ``IntegrityError`` as above."""
-    user = stored_user.lock(user_id)
+    user = user_queries.lock(user_id)
     pending = PendingDeletion.objects.filter(pk=user_id).first()
     if user is None or pending is None:
         return False
@@ -142,8 +142,8 @@ def disown(*, found: FoundToken) -> None:
     is free for its owner. Never at once for good, for the click may have been a mistake; a message takes it back.
     Raises ``InvalidEmailToken`` when the token was used, or `may_disown` has become false, since it was found.
     """
-    user = stored_user.lock(found.user_id)
-    if user is None or not may_disown(user) or not email_tokens.use_up(found.id):
+    user = user_queries.lock(found.user_id)
+    if user is None or not may_disown(user) or not email_tokens.consume(found.id):
         raise InvalidEmailToken
     days = settings.IRONAUTH_DELETION_GRACE_DAYS or DISOWNED_DAYS
     _put_off(user, clock.now() + timedelta(days=days), disowned=True)
@@ -188,7 +188,7 @@ def purge_due(batch: int) -> PurgedAccounts:
 
 def _purge(user_id: uuid.UUID) -> bool:
     """Delete an account for good, unless it was restored, or taken into use by whatever hand; tell whether it went."""
-    user = stored_user.lock(user_id)
+    user = user_queries.lock(user_id)
     if user is None or user.is_active:
         return False
     if not is_pending(user):  # brought back, and deactivated since: what is left of the deletion would be first again
@@ -217,7 +217,7 @@ def _put_off(user: User, due_at: datetime, *, disowned: bool = False) -> None:
     throttling.forget_devices(email=user.email)  # the address is free: who has it next did not sign in on them
     pending.save()  # not create(): a row of before is left where the account was brought back by another hand than ours
     user.email, user.is_active = _stand_in(user.pk), False
-    stored_user.change(user, ["email", "is_active"])  # every session ends, and every earlier message opens nothing
+    user_queries.change(user, ["email", "is_active"])  # every session ends, and every earlier message opens nothing
     _tell(user, pending, disowned=disowned)
 
 
@@ -242,8 +242,8 @@ def _tell(user: User, pending: PendingDeletion, *, disowned: bool) -> None:
 
 def _deleted(found: FoundToken) -> tuple[User, PendingDeletion]:
     """Return the token's user, locked, and the deletion, after using the token up. Raises ``InvalidEmailToken``."""
-    user = stored_user.lock(found.user_id)
-    if user is None or not email_tokens.use_up(found.id):
+    user = user_queries.lock(found.user_id)
+    if user is None or not email_tokens.consume(found.id):
         raise InvalidEmailToken
     pending = PendingDeletion.objects.filter(pk=user.pk).first()
     if pending is None:
@@ -254,7 +254,7 @@ def _deleted(found: FoundToken) -> tuple[User, PendingDeletion]:
 def _take_back(user: User, pending: PendingDeletion) -> None:
     pending.delete()
     user.email, user.is_active, user.email_verified_at = pending.email, True, pending.email_verified_at
-    stored_user.change(user, ["email", "is_active", "email_verified_at"])
+    user_queries.change(user, ["email", "is_active", "email_verified_at"])
 
 
 def _stand_in(user_id: uuid.UUID) -> str:

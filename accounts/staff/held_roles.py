@@ -7,9 +7,9 @@ from typing import Final
 from django.db.models import UUIDField
 
 from accounts.users.models import User
-from ironauth.infrastructure.db.compiled_lists import FixedOfMany
+from ironauth.infrastructure.db.compiled_lists import CompiledOfMany
 
-_HELD: Final = FixedOfMany(
+_HELD: Final = CompiledOfMany(
     lambda: User.groups.through.objects.values_list("user_id", "group__name"), "user_id", UUIDField()
 )
 

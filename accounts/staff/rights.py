@@ -13,7 +13,7 @@ from django.contrib.auth.models import Group, Permission
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest
 
-from accounts.users import queries as stored_user
+from accounts.users import queries as user_queries
 from accounts.users.models import User
 from ironauth.infrastructure.core.errors import NotAuthenticated, PermissionDenied
 
@@ -82,7 +82,7 @@ def rights_of(user_id: uuid.UUID) -> Rights:
 
     Raises ``NotAuthenticated`` when the account is gone or inactive.
     """
-    user = stored_user.find(user_id)
+    user = user_queries.find(user_id)
     if user is None or not user.is_active:
         raise NotAuthenticated
     return rights_of_user(user)
@@ -95,12 +95,12 @@ def target_of(actor_id: uuid.UUID, user_id: uuid.UUID, permission: str) -> tuple
     access to the admin; two more, or one, when there is no such user. Raises ``PermissionDenied`` and
     ``NotAuthenticated``.
     """
-    found = stored_user.lock_by_staff(user_id, actor_id=actor_id)
+    found = user_queries.lock_by_staff(user_id, actor_id=actor_id)
     if found is not None and found[1]:
         return Rights(user_id=actor_id, is_superuser=True, permissions=frozenset()), found[0]
     rights = rights_of(actor_id)
     rights.require(permission)
-    return rights, found[0] if found is not None else stored_user.lock(user_id)
+    return rights, found[0] if found is not None else user_queries.lock(user_id)
 
 
 def for_holder[**P, T](

@@ -17,21 +17,21 @@ from accounts.users.outputs import RoleOut
 from accounts.users.paging import Cursor, Page
 from ironauth.infrastructure.cache.query_cache_writes import table_changed
 from ironauth.infrastructure.core.errors import FieldError, ValidationFailed
-from ironauth.infrastructure.db.batch import inserted_together
-from ironauth.infrastructure.db.compiled import FixedNumberedInsert, FixedSelect, Given
-from ironauth.infrastructure.db.compiled_lists import FixedOfMany
+from ironauth.infrastructure.db.batch import batch
+from ironauth.infrastructure.db.compiled import CompiledNumberedInsert, CompiledSelect, Param
+from ironauth.infrastructure.db.compiled_lists import CompiledOfMany
 
 #: What ``ordering`` may name. Names are unique, so that a name alone is a place in the list.
 ORDERINGS: Final = ("name", "-name")
 _NO_ID: Final = uuid.UUID(int=0)
-_GRANTED: Final = FixedOfMany(
+_GRANTED: Final = CompiledOfMany(
     lambda: Group.permissions.through.objects.values_list(
         "group_id", "permission__content_type__app_label", "permission__codename"
     ),
     "group_id",
     IntegerField(),
 )
-_CREATE: Final = FixedNumberedInsert(lambda: Group(name=Given("name", CharField())))
+_CREATE: Final = CompiledNumberedInsert(lambda: Group(name=Param("name", CharField())))
 
 
 def place_of(ordering: str) -> str:
@@ -67,8 +67,8 @@ def _in_order(descending: bool) -> "QuerySet[Group, tuple[int, str]]":
 
 
 @lru_cache(maxsize=8)  # sizes in use; there are 400 queries a client could ask for
-def _first(descending: bool, size: int) -> FixedSelect:
-    return FixedSelect(lambda: _in_order(descending)[: size + 1])
+def _first(descending: bool, size: int) -> CompiledSelect:
+    return CompiledSelect(lambda: _in_order(descending)[: size + 1])
 
 
 def create_role(*, actor_id: uuid.UUID, name: str, permissions: Iterable[str]) -> RoleOut:
@@ -78,8 +78,8 @@ def create_role(*, actor_id: uuid.UUID, name: str, permissions: Iterable[str]) -
     granted = _permissions(set(permissions))
     rights.require(*granted)
     numbers: list[int] = []
-    with inserted_together():
-        _CREATE.tell_id(numbers.append, name=name)
+    with batch():
+        _CREATE.on_insert_id(numbers.append, name=name)
         audit.record(Event.ROLE_CREATED, actor_id=actor_id, details={"role": name, "permissions": sorted(granted)})
     if granted:
         group = Group.from_db(DEFAULT_DB_ALIAS, ("id", "name"), (numbers[0], name))

@@ -27,13 +27,13 @@ from accounts.privacy import units as deletions
 from accounts.staff import held_roles
 from accounts.staff.rights import Rights, rights_of, target_of
 from accounts.users import paging, units
-from accounts.users import queries as stored_user
+from accounts.users import queries as user_queries
 from accounts.users.models import User
 from accounts.users.outputs import UserOut, user_out
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import FieldError, NotFound, PermissionDenied, ValidationFailed
-from ironauth.infrastructure.db.batch import inserted_together
-from ironauth.infrastructure.db.compiled import FixedSelect, Given
+from ironauth.infrastructure.db.batch import batch
+from ironauth.infrastructure.db.compiled import CompiledSelect, Param
 
 VERIFY_EMAIL: Final = "accounts.verify_email"
 _PLAIN: Final = ("email", "name", "is_active", "is_staff", "is_superuser")
@@ -42,9 +42,9 @@ _BELIEVED: Final = ("email_verified", "is_staff", "is_superuser")
 _FILTERS: Final = frozenset({"being_deleted", "search", "is_active", "is_staff", "role"})
 NO_ROLE: Final = "There is no such role: GET /api/v1/roles lists them."
 _NO_USER: Final = "There is no user with this id."
-_ROLE: Final = FixedSelect(
+_ROLE: Final = CompiledSelect(
     lambda: (
-        Group.objects.filter(name=Given("name", models.CharField()))
+        Group.objects.filter(name=Param("name", models.CharField()))
         .order_by()
         .values_list("pk", "permissions__content_type__app_label", "permissions__codename")
     )
@@ -109,9 +109,9 @@ def create_user(*, actor_id: uuid.UUID, encoded: str, values: Mapping[str, Any])
     verified_at = clock.now() if values["email_verified"] else None
     fields = {name: values[name] for name in _PLAIN}
     user = User.objects.hashed(encoded=encoded, email_verified_at=verified_at, **fields)
-    stored_user.add(user)
+    user_queries.add(user)
     for role in roles:
-        stored_user.give_role(user.pk, role.pk)
+        user_queries.give_role(user.pk, role.pk)
     names = [role.name for role in roles]
     believed = {name: values[name] for name in _BELIEVED}
     details = {**believed, "roles": names}
@@ -151,7 +151,7 @@ def update_user(*, actor_id: uuid.UUID, user_id: uuid.UUID, values: Mapping[str,
         user.email_verified_at = clock.now() if verified else None
         touched.add("email_verified_at")
     _store(rights, user, touched, values.get("roles"))
-    return user_out(user, stored_user.role_names(user.pk))
+    return user_out(user, user_queries.role_names(user.pk))
 
 
 def believed_values(user: User, changed: Iterable[str]) -> dict[str, bool]:
@@ -190,11 +190,11 @@ def require_password_change(user_ids: Iterable[uuid.UUID], actor_id: uuid.UUID) 
     rights = rights_of(actor_id)
     rights.require("accounts.change_user")
     for user_id in sorted(set(user_ids)):  # in one order, so that two of these never wait in a circle
-        user = _within_reach(rights, stored_user.lock(user_id))
+        user = _within_reach(rights, user_queries.lock(user_id))
         deletions.refuse_pending(user)
         user.must_change_password = True
-        stored_user.change(user, ["must_change_password"])
-        stored_user.end_sessions(user_id)
+        user_queries.change(user, ["must_change_password"])
+        user_queries.end_sessions(user_id)
         if user.is_active:
             token_id = email_tokens.issue(purpose=Purpose.RESET_PASSWORD, user_id=user_id)
             outgoing_mail.enqueue(
@@ -221,11 +221,11 @@ def set_role(*, actor_id: uuid.UUID, user_id: uuid.UUID, role: str, member: bool
         raise NotFound(NO_ROLE)
     rights.require_grants(role, frozenset(f"{label}.{codename}" for _, label, codename in granted if codename))
     group_id = granted[0][0]
-    with inserted_together():
+    with batch():
         if member:
-            event, moved = Event.ROLE_GIVEN, stored_user.give_role(user.pk, group_id)
+            event, moved = Event.ROLE_GIVEN, user_queries.give_role(user.pk, group_id)
         else:
-            event, moved = Event.ROLE_TAKEN, stored_user.take_role(user.pk, group_id)
+            event, moved = Event.ROLE_TAKEN, user_queries.take_role(user.pk, group_id)
         if moved:
             audit.record(event, actor_id=actor_id, user_id=user_id, details={"role": role})
 
@@ -254,14 +254,14 @@ def _store(rights: Rights, user: User, touched: set[str], roles: Iterable[str] |
     facts = {"fields": sorted(touched), **believed_values(user, touched)}
     if roles is not None:
         if touched:
-            stored_user.change(user, touched)
+            user_queries.change(user, touched)
         moved = _replace_roles(rights, user, roles)
         if touched or moved:
             record(details={**facts, **moved})
     elif touched:
-        with inserted_together():
+        with batch():
             record(details=facts)
-            stored_user.change(user, touched)
+            user_queries.change(user, touched)
 
 
 def _replace_roles(rights: Rights, user: User, names: Iterable[str]) -> dict[str, list[str]]:

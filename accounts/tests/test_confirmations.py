@@ -11,7 +11,7 @@ from accounts.audit.recording import Event
 from accounts.conftest import PASSWORD, MakeUser
 from accounts.errors import InvalidCredentials
 from accounts.passwords import hashing as passwords
-from accounts.users import reauthentication as confirmations
+from accounts.users import reauthentication
 from ironauth.infrastructure.core.errors import NotAuthenticated, Overloaded, Throttled
 from ironauth.infrastructure.models import ThrottleFailures
 
@@ -22,7 +22,7 @@ async def test_a_try_that_nobody_judged_is_not_counted(
     throttled: None, make_user: MakeUser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While the hash queue is full no try counts, however many there are; ten that were wrong do."""
-    found = await confirmations.present((await sync_to_async(make_user)()).pk)
+    found = await reauthentication.active_user((await sync_to_async(make_user)()).pk)
 
     async def full(*_: Any) -> Any:
         raise Overloaded
@@ -31,20 +31,20 @@ async def test_a_try_that_nobody_judged_is_not_counted(
         patch.setattr(passwords, "verify_password", full)
         for _ in range(12):
             with pytest.raises(Overloaded):
-                await confirmations.require_password(found, PASSWORD, Event.STEP_UP, None)
+                await reauthentication.require_password(found, PASSWORD, Event.STEP_UP, None)
     assert not await ThrottleFailures.objects.filter(failures__gt=0).aexists()
     assert not await AuditEvent.objects.aexists()
     for _ in range(10):
         with pytest.raises(InvalidCredentials):
-            await confirmations.require_password(found, "a wrong password", Event.STEP_UP, None)
+            await reauthentication.require_password(found, "a wrong password", Event.STEP_UP, None)
     with pytest.raises(Throttled):
-        await confirmations.require_password(found, PASSWORD, Event.STEP_UP, None)
+        await reauthentication.require_password(found, PASSWORD, Event.STEP_UP, None)
 
 
 async def test_who_is_switched_off_is_nobody(make_user: MakeUser) -> None:
     """Credentials are an active person's; an inactive one, and an unknown id, are not signed in."""
     active, inactive = [await sync_to_async(make_user)(is_active=one) for one in (True, False)]
-    assert (await confirmations.present(active.pk)).id == active.pk
+    assert (await reauthentication.active_user(active.pk)).id == active.pk
     for gone in (inactive.pk, uuid.uuid4()):
         with pytest.raises(NotAuthenticated):
-            await confirmations.present(gone)
+            await reauthentication.active_user(gone)

@@ -35,7 +35,7 @@ VISIBLE: Final = frozenset(
 _COMPARED: Final = frozenset({"email", "password", "is_active", "session_epoch"})
 
 
-def prepare(user: "User", using: str, fields: frozenset[str]) -> frozenset[str]:
+def check_and_normalize(user: "User", using: str, fields: frozenset[str]) -> frozenset[str]:
     """Make ``user`` consistent before ``fields`` of it are written; return the fields to write.
 
     Runs inside the transaction of the write. Locks the stored row when a compared field is among ``fields``.

@@ -13,7 +13,7 @@ from accounts import email_address as emails
 from accounts import names
 from accounts.audit import recording as audit
 from accounts.outbox import tokens as email_tokens
-from accounts.users import invariants as guarded
+from accounts.users import invariants
 from ironauth.infrastructure.cache.invalidation import invalidate, sub_tag
 from ironauth.infrastructure.core import clock
 
@@ -31,7 +31,7 @@ class UserQuerySet(models.QuerySet["User"]):
         changed address, makes every e-mail token of these users worthless (one query more). Where sessions end, the
         receivers of ``guarded.sessions_end`` come on top.
         """
-        if not changes.keys() & guarded.VISIBLE:
+        if not changes.keys() & invariants.VISIBLE:
             return super().update(**changes)
         if isinstance(changes.get("email"), str):
             changes["email"] = emails.normalise(changes["email"])
@@ -48,7 +48,7 @@ class UserQuerySet(models.QuerySet["User"]):
             if not ids:
                 return 0
             if "session_epoch" in changes:
-                guarded.sessions_end.send(sender=self.model, user_ids=ids)
+                invariants.sessions_end.send(sender=self.model, user_ids=ids)
             # Only the rows found: one that starts to match meanwhile would be changed without being invalidated.
             count = super(UserQuerySet, self.order_by().filter(pk__in=ids)).update(**changes)
             if ends_sessions or "email" in changes:

@@ -12,8 +12,7 @@ from accounts import email_address as emails
 from accounts import names
 from accounts.passwords import hashing as passwords
 from accounts.privacy.models import describe
-from accounts.users import invariants as guarded
-from accounts.users import proof
+from accounts.users import invariants, proof
 from accounts.users.managers import UserManager
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import new_id
@@ -140,9 +139,11 @@ class User(AbstractBaseUser, PermissionsMixin):
         using = kwargs["using"] = kwargs.get("using") or router.db_for_write(type(self), instance=self)
         with transaction.atomic(using=using, savepoint=False):  # no more than Django's own save() promises
             if kwargs.get("update_fields") is not None:
-                kwargs["update_fields"] = guarded.prepare(self, using, frozenset(kwargs["update_fields"]))
+                kwargs["update_fields"] = invariants.check_and_normalize(
+                    self, using, frozenset(kwargs["update_fields"])
+                )
             else:
-                guarded.prepare(self, using, frozenset(self.__dict__))
+                invariants.check_and_normalize(self, using, frozenset(self.__dict__))
             super().save(**kwargs)
 
     def check_password(self, raw_password: str | None) -> bool:

@@ -13,7 +13,7 @@ from django.db.models import Q, QuerySet
 from accounts.users.models import User
 from ironauth.infrastructure.core import strict_json
 from ironauth.infrastructure.core.errors import FieldError, ValidationFailed
-from ironauth.infrastructure.db.compiled import FixedSelect
+from ironauth.infrastructure.db.compiled import CompiledSelect
 
 if TYPE_CHECKING:
     from accounts.users.managers import UserQuerySet
@@ -108,9 +108,9 @@ def first_page(*, ordering: str, size: int) -> Page[UserRow]:
 
 
 @lru_cache(maxsize=16)  # orderings and sizes in use; there are 1,200 a client could ask for
-def _first(ordering: str, size: int) -> FixedSelect:
+def _first(ordering: str, size: int) -> CompiledSelect:
     column, descending = ORDERINGS[ordering.lstrip("-")], ordering.startswith("-")
-    return FixedSelect(lambda: _ordered(User.objects.get_queryset(), column, descending=descending)[: size + 1])
+    return CompiledSelect(lambda: _ordered(User.objects.get_queryset(), column, descending=descending)[: size + 1])
 
 
 def _ordered(rows: "UserQuerySet", column: str, *, descending: bool) -> "QuerySet[User, Any]":

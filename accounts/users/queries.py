@@ -10,13 +10,20 @@ from django.db import DEFAULT_DB_ALIAS, models
 from django.db.models import Exists, F, Q
 
 from accounts import names
-from accounts.users import invariants as guarded
+from accounts.users import invariants
 from accounts.users.models import User
 from ironauth.infrastructure.cache.invalidation import invalidate, sub_tag
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import NotAuthenticated
-from ironauth.infrastructure.db.batch import inserted_together
-from ironauth.infrastructure.db.compiled import FixedDelete, FixedInsert, FixedSelect, FixedUpdate, Given, given_row
+from ironauth.infrastructure.db.batch import batch
+from ironauth.infrastructure.db.compiled import (
+    CompiledDelete,
+    CompiledInsert,
+    CompiledSelect,
+    CompiledUpdate,
+    Param,
+    given_row,
+)
 
 GONE: Final = "This account does not exist any more: sign in again."
 
@@ -30,7 +37,7 @@ class Holder(NamedTuple):
     email_verified_at: datetime | None
 
 
-_ID: Final = Given("id", models.UUIDField())
+_ID: Final = Param("id", models.UUIDField())
 
 
 @cache
@@ -42,10 +49,10 @@ def _whole_row() -> "models.QuerySet[User, Any]":
     return User.objects.filter(pk=_ID).order_by().values_list(*_columns())
 
 
-_FIND: Final = FixedSelect(_whole_row)
-_LOCK: Final = FixedSelect(lambda: _whole_row().select_for_update())
-_ACTOR: Final = User.objects.filter(pk=Given("actor_id", models.UUIDField()), is_active=True)
-_LOCK_BY_STAFF: Final = FixedSelect(
+_FIND: Final = CompiledSelect(_whole_row)
+_LOCK: Final = CompiledSelect(lambda: _whole_row().select_for_update())
+_ACTOR: Final = User.objects.filter(pk=Param("actor_id", models.UUIDField()), is_active=True)
+_LOCK_BY_STAFF: Final = CompiledSelect(
     lambda: (
         User.objects.filter(Exists(_ACTOR.filter(Q(is_staff=True) | Q(is_superuser=True))), pk=_ID)
         .order_by()
@@ -53,42 +60,42 @@ _LOCK_BY_STAFF: Final = FixedSelect(
         .select_for_update()
     )
 )
-_RENAME: Final = FixedUpdate(
+_RENAME: Final = CompiledUpdate(
     lambda: User.objects.filter(pk=_ID, is_active=True),
-    name=Given("name", models.CharField()),
-    updated_at=Given("now", models.DateTimeField()),
+    name=Param("name", models.CharField()),
+    updated_at=Param("now", models.DateTimeField()),
 )
-_END_SESSIONS: Final = FixedUpdate(
+_END_SESSIONS: Final = CompiledUpdate(
     lambda: User.objects.filter(pk=_ID),
     session_epoch=F("session_epoch") + 1,
-    updated_at=Given("now", models.DateTimeField()),
+    updated_at=Param("now", models.DateTimeField()),
 )
-_END_OWN_SESSIONS: Final = FixedUpdate(
+_END_OWN_SESSIONS: Final = CompiledUpdate(
     lambda: User.objects.filter(pk=_ID, is_active=True),
     session_epoch=F("session_epoch") + 1,
-    updated_at=Given("now", models.DateTimeField()),
+    updated_at=Param("now", models.DateTimeField()),
 )
-_FLAG_PASSWORD: Final = FixedUpdate(
-    lambda: User.objects.filter(pk=_ID, session_epoch=Given("epoch", models.IntegerField()), password_flagged_at=None),
-    password_flagged_at=Given("now", models.DateTimeField()),
+_FLAG_PASSWORD: Final = CompiledUpdate(
+    lambda: User.objects.filter(pk=_ID, session_epoch=Param("epoch", models.IntegerField()), password_flagged_at=None),
+    password_flagged_at=Param("now", models.DateTimeField()),
 )
-_INSERT: Final = FixedInsert(lambda: given_row(User))
-_INSERT_UNLESS_TAKEN: Final = FixedInsert(lambda: given_row(User), ignore_conflicts=True)
-_ID_BY_KEY: Final = FixedSelect(
+_INSERT: Final = CompiledInsert(lambda: given_row(User))
+_INSERT_UNLESS_TAKEN: Final = CompiledInsert(lambda: given_row(User), ignore_conflicts=True)
+_ID_BY_KEY: Final = CompiledSelect(
     lambda: (
-        User.objects.filter(email_key=Given("key", models.CharField()))
+        User.objects.filter(email_key=Param("key", models.CharField()))
         .order_by()
         .select_for_update(no_key=True)  # who signs in at this moment refers to the row, and need not wait
         .values_list("id", "email", "is_active", "email_verified_at")
     )
 )
-_GIVE_ROLE: Final = FixedInsert(lambda: given_row(User.groups.through), ignore_conflicts=True)
-_TAKE_ROLE: Final = FixedDelete(
+_GIVE_ROLE: Final = CompiledInsert(lambda: given_row(User.groups.through), ignore_conflicts=True)
+_TAKE_ROLE: Final = CompiledDelete(
     lambda: User.groups.through.objects.filter(
-        user_id=Given("user_id", models.UUIDField()), group_id=Given("group_id", models.IntegerField())
+        user_id=Param("user_id", models.UUIDField()), group_id=Param("group_id", models.IntegerField())
     )
 )
-_ROLE_NAMES: Final = FixedSelect(lambda: User.objects.filter(pk=_ID).order_by().values_list("groups__name"))
+_ROLE_NAMES: Final = CompiledSelect(lambda: User.objects.filter(pk=_ID).order_by().values_list("groups__name"))
 
 
 def find(user_id: uuid.UUID) -> User | None:
@@ -117,7 +124,7 @@ def role_names(user_id: uuid.UUID) -> tuple[str, ...]:
 
 
 def rename(user_id: uuid.UUID, name: str) -> None:
-    """Set the name of an active user and invalidate them. Two queries; in ``inserted_together`` one on PostgreSQL.
+    """Set the name of an active user and invalidate them. Two queries; in ``batch`` one on PostgreSQL.
 
     Raises ``NotAuthenticated`` when there is none, which has to end the transaction.
     """
@@ -141,8 +148,8 @@ def end_sessions(user_id: uuid.UUID, *, if_active: bool = False, record: Callabl
     of ``guarded.sessions_end`` do comes on top. Raises ``NotAuthenticated`` when there is no such user, or none who is
     active where they must be (``if_active``); that has to end the transaction.
     """
-    guarded.sessions_end.send(sender=User, user_ids=[user_id])
-    with inserted_together():
+    invariants.sessions_end.send(sender=User, user_ids=[user_id])
+    with batch():
         invalidate(sub_tag(user_id))
         record()
         if not (_END_OWN_SESSIONS if if_active else _END_SESSIONS).run(id=user_id, now=clock.now()):
@@ -174,8 +181,8 @@ def change(user: User, fields: Iterable[str]) -> None:
     Two queries, one when nobody can see the fields; one more when one that may end sessions is among them, and one when
     they end, and then what the receivers of ``guarded.sessions_end`` do.
     """
-    written = guarded.prepare(user, DEFAULT_DB_ALIAS, frozenset(fields))
-    if written & guarded.VISIBLE:
+    written = invariants.check_and_normalize(user, DEFAULT_DB_ALIAS, frozenset(fields))
+    if written & invariants.VISIBLE:
         invalidate(sub_tag(user.pk))  # before the update, as above
     _update_of(written).run(id=user.pk, **{field: getattr(user, field) for field in written})
 
@@ -197,10 +204,10 @@ def take_role(user_id: uuid.UUID, role_id: int) -> bool:
 
 
 @cache  # of the combinations staff may change at once: a hundred or so
-def _update_of(fields: frozenset[str]) -> FixedUpdate:
+def _update_of(fields: frozenset[str]) -> CompiledUpdate:
     columns = User._meta.concrete_fields  # noqa: SLF001 - documented by Django
-    changes = {column.name: Given(column.name, column) for column in columns if column.name in fields}
-    return FixedUpdate(lambda: User.objects.filter(pk=_ID), **changes)
+    changes = {column.name: Param(column.name, column) for column in columns if column.name in fields}
+    return CompiledUpdate(lambda: User.objects.filter(pk=_ID), **changes)
 
 
 def _user(rows: list[list[Any]]) -> User | None:

@@ -14,7 +14,7 @@ from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.http import hash_claims
 
 
-async def present(user_id: uuid.UUID) -> Credentials:
+async def active_user(user_id: uuid.UUID) -> Credentials:
     """Return the credentials of an active user; raises ``NotAuthenticated`` for any other."""
     found = await database().read(units.credentials_of_id, user_id)
     if found is None or not found.is_active:

@@ -17,15 +17,14 @@ from accounts.passwords import hashing as passwords
 from accounts.passwords.breached import require_unbreached
 from accounts.passwords.policy import require_policy
 from accounts.privacy import units as deletions
-from accounts.users import proof, step_up, units
-from accounts.users import reauthentication as confirmations
+from accounts.users import proof, reauthentication, step_up, units
 from accounts.users.outputs import Account, Authenticated, UserOut
 from accounts.users.units import Credentials, account_snapshot
 from ironauth.infrastructure.core.constant_time import REFUSAL_STEP_S, answered_evenly, wait_for_step
 from ironauth.infrastructure.core.errors import NotAuthenticated, Overloaded, Unavailable
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.hashing.pool import hash_pool
-from ironauth.infrastructure.http.client_context import Origin
+from ironauth.infrastructure.http.client_context import ClientContext
 from ironauth.infrastructure.telemetry.logs import get_logger
 
 __all__ = [
@@ -79,10 +78,8 @@ async def _sign_up_untold(*, email: str, password: str, name: str) -> None:
     get_logger().info("user_signed_up" if user_id else "sign_up_repeated", user_id=str(user_id) if user_id else None)
 
 
-async def authenticate(
-    *, email: str, password: str, origin: Origin = throttling.UNKNOWN, new_device: str = ""
-) -> Authenticated:
-    """Return whose address and password these are, if the account is active; it is then known on ``new_device``.
+async def authenticate(*, email: str, password: str, context: ClientContext = throttling.UNKNOWN) -> Authenticated:
+    """Return whose address and password these are, if the account is active.
 
     What was counted against the account is reset, and the device known, when ``settle`` of what is returned has been
     called. Not so where a second factor has still to be proved (``methods``): then the try is given back, and what
@@ -99,7 +96,7 @@ async def authenticate(
     hash_pool().require_capacity()
     began = time.monotonic_ns()
     read = partial(units.credentials_of_email, emails.lookup_key(email))
-    attempt, found = await throttling.admit_sign_in(email=email, origin=origin, read=read)
+    attempt, found = await throttling.admit_sign_in(email=email, context=context, read=read)
     try:
         verdict = await passwords.verify_password(password, found.encoded if found else None)
     except (Overloaded, Unavailable):  # nothing was judged. A caller who hangs up has been: their try stays counted
@@ -113,7 +110,7 @@ async def authenticate(
         raise InvalidCredentials(InvalidCredentials.detail_where_proof_is_required if proof.is_required() else None)
     if found.methods:
         await throttling.give_back(attempt)
-    settle = None if found.methods else await throttling.success(attempt, new_device=new_device)
+    settle = None if found.methods else await throttling.success(attempt, new_device=context.new_device)
     if verdict.needs_rehash:
         await _upgrade(found, password)
     try:
@@ -184,7 +181,7 @@ async def change_password(
     """
     found = await _recently_present(user_id, authenticated_at)
     require_policy(new_password, email=found.email, name=found.name, field="new_password")
-    await confirmations.require_password(found, current_password, Event.PASSWORD_CHANGED, session_id)
+    await reauthentication.require_password(found, current_password, Event.PASSWORD_CHANGED, session_id)
     await require_unbreached(new_password, field="new_password")
     encoded = await passwords.hash_password(new_password)
     account = await database().write(
@@ -203,7 +200,7 @@ async def delete_account(
     ``LastSuperuser``, ``PasswordChanged``, ``Overloaded``; with 0 days ``UserProtected`` too.
     """
     found = await _recently_present(user_id, authenticated_at)
-    await confirmations.require_password(found, password, Event.ACCOUNT_DELETED, session_id)
+    await reauthentication.require_password(found, password, Event.ACCOUNT_DELETED, session_id)
     await rate_limits.admit_deletion(email=found.email, user_id=user_id)
     try:
         await database().write(deletions.request, user_id=user_id, old=found.encoded, session_id=session_id)
@@ -220,7 +217,7 @@ async def end_all_sessions(*, user_id: uuid.UUID, session_id: uuid.UUID | None =
 
 async def _recently_present(user_id: uuid.UUID, authenticated_at: int) -> Credentials:
     """Return the credentials of an active user who need not step up; the password is asked for besides."""
-    found = await confirmations.present(user_id)
+    found = await reauthentication.active_user(user_id)
     if found.methods:
         step_up.require_recent_at(authenticated_at)
     return found

@@ -18,12 +18,12 @@ from accounts.mfa import factors
 from accounts.outbox import queue as outgoing_mail
 from accounts.outbox.queue import Kind
 from accounts.users import proof
-from accounts.users import queries as stored_user
+from accounts.users import queries as user_queries
 from accounts.users.models import User
 from accounts.users.outputs import ACCOUNT_COLUMNS, Account, UserOut, account, account_of, user_out
 from ironauth.infrastructure.core.errors import NotAuthenticated
-from ironauth.infrastructure.db.batch import inserted_together
-from ironauth.infrastructure.db.compiled import FixedSelect, Given
+from ironauth.infrastructure.db.batch import batch
+from ironauth.infrastructure.db.compiled import CompiledSelect, Param
 
 
 class Credentials(NamedTuple):
@@ -52,13 +52,15 @@ _CREDENTIALS: Final = (
     "must_change_password",
     "password_flagged_at",
 )
-_ID: Final = Given("id", models.UUIDField())
-_BY_EMAIL: Final = FixedSelect(lambda: _with_factors(User.objects.filter(email_key=Given("key", models.CharField()))))
-_BY_ID: Final = FixedSelect(lambda: _with_factors(User.objects.filter(pk=_ID)))
-_TAKEN: Final = FixedSelect(
-    lambda: User.objects.filter(email_key=Given("key", models.CharField())).order_by().values_list("pk")
+_ID: Final = Param("id", models.UUIDField())
+_BY_EMAIL: Final = CompiledSelect(
+    lambda: _with_factors(User.objects.filter(email_key=Param("key", models.CharField())))
 )
-_ACCOUNT: Final = FixedSelect(lambda: User.objects.filter(pk=_ID).order_by().values_list(*ACCOUNT_COLUMNS))
+_BY_ID: Final = CompiledSelect(lambda: _with_factors(User.objects.filter(pk=_ID)))
+_TAKEN: Final = CompiledSelect(
+    lambda: User.objects.filter(email_key=Param("key", models.CharField())).order_by().values_list("pk")
+)
+_ACCOUNT: Final = CompiledSelect(lambda: User.objects.filter(pk=_ID).order_by().values_list(*ACCOUNT_COLUMNS))
 
 
 def email_is_taken(key: str) -> bool:
@@ -108,19 +110,19 @@ def account_snapshot(user_id: uuid.UUID) -> Account | None:
 def create(*, email: str, encoded: str, name: str) -> UserOut:
     """Create a person without roles. Two queries. Raises ``IntegrityError`` when the address is taken."""
     user = User.objects.hashed(email=email, encoded=encoded, name=name)
-    stored_user.add(user)
+    user_queries.add(user)
     audit.record(Event.SIGN_UP, actor_id=user.pk, user_id=user.pk)
     return user_out(user, ())
 
 
 def rename(*, user_id: uuid.UUID, name: str, session_id: uuid.UUID | None) -> UserOut:
     """Set the display name. Raises ``NotAuthenticated`` when the user is gone or inactive."""
-    with inserted_together():
+    with batch():
         _record_own(Event.PROFILE_CHANGED, user_id, session_id, fields=["name"])
-        stored_user.rename(user_id, name)
+        user_queries.rename(user_id, name)
     account = account_snapshot(user_id)
     if account is None:
-        raise NotAuthenticated(stored_user.GONE)
+        raise NotAuthenticated(user_queries.GONE)
     return account.user
 
 
@@ -133,10 +135,10 @@ def set_password(*, user_id: uuid.UUID, old: str, new: str, session_id: uuid.UUI
     if user.password != old:
         raise PasswordChanged
     user.password, user.must_change_password = new, False
-    stored_user.change(user, ["password", "must_change_password"])
+    user_queries.change(user, ["password", "must_change_password"])
     outgoing_mail.enqueue(Kind.PASSWORD_CHANGED, recipient=user.email, user_id=user_id)
     _record_own(Event.PASSWORD_CHANGED, user_id, session_id)
-    return account(user, stored_user.role_names(user_id))
+    return account(user, user_queries.role_names(user_id))
 
 
 def upgrade_hash(*, user_id: uuid.UUID, old: str, new: str) -> bool:
@@ -149,7 +151,7 @@ def flag_password(found: Credentials) -> None:
 
     Three queries, one when it was noted before or the password has changed meanwhile.
     """
-    if stored_user.flag_password(found.id, found.session_epoch):
+    if user_queries.flag_password(found.id, found.session_epoch):
         outgoing_mail.enqueue(Kind.PASSWORD_FLAGGED, recipient=found.email, user_id=found.id)
         audit.record(Event.PASSWORD_FLAGGED, user_id=found.id)
 
@@ -160,14 +162,14 @@ def end_all_sessions(*, user_id: uuid.UUID, session_id: uuid.UUID | None) -> Non
     Raises ``NotAuthenticated`` when the user is gone or inactive.
     """
     record = partial(_record_own, Event.SIGN_OUT_EVERYWHERE, user_id, session_id)
-    stored_user.end_sessions(user_id, if_active=True, record=record)
+    user_queries.end_sessions(user_id, if_active=True, record=record)
 
 
 def active(user_id: uuid.UUID) -> User:
     """Return an active user. One query. Raises ``NotAuthenticated`` without one."""
-    user = stored_user.find(user_id)
+    user = user_queries.find(user_id)
     if user is None or not user.is_active:
-        raise NotAuthenticated(stored_user.GONE)
+        raise NotAuthenticated(user_queries.GONE)
     return user
 
 
@@ -177,9 +179,9 @@ def locked(user_id: uuid.UUID, *, epoch: int | None = None) -> User:
     ``epoch``: of the session it is done in, for what must not be done in one that has ended, not even for the seconds
     in which another worker may not have heard of that.
     """
-    user = stored_user.lock(user_id)
+    user = user_queries.lock(user_id)
     if user is None or not user.is_active:
-        raise NotAuthenticated(stored_user.GONE)
+        raise NotAuthenticated(user_queries.GONE)
     if epoch is not None and user.session_epoch != epoch:
         raise NotAuthenticated("This session has ended: sign in again.")
     return user

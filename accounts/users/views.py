@@ -13,7 +13,7 @@ from accounts.users.inputs import DeleteAccountInput, ProfileInput, SignupInput
 from accounts.users.outputs import UserOut
 from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView
 from ironauth.infrastructure.core.errors import Throttled, ValidationFailed
-from ironauth.infrastructure.http import client_context as origin
+from ironauth.infrastructure.http import client_context
 from ironauth.infrastructure.http.cookies import policy as cookies
 
 
@@ -63,7 +63,7 @@ class SignupView(AsyncAPIView):
     async def post(self, request: ApiRequest) -> Response:
         """Create an account; unknown fields are ignored, so nobody signs up as staff."""
         data = await self.validated(request, SignupInput)
-        user = await services.sign_up(**data, address=origin.address_of(request))
+        user = await services.sign_up(**data, address=client_context.address_of(request))
         return Response(user, status=201 if user else 202)
 
 

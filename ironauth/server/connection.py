@@ -27,8 +27,8 @@ from ironauth.server.response import (
     MOST_WAITING,
     OFFERED,
     DeclinedBody,
-    LeanCycle,
-    PatientFlow,
+    FastResponseCycle,
+    PausableFlowControl,
     end_of_part,
     is_one_part,
 )
@@ -56,14 +56,14 @@ class BoundedHttpProtocol(RefusingHttpProtocol):
         self._advanced = False  # whether the bytes just fed completed something, or were a body's
         self._unfinished = 0  # bytes fed since then
         self._held = b""  # bytes not parsed yet, because requests before them wait
-        self._running: LeanCycle | None = None
+        self._running: FastResponseCycle | None = None
 
     # ------------------------------------------------------------ connection
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as Uvicorn's
         """Read, until a request has to wait for its turn."""
         super().connection_made(transport)
-        self.flow = PatientFlow(transport, self.pipeline)
+        self.flow = PausableFlowControl(transport, self.pipeline)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
@@ -188,7 +188,7 @@ class BoundedHttpProtocol(RefusingHttpProtocol):
         scope["raw_path"] = self._raw_root_path + target.path
         scope["query_string"] = target.query or b""
         before = self.cycle
-        self.cycle = cycle = LeanCycle(
+        self.cycle = cycle = FastResponseCycle(
             scope,
             self.transport,
             self.flow,
@@ -226,7 +226,7 @@ class BoundedHttpProtocol(RefusingHttpProtocol):
             self.cycle.message_event.set()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        self._running = cast("LeanCycle", cycle)  # none other is made above
+        self._running = cast("FastResponseCycle", cycle)  # none other is made above
         super()._start_asgi_task(cycle, app)
 
     # ------------------------------------------------------------ after a response

@@ -18,7 +18,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from ironauth.server.write_coalescer import JoinedWrites
+from ironauth.server.write_coalescer import WriteCoalescer
 
 HEAD_TIMEOUT_S = 10.0  # as a body (api.md "Common"); people's networks send a head in one or two packets
 #: Connections beyond those with a running request: room for newcomers to be heard, and told 503, when all are busy.
@@ -72,7 +72,7 @@ class TimedHttpProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as Uvicorn's
         """Start the clock, and make room if there are too many."""
-        super().connection_made(cast("asyncio.Transport", JoinedWrites(transport, self.loop, self.tasks)))
+        super().connection_made(cast("asyncio.Transport", WriteCoalescer(transport, self.loop, self.tasks)))
         if len(self.connections) > self._max_requests + self.spare_connections:
             self._make_room()
         self._head_is_timed = True
@@ -162,7 +162,7 @@ class TimedHttpProtocol(HttpToolsProtocol):
             self.connections.discard(one)
             one._close()  # noqa: SLF001 - another of this class
 
-    def say_farewell(self) -> None:
+    def close_after_response(self) -> None:
         """Close with the answer to the last request read, or to the next one: no client is cut off in mid-sentence."""
         self._leaving = True
         if self.cycle is not None:

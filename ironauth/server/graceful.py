@@ -18,7 +18,7 @@ from ironauth.server.connection_timing import TimedHttpProtocol
 
 #: How long a server that ends goes on listening to connections it has, so that each hears "close" with an answer; the
 #: others are closed then. A request sent at the very moment its connection is closed would be lost.
-FAREWELL_S = 0.5
+DRAIN_S = 0.5
 FAREWELL_LOOK_S = 0.02  # seconds between two looks whether all have gone
 #: Seconds after which what hangs is left, so that a server is gone 10 s after SIGTERM: 8 for running requests, the rest
 #: to close. systemd and Compose kill at 15 (deploy/), when the last lines of the log are written.
@@ -42,7 +42,7 @@ def _end_in_any_case() -> None:
     last.start()
 
 
-class PoliteServer(uvicorn.Server):
+class GracefulServer(uvicorn.Server):
     """A server that ends without losing a request: unready, nobody new, a farewell to who is connected, the end."""
 
     _looking: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
@@ -75,7 +75,7 @@ class PoliteServer(uvicorn.Server):
             self._looking = None
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Accept nothing more, answer on open connections for up to `FAREWELL_S`, then end as Uvicorn does.
+        """Accept nothing more, answer on open connections for up to `DRAIN_S`, then end as Uvicorn does.
 
         The process ends within `END_S`, whatever hangs.
         """
@@ -86,8 +86,8 @@ class PoliteServer(uvicorn.Server):
         for listening in (*self.servers, *(sockets or ())):
             listening.close()
         for connection in cast("set[TimedHttpProtocol]", self.server_state.connections):
-            connection.say_farewell()
-        deadline = began + FAREWELL_S
+            connection.close_after_response()
+        deadline = began + DRAIN_S
         while self.server_state.connections and time.monotonic() < deadline and not self.force_exit:  # noqa: ASYNC110 - Uvicorn's set tells nobody
             await asyncio.sleep(FAREWELL_LOOK_S)
         await super().shutdown(sockets)

@@ -82,7 +82,7 @@ def default_lines(fields: list[Field]) -> bytes:
     return lines
 
 
-class LeanCycle(RequestResponseCycle):
+class FastResponseCycle(RequestResponseCycle):
     """Sends what Uvicorn sends, to the byte, but the head together with the first part of the body."""
 
     #: The head, until the body's first part is there (ASGI lets a server wait): each write is a system call of 6 µs.
@@ -197,7 +197,7 @@ class LeanCycle(RequestResponseCycle):
         self.on_response()
 
 
-class PatientFlow(FlowControl):
+class PausableFlowControl(FlowControl):
     """Uvicorn's flow control, reading nothing more while a parsed request waits.
 
     An application that listens for its client's departure would resume reading, and bring 256 KiB more each time.

@@ -22,7 +22,7 @@ from django.conf import settings
 from uvicorn.config import STARTUP_FAILURE
 
 from ironauth.infrastructure.telemetry import metrics
-from ironauth.server.graceful import FAREWELL_S
+from ironauth.server.graceful import DRAIN_S
 from ironauth.server.supervisor import ReadyServer, Supervisor
 
 APPLICATION = "ironauth.asgi:application"
@@ -146,7 +146,7 @@ def configuration(
         backlog=BACKLOG,
         limit_concurrency=request_limit(),
         timeout_keep_alive=KEEP_ALIVE_S,
-        timeout_graceful_shutdown=GRACEFUL_S - math.ceil(FAREWELL_S),
+        timeout_graceful_shutdown=GRACEFUL_S - math.ceil(DRAIN_S),
         timeout_worker_healthcheck=WORKER_HEALTH_S,
     )
     config.slow_callback_ms = slow_callback_ms

@@ -20,7 +20,7 @@ from uvicorn.config import STARTUP_FAILURE
 from uvicorn.supervisors import Multiprocess
 from uvicorn.supervisors.multiprocess import Process
 
-from ironauth.server.graceful import PoliteServer
+from ironauth.server.graceful import GracefulServer
 
 ENDING = (signal.SIGINT, signal.SIGTERM)
 #: Seconds after which a terminal that was there is no reason any more for a SIGHUP: a shell passes one on when it ends.
@@ -29,7 +29,7 @@ LOOK_S = 0.1  # how long a wait for a worker goes on before it looks whether it 
 logger = logging.getLogger(__name__)
 
 
-class ReadyServer(PoliteServer):
+class ReadyServer(GracefulServer):
     """A single worker in this process that tells when it is ready."""
 
     def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None], noted: list[int]) -> None:
@@ -54,7 +54,7 @@ class ReadyServer(PoliteServer):
         return await super().on_tick(counter) or bool(self._noted)
 
 
-class WorkerServer(PoliteServer):
+class WorkerServer(GracefulServer):
     """The server within a worker process: told to end before it accepts connections, it does so at once.
 
     Uvicorn would finish the imports and the start-up first, which takes seconds when many workers share a CPU.

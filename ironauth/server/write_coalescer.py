@@ -19,7 +19,7 @@ class _Turn:
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None) -> None:
         self.loop = loop
-        self.waiting: list[JoinedWrites] = []
+        self.waiting: list[WriteCoalescer] = []
 
     def flush(self) -> None:
         waiting, self.waiting = self.waiting, []
@@ -32,13 +32,13 @@ _turns = [_Turn(None)]  # one: a process has one loop, but for tests
 
 def answer(transport: Any, data: bytes) -> None:
     """Send a whole answer, now or with those of other connections, where the transport can wait."""
-    if isinstance(transport, JoinedWrites):
+    if isinstance(transport, WriteCoalescer):
         transport.answer(data)
     else:
         transport.write(data)
 
 
-class JoinedWrites:
+class WriteCoalescer:
     """A transport whose ``answer`` may wait for the end of the loop's turn; whatever else is done to it sends it first.
 
     ``running``: the requests being answered. Where there is one only, nothing waits.

@@ -17,7 +17,7 @@ from accounts.audit import recording as audit
 from accounts.mfa.recovery import codes as recovery_codes
 from accounts.passwords import hashing as passwords
 from ironauth import settings_test
-from ironauth.infrastructure.core import base64url as token_text
+from ironauth.infrastructure.core import base64url
 from ironauth.infrastructure.telemetry import log_pipe, logs
 from ironauth.tests.asgi_conversation import Conversation
 from ironauth.tests.canary import Canary
@@ -147,7 +147,7 @@ def _listen_to_conversations() -> None:
 def _listen_to_this_process() -> None:
     """Hear what is hashed and minted here, whoever asked for it, and what leaves as log and mail."""
     hasher = passwords.IronArgon2Hasher
-    hashed, verified, encode = hasher._encode, hasher._verify, token_text.encode
+    hashed, verified, encode = hasher._encode, hasher._verify, base64url.encode
     new_codes, app, message, write = recovery_codes.new_codes, pyotp.OTP.__init__, EmailMessage.message, log_pipe._write
 
     def hashes(self: Any, password: str | bytes, salt: str | bytes) -> str:
@@ -184,7 +184,7 @@ def _listen_to_this_process() -> None:
     for owner, name, hook in (
         (hasher, "_encode", hashes),
         (hasher, "_verify", verifies),
-        (token_text, "encode", mints),
+        (base64url, "encode", mints),
         (recovery_codes, "new_codes", gives),
         (pyotp.OTP, "__init__", sets_up),
         (EmailMessage, "message", mails),

@@ -21,8 +21,7 @@ from accounts.passwords.hashing import IronArgon2Hasher
 from accounts.users.models import User
 from conftest import PASSWORD
 from ironauth.infrastructure.admin.session_store import SessionStore
-from ironauth.infrastructure.core import base64url as token_text
-from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.core import base64url, clock
 from ironauth.infrastructure.telemetry import logs
 from ironauth.tests import canary_hooks
 from ironauth.tests.asgi_conversation import Conversation
@@ -189,4 +188,4 @@ class TestHearing:
         pyotp.TOTP(secret)
         IronArgon2Hasher().encode(SECRET, secrets.token_bytes(16).decode("latin-1"))
         assert made <= watched.needles.keys()
-        assert token_text.encode(secrets.token_bytes(48))[-24:] in watched.needles
+        assert base64url.encode(secrets.token_bytes(48))[-24:] in watched.needles

@@ -129,7 +129,7 @@ TUNING: Final = frozenset(
         "ironauth.infrastructure.core.stdio.READER_GONE",
         "ironauth.pages.PUBLIC_FOR_S",
         "ironauth.server.graceful.END_S",
-        "ironauth.server.graceful.FAREWELL_S",
+        "ironauth.server.graceful.DRAIN_S",
         "ironauth.server.server.GRACEFUL_S",
         "ironauth.server.server.KEEP_ALIVE_S",
         "ironauth.server.server.RESERVED_FILES",

@@ -12,6 +12,8 @@ from pathlib import Path
 import django
 import msgspec
 
+from ironauth.infrastructure.http.client_context import ClientContext
+
 PASSWORD = "Orbital-marmalade-9-teapots"  # noqa: S105 - of people who exist only in the benchmark's database
 
 
@@ -82,18 +84,18 @@ def _open_sessions(count: int) -> list[SeededSession]:
     from django.db import transaction  # noqa: PLC0415 - needs django.setup()
 
     from accounts.users.services import account_snapshot  # noqa: PLC0415 - needs django.setup()
-    from tokens.sessions.units import ClientInfo, open_session  # noqa: PLC0415 - needs django.setup()
+    from tokens.sessions.units import open_session  # noqa: PLC0415 - needs django.setup()
 
     wanted = [email_of(serial) for serial in range(count)]
     ids = dict(get_user_model().objects.filter(email__in=wanted).values_list("email", "id"))
-    client = ClientInfo(ip="127.0.0.1", user_agent="benchmark")
+    context = ClientContext(address="127.0.0.1", user_agent="benchmark")
     opened = []
     with transaction.atomic():
         for address in wanted:
             account = account_snapshot(ids[address])
             if account is None:
                 raise LookupError(f"{address} is not in the database: seed people first")
-            grant = open_session(account=account, client=client)
+            grant = open_session(account=account, context=context)
             opened.append(SeededSession(str(account.id), str(grant.session_id), grant.refresh_token))
     return opened
 

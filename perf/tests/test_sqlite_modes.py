@@ -40,7 +40,7 @@ class _Pool:
     async def write(self, *_: Any, **__: Any) -> Any:
         return object()
 
-    async def write_once(self, *_: Any, **__: Any) -> Any:
+    async def write_autocommit(self, *_: Any, **__: Any) -> Any:
         return SimpleNamespace(grant=None)
 
 

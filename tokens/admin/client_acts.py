@@ -11,9 +11,9 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 
-from ironauth.infrastructure.admin.confirm import CONFIRMED, ask
+from ironauth.infrastructure.admin.confirm import CONFIRMED, render
 from tokens.admin.actions import note
-from tokens.admin.client_snippets import try_it
+from tokens.admin.client_snippets import snippets
 from tokens.clients import units as client_units
 from tokens.clients.models import OAuthClient, OAuthClientSecret
 
@@ -57,7 +57,7 @@ class ClientActs(Admin):
             context["may_rotate"] = may_change and client.auth_method == OAuthClient.AuthMethod.SECRET
             context["newest"] = _newest(client) if context["may_rotate"] else ""
             context["expire_old"] = EXPIRE_OLD
-            context["try_it"] = try_it(client)
+            context["try_it"] = snippets(client)
         return super().render_change_form(request, context, *args, **kwargs)
 
     def rotate_secret(self, request: HttpRequest, client_id: UUID) -> HttpResponse:
@@ -88,7 +88,7 @@ class ClientActs(Admin):
         if not self.has_disable_permission(request):
             raise PermissionDenied
         if request.method == "POST" and CONFIRMED not in request.POST:
-            return ask(
+            return render(
                 self,
                 request,
                 action="disable",

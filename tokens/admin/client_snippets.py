@@ -25,7 +25,7 @@ class Sample(NamedTuple):
     text: str
 
 
-class TryIt(NamedTuple):
+class Snippets(NamedTuple):
     """What a client's page shows. ``start``: a link that begins the flow, "" for a client without it."""
 
     issuer: str
@@ -37,7 +37,7 @@ class TryIt(NamedTuple):
     samples: Sequence[Sample]
 
 
-def try_it(client: OAuthClient) -> TryIt:
+def snippets(client: OAuthClient) -> Snippets:
     """Return how to use ``client``; each time with another PKCE pair, the verifier in the request for tokens."""
     issuer, client_id = settings.IRONAUTH_ISSUER, str(client.pk)
     redirect_uri = client.redirect_uris[0] if client.redirect_uris else ""
@@ -52,7 +52,7 @@ def try_it(client: OAuthClient) -> TryIt:
             Sample("openid-client (JavaScript)", _openid_client(client, issuer, redirect_uri, scope)),
             *_for_plain(client, issuer, discovery, redirect_uri, scope),
         ]
-    return TryIt(issuer, discovery, client_id, redirect_uri, scope, start, samples)
+    return Snippets(issuer, discovery, client_id, redirect_uri, scope, start, samples)
 
 
 def _start(issuer: str, client_id: str, redirect_uri: str, scope: str, verifier: str) -> str:

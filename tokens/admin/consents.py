@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse
 
 from accounts import email_address as emails
 from accounts.admin.actions import BATCH
-from ironauth.infrastructure.admin.confirm import CONFIRMED, SHOWN, ask
+from ironauth.infrastructure.admin.confirm import CONFIRMED, SHOWN, render
 from ironauth.infrastructure.admin.read_only import breakable, moment
 from ironauth.infrastructure.admin.selection import CheckedSelection
 from tokens.admin.actions import note
@@ -68,7 +68,7 @@ class ConsentAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ignor
         chosen = queryset.select_related("user__pending_deletion", "client")
         total = chosen.count()
         if total and CONFIRMED not in request.POST:
-            return ask(
+            return render(
                 self,
                 request,
                 action="revoke_consents",

@@ -6,7 +6,7 @@ from django.db import transaction
 
 from accounts.users.models import User
 from accounts.users.services import account_snapshot
-from ironauth.infrastructure.http import client_context as origin
+from ironauth.infrastructure.http import client_context
 from tokens.sessions import known_devices
 
 
@@ -22,4 +22,4 @@ def _signed_in(user: User, **_: object) -> None:
     with transaction.atomic():
         account = account_snapshot(user.pk)
         if account is not None:
-            known_devices.note(account=account, whence=origin.current())
+            known_devices.note(account=account, context=client_context.current())

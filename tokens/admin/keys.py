@@ -11,7 +11,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import URLPattern, path, reverse
 
-from ironauth.infrastructure.admin.confirm import CONFIRMED, ask
+from ironauth.infrastructure.admin.confirm import CONFIRMED, render
 from ironauth.infrastructure.admin.read_only import moment
 from ironauth.infrastructure.admin.selection import CheckedSelection
 from tokens.admin.actions import note
@@ -93,7 +93,7 @@ class SigningKeyAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ig
         if family not in set(Family):
             raise Http404
         if request.method == "POST" and CONFIRMED not in request.POST:
-            return ask(
+            return render(
                 self,
                 request,
                 action="rotate",
@@ -122,7 +122,7 @@ class SigningKeyAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ig
             self.message_user(request, "No key in use was selected.", messages.WARNING)
             return None
         if CONFIRMED not in request.POST:
-            return ask(
+            return render(
                 self,
                 request,
                 action="drop_as_compromised",

@@ -17,7 +17,7 @@ from django.utils.html import format_html
 from accounts.admin.actions import BATCH
 from accounts.admin.users import UserAdmin
 from accounts.audit import recording as audit
-from ironauth.infrastructure.admin.confirm import CONFIRMED, SHOWN, ask
+from ironauth.infrastructure.admin.confirm import CONFIRMED, SHOWN, render
 from ironauth.infrastructure.admin.filters import KnownValues
 from ironauth.infrastructure.admin.read_only import moment
 from ironauth.infrastructure.admin.selection import CheckedSelection
@@ -161,7 +161,7 @@ class SessionAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ignor
         spared = live.count() - chosen.count()
         left = f"Left as they were: {_count(spared)} of superusers." if spared else ""
         if CONFIRMED not in request.POST and (total := chosen.count()):
-            return ask(
+            return render(
                 self,
                 request,
                 action="end_sessions",

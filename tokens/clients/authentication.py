@@ -13,9 +13,9 @@ from urllib.parse import unquote_plus
 from accounts.lockout import rate_limits
 from ironauth.infrastructure.api.views import ApiRequest
 from ironauth.infrastructure.core import clock
-from ironauth.infrastructure.db import single_use as once
+from ironauth.infrastructure.db import single_use
 from ironauth.infrastructure.db.unit_of_work import database
-from ironauth.infrastructure.http import client_context as origin
+from ironauth.infrastructure.http import client_context
 from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.clients import assertion as client_assertion
 from tokens.clients import registry as clients
@@ -57,7 +57,7 @@ async def authenticate(request: ApiRequest, parameters: dict[str, str], *, allow
         cause = await _cause_to_refuse(client, presented, allow_public=allow_public)
         if client is not None and not cause:
             return client
-    await rate_limits.admit(rate_limits.CLIENT, address=origin.address_of(request))
+    await rate_limits.admit(rate_limits.CLIENT, address=client_context.address_of(request))
     log.info("client_refused", client_id=client.client_id if client else None, cause=cause)
     raise InvalidClient(basic=presented.basic)
 
@@ -68,7 +68,7 @@ async def admit_public(request: ApiRequest, client: Client) -> None:
     Who has proved to be a confidential client is not counted. 1 query, with Redis none. Raises ``Throttled`` (429).
     """
     if client.is_public:
-        await rate_limits.admit(rate_limits.PUBLIC_CLIENT, address=origin.address_of(request))
+        await rate_limits.admit(rate_limits.PUBLIC_CLIENT, address=client_context.address_of(request))
 
 
 def basic_credentials(header: str) -> tuple[str, str] | None:
@@ -158,5 +158,5 @@ async def _cause_of_assertion(client: Client | None, named: str, assertion: str)
         found = client_assertion.verified(assertion, client_id=client.client_id, jwks=client.jwks)
     except client_assertion.AssertionRefused as refused:
         return refused.cause
-    first = await database().write(once.use_up, client_assertion.ONCE, found.id, found.expires_at)
+    first = await database().write(single_use.consume, client_assertion.ONCE, found.id, found.expires_at)
     return "" if first else "used"

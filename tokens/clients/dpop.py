@@ -16,7 +16,7 @@ from django.conf import settings
 from django.http import HttpRequest
 
 from ironauth.infrastructure.core import clock
-from ironauth.infrastructure.db import single_use as once
+from ironauth.infrastructure.db import single_use
 from ironauth.infrastructure.db.unit_of_work import database
 from tokens.access import codec
 from tokens.clients import assertion as client_assertion
@@ -73,18 +73,18 @@ def verified(request: HttpRequest, *, token: str | None = None) -> Proof:
     return Proof(jkt, UUID(bytes=digest[:16]), int(claims.iat) + LIFE_S + 1)
 
 
-async def use_up(proof: Proof) -> None:
+async def consume(proof: Proof) -> None:
     """Take note that the proof was used. 1 query. Raises ``InvalidProof`` (401) when it was before, here or elsewhere.
 
     Raises ``Unavailable`` (503) when that cannot be asked.
     """
-    if not await database().write(once.use_up, ONCE, proof.id, proof.expires_at):
+    if not await database().write(single_use.consume, ONCE, proof.id, proof.expires_at):
         raise InvalidProof("jti")
 
 
 async def give_back(proof: Proof) -> None:
     """Forget that the proof was used: it was for nothing. 1 query."""
-    await database().write(once.give_back, ONCE, proof.id)
+    await database().write(single_use.give_back, ONCE, proof.id)
 
 
 def presented(request: HttpRequest, client: Client, *, required: bool = True) -> Proof | None:
@@ -110,7 +110,7 @@ async def use_for_client(proof: Proof | None) -> None:
     if proof is None:
         return
     try:
-        await use_up(proof)
+        await consume(proof)
     except InvalidProof as error:
         raise InvalidDpopProof(error.detail) from error
 

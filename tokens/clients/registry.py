@@ -16,7 +16,7 @@ from accounts.lockout import rate_limits
 from ironauth.infrastructure.cache.two_level import Loaded, token_cache
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.db.unit_of_work import database
-from ironauth.infrastructure.http import client_context as origin
+from ironauth.infrastructure.http import client_context
 from tokens.clients.models import OAuthClient, OAuthClientSecret, client_tag
 from tokens.keys import pairwise
 
@@ -106,7 +106,7 @@ async def find_for_stranger(client_id: str) -> Client | None:
     """
     client = await find(client_id)
     if client is None and _uuid(client_id) is not None:
-        await rate_limits.admit(rate_limits.UNKNOWN_CLIENT, address=origin.current().address)
+        await rate_limits.admit(rate_limits.UNKNOWN_CLIENT, address=client_context.current().address)
     return client
 
 

@@ -11,7 +11,7 @@ import msgspec
 
 from ironauth.infrastructure.cache.invalidation import invalidate
 from ironauth.infrastructure.cache.two_level import Loaded, token_cache
-from ironauth.infrastructure.db import single_use as once
+from ironauth.infrastructure.db import single_use
 from ironauth.infrastructure.db.unit_of_work import database
 from tokens.access.claims import AccessClaims
 from tokens.clients import registry as clients
@@ -37,7 +37,7 @@ async def is_active(claims: AccessClaims) -> bool:
 
     async def load() -> Loaded[_Standing]:
         good = await clients.find(claims.client_id) is not None and not await database().read(
-            once.is_used, ONCE, _id(claims.jti)
+            single_use.is_used, ONCE, _id(claims.jti)
         )
         return Loaded(_Standing(good), tags, float(claims.exp))
 
@@ -46,7 +46,7 @@ async def is_active(claims: AccessClaims) -> bool:
 
 def revoke(*, claims: AccessClaims) -> bool:
     """Unit of work: refuse the token from now on; return whether it was not before. 2 queries, 1 when it was."""
-    revoked = once.use_up(ONCE, _id(claims.jti), claims.exp)
+    revoked = single_use.consume(ONCE, _id(claims.jti), claims.exp)
     if revoked:
         invalidate(_tag(claims.jti))
     return revoked

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from django.conf import settings
 
-from ironauth.infrastructure.cache.two_level import Reading
+from ironauth.infrastructure.cache.two_level import ReadMark
 from ironauth.infrastructure.core import clock
 from tokens.access import codec
 from tokens.access.claims import AccessClaims, Actor
@@ -15,7 +15,7 @@ from tokens.principal import Principal
 from tokens.protocol import Scope, scope_set
 from tokens.sessions import authentication
 from tokens.sessions.queries import LiveSession
-from tokens.sessions.units import Grant
+from tokens.sessions.units import OpenedSession
 
 JTI_BYTES: Final = 16  # 128 random bits: no two tokens share one
 _TELL_ROLES: Final = frozenset({Scope.ACCOUNT.value, Scope.ROLES.value})
@@ -34,9 +34,9 @@ def tells_roles(scope: str) -> bool:
 
 
 def of_session(
-    grant: Grant,
+    grant: OpenedSession,
     key: ActiveKey,
-    reading: Reading | None = None,
+    reading: ReadMark | None = None,
     *,
     subject: UUID | None = None,
     scope: str | None = None,

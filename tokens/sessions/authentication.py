@@ -17,7 +17,7 @@ from rest_framework.permissions import SAFE_METHODS
 from rest_framework.request import Request
 
 from ironauth.infrastructure.cache.invalidation import sid_tag, sub_tag
-from ironauth.infrastructure.cache.two_level import Loaded, Reading, token_cache
+from ironauth.infrastructure.cache.two_level import Loaded, ReadMark, token_cache
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import BEARER_CHALLENGE
 from ironauth.infrastructure.db.unit_of_work import database
@@ -119,7 +119,7 @@ async def by_proof(request: HttpRequest, token: str) -> Principal:
     principal = known(token) or await verify(token)
     if principal.jkt != proof.jkt:
         raise UnprovedToken("key")
-    await dpop.use_up(proof)
+    await dpop.consume(proof)
     return principal
 
 
@@ -180,7 +180,7 @@ def _remember(principal: Principal) -> None:
 
 def is_current(principal: Principal) -> bool:
     """Tell whether the token this very principal came from may still be used in this process; no I/O."""
-    return token_cache().vouch(CACHE_PREFIX + principal.jti) is principal and clock.unix() < principal.exp
+    return token_cache().get_if_fresh(CACHE_PREFIX + principal.jti) is principal and clock.unix() < principal.exp
 
 
 async def verify(token: str, verified: VerifiedToken | None = None) -> Principal:
@@ -250,7 +250,7 @@ async def _user_of(claims: AccessClaims) -> UUID:
     return subjects.user_of(client, claims.sub)
 
 
-def keep_issued(token: str, claims: AccessClaims, *, kid: str, live: LiveSession, reading: Reading) -> None:
+def keep_issued(token: str, claims: AccessClaims, *, kid: str, live: LiveSession, reading: ReadMark) -> None:
     """Let a token this process has just made be used without verifying it first: it need not be asked what it says.
 
     ``reading``: taken before the key was chosen and the session, ``live``, was read or stored. Nothing is kept when one
@@ -259,7 +259,7 @@ def keep_issued(token: str, claims: AccessClaims, *, kid: str, live: LiveSession
     """
     if not key_store().holds(kid) or claims.sid is None:
         return
-    token_cache().keep(CACHE_PREFIX + claims.jti, _loaded(claims, kid, live, _digest(token)), reading)
+    token_cache().put_if_current(CACHE_PREFIX + claims.jti, _loaded(claims, kid, live, _digest(token)), reading)
 
 
 def _loaded(claims: AccessClaims, kid: str, live: LiveSession, digest: bytes) -> Loaded[Principal]:

@@ -13,18 +13,19 @@ from accounts.users.outputs import Account
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import new_id
 from ironauth.infrastructure.crypto.master_keys import newest_master_key_id
-from ironauth.infrastructure.db.batch import OnlyIf, inserted_if, inserted_together
-from ironauth.infrastructure.db.compiled import FixedSelect, FixedUpdate, Given
+from ironauth.infrastructure.db.batch import OnlyIf, batch, inserted_if
+from ironauth.infrastructure.db.compiled import CompiledSelect, CompiledUpdate, Param
+from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.clients.registry import Client
 from tokens.protocol import GrantType, Scope, scope_set
 from tokens.sessions import limit as session_room
 from tokens.sessions import units as sessions
 from tokens.sessions.models import Session
 from tokens.sessions.queries import NewSession
-from tokens.sessions.units import ClientInfo, Grant
+from tokens.sessions.units import OpenedSession
 
 
-class Consented(NamedTuple):
+class ConsentedAccess(NamedTuple):
     """Whom a session is for and what it may do, as the person has allowed it.
 
     ``authenticated_at``, ``amr``: when and how they proved who they are. ``parent_id``: the sign-on session they did
@@ -57,18 +58,18 @@ class _Shown(NamedTuple):
     user_agent: str
 
 
-_ID: Final = Given("id", models.UUIDField())
+_ID: Final = Param("id", models.UUIDField())
 _PARENT_COLUMNS: Final = _Parent._fields[:-1]
-_PARENT: Final = FixedSelect(
+_PARENT: Final = CompiledSelect(
     lambda: Session.objects.filter(pk=_ID).order_by().values_list(*_PARENT_COLUMNS, session_room.held_beside())
 )
 #: Locked until the commit: whoever ends it at the same time waits, and then finds what began in it.
-_PARENT_LOCKED: Final = FixedSelect(
+_PARENT_LOCKED: Final = CompiledSelect(
     lambda: Session.objects.select_for_update(no_key=True).filter(pk=_ID).order_by().values_list(*_PARENT_COLUMNS)
 )
-_PARENT_ALIVE: Final = FixedSelect(
+_PARENT_ALIVE: Final = CompiledSelect(
     lambda: (
-        Session.objects.filter(pk=_ID, revoked_at=None, idle_expires_at__gt=Given("now", models.DateTimeField()))
+        Session.objects.filter(pk=_ID, revoked_at=None, idle_expires_at__gt=Param("now", models.DateTimeField()))
         .order_by()
         .values_list("pk")
     )
@@ -78,11 +79,11 @@ _PARENT_ALIVE: Final = FixedSelect(
 def open_client_session(
     *,
     client: Client,
-    consented: Consented,
-    whence: ClientInfo,
+    consented: ConsentedAccess,
+    context: ClientContext,
     session_id: UUID | None = None,
     elsewhere: bool = False,
-) -> Grant | None:
+) -> OpenedSession | None:
     """Store a new session of the person for the client, and that they signed in there. 4 queries; 3 without parent.
 
     On PostgreSQL one less.
@@ -95,23 +96,29 @@ def open_client_session(
     """
     session_room.make_room(consented.account, keep=consented.parent_id)
     parent = _parent(_PARENT_LOCKED, consented.parent_id)
-    session = _session(client, consented, parent, whence, session_id=session_id, elsewhere=elsewhere)
+    session = _session(client, consented, parent, context, session_id=session_id, elsewhere=elsewhere)
     if session is None:
         return None
-    with inserted_together():
+    with batch():
         return _stored(session, consented.account, client)
 
 
 def open_client_session_if(
-    changes: FixedUpdate, *, client: Client, consented: Consented, whence: ClientInfo, session_id: UUID, **given: Any
-) -> Grant | None:
+    changes: CompiledUpdate,
+    *,
+    client: Client,
+    consented: ConsentedAccess,
+    context: ClientContext,
+    session_id: UUID,
+    **given: Any,
+) -> OpenedSession | None:
     """Do the same on PostgreSQL outside of a transaction, if ``changes``, run with ``given``, changes a row. 2 queries.
 
     The second does all of it or nothing: None when nothing was changed, when there is no sign-on session that lives, or
     when other sessions have to end first.
     """
     parent = _parent(_PARENT, consented.parent_id)
-    session = _session(client, consented, parent, whence, session_id=session_id)
+    session = _session(client, consented, parent, context, session_id=session_id)
     if session is None or parent is None or session_room.is_full(parent.held):
         return None
     needed = OnlyIf(
@@ -124,9 +131,9 @@ def open_client_session_if(
 
 def _session(
     client: Client,
-    consented: Consented,
+    consented: ConsentedAccess,
     parent: _Parent | None,
-    whence: ClientInfo,
+    context: ClientContext,
     *,
     session_id: UUID | None,
     elsewhere: bool = False,
@@ -138,7 +145,11 @@ def _session(
         if parent is None or parent.revoked_at is not None or parent.idle_expires_at <= now:
             return None
         absolute = min(absolute, parent.absolute_expires_at)
-    shown = _Shown(parent.ip, parent.user_agent) if parent and not elsewhere else _Shown(whence.ip, whence.user_agent)
+    shown = (
+        _Shown(parent.ip, parent.user_agent)
+        if parent and not elsewhere
+        else _Shown(context.address, context.user_agent)
+    )
     return NewSession(
         id=session_id or new_id(),
         user_id=consented.account.id,
@@ -159,7 +170,7 @@ def _session(
     )
 
 
-def _stored(session: NewSession, account: Account, client: Client) -> Grant:
+def _stored(session: NewSession, account: Account, client: Client) -> OpenedSession:
     """Store the session, and that its person signed in there; in a block that inserts together."""
     grant = sessions.store(session, account)
     details = {"client": client.client_id}
@@ -184,6 +195,6 @@ def _limits(client: Client, now: datetime) -> tuple[int | None, datetime]:
     return client.session_idle_s, now + timedelta(seconds=absolute_s)
 
 
-def _parent(query: FixedSelect, session_id: UUID | None) -> _Parent | None:
+def _parent(query: CompiledSelect, session_id: UUID | None) -> _Parent | None:
     rows = query.rows(id=session_id) if session_id is not None else []
     return _Parent(*rows[0]) if rows else None

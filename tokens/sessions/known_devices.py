@@ -17,8 +17,8 @@ from accounts.outbox.queue import Kind
 from accounts.users.outputs import Account
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import new_id
-from ironauth.infrastructure.db.compiled import FixedInsert, FixedSelect, FixedUpdate, Given, given_row
-from ironauth.infrastructure.http.client_context import Origin
+from ironauth.infrastructure.db.compiled import CompiledInsert, CompiledSelect, CompiledUpdate, Param, given_row
+from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.sessions import user_agents
 from tokens.sessions.models import KnownDevice
 
@@ -29,19 +29,21 @@ NOTED_EVERY: Final = timedelta(days=1)  # so that a sign-in as yesterday's costs
 #: morning would be ignored on the day it matters.
 NETWORK_BITS: Final = {4: 16, 6: 32}
 
-_ID: Final = Given("id", models.UUIDField())
-_PLACE: Final = Given("place", models.CharField())
-_DEVICE: Final = Given("device", models.CharField())
-_SEEN_AT: Final = Given("seen_at", models.DateTimeField())
-_OF_USER: Final = FixedSelect(
+_ID: Final = Param("id", models.UUIDField())
+_PLACE: Final = Param("place", models.CharField())
+_DEVICE: Final = Param("device", models.CharField())
+_SEEN_AT: Final = Param("seen_at", models.DateTimeField())
+_OF_USER: Final = CompiledSelect(
     lambda: (
-        KnownDevice.objects.filter(user_id=Given("user_id", models.UUIDField()))
+        KnownDevice.objects.filter(user_id=Param("user_id", models.UUIDField()))
         .order_by("-seen_at", "-id")
         .values_list("id", "place", "device", "seen_at")[:MOST]
     )
 )
-_INSERT: Final = FixedInsert(lambda: given_row(KnownDevice))
-_UPDATE: Final = FixedUpdate(lambda: KnownDevice.objects.filter(pk=_ID), place=_PLACE, device=_DEVICE, seen_at=_SEEN_AT)
+_INSERT: Final = CompiledInsert(lambda: given_row(KnownDevice))
+_UPDATE: Final = CompiledUpdate(
+    lambda: KnownDevice.objects.filter(pk=_ID), place=_PLACE, device=_DEVICE, seen_at=_SEEN_AT
+)
 
 
 class _Known(NamedTuple):
@@ -53,21 +55,21 @@ class _Known(NamedTuple):
     seen_at: datetime
 
 
-def note(*, account: Account, whence: Origin, new_device: str = "") -> None:
+def note(*, account: Account, context: ClientContext) -> None:
     """Remember what the person signs in with, and have them told when it is new; the first one ever never is.
 
-    ``new_device``: what the browser's cookie will say from now on. One query for a device without cookie that was seen
+    One query for a device without cookie that was seen
     within the day; one more otherwise, and one for the message.
     """
     now = clock.now()
     known = [_Known(*row) for row in _OF_USER.rows(user_id=account.id)]
-    place = _mac("place", account.id, f"{user_agents.family(whence.user_agent)} {_network(whence.address)}")
-    brought, given = (_mac("device", account.id, cookie) for cookie in (whence.device, new_device))
+    place = _mac("place", account.id, f"{user_agents.family(context.user_agent)} {_network(context.address)}")
+    brought, given = (_mac("device", account.id, cookie) for cookie in (context.device, context.new_device))
     recent = [one for one in known if now - one.seen_at < KNOWN_FOR]
     by_cookie = next((one for one in recent if brought and one.device == brought), None)
     alike = next((one for one in recent if one.place == place), None)
     if known and by_cookie is None and alike is None:
-        _tell(account, whence, now)
+        _tell(account, context, now)
     # A browser that does not bring the cookie of the one alike may be another one beside it: each has its row.
     same = by_cookie or (alike if alike is not None and not (given and alike.device) else None)
     if same is None:
@@ -84,12 +86,12 @@ def _add(user_id: UUID, known: list[_Known], new: _Known) -> None:
         _UPDATE.run(**new._replace(id=known[-1].id)._asdict())
 
 
-def _tell(account: Account, whence: Origin, now: datetime) -> None:
+def _tell(account: Account, context: ClientContext, now: datetime) -> None:
     """Queue the message. One query."""
     facts = {
         "time": f"{now.day} {now:%B %Y, %H:%M} UTC",
-        "device": user_agents.kind(whence.user_agent),  # in our words: it is sent in this product's name
-        "address": whence.address or "unknown",
+        "device": user_agents.kind(context.user_agent),  # in our words: it is sent in this product's name
+        "address": context.address or "unknown",
     }
     outgoing_mail.enqueue(Kind.NEW_DEVICE, recipient=account.user.email, user_id=account.id, facts=facts)
 

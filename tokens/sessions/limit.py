@@ -19,9 +19,9 @@ from accounts.audit import recording as audit
 from accounts.audit.recording import Event
 from accounts.users.outputs import Account
 from ironauth.infrastructure.core import clock
-from ironauth.infrastructure.db.compiled import FixedSelect, Given
-from tokens.sessions import queries as stored_session
-from tokens.sessions import sso_logout as sign_on_ends
+from ironauth.infrastructure.db.compiled import CompiledSelect, Param
+from tokens.sessions import queries as session_queries
+from tokens.sessions import sso_logout
 from tokens.sessions.models import Session
 
 #: What is said of each in the trail.
@@ -48,9 +48,9 @@ def _held_by(user: "UUID | Combinable") -> "models.QuerySet[Session, tuple[int]]
     return mine.values("user_id").annotate(held=Count("*")).values_list("held")
 
 
-_USER: Final = Given("user_id", models.UUIDField())
-_HELD: Final = FixedSelect(lambda: _held_by(_USER))
-_ALL: Final = FixedSelect(
+_USER: Final = Param("user_id", models.UUIDField())
+_HELD: Final = CompiledSelect(lambda: _held_by(_USER))
+_ALL: Final = CompiledSelect(
     lambda: (
         Session.objects.filter(user_id=_USER, revoked_at=None)
         .order_by("last_used_at", "pk")
@@ -93,8 +93,8 @@ def _end_oldest(account: Account, keep: UUID | None) -> None:
     excess = min(len(live) - settings.IRONAUTH_MAX_SESSIONS_PER_USER + 1, MOST_AT_ONCE)
     for session_id in _longest_unused((one for one in live if one.id != keep), excess):
         # One that somebody else ends at this moment is theirs to record.
-        if stored_session.end(session_id, reason=Session.RevokeReason.TOO_MANY, now=now):
-            sign_on_ends.follow(session_id)
+        if session_queries.end(session_id, reason=Session.RevokeReason.TOO_MANY, now=now):
+            sso_logout.cascade(session_id)
             audit.record(Event.SESSION_ENDED, user_id=account.id, session_id=session_id, details=DETAILS)
 
 

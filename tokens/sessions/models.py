@@ -19,7 +19,7 @@ from django.dispatch import receiver
 from ironauth.infrastructure.cache.invalidation import invalidate, sid_tag
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import new_id
-from ironauth.infrastructure.db.compiled import Given
+from ironauth.infrastructure.db.compiled import Param
 from tokens.clients.models import CHALLENGE_CHARACTERS
 from tokens.protocol import Scope
 from tokens.sessions.refresh_token import SECRET_BYTES
@@ -46,7 +46,7 @@ def new_secret() -> bytes:
 class SessionQuerySet(models.QuerySet["Session"]):
     """Sessions, many at a time."""
 
-    def live(self, now: datetime | Given) -> SessionQuerySet:
+    def live(self, now: datetime | Param) -> SessionQuerySet:
         """Return the sessions that are neither revoked, nor expired at ``now``, nor ended by their user's epoch."""
         return self.filter(revoked_at=None, idle_expires_at__gt=now, epoch=models.F("user__session_epoch"))
 

@@ -10,7 +10,7 @@ from django.db.models import F
 
 from accounts.users.outputs import ACCOUNT_COLUMNS, Account, account_of
 from ironauth.infrastructure.core.ids import new_id
-from ironauth.infrastructure.db.compiled import FixedInsert, FixedSelect, FixedUpdate, Given, given_row
+from ironauth.infrastructure.db.compiled import CompiledInsert, CompiledSelect, CompiledUpdate, Param, given_row
 from tokens.sessions.models import Session, new_secret
 
 
@@ -77,20 +77,20 @@ class LiveSession(NamedTuple):
 
 #: How far a session's last use may lie behind: exact enough for people, and no record of their every minute.
 LAST_USE_STEP: Final = timedelta(seconds=60)
-_ID: Final = Given("id", models.UUIDField())
-_NOW: Final = Given("now", models.DateTimeField())
+_ID: Final = Param("id", models.UUIDField())
+_NOW: Final = Param("now", models.DateTimeField())
 _SESSION_COLUMNS: Final = StoredSession._fields[1:]
 _LIVE_COLUMNS: Final = LiveSession._fields[1:]
 _ACCOUNT_COLUMNS: Final = tuple(f"user__{column}" for column in ACCOUNT_COLUMNS)
-_BY_ID: Final = FixedSelect(
+_BY_ID: Final = CompiledSelect(
     lambda: Session.objects.filter(pk=_ID).order_by().values_list(*_SESSION_COLUMNS, *_ACCOUNT_COLUMNS)
 )
-_LIVE: Final = FixedSelect(
+_LIVE: Final = CompiledSelect(
     lambda: (
         Session.objects.filter(
             pk=_ID,
-            user=Given("user_id", models.UUIDField()),
-            epoch=Given("epoch", models.IntegerField()),
+            user=Param("user_id", models.UUIDField()),
+            epoch=Param("epoch", models.IntegerField()),
             revoked_at=None,
             idle_expires_at__gt=_NOW,
         )
@@ -98,38 +98,38 @@ _LIVE: Final = FixedSelect(
         .values_list(*_LIVE_COLUMNS, *_ACCOUNT_COLUMNS)
     )
 )
-_INSERT: Final = FixedInsert(lambda: given_row(Session))
-_ADVANCE: Final = FixedUpdate(
+_INSERT: Final = CompiledInsert(lambda: given_row(Session))
+_ADVANCE: Final = CompiledUpdate(
     lambda: Session.objects.filter(
-        pk=_ID, generation=Given("generation", models.IntegerField()), revoked_at=None, idle_expires_at__gt=_NOW
+        pk=_ID, generation=Param("generation", models.IntegerField()), revoked_at=None, idle_expires_at__gt=_NOW
     ),
     generation=F("generation") + 1,
-    last_used_at=Given("last_used_at", models.DateTimeField()),
+    last_used_at=Param("last_used_at", models.DateTimeField()),
     rotated_at=_NOW,
-    idle_expires_at=Given("idle_end", models.DateTimeField()),
+    idle_expires_at=Param("idle_end", models.DateTimeField()),
 )
-_AUTHENTICATE: Final = FixedUpdate(
+_AUTHENTICATE: Final = CompiledUpdate(
     lambda: Session.objects.filter(
-        pk=_ID, user=Given("user_id", models.UUIDField()), revoked_at=None, idle_expires_at__gt=_NOW
+        pk=_ID, user=Param("user_id", models.UUIDField()), revoked_at=None, idle_expires_at__gt=_NOW
     ),
     authenticated_at=_NOW,
-    amr=Given("amr", models.CharField()),
+    amr=Param("amr", models.CharField()),
 )
-_END: Final = FixedUpdate(
+_END: Final = CompiledUpdate(
     lambda: Session.objects.filter(pk=_ID, revoked_at=None),
     revoked_at=_NOW,
-    revoke_reason=Given("reason", models.CharField()),
+    revoke_reason=Param("reason", models.CharField()),
 )
-_END_OWN: Final = FixedUpdate(
+_END_OWN: Final = CompiledUpdate(
     lambda: Session.objects.filter(
         pk=_ID,
-        user=Given("user_id", models.UUIDField()),
-        epoch=Given("epoch", models.IntegerField()),
+        user=Param("user_id", models.UUIDField()),
+        epoch=Param("epoch", models.IntegerField()),
         revoked_at=None,
         idle_expires_at__gt=_NOW,
     ),
     revoked_at=_NOW,
-    revoke_reason=Given("reason", models.CharField()),
+    revoke_reason=Param("reason", models.CharField()),
 )
 
 

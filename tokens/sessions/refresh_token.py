@@ -11,7 +11,7 @@ import hmac
 from typing import NamedTuple
 from uuid import UUID
 
-from ironauth.infrastructure.core import base64url as token_text
+from ironauth.infrastructure.core import base64url
 from ironauth.infrastructure.crypto.master_keys import derived_key
 
 ID_BYTES = 16
@@ -35,7 +35,7 @@ def mint(*, session_id: UUID, generation: int, secret: bytes, master_key_id: str
     """
     body = session_id.bytes + generation.to_bytes(GENERATION_BYTES, "big")
     mac = _mac(body, secret, master_key_id)
-    return token_text.encode(body + mac)
+    return base64url.encode(body + mac)
 
 
 def parse(token: str) -> ParsedRefreshToken | None:
@@ -43,7 +43,7 @@ def parse(token: str) -> ParsedRefreshToken | None:
 
     Only the canonical spelling is accepted: one token, one text.
     """
-    raw = token_text.decode(token, TOKEN_CHARACTERS)
+    raw = base64url.decode(token, TOKEN_CHARACTERS)
     if raw is None:
         return None
     generation = int.from_bytes(raw[ID_BYTES : ID_BYTES + GENERATION_BYTES], "big")

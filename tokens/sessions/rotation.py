@@ -15,16 +15,16 @@ from accounts.audit import recording as audit
 from accounts.audit.recording import Event
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.crypto.master_keys import MasterKeyMissingError
-from ironauth.infrastructure.db.unit_of_work import raise_if_given_up
+from ironauth.infrastructure.db.unit_of_work import raise_if_timed_out
 from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.protocol import scope_set
-from tokens.sessions import queries as stored_session
+from tokens.sessions import queries as session_queries
 from tokens.sessions import refresh_token
 from tokens.sessions import units as sessions
 from tokens.sessions.models import FIRST_PARTY_CLIENT, Session
 from tokens.sessions.queries import StoredSession
 from tokens.sessions.refresh_token import ParsedRefreshToken
-from tokens.sessions.units import Grant
+from tokens.sessions.units import OpenedSession
 
 log = get_logger()
 
@@ -53,7 +53,7 @@ class Rotation:
     """The outcome of a refresh; ``grant`` exactly when it is ROTATED or GRACE."""
 
     outcome: Outcome
-    grant: Grant | None = None
+    grant: OpenedSession | None = None
 
 
 def rotate(
@@ -73,19 +73,19 @@ def rotate(
     deactivation committed between the two leaves one pair of tokens of the old epoch, which nothing here accepts.
     2 queries (session with user and roles, update); one more when another refresh of the same token won the race.
     """
-    session = stored_session.find(parsed.session_id)
+    session = session_queries.find(parsed.session_id)
     if session is not None and session.dpop_jkt and session.dpop_jkt != jkt and session.client_id == client_id:
         return Rotation(Outcome.WRONG_KEY)
     rotation = _rotate(session, parsed, client_id, wanted, idle_s)
     if rotation is None:  # lost the race between SELECT and UPDATE: what the winner wrote decides
-        session = stored_session.find(parsed.session_id)
+        session = session_queries.find(parsed.session_id)
         rotation = _rotate(session, parsed, client_id, wanted, idle_s) or Rotation(Outcome.REVOKED)
     return rotation
 
 
 def usable(*, parsed: ParsedRefreshToken) -> StoredSession | None:
     """Return the session that a refresh token would be accepted for now, None for any other token. 1 query."""
-    session = stored_session.find(parsed.session_id)
+    session = session_queries.find(parsed.session_id)
     if session is None or _refusal(session, parsed, session.client_id) is not None:
         return None
     is_current = parsed.generation == session.generation
@@ -97,7 +97,7 @@ def session_of(*, parsed: ParsedRefreshToken) -> StoredSession | None:
 
     None for any other token.
     """
-    session = stored_session.find(parsed.session_id)
+    session = session_queries.find(parsed.session_id)
     return session if session is not None and _is_genuine(session, parsed) else None
 
 
@@ -121,7 +121,7 @@ def _rotate(
     if not is_current:
         return Rotation(Outcome.GRACE, _grant(session))
     idle_end = sessions.idle_end(now, session.absolute_expires_at, idle_s)
-    advanced = stored_session.advance(session, now=now, idle_end=idle_end)
+    advanced = session_queries.advance(session, now=now, idle_end=idle_end)
     return None if advanced is None else Rotation(Outcome.ROTATED, _grant(advanced))
 
 
@@ -130,7 +130,7 @@ def _reused(session: StoredSession) -> Rotation:
 
     Raises ``Unavailable``, and revokes nothing, when the client is told to try again: it may have done so.
     """
-    raise_if_given_up()
+    raise_if_timed_out()
     with transaction.atomic():
         if sessions.end_session(session_id=session.id, reason=Session.RevokeReason.REUSE):
             audit.record(
@@ -170,7 +170,7 @@ def _in_grace(session: StoredSession, parsed: ParsedRefreshToken, now: datetime)
     return now < session.rotated_at + timedelta(seconds=settings.IRONAUTH_REFRESH_GRACE_S)
 
 
-def _grant(session: StoredSession) -> Grant:
+def _grant(session: StoredSession) -> OpenedSession:
     """Return what tokens of the session's present generation are made from."""
     token = refresh_token.mint(
         session_id=session.id,
@@ -178,7 +178,7 @@ def _grant(session: StoredSession) -> Grant:
         secret=session.secret,
         master_key_id=session.master_key_id,
     )
-    return Grant(
+    return OpenedSession(
         session_id=session.id,
         account=session.account,
         client_id=session.client_id,

@@ -1,6 +1,6 @@
 """What ends with a sign-on session: the sessions of clients that began in it, and what those clients are told.
 
-Whatever ends a session one by one calls ``follow``. What ends all of a person's at once raises their epoch, which the
+Whatever ends a session one by one calls ``cascade``. What ends all of a person's at once raises their epoch, which the
 sessions of clients carry as well, so that nothing is left to be ended; ``all_end`` has their clients told.
 """
 
@@ -14,7 +14,7 @@ from django.db.models.functions import Concat
 
 from ironauth.infrastructure.cache.invalidation import invalidate, sid_tag
 from ironauth.infrastructure.core import clock
-from ironauth.infrastructure.db.compiled import FixedSelect, Given
+from ironauth.infrastructure.db.compiled import CompiledSelect, Param
 from tokens.clients.models import OAuthClient
 from tokens.oauth.models import LogoutNotice
 from tokens.protocol import Scope
@@ -28,20 +28,20 @@ def _children() -> _Rows:
     return Session.objects.order_by().values_list("pk", "client_id", "user_id", "parent_id")
 
 
-def _signed_in(whose: Q, now: datetime | Given) -> _Rows:
+def _signed_in(whose: Q, now: datetime | Param) -> _Rows:
     """Return the sessions that began in a live sign-on session of these people."""
     live = Session.objects.filter(whose, client_id=SSO_CLIENT).live(now)
     return _children().filter(parent_id__in=live.order_by().values("pk"))
 
 
 # Of one session, and of one person: what is asked whenever somebody signs out.
-_BEGUN_IN: Final = FixedSelect(lambda: _children().filter(parent_id=Given("parent_id", UUIDField())))
-_SIGNED_IN: Final = FixedSelect(
-    lambda: _signed_in(Q(user_id=Given("user_id", UUIDField())), Given("now", DateTimeField()))
+_BEGUN_IN: Final = CompiledSelect(lambda: _children().filter(parent_id=Param("parent_id", UUIDField())))
+_SIGNED_IN: Final = CompiledSelect(
+    lambda: _signed_in(Q(user_id=Param("user_id", UUIDField())), Param("now", DateTimeField()))
 )
 
 
-def follow(*ended: UUID) -> None:
+def cascade(*ended: UUID) -> None:
     """Publish that these sessions have just been revoked, and end what began in them. 2 queries.
 
     Clients that were given ``offline_access`` keep their sessions (OpenID Connect Back-Channel Logout §2.7); those with

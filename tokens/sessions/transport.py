@@ -1,21 +1,20 @@
 """How tokens travel: in the body as a TokenPair, or in cookies that scripts cannot read."""
 
-import dataclasses
 import secrets
 
 from django.http import HttpRequest, HttpResponse
 
 from accounts.lockout.throttling import KNOWN_S
-from ironauth.infrastructure.http import client_context as origin
+from ironauth.infrastructure.http import client_context
+from ironauth.infrastructure.http.client_context import ClientContext
 from ironauth.infrastructure.http.cookies import policy as cookies
 from tokens.access.credentials import refuse_login_csrf
 from tokens.sessions.outputs import TokenPair
-from tokens.sessions.units import ClientInfo
 
 DEVICE_BYTES = 32  # 256 random bits: nobody guesses what another browser is known by
 
 
-def arriving(request: HttpRequest, transport: str) -> ClientInfo:
+def arriving(request: HttpRequest, transport: str) -> ClientContext:
     """Return where a sign-in comes from; with cookies, on a device that is new.
 
     Raises ``CrossOrigin`` (403) when another site would be given cookies here.
@@ -26,12 +25,12 @@ def arriving(request: HttpRequest, transport: str) -> ClientInfo:
     return client_info(request)
 
 
-def handed_over(pair: TokenPair, client: ClientInfo, transport: str) -> TokenPair | HttpResponse:
+def handed_over(pair: TokenPair, context: ClientContext, transport: str) -> TokenPair | HttpResponse:
     """Return the answer to a sign-in: the pair itself, or 204 with it, and the device, in cookies."""
     if transport != "cookie":
         return pair
     response = cookie_response(pair)
-    set_device(response, client)
+    set_device(response, context)
     return response
 
 
@@ -62,17 +61,16 @@ def no_content() -> HttpResponse:
     return response
 
 
-def client_info(request: HttpRequest) -> ClientInfo:
+def client_info(request: HttpRequest) -> ClientContext:
     """Return where the request comes from, fit to be stored and shown."""
-    whence = origin.origin_of(request)
-    return ClientInfo(ip=whence.address, user_agent=whence.user_agent, device=whence.device)
+    return client_context.context_of(request)
 
 
-def on_new_device(client: ClientInfo) -> ClientInfo:
+def on_new_device(context: ClientContext) -> ClientContext:
     """Return ``client`` with a new device to be known by: what a browser brings may have been planted there."""
-    return dataclasses.replace(client, new_device=secrets.token_urlsafe(DEVICE_BYTES))
+    return context._replace(new_device=secrets.token_urlsafe(DEVICE_BYTES))
 
 
-def set_device(response: HttpResponse, client: ClientInfo) -> None:
+def set_device(response: HttpResponse, context: ClientContext) -> None:
     """Give the browser its device cookie, which lives as long as the device is known."""
-    cookies.set_device(response, client.new_device, KNOWN_S)
+    cookies.set_device(response, context.new_device, KNOWN_S)

@@ -14,12 +14,11 @@ from accounts.users.outputs import Account, Authenticated
 from accounts.users.services import account_snapshot
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.crypto.master_keys import newest_master_key_id
-from ironauth.infrastructure.db.batch import inserted_together
-from ironauth.infrastructure.http.client_context import Origin
-from tokens.sessions import known_devices, refresh_token
+from ironauth.infrastructure.db.batch import batch
+from ironauth.infrastructure.http.client_context import ClientContext
+from tokens.sessions import known_devices, refresh_token, sso_logout
 from tokens.sessions import limit as session_room
-from tokens.sessions import queries as stored_session
-from tokens.sessions import sso_logout as sign_on_ends
+from tokens.sessions import queries as session_queries
 from tokens.sessions.models import BY_PASSWORD, FIRST_PARTY_CLIENT, FIRST_PARTY_SCOPE, Session
 from tokens.sessions.queries import LiveSession, NewSession
 
@@ -28,21 +27,7 @@ MOST_LISTED: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class ClientInfo:
-    """Where a session is opened from, as its owner will see it in the list; ``ip`` empty when unknown.
-
-    ``device``: what the browser's device cookie says; ``new_device``: what it will say after this sign-in. Of these
-    two nothing but MACs is stored.
-    """
-
-    ip: str = ""
-    user_agent: str = ""
-    device: str = ""
-    new_device: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Grant:
+class OpenedSession:
     """All a token pair is made from. ``expires_at``: when the session ends unless it is refreshed.
 
     ``parent_id``: the sign-on session it began in, if any.
@@ -62,11 +47,11 @@ class Grant:
 def open_session(
     *,
     account: Account,
-    client: ClientInfo,
+    context: ClientContext,
     scope: str = FIRST_PARTY_SCOPE,
     amr: str = BY_PASSWORD,
     authenticated_at: datetime | None = None,
-) -> Grant:
+) -> OpenedSession:
     """Store a new session of the account and return what its first tokens are made from. 1 query.
 
     ``amr``, ``authenticated_at``: how the person proved who they are, and when; None: just now.
@@ -88,25 +73,25 @@ def open_session(
         last_used_at=now,
         idle_expires_at=idle_end(now, absolute),
         absolute_expires_at=absolute,
-        ip=client.ip or None,
-        user_agent=client.user_agent,
+        ip=context.address or None,
+        user_agent=context.user_agent,
     )
     return store(session, account)
 
 
-class Opener(NamedTuple):
+class SessionFactory(NamedTuple):
     """How a session is opened: ``open`` is ``open_session`` or like it. ``only_inserts``: it changes nothing else."""
 
-    open: Callable[..., Grant]
+    open: Callable[..., OpenedSession]
     only_inserts: bool = True
 
 
-FIRST_PARTY: Final = Opener(open_session)
+FIRST_PARTY: Final = SessionFactory(open_session)
 
 
 def open_authenticated(
-    *, who: Authenticated, client: ClientInfo, amr: str = BY_PASSWORD, opener: Opener = FIRST_PARTY
-) -> Grant | None:
+    *, who: Authenticated, context: ClientContext, amr: str = BY_PASSWORD, opener: SessionFactory = FIRST_PARTY
+) -> OpenedSession | None:
     """Store a new session for a person who has just proved who they are, and that they signed in. 4 queries.
 
     3 on PostgreSQL, where all that is inserted is one. One more than without a limit of sessions, beside a hash of
@@ -120,25 +105,24 @@ def open_authenticated(
     if account is None or not account.user.is_active or account.session_epoch != who.session_epoch:
         return None
     session_room.make_room(account)
-    with inserted_together():
-        grant = opener.open(account=account, client=client, amr=amr)
+    with batch():
+        grant = opener.open(account=account, context=context, amr=amr)
         audit.record(Event.SIGN_IN, actor_id=account.id, user_id=account.id, session_id=grant.session_id)
     if settings.IRONAUTH_NEW_DEVICE_MAIL:
-        whence = Origin(address=client.ip, user_agent=client.user_agent, device=client.device)
-        known_devices.note(account=account, whence=whence, new_device=client.new_device)
+        known_devices.note(account=account, context=context)
     return grant
 
 
-def store(session: NewSession, account: Account) -> Grant:
+def store(session: NewSession, account: Account) -> OpenedSession:
     """Store a new session of the account and return what its first tokens are made from. 1 query.
 
     Raises ``IntegrityError`` when the user was deleted meanwhile.
     """
-    stored_session.add(session)
+    session_queries.add(session)
     token = refresh_token.mint(
         session_id=session.id, generation=0, secret=session.secret, master_key_id=session.master_key_id
     )
-    return Grant(
+    return OpenedSession(
         session_id=session.id,
         account=account,
         client_id=session.client_id,
@@ -161,7 +145,7 @@ def idle_end(now: datetime, absolute: datetime, idle_s: int | None = None) -> da
 
 def live_account(*, session_id: UUID, user_id: UUID, epoch: int) -> LiveSession | None:
     """Return the account behind a token, and what its session says, while that lives, None otherwise. 1 query."""
-    live = stored_session.find_live(session_id=session_id, user_id=user_id, epoch=epoch, now=clock.now())
+    live = session_queries.find_live(session_id=session_id, user_id=user_id, epoch=epoch, now=clock.now())
     if live is None or not live.account.user.is_active or live.account.session_epoch != epoch:
         return None
     return live
@@ -172,18 +156,18 @@ def sign_out(*, session_id: UUID, user_id: UUID) -> None:
 
     3 on PostgreSQL, here and below, where all that is inserted is one.
     """
-    with inserted_together():
+    with batch():
         if end_session(session_id=session_id, reason=Session.RevokeReason.SIGNED_OUT):
             audit.record(Event.SIGN_OUT, actor_id=user_id, user_id=user_id, session_id=session_id)
 
 
 def end_own_session(*, session_id: UUID, user_id: UUID, epoch: int, from_session_id: UUID) -> bool:
     """Revoke one of a person's sessions from another; False when there is no such live session. 4 queries, or 1."""
-    ended = stored_session.end_own(session_id, user_id=user_id, epoch=epoch, now=clock.now())
+    ended = session_queries.end_own(session_id, user_id=user_id, epoch=epoch, now=clock.now())
     if ended:
         details = {"from_session": str(from_session_id)}
-        with inserted_together():
-            sign_on_ends.follow(session_id)
+        with batch():
+            sso_logout.cascade(session_id)
             audit.record(Event.SESSION_ENDED, actor_id=user_id, user_id=user_id, session_id=session_id, details=details)
     return ended
 
@@ -193,9 +177,9 @@ def end_session(*, session_id: UUID, reason: Session.RevokeReason) -> bool:
 
     What began in a sign-on session ends with it.
     """
-    ended = stored_session.end(session_id, reason=reason, now=clock.now())
+    ended = session_queries.end(session_id, reason=reason, now=clock.now())
     if ended:
-        sign_on_ends.follow(session_id)
+        sso_logout.cascade(session_id)
     return ended
 
 
@@ -203,7 +187,7 @@ def end_sessions(*, session_ids: Sequence[UUID], reason: Session.RevokeReason) -
     """Revoke sessions with one statement and publish it; return how many were not revoked before. 3 queries."""
     ended = Session.objects.filter(pk__in=session_ids).revoke(reason, clock.now())
     if ended:
-        sign_on_ends.follow(*session_ids)
+        sso_logout.cascade(*session_ids)
     return ended
 
 

@@ -12,17 +12,18 @@ from accounts.mfa.passkeys import proofs as passkey_proofs
 from accounts.mfa.passkeys.challenges import Purpose
 from accounts.mfa.passkeys.facts import Json
 from accounts.mfa.proofs import Proof
-from accounts.users import reauthentication as confirmations
+from accounts.users import reauthentication
 from ironauth.infrastructure.cache.two_level import token_cache
 from ironauth.infrastructure.core.errors import FieldError, ValidationFailed
 from ironauth.infrastructure.db.faults import refers_to_nothing
 from ironauth.infrastructure.db.unit_of_work import database
+from ironauth.infrastructure.http.client_context import ClientContext
 from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.errors import InvalidMfaToken
 from tokens.keys.store import key_store
 from tokens.principal import Principal
 from tokens.sessions.outputs import TokenPair
-from tokens.sessions.units import FIRST_PARTY, ClientInfo, Grant, Opener
+from tokens.sessions.units import FIRST_PARTY, OpenedSession, SessionFactory
 from tokens.sign_in import factor_units as factor_sessions
 from tokens.sign_in import mfa_token
 from tokens.sign_in.services import token_pair
@@ -41,17 +42,19 @@ class Shown(NamedTuple):
     credential: Json | None = None
 
 
-async def sign_in_with_factor(*, token: str, shown: Shown, client: ClientInfo) -> TokenPair:
+async def sign_in_with_factor(*, token: str, shown: Shown, context: ClientContext) -> TokenPair:
     """Open a session for the person whose password ``token`` stands for, and return its tokens.
 
     Raises what ``open_by_factor`` raises, ``SigningKeyMissing`` (503) before that.
     """
-    reading = token_cache().begin()
+    reading = token_cache().mark()
     key = await key_store().signing()
-    return token_pair(await open_by_factor(token=token, shown=shown, client=client), key, reading)
+    return token_pair(await open_by_factor(token=token, shown=shown, context=context), key, reading)
 
 
-async def open_by_factor(*, token: str, shown: Shown, client: ClientInfo, opener: Opener = FIRST_PARTY) -> Grant:
+async def open_by_factor(
+    *, token: str, shown: Shown, context: ClientContext, opener: SessionFactory = FIRST_PARTY
+) -> OpenedSession:
     """Open a session, as ``opener`` does, for the person whose password ``token`` stands for, by their second factor.
 
     Raises ``InvalidMfaToken`` (401) when it is no good, ``InvalidMfaCode`` or ``InvalidPasskey`` (401), ``Throttled``
@@ -63,7 +66,7 @@ async def open_by_factor(*, token: str, shown: Shown, client: ClientInfo, opener
         raise InvalidMfaToken
     found = await database().read(factor_sessions.holder_of, ticket)
     proof = await _judge(
-        shown, user_id=ticket.user_id, purpose=Purpose.SECOND_FACTOR, event=Event.SIGN_IN, address=client.ip
+        shown, user_id=ticket.user_id, purpose=Purpose.SECOND_FACTOR, event=Event.SIGN_IN, address=context.address
     )
     try:
         grant = await database().write(
@@ -71,7 +74,7 @@ async def open_by_factor(*, token: str, shown: Shown, client: ClientInfo, opener
             ticket=ticket,
             proof=proof,
             email=found.email,
-            client=client,
+            context=context,
             opener=opener,
         )
     except SecondFactorRefused as error:
@@ -91,7 +94,7 @@ async def step_up(*, principal: Principal, password: str | None, shown: Shown, a
     Raises ``ValidationFailed`` (400) naming the field that is needed, ``InvalidMfaCode``, ``InvalidPasskey`` or
     ``InvalidCredentials`` (401), ``Throttled`` (429), ``Overloaded`` or ``TotpUnreadable`` (503).
     """
-    found = await confirmations.present(principal.id)
+    found = await reauthentication.active_user(principal.id)
     proof: Proof | None = None
     if found.methods:
         proof = await _judge(
@@ -105,7 +108,7 @@ async def step_up(*, principal: Principal, password: str | None, shown: Shown, a
     else:
         if password is None:
             raise ValidationFailed(errors=[PASSWORD_NEEDED])
-        await confirmations.require_password(found, password, Event.STEP_UP, principal.session_id)
+        await reauthentication.require_password(found, password, Event.STEP_UP, principal.session_id)
     await confirm_session(principal=principal, proof=proof)
 
 

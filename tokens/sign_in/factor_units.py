@@ -17,12 +17,12 @@ from accounts.users.units import Credentials
 from ironauth.infrastructure.cache.invalidation import invalidate, sid_tag
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import NotAuthenticated
-from ironauth.infrastructure.db import single_use as once
-from ironauth.infrastructure.http.client_context import Origin
+from ironauth.infrastructure.db import single_use
+from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.errors import InvalidMfaToken
-from tokens.sessions import queries as stored_session
+from tokens.sessions import queries as session_queries
 from tokens.sessions.models import BY_PASSWORD
-from tokens.sessions.units import FIRST_PARTY, ClientInfo, Grant, Opener, open_authenticated
+from tokens.sessions.units import FIRST_PARTY, OpenedSession, SessionFactory, open_authenticated
 from tokens.sign_in import mfa_token
 from tokens.sign_in.mfa_token import MfaTicket
 
@@ -40,7 +40,7 @@ def holder_of(ticket: MfaTicket) -> Credentials:
     found = units.credentials_of_id(ticket.user_id)
     if found is None or not found.is_active or found.session_epoch != ticket.session_epoch:
         raise InvalidMfaToken
-    if once.is_used(mfa_token.ONCE, ticket.id):
+    if single_use.is_used(mfa_token.ONCE, ticket.id):
         raise InvalidMfaToken
     return found
 
@@ -52,29 +52,29 @@ def with_proof(amr: str, proof: Proof | None) -> str:
 
 
 def open_with_factor(
-    *, ticket: MfaTicket, proof: Proof, email: str, client: ClientInfo, opener: Opener = FIRST_PARTY
-) -> Grant:
+    *, ticket: MfaTicket, proof: Proof, email: str, context: ClientContext, opener: SessionFactory = FIRST_PARTY
+) -> OpenedSession:
     """Store a new session for somebody whose second factor was just right, and use up both proof and ticket.
 
     ``email``: the account's, whose count of wrong passwords is reset; with the client's device it is known from now
     on. Raises ``InvalidMfaToken`` when the ticket was used, or its account has changed; ``InvalidMfaCode`` or
     ``InvalidPasskey`` when the proof was used; nothing has happened then. 11 queries at most.
     """
-    if not once.use_up(mfa_token.ONCE, ticket.id, ticket.expires_at):
+    if not single_use.consume(mfa_token.ONCE, ticket.id, ticket.expires_at):
         raise InvalidMfaToken
     if not proof.use():
         raise proof.refusal
     who = Authenticated(ticket.user_id, ticket.session_epoch)
-    grant = open_authenticated(who=who, client=client, amr=with_proof(BY_PASSWORD, proof), opener=opener)
+    grant = open_authenticated(who=who, context=context, amr=with_proof(BY_PASSWORD, proof), opener=opener)
     if grant is None:
         raise InvalidMfaToken
-    _know(email, client)
+    _know(email, context)
     return grant
 
 
 def open_with_passkey(
-    *, found: Credentials, proof: PasskeyProof, client: ClientInfo, opener: Opener = FIRST_PARTY
-) -> Grant:
+    *, found: Credentials, proof: PasskeyProof, context: ClientContext, opener: SessionFactory = FIRST_PARTY
+) -> OpenedSession:
     """Store a new session for somebody whose passkey was just right, instead of any password, and use the proof up.
 
     ``found``: whose it is. Counts and devices as above. Raises ``InvalidPasskey`` when the proof was used, or the
@@ -83,17 +83,16 @@ def open_with_passkey(
     if not proof.use():
         raise proof.refusal
     who = Authenticated(found.id, found.session_epoch)
-    grant = open_authenticated(who=who, client=client, amr=BY_PASSKEY, opener=opener)
+    grant = open_authenticated(who=who, context=context, amr=BY_PASSKEY, opener=opener)
     if grant is None:
         raise proof.refusal
-    _know(found.email, client)
+    _know(found.email, context)
     return grant
 
 
-def _know(email: str, client: ClientInfo) -> None:
+def _know(email: str, context: ClientContext) -> None:
     """Reset the account's count of wrong passwords, and know the client's device from now on."""
-    origin = Origin(address=client.ip, device=client.device)
-    throttling.succeeded_in_full(email=email, origin=origin, new_device=client.new_device)
+    throttling.succeeded_in_full(email=email, context=context)
 
 
 def step_up(*, session_id: UUID, user_id: UUID, amr: str, proof: Proof | None = None) -> None:
@@ -104,7 +103,7 @@ def step_up(*, session_id: UUID, user_id: UUID, amr: str, proof: Proof | None = 
     """
     if proof is not None and not proof.use():
         raise proof.refusal
-    if not stored_session.authenticate(session_id, user_id=user_id, amr=amr, now=clock.now()):
+    if not session_queries.authenticate(session_id, user_id=user_id, amr=amr, now=clock.now()):
         raise NotAuthenticated
     invalidate(sid_tag(session_id))
     audit.record(Event.STEP_UP, actor_id=user_id, user_id=user_id, session_id=session_id)

@@ -11,7 +11,7 @@ from accounts.mfa.errors import InvalidMfaCode, TotpUnreadable
 from accounts.mfa.passkeys.errors import InvalidPasskey
 from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView
 from ironauth.infrastructure.core.errors import Overloaded, Throttled, ValidationFailed
-from ironauth.infrastructure.http import client_context as origin
+from ironauth.infrastructure.http import client_context
 from tokens.errors import CrossOrigin, InvalidMfaToken, InvalidToken, SigningKeyMissing
 from tokens.sessions.outputs import TokenPair
 from tokens.sessions.transport import arriving, handed_over
@@ -45,9 +45,9 @@ class SignInMfaView(AsyncAPIView):
     async def post(self, request: ApiRequest) -> TokenPair | HttpResponse:
         """Open the session that `mfa_required` stood in the way of; answered as a sign-in is."""
         data = await self.validated(request, SignInMfaInput)
-        client = arriving(request._request, data["transport"])  # noqa: SLF001 - Django's request
-        pair = await factor_services.sign_in_with_factor(token=data["mfa_token"], shown=_shown(data), client=client)
-        return handed_over(pair, client, data["transport"])
+        context = arriving(request._request, data["transport"])  # noqa: SLF001 - Django's request
+        pair = await factor_services.sign_in_with_factor(token=data["mfa_token"], shown=_shown(data), context=context)
+        return handed_over(pair, context, data["transport"])
 
 
 class StepUpView(AsyncAPIView):
@@ -74,7 +74,7 @@ class StepUpView(AsyncAPIView):
             principal=request.auth,
             password=data.get("password"),
             shown=_shown(data),
-            address=origin.address_of(request),
+            address=client_context.address_of(request),
         )
 
 

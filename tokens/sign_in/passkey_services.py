@@ -15,12 +15,13 @@ from accounts.users import units
 from ironauth.infrastructure.cache.two_level import token_cache
 from ironauth.infrastructure.db.faults import refers_to_nothing
 from ironauth.infrastructure.db.unit_of_work import database
+from ironauth.infrastructure.http.client_context import ClientContext
 from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.errors import InvalidMfaToken
 from tokens.keys.store import key_store
 from tokens.principal import Principal
 from tokens.sessions.outputs import TokenPair
-from tokens.sessions.units import FIRST_PARTY, ClientInfo, Grant, Opener
+from tokens.sessions.units import FIRST_PARTY, OpenedSession, SessionFactory
 from tokens.sign_in import factor_units as factor_sessions
 from tokens.sign_in import mfa_token
 from tokens.sign_in.services import token_pair
@@ -54,20 +55,20 @@ async def step_up_options(*, principal: Principal) -> PasskeyOptions:
     return await passkeys.assertion_options(Purpose.STEP_UP, user_id=principal.id)
 
 
-async def sign_in(*, challenge_token: str, credential: Json, client: ClientInfo) -> TokenPair:
+async def sign_in(*, challenge_token: str, credential: Json, context: ClientContext) -> TokenPair:
     """Open a session for whoever holds the passkey, and return its tokens.
 
     Raises what ``open_by_passkey`` raises, ``SigningKeyMissing`` (503) before that.
     """
-    reading = token_cache().begin()
+    reading = token_cache().mark()
     key = await key_store().signing()
-    grant = await open_by_passkey(challenge_token=challenge_token, credential=credential, client=client)
+    grant = await open_by_passkey(challenge_token=challenge_token, credential=credential, context=context)
     return token_pair(grant, key, reading)
 
 
 async def open_by_passkey(
-    *, challenge_token: str, credential: Json, client: ClientInfo, opener: Opener = FIRST_PARTY
-) -> Grant:
+    *, challenge_token: str, credential: Json, context: ClientContext, opener: SessionFactory = FIRST_PARTY
+) -> OpenedSession:
     """Open a session, as ``opener`` does, for who holds the passkey and was verified by its authenticator.
 
     Two factors at once. Raises ``InvalidPasskey`` (401; unknown, wrong, used before, and of inactive people alike),
@@ -80,21 +81,21 @@ async def open_by_passkey(
         purpose=Purpose.SIGN_IN,
         user_id=None,
         event=Event.SIGN_IN,
-        address=client.ip,
+        address=context.address,
     )
     found = await database().read(units.credentials_of_id, proof.user_id)
     if found is None or not found.is_active:
         await passkey_proofs.refused(
-            Event.SIGN_IN, "account", user_id=proof.user_id, passkey_id=proof.passkey_id, address=client.ip
+            Event.SIGN_IN, "account", user_id=proof.user_id, passkey_id=proof.passkey_id, address=context.address
         )
     await accounts.require_admissible(found)
     try:
         grant = await database().write(
-            factor_sessions.open_with_passkey, found=found, proof=proof, client=client, opener=opener
+            factor_sessions.open_with_passkey, found=found, proof=proof, context=context, opener=opener
         )
     except InvalidPasskey:
         await passkey_proofs.refused(
-            Event.SIGN_IN, "used", user_id=found.id, passkey_id=proof.passkey_id, address=client.ip
+            Event.SIGN_IN, "used", user_id=found.id, passkey_id=proof.passkey_id, address=context.address
         )
     except IntegrityError as error:
         if not refers_to_nothing(error):

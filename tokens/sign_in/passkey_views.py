@@ -11,7 +11,7 @@ from accounts.mfa.outputs import PasskeyOptions
 from accounts.mfa.passkeys.errors import InvalidPasskey
 from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView
 from ironauth.infrastructure.core.errors import Throttled, ValidationFailed
-from ironauth.infrastructure.http import client_context as origin
+from ironauth.infrastructure.http import client_context
 from tokens.errors import CrossOrigin, InvalidMfaToken, InvalidToken, SigningKeyMissing
 from tokens.sessions.outputs import TokenPair
 from tokens.sessions.transport import arriving, handed_over
@@ -35,7 +35,7 @@ class SignInOptionsView(AsyncAPIView):
     )
     async def post(self, request: ApiRequest) -> PasskeyOptions:
         """Return the options of `navigator.credentials.get()`: the same for everybody, good for 5 minutes."""
-        return await passkey_services.sign_in_options(address=origin.address_of(request))
+        return await passkey_services.sign_in_options(address=client_context.address_of(request))
 
 
 class PasskeySignInView(AsyncAPIView):
@@ -62,11 +62,11 @@ class PasskeySignInView(AsyncAPIView):
     async def post(self, request: ApiRequest) -> TokenPair | HttpResponse:
         """Open a session for whoever holds the passkey and was verified by its authenticator."""
         data = await self.validated(request, PasskeySignInInput)
-        client = arriving(request._request, data["transport"])  # noqa: SLF001 - Django's request
+        context = arriving(request._request, data["transport"])  # noqa: SLF001 - Django's request
         pair = await passkey_services.sign_in(
-            challenge_token=data["challenge_token"], credential=data["credential"], client=client
+            challenge_token=data["challenge_token"], credential=data["credential"], context=context
         )
-        return handed_over(pair, client, data["transport"])
+        return handed_over(pair, context, data["transport"])
 
 
 class SecondFactorOptionsView(AsyncAPIView):

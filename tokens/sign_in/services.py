@@ -13,13 +13,13 @@ from accounts.errors import InvalidCredentials
 from accounts.lockout import rate_limits
 from accounts.users import services as accounts
 from accounts.users.outputs import Account, Authenticated
-from ironauth.infrastructure.cache.two_level import Reading, token_cache
+from ironauth.infrastructure.cache.two_level import ReadMark, token_cache
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import NotFound
 from ironauth.infrastructure.db.faults import refers_to_nothing
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.http import hash_claims
-from ironauth.infrastructure.http.client_context import Origin
+from ironauth.infrastructure.http.client_context import ClientContext
 from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.clients import registry as clients
 from tokens.errors import InvalidRefreshToken, InvalidToken, MfaRequired
@@ -28,32 +28,32 @@ from tokens.keys.store import key_store
 from tokens.principal import Principal
 from tokens.sessions import access_tokens, client_sessions, refresh_token
 from tokens.sessions import lists as session_lists
-from tokens.sessions import queries as stored_session
+from tokens.sessions import queries as session_queries
 from tokens.sessions import rotation as session_rotation
 from tokens.sessions import units as sessions
 from tokens.sessions.models import FIRST_PARTY_CLIENT
 from tokens.sessions.outputs import SessionOut, TokenPair
 from tokens.sessions.rotation import SESSION_OVER, Outcome
-from tokens.sessions.units import ClientInfo, Grant, Opener
+from tokens.sessions.units import OpenedSession, SessionFactory
 from tokens.sign_in import mfa_token
 
 log = get_logger()
 
 
-async def sign_in(*, email: str, password: str, client: ClientInfo) -> TokenPair:
+async def sign_in(*, email: str, password: str, context: ClientContext) -> TokenPair:
     """Open a session for the person whose address and password these are, and return its tokens.
 
     Raises what ``open_by_password`` raises, ``SigningKeyMissing`` (503) before any hashing when no token could be
     signed.
     """
-    reading = token_cache().begin()  # before the key is chosen: it may be dropped while the password is hashed
+    reading = token_cache().mark()  # before the key is chosen: it may be dropped while the password is hashed
     key = await key_store().signing()
-    return token_pair(await open_by_password(email=email, password=password, client=client), key, reading)
+    return token_pair(await open_by_password(email=email, password=password, context=context), key, reading)
 
 
 async def open_by_password(
-    *, email: str, password: str, client: ClientInfo, opener: Opener = sessions.FIRST_PARTY
-) -> Grant:
+    *, email: str, password: str, context: ClientContext, opener: SessionFactory = sessions.FIRST_PARTY
+) -> OpenedSession:
     """Open a session, as ``opener`` does, for the person whose address and password these are.
 
     Raises ``InvalidCredentials`` (401; unknown, wrong, inactive and not proved yet alike), ``PasswordChangeRequired``
@@ -61,14 +61,13 @@ async def open_by_password(
     hashing when the account or the client has failed too often. Raises ``MfaRequired`` (401) instead of opening a
     session for somebody who has a second factor.
     """
-    origin = Origin(address=client.ip, device=client.device)
     with hash_claims.named(emails.lookup_key(email) or email):
-        who = await accounts.authenticate(email=email, password=password, origin=origin, new_device=client.new_device)
+        who = await accounts.authenticate(email=email, password=password, context=context)
     if who.methods:
         log.info("second_factor_asked", user_id=str(who.id))
         await _second_factor_asked(who.id)
         raise MfaRequired(mfa_token=mfa_token.mint(who), methods=who.methods)
-    grant = await _opened(who, client, opener)
+    grant = await _opened(who, context, opener)
     if grant is None:  # only who knows the password gets here
         await audit.record_later(audit.Event.SIGN_IN, outcome=audit.Outcome.REFUSED, actor_id=who.id, user_id=who.id)
         raise InvalidCredentials("The account was changed while you were signing in: sign in again.")
@@ -95,9 +94,9 @@ async def refresh(*, token: str, address: str = "") -> TokenPair:
     if parsed is None:
         await rate_limits.admit(rate_limits.REFRESH, address=address)
         raise InvalidRefreshToken
-    reading = token_cache().begin()
+    reading = token_cache().mark()
     key = await key_store().signing()
-    rotation = await database().write_once(session_rotation.rotate, parsed=parsed)
+    rotation = await database().write_autocommit(session_rotation.rotate, parsed=parsed)
     event = log.warning if rotation.outcome is Outcome.REUSE else log.info
     event("refresh", outcome=rotation.outcome.value, session_id=str(parsed.session_id))
     if rotation.grant is None:
@@ -130,7 +129,7 @@ async def sign_out_everywhere(*, principal: Principal) -> None:
 
 
 async def change_password(
-    *, principal: Principal, current_password: str, new_password: str, client: ClientInfo
+    *, principal: Principal, current_password: str, new_password: str, context: ClientContext
 ) -> TokenPair:
     """Set a new password, which ends every session, and open a new one for the caller, of the same client.
 
@@ -138,7 +137,7 @@ async def change_password(
     caller's client has just been disabled, before anything is changed.
     """
     key = await key_store().signing()
-    reopen = await _reopening(principal, client)
+    reopen = await _reopening(principal, context)
     account = await accounts.change_password(
         user_id=principal.id,
         session_id=principal.session_id,
@@ -158,7 +157,7 @@ async def change_password(
     return token_pair(grant, key, subject=principal.subject, jkt=principal.jkt)
 
 
-async def _reopening(principal: Principal, client: ClientInfo) -> Callable[[Account], Grant]:
+async def _reopening(principal: Principal, context: ClientContext) -> Callable[[Account], OpenedSession]:
     """Return the unit of work that opens the session which replaces the caller's: as strong, as old, the same client's.
 
     An application's stays the application's, so that it ends with it: disabled, or taken back by its person. It stays
@@ -169,19 +168,19 @@ async def _reopening(principal: Principal, client: ClientInfo) -> Callable[[Acco
     amr, since = principal.amr, datetime.fromtimestamp(principal.authenticated_at, UTC)
     if principal.client_id == FIRST_PARTY_CLIENT:
         return lambda account: sessions.open_session(
-            account=account, client=client, scope=principal.scope, amr=amr, authenticated_at=since
+            account=account, context=context, scope=principal.scope, amr=amr, authenticated_at=since
         )
     application = await clients.find(principal.client_id)
     if application is None:
         raise InvalidToken("client")
-    present = await database().read(stored_session.find, principal.session_id)
+    present = await database().read(session_queries.find, principal.session_id)
     if present is None or present.is_over(clock.now()):
         raise InvalidToken("session")
 
-    def reopen(account: Account) -> Grant:
+    def reopen(account: Account) -> OpenedSession:
         bound_to = principal.jkt if application.is_public else ""  # as when it began: RFC 9449 §5
-        consented = client_sessions.Consented(account, principal.scope, since, amr, present.parent_id, bound_to)
-        grant = client_sessions.open_client_session(client=application, consented=consented, whence=client)
+        consented = client_sessions.ConsentedAccess(account, principal.scope, since, amr, present.parent_id, bound_to)
+        grant = client_sessions.open_client_session(client=application, consented=consented, context=context)
         if grant is None:  # its sign-on was ended while the password was hashed
             raise InvalidToken("sign-on")
         return grant
@@ -211,17 +210,17 @@ async def end_own_session(*, principal: Principal, session_id: UUID) -> None:
     log.info("session_ended", user_id=str(principal.id), session_id=str(session_id))
 
 
-async def _opened(who: Authenticated, client: ClientInfo, opener: Opener) -> Grant | None:
+async def _opened(who: Authenticated, context: ClientContext, opener: SessionFactory) -> OpenedSession | None:
     """Return a new session's grant; None when the account is not what it was when the password was checked.
 
     Session, audit event and the reset of the account's counts are one transaction; where nothing is counted, session
     and event are one statement on PostgreSQL. A try whose session was not stored stays counted against the account.
     """
     alone = opener.only_inserts and not settings.IRONAUTH_NEW_DEVICE_MAIL and who.settle is None
-    write = database().write_together if alone else database().write
+    write = database().write_single_statement if alone else database().write
 
-    def open_and_settle() -> Grant | None:
-        grant = sessions.open_authenticated(who=who, client=client, opener=opener)
+    def open_and_settle() -> OpenedSession | None:
+        grant = sessions.open_authenticated(who=who, context=context, opener=opener)
         if grant is not None and who.settle is not None:  # last: many share its rows
             who.settle()
         return grant
@@ -235,7 +234,7 @@ async def _opened(who: Authenticated, client: ClientInfo, opener: Opener) -> Gra
 
 
 def token_pair(
-    grant: Grant, key: ActiveKey, reading: Reading | None = None, *, subject: UUID | None = None, jkt: str = ""
+    grant: OpenedSession, key: ActiveKey, reading: ReadMark | None = None, *, subject: UUID | None = None, jkt: str = ""
 ) -> TokenPair:
     """Return the tokens of a grant; the access token never outlives the session.
 

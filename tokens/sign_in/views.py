@@ -18,7 +18,7 @@ from accounts.errors import (
 from ironauth.infrastructure.api.parsers import FormParser, JSONParser
 from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView
 from ironauth.infrastructure.core.errors import FieldError, NotAuthenticated, Overloaded, Throttled, ValidationFailed
-from ironauth.infrastructure.http import client_context as origin
+from ironauth.infrastructure.http import client_context
 from ironauth.infrastructure.http.cookies import policy as cookies
 from tokens.access.credentials import access_credential, require_same_origin
 from tokens.errors import (
@@ -87,11 +87,11 @@ class SignInView(AsyncAPIView):
         """
         is_form = request.content_type.lower().startswith(FormParser.media_type)  # RFC 9110 §8.3.1
         data = await self.validated(request, SignInForm if is_form else SignInInput)
-        client = arriving(request._request, data["transport"])  # noqa: SLF001 - Django's request
+        context = arriving(request._request, data["transport"])  # noqa: SLF001 - Django's request
         pair = await services.sign_in(
-            email=data["username" if is_form else "email"], password=data["password"], client=client
+            email=data["username" if is_form else "email"], password=data["password"], context=context
         )
-        return handed_over(pair, client, data["transport"])
+        return handed_over(pair, context, data["transport"])
 
 
 class RefreshView(AsyncAPIView):
@@ -117,7 +117,7 @@ class RefreshView(AsyncAPIView):
     async def post(self, request: ApiRequest) -> TokenPair | HttpResponse:
         """Refresh by the token in the body (answered in the body) or, without one, by the cookie (by cookies)."""
         token = (await self.validated(request, RefreshTokenInput)).get("refresh_token")
-        address = origin.address_of(request)
+        address = client_context.address_of(request)
         if token is not None:
             return await services.refresh(token=token, address=address)
         token = _refresh_cookie(request)
@@ -274,7 +274,7 @@ class PasswordView(AsyncAPIView):
             principal=request.auth,
             current_password=data["current_password"],
             new_password=data["new_password"],
-            client=client_info(request._request),  # noqa: SLF001 - Django's request
+            context=client_info(request._request),  # noqa: SLF001 - Django's request
         )
         response = Response(pair)
         credential = access_credential(request._request)  # noqa: SLF001 - Django's request

@@ -6,7 +6,7 @@ from uuid import UUID
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
 from accounts.staff.rights import for_holder, target_of
-from accounts.users import queries as stored_user
+from accounts.users import queries as user_queries
 from accounts.users.models import User
 from ironauth.infrastructure.core.errors import NotFound
 from ironauth.infrastructure.db.unit_of_work import database
@@ -51,4 +51,4 @@ def _end_all(*, caller_id: UUID, user_id: UUID) -> None:
         raise NotFound("There is no such user.")
     rights.require_above(user)
     record = partial(audit.record, Event.SESSIONS_ENDED, actor_id=caller_id, user_id=user_id)
-    stored_user.end_sessions(user_id, record=record)
+    user_queries.end_sessions(user_id, record=record)

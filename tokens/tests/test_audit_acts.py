@@ -18,11 +18,11 @@ from accounts.users.models import User
 from accounts.users.services import account_snapshot
 from conftest import PASSWORD
 from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.keys.models import SigningKey
 from tokens.keys.rotation import create_first_keys
 from tokens.sessions import units as sessions
 from tokens.sessions.models import Session
-from tokens.sessions.units import ClientInfo
 from tokens.sign_in import services
 from tokens.tests.browser import LOGOUT, ME, PASSWORD_URL, REFRESH, SIGNIN
 from tokens.tests.stage import AGENT, Expected, Stage, by_member, by_root, session_of
@@ -268,7 +268,7 @@ def test_what_staff_do_to_sessions_and_keys_in_the_admin(client: Client, transac
     client.force_login(root)
     account = account_snapshot(User.objects.create_user("mia@example.com").pk)
     assert account is not None
-    opened = [sessions.open_session(account=account, client=ClientInfo()).session_id for _ in range(2)]
+    opened = [sessions.open_session(account=account, context=ClientContext()).session_id for _ in range(2)]
     before = set(AuditEvent.objects.values_list("pk", flat=True))
     body = {"action": "end_sessions", "_selected_action": opened, "confirmed": "yes"}
     assert client.post(reverse("admin:tokens_session_changelist"), body).status_code == 302

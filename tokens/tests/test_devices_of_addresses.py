@@ -9,26 +9,26 @@ from django.db import transaction
 from pytest_django import Settings
 
 from accounts.email import address_proofs
-from accounts.lockout import keys as failure_shares
+from accounts.lockout import keys as lockout_keys
 from accounts.outbox import tokens as email_tokens
 from accounts.outbox.tokens import Purpose
 from accounts.privacy import units as deletions
 from accounts.staff import units as staff_units
 from accounts.users.models import User
 from conftest import PASSWORD
-from ironauth.infrastructure.http.client_context import Origin
-from ironauth.infrastructure.ratelimit import lockout as failure_count
+from ironauth.infrastructure.http.client_context import ClientContext
+from ironauth.infrastructure.ratelimit import lockout
 from tokens.tests.browser import SIGNIN, Member
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
 
-WHENCE = Origin(address="127.0.0.1")  # of the test's client
+WHENCE = ClientContext(address="127.0.0.1")  # of the test's client
 
 
 def is_known(email: str) -> bool:
     """Tell whether a try to sign in under the address has the share of a known device here."""
-    plan = failure_shares.sign_in(email, WHENCE)
-    return failure_count.is_known(plan.known, forgotten=plan.forgotten)
+    plan = lockout_keys.sign_in(email, WHENCE)
+    return lockout.is_known(plan.known, forgotten=plan.forgotten)
 
 
 def moved(user: User) -> None:

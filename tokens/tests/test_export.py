@@ -28,7 +28,7 @@ from accounts.privacy import units as deletions
 from accounts.users.models import User
 from conftest import PASSWORD, bearer
 from ironauth.infrastructure.core import clock
-from ironauth.infrastructure.http import client_context as origin
+from ironauth.infrastructure.http import client_context
 from tokens.purge import purge_expired
 from tokens.sessions.models import Session
 from tokens.tests.browser import ME, REFRESH, Member, Pair
@@ -188,11 +188,11 @@ def printed(asked: str) -> dict[str, Any]:
 @contextmanager
 def request_from(address: str) -> Iterator[None]:
     """Have what is recorded here come from a request of this client."""
-    token = origin.enter(RequestFactory(REMOTE_ADDR=address).get("/"))
+    token = client_context.enter(RequestFactory(REMOTE_ADDR=address).get("/"))
     try:
         yield
     finally:
-        origin.leave(token)
+        client_context.leave(token)
 
 
 def test_staff_print_the_same(make_person: Any) -> None:

@@ -17,13 +17,14 @@ from accounts.privacy.units import PurgedAccounts
 from accounts.users.outputs import Account
 from ironauth.infrastructure.cache.invalidation import invalidate
 from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.http.client_context import ClientContext
 from ironauth.infrastructure.models import Invalidation
 from tokens.keys.models import SigningKey
 from tokens.keys.rotation import create_first_keys, rotate
 from tokens.purge import Purged, purge_expired
 from tokens.sessions import units as sessions
 from tokens.sessions.models import Session
-from tokens.sessions.units import ClientInfo, Grant
+from tokens.sessions.units import OpenedSession
 
 pytestmark = [pytest.mark.django_db, pytest.mark.storage, pytest.mark.usefixtures("still_clock")]
 
@@ -31,13 +32,13 @@ DAY = 86_400
 
 
 @pytest.fixture
-def opened(new_account: Callable[[], Account]) -> list[Grant]:
+def opened(new_account: Callable[[], Account]) -> list[OpenedSession]:
     """Seven sessions of one person."""
     account = new_account()
-    return [sessions.open_session(account=account, client=ClientInfo()) for _ in range(7)]
+    return [sessions.open_session(account=account, context=ClientContext()) for _ in range(7)]
 
 
-def test_live_sessions_stay(opened: list[Grant]) -> None:
+def test_live_sessions_stay(opened: list[OpenedSession]) -> None:
     """A session that lives is never deleted, however often the purge runs."""
     with clock.shifted(13 * DAY):
         assert purge_expired(keep_s=0).sessions == 0
@@ -45,14 +46,14 @@ def test_live_sessions_stay(opened: list[Grant]) -> None:
 
 
 @pytest.mark.parametrize(("after_s", "left"), [(14 * DAY + DAY - 1, 7), (14 * DAY + DAY + 1, 0)])
-def test_expired_sessions_go(opened: list[Grant], after_s: int, left: int) -> None:
+def test_expired_sessions_go(opened: list[OpenedSession], after_s: int, left: int) -> None:
     """A session idle for too long is deleted one day after its end, not a second earlier."""
     with clock.shifted(after_s):
         assert purge_expired().sessions == 7 - left
     assert Session.objects.count() == left
 
 
-def test_revoked_sessions_go(opened: list[Grant]) -> None:
+def test_revoked_sessions_go(opened: list[OpenedSession]) -> None:
     """A revoked session is deleted a day after it was revoked; the others stay."""
     sessions.end_session(session_id=opened[3].session_id, reason=Session.RevokeReason.SIGNED_OUT)
     with clock.shifted(DAY - 5):
@@ -63,7 +64,7 @@ def test_revoked_sessions_go(opened: list[Grant]) -> None:
 
 
 @pytest.mark.parametrize("batch", [1, 2, 3, 7, 1_000])
-def test_batches(opened: list[Grant], batch: int) -> None:
+def test_batches(opened: list[OpenedSession], batch: int) -> None:
     """Whatever the batch, everything due is deleted and nothing else."""
     for grant in opened[::2]:
         sessions.end_session(session_id=grant.session_id, reason=Session.RevokeReason.SIGNED_OUT)
@@ -72,7 +73,7 @@ def test_batches(opened: list[Grant], batch: int) -> None:
     assert set(Session.objects.values_list("pk", flat=True)) == {grant.session_id for grant in opened[1::2]}
 
 
-def test_invalidations_and_keys(opened: list[Grant]) -> None:
+def test_invalidations_and_keys(opened: list[OpenedSession]) -> None:
     """Invalidations older than an hour and keys whose last token has expired go too."""
     create_first_keys()
     old = rotate(at_once=True)
@@ -124,7 +125,7 @@ def test_sign_ins_to_the_admin_go(django_user_model: Any) -> None:
     assert not AdminSession.objects.exists()
 
 
-def test_deleting_publishes_nothing(opened: list[Grant]) -> None:
+def test_deleting_publishes_nothing(opened: list[OpenedSession]) -> None:
     """The end of these sessions was published when it came: the purge does not flood the workers."""
     before = Invalidation.objects.count()
     with clock.shifted(20 * DAY):
@@ -133,7 +134,7 @@ def test_deleting_publishes_nothing(opened: list[Grant]) -> None:
     assert Invalidation.objects.count() <= before
 
 
-def test_command(opened: list[Grant]) -> None:
+def test_command(opened: list[OpenedSession]) -> None:
     """The command prints what it deleted, and refuses a senseless batch."""
     out = StringIO()
     with clock.shifted(20 * DAY):

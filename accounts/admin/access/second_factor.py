@@ -21,7 +21,7 @@ from django.urls import reverse
 from django.utils.safestring import mark_safe
 
 from accounts.admin.access import sign_in as admin_sign_in
-from accounts.admin.access.sign_in import Half
+from accounts.admin.access.sign_in import PendingSignIn
 from accounts.admin.forms import StaffSignInForm, busy, too_many
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event, Outcome
@@ -36,7 +36,7 @@ from ironauth.infrastructure.core import strict_json
 from ironauth.infrastructure.core.errors import NotAuthenticated, Overloaded, Throttled
 from ironauth.infrastructure.crypto.master_keys import MasterKeyMissingError
 from ironauth.infrastructure.crypto.sealing import SealBrokenError
-from ironauth.infrastructure.http import client_context as origin
+from ironauth.infrastructure.http import client_context
 
 _LONGEST: Final = 64  # characters of a code as it is typed; the rest of it is no code
 _WRONG: Final = "The code is wrong, has expired or was used before. Wait for the next one, or use a recovery code."
@@ -210,7 +210,7 @@ def second_step(site: AdminSite, request: HttpRequest, user: User, step: Step, *
     """
     sent = request.POST if request.method == "POST" else None
     by_passkey = sent is not None and "credential" in sent
-    address = origin.address_of(request)
+    address = client_context.address_of(request)
     form = ProofForm(None if by_passkey else sent, user=user, address=address, step=step)
     passkey = PasskeyForm(sent if by_passkey else None, user=user, address=address, step=step)
     if form.is_valid() or passkey.is_valid():
@@ -239,7 +239,7 @@ def set_up(site: AdminSite, request: HttpRequest) -> HttpResponse:
     return page(site, request, "admin/set_up.html", "Set up a second factor", form=form, **shown)
 
 
-def _shown(whom: Half) -> dict[str, Any] | None:
+def _shown(whom: PendingSignIn) -> dict[str, Any] | None:
     """Return the secret that was begun with, as an app reads it and as people type it; None when it does not open."""
     key_id, sealed = whom.setup or ("", b"")
     try:

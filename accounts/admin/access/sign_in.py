@@ -18,7 +18,7 @@ from django.utils.crypto import constant_time_compare
 from accounts.lockout import throttling
 from accounts.users.models import User
 from ironauth.infrastructure.core import clock
-from ironauth.infrastructure.http import client_context as origin
+from ironauth.infrastructure.http import client_context
 
 #: Seconds in which the second step has to follow: time to find a phone, not to leave a desk.
 CODE_S: Final = 300
@@ -28,7 +28,7 @@ _HALF: Final = "ironauth_half_signed_in"
 _PROVED: Final = "ironauth_second_factor"
 
 
-class Half(NamedTuple):
+class PendingSignIn(NamedTuple):
     """Somebody whose password was right, and who is not signed in.
 
     ``setup``: the secret they are about to set up, sealed, with the id of its master key; None for who has a factor.
@@ -65,7 +65,7 @@ def begin(request: HttpRequest, user: Any, next_url: str, *, setup: tuple[str, b
     }
 
 
-def half(request: HttpRequest, *, enrolling: bool) -> Half | None:
+def half(request: HttpRequest, *, enrolling: bool) -> PendingSignIn | None:
     """Return who is half signed in and has a factor to prove, or one to set up; None when it is too late. One query."""
     state: Any = request.session.get(_HALF)
     if not state or (state["setup"] is not None) != enrolling:
@@ -78,13 +78,13 @@ def half(request: HttpRequest, *, enrolling: bool) -> Half | None:
         return None
     user.backend = state["backend"]  # how Django's login() is told
     setup = state["setup"]
-    return Half(user, state["next"], (setup[0], bytes.fromhex(setup[1])) if setup else None)
+    return PendingSignIn(user, state["next"], (setup[0], bytes.fromhex(setup[1])) if setup else None)
 
 
-def complete(request: HttpRequest, whom: Half) -> None:
+def complete(request: HttpRequest, whom: PendingSignIn) -> None:
     """Sign in under a new session key; the address is known from now on, and earlier failures are forgiven."""
     with transaction.atomic():
-        throttling.succeeded_in_full(email=whom.user.email, origin=origin.origin_of(request), new_device="")
+        throttling.succeeded_in_full(email=whom.user.email, context=client_context.context_of(request))
     del request.session[_HALF]
     login(request, whom.user)
     request.session[_PROVED] = True

@@ -74,7 +74,7 @@ def test_a_token_lives_as_long_as_the_setting_says(user: User, end: str, minutes
     token_id = EmailToken.objects.get().pk
     with clock.shifted(60 * minutes - (1 if end == "last moment" else 0)):
         assert (email_tokens.find(token, Purpose.RESET_PASSWORD) is not None) == (end == "last moment")
-        assert email_tokens.use_up(token_id) == (end == "last moment")
+        assert email_tokens.consume(token_id) == (end == "last moment")
 
 
 def test_its_life_begins_with_its_message(user: User) -> None:
@@ -107,7 +107,7 @@ def test_of_many_users_at_once_one_wins(user: User) -> None:
         together.wait()
         try:
             with transaction.atomic():
-                results.append(email_tokens.use_up(token_id))
+                results.append(email_tokens.consume(token_id))
         finally:
             connections.close_all()
 

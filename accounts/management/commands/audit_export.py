@@ -13,7 +13,7 @@ from django.utils.dateparse import parse_datetime
 from accounts.audit import units as audit_units
 from accounts.users.outputs import AuditEventOut
 from ironauth.infrastructure.core import clock
-from ironauth.infrastructure.core.stdio import reader_may_leave
+from ironauth.infrastructure.core.stdio import ignore_broken_pipe
 from ironauth.infrastructure.db.unit_of_work import LATER_S
 
 BATCH: Final = 1_000  # events in memory at a time, each about 1 KiB
@@ -45,7 +45,7 @@ class Command(BaseCommand):
         since = _moment(options["since"], "--since") if options["since"] else None
         settled = clock.now() - timedelta(seconds=SETTLED_S)
         until = _moment(options["until"], "--until") if options["until"] else settled
-        with reader_may_leave(self.stdout):
+        with ignore_broken_pipe(self.stdout):
             for event in _events(since, until):
                 self.stdout.write(line(event))
 

@@ -11,7 +11,7 @@ from django.db import DatabaseError
 from accounts.audit import recording as audit
 from accounts.passwords import breached_file
 from accounts.passwords.breached import installed, is_breached, path
-from ironauth.infrastructure.core.stdio import reader_may_leave
+from ironauth.infrastructure.core.stdio import ignore_broken_pipe
 
 
 class Command(BaseCommand):
@@ -63,12 +63,12 @@ class Command(BaseCommand):
             audit.record(audit.Event.BREACHED_LIST_INSTALLED, details={"passwords": count})
         except DatabaseError as error:  # the list may have taken hours, and servers use it by now
             raise CommandError("The list is installed; the audit trail could not be written, and lacks it.") from error
-        with reader_may_leave(self.stdout):
+        with ignore_broken_pipe(self.stdout):
             self.stdout.write(f"{count:,} passwords in {target}.")
 
     def _check(self) -> None:
         if installed() is None:
             raise CommandError(f"There is no list at {path()}: make it with `breached_passwords install FILE`.")
         password = getpass.getpass() if sys.stdin.isatty() else sys.stdin.readline().rstrip("\r\n")
-        with reader_may_leave(self.stdout):
+        with ignore_broken_pipe(self.stdout):
             self.stdout.write("The list has it." if is_breached(password) else "The list does not have it.")

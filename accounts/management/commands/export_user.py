@@ -13,7 +13,7 @@ from accounts.audit import recording as audit
 from accounts.privacy import export
 from accounts.privacy.models import PendingDeletion
 from accounts.users.models import User
-from ironauth.infrastructure.core.stdio import reader_may_leave
+from ironauth.infrastructure.core.stdio import ignore_broken_pipe
 
 
 class Command(BaseCommand):
@@ -31,7 +31,7 @@ class Command(BaseCommand):
         with transaction.atomic():
             held = export.collect(user_id, most=None)
             audit.record(audit.Event.DATA_EXPORTED, user_id=user_id)
-        with reader_may_leave(self.stdout):
+        with ignore_broken_pipe(self.stdout):
             self.stdout.write(msgspec.json.format(msgspec.json.encode(held)).decode())
 
 

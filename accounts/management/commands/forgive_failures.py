@@ -9,7 +9,7 @@ from accounts import email_address as emails
 from accounts.audit import recording as audit
 from accounts.lockout import throttling
 from accounts.users import units
-from ironauth.infrastructure.core.stdio import reader_may_leave
+from ironauth.infrastructure.core.stdio import ignore_broken_pipe
 
 
 class Command(BaseCommand):
@@ -34,5 +34,5 @@ class Command(BaseCommand):
             if user_id:
                 throttling.forgive_second_factor(user_id)
             audit.record(audit.Event.FAILURES_FORGIVEN, user_id=user_id)
-        with reader_may_leave(self.stdout):
+        with ignore_broken_pipe(self.stdout):
             self.stdout.write("The next sign-in is let in at once.")

@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event, Outcome
 from accounts.mfa import units
-from ironauth.infrastructure.core.stdio import reader_may_leave
+from ironauth.infrastructure.core.stdio import ignore_broken_pipe
 from ironauth.infrastructure.crypto.master_keys import newest_master_key_id
 
 DEFAULT_BATCH = 200  # rows; some milliseconds of one transaction
@@ -35,7 +35,7 @@ class Command(BaseCommand):
         outcome = Outcome.FAILURE if done.left else Outcome.SUCCESS
         details = {"resealed": done.resealed, "left": done.left, "master_key": newest}
         audit.record(Event.SECRETS_RESEALED, outcome=outcome, details=details)
-        with reader_may_leave(self.stdout):
+        with ignore_broken_pipe(self.stdout):
             self.stdout.write(f"resealed={done.resealed} left={done.left} newest={newest}")
         if done.left:
             raise CommandError(

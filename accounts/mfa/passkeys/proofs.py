@@ -23,7 +23,7 @@ from accounts.mfa.passkeys.models import Passkey
 from accounts.mfa.passkeys.units import ONCE, Stored
 from accounts.mfa.passkeys.webauthn_ready import webauthn_ready
 from ironauth.infrastructure.core import clock
-from ironauth.infrastructure.db import single_use as once
+from ironauth.infrastructure.db import single_use
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.telemetry.logs import get_logger
 
@@ -48,7 +48,7 @@ class PasskeyProof(NamedTuple):
         The passkey must still be there, and its counter still below what was signed, or not counting at all. Wrong
         codes of a second factor are forgiven: whoever holds the passkey is not who guessed them.
         """
-        if not once.use_up(ONCE, self.challenge.id, self.challenge.expires_at) or not self._count():
+        if not single_use.consume(ONCE, self.challenge.id, self.challenge.expires_at) or not self._count():
             return False
         throttling.forgive_second_factor(self.user_id)
         return True

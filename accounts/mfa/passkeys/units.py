@@ -20,8 +20,8 @@ from accounts.outbox import queue as outgoing_mail
 from accounts.outbox.queue import Kind
 from accounts.users import units
 from ironauth.infrastructure.core.errors import NotAuthenticated
-from ironauth.infrastructure.db import single_use as once
-from ironauth.infrastructure.db.compiled import FixedSelect, Given
+from ironauth.infrastructure.db import single_use
+from ironauth.infrastructure.db.compiled import CompiledSelect, Param
 
 MOST: Final = 10  # of one person: every device and two keys in a drawer; what is listed stays short
 #: Names what is used up beside other kinds of tokens.
@@ -49,16 +49,16 @@ class Holder(NamedTuple):
     passkeys: tuple[Known, ...]
 
 
-_BY_CREDENTIAL: Final = FixedSelect(
+_BY_CREDENTIAL: Final = CompiledSelect(
     lambda: (
-        Passkey.objects.filter(credential_id=Given("credential_id", models.BinaryField()))
+        Passkey.objects.filter(credential_id=Param("credential_id", models.BinaryField()))
         .order_by()
         .values_list(*Stored._fields)
     )
 )
-_KNOWN: Final = FixedSelect(
+_KNOWN: Final = CompiledSelect(
     lambda: (
-        Passkey.objects.filter(user_id=Given("user_id", models.UUIDField()))
+        Passkey.objects.filter(user_id=Param("user_id", models.UUIDField()))
         .order_by("pk")
         .values_list("credential_id", "transports")
     )
@@ -109,7 +109,7 @@ def add(
     ``TooManyPasskeys``, ``PasskeyTaken``, ``NotAuthenticated``.
     """
     user = units.locked(user_id, epoch=epoch)
-    if not once.use_up(ONCE, challenge.id, challenge.expires_at):
+    if not single_use.consume(ONCE, challenge.id, challenge.expires_at):
         raise PasskeyNotMade
     if Passkey.objects.filter(user_id=user_id).count() >= MOST:
         raise TooManyPasskeys

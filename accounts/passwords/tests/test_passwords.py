@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from pytest_django import Settings
 
 from accounts.passwords import hashing as passwords
-from accounts.passwords import phc as stored_hash
+from accounts.passwords import phc
 from accounts.passwords.hashing import IronArgon2Hasher, Verdict
 from ironauth.infrastructure.core.errors import Overloaded
 from ironauth.infrastructure.hashing import argon2 as argon2_raw
@@ -135,7 +135,7 @@ def test_pepper_in_every_combination(
     """Adding and rotating a pepper keeps passwords working and asks for a new hash; without it a hash is dead."""
     settings.IRONAUTH_PASSWORD_PEPPERS = before
     encoded = hashers.make_password(PASSWORD)
-    assert stored_hash.read(encoded).pepper_id == next(iter(before), None)  # type: ignore[union-attr]  # well-formed
+    assert phc.read(encoded).pepper_id == next(iter(before), None)  # type: ignore[union-attr]  # well-formed
     settings.IRONAUTH_PASSWORD_PEPPERS = after
     argon2_runs.clear()
     assert passwords.verify_blocking(PASSWORD, encoded) == verdict

@@ -9,7 +9,7 @@ from django.contrib.auth.models import Permission
 from django.db import transaction
 
 from accounts.staff.rights import Rights, target_of
-from accounts.users import queries as stored_user
+from accounts.users import queries as user_queries
 from accounts.users.models import User
 from ironauth.infrastructure.core.errors import NotAuthenticated, PermissionDenied
 
@@ -77,6 +77,6 @@ def test_nobody_locks_by_asking_for_what_only_staff_may() -> None:
     """Before the rights are known a row is locked for staff alone."""
     actor, target = someone("actor@example.com"), User.objects.create_user("target@example.com")
     with transaction.atomic():
-        assert stored_user.lock_by_staff(target.pk, actor_id=actor.pk) is None
+        assert user_queries.lock_by_staff(target.pk, actor_id=actor.pk) is None
         User.objects.filter(pk=actor.pk).update(is_staff=True)
-        assert stored_user.lock_by_staff(target.pk, actor_id=actor.pk) == (target, False)
+        assert user_queries.lock_by_staff(target.pk, actor_id=actor.pk) == (target, False)

@@ -7,7 +7,7 @@ import pytest
 from django.contrib.auth.models import Group
 from django.db import IntegrityError, transaction
 
-from accounts.users import queries as stored_user
+from accounts.users import queries as user_queries
 from accounts.users.models import User
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import NotAuthenticated
@@ -45,12 +45,12 @@ def told(act: Callable[[], object]) -> int:
 def test_adding_is_saving() -> None:
     """Every column is as ``save`` would have it, nobody is told, and a taken address is an error."""
     added, saved = person("Added@Example.COM"), person("Saved@Example.COM")
-    assert told(lambda: stored_user.add(added)) == 0
+    assert told(lambda: user_queries.add(added)) == 0
     saved.save()
     assert stored(added) | {"touched": None} == stored(saved) | {"touched": None}
     assert User.objects.get_by_natural_key("ADDED@example.com") == added
     with pytest.raises(IntegrityError), transaction.atomic():
-        stored_user.add(person("added@example.com"))
+        user_queries.add(person("added@example.com"))
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_changing_is_saving(change: dict[str, Any], ends_sessions: bool) -> None
         user.save()
         for name, value in change.items():
             setattr(user, name, value.format(by) if isinstance(value, str) else value)
-    assert told(lambda: stored_user.change(people["unit"], change)) == 1
+    assert told(lambda: user_queries.change(people["unit"], change)) == 1
     assert told(lambda: people["save"].save(update_fields=list(change))) == 1
     assert stored(people["unit"]) == stored(people["save"])
     assert User.objects.get(pk=people["unit"].pk).session_epoch == int(ends_sessions)
@@ -81,14 +81,14 @@ def test_roles_and_epochs() -> None:
     """Giving and taking a role, twice each, and ending sessions: told only when something changed."""
     user, role = person("a@example.com"), Group.objects.create(name="support")
     user.save()
-    assert [told(lambda: stored_user.give_role(user.pk, role.pk)) for _ in range(2)] == [1, 0]
+    assert [told(lambda: user_queries.give_role(user.pk, role.pk)) for _ in range(2)] == [1, 0]
     assert list(user.groups.all()) == [role]
-    assert [told(lambda: stored_user.take_role(user.pk, role.pk)) for _ in range(2)] == [1, 0]
+    assert [told(lambda: user_queries.take_role(user.pk, role.pk)) for _ in range(2)] == [1, 0]
     assert not user.groups.exists()
-    assert told(lambda: stored_user.end_sessions(user.pk)) == 1
+    assert told(lambda: user_queries.end_sessions(user.pk)) == 1
     User.objects.filter(pk=user.pk).update(is_active=False)  # ends them too
     with pytest.raises(NotAuthenticated), transaction.atomic():
-        stored_user.end_sessions(user.pk, if_active=True)
-    assert told(lambda: stored_user.end_sessions(user.pk)) == 1
+        user_queries.end_sessions(user.pk, if_active=True)
+    assert told(lambda: user_queries.end_sessions(user.pk)) == 1
     user.refresh_from_db()
     assert user.session_epoch == 3

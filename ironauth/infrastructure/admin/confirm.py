@@ -12,7 +12,7 @@ CONFIRMED: Final = "confirmed"  # the field that says the question has been answ
 SHOWN: Final = 50  # rows named in the question
 
 
-def ask(
+def render(
     model_admin: "admin.ModelAdmin[Any]",
     request: HttpRequest,
     *,

@@ -79,7 +79,7 @@ class _Gap(msgspec.Struct, frozen=True):
     seen_at: float
 
 
-class History:
+class GapTracker:
     """Which ids have been read, and which may still appear. Not thread-safe; one feed owns it."""
 
     def __init__(self) -> None:

@@ -17,12 +17,12 @@ from functools import partial
 from django.conf import settings
 from django.db import models, transaction
 
-from ironauth.infrastructure.cache.gap_tracker import History, read_page
+from ironauth.infrastructure.cache.gap_tracker import GapTracker, read_page
 from ironauth.infrastructure.cache.memory import freshness
 from ironauth.infrastructure.cache.two_level import token_cache
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import Unavailable
-from ironauth.infrastructure.db.compiled import FixedNumberedInsert, Given
+from ironauth.infrastructure.db.compiled import CompiledNumberedInsert, Param
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.models import Invalidation
 from ironauth.infrastructure.telemetry import metrics
@@ -36,8 +36,8 @@ POLL_S = 2.0
 REST_S = 0.2
 #: Readings per ``IRONAUTH_L1_MAX_STALE_S``, when that is short.
 POLLS_PER_STALE = 2.5
-_INSERT = FixedNumberedInsert(
-    lambda: Invalidation(tag=Given("tag", models.CharField()), created_at=Given("now", models.DateTimeField()))
+_INSERT = CompiledNumberedInsert(
+    lambda: Invalidation(tag=Param("tag", models.CharField()), created_at=Param("now", models.DateTimeField()))
 )
 
 
@@ -60,7 +60,7 @@ def invalidate(*tags: str) -> None:
     """Have every process stop using what carries one of ``tags``, when the current transaction commits. 1 query.
 
     Call it inside the transaction that makes the change; outside of one the rows are committed at once. A rollback
-    undoes it. In a block of ``inserted_together`` one row waits with the others. Redis is told on commit, which may
+    undoes it. In a block of ``batch`` one row waits with the others. Redis is told on commit, which may
     block for its time limit; failing to is not an error.
     """
     wanted = list(dict.fromkeys(tags))
@@ -68,7 +68,7 @@ def invalidate(*tags: str) -> None:
         return
     ids: list[tuple[int, str]] = []
     if len(wanted) == 1:
-        _INSERT.tell_id(lambda number: ids.append((number, wanted[0])), tag=wanted[0], now=clock.now())
+        _INSERT.on_insert_id(lambda number: ids.append((number, wanted[0])), tag=wanted[0], now=clock.now())
     else:
         ids += [
             (row.pk, row.tag) for row in Invalidation.objects.bulk_create([Invalidation(tag=tag) for tag in wanted])
@@ -91,7 +91,7 @@ class InvalidationFeed:
     """Keeps this process' knowledge current while it runs; one per process, on one event loop."""
 
     def __init__(self) -> None:
-        self._history = History()
+        self._history = GapTracker()
         self._callbacks: dict[str, list[Callable[[], None]]] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -123,7 +123,7 @@ class InvalidationFeed:
         """Read the table once, and go on until ``stop``. A database that cannot be reached is tried again."""
         await self.stop()
         self._loop = asyncio.get_running_loop()
-        self._history = History()
+        self._history = GapTracker()
         await self._poll_and_report()
         self._tasks.append(self._loop.create_task(self._poll_forever(), name="invalidation-feed"))
         remote = token_cache().remote
@@ -144,7 +144,7 @@ class InvalidationFeed:
     async def poll(self) -> None:
         """Read the table once and apply what is new; raises what reading raises."""
         started = time.monotonic()
-        page = await database().read_apart(read_page, self._history.newest, self._history.gaps)
+        page = await database().read_dedicated(read_page, self._history.newest, self._history.gaps)
         fresh = self._history.advance(page, started)
         if page.restarted:
             freshness.restart(started, self._history.position, page.newest)

@@ -43,7 +43,7 @@ class Loaded[T]:
     absent: bool = False
 
 
-class Reading(NamedTuple):
+class ReadMark(NamedTuple):
     """What was known when a reading from the database began; what becomes known later may be missing from it."""
 
     sequence: int
@@ -70,7 +70,7 @@ class TwoLevelCache(BaseCache):
         self._l2 = L2(self.remote, freshness) if self.remote else None
         self._flights = _flights.setdefault(name, SingleFlight())
         #: ``peek``, for who counts by other means.
-        self.vouch: Callable[[str], object | None] = self._l1.peek
+        self.get_if_fresh: Callable[[str], object | None] = self._l1.peek
         #: ``peek(key)``: the tagged entry's value if it may be used now, else None. In memory; see L1.peek.
         self.peek: Callable[[str], object | None] = self._counted_peek if settings.IRONAUTH_METRICS else self._l1.peek
 
@@ -97,11 +97,11 @@ class TwoLevelCache(BaseCache):
         """How many tagged entries are in memory."""
         return len(self._l1)
 
-    def begin(self) -> Reading:
+    def mark(self) -> ReadMark:
         """Return where a reading from the database begins, for ``keep``; call it before the first query."""
-        return Reading(freshness.sequence, freshness.position, time.monotonic())
+        return ReadMark(freshness.sequence, freshness.position, time.monotonic())
 
-    def keep[T](self, key: str, loaded: Loaded[T], reading: Reading) -> bool:
+    def put_if_current[T](self, key: str, loaded: Loaded[T], reading: ReadMark) -> bool:
         """Use what ``reading`` found from now on, in this process; return whether it is kept.
 
         It is not when one of its tags was invalidated since.
@@ -122,7 +122,7 @@ class TwoLevelCache(BaseCache):
     async def _read[T](
         self, key: str, load: Callable[[], Awaitable[Loaded[T]]], kind: type[T], tags: tuple[str, ...]
     ) -> T:
-        reading = self.begin()
+        reading = self.mark()
         max_stale_s = self._l1.max_stale_s
         l2 = None if freshness.dropped_after(tags, reading.started - max_stale_s) else self._l2
         if l2 is not None:
@@ -223,7 +223,7 @@ _lock = threading.Lock()
 _token_cache: TwoLevelCache | None = None
 
 
-def _entry(loaded: Loaded[Any], reading: Reading) -> L1Entry:
+def _entry(loaded: Loaded[Any], reading: ReadMark) -> L1Entry:
     return L1Entry(loaded.value, reading.started, reading.as_of, loaded.tags, loaded.expires_at)
 
 

@@ -10,7 +10,7 @@ READER_GONE: Final = 141  # what a shell reports for a command ended by SIGPIPE
 
 
 @contextmanager
-def reader_may_leave(out: Any) -> Iterator[None]:
+def ignore_broken_pipe(out: Any) -> Iterator[None]:
     """End the process quietly, as other programs do, when nobody reads any more what the block writes to ``out``."""
     try:
         yield

@@ -11,7 +11,7 @@ from typing import Final
 
 from django.conf import settings
 
-from ironauth.infrastructure.core import base64url as token_text
+from ironauth.infrastructure.core import base64url
 from ironauth.infrastructure.crypto.master_keys import Purpose, derived_key, newest_master_key_id
 
 MAC_BYTES: Final = 32  # HMAC-SHA-256: 256 bits
@@ -22,7 +22,7 @@ def mint(purpose: Purpose, body: bytes, context: bytes = b"") -> str:
 
     ``context``: what the token is good for and does not say; it opens under the same one only.
     """
-    return token_text.encode(body + _mac(newest_master_key_id(), purpose, context + body))
+    return base64url.encode(body + _mac(newest_master_key_id(), purpose, context + body))
 
 
 def parse(purpose: Purpose, token: str, body_bytes: int, context: bytes = b"") -> bytes | None:
@@ -30,7 +30,7 @@ def parse(purpose: Purpose, token: str, body_bytes: int, context: bytes = b"") -
 
     Only the canonical spelling is accepted: one token, one text.
     """
-    raw = token_text.decode(token, -(-(body_bytes + MAC_BYTES) * 4 // 3))
+    raw = base64url.decode(token, -(-(body_bytes + MAC_BYTES) * 4 // 3))
     if raw is None:
         return None
     body, mac = raw[:body_bytes], raw[body_bytes:]

@@ -15,11 +15,11 @@ from ironauth.infrastructure.db import prepared as prepared_statements
 from ironauth.infrastructure.db.unit_of_work import about_to_commit
 
 if TYPE_CHECKING:
-    from ironauth.infrastructure.db.compiled import FixedDelete, FixedInsert, FixedSelect, FixedUpdate
+    from ironauth.infrastructure.db.compiled import CompiledDelete, CompiledInsert, CompiledSelect, CompiledUpdate
 
 #: An insert (or an update), its values, and what hears the number that the database gave the row.
-type Row = tuple["FixedInsert | FixedUpdate", dict[str, Any], Callable[[int], None] | None]
-type Write = "FixedUpdate | FixedDelete"
+type Row = tuple["CompiledInsert | CompiledUpdate", dict[str, Any], Callable[[int], None] | None]
+type Write = "CompiledUpdate | CompiledDelete"
 
 #: By what is in them (an insert: and whether its number is asked for); a handful of combinations.
 _texts: dict[tuple[object, ...], str] = {}
@@ -32,8 +32,8 @@ class OnlyIf(NamedTuple):
     ``given``: the parameters of both.
     """
 
-    locks: "FixedSelect"
-    changes: "FixedUpdate"
+    locks: "CompiledSelect"
+    changes: "CompiledUpdate"
     given: dict[str, Any]
 
 
@@ -49,12 +49,12 @@ class Block:
 
 
 @contextmanager
-def inserted_together() -> Iterator[None]:
-    """Hold back the rows of ``FixedInsert`` in this block, and insert them at its end, all or none.
+def batch() -> Iterator[None]:
+    """Hold back the rows of ``CompiledInsert`` in this block, and insert them at its end, all or none.
 
     In a transaction a fixed update or delete takes what is held back along, as one statement: it must not be about
     those rows. Whatever other fixed query runs in the block inserts them first; nothing else may look for that.
-    Outside of one, where ``write_together`` runs a unit, any other fixed query behind the first insert raises
+    Outside of one, where ``write_single_statement`` runs a unit, any other fixed query behind the first insert raises
     ``TransactionManagementError``: what is held back would be committed without the rest. The ORM's are not watched.
     An error of an insert is raised at the end, and none is inserted after another error. On other databases each is
     inserted at once.
@@ -83,7 +83,7 @@ def is_alone() -> bool:
     return connection.vendor == "postgresql" and not connection.in_atomic_block
 
 
-def hold_back(row: Row, *, in_transaction: bool = False) -> bool:
+def defer(row: Row, *, in_transaction: bool = False) -> bool:
     """Keep the row for the end of the block that this thread is in, if that is in a transaction where it has to be.
 
     Return whether it is kept.

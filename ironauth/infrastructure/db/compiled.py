@@ -1,7 +1,7 @@
 """Queries of the hot paths, written with the ORM and compiled once.
 
 Building and compiling a queryset costs 0.2-0.4 ms of CPU, ten times what SQLite takes to answer it; these queries are
-the same every time but for their parameters. `Given` marks a parameter. A changed model changes them too, because
+the same every time but for their parameters. `Param` marks a parameter. A changed model changes them too, because
 they are made from it when the process first runs them. PostgreSQL plans them once for each connection.
 """
 
@@ -24,14 +24,14 @@ from django.db.models.sql.compiler import SQLCompiler
 from django.db.transaction import TransactionManagementError
 
 from ironauth.infrastructure.db import prepared as prepared_statements
-from ironauth.infrastructure.db.batch import hold_back, insert_pending, is_pending, run_with_pending
+from ironauth.infrastructure.db.batch import defer, insert_pending, is_pending, run_with_pending
 from ironauth.infrastructure.db.sql_values import adaptation
 from ironauth.infrastructure.db.unit_of_work import about_to_commit
 
 type Converter = tuple[int, Sequence[Callable[[Any, Any, BaseDatabaseWrapper], Any]], Any]
 
 
-class Given(Expression):
+class Param(Expression):
     """A parameter of a fixed query, named in the call that runs it; ``output_field`` turns its value into SQL's."""
 
     def __init__(self, name: str, output_field: "Field[Any, Any]") -> None:
@@ -43,7 +43,7 @@ class Given(Expression):
         return "%s", [self]
 
 
-class _Compiled:
+class _CompiledSql:
     """The SQL, and what becomes of parameters and columns."""
 
     def __init__(self, compiler: SQLCompiler) -> None:
@@ -51,7 +51,7 @@ class _Compiled:
         self.sql, parameters = compiled[0] if isinstance(compiled, list) else compiled  # an insert has a list of one
         self._parameters = [
             (parameter.name, *adaptation(parameter.output_field))
-            if isinstance(parameter, Given)
+            if isinstance(parameter, Param)
             else (None, parameter, ())
             for parameter in parameters
         ]
@@ -85,35 +85,35 @@ class _Compiled:
         return values
 
 
-class _Fixed:
+class _Query:
     """What all kinds share: the query, compiled when it is first run on a kind of database."""
 
     def __init__(self, build: "Callable[[], Any]") -> None:
         self._build = build
-        self._compiled: dict[str, _Compiled] = {}
+        self._compiled: dict[str, _CompiledSql] = {}
 
-    def prepared(self, connection: BaseDatabaseWrapper) -> _Compiled:
+    def prepared(self, connection: BaseDatabaseWrapper) -> _CompiledSql:
         """Return the query as this kind of database takes it."""
         compiled = self._compiled.get(connection.vendor)
         if compiled is None:  # two threads at once do the same
-            compiled = self._compiled[connection.vendor] = _Compiled(self._compiler(connection))
+            compiled = self._compiled[connection.vendor] = _CompiledSql(self._compiler(connection))
         return compiled
 
     def _compiler(self, connection: BaseDatabaseWrapper) -> SQLCompiler:
         raise NotImplementedError
 
 
-def _fetched(compiled: _Compiled, connection: BaseDatabaseWrapper, cursor: Any) -> list[list[Any]]:
+def _fetched(compiled: _CompiledSql, connection: BaseDatabaseWrapper, cursor: Any) -> list[list[Any]]:
     return [compiled.converted(row, connection) for row in cursor.fetchall()]
 
 
-def _named(compiled: _Compiled, connection: BaseDatabaseWrapper, cursor: Any) -> list[dict[str, Any]]:
+def _named(compiled: _CompiledSql, connection: BaseDatabaseWrapper, cursor: Any) -> list[dict[str, Any]]:
     names = [column[0] for column in cursor.description]
     return [dict(zip(names, row, strict=True)) for row in _fetched(compiled, connection, cursor)]
 
 
-class FixedSelect(_Fixed):
-    """A ``values_list()`` whose SQL does not change; ``build`` returns it, with `Given` for what does."""
+class CompiledSelect(_Query):
+    """A ``values_list()`` whose SQL does not change; ``build`` returns it, with `Param` for what does."""
 
     def rows(self, **given: Any) -> list[list[Any]]:
         """Run the query on this thread's connection and return every row. One query.
@@ -127,7 +127,7 @@ class FixedSelect(_Fixed):
         """Do the same and return each row with the names of its columns, as ``values()`` does."""
         return self._read(given, _named)
 
-    def _read[T](self, given: dict[str, Any], take: "Callable[[_Compiled, BaseDatabaseWrapper, Any], T]") -> T:
+    def _read[T](self, given: dict[str, Any], take: "Callable[[_CompiledSql, BaseDatabaseWrapper, Any], T]") -> T:
         connection = connections[DEFAULT_DB_ALIAS]
         insert_pending()
         compiled = self.prepared(connection)
@@ -142,7 +142,7 @@ class FixedSelect(_Fixed):
         return compiler
 
 
-class _FixedWrite(_Fixed):
+class _CompiledWrite(_Query):
     """What updates, inserts and deletes share: the pool is told that from now on something may have happened."""
 
     def _written[T](self, given: dict[str, Any], result: Callable[[Any], T]) -> T:
@@ -157,7 +157,7 @@ def _changed(cursor: Any) -> int:
     return int(cursor.rowcount)
 
 
-class FixedUpdate(_FixedWrite):
+class CompiledUpdate(_CompiledWrite):
     """A ``QuerySet.update()`` whose SQL does not change; ``changes`` are its arguments."""
 
     def __init__(self, build: "Callable[[], QuerySet[Any, Any]]", **changes: Any) -> None:
@@ -168,9 +168,9 @@ class FixedUpdate(_FixedWrite):
         """Run the update on this thread's connection and return how many rows it changed. One query."""
         return run_with_pending((self,), given)[0] if is_pending() else self._written(given, _changed)
 
-    def run_untold(self, **given: Any) -> None:
-        """Do the same for who need not know how many: held back like an insert in a block of ``inserted_together``."""
-        if not hold_back((self, given, None), in_transaction=True):
+    def execute_deferred(self, **given: Any) -> None:
+        """Do the same for who need not know how many: held back like an insert in a block of ``batch``."""
+        if not defer((self, given, None), in_transaction=True):
             self.run(**given)
 
     def _compiler(self, connection: BaseDatabaseWrapper) -> SQLCompiler:
@@ -181,7 +181,7 @@ class FixedUpdate(_FixedWrite):
         return compiler
 
 
-class FixedDelete(_FixedWrite):
+class CompiledDelete(_CompiledWrite):
     """A delete of one table's rows whose SQL does not change: no signals, and no cascade but the database's own."""
 
     def run(self, **given: Any) -> int:
@@ -194,8 +194,8 @@ class FixedDelete(_FixedWrite):
         return compiler
 
 
-class FixedInsert(_FixedWrite):
-    """An insert of one row whose SQL does not change; ``build`` returns the object, with `Given` for every value.
+class CompiledInsert(_CompiledWrite):
+    """An insert of one row whose SQL does not change; ``build`` returns the object, with `Param` for every value.
 
     ``ignore_conflicts``: a row that some constraint forbids is left out, without an error.
     """
@@ -207,9 +207,9 @@ class FixedInsert(_FixedWrite):
     def run(self, **given: Any) -> int:
         """Insert the row on this thread's connection and return whether it was, as 1 or 0. One query.
 
-        None in a block of ``inserted_together``, where it is held back, and 1 is returned.
+        None in a block of ``batch``, where it is held back, and 1 is returned.
         """
-        if self._on_conflict is None and hold_back((self, given, None)):
+        if self._on_conflict is None and defer((self, given, None)):
             return 1
         return self._written(given, _changed)
 
@@ -221,16 +221,16 @@ class FixedInsert(_FixedWrite):
         return compiler
 
 
-class FixedNumberedInsert(FixedInsert):
+class CompiledNumberedInsert(CompiledInsert):
     """The same for a row that the database numbers."""
 
     def new_id(self, **given: Any) -> int:
         """Insert the row on this thread's connection and return its number. One query."""
         return self._written(given, lambda cursor: int(cursor.fetchone()[0]))
 
-    def tell_id(self, then: Callable[[int], None], **given: Any) -> None:
-        """Do the same and tell ``then`` the number: in a block of ``inserted_together`` when the row is inserted."""
-        if not hold_back((self, given, then), in_transaction=True):
+    def on_insert_id(self, then: Callable[[int], None], **given: Any) -> None:
+        """Do the same and tell ``then`` the number: in a block of ``batch`` when the row is inserted."""
+        if not defer((self, given, then), in_transaction=True):
             then(self.new_id(**given))
 
     def _compiler(self, connection: BaseDatabaseWrapper) -> SQLCompiler:
@@ -246,7 +246,7 @@ class FixedTogether:
     0.53 ms, of one statement with the same three 0.38.
     """
 
-    def __init__(self, *writes: FixedUpdate | FixedDelete) -> None:
+    def __init__(self, *writes: CompiledUpdate | CompiledDelete) -> None:
         self._writes = writes
 
     def run(self, **given: Any) -> list[int]:
@@ -257,8 +257,8 @@ class FixedTogether:
 
 
 def given_row[M: Model](model: type[M]) -> M:
-    """Return an object of ``model`` with `Given` for every column that the database does not number, named as it is."""
-    return model(**{field.attname: Given(field.attname, field) for field in _given_fields(model)})
+    """Return an object of ``model`` with `Param` for every column that the database does not number, named as it is."""
+    return model(**{field.attname: Param(field.attname, field) for field in _given_fields(model)})
 
 
 def _given_fields(model: type[Model]) -> "list[Field[Any, Any]]":

@@ -6,13 +6,13 @@ from typing import Any, Final
 from django.db.models import ExpressionWrapper, F, Field, QuerySet
 from django.db.models.lookups import In
 
-from ironauth.infrastructure.db.compiled import FixedSelect, Given
+from ironauth.infrastructure.db.compiled import CompiledSelect, Param
 
 #: Numbers of parameters: a few rows, the usual page of a list, the largest.
 _SIZES: Final = (10, 50, 200)
 
 
-class FixedOfMany:
+class CompiledOfMany:
     """A ``values_list()`` in any order of the rows whose ``column``, of the kind ``field``, is among some values."""
 
     def __init__(self, build: "Callable[[], QuerySet[Any, Any]]", column: str, field: "Field[Any, Any]") -> None:
@@ -33,5 +33,5 @@ class FixedOfMany:
 
 def _query(
     build: "Callable[[], QuerySet[Any, Any]]", column: "ExpressionWrapper[Any]", field: "Field[Any, Any]", size: int
-) -> FixedSelect:
-    return FixedSelect(lambda: build().filter(In(column, [Given(f"v{at}", field) for at in range(size)])).order_by())
+) -> CompiledSelect:
+    return CompiledSelect(lambda: build().filter(In(column, [Param(f"v{at}", field) for at in range(size)])).order_by())

@@ -9,16 +9,16 @@ from uuid import UUID
 from django.db import models
 
 from ironauth.infrastructure.core import clock
-from ironauth.infrastructure.db.compiled import FixedInsert, given_row
+from ironauth.infrastructure.db.compiled import CompiledInsert, given_row
 from ironauth.infrastructure.models import UsedOnce
 
 #: Seconds a row stays after its token's end: a worker whose clock is behind must still find it.
 KEEP_S: Final = 3_600
 
-_INSERT: Final = FixedInsert(lambda: given_row(UsedOnce), ignore_conflicts=True)
+_INSERT: Final = CompiledInsert(lambda: given_row(UsedOnce), ignore_conflicts=True)
 
 
-def use_up(purpose: str, token_id: UUID, expires_at: int) -> bool:
+def consume(purpose: str, token_id: UUID, expires_at: int) -> bool:
     """Use the token up; return whether it had not been before. Of several at once one gets True. One query.
 
     ``purpose``: a short name, so that ids of different kinds never meet. ``expires_at``: the unix second from which
@@ -33,7 +33,7 @@ def give_back(purpose: str, token_id: UUID) -> None:
 
 
 def is_used(purpose: str, token_id: UUID) -> bool:
-    """Tell whether the token is used up by now: a hint that spares work, where `use_up` decides. One query."""
+    """Tell whether the token is used up by now: a hint that spares work, where `consume` decides. One query."""
     return UsedOnce.objects.filter(pk=_key(purpose, token_id)).exists()
 
 

@@ -54,7 +54,7 @@ class DatabasePool:
         """
         return await self._run(self._readers, lambda: fn(*args, **kwargs), write=False)
 
-    async def read_apart[**P, T](self, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    async def read_dedicated[**P, T](self, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Do as ``read`` does, on a thread and a connection kept for this: what waits for the pool does not delay it.
 
         For the feed of invalidations alone. When every thread of the pool waited for a lock, it did too, and five
@@ -71,29 +71,29 @@ class DatabasePool:
         """
         return await self._run(self._writers, lambda: fn(*args, **kwargs), write=True)
 
-    async def write_once[**P, T](self, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    async def write_autocommit[**P, T](self, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run ``fn`` where it may write, in autocommit mode: for a unit whose one writing statement decides everything.
 
         It needs half the round trips of ``write`` (PostgreSQL: 2 for 4). Until it writes, ``fn`` may run twice; from
         then on a broken connection is Unavailable, as in a COMMIT (in a group on SQLite all of it may be undone, and
         run again). So let ``fn`` read something first, or a connection
-        that died unused costs its caller a 503. ``FixedUpdate``, ``FixedInsert`` and ``FixedDelete`` tell the pool when
-        it comes to writing; ``fn`` has to call ``about_to_commit()`` before it writes by anything else. Raises
-        Unavailable as ``read`` does.
+        that died unused costs its caller a 503. ``CompiledUpdate``, ``CompiledInsert`` and ``CompiledDelete`` tell the
+        pool when it comes to writing; ``fn`` has to call ``about_to_commit()`` before it writes by anything else.
+        Raises Unavailable as ``read`` does.
         """
         return await self._run(self._writers, lambda: fn(*args, **kwargs), write=True, atomic=False)
 
-    async def write_together[**P, T](self, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    async def write_single_statement[**P, T](self, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Do as ``write`` does, on PostgreSQL without BEGIN and COMMIT, two of four round trips.
 
-        For a unit that reads, and then writes by one statement alone: what a block of ``inserted_together`` holds back.
+        For a unit that reads, and then writes by one statement alone: what a block of ``batch`` holds back.
         It may run twice until then; from then on a broken connection is Unavailable, as in a COMMIT. On SQLite, where
         each insert is a statement, it is a transaction. Raises Unavailable as ``read`` does.
         """
         return await self._run(self._writers, lambda: fn(*args, **kwargs), write=True, atomic=self._sqlite)
 
-    def write_later(self, fn: Callable[[], object], *, done: Callable[[BaseException | None], None]) -> None:
-        """Queue ``fn``, to be run as ``write_once`` does, and return: nobody waits for it, and no loop has to run.
+    def enqueue_write(self, fn: Callable[[], object], *, done: Callable[[BaseException | None], None]) -> None:
+        """Queue ``fn`` for ``write_autocommit`` and return at once; no event loop has to run.
 
         ``done`` hears on the pool's thread that it was written, or why not. ``close`` runs what is queued first.
         """
@@ -208,7 +208,7 @@ class _Attempt[T]:
         return result
 
     def run_in(self, group: group_commit.Group) -> T:
-        """Run as a part of a larger transaction: what ``write`` promises needs a savepoint, ``write_once`` none."""
+        """Run as a part of a larger transaction: ``write`` needs a savepoint, ``write_autocommit`` none."""
         try:
             if not self._atomic:
                 return self._unit()
@@ -223,13 +223,13 @@ _here = threading.local()
 
 
 def about_to_commit() -> None:
-    """Say, in a unit run by ``write_once``, that what comes now may take effect, and must not be repeated."""
+    """Say, in a unit run by ``write_autocommit``, that what comes now may take effect, and must not be repeated."""
     attempt: _Attempt[object] | None = getattr(_here, "attempt", None)
     if attempt is not None:
         attempt.committing = True
 
 
-def raise_if_given_up() -> None:
+def raise_if_timed_out() -> None:
     """Raise Unavailable when the time of the unit that runs here is over: its caller is told 503, and may ask again.
 
     What such a unit sees may be its caller's own next try, so it must not be taken for somebody else's. That it raises
@@ -239,7 +239,7 @@ def raise_if_given_up() -> None:
         raise Unavailable(retry_after_s=RETRY_AFTER_S)
 
 
-def answers() -> bool:
+def ping() -> bool:
     """Ask the database for one row: the unit of work that tells whether it can be reached."""
     with connections[DEFAULT_DB_ALIAS].cursor() as cursor:
         cursor.execute("SELECT 1")

@@ -23,29 +23,35 @@ _DEVICE: Final = re.compile(r"[A-Za-z0-9_-]{43}")  # base64url of 32 bytes
 _request: ContextVar[HttpRequest | None] = ContextVar("ironauth_request", default=None)
 
 
-class Origin(NamedTuple):
-    """Whence an act comes; empty strings where nothing is known, as in a command.
+class ClientContext(NamedTuple):
+    """Where a request comes from; empty strings where nothing is known, as in a command.
 
-    ``device``: what the browser's device cookie says, for telling known devices; of it nothing but MACs is stored.
+    Attributes:
+        address: The client's IP address.
+        user_agent: The User-Agent header, cut to ``USER_AGENT_CHARACTERS``.
+        request_id: The id that log lines and audit events of the request carry.
+        device: The value of the browser's device cookie. Only MACs of it are stored.
+        new_device: The value that the device cookie gets with the response. Only MACs of it are stored.
     """
 
     address: str = ""
     user_agent: str = ""
     request_id: str = ""
     device: str = ""
+    new_device: str = ""
 
 
-def current() -> Origin:
-    """Return whence the request being answered comes, also on a pool's thread; an empty one outside a request."""
+def current() -> ClientContext:
+    """Return the context of the current request, also on a pool's thread; an empty one outside a request."""
     request = _request.get()
     if request is None:
-        return Origin(request_id=current_request_id())
-    return origin_of(request)
+        return ClientContext(request_id=current_request_id())
+    return context_of(request)
 
 
-def origin_of(request: HttpRequest | Request) -> Origin:
-    """Return whence ``request`` comes."""
-    return Origin(address_of(request), user_agent_of(request), current_request_id(), device_of(request))
+def context_of(request: HttpRequest | Request) -> ClientContext:
+    """Return the context of ``request``."""
+    return ClientContext(address_of(request), user_agent_of(request), current_request_id(), device_of(request))
 
 
 def admin_user_id() -> uuid.UUID | None:

@@ -36,7 +36,7 @@ from ironauth.infrastructure.http.fast_request import UNREADABLE_HEAD, LeanReque
 from ironauth.infrastructure.http.host_check import check_host
 from ironauth.infrastructure.http.middleware import harden_unread
 from ironauth.infrastructure.http.request_signals import custom_receivers, send_to
-from ironauth.infrastructure.http.request_state import Exchange, Watch, may_block, run_closers
+from ironauth.infrastructure.http.request_state import RequestObserver, RequestState, may_block, run_closers
 from ironauth.infrastructure.http.route_memory import RouteMemory
 from ironauth.infrastructure.http.streaming import make_async
 from ironauth.infrastructure.threads.request_threads import RequestThreads
@@ -50,7 +50,7 @@ class LeanHandler(ASGIHandler):
 
     request_class = LeanRequest
 
-    def __init__(self, threads: RequestThreads, *, watch: Watch | None = None) -> None:
+    def __init__(self, threads: RequestThreads, *, watch: RequestObserver | None = None) -> None:
         """Build the middleware chain; ``threads`` run synchronous views, iterators and receivers, if there are any.
 
         ``watch`` is told of every request.
@@ -118,7 +118,7 @@ class LeanHandler(ASGIHandler):
         """
         if scope["type"] != "http":
             raise ValueError(f"LeanHandler serves HTTP, not {scope['type']}: route it elsewhere")
-        exchange = Exchange()
+        exchange = RequestState()
         watch = self._watch
         begun = watch.begin() if watch is not None else 0
         try:
@@ -160,7 +160,7 @@ class LeanHandler(ASGIHandler):
             body_file.seek(0)
         return body_file
 
-    async def _respond(self, scope: Scope, body_file: BytesIO, send: Send, exchange: Exchange) -> None:
+    async def _respond(self, scope: Scope, body_file: BytesIO, send: Send, exchange: RequestState) -> None:
         """Make the response, note it in ``exchange`` for whoever closes it, and send it."""
         if root_path := scope.get("root_path"):
             set_script_prefix(root_path)

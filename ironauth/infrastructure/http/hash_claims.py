@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from ironauth.infrastructure.http import client_context as origin
+from ironauth.infrastructure.http import client_context
 from ironauth.infrastructure.threads.jobs import Claim
 
 _named: ContextVar[str] = ContextVar("ironauth_hash_owner", default="")
@@ -28,8 +28,8 @@ def named(owner: str) -> Iterator[None]:
 
 def current() -> Claim:
     """Return the claim of what is hashed here, also on a pool's thread."""
-    network = origin.network()
-    caller = origin.caller_id()
+    network = client_context.network()
+    caller = client_context.caller_id()
     if caller is not None:
         return Claim(network, caller.hex)
     owner = _named.get()

@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
 from ironauth.infrastructure.core.live_settings import live
-from ironauth.infrastructure.http import client_context as origin
+from ironauth.infrastructure.http import client_context
 from ironauth.infrastructure.http.client_address import client_address
 from ironauth.infrastructure.telemetry import logs
 from ironauth.infrastructure.telemetry.request_id import choose_request_id, current_request_id, enter, leave
@@ -60,19 +60,19 @@ class RequestContextMiddleware:
             return self._answer(request)
         started = time.perf_counter()
         request_id = choose_request_id(request.META.get("HTTP_X_REQUEST_ID"))
-        token, whence = enter(request_id), origin.enter(request)
+        token, context = enter(request_id), client_context.enter(request)
         try:
             response = cast("SyncNext", self.get_response)(request)
             self._finish(request, response, started, request_id)
         finally:
-            origin.leave(whence)
+            client_context.leave(context)
             leave(token)
         return response
 
     async def _answer(self, request: HttpRequest) -> HttpResponseBase:
         started = time.perf_counter()
         request_id = choose_request_id(request.META.get("HTTP_X_REQUEST_ID"))
-        token, whence = enter(request_id), origin.enter(request)
+        token, context = enter(request_id), client_context.enter(request)
         try:
             response = await cast("AsyncNext", self.get_response)(request)
             self._finish(request, response, started, request_id)
@@ -80,7 +80,7 @@ class RequestContextMiddleware:
             self._log(request, CLIENT_CLOSED_REQUEST, started, request_id)
             raise
         finally:
-            origin.leave(whence)
+            client_context.leave(context)
             leave(token)
         return response
 

@@ -12,20 +12,20 @@ from django.http.response import HttpResponseBase
 from ironauth.infrastructure.core.asgi_types import Scope
 
 
-class Exchange:
+class RequestState:
     """What is known so far. The fields are the class's until they are set: no call is needed to make one."""
 
     request: HttpRequest | None = None  # None: there is no whole one, or its head cannot be decoded
     response: HttpResponseBase | None = None  # its ``head_is_sent``: the client has a status
 
 
-class Watch(Protocol):
+class RequestObserver(Protocol):
     """Who is told of every exchange, on the event loop. A layer around the lane costs twice as much (5 µs, not 2)."""
 
     def begin(self) -> int:
         """Take note of a request; what is returned goes to ``end``."""
 
-    def end(self, scope: Scope, exchange: Exchange, begun: int) -> None:
+    def end(self, scope: Scope, exchange: RequestState, begun: int) -> None:
         """Take note of its end, be it an answer, an error that is being raised, or a client that has left."""
 
 

@@ -90,7 +90,7 @@ def wait_after(failures: int, most: int = MAX_FAILURES) -> int | None:
     return 0 if failures < FREE_FAILURES else min(1 << (failures - FREE_FAILURES), LONGEST_WAIT_S)
 
 
-def reserve(count: Count, *, known: Sequence[tuple[str, Count]] = (), forgotten: str = "") -> Reserved | float:
+def register_attempt(count: Count, *, known: Sequence[tuple[str, Count]] = (), forgotten: str = "") -> Reserved | float:
     """Count one more failure; return it, or the seconds to wait, when nothing is counted.
 
     ``known``: keys of devices, each with the count of its kind. The first that stands for a known device is counted
@@ -126,7 +126,7 @@ def _reserve(count: Count) -> Reserved | float | _Ended:
 
 
 def is_known(known: Sequence[tuple[str, Count]], *, forgotten: str = "") -> bool:
-    """Return whether one of these stands for a known device; parameters as of `reserve`. One query."""
+    """Return whether one of these stands for a known device; parameters as of `register_attempt`. One query."""
     return _count_of_known(known, forgotten) is not None
 
 
@@ -135,7 +135,7 @@ def give_back(reserved: Reserved) -> None:
     _GIVE_BACK.run(key=reserved.key, retry_at=reserved.retry_at)
 
 
-def forgive(keys: Sequence[str], *, remember: Sequence[str] = (), known_s: int = 0) -> None:
+def reset(keys: Sequence[str], *, remember: Sequence[str] = (), known_s: int = 0) -> None:
     """Forget the failures of ``keys``, and take ``remember`` for known devices for ``known_s`` seconds.
 
     One query; one more with ``remember``.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from ironauth.infrastructure.cache.two_level import token_cache
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.ratelimit import window_store
-from ironauth.infrastructure.ratelimit.window_store import Counts, Question
+from ironauth.infrastructure.ratelimit.window_store import Counts, RateLimitHit
 
 if TYPE_CHECKING:
     from ironauth.infrastructure.cache.redis_values import RemoteCache
@@ -45,7 +45,7 @@ return 1
 """
 
 
-class Taken(NamedTuple):
+class Slot(NamedTuple):
     """One place in a window, so that it can be given back."""
 
     key: str
@@ -59,13 +59,13 @@ class Refusal(NamedTuple):
     wait_s: int
 
 
-def question(key: str, *, limit: int, window_s: int) -> Question:
+def hit(key: str, *, limit: int, window_s: int) -> RateLimitHit:
     """Return what is asked now: whether ``key`` may happen once more, ``limit`` times in any ``window_s`` seconds."""
     slot, elapsed_s = divmod(clock.unix(), window_s)
-    return Question(key, limit, window_s, int(slot), elapsed_s / window_s)
+    return RateLimitHit(key, limit, window_s, int(slot), elapsed_s / window_s)
 
 
-async def take_in_redis(asked: Question) -> Taken | Refusal | None:
+async def take_in_redis(asked: RateLimitHit) -> Slot | Refusal | None:
     """Take a place in Redis; None when there is no Redis or it does not answer: then the database is to be asked."""
     remote = token_cache().remote
     if remote is None:
@@ -74,7 +74,7 @@ async def take_in_redis(asked: Question) -> Taken | Refusal | None:
     return _understood(asked, answer)
 
 
-def take_in_redis_blocking(asked: Question) -> Taken | Refusal | None:
+def take_in_redis_blocking(asked: RateLimitHit) -> Slot | Refusal | None:
     """See take_in_redis(); for threads."""
     remote = token_cache().remote
     if remote is None:
@@ -83,29 +83,29 @@ def take_in_redis_blocking(asked: Question) -> Taken | Refusal | None:
     return _understood(asked, answer)
 
 
-def take_in_database(asked: Question) -> Taken | Refusal:
+def take_in_database(asked: RateLimitHit) -> Slot | Refusal:
     """Take a place in the database. A unit of work for ``write``: one query, two for a refusal."""
     slot = window_store.take(asked)
     if slot is not None:
-        return Taken(asked.key, slot, in_redis=False)
+        return Slot(asked.key, slot, in_redis=False)
     return Refusal(wait_s(asked, window_store.counts(asked.key)))
 
 
-async def give_back_to_redis(taken: Taken) -> None:
+async def give_back_to_redis(taken: Slot) -> None:
     """Give a place back that was taken in Redis; one that cannot be given back counts until its window is over."""
     remote = token_cache().remote
     if remote is not None:
         await remote.aattempt(lambda redis: redis.eval(*_giving_back(remote, taken)), None)
 
 
-def give_back_to_redis_blocking(taken: Taken) -> None:
+def give_back_to_redis_blocking(taken: Slot) -> None:
     """See give_back_to_redis(); for threads."""
     remote = token_cache().remote
     if remote is not None:
         remote.attempt(lambda: remote.raw().eval(*_giving_back(remote, taken)), None)
 
 
-def wait_s(asked: Question, found: Counts | None) -> int:
+def wait_s(asked: RateLimitHit, found: Counts | None) -> int:
     """Return after how many whole seconds, at least 1, a place is free, given the counts that left none."""
     if found is None:  # deleted since: there is room
         return 1
@@ -124,12 +124,12 @@ def wait_s(asked: Question, found: Counts | None) -> int:
     return max(1, math.ceil(wait))
 
 
-def _taking(remote: "RemoteCache", asked: Question) -> tuple[Any, ...]:
+def _taking(remote: "RemoteCache", asked: RateLimitHit) -> tuple[Any, ...]:
     life_ms = 2 * asked.window_s * 1000
     return _TAKE, 1, _name(remote, asked.key), asked.slot, repr(asked.weight), asked.limit, life_ms
 
 
-def _giving_back(remote: "RemoteCache", taken: Taken) -> tuple[Any, ...]:
+def _giving_back(remote: "RemoteCache", taken: Slot) -> tuple[Any, ...]:
     return _GIVE_BACK, 1, _name(remote, taken.key), taken.slot
 
 
@@ -138,11 +138,11 @@ def _name(remote: "RemoteCache", key: str) -> str:
     return f"{remote.key_prefix}-throttle:{key}"
 
 
-def _understood(asked: Question, answer: Any) -> Taken | Refusal | None:
+def _understood(asked: RateLimitHit, answer: Any) -> Slot | Refusal | None:
     """Return what Redis' answer means; None for none, or for one that is not the script's."""
     if not (isinstance(answer, list) and len(answer) == 4 and all(isinstance(part, int) for part in answer)):  # noqa: PLR2004 - what the script returns
         return None
     admitted, slot, count, previous = answer
     if admitted:
-        return Taken(asked.key, slot, in_redis=True)
+        return Slot(asked.key, slot, in_redis=True)
     return Refusal(wait_s(asked, Counts(slot, count, previous)))

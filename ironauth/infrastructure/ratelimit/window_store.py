@@ -31,7 +31,7 @@ WHERE "key" = %(key)s AND (slot = %(slot)s AND "count" > 0 OR slot = %(slot)s + 
 """)
 
 
-class Question(NamedTuple):
+class RateLimitHit(NamedTuple):
     """Whether ``key`` may happen once more, ``limit`` times in any ``window_s`` seconds.
 
     Asked in the window number ``slot``, of which the share ``elapsed`` is over, from 0 to 1.
@@ -57,7 +57,7 @@ class Counts(NamedTuple):
     previous: int
 
 
-def take(asked: Question) -> int | None:
+def take(asked: RateLimitHit) -> int | None:
     """Count once more and return the slot it was counted in; None when there is no room, and nothing is counted.
 
     One query.

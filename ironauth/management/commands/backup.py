@@ -9,7 +9,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connection
 
-from ironauth.infrastructure.core.stdio import reader_may_leave
+from ironauth.infrastructure.core.stdio import ignore_broken_pipe
 
 
 class Command(BaseCommand):
@@ -35,7 +35,7 @@ class Command(BaseCommand):
             raise CommandError(f"{there} is there already: choose a new name, with the date in it.") from error
         except (OSError, ValueError, sqlite3.Error) as error:
             raise CommandError(f"No copy was made ({error}): is there room, and may this user write there?") from error
-        with reader_may_leave(self.stdout):
+        with ignore_broken_pipe(self.stdout):
             self.stdout.write(f"{target}: {size:,} bytes, whole. Keep SECRET_KEY and the master keys elsewhere.")
 
 

@@ -13,7 +13,7 @@ from django.core.management.base import BaseCommand, CommandError
 from drf_spectacular.drainage import GENERATOR_STATS
 from drf_spectacular.generators import SchemaGenerator
 
-from ironauth.infrastructure.core.stdio import reader_may_leave
+from ironauth.infrastructure.core.stdio import ignore_broken_pipe
 from ironauth.pages import OPENAPI_FILE
 
 
@@ -42,7 +42,7 @@ class Command(BaseCommand):
         text, file = build(), options["file"]
         if not options["check"]:
             file.write_text(text, encoding="utf-8")
-            with reader_may_leave(self.stdout):
+            with ignore_broken_pipe(self.stdout):
                 self.stdout.write(f"Wrote {file}.")
         elif not file.is_file() or file.read_text(encoding="utf-8") != text:
             raise CommandError(f"{file} does not match the code: run make openapi and commit it")

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from django.core.management.base import BaseCommand, CommandError
 
-from ironauth.infrastructure.core.stdio import reader_may_leave
+from ironauth.infrastructure.core.stdio import ignore_broken_pipe
 
 SHOWN = 6  # characters of a secret printed at either end: enough to recognise it, useless to anybody else
 SECRET_FIELDS = frozenset({"password", "access_token", "refresh_token", "current_password", "new_password"})
@@ -34,7 +34,7 @@ class Command(BaseCommand):
     def handle(self, *_args: Any, **options: Any) -> None:
         """Take the walk. Raises ``CommandError`` at the first unexpected answer, or when nothing answers."""
         self._url: str = options["url"].rstrip("/")
-        with reader_may_leave(self.stdout):
+        with ignore_broken_pipe(self.stdout):
             self._walk()
 
     def _walk(self) -> None:

@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from ironauth.config.checks import ARGON2_FLOORS
 from ironauth.config.limits import LIMITS
-from ironauth.infrastructure.core.stdio import reader_may_leave
+from ironauth.infrastructure.core.stdio import ignore_broken_pipe
 from ironauth.infrastructure.hashing import argon2_build
 
 ROUNDS = 3  # hashes of each thread for one figure; the median counts
@@ -52,7 +52,7 @@ class Command(BaseCommand):
         target_ms = _number(options, "target_ms", 1, MAX_TARGET_MS)
         memory_mib = _number(options, "memory_mib", limit.least / 1024, limit.most / 1024, whole=True)
         threads = _number(options, "threads", 1, LIMITS["IRONAUTH_HASH_THREADS"].most, whole=True)
-        with reader_may_leave(self.stdout):
+        with ignore_broken_pipe(self.stdout):
             self._calibrate(target_ms, int(memory_mib), int(threads))
 
     def _calibrate(self, target_ms: float, memory_mib: int, threads: int) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from ironauth.infrastructure.core.asgi_types import Application, Message, Receive, Scope, Send
 from ironauth.infrastructure.http.middleware import CLIENT_CLOSED_REQUEST, STATIC_PREFIX
-from ironauth.infrastructure.http.request_state import Exchange
+from ironauth.infrastructure.http.request_state import RequestState
 from ironauth.infrastructure.telemetry.metrics import SHORTEST_NS, bucket
 from ironauth.infrastructure.telemetry.metrics_recorder import SUM, Recorder
 from ironauth.server.instrumentation.route_label import METHODS, STATIC_ROUTE, listen
@@ -54,12 +54,12 @@ class _Counting:
 
 
 class CountedApi(_Counting):
-    """The API lane's `exchange.Watch`."""
+    """The API lane's `exchange.RequestObserver`."""
 
     def __init__(self, recorder: Recorder) -> None:
         super().__init__(recorder, API)
 
-    def end(self, scope: Scope, exchange: Exchange, begun: int) -> None:
+    def end(self, scope: Scope, exchange: RequestState, begun: int) -> None:
         """Count it."""
         request, response = exchange.request, exchange.response
         match = None if request is None else request.resolver_match

@@ -41,7 +41,7 @@ class _NotesRoute(BaseHandler):
         return match
 
 
-class NotingHandler(_NotesRoute, LeanHandler):
+class RouteLabelHandler(_NotesRoute, LeanHandler):
     """The API lane's handler, with traces on."""
 
 

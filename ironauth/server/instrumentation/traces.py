@@ -29,7 +29,7 @@ from ironauth.version import VERSION
 #: How long the end of a process may wait until its last spans are sent; seconds. What is left is lost.
 FLUSH_S: Final = 2.0
 NAME: Final = "ironauth"
-#: The SDK's own complaints: a line for each failed try, with the collector's address. `CalmExporter` says it once.
+#: The SDK's own warnings: a line for each failed try, with the collector's address. `BestEffortExporter` logs one.
 CHATTY: Final = ("opentelemetry.exporter", "opentelemetry.sdk.trace.export", "opentelemetry.sdk._shared_internal")
 
 
@@ -87,7 +87,7 @@ class Tracing:
         last.join(FLUSH_S)
 
 
-class CalmExporter(SpanExporter):
+class BestEffortExporter(SpanExporter):
     """Sends spans by another exporter, and says once when that begins to fail and once when it works again."""
 
     def __init__(self, exporter: SpanExporter) -> None:
@@ -122,7 +122,7 @@ def start() -> Tracing:
     if str(resource.attributes[SERVICE_NAME]).startswith("unknown_service"):  # the SDK's, when nobody has named it
         resource = resource.merge(Resource({SERVICE_NAME: NAME}))
     provider = TracerProvider(resource=resource, shutdown_on_exit=False)  # `stop` is bounded, its own hook is not
-    provider.add_span_processor(BatchSpanProcessor(CalmExporter(OTLPSpanExporter())))
+    provider.add_span_processor(BatchSpanProcessor(BestEffortExporter(OTLPSpanExporter())))
     tracing = Tracing(provider)
     tracing.attach()
     return tracing

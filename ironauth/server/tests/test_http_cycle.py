@@ -10,7 +10,7 @@ from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from ironauth.infrastructure.core.asgi_types import WHOLE_ANSWER
 from ironauth.server import response as http_cycle
-from ironauth.server.response import LeanCycle
+from ironauth.server.response import FastResponseCycle
 
 LENGTH = (b"Content-Length", b"2")
 JSON = (b"content-type", b"application/json")
@@ -123,7 +123,7 @@ async def test_the_bytes_are_uvicorns(name: str, method: str, keep_alive: bool) 
     """Twice, so that lines are made and then found; the head alone is not sent when no body follows."""
     theirs = await outcome(RequestResponseCycle, CONVERSATIONS[name], method=method, keep_alive=keep_alive)
     for _ in range(2):
-        ours = await outcome(LeanCycle, CONVERSATIONS[name], method=method, keep_alive=keep_alive)
+        ours = await outcome(FastResponseCycle, CONVERSATIONS[name], method=method, keep_alive=keep_alive)
         assert ours[1:] == theirs[1:]
         assert ours[0] == theirs[0] or (ours[4] and theirs[0].startswith(ours[0]))
 
@@ -131,7 +131,7 @@ async def test_the_bytes_are_uvicorns(name: str, method: str, keep_alive: bool) 
 async def test_head_and_body_are_one_write() -> None:
     """One system call instead of two."""
     wire_lengths = []
-    for kind in (RequestResponseCycle, LeanCycle):
+    for kind in (RequestResponseCycle, FastResponseCycle):
         wire = Wire()
         cycle = kind(
             {"type": "http", "method": "GET"},  # type: ignore[typeddict-item]
@@ -153,16 +153,16 @@ async def test_a_whole_answer_has_the_bytes_of_its_two_messages(content: bytes, 
     lines = b"content-type: application/json\r\ncontent-length: %s\r\n" % length
     whole = {"type": WHOLE_ANSWER, "status": 200, "lines": lines, "body": content}
     messages = [head(JSON, (b"content-length", length)), body(content)]
-    expected = await outcome(LeanCycle, messages, method=method, keep_alive=keep_alive)
-    assert await outcome(LeanCycle, [whole], method=method, keep_alive=keep_alive) == expected
-    again = await outcome(LeanCycle, [whole, whole], method=method, keep_alive=keep_alive)
+    expected = await outcome(FastResponseCycle, messages, method=method, keep_alive=keep_alive)
+    assert await outcome(FastResponseCycle, [whole], method=method, keep_alive=keep_alive) == expected
+    again = await outcome(FastResponseCycle, [whole, whole], method=method, keep_alive=keep_alive)
     assert again[:4] == expected[:4]  # one answer, whatever follows
     assert again[4]
 
 
-def made_cycle(wire: Wire) -> LeanCycle:
+def made_cycle(wire: Wire) -> FastResponseCycle:
     """Return the cycle of a GET whose answer goes to ``wire``."""
-    return LeanCycle(
+    return FastResponseCycle(
         {"type": "http", "method": "GET"},  # type: ignore[typeddict-item]
         wire, FlowControl(wire), logging.getLogger("test"), logging.getLogger("test"), False, [],
         asyncio.Event(), False, True, lambda: None,

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from ironauth.server import write_coalescer as http_writes
-from ironauth.server.write_coalescer import JoinedWrites
+from ironauth.server.write_coalescer import WriteCoalescer
 
 BUSY = ("one", "other")
 ALONE = ("one",)
@@ -37,7 +37,7 @@ class Wire(asyncio.Transport):
 async def test_answers_wait_for_each_other_until_the_turn_ends() -> None:
     """None is written while others are still being made; then each connection gets its own, in one piece."""
     wires = [Wire(), Wire()]
-    joined = [JoinedWrites(wire, asyncio.get_running_loop(), BUSY) for wire in wires]
+    joined = [WriteCoalescer(wire, asyncio.get_running_loop(), BUSY) for wire in wires]
     joined[0].answer(b"a")
     joined[1].answer(b"b")
     joined[0].answer(b"c")
@@ -50,7 +50,7 @@ async def test_answers_wait_for_each_other_until_the_turn_ends() -> None:
 async def test_one_request_alone_waits_for_nobody() -> None:
     """There is nothing to send it with."""
     wire = Wire()
-    JoinedWrites(wire, asyncio.get_running_loop(), ALONE).answer(b"a")
+    WriteCoalescer(wire, asyncio.get_running_loop(), ALONE).answer(b"a")
     assert wire.done == [b"a"]
 
 
@@ -59,7 +59,7 @@ async def test_no_more_than_so_many_wait() -> None:
     wires = [Wire() for _ in range(http_writes.MOST_TOGETHER)]
     for wire in wires:
         assert wires[0].done == []
-        JoinedWrites(wire, asyncio.get_running_loop(), BUSY).answer(b"a")
+        WriteCoalescer(wire, asyncio.get_running_loop(), BUSY).answer(b"a")
     assert [wire.done for wire in wires] == [[b"a"]] * len(wires)
 
 
@@ -70,7 +70,7 @@ async def test_no_more_than_so_many_wait() -> None:
 async def test_nothing_overtakes_an_answer(method: str, arguments: list[bytes], done: list[bytes | str]) -> None:
     """A part of a stream, an end, a close come after it; nothing is written to a closed connection."""
     wire = Wire()
-    joined = JoinedWrites(wire, asyncio.get_running_loop(), BUSY)
+    joined = WriteCoalescer(wire, asyncio.get_running_loop(), BUSY)
     joined.answer(b"a")
     getattr(joined, method)(*arguments)
     await asyncio.sleep(0)

@@ -156,7 +156,7 @@ def test_configuration_is_ours() -> None:
     config = server.configuration(workers=1)
     assert (config.log_config, config.access_log, config.server_header, config.proxy_headers) == (None,) + (False,) * 3
     assert (config.backlog, config.timeout_keep_alive) == (2_048, 65)
-    assert 7 <= polite_server.FAREWELL_S + (config.timeout_graceful_shutdown or 0) <= 8 < polite_server.END_S < 10
+    assert 7 <= polite_server.DRAIN_S + (config.timeout_graceful_shutdown or 0) <= 8 < polite_server.END_S < 10
     config.load()
     assert config.http_protocol_class.__module__ == "ironauth.server.connection"
     assert config.lifespan_class.__module__ == "uvicorn.lifespan.on"
@@ -181,7 +181,7 @@ async def test_a_server_looks_each_second_and_when_told() -> None:
     """The date of the answers is that of the second; told to end, it does not wait for the next."""
     config = uvicorn.Config(f"{__name__}:nothing", log_config=None)
     config.encoded_headers = []
-    server = polite_server.PoliteServer(config)
+    server = polite_server.GracefulServer(config)
     running = asyncio.create_task(server.main_loop())
     dates: set[bytes] = set()
     deadline = time.monotonic() + 10

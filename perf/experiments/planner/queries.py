@@ -49,7 +49,7 @@ def statements() -> Statements:
     from accounts.users.models import User  # noqa: PLC0415 - as above
     from ironauth.infrastructure.core import clock  # noqa: PLC0415 - as above
     from perf.rig.bulk_seed import NAMES  # noqa: PLC0415 - as above
-    from tokens.sessions import queries as stored_session  # noqa: PLC0415 - as above
+    from tokens.sessions import queries as session_queries  # noqa: PLC0415 - as above
     from tokens.sessions import units as sessions  # noqa: PLC0415 - as above
     from tokens.sessions.models import Session  # noqa: PLC0415 - as above
 
@@ -61,7 +61,7 @@ def statements() -> Statements:
     due = now - timedelta(days=1)
     week = timedelta(days=7)
     asked: dict[str, list[Callable[[], Any]]] = {
-        "refresh": [partial(stored_session.find, pk) for pk, _, _ in some],
+        "refresh": [partial(session_queries.find, pk) for pk, _, _ in some],
         "sessions": [partial(sessions.live_sessions, user_id=user_id) for user_id in busy],
         "purge": [partial(_ended, due, pk) for pk, _, _ in some],
         "list-staff": [lambda: staff_units.users_page({**page, "is_staff": True})],

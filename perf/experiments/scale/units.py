@@ -18,19 +18,21 @@ from accounts.staff import units as staff_units
 from accounts.users import paging, units
 from accounts.users.outputs import Authenticated
 from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.http.client_context import ClientContext
 from tokens import purge
 from tokens.sessions import refresh_token
 from tokens.sessions import rotation as session_rotation
 from tokens.sessions import units as sessions
 from tokens.sessions.models import Session
 from tokens.sessions.rotation import Outcome
-from tokens.sessions.units import ClientInfo
 
 PURGED: Final = 100  # sessions deleted by one measured batch: as many as the smallest table has to delete
 POPULATION: Final = 20_000  # live sessions drawn from the whole table; each sample is one of them
 _AT_ONCE: Final = 5_000  # ids in one statement
 _PLACE: Final = "rowid"  # what SQLite keeps a table in the order of
-_CLIENT: Final = ClientInfo(ip="192.0.2.7", user_agent="Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Firefox/140.0")
+_CLIENT: Final = ClientContext(
+    address="192.0.2.7", user_agent="Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Firefox/140.0"
+)
 
 
 class Member(NamedTuple):

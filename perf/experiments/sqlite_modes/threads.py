@@ -27,6 +27,7 @@ import django
 import msgspec
 import uvloop
 
+from ironauth.infrastructure.http.client_context import ClientContext
 from perf.rig.seed import SeededSession, read_sessions
 from perf.summary import percentile_ms
 
@@ -135,7 +136,7 @@ class _Rotation:
         from tokens.sessions import rotation as session_rotation  # noqa: PLC0415 - needs django.setup()
 
         parsed = refresh_token.parse(self._token)
-        rotation = await pool.write_once(session_rotation.rotate, parsed=parsed)
+        rotation = await pool.write_autocommit(session_rotation.rotate, parsed=parsed)
         if rotation.grant is None:
             return False
         self._token = rotation.grant.refresh_token
@@ -159,7 +160,7 @@ async def _open(pool: Any, session: SeededSession) -> bool:
     from tokens.sessions import units as sessions  # noqa: PLC0415 - needs django.setup()
 
     who = Authenticated(UUID(session.user_id), FIRST_EPOCH)
-    grant = await pool.write(sessions.open_authenticated, who=who, client=sessions.ClientInfo(ip="127.0.0.1"))
+    grant = await pool.write(sessions.open_authenticated, who=who, context=ClientContext(address="127.0.0.1"))
     return grant is not None
 
 

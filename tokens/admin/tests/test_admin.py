@@ -23,6 +23,7 @@ from accounts.users.outputs import Account
 from ironauth.infrastructure.admin.read_only import breakable
 from ironauth.infrastructure.cache.invalidation import sid_tag
 from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.http.client_context import ClientContext
 from ironauth.infrastructure.models import Invalidation
 from tokens.keys.key_set import Family, public_jwk
 from tokens.keys.models import SigningKey
@@ -34,7 +35,7 @@ from tokens.oauth.tests.material import make_client
 from tokens.sessions import refresh_token
 from tokens.sessions import units as sessions
 from tokens.sessions.models import Session
-from tokens.sessions.units import ClientInfo, Grant
+from tokens.sessions.units import OpenedSession
 
 pytestmark = pytest.mark.django_db
 
@@ -43,9 +44,9 @@ KEYS = "admin:tokens_signingkey_changelist"
 
 
 @pytest.fixture
-def grant(new_account: Callable[[], Account]) -> Grant:
+def grant(new_account: Callable[[], Account]) -> OpenedSession:
     """A session just opened."""
-    return sessions.open_session(account=new_account(), client=ClientInfo("192.0.2.7", "Browser/1.0"))
+    return sessions.open_session(account=new_account(), context=ClientContext("192.0.2.7", "Browser/1.0"))
 
 
 @pytest.fixture
@@ -82,7 +83,7 @@ def key_page(kid: str) -> str:
     return reverse("admin:tokens_signingkey_change", args=[quote(kid)])
 
 
-def secrets_of(grant: Grant) -> list[str]:
+def secrets_of(grant: OpenedSession) -> list[str]:
     """Return every spelling of the session's secret that a page could show by mistake."""
     secret = bytes(Session.objects.get(pk=grant.session_id).secret)
     parsed = refresh_token.parse(grant.refresh_token)
@@ -90,7 +91,7 @@ def secrets_of(grant: Grant) -> list[str]:
     return [secret.hex(), repr(secret), base64.urlsafe_b64encode(secret).decode(), grant.refresh_token]
 
 
-def test_session_list(browser: Client, grant: Grant) -> None:
+def test_session_list(browser: Client, grant: OpenedSession) -> None:
     """The list shows sessions, is found by e-mail and address, filters by state, and shows no secret."""
     page = browser.get(reverse(SESSIONS)).content.decode()
     assert str(grant.session_id) in page
@@ -102,7 +103,7 @@ def test_session_list(browser: Client, grant: Grant) -> None:
     assert not any(secret in page for secret in secrets_of(grant))
 
 
-def test_a_session_names_its_browser(browser: Client, grant: Grant) -> None:
+def test_a_session_names_its_browser(browser: Client, grant: OpenedSession) -> None:
     """The list and the person's page say it in two words, with the whole user agent as their title, markup escaped."""
     agent = 'Mozilla/5.0 (X11; Linux x86_64) HeadlessChrome/138.0.0.0 "<b>"'
     Session.objects.update(user_agent=agent)
@@ -112,7 +113,7 @@ def test_a_session_names_its_browser(browser: Client, grant: Grant) -> None:
     assert '<td class="field-browser">-</td>' in browser.get(reverse(SESSIONS)).content.decode()
 
 
-def test_session_page(browser: Client, grant: Grant) -> None:
+def test_session_page(browser: Client, grant: OpenedSession) -> None:
     """A session's page is read-only and shows no secret."""
     page = browser.get(reverse("admin:tokens_session_change", args=[grant.session_id]))
     assert page.status_code == 200
@@ -124,7 +125,7 @@ def test_session_page(browser: Client, grant: Grant) -> None:
     assert browser.get(reverse("admin:tokens_session_delete", args=[grant.session_id])).status_code == 403
 
 
-def ending(*grants: Grant) -> dict[str, Any]:
+def ending(*grants: OpenedSession) -> dict[str, Any]:
     """Return the form that ends these sessions, not confirmed yet."""
     return {"action": "end_sessions", "_selected_action": [str(grant.session_id) for grant in grants]}
 
@@ -132,7 +133,7 @@ def ending(*grants: Grant) -> dict[str, Any]:
 CONFIRMED = {"confirmed": "yes"}
 
 
-def test_end_sessions(browser: Client, clerk: Client, grant: Grant) -> None:
+def test_end_sessions(browser: Client, clerk: Client, grant: OpenedSession) -> None:
     """Ending sessions asks once more, then revokes and publishes them; who may only look cannot."""
     clerk.post(reverse(SESSIONS), ending(grant) | CONFIRMED)
     asked = browser.post(reverse(SESSIONS), ending(grant)).content.decode()
@@ -148,7 +149,7 @@ def test_end_sessions(browser: Client, clerk: Client, grant: Grant) -> None:
     assert "Signed Out" not in page  # the filter's labels are sentences too
 
 
-def test_ending_sessions_leaves_a_trace(browser: Client, grant: Grant) -> None:
+def test_ending_sessions_leaves_a_trace(browser: Client, grant: OpenedSession) -> None:
     """Each ended session has an entry in the admin's log and a line in ours; one already over has neither."""
     with capture_logs() as logged:
         first = browser.post(reverse(SESSIONS), ending(grant) | CONFIRMED, follow=True)
@@ -164,11 +165,11 @@ def test_ending_sessions_leaves_a_trace(browser: Client, grant: Grant) -> None:
 
 
 def test_staff_leave_superusers_sessions_alone(
-    browser: Client, grant: Grant, make_clerk: Callable[..., Client], new_account: Callable[[], Account]
+    browser: Client, grant: OpenedSession, make_clerk: Callable[..., Client], new_account: Callable[[], Account]
 ) -> None:
     """Staff who are no superusers end the sessions of others only, and are told so before and after."""
     User.objects.filter(pk=grant.account.id).update(is_superuser=True)
-    other = sessions.open_session(account=new_account(), client=ClientInfo())
+    other = sessions.open_session(account=new_account(), context=ClientContext())
     ender = make_clerk("view_session", "delete_session")
     spared = "Left as they were: 1 session of superusers."
     asked = ender.post(reverse(SESSIONS), ending(grant, other)).content.decode()
@@ -202,7 +203,7 @@ def test_a_malformed_selection_is_the_senders_fault(browser: Client, page: str, 
         assert answer.status_code == 400, key
 
 
-def test_all_sessions_of_a_long_list_end_at_once(browser: Client, grant: Grant) -> None:
+def test_all_sessions_of_a_long_list_end_at_once(browser: Client, grant: OpenedSession) -> None:
     """More sessions than a form may have fields are asked about with one field, and all end."""
     template = Session.objects.get()
     Session.objects.bulk_create(
@@ -228,7 +229,7 @@ def test_all_sessions_of_a_long_list_end_at_once(browser: Client, grant: Grant) 
     "lookup",
     ["secret__regex=^a", "secret__gte=0", "user__password__startswith=a", "generation=0", "created_at__regex=["],
 )
-def test_columns_cannot_be_read_by_filtering(browser: Client, grant: Grant, lookup: str) -> None:
+def test_columns_cannot_be_read_by_filtering(browser: Client, grant: OpenedSession, lookup: str) -> None:
     """Filtering by a column the page does not offer is refused, so that nobody reads a secret bit by bit."""
     assert browser.get(f"{reverse(SESSIONS)}?{lookup}").status_code == 400
     key_lookup = lookup.replace("secret", "private_encrypted").replace("generation", "master_key_id")
@@ -240,12 +241,12 @@ def test_columns_cannot_be_read_by_filtering(browser: Client, grant: Grant, look
     ["created_at__gte=xyz", "created_at__year=9999", "created_at__year=0", "created_at__month=99&created_at__year=2026",
      "revoke_reason__exact=nonsense", "state=nonsense", "p=999", "o=99", "q=%00"],
 )  # fmt: skip
-def test_senseless_filters_are_no_errors(browser: Client, grant: Grant, lookup: str) -> None:
+def test_senseless_filters_are_no_errors(browser: Client, grant: OpenedSession, lookup: str) -> None:
     """A filter that cannot be meant shows a list, at worst after Django's redirect to the whole one."""
     assert browser.get(f"{reverse(SESSIONS)}?{lookup}", follow=True).status_code == 200
 
 
-def test_secret_columns_stay_in_the_database(browser: Client, grant: Grant) -> None:
+def test_secret_columns_stay_in_the_database(browser: Client, grant: OpenedSession) -> None:
     """No list, filtered list, question or page as much as reads the columns with secrets."""
     kid = create_first_keys()
     person = reverse("admin:accounts_user_change", args=[grant.account.id])
@@ -266,7 +267,7 @@ def test_secret_columns_stay_in_the_database(browser: Client, grant: Grant) -> N
     assert len([sql for sql in read if 'FROM "tokens_' in sql]) > len(answers)
 
 
-def test_every_offered_filter_works(browser: Client, grant: Grant) -> None:
+def test_every_offered_filter_works(browser: Client, grant: OpenedSession) -> None:
     """Each link beside and above the lists is one that the allow-list admits."""
     create_first_keys()
     for page in (reverse(SESSIONS), reverse(KEYS)):
@@ -275,7 +276,7 @@ def test_every_offered_filter_works(browser: Client, grant: Grant) -> None:
         assert {browser.get(page + link).status_code for link in links} == {200}
 
 
-def test_lists_fit_a_screen(browser: Client, grant: Grant) -> None:
+def test_lists_fit_a_screen(browser: Client, grant: OpenedSession) -> None:
     """Sessions are led by their user, keys by their state and the beginning of the kid, with all that matters."""
     kid = create_first_keys()
 
@@ -289,7 +290,7 @@ def test_lists_fit_a_screen(browser: Client, grant: Grant) -> None:
     assert kid in browser.get(key_page(kid)).content.decode()
 
 
-def test_states(browser: Client, grant: Grant) -> None:
+def test_states(browser: Client, grant: OpenedSession) -> None:
     """The state column tells expired sessions, ended ones and inactive users apart from live ones."""
 
     def shown() -> str:
@@ -304,7 +305,7 @@ def test_states(browser: Client, grant: Grant) -> None:
     assert "Ended with all others" in shown()
 
 
-def test_sessions_on_the_user_page(browser: Client, grant: Grant) -> None:
+def test_sessions_on_the_user_page(browser: Client, grant: OpenedSession) -> None:
     """A person's page lists the live sessions, and only those."""
     address = reverse("admin:accounts_user_change", args=[grant.account.id])
     assert "Browser/1.0" in browser.get(address).content.decode()
@@ -312,7 +313,7 @@ def test_sessions_on_the_user_page(browser: Client, grant: Grant) -> None:
     assert "Browser/1.0" not in browser.get(address).content.decode()
 
 
-def test_a_persons_page_does_not_grow_with_their_sessions(browser: Client, grant: Grant) -> None:
+def test_a_persons_page_does_not_grow_with_their_sessions(browser: Client, grant: OpenedSession) -> None:
     """It shows the twenty used last, at the same cost however many there are; a link leads to all of theirs."""
     user_id, first = grant.account.id, Session.objects.get(pk=grant.session_id)
     address = reverse("admin:accounts_user_change", args=[user_id])
@@ -348,7 +349,7 @@ def test_a_persons_page_does_not_grow_with_their_sessions(browser: Client, grant
     assert len(re.findall(r'id="sessions-\d+"', grown)) == 20
     Session.objects.exclude(pk=first.pk).delete()
     (link,) = re.findall(r'href="([^"]+)">All sessions of this person<', grown)
-    sessions.open_session(account=grant.account, client=ClientInfo("192.0.2.8", "Other/1.0"))
+    sessions.open_session(account=grant.account, context=ClientContext("192.0.2.8", "Other/1.0"))
     stranger = User.objects.create_user(email="zoe@example.com")
     Session.objects.filter(ip="192.0.2.8").update(user=stranger)
     listed = browser.get(html.unescape(link)).context["cl"]
@@ -357,7 +358,7 @@ def test_a_persons_page_does_not_grow_with_their_sessions(browser: Client, grant
         assert browser.get(f"{reverse(SESSIONS)}?user__exact={nobody}").headers["location"].endswith("?e=1")
 
 
-def test_a_person_is_saved_though_other_sessions_are_live_by_now(browser: Client, grant: Grant) -> None:
+def test_a_person_is_saved_though_other_sessions_are_live_by_now(browser: Client, grant: OpenedSession) -> None:
     """What the page showed of sessions is not taken for a change of them, and no row is written."""
     address = reverse("admin:accounts_user_change", args=[grant.account.id])
     page = browser.get(address)
@@ -371,7 +372,7 @@ def test_a_person_is_saved_though_other_sessions_are_live_by_now(browser: Client
     assert Session.objects.count() == 1
 
 
-def test_deleting_a_user_takes_the_sessions_along(browser: Client, grant: Grant) -> None:
+def test_deleting_a_user_takes_the_sessions_along(browser: Client, grant: OpenedSession) -> None:
     """A person with sessions can be deleted in the admin, sessions included."""
     address = reverse("admin:accounts_user_delete", args=[grant.account.id])
     assert browser.post(address, {"post": "yes"}).status_code == 302
@@ -464,7 +465,7 @@ def test_drop_as_compromised(browser: Client, clerk: Client) -> None:
     assert [line["action"] for line in logged if line["event"] == "admin_action"] == ["drop_key"]
 
 
-def test_what_a_deleted_account_has_says_so(browser: Client, grant: Grant) -> None:
+def test_what_a_deleted_account_has_says_so(browser: Client, grant: OpenedSession) -> None:
     """Its sessions and consents name it by what it is, not by the stand-in that it has for an address meanwhile."""
     client, _ = make_client()
     let_in(grant.account.id, client, "openid")

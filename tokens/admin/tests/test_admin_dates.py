@@ -14,9 +14,9 @@ from accounts.privacy import units as deletions
 from accounts.privacy.models import PendingDeletion
 from accounts.users.models import User
 from accounts.users.outputs import Account
+from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.sessions import units as sessions
 from tokens.sessions.models import Session
-from tokens.sessions.units import ClientInfo
 
 pytestmark = pytest.mark.django_db
 
@@ -31,7 +31,9 @@ def test_dates_have_one_style(
     """Of read-only fields, lists, dates to choose from, histories and rows of a person: none is in words."""
     root = User.objects.create_superuser(new_email(), email_verified_at=AT)
     client.force_login(root)
-    session_id = sessions.open_session(account=new_account(), client=ClientInfo("192.0.2.7", "Browser/1.0")).session_id
+    session_id = sessions.open_session(
+        account=new_account(), context=ClientContext("192.0.2.7", "Browser/1.0")
+    ).session_id
     session = Session.objects.get(pk=session_id)
     Session.objects.update(created_at=AT)
     user = session.user

@@ -12,10 +12,10 @@ from django.urls import reverse
 
 from accounts.users.models import User
 from accounts.users.outputs import Account
+from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.oauth.tests.material import make_client
 from tokens.sessions import units as sessions
 from tokens.sessions.models import FIRST_PARTY_CLIENT, SSO_CLIENT, Session
-from tokens.sessions.units import ClientInfo
 
 pytestmark = [pytest.mark.django_db, pytest.mark.storage]
 
@@ -35,7 +35,7 @@ def open_for(new_account: Callable[[], Account]) -> Callable[..., list[Session]]
     account = new_account()
 
     def make(*client_ids: str) -> list[Session]:
-        opened = [sessions.open_session(account=account, client=ClientInfo()).session_id for _ in client_ids]
+        opened = [sessions.open_session(account=account, context=ClientContext()).session_id for _ in client_ids]
         for session_id, client_id in zip(opened, client_ids, strict=True):
             Session.objects.filter(pk=session_id).update(client_id=client_id)
         return list(Session.objects.filter(pk__in=opened))

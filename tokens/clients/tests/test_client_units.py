@@ -12,6 +12,7 @@ from accounts.users.outputs import Account
 from conftest import bearer
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.db.unit_of_work import database
+from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.clients import registry as clients
 from tokens.clients import units as client_units
 from tokens.clients.models import OAuthClient
@@ -22,7 +23,6 @@ from tokens.oauth.token import redemption
 from tokens.oauth.token.redemption import PresentedCode
 from tokens.sessions import units as sessions
 from tokens.sessions.models import Session
-from tokens.sessions.units import ClientInfo
 from tokens.sign_in.services import token_pair
 from tokens.tests.browser import ME
 
@@ -48,8 +48,8 @@ def test_how_far_a_client_is_trusted_is_recorded_with_its_value(db: None) -> Non
 async def access_token(client: OAuthClient, account: Account) -> dict[str, str]:
     """Return a request header with a token that the client got for this person's account."""
 
-    def opened() -> sessions.Grant:
-        grant = sessions.open_session(account=account, client=ClientInfo(), scope="account")
+    def opened() -> sessions.OpenedSession:
+        grant = sessions.open_session(account=account, context=ClientContext(), scope="account")
         Session.objects.filter(pk=grant.session_id).update(client_id=str(client.pk))
         return dataclasses.replace(grant, client_id=str(client.pk))
 
@@ -90,7 +90,7 @@ async def test_what_was_opened_while_a_client_was_disabled_ends(
 
     async def redeemed(code: str) -> redemption.Redemption:
         presented = PresentedCode(code, REDIRECT_URI, VERIFIER)
-        return await database().write(redemption.redeem, presented=presented, client=known, whence=ClientInfo())
+        return await database().write(redemption.redeem, presented=presented, client=known, context=ClientContext())
 
     assert (await redeemed(codes[0])).grant is None  # codes go with it
     token = await access_token(client, account)  # of a redemption that had read its code before

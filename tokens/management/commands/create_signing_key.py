@@ -5,7 +5,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import IntegrityError
 
-from ironauth.infrastructure.core.stdio import reader_may_leave
+from ironauth.infrastructure.core.stdio import ignore_broken_pipe
 from tokens.keys.key_set import Family
 from tokens.keys.rotation import create_first_keys
 
@@ -31,5 +31,5 @@ class Command(BaseCommand):
             kid = create_first_keys(family)
         except IntegrityError:
             kid = create_first_keys(family)
-        with reader_may_leave(self.stdout):
+        with ignore_broken_pipe(self.stdout):
             self.stdout.write(kid)

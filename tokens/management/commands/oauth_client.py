@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from accounts import names
 from ironauth.infrastructure.core import strict_json
-from ironauth.infrastructure.core.stdio import reader_may_leave
+from ironauth.infrastructure.core.stdio import ignore_broken_pipe
 from tokens.clients import rules as client_rules
 from tokens.clients import units as client_units
 from tokens.clients.keys import MAX_FILE_BYTES
@@ -121,7 +121,7 @@ class Command(BaseCommand):
             self.stderr.write(f"Nothing to do: the client is {options['act']}d already.")
 
     def _print(self, answer: object) -> None:
-        with reader_may_leave(self.stdout):
+        with ignore_broken_pipe(self.stdout):
             self.stdout.write(json.dumps(answer))
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ironauth.infrastructure.core.stdio import reader_may_leave
+from ironauth.infrastructure.core.stdio import ignore_broken_pipe
 from tokens.purge import DEFAULT_BATCH, SESSION_KEEP_S, purge_expired
 
 
@@ -30,7 +30,7 @@ class Command(BaseCommand):
         if options["batch"] < 1 or options["keep_seconds"] < 0:
             raise CommandError("--batch must be at least 1 and --keep-seconds at least 0.")
         purged = purge_expired(batch=options["batch"], keep_s=options["keep_seconds"])
-        with reader_may_leave(self.stdout):
+        with ignore_broken_pipe(self.stdout):
             self.stdout.write(
                 f"deleted accounts={purged.accounts} accounts_kept={purged.accounts_kept} sessions={purged.sessions} "
                 f"admin_sessions={purged.admin_sessions} invalidations={purged.invalidations} "

@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from ironauth.infrastructure.core.stdio import reader_may_leave
+from ironauth.infrastructure.core.stdio import ignore_broken_pipe
 from tokens.keys.key_set import Family
 from tokens.keys.rotation import RotationRefusedError, drop, rotate
 
@@ -37,5 +37,5 @@ class Command(BaseCommand):
         except RotationRefusedError as error:
             hint = "" if options["drop"] else " (--now does not wait for clients)"
             raise CommandError(f"{error}{hint}") from error
-        with reader_may_leave(self.stdout):
+        with ignore_broken_pipe(self.stdout):
             self.stdout.write(kid)

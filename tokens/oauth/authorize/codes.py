@@ -8,7 +8,7 @@ from uuid import UUID
 import msgspec
 
 from ironauth.infrastructure.core import clock
-from ironauth.infrastructure.db.compiled import FixedInsert, given_row
+from ironauth.infrastructure.db.compiled import CompiledInsert, given_row
 from tokens.clients.digests import digest_of
 from tokens.oauth.models import AuthorizationCode
 
@@ -16,7 +16,7 @@ LIFE_S: Final = 60  # seconds; OAuth 2.0 says at most ten minutes, security-bar 
 CODE_BYTES: Final = 32  # 256 random bits
 
 
-class Approval(msgspec.Struct, frozen=True):
+class AuthorizationCodeData(msgspec.Struct, frozen=True):
     """What a person has let a client do: everything its code is bound to. Empty texts where nothing was asked."""
 
     client_id: UUID
@@ -32,10 +32,10 @@ class Approval(msgspec.Struct, frozen=True):
     sso_session_id: UUID | None
 
 
-_INSERT: Final = FixedInsert(lambda: given_row(AuthorizationCode))
+_INSERT: Final = CompiledInsert(lambda: given_row(AuthorizationCode))
 
 
-def issue(approval: Approval) -> str:
+def issue(approval: AuthorizationCodeData) -> str:
     """Unit of work: store a new code and return it. 1 query. Raises ``IntegrityError`` when client or user is gone."""
     code = secrets.token_urlsafe(CODE_BYTES)
     now = clock.now()

@@ -17,11 +17,10 @@ from accounts.users import proof
 from accounts.users.outputs import UserOut
 from tokens.clients.errors import OAuthError
 from tokens.clients.registry import Client
-from tokens.oauth.authorize import form_targets
-from tokens.oauth.authorize import sign_in_page_cache as first_page
-from tokens.oauth.authorize import state as journeys
+from tokens.oauth.authorize import form_targets, sign_in_page_cache
+from tokens.oauth.authorize import state as authorization_state
 from tokens.oauth.authorize.request import Target
-from tokens.oauth.authorize.state import Journey
+from tokens.oauth.authorize.state import AuthorizationState
 from tokens.oauth.device import codes as device_codes
 from tokens.oauth.logout.request import LogoutRequest
 from tokens.protocol import ResponseMode, Scope
@@ -44,7 +43,9 @@ _POLICY: Final = (
 )
 
 
-def sign_in(journey: Journey, client: Client, browser: str, *, email: str = "", **context: Any) -> HttpResponse:
+def sign_in(
+    journey: AuthorizationState, client: Client, browser: str, *, email: str = "", **context: Any
+) -> HttpResponse:
     """Return the page that asks for address and password.
 
     ``context``: ``problem`` and ``status`` of a refusal, and ``remedy``, what to offer instead.
@@ -53,18 +54,18 @@ def sign_in(journey: Journey, client: Client, browser: str, *, email: str = "", 
     if email or context:
         more = {"email": email, "proof_required": proof.is_required(), **context}
         return _page("sign_in.html", client, journey, browser, **more)
-    text = first_page.html(settings.IRONAUTH_OAUTH_SITE_NAME, client, journey, browser)
+    text = sign_in_page_cache.html(settings.IRONAUTH_OAUTH_SITE_NAME, client, journey, browser)
     return _response(text, targets=form_targets.of_client(journey.request.redirect_uri, client))
 
 
-def second_factor(journey: Journey, client: Client, browser: str, **context: Any) -> HttpResponse:
+def second_factor(journey: AuthorizationState, client: Client, browser: str, **context: Any) -> HttpResponse:
     """Return the page that asks for a second factor."""
     by_code = any(method != "passkey" for method in journey.methods)
     by_passkey = "passkey" in journey.methods
     return _page("second_factor.html", client, journey, browser, by_code=by_code, by_passkey=by_passkey, **context)
 
 
-def consent(journey: Journey, client: Client, browser: str, session: StoredSession) -> HttpResponse:
+def consent(journey: AuthorizationState, client: Client, browser: str, session: StoredSession) -> HttpResponse:
     """Return the page that asks the person of ``session`` whether the client may have what it asks for."""
     asked = journey.request.scope.split()
     scopes = [text for scope, text in SCOPES.items() if scope in asked] + [one for one in asked if one not in SCOPES]
@@ -154,9 +155,9 @@ def _see_other(location: str) -> HttpResponse:
     return response
 
 
-def _page(template: str, client: Client, journey: Journey, browser: str, **context: Any) -> HttpResponse:
+def _page(template: str, client: Client, journey: AuthorizationState, browser: str, **context: Any) -> HttpResponse:
     status, headers = context.pop("status", 200), context.pop("headers", None)
-    known = {"client": client, "journey": journey, "sealed": journeys.seal(journey, browser), **context}
+    known = {"client": client, "journey": journey, "sealed": authorization_state.sign(journey, browser), **context}
     targets = form_targets.of_client(journey.request.redirect_uri, client)
     return _rendered(template, known, targets=targets, status=status, headers=headers)
 

@@ -13,12 +13,12 @@ from tokens.clients import subjects
 from tokens.clients.errors import AccessDenied, ConsentRequired, LoginRequired
 from tokens.clients.registry import Client
 from tokens.oauth.authorize import codes
-from tokens.oauth.authorize.codes import Approval
+from tokens.oauth.authorize.codes import AuthorizationCodeData
 from tokens.oauth.authorize.request import AuthorizationRequest, Refused, Unanswerable
-from tokens.oauth.authorize.state import Journey
+from tokens.oauth.authorize.state import AuthorizationState
 from tokens.oauth.consent import consents
-from tokens.oauth.sso import session as sign_on
-from tokens.oauth.sso.cookie import SignOnCookie
+from tokens.oauth.sso import session as sso_session
+from tokens.oauth.sso.cookie import SsoCookie
 from tokens.protocol import scope_set
 from tokens.sessions.queries import StoredSession
 
@@ -41,13 +41,13 @@ class Decision(NamedTuple):
     session: StoredSession | None = None
 
 
-class Arrival:
+class PendingAuthorization:
     """A person who signs in for a request: what becomes of it is decided in the transaction that opens their session.
 
     So it is one transaction, not two, and the session is not read again (a tenth of the CPU time of a whole sign-in).
     """
 
-    def __init__(self, journey: Journey, client: Client) -> None:
+    def __init__(self, journey: AuthorizationState, client: Client) -> None:
         self.journey = journey
         self.client = client
         self._decision = Decision(Step.SIGN_IN)
@@ -67,7 +67,7 @@ class Arrival:
         return _told(self.journey.request, self._decision)
 
 
-async def decide(*, request: AuthorizationRequest, client: Client, cookie: SignOnCookie | None) -> Decision:
+async def decide(*, request: AuthorizationRequest, client: Client, cookie: SsoCookie | None) -> Decision:
     """Return what comes next for a request from a browser with this cookie.
 
     Who is signed in and has allowed it, or need not: 2 queries, 1 more unless the client is trusted, 1 more once a
@@ -77,14 +77,14 @@ async def decide(*, request: AuthorizationRequest, client: Client, cookie: SignO
     if cookie is None:
         return _told(request, Decision(Step.SIGN_IN))
     try:
-        decision = await database().write_once(_decide_and_issue, request=request, client=client, cookie=cookie)
+        decision = await database().write_autocommit(_decide_and_issue, request=request, client=client, cookie=cookie)
     except IntegrityError as error:
         raise _gone(error) from error
     return _told(request, decision)
 
 
 async def allow(
-    *, request: AuthorizationRequest, client: Client, cookie: SignOnCookie | None, session_id: UUID | None
+    *, request: AuthorizationRequest, client: Client, cookie: SsoCookie | None, session_id: UUID | None
 ) -> Decision:
     """Return the code for what the person has just allowed, in the sign-on session they were asked in.
 
@@ -106,9 +106,9 @@ def deny(*, request: AuthorizationRequest, client: Client) -> Refused:
     return Refused(AccessDenied(), request.target)
 
 
-def _decide_and_issue(*, request: AuthorizationRequest, client: Client, cookie: SignOnCookie) -> Decision:
+def _decide_and_issue(*, request: AuthorizationRequest, client: Client, cookie: SsoCookie) -> Decision:
     """Unit of work; in autocommit mode, for the code is one insert and depends on nothing else that is written."""
-    session = sign_on.find(cookie)
+    session = sso_session.find(cookie)
     if session is None or request.wants_sign_in(session.authenticated_at):
         return Decision(Step.SIGN_IN)
     return _decided(request=request, client=client, session=session, signed_in=False)
@@ -141,13 +141,13 @@ def _is_allowed(request: AuthorizationRequest, client: Client, session: StoredSe
     return scope_set(request.scope) <= consents.allowed(user_id=session.account.id, client_id=client.id)
 
 
-def _remember_and_issue(*, request: AuthorizationRequest, client: Client, cookie: SignOnCookie) -> Decision:
+def _remember_and_issue(*, request: AuthorizationRequest, client: Client, cookie: SsoCookie) -> Decision:
     """Unit of work: note what was allowed, and return the code for it; one transaction."""
-    session = sign_on.find(cookie)
+    session = sso_session.find(cookie)
     if session is None:
         return Decision(Step.SIGN_IN)
     if not client.trusted or "consent" in request.prompt:  # else they have chosen who they are, no more
-        if not sign_on.hold(session):
+        if not sso_session.hold(session):
             return Decision(Step.SIGN_IN)
         consents.remember(user_id=session.account.id, client_id=client.id, scope=request.scope, session_id=session.id)
     return _issue(request, client, session)
@@ -155,10 +155,10 @@ def _remember_and_issue(*, request: AuthorizationRequest, client: Client, cookie
 
 def _issue(request: AuthorizationRequest, client: Client, session: StoredSession) -> Decision:
     """Return the code of a request that nothing stands in the way of. 1 query, 2 once a minute."""
-    sign_on.touch(session)
+    sso_session.touch(session)
     about_to_commit()
     code = codes.issue(
-        Approval(
+        AuthorizationCodeData(
             client_id=client.id,
             user_id=session.account.id,
             epoch=session.epoch,

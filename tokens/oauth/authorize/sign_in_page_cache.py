@@ -13,8 +13,8 @@ from django.template.loader import render_to_string
 
 from accounts.users import proof
 from tokens.clients.registry import Client
-from tokens.oauth.authorize import state as journeys
-from tokens.oauth.authorize.state import Journey
+from tokens.oauth.authorize import state as authorization_state
+from tokens.oauth.authorize.state import AuthorizationState
 
 TEMPLATE: Final = "tokens/oauth/sign_in.html"
 #: Clients whose pages are kept, and pages of each; at 4 kB each 4 MiB. Anybody can vary a client's request (its scopes,
@@ -31,14 +31,14 @@ class _Look(NamedTuple):
 
     site_name: str
     client: Client
-    journey: Journey
+    journey: AuthorizationState
     proof_required: bool
 
 
 _decoder: Final = msgspec.msgpack.Decoder(_Look)
 
 
-def html(site_name: str, client: Client, journey: Journey, browser: str) -> str:
+def html(site_name: str, client: Client, journey: AuthorizationState, browser: str) -> str:
     """Return the page for a request without a ``login_hint``.
 
     The template sees the request without what differs each time: ``state``, ``nonce``, ``code_challenge``,
@@ -47,7 +47,9 @@ def html(site_name: str, client: Client, journey: Journey, browser: str) -> str:
     asked = msgspec.structs.replace(journey.request, state="", nonce="", code_challenge="", dpop_jkt="")
     plain = msgspec.structs.replace(journey, request=asked, expires_at=0)
     look = _Look(site_name, client, plain, proof.is_required())
-    return pages_of(client.client_id)(msgspec.msgpack.encode(look)).replace(_MARK, journeys.seal(journey, browser))
+    return pages_of(client.client_id)(msgspec.msgpack.encode(look)).replace(
+        _MARK, authorization_state.sign(journey, browser)
+    )
 
 
 @lru_cache(maxsize=CLIENTS)

@@ -14,16 +14,17 @@ from ironauth.infrastructure.api.views import ApiRequest
 from ironauth.infrastructure.core import strict_json
 from ironauth.infrastructure.core.errors import DomainError
 from ironauth.infrastructure.db.unit_of_work import database
+from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.errors import InvalidMfaToken, MfaRequired
 from tokens.oauth.authorize import pages as authorize_pages
-from tokens.oauth.authorize import state as journeys
+from tokens.oauth.authorize import state as authorization_state
 from tokens.oauth.authorize.inputs import PasswordFormInput
-from tokens.oauth.authorize.services import Arrival
+from tokens.oauth.authorize.services import PendingAuthorization
 from tokens.oauth.authorize.views import OAuthPage
-from tokens.oauth.sso import cookie as sign_on_cookie
-from tokens.oauth.sso import session as sign_on
+from tokens.oauth.sso import cookie as sso_cookie
+from tokens.oauth.sso import session as sso_session
 from tokens.sessions import transport
-from tokens.sessions.units import ClientInfo, Grant, Opener
+from tokens.sessions.units import OpenedSession, SessionFactory
 from tokens.sign_in import factor_services, passkey_services, services
 from tokens.sign_in.factor_services import Shown
 
@@ -34,7 +35,9 @@ _REMEDIES: Final[Mapping[type[DomainError], str]] = {EmailNotVerified: "verify",
 class SignInForm(OAuthPage):
     """What the three forms share."""
 
-    def entered(self, request: ApiRequest, arrival: Arrival, arriving: ClientInfo, grant: Grant) -> HttpResponse:
+    def entered(
+        self, request: ApiRequest, arrival: PendingAuthorization, context: ClientContext, grant: OpenedSession
+    ) -> HttpResponse:
         """Return what comes after a sign-in, with the cookies of it."""
         known = msgspec.structs.replace(arrival.journey, mfa_token="", methods=())
         try:
@@ -42,15 +45,15 @@ class SignInForm(OAuthPage):
         except DomainError as error:  # signed in they are, whatever becomes of the rest
             response = self.handle_exception(error)
         age = int((grant.expires_at - grant.authenticated_at).total_seconds())
-        sign_on_cookie.give(response, grant.refresh_token, max_age_s=age)
-        transport.set_device(response, arriving)
+        sso_cookie.give(response, grant.refresh_token, max_age_s=age)
+        transport.set_device(response, context)
         return response
 
-    async def opener(self, request: ApiRequest, arrival: Arrival) -> Opener:
+    async def opener(self, request: ApiRequest, arrival: PendingAuthorization) -> SessionFactory:
         """Return what opens this browser's sign-on session for ``arrival``. 1 query where it brings a cookie."""
-        cookie = sign_on_cookie.read(request)
-        previous = await database().read(sign_on.find, cookie) if cookie is not None else None
-        return sign_on.opener(previous, arrival.decide)
+        cookie = sso_cookie.read(request)
+        previous = await database().read(sso_session.find, cookie) if cookie is not None else None
+        return sso_session.opener(previous, arrival.decide)
 
 
 class PasswordForm(SignInForm):
@@ -60,12 +63,12 @@ class PasswordForm(SignInForm):
     async def post(self, request: ApiRequest) -> HttpResponse:
         """Sign in by address and password, or say what is missing or wrong on the same page."""
         journey, client = await self.resumed(request)
-        arriving = transport.arriving(request._request, "cookie")  # noqa: SLF001 - Django's request
-        arrival = Arrival(journey, client)
-        browser, email = journeys.browser_of(request), str(request.data.get("email", ""))
+        context = transport.arriving(request._request, "cookie")  # noqa: SLF001 - Django's request
+        arrival = PendingAuthorization(journey, client)
+        browser, email = authorization_state.browser_of(request), str(request.data.get("email", ""))
         try:
             data = await self.validated(request, PasswordFormInput)
-            grant = await services.open_by_password(**data, client=arriving, opener=await self.opener(request, arrival))
+            grant = await services.open_by_password(**data, context=context, opener=await self.opener(request, arrival))
         except MfaRequired as needed:
             members: Any = needed.members
             asked = msgspec.structs.replace(journey, mfa_token=members["mfa_token"], methods=members["methods"])
@@ -75,7 +78,7 @@ class PasswordForm(SignInForm):
             return authorize_pages.sign_in(journey, client, browser, email=email, problem=missing, status=400)
         except DomainError as error:
             return authorize_pages.sign_in(journey, client, browser, email=email, **_refused(error))
-        return self.entered(request, arrival, arriving, grant)
+        return self.entered(request, arrival, context, grant)
 
 
 class SecondFactorForm(SignInForm):
@@ -88,14 +91,14 @@ class SecondFactorForm(SignInForm):
         Once the password is too long ago it begins again.
         """
         journey, client = await self.resumed(request)
-        arriving = transport.arriving(request._request, "cookie")  # noqa: SLF001 - Django's request
-        arrival = Arrival(journey, client)
-        browser = journeys.browser_of(request)
+        context = transport.arriving(request._request, "cookie")  # noqa: SLF001 - Django's request
+        arrival = PendingAuthorization(journey, client)
+        browser = authorization_state.browser_of(request)
         try:
             grant = await factor_services.open_by_factor(
                 token=journey.mfa_token,
                 shown=_shown(request),
-                client=arriving,
+                context=context,
                 opener=await self.opener(request, arrival),
             )
         except InvalidMfaToken:
@@ -104,7 +107,7 @@ class SecondFactorForm(SignInForm):
             return authorize_pages.sign_in(again, client, browser, problem=late, status=401)
         except DomainError as error:
             return authorize_pages.second_factor(journey, client, browser, **_refused(error))
-        return self.entered(request, arrival, arriving, grant)
+        return self.entered(request, arrival, context, grant)
 
 
 class PasskeyForm(SignInForm):
@@ -114,8 +117,8 @@ class PasskeyForm(SignInForm):
     async def post(self, request: ApiRequest) -> HttpResponse:
         """Sign in by passkey instead of a password, or say what is wrong on the same page."""
         journey, client = await self.resumed(request)
-        arriving = transport.arriving(request._request, "cookie")  # noqa: SLF001 - Django's request
-        arrival = Arrival(journey, client)
+        context = transport.arriving(request._request, "cookie")  # noqa: SLF001 - Django's request
+        arrival = PendingAuthorization(journey, client)
         shown = _shown(request)
         try:
             if shown.challenge_token is None or shown.credential is None:
@@ -123,13 +126,13 @@ class PasskeyForm(SignInForm):
             grant = await passkey_services.open_by_passkey(
                 challenge_token=shown.challenge_token,
                 credential=shown.credential,
-                client=arriving,
+                context=context,
                 opener=await self.opener(request, arrival),
             )
         except DomainError as error:
-            browser = journeys.browser_of(request)
+            browser = authorization_state.browser_of(request)
             return authorize_pages.sign_in(journey, client, browser, **_refused(error))
-        return self.entered(request, arrival, arriving, grant)
+        return self.entered(request, arrival, context, grant)
 
 
 def _shown(request: ApiRequest) -> Shown:

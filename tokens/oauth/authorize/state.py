@@ -1,8 +1,8 @@
 """An authorization request on its way through our pages: one value in each form, which says everything and is ours.
 
-``base64url(JSON of Journey) . base64url(HMAC-SHA-256(server key, browser ‖ JSON))``: nothing is stored while somebody
-looks for a password, and what a page has shown is what its form does. ``browser`` is a random cookie, set with the
-first page: a value made in one browser is good in no other one (CSRF), whoever sends it there.
+``base64url(JSON of AuthorizationState) . base64url(HMAC-SHA-256(server key, browser ‖ JSON))``: nothing is stored while
+somebody looks for a password, and what a page has shown is what its form does. ``browser`` is a random cookie, set with
+the first page: a value made in one browser is good in no other one (CSRF), whoever sends it there.
 """
 
 import hashlib
@@ -17,8 +17,7 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from rest_framework.request import Request
 
-from ironauth.infrastructure.core import base64url as token_text
-from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.core import base64url, clock
 from ironauth.infrastructure.crypto.master_keys import derived_key, newest_master_key_id
 from ironauth.infrastructure.http.cookies import names as cookie_names
 from ironauth.infrastructure.http.cookies import policy as cookies
@@ -31,7 +30,7 @@ MAX_CHARACTERS: Final = 40_000  # a request of 8 KiB, with every character escap
 _BROWSER: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
-class Journey(msgspec.Struct, frozen=True, array_like=True):
+class AuthorizationState(msgspec.Struct, frozen=True, array_like=True):
     """How far somebody has come. ``expires_at``: the unix second from which it is refused.
 
     ``mfa_token``: that their password was right, while one of ``methods`` is asked for. ``session_id``: the sign-on
@@ -47,26 +46,26 @@ class Journey(msgspec.Struct, frozen=True, array_like=True):
     device: str = ""
 
 
-_decoder: Final = msgspec.json.Decoder(Journey)
+_decoder: Final = msgspec.json.Decoder(AuthorizationState)
 
 
-def begin(request: AuthorizationRequest, *, device: str = "") -> Journey:
+def begin(request: AuthorizationRequest, *, device: str = "") -> AuthorizationState:
     """Return the journey of a request that has just arrived, or of the code of a device that waits."""
-    return Journey(request, int(clock.unix()) + LIFE_S, device=device)
+    return AuthorizationState(request, int(clock.unix()) + LIFE_S, device=device)
 
 
-def seal(journey: Journey, browser: str) -> str:
+def sign(journey: AuthorizationState, browser: str) -> str:
     """Return the value for a form in this browser."""
     body = msgspec.json.encode(journey)
-    return f"{token_text.encode(body)}.{token_text.encode(_mac(body, browser, newest_master_key_id()))}"
+    return f"{base64url.encode(body)}.{base64url.encode(_mac(body, browser, newest_master_key_id()))}"
 
 
-def unseal(value: str, browser: str) -> Journey | None:
+def verify(value: str, browser: str) -> AuthorizationState | None:
     """Return the journey of a value made for this browser less than half an hour ago; None for any other text."""
     text, dot, mac_text = value.partition(".")
     if not dot or not browser or len(value) > MAX_CHARACTERS:
         return None
-    body, mac = token_text.decode(text, len(text)), token_text.decode(mac_text, MAC_CHARACTERS)
+    body, mac = base64url.decode(text, len(text)), base64url.decode(mac_text, MAC_CHARACTERS)
     if body is None or mac is None:
         return None
     # Any master key: a rotation sends nobody back to the start.

@@ -18,14 +18,14 @@ from tokens.oauth.authorize import id_token_hints, pushed_requests
 from tokens.oauth.authorize import pages as authorize_pages
 from tokens.oauth.authorize import request as authorization_request
 from tokens.oauth.authorize import services as authorizations
-from tokens.oauth.authorize import state as journeys
+from tokens.oauth.authorize import state as authorization_state
 from tokens.oauth.authorize.inputs import DecisionInput
 from tokens.oauth.authorize.request import MAX_BYTES, AuthorizationRequest, Refused, Unanswerable
 from tokens.oauth.authorize.services import Decision, Step
-from tokens.oauth.authorize.state import Journey
+from tokens.oauth.authorize.state import AuthorizationState
 from tokens.oauth.device import services as devices
-from tokens.oauth.sso import cookie as sign_on_cookie
-from tokens.oauth.sso.cookie import SignOnCookie
+from tokens.oauth.sso import cookie as sso_cookie
+from tokens.oauth.sso.cookie import SsoCookie
 from tokens.protocol import scope_set
 
 EXPIRED = (
@@ -53,14 +53,16 @@ class OAuthPage(AsyncAPIView):
         headers = {name: problem[name] for name in ("Allow", "Retry-After") if name in problem.headers}
         return authorize_pages.error(detail=detail, status=problem.status_code, headers=headers)
 
-    async def resumed(self, request: ApiRequest) -> tuple[Journey, Client]:
+    async def resumed(self, request: ApiRequest) -> tuple[AuthorizationState, Client]:
         """Return how far the person of this form has come, and for whom.
 
         Raises ``CrossOrigin`` when another site has sent it, ``Unanswerable`` when it is not one of this browser's
         forms of the last half hour, or its client has been changed meanwhile.
         """
         refuse_login_csrf(request._request)  # noqa: SLF001 - Django's request
-        journey = journeys.unseal(str(request.data.get("request", "")), journeys.browser_of(request))
+        journey = authorization_state.verify(
+            str(request.data.get("request", "")), authorization_state.browser_of(request)
+        )
         if journey is None:
             raise Unanswerable(EXPIRED)
         client = await authorization_request.enabled_client(journey.request.client_id)
@@ -72,7 +74,7 @@ class OAuthPage(AsyncAPIView):
         return journey, client
 
     async def went_on(
-        self, request: ApiRequest, journey: Journey, client: Client, cookie: SignOnCookie | None
+        self, request: ApiRequest, journey: AuthorizationState, client: Client, cookie: SsoCookie | None
     ) -> HttpResponse:
         """Return what comes next for who has this cookie."""
         if journey.device:
@@ -80,18 +82,20 @@ class OAuthPage(AsyncAPIView):
         decision = await authorizations.decide(request=journey.request, client=client, cookie=cookie)
         return self.shown(request, journey, client, decision)
 
-    def shown(self, request: ApiRequest, journey: Journey, client: Client, decision: Decision) -> HttpResponse:
+    def shown(
+        self, request: ApiRequest, journey: AuthorizationState, client: Client, decision: Decision
+    ) -> HttpResponse:
         """Return the page, or the answer to the client, that a decision amounts to."""
         if decision.step is Step.CODE:
             by_form = request.method == "POST"
             return authorize_pages.answer(journey.request.target, by_form=by_form, code=decision.code)
-        browser = journeys.browser_of(request) or journeys.new_browser()
+        browser = authorization_state.browser_of(request) or authorization_state.new_browser()
         if decision.session is not None:
             asked = msgspec.structs.replace(journey, session_id=decision.session.id)
             response = authorize_pages.consent(asked, client, browser, decision.session)
         else:
             response = authorize_pages.sign_in(journey, client, browser)
-        journeys.remember_browser(response, browser)
+        authorization_state.remember_browser(response, browser)
         return response
 
 
@@ -111,8 +115,8 @@ class AuthorizeView(OAuthPage):
         if len(request.META.get("QUERY_STRING", "")) > MAX_BYTES:
             raise Unanswerable(f"The request is longer than {MAX_BYTES} bytes: the application may push it instead.")
         client, wanted = await _read(request.query_params)
-        cookie = sign_on_cookie.read(request)
-        return await self.went_on(request, journeys.begin(wanted), client, cookie)
+        cookie = sso_cookie.read(request)
+        return await self.went_on(request, authorization_state.begin(wanted), client, cookie)
 
     @extend_schema(exclude=True)
     async def post(self, request: ApiRequest) -> HttpResponse:
@@ -137,18 +141,20 @@ class ConsentView(OAuthPage):
             raise authorizations.deny(request=journey.request, client=client)
         if said == "switch":
             return self.shown(request, journey, client, Decision(Step.SIGN_IN))
-        cookie = sign_on_cookie.read(request)
+        cookie = sso_cookie.read(request)
         decision = await authorizations.allow(
             request=journey.request, client=client, cookie=cookie, session_id=journey.session_id
         )
         return self.shown(request, journey, client, decision)
 
-    async def _device(self, request: ApiRequest, journey: Journey, client: Client, *, allowed: bool) -> HttpResponse:
+    async def _device(
+        self, request: ApiRequest, journey: AuthorizationState, client: Client, *, allowed: bool
+    ) -> HttpResponse:
         """Tell the device that waits yes or no, or have the person who is to answer sign in."""
         if not allowed:
             await devices.deny(journey, client)
             return authorize_pages.device_done(client, allowed=False)
-        done = await devices.allow(journey, client, sign_on_cookie.read(request))
+        done = await devices.allow(journey, client, sso_cookie.read(request))
         if done is None:
             return self.shown(request, journey, client, Decision(Step.SIGN_IN))
         if not done:

@@ -33,13 +33,13 @@ async def refuse_waiting(asked: TokenRequest) -> None:
     a device told, ``InvalidRequest`` without a code, ``InvalidGrant`` for one that is unknown, used, or another
     client's or key's, ``Throttled`` (429) where devices of the client have asked too soon too often.
     """
-    client, address, device_code = asked.client, asked.whence.ip, asked.required("device_code")
+    client, address, device_code = asked.client, asked.context.address, asked.required("device_code")
     await device_counts.refuse_full(client.client_id, address)
     told = await database().read(device_units.look, client=client, device_code=device_code, jkt=asked.jkt)
     if told is None:
         return
     if told is Outcome.PENDING:
-        await database().write_once(device_units.note, client=client, device_code=device_code)
+        await database().write_autocommit(device_units.note, client=client, device_code=device_code)
     elif told is Outcome.TOO_SOON:
         device_counts.count(client.client_id, address)
     if told in _REFUSALS:
@@ -54,7 +54,7 @@ async def by_device_code(asked: TokenRequest) -> TokenResponse:
     is gone. Raises ``SigningKeyMissing`` (503) before anything is used up.
     """
     device_code = asked.required("device_code")
-    reading = token_cache().begin()
+    reading = token_cache().mark()
     key, id_key = await key_store().signing(), await id_key_for(asked.client, asked.client.scopes)
     polled = await _polled(asked, device_code)
     if polled.outcome in _REFUSALS:
@@ -74,7 +74,7 @@ async def _polled(asked: TokenRequest, device_code: str) -> Polled:
             device_code=device_code,
             jkt=asked.jkt,
             session_jkt=asked.session_jkt,
-            whence=asked.whence,
+            context=asked.context,
         )
     except IntegrityError as error:
         if not refers_to_nothing(error):

@@ -12,14 +12,14 @@ from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.clients import registry as clients
 from tokens.clients.errors import InvalidClient
 from tokens.clients.registry import Client
-from tokens.oauth.authorize import state as journeys
+from tokens.oauth.authorize import state as authorization_state
 from tokens.oauth.authorize.request import AuthorizationRequest
 from tokens.oauth.authorize.services import Decision, Step
-from tokens.oauth.authorize.state import Journey
+from tokens.oauth.authorize.state import AuthorizationState
 from tokens.oauth.device import codes as device_codes
 from tokens.oauth.device import units as device_units
-from tokens.oauth.sso import session as sign_on
-from tokens.oauth.sso.cookie import SignOnCookie
+from tokens.oauth.sso import session as sso_session
+from tokens.oauth.sso.cookie import SsoCookie
 from tokens.protocol import GrantType, ResponseMode
 
 #: What somebody is told whose code is no device's, or no longer.
@@ -32,7 +32,7 @@ class Found(NamedTuple):
     """A waiting device's client, and the way through the pages that begins with its code."""
 
     client: Client
-    journey: Journey
+    journey: AuthorizationState
 
 
 async def begin(*, client: Client, scope: str, jkt: str) -> tuple[str, str]:
@@ -50,7 +50,7 @@ async def begin(*, client: Client, scope: str, jkt: str) -> tuple[str, str]:
     return codes
 
 
-async def find(*, typed: str, address: str, cookie: SignOnCookie | None) -> Found | None:
+async def find(*, typed: str, address: str, cookie: SsoCookie | None) -> Found | None:
     """Return the device that waits for what somebody has typed, None when none does.
 
     Raises ``Throttled`` (429) when too many codes were tried from this address, or by this person, right ones included.
@@ -80,19 +80,19 @@ async def find(*, typed: str, address: str, cookie: SignOnCookie | None) -> Foun
         login_hint="",
         hint_sub="",
     )
-    return Found(client, journeys.begin(asked, device=user_code))
+    return Found(client, authorization_state.begin(asked, device=user_code))
 
 
-async def decide(cookie: SignOnCookie | None) -> Decision:
+async def decide(cookie: SsoCookie | None) -> Decision:
     """Return what comes next for who has this cookie: they are always asked, also about a client of our own.
 
     Nothing says that the device is theirs but they (RFC 8628 §5.4). 1 query with a cookie.
     """
-    session = await database().read(sign_on.find, cookie) if cookie is not None else None
+    session = await database().read(sso_session.find, cookie) if cookie is not None else None
     return Decision(Step.SIGN_IN) if session is None else Decision(Step.CONFIRM, session=session)
 
 
-async def allow(journey: Journey, client: Client, cookie: SignOnCookie | None) -> bool | None:
+async def allow(journey: AuthorizationState, client: Client, cookie: SsoCookie | None) -> bool | None:
     """Let the device have what was shown, to the person it was shown to.
 
     True when it will get it, False when nobody waits any more, None for somebody else than was asked.
@@ -107,12 +107,12 @@ async def allow(journey: Journey, client: Client, cookie: SignOnCookie | None) -
     return done
 
 
-async def deny(journey: Journey, client: Client) -> None:
+async def deny(journey: AuthorizationState, client: Client) -> None:
     """Tell the device no, if it still waits. 1 query."""
     if await database().write(device_units.deny, client=client, user_code=journey.device):
         log.info("device_denied", client_id=client.client_id)
 
 
-async def _person(cookie: SignOnCookie | None) -> UUID | None:
-    session = await database().read(sign_on.find, cookie) if cookie is not None else None
+async def _person(cookie: SsoCookie | None) -> UUID | None:
+    session = await database().read(sso_session.find, cookie) if cookie is not None else None
     return None if session is None else session.account.id

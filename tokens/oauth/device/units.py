@@ -15,16 +15,17 @@ from accounts.users.services import account_snapshot
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import new_id
 from ironauth.infrastructure.db.unit_of_work import about_to_commit
+from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.clients.digests import digest_of
 from tokens.clients.registry import Client
 from tokens.oauth.consent import consents
 from tokens.oauth.device import codes as device_codes
 from tokens.oauth.models import DeviceGrant
-from tokens.oauth.sso import session as sign_on
-from tokens.oauth.sso.cookie import SignOnCookie
+from tokens.oauth.sso import session as sso_session
+from tokens.oauth.sso.cookie import SsoCookie
 from tokens.protocol import scope_set, scope_text
-from tokens.sessions.client_sessions import Consented, open_client_session
-from tokens.sessions.units import ClientInfo, Grant
+from tokens.sessions.client_sessions import ConsentedAccess, open_client_session
+from tokens.sessions.units import OpenedSession
 
 LIFE_S: Final = 600  # seconds: time to find a telephone and sign in on it
 INTERVAL_S: Final = 5  # seconds between two questions of a device: RFC 8628 §3.2
@@ -49,7 +50,7 @@ class Polled(NamedTuple):
     """The outcome; ``grant`` exactly when it is GRANTED."""
 
     outcome: Outcome
-    grant: Grant | None = None
+    grant: OpenedSession | None = None
 
 
 class Waiting(NamedTuple):
@@ -87,13 +88,13 @@ def find(*, user_code: str) -> Waiting | None:
     return None if row is None else Waiting(str(row[0]), row[1])
 
 
-def allow(*, client: Client, user_code: str, scope: str, cookie: SignOnCookie) -> bool | None:
+def allow(*, client: Client, user_code: str, scope: str, cookie: SsoCookie) -> bool | None:
     """Let the device have what was shown to the person of this cookie; one transaction.
 
     True when it will get it, False when nobody waits any more, None when nobody is signed in with the cookie.
     """
-    session = sign_on.find(cookie)
-    if session is None or not sign_on.hold(session):
+    session = sso_session.find(cookie)
+    if session is None or not sso_session.hold(session):
         return None
     person = session.account.id
     allowed = (
@@ -110,7 +111,7 @@ def allow(*, client: Client, user_code: str, scope: str, cookie: SignOnCookie) -
     )
     if not allowed:
         return False
-    sign_on.touch(session)
+    sso_session.touch(session)
     if not client.trusted:
         consents.remember(user_id=person, client_id=client.id, scope=scope, session_id=session.id)
     details = {"client": client.client_id, "scope": scope.split()}
@@ -143,7 +144,7 @@ def note(*, client: Client, device_code: str) -> None:
     waiting.update(polled_at=clock.now())
 
 
-def poll(*, client: Client, device_code: str, jkt: str, session_jkt: str, whence: ClientInfo) -> Polled:
+def poll(*, client: Client, device_code: str, jkt: str, session_jkt: str, context: ClientContext) -> Polled:
     """Return what a device is told whose person has said yes, as ``look`` found; the first to ask gets the session.
 
     6 queries. ``jkt``, ``session_jkt``: the key that was proved, and the one its
@@ -153,7 +154,7 @@ def poll(*, client: Client, device_code: str, jkt: str, session_jkt: str, whence
     outcome = _told(row, jkt)
     if row is None or outcome is not None:
         return Polled(outcome or Outcome.UNKNOWN)
-    return _granted(row, client, session_jkt, whence)
+    return _granted(row, client, session_jkt, context)
 
 
 def _of_device(client: Client, device_code: str) -> DeviceGrant | None:
@@ -177,7 +178,7 @@ def _waiting(user_code: str) -> QuerySet[DeviceGrant]:
     )
 
 
-def _granted(row: DeviceGrant, client: Client, session_jkt: str, whence: ClientInfo) -> Polled:
+def _granted(row: DeviceGrant, client: Client, session_jkt: str, context: ClientContext) -> Polled:
     """Use up the person's yes and open the session; of several at once one gets it."""
     session_id = new_id()
     used = DeviceGrant.objects.filter(pk=row.pk, state=_State.APPROVED).update(state=_State.USED, session_id=session_id)
@@ -187,8 +188,8 @@ def _granted(row: DeviceGrant, client: Client, session_jkt: str, whence: ClientI
     if account is None or not account.user.is_active or account.session_epoch != row.epoch:
         return Polled(Outcome.INACTIVE)
     left = scope_text(scope_set(row.scope) & client.scopes)  # without what staff have taken from the client since
-    consented = Consented(account, left, row.authenticated_at, row.amr, row.sso_session_id, session_jkt)
+    consented = ConsentedAccess(account, left, row.authenticated_at, row.amr, row.sso_session_id, session_jkt)
     grant = open_client_session(
-        client=client, consented=consented, whence=whence, session_id=session_id, elsewhere=True
+        client=client, consented=consented, context=context, session_id=session_id, elsewhere=True
     )
     return Polled(Outcome.GRANTED, grant) if grant else Polled(Outcome.INACTIVE)

@@ -6,7 +6,7 @@ from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
 
 from ironauth.infrastructure.api.views import ApiRequest
-from ironauth.infrastructure.http import client_context as origin
+from ironauth.infrastructure.http import client_context
 from tokens.access.credentials import refuse_login_csrf
 from tokens.clients import dpop
 from tokens.clients.authentication import admit_public, authenticate
@@ -19,7 +19,7 @@ from tokens.oauth.device import services as devices
 from tokens.oauth.device.units import INTERVAL_S, LIFE_S
 from tokens.oauth.endpoint import REFUSALS, OAuthEndpoint
 from tokens.oauth.inputs import DeviceInput
-from tokens.oauth.sso import cookie as sign_on_cookie
+from tokens.oauth.sso import cookie as sso_cookie
 from tokens.protocol import GrantType
 
 
@@ -72,8 +72,8 @@ class DeviceView(OAuthPage):
     async def post(self, request: ApiRequest) -> HttpResponse:
         """Go on to sign in, and to the question whether the device is theirs."""
         refuse_login_csrf(request._request)  # noqa: SLF001 - Django's request
-        typed, cookie = str(request.data.get("user_code", "")), sign_on_cookie.read(request)
-        found = await devices.find(typed=typed, address=origin.address_of(request), cookie=cookie)
+        typed, cookie = str(request.data.get("user_code", "")), sso_cookie.read(request)
+        found = await devices.find(typed=typed, address=client_context.address_of(request), cookie=cookie)
         if found is None:
             return authorize_pages.device(user_code=typed[: device_codes.MAX_TYPED], problem=devices.GONE)
         return await self.went_on(request, found.journey, found.client, cookie)

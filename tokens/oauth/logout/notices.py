@@ -13,7 +13,7 @@ from django.db import models
 from django.db.models import F
 
 from ironauth.infrastructure.core import clock
-from ironauth.infrastructure.db.compiled import FixedSelect, Given
+from ironauth.infrastructure.db.compiled import CompiledSelect, Param
 from tokens.oauth.models import LogoutNotice
 
 LEASE_S: Final = 60  # seconds; a delivery takes a few at most
@@ -24,9 +24,9 @@ GIVE_UP_S: Final = 86_400  # seconds after the session ended; a day later its cl
 MAX_DUE: Final = 100  # notices looked at in one reading
 
 _random = random.SystemRandom()
-_DUE: Final = FixedSelect(
+_DUE: Final = CompiledSelect(
     lambda: (
-        LogoutNotice.objects.filter(due_at__lte=Given("now", models.DateTimeField()))
+        LogoutNotice.objects.filter(due_at__lte=Param("now", models.DateTimeField()))
         .order_by("due_at")
         .values_list("id")[:MAX_DUE]
     )

@@ -9,7 +9,7 @@ import msgspec
 from django.conf import settings
 from django.http import QueryDict
 
-from ironauth.infrastructure.core import base64url as token_text
+from ironauth.infrastructure.core import base64url
 from ironauth.infrastructure.crypto.master_keys import derived_key, newest_master_key_id
 from tokens.clients import registry as clients
 from tokens.clients import subjects
@@ -76,12 +76,12 @@ async def read(query: QueryDict) -> LogoutRequest:
 
 def confirmation(session_id: UUID) -> str:
     """Return what the page's form brings back: nobody who cannot read the page of this session has it."""
-    return token_text.encode(_mac(session_id, newest_master_key_id()))
+    return base64url.encode(_mac(session_id, newest_master_key_id()))
 
 
 def is_confirmation(text: str, session_id: UUID) -> bool:
     """Return whether the form of this session's page was sent."""
-    mac = token_text.decode(text, MAC_CHARACTERS)
+    mac = base64url.decode(text, MAC_CHARACTERS)
     if mac is None:
         return False
     return any(hmac.compare_digest(mac, _mac(session_id, key_id)) for key_id in settings.IRONAUTH_MASTER_KEYS)

@@ -19,8 +19,8 @@ from tokens.oauth.authorize import pages as authorize_pages
 from tokens.oauth.authorize.views import OAuthPage
 from tokens.oauth.logout import request as logout_request
 from tokens.oauth.logout.request import LogoutRequest, Person
-from tokens.oauth.sso import cookie as sign_on_cookie
-from tokens.oauth.sso import session as sign_on
+from tokens.oauth.sso import cookie as sso_cookie
+from tokens.oauth.sso import session as sso_session
 from tokens.sessions.queries import StoredSession
 
 CONFIRMATION = "confirmation"  # the field that says the page's question was answered with yes
@@ -46,7 +46,7 @@ class LogoutView(OAuthPage):
         of one that claims to be the page's own. Answering it here would take the cookie from whoever is signed in.
         """
         data = request.data
-        if sign_on_cookie.read(request) is None:
+        if sso_cookie.read(request) is None:
             asked = _without_confirmation(data)
             await logout_request.read(asked)  # what is wrong with it can be said at once
             return authorize_pages.repeated(request.path, asked.urlencode())
@@ -60,27 +60,27 @@ async def answered(request: ApiRequest, parameters: QueryDict, *, confirmed: boo
 
     Raises ``Unanswerable``.
     """
-    cookie = sign_on_cookie.read(request)
-    session = await database().read(sign_on.find_to_end, cookie) if cookie is not None else None
+    cookie = sso_cookie.read(request)
+    session = await database().read(sso_session.find_to_end, cookie) if cookie is not None else None
     confirmation = parameters.get(CONFIRMATION, "")
     wanted = await logout_request.read(_without_confirmation(parameters))
     if session is not None and not confirmed and not _is_agreed(wanted, session, confirmation):
         return authorize_pages.sign_out(
-            user=session.account.user if sign_on.signs_in(session) else None,
+            user=session.account.user if sso_session.signs_in(session) else None,
             confirmation=logout_request.confirmation(session.id),
             request=wanted,
         )
     if session is not None:
         await database().write(end, session_id=session.id, user_id=session.account.id)
     response = authorize_pages.signed_out(wanted, by_form=request.method == "POST")
-    if sign_on_cookie.name() in request.COOKIES:
-        sign_on_cookie.clear(response)
+    if sso_cookie.name() in request.COOKIES:
+        sso_cookie.clear(response)
     return response
 
 
 def end(*, session_id: UUID, user_id: UUID) -> None:
     """Unit of work: end this browser's sign-on session as its person asks; one that is over stays as it is."""
-    if sign_on.end(session_id=session_id, user_id=user_id):
+    if sso_session.end(session_id=session_id, user_id=user_id):
         log.info("signed_out", session_id=str(session_id))
 
 

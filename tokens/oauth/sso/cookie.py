@@ -12,7 +12,7 @@ from uuid import UUID
 from django.http import HttpRequest, HttpResponse
 from rest_framework.request import Request
 
-from ironauth.infrastructure.core import base64url as token_text
+from ironauth.infrastructure.core import base64url
 from ironauth.infrastructure.crypto.master_keys import MasterKeyMissingError, derived_key
 from ironauth.infrastructure.http.cookies import names as cookie_names
 from ironauth.infrastructure.http.cookies import policy as cookies
@@ -24,7 +24,7 @@ CHARACTERS: Final = 64  # 48 bytes * 4 / 3: no padding
 log = get_logger()
 
 
-class SignOnCookie(NamedTuple):
+class SsoCookie(NamedTuple):
     """A cookie taken apart; nothing is verified yet."""
 
     session_id: UUID
@@ -38,21 +38,21 @@ def name() -> str:
 
 def mint(*, session_id: UUID, secret: bytes, master_key_id: str) -> str:
     """Return what the cookie says. Raises ``MasterKeyMissingError`` when the session's master key is gone."""
-    return token_text.encode(session_id.bytes + _mac(session_id, secret, master_key_id))
+    return base64url.encode(session_id.bytes + _mac(session_id, secret, master_key_id))
 
 
-def read(request: HttpRequest | Request) -> SignOnCookie | None:
+def read(request: HttpRequest | Request) -> SsoCookie | None:
     """Return the request's cookie, None without one of this form."""
     return parse(request.COOKIES.get(name(), ""))
 
 
-def parse(text: str) -> SignOnCookie | None:
+def parse(text: str) -> SsoCookie | None:
     """Return the parts of what a cookie says, None for any other text."""
-    raw = token_text.decode(text, CHARACTERS)
-    return None if raw is None else SignOnCookie(UUID(bytes=raw[:ID_BYTES]), raw[ID_BYTES:])
+    raw = base64url.decode(text, CHARACTERS)
+    return None if raw is None else SsoCookie(UUID(bytes=raw[:ID_BYTES]), raw[ID_BYTES:])
 
 
-def is_genuine(cookie: SignOnCookie, *, secret: bytes, master_key_id: str) -> bool:
+def is_genuine(cookie: SsoCookie, *, secret: bytes, master_key_id: str) -> bool:
     """Return whether this server made the cookie for the session with this ``secret``; False when its key is gone."""
     try:
         return hmac.compare_digest(cookie.mac, _mac(cookie.session_id, secret, master_key_id))

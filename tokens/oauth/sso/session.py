@@ -12,21 +12,22 @@ from django.conf import settings
 
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
-from accounts.users import queries as stored_user
+from accounts.users import queries as user_queries
 from accounts.users.outputs import Account
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.crypto.master_keys import newest_master_key_id
 from ironauth.infrastructure.db.unit_of_work import about_to_commit
-from tokens.oauth.sso import cookie as sign_on_cookie
-from tokens.oauth.sso.cookie import SignOnCookie
-from tokens.sessions import queries as stored_session
+from ironauth.infrastructure.http.client_context import ClientContext
+from tokens.oauth.sso import cookie as sso_cookie
+from tokens.oauth.sso.cookie import SsoCookie
+from tokens.sessions import queries as session_queries
 from tokens.sessions import units as sessions
 from tokens.sessions.models import BY_PASSWORD, SSO_CLIENT, Session
 from tokens.sessions.queries import LAST_USE_STEP, NewSession, StoredSession
-from tokens.sessions.units import ClientInfo, Grant, Opener
+from tokens.sessions.units import OpenedSession, SessionFactory
 
 
-def find(cookie: SignOnCookie) -> StoredSession | None:
+def find(cookie: SsoCookie) -> StoredSession | None:
     """Return the live session of a genuine cookie, whose person may still sign in; None for any other. 1 query."""
     session = find_to_end(cookie)
     return session if session is not None and signs_in(session) else None
@@ -43,38 +44,38 @@ def hold(session: StoredSession) -> bool:
     For what outlives the session. Without the lock, a consent given in the moment in which the owner of an address
     proves it is stored after those of before were removed.
     """
-    user = stored_user.lock(session.account.id)
+    user = user_queries.lock(session.account.id)
     return user is not None and user.is_active and user.session_epoch == session.epoch
 
 
-def find_to_end(cookie: SignOnCookie) -> StoredSession | None:
+def find_to_end(cookie: SsoCookie) -> StoredSession | None:
     """Return the session of a genuine cookie unless it was revoked or has expired. 1 query.
 
     It may sign nobody in any more, since its person has a new password: a client's session that set it still hangs on
     this one, and ends with it.
     """
-    session = stored_session.find(cookie.session_id)
+    session = session_queries.find(cookie.session_id)
     if session is None or session.client_id != SSO_CLIENT or session.is_over(clock.now()):
         return None
-    genuine = sign_on_cookie.is_genuine(cookie, secret=session.secret, master_key_id=session.master_key_id)
+    genuine = sso_cookie.is_genuine(cookie, secret=session.secret, master_key_id=session.master_key_id)
     return session if genuine else None
 
 
-def opener(previous: StoredSession | None, then: Callable[[StoredSession], None] | None = None) -> Opener:
+def opener(previous: StoredSession | None, then: Callable[[StoredSession], None] | None = None) -> SessionFactory:
     """Return what opens a sign-on session in a browser whose cookie said ``previous`` until now.
 
     ``then`` is called with the session, in the transaction that opens it.
     """
 
-    def open_session(*, account: Account, client: ClientInfo, amr: str = BY_PASSWORD) -> Grant:
-        session = _opened(account, client, amr, previous)
+    def open_session(*, account: Account, context: ClientContext, amr: str = BY_PASSWORD) -> OpenedSession:
+        session = _opened(account, context, amr, previous)
         if then is not None:
-            then(stored_session.as_read(session, account))
-        value = sign_on_cookie.mint(session_id=session.id, secret=session.secret, master_key_id=session.master_key_id)
+            then(session_queries.as_read(session, account))
+        value = sso_cookie.mint(session_id=session.id, secret=session.secret, master_key_id=session.master_key_id)
         end = session.absolute_expires_at
-        return Grant(session.id, account, SSO_CLIENT, "", value, end, session.authenticated_at, amr)
+        return OpenedSession(session.id, account, SSO_CLIENT, "", value, end, session.authenticated_at, amr)
 
-    return Opener(open_session, only_inserts=previous is None)
+    return SessionFactory(open_session, only_inserts=previous is None)
 
 
 def touch(session: StoredSession) -> None:
@@ -100,7 +101,7 @@ def end(*, session_id: UUID, user_id: UUID) -> bool:
     return True
 
 
-def _opened(account: Account, client: ClientInfo, amr: str, previous: StoredSession | None) -> NewSession:
+def _opened(account: Account, context: ClientContext, amr: str, previous: StoredSession | None) -> NewSession:
     """Store the browser's sign-on session from now on, and return it.
 
     Nothing a browser brought counts any more (ASVS 7.2.4). Who signs in again stays in their session, under another
@@ -121,15 +122,15 @@ def _opened(account: Account, client: ClientInfo, amr: str, previous: StoredSess
         last_used_at=now,
         idle_expires_at=sessions.idle_end(now, absolute, settings.IRONAUTH_SSO_IDLE_S),
         absolute_expires_at=absolute,
-        ip=client.ip or None,
-        user_agent=client.user_agent,
+        ip=context.address or None,
+        user_agent=context.user_agent,
     )
     if previous is not None and previous.account.id == account.id and _renewed(previous.id, session):
         session.id = previous.id
     else:
         if previous is not None:
             end(session_id=previous.id, user_id=previous.account.id)
-        stored_session.add(session)
+        session_queries.add(session)
     return session
 
 

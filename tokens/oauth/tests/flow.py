@@ -13,7 +13,7 @@ from accounts.users.models import User
 from ironauth.infrastructure.core import clock
 from tokens.clients.models import OAuthClient
 from tokens.oauth.authorize import codes
-from tokens.oauth.authorize.codes import Approval
+from tokens.oauth.authorize.codes import AuthorizationCodeData
 from tokens.oauth.tests.material import REDIRECT_URI
 from tokens.oauth.token.redemption import challenge_of
 from tokens.sessions.models import SSO_CLIENT, Session
@@ -75,7 +75,7 @@ def approve(client: OAuthClient, user_id: uuid.UUID, *, sign_on: Session | None 
         "sso_session_id": sign_on.pk if sign_on else None,
         **changes,
     }
-    return codes.issue(Approval(**given))
+    return codes.issue(AuthorizationCodeData(**given))
 
 
 def signed_on(user_id: uuid.UUID, **changes: Any) -> Session:

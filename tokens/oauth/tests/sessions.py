@@ -9,13 +9,13 @@ from accounts.users.services import account_snapshot
 from ironauth.infrastructure.cache.two_level import token_cache
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.db.unit_of_work import database
+from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.clients import registry as clients
 from tokens.clients import subjects
 from tokens.clients.models import OAuthClient
 from tokens.keys.store import key_store
 from tokens.sessions import access_tokens, client_sessions
-from tokens.sessions.client_sessions import Consented
-from tokens.sessions.units import ClientInfo
+from tokens.sessions.client_sessions import ConsentedAccess
 
 
 async def access_token(
@@ -32,10 +32,10 @@ async def access_token(
     account = await sync_to_async(account_snapshot)(user_id)
     assert client is not None
     assert account is not None
-    consented = Consented(account, scope, authenticated_at or clock.now(), "pwd", parent_id)
-    reading, key = token_cache().begin(), await key_store().signing()
+    consented = ConsentedAccess(account, scope, authenticated_at or clock.now(), "pwd", parent_id)
+    reading, key = token_cache().mark(), await key_store().signing()
     grant = await database().write(
-        client_sessions.open_client_session, client=client, consented=consented, whence=ClientInfo()
+        client_sessions.open_client_session, client=client, consented=consented, context=ClientContext()
     )
     assert grant is not None
     issued = access_tokens.of_session(grant, key, reading, subject=subjects.subject_id(client, user_id))

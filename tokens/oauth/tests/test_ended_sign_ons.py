@@ -8,16 +8,16 @@ from asgiref.sync import sync_to_async
 from django.db import transaction
 
 from accounts.email import first_proof
-from accounts.users import queries as stored_user
+from accounts.users import queries as user_queries
 from accounts.users.models import User
 from ironauth.infrastructure.crypto.master_keys import newest_master_key_id
 from tokens.clients import registry as clients
 from tokens.oauth.device import codes as device_codes
 from tokens.oauth.device import units as device_units
 from tokens.oauth.models import AuthorizationCode, Consent, DeviceGrant
-from tokens.oauth.sso import cookie as sign_on_cookie
-from tokens.oauth.sso import session as sign_on
-from tokens.oauth.sso.cookie import SignOnCookie
+from tokens.oauth.sso import cookie as sso_cookie
+from tokens.oauth.sso import session as sso_session
+from tokens.oauth.sso.cookie import SsoCookie
 from tokens.oauth.tests.flow import signed_on
 from tokens.oauth.tests.material import make_client
 from tokens.oauth.tests.walk import answered, authorize, by_password, is_page, say, send
@@ -27,17 +27,17 @@ from tokens.tests.browser import Member
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage, pytest.mark.usefixtures("signing_key")]
 
-_find = sign_on.find
+_find = sso_session.find
 
 
 def owner_comes(user_id: UUID) -> None:
     """Let the owner of the address prove it, which removes consents and ends sessions."""
-    user = stored_user.lock(user_id)
+    user = user_queries.lock(user_id)
     assert user is not None
     first_proof.start_clean(user, encoded="!another")
 
 
-def _found_in_time(cookie: SignOnCookie) -> StoredSession | None:
+def _found_in_time(cookie: SsoCookie) -> StoredSession | None:
     """Find the session, and let the owner come before anything is written, as another transaction does."""
     session = _find(cookie)
     assert session is not None
@@ -51,7 +51,7 @@ async def test_a_consent_of_the_moment_of_the_first_proof_is_not_kept(
     """What a stranger allows while the owner's proof commits is stored for nobody, and they have to sign in."""
     client, _ = await sync_to_async(make_client)(name="Paint")
     page = await by_password(api, await authorize(api, client), member["email"])
-    monkeypatch.setattr(sign_on, "find", _found_in_time)
+    monkeypatch.setattr(sso_session, "find", _found_in_time)
     assert is_page(await say(api, page, "allow"), 200, "Password")
     assert not await Consent.objects.aexists()
     assert not await AuthorizationCode.objects.aexists()
@@ -63,13 +63,13 @@ def test_nor_is_one_that_lets_a_device_in(member: Member, monkeypatch: pytest.Mo
     client = clients.read_client(row.pk)
     assert client is not None
     session = signed_on(UUID(member["id"]), master_key_id=newest_master_key_id())
-    text = sign_on_cookie.mint(session_id=session.pk, secret=bytes(session.secret), master_key_id=session.master_key_id)
-    cookie = sign_on_cookie.parse(text)
+    text = sso_cookie.mint(session_id=session.pk, secret=bytes(session.secret), master_key_id=session.master_key_id)
+    cookie = sso_cookie.parse(text)
     assert cookie is not None
     _, shown = device_units.begin(client=client, scope="openid", jkt="")
     user_code = device_codes.typed(shown)
     assert user_code is not None
-    monkeypatch.setattr(sign_on, "find", _found_in_time)
+    monkeypatch.setattr(sso_session, "find", _found_in_time)
     with transaction.atomic():
         assert device_units.allow(client=client, user_code=user_code, scope="openid", cookie=cookie) is None
     assert not Consent.objects.exists()

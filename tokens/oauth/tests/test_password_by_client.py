@@ -12,7 +12,7 @@ from accounts.users.models import User
 from conftest import PASSWORD, bearer
 from ironauth.infrastructure.core import clock
 from tokens.clients.models import OAuthClient
-from tokens.oauth.sso import session as sign_on
+from tokens.oauth.sso import session as sso_session
 from tokens.oauth.tests.flow import signed_on
 from tokens.oauth.tests.material import make_client
 from tokens.oauth.tests.sessions import access_token
@@ -55,7 +55,7 @@ async def test_it_stays_with_its_sign_on(
     offline = "offline_access" in scope
     assert (session.absolute_expires_at <= end) is not offline
     assert await me(api, answer.json()) == 200
-    ended = await sync_to_async(sign_on.end)(session_id=began_in.pk, user_id=began_in.user_id)
+    ended = await sync_to_async(sso_session.end)(session_id=began_in.pk, user_id=began_in.user_id)
     assert (ended, await me(api, answer.json())) == (True, 200 if offline else 401)
 
 

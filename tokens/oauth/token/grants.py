@@ -44,7 +44,7 @@ async def by_code(asked: TokenRequest) -> TokenResponse:
         asked.jkt,
         asked.session_jkt,
     )
-    reading = token_cache().begin()
+    reading = token_cache().mark()
     key, id_key = await key_store().signing(), await id_key_for(asked.client, asked.client.scopes)
     redeemed = await _redeemed(presented, asked)
     event = log.warning if redeemed.outcome is redemption.Outcome.REUSED else log.info
@@ -69,9 +69,9 @@ async def by_refresh_token(asked: TokenRequest) -> TokenResponse:
         raise InvalidScope
     if parsed is None:
         await refuse(asked)
-    reading = token_cache().begin()
+    reading = token_cache().mark()
     key, id_key = await key_store().signing(), await id_key_for(client, wanted or client.scopes)
-    rotation = await database().write_once(
+    rotation = await database().write_autocommit(
         session_rotation.rotate,
         parsed=parsed,
         client_id=client.client_id,
@@ -121,12 +121,14 @@ GRANTS: Final[Mapping[str, Callable[[TokenRequest], Awaitable[TokenResponse]]]] 
 async def _redeemed(presented: PresentedCode, asked: TokenRequest) -> Redemption:
     """Return what became of the code; UNKNOWN when its person or client was deleted in this very moment."""
     try:
-        made = await database().write_together(
-            redemption.redeem_at_once, presented=presented, client=asked.client, whence=asked.whence
+        made = await database().write_single_statement(
+            redemption.redeem_at_once, presented=presented, client=asked.client, context=asked.context
         )
         if made is not None:
             return made
-        return await database().write(redemption.redeem, presented=presented, client=asked.client, whence=asked.whence)
+        return await database().write(
+            redemption.redeem, presented=presented, client=asked.client, context=asked.context
+        )
     except IntegrityError as error:
         if not refers_to_nothing(error):
             raise

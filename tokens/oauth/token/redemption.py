@@ -21,16 +21,17 @@ from accounts.users.outputs import ACCOUNT_COLUMNS, Account, account_of
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import new_id
 from ironauth.infrastructure.db.batch import is_alone
-from ironauth.infrastructure.db.compiled import FixedSelect, FixedUpdate, Given
-from ironauth.infrastructure.db.unit_of_work import raise_if_given_up
+from ironauth.infrastructure.db.compiled import CompiledSelect, CompiledUpdate, Param
+from ironauth.infrastructure.db.unit_of_work import raise_if_timed_out
+from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.clients.digests import digest_of
 from tokens.clients.registry import Client
 from tokens.oauth.models import AuthorizationCode
 from tokens.protocol import scope_set, scope_text
 from tokens.sessions import units as sessions
-from tokens.sessions.client_sessions import Consented, open_client_session, open_client_session_if
+from tokens.sessions.client_sessions import ConsentedAccess, open_client_session, open_client_session_if
 from tokens.sessions.models import Session
-from tokens.sessions.units import ClientInfo, Grant
+from tokens.sessions.units import OpenedSession
 
 
 class Outcome(enum.StrEnum):
@@ -62,7 +63,7 @@ class Redemption(NamedTuple):
     """The outcome; ``grant`` exactly when it is REDEEMED. ``nonce``: of the authorization request, "" for none."""
 
     outcome: Outcome
-    grant: Grant | None = None
+    grant: OpenedSession | None = None
     nonce: str = ""
 
 
@@ -87,29 +88,29 @@ class _Code(NamedTuple):
 
 #: RFC 7636 §4.1.
 _VERIFIER: Final = re.compile(r"[A-Za-z0-9._~-]{43,128}")
-_DIGEST: Final = Given("digest", models.CharField())
+_DIGEST: Final = Param("digest", models.CharField())
 _COLUMNS: Final = _Code._fields[1:]
-_BY_DIGEST: Final = FixedSelect(
+_BY_DIGEST: Final = CompiledSelect(
     lambda: (
         AuthorizationCode.objects.filter(pk=_DIGEST)
         .order_by()
         .values_list(*_COLUMNS, *(f"user__{column}" for column in ACCOUNT_COLUMNS))
     )
 )
-_USE: Final = FixedUpdate(
+_USE: Final = CompiledUpdate(
     lambda: AuthorizationCode.objects.filter(pk=_DIGEST, used_at=None),
-    used_at=Given("now", models.DateTimeField()),
-    session_id=Given("session_id", models.UUIDField()),
+    used_at=Param("now", models.DateTimeField()),
+    session_id=Param("session_id", models.UUIDField()),
 )
 
 
-def redeem_at_once(*, presented: PresentedCode, client: Client, whence: ClientInfo) -> Redemption | None:
-    """Do as ``redeem`` does, run by ``write_together``; on PostgreSQL 3 queries, and None where ``redeem`` must decide.
+def redeem_at_once(*, presented: PresentedCode, client: Client, context: ClientContext) -> Redemption | None:
+    """Redeem a code by a single statement on PostgreSQL; None where ``redeem`` must decide. 3 queries.
 
     Using the code up and opening the session are one statement there, which is a commit: it does both or nothing.
     """
     if not is_alone():
-        return redeem(presented=presented, client=client, whence=whence)
+        return redeem(presented=presented, client=client, context=context)
     digest = digest_of(presented.code)
     code = _find(digest)
     refusal = _refusal(code, presented, client)
@@ -121,14 +122,14 @@ def redeem_at_once(*, presented: PresentedCode, client: Client, whence: ClientIn
         _USE,
         client=client,
         consented=_consented(code, presented, client),
-        whence=whence,
+        context=context,
         session_id=new_id(),
         digest=digest,
     )
     return Redemption(Outcome.REDEEMED, grant, code.nonce) if grant else None
 
 
-def redeem(*, presented: PresentedCode, client: Client, whence: ClientInfo) -> Redemption:
+def redeem(*, presented: PresentedCode, client: Client, context: ClientContext) -> Redemption:
     """Use the code up and open the session it stands for, or say why not. 6 queries, 5 without a sign-on session.
 
     Of several at once one gets the session; the others end it. Whoever cannot name what the code is bound to neither
@@ -148,7 +149,7 @@ def redeem(*, presented: PresentedCode, client: Client, whence: ClientInfo) -> R
     if not _USE.run(digest=digest, now=clock.now(), session_id=session_id):  # somebody else was first, just now
         return _used_again(_find(digest))
     grant = open_client_session(
-        client=client, consented=_consented(code, presented, client), whence=whence, session_id=session_id
+        client=client, consented=_consented(code, presented, client), context=context, session_id=session_id
     )
     return Redemption(Outcome.REDEEMED, grant, code.nonce) if grant else Redemption(Outcome.SIGNED_OUT)
 
@@ -164,9 +165,11 @@ def _is_over(code: _Code) -> Outcome | None:
     return None
 
 
-def _consented(code: _Code, presented: PresentedCode, client: Client) -> Consented:
+def _consented(code: _Code, presented: PresentedCode, client: Client) -> ConsentedAccess:
     left = scope_text(scope_set(code.scope) & client.scopes)  # without what staff have taken from the client since
-    return Consented(code.account, left, code.authenticated_at, code.amr, code.sso_session_id, presented.session_jkt)
+    return ConsentedAccess(
+        code.account, left, code.authenticated_at, code.amr, code.sso_session_id, presented.session_jkt
+    )
 
 
 def challenge_of(verifier: str) -> str:
@@ -209,7 +212,7 @@ def _used_again(code: _Code | None) -> Redemption:
 
     Raises ``Unavailable``, and ends nothing, when the client is told to try again: the first use may be that next try.
     """
-    raise_if_given_up()
+    raise_if_timed_out()
     if code is not None and code.session_id is not None:
         ended = sessions.end_session(session_id=code.session_id, reason=Session.RevokeReason.REUSE)
         if ended:

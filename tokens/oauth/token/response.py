@@ -7,7 +7,8 @@ from typing import Literal, NamedTuple, NoReturn
 import msgspec
 
 from accounts.lockout import rate_limits
-from ironauth.infrastructure.cache.two_level import Reading
+from ironauth.infrastructure.cache.two_level import ReadMark
+from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.clients import subjects
 from tokens.clients.errors import InvalidGrant, InvalidRequest
 from tokens.clients.registry import Client
@@ -16,7 +17,7 @@ from tokens.oauth.token import id_tokens
 from tokens.protocol import GrantType, Scope, scope_set
 from tokens.sessions import access_tokens
 from tokens.sessions.client_sessions import access_token_s
-from tokens.sessions.units import ClientInfo, Grant
+from tokens.sessions.units import OpenedSession
 
 
 class TokenRequest(NamedTuple):
@@ -27,7 +28,7 @@ class TokenRequest(NamedTuple):
 
     client: Client
     parameters: Mapping[str, str]
-    whence: ClientInfo
+    context: ClientContext
     jkt: str = ""
 
     def required(self, name: str) -> str:
@@ -74,9 +75,9 @@ async def id_key_for(client: Client, scopes: AbstractSet[str]) -> ActiveKey | No
 
 async def answer(
     asked: TokenRequest,
-    grant: Grant,
+    grant: OpenedSession,
     key: ActiveKey,
-    reading: Reading,
+    reading: ReadMark,
     *,
     scope: str,
     nonce: str = "",
@@ -111,5 +112,5 @@ async def refuse(asked: TokenRequest) -> NoReturn:
     Who has proved to be a confidential client is not counted: many people's tokens die behind its one address.
     """
     if asked.client.is_public:
-        await rate_limits.admit(rate_limits.REFRESH, address=asked.whence.ip)
+        await rate_limits.admit(rate_limits.REFRESH, address=asked.context.address)
     raise InvalidGrant

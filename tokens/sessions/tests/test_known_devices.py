@@ -18,12 +18,11 @@ from accounts.users.models import User
 from accounts.users.outputs import Account, Authenticated
 from conftest import PASSWORD
 from ironauth.infrastructure.core import clock
-from ironauth.infrastructure.http.client_context import Origin
+from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.sessions import known_devices
 from tokens.sessions import units as sessions
 from tokens.sessions.known_devices import MOST
 from tokens.sessions.models import KnownDevice
-from tokens.sessions.units import ClientInfo
 from tokens.tests.browser import PASSWORD_URL, SIGNIN, by_cookie
 
 pytestmark = [pytest.mark.django_db, pytest.mark.storage, pytest.mark.usefixtures("still_clock")]
@@ -32,7 +31,7 @@ DAY: Final = 86_400
 FIREFOX: Final = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
 NEWER_FIREFOX: Final = FIREFOX.replace("140", "141")
 CHROME: Final = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/138.0.0.0 Safari/537.36"
-HOME: Final = Origin(address="198.51.100.7", user_agent=FIREFOX)
+HOME: Final = ClientContext(address="198.51.100.7", user_agent=FIREFOX)
 
 
 @pytest.fixture
@@ -41,10 +40,10 @@ def account(new_account: Callable[[], Account]) -> Account:
     return new_account()
 
 
-def told(account: Account, whence: Origin, new_device: str = "") -> bool:
+def told(account: Account, context: ClientContext, new_device: str = "") -> bool:
     """Sign in from there; return whether it made a message."""
     before = OutgoingMail.objects.count()
-    known_devices.note(account=account, whence=whence, new_device=new_device)
+    known_devices.note(account=account, context=context._replace(new_device=new_device))
     return OutgoingMail.objects.count() > before
 
 
@@ -52,11 +51,11 @@ def test_the_first_sign_in_is_never_told(account: Account, new_account: Callable
     """Not even a year after the sign-up; and one person's devices say nothing about another's."""
     assert not told(account, HOME)
     with clock.shifted(365 * DAY):
-        assert not told(new_account(), Origin(address="203.0.113.9", user_agent=CHROME))
+        assert not told(new_account(), ClientContext(address="203.0.113.9", user_agent=CHROME))
 
 
 @pytest.mark.parametrize(
-    ("whence", "is_new"),
+    ("context", "is_new"),
     [
         (HOME, False),
         (HOME._replace(user_agent=NEWER_FIREFOX), False),
@@ -70,11 +69,11 @@ def test_the_first_sign_in_is_never_told(account: Account, new_account: Callable
         (HOME._replace(user_agent=""), True),
     ],
 )
-def test_kind_and_network_tell(account: Account, whence: Origin, is_new: bool) -> None:
+def test_kind_and_network_tell(account: Account, context: ClientContext, is_new: bool) -> None:
     """An update or another address of the same /16 is no news; another browser, system or network is, once."""
     told(account, HOME)
-    assert told(account, whence) == is_new
-    assert not told(account, whence)
+    assert told(account, context) == is_new
+    assert not told(account, context)
     assert not told(account, HOME)
 
 
@@ -103,7 +102,7 @@ def test_programs_are_told_apart_by_their_names(account: Account) -> None:
 def test_a_cookie_tells_wherever_it_goes(account: Account) -> None:
     """The cookie of the last sign-in makes a device known anywhere; an older one, or another person's, does not."""
     told(account, HOME, new_device="first")
-    abroad = Origin(address="203.0.113.9", user_agent=CHROME)
+    abroad = ClientContext(address="203.0.113.9", user_agent=CHROME)
     assert not told(account, abroad._replace(device="first"), new_device="second")
     assert not told(account, HOME._replace(address="192.0.2.1", device="second"), new_device="third")
     assert told(account, abroad._replace(address="192.0.2.1", device="first"), new_device="fourth")
@@ -140,11 +139,11 @@ def test_the_newest_stay(account: Account, new_account: Callable[[], Account]) -
     told(other, HOME)
     for n in range(MOST + 1):
         with clock.shifted(n):
-            told(account, Origin(address=f"10.{n}.0.1", user_agent=FIREFOX))
+            told(account, ClientContext(address=f"10.{n}.0.1", user_agent=FIREFOX))
     assert KnownDevice.objects.filter(user_id=account.id).count() == MOST
     with clock.shifted(MOST + 1):
-        assert not told(account, Origin(address="10.1.0.1", user_agent=FIREFOX))
-        assert told(account, Origin(address="10.0.0.1", user_agent=FIREFOX))
+        assert not told(account, ClientContext(address="10.1.0.1", user_agent=FIREFOX))
+        assert told(account, ClientContext(address="10.0.0.1", user_agent=FIREFOX))
         assert not told(other, HOME)
 
 
@@ -163,7 +162,7 @@ def test_query_counts(account: Account, settings: Settings) -> None:
 
     def queries(**client: str) -> int:
         with CaptureQueriesContext(connection) as captured:
-            sessions.open_authenticated(who=who, client=ClientInfo("198.51.100.7", FIREFOX, **client))
+            sessions.open_authenticated(who=who, context=ClientContext("198.51.100.7", FIREFOX, **client))
         return len([q for q in captured.captured_queries if not q["sql"].startswith(("SAVEPOINT", "RELEASE"))])
 
     without = queries()
@@ -183,7 +182,7 @@ def test_query_counts(account: Account, settings: Settings) -> None:
 # ---------------------------------------------------------------- through HTTP
 @pytest.mark.django_db(transaction=True)
 async def test_the_message(api: httpx.AsyncClient, member: dict[str, Any], settings: Settings) -> None:
-    """It says when, what and whence, in words of ours; a link that a stranger put into the user agent is not in it."""
+    """It says when, what and context, in words of ours; a link that a stranger put into the user agent is not in it."""
     settings.IRONAUTH_NEW_DEVICE_MAIL = True
     credentials = {"email": member["email"], "password": PASSWORD}
     for agent in (FIREFOX, "Mozilla/5.0 (visit https://evil.example; Windows) evil.example Chrome/1"):

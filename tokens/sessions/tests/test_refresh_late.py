@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from ironauth.infrastructure.core.errors import Unavailable
-from tokens.sessions import queries as stored_session
+from tokens.sessions import queries as session_queries
 from tokens.sessions import rotation as session_rotation
 from tokens.sessions.models import Session
 from tokens.sessions.queries import StoredSession
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage, pyte
 
 async def test_a_late_refresh_is_no_reuse(api: httpx.AsyncClient, pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its query waits for a cable; the client asks again, twice; what it sees then is no theft, and ends nothing."""
-    find, rotate = stored_session.find, session_rotation.rotate
+    find, rotate = session_queries.find, session_rotation.rotate
     repaired, over, judged = threading.Event(), threading.Event(), list[Exception]()
     held: list[UUID] = []
 
@@ -37,7 +37,7 @@ async def test_a_late_refresh_is_no_reuse(api: httpx.AsyncClient, pair: Pair, mo
             over.set()
             raise
 
-    monkeypatch.setattr(stored_session, "find", find_late)
+    monkeypatch.setattr(session_queries, "find", find_late)
     monkeypatch.setattr(session_rotation, "rotate", rotate_watched)
     assert (await api.post(REFRESH, json={"refresh_token": pair["refresh_token"]})).status_code == 503
     fresh = (await api.post(REFRESH, json={"refresh_token": pair["refresh_token"]})).json()

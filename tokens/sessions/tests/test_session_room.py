@@ -18,6 +18,7 @@ from accounts.users.outputs import Account, Authenticated
 from conftest import PASSWORD, ServeProcess, bearer
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.db.unit_of_work import database
+from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.sessions import limit as session_room
 from tokens.sessions import units as sessions
 from tokens.sessions.models import Session
@@ -102,7 +103,7 @@ async def test_what_is_dead_takes_no_place(api: httpx.AsyncClient, member: Membe
 def opened(account: Account, client_id: str, minute: int) -> UUID:
     """Store a session of the person, last used in this minute."""
     with clock.shifted(60 * minute):
-        session_id = sessions.open_session(account=account, client=sessions.ClientInfo()).session_id
+        session_id = sessions.open_session(account=account, context=ClientContext()).session_id
     Session.objects.filter(pk=session_id).update(client_id=client_id)
     return session_id
 
@@ -110,7 +111,7 @@ def opened(account: Account, client_id: str, minute: int) -> UUID:
 def open_one(account: Account) -> UUID:
     """Do what a sign-in does in the database."""
     who = Authenticated(account.id, account.session_epoch)
-    grant = sessions.open_authenticated(who=who, client=sessions.ClientInfo())
+    grant = sessions.open_authenticated(who=who, context=ClientContext())
     assert grant is not None
     return grant.session_id
 

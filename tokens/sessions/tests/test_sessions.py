@@ -15,15 +15,16 @@ from accounts.users.outputs import Account, Authenticated
 from ironauth.infrastructure.cache.invalidation import sid_tag
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import new_id
+from ironauth.infrastructure.http.client_context import ClientContext
 from ironauth.infrastructure.models import Invalidation
-from tokens.sessions import queries as stored_session
+from tokens.sessions import queries as session_queries
 from tokens.sessions import refresh_token
 from tokens.sessions import rotation as session_rotation
 from tokens.sessions import units as sessions
 from tokens.sessions.models import Session
 from tokens.sessions.queries import NewSession, StoredSession
 from tokens.sessions.rotation import Outcome, Rotation
-from tokens.sessions.units import ClientInfo, Grant
+from tokens.sessions.units import OpenedSession
 
 pytestmark = [pytest.mark.django_db, pytest.mark.storage, pytest.mark.usefixtures("still_clock")]
 
@@ -37,9 +38,9 @@ def account(new_account: Callable[[], Account]) -> Account:
 
 
 @pytest.fixture
-def grant(account: Account) -> Grant:
+def grant(account: Account) -> OpenedSession:
     """A session just opened."""
-    return sessions.open_session(account=account, client=ClientInfo("192.0.2.7", "curl"))
+    return sessions.open_session(account=account, context=ClientContext("192.0.2.7", "curl"))
 
 
 @pytest.mark.parametrize("change", ["none", "deactivated", "password changed", "deleted"])
@@ -57,7 +58,7 @@ def test_an_account_that_changed_while_the_password_was_hashed_gets_no_session(a
         case "deleted":
             user.delete()
     with queries() as captured:
-        opened = sessions.open_authenticated(who=who, client=ClientInfo())
+        opened = sessions.open_authenticated(who=who, context=ClientContext())
     assert (opened is not None) == (change == "none")
     assert len(statements(captured)) <= (3 if connection.vendor == "postgresql" else 4)
 
@@ -93,7 +94,7 @@ def queries() -> AbstractContextManager[CaptureQueriesContext]:
     return CaptureQueriesContext(connection)
 
 
-def test_rotation_chain(grant: Grant) -> None:
+def test_rotation_chain(grant: OpenedSession) -> None:
     """Each refresh gives a new token, and the session's generation counts them."""
     token, seen = grant.refresh_token, {grant.refresh_token}
     for _ in range(5):
@@ -103,7 +104,7 @@ def test_rotation_chain(grant: Grant) -> None:
     assert Session.objects.get().generation == 5
 
 
-def test_nothing_usable_is_stored(grant: Grant) -> None:
+def test_nothing_usable_is_stored(grant: OpenedSession) -> None:
     """No column of the row contains the token or any part of its authentication code (ASVS 11.5.1)."""
     row = Session.objects.values().get()
     mac = refresh_token.parse(grant.refresh_token).mac  # type: ignore[union-attr] # it is well-formed
@@ -112,7 +113,7 @@ def test_nothing_usable_is_stored(grant: Grant) -> None:
         assert mac not in (bytes(value) if isinstance(value, (bytes, memoryview)) else str(value).encode())
 
 
-def test_grace_gives_the_same_successor(grant: Grant) -> None:
+def test_grace_gives_the_same_successor(grant: OpenedSession) -> None:
     """The immediate predecessor, within the window, gets exactly what the first user got, as often as it asks."""
     token = successor(grant.refresh_token)
     for _ in range(3):
@@ -125,7 +126,7 @@ def test_grace_gives_the_same_successor(grant: Grant) -> None:
 
 
 @pytest.mark.parametrize(("after_s", "outcome"), [(9, Outcome.GRACE), (11, Outcome.REUSE)])
-def test_grace_ends(grant: Grant, after_s: int, outcome: Outcome) -> None:
+def test_grace_ends(grant: OpenedSession, after_s: int, outcome: Outcome) -> None:
     """The grace window is 10 s: 9 s after the rotation it is open, 11 s after it the session is revoked."""
     successor(grant.refresh_token)
     with clock.shifted(after_s):
@@ -133,13 +134,13 @@ def test_grace_ends(grant: Grant, after_s: int, outcome: Outcome) -> None:
 
 
 @override_settings(IRONAUTH_REFRESH_GRACE_S=0)
-def test_no_grace(grant: Grant) -> None:
+def test_no_grace(grant: OpenedSession) -> None:
     """A window of 0 s means no grace at all."""
     successor(grant.refresh_token)
     assert use(grant.refresh_token).outcome is Outcome.REUSE
 
 
-def test_grace_covers_the_immediate_predecessor_only(grant: Grant) -> None:
+def test_grace_covers_the_immediate_predecessor_only(grant: OpenedSession) -> None:
     """The token before the last one is reuse, however quickly it comes (django-oauth-toolkit#1617)."""
     second = successor(grant.refresh_token)
     third = successor(second)
@@ -147,9 +148,9 @@ def test_grace_covers_the_immediate_predecessor_only(grant: Grant) -> None:
     assert use(third).outcome is Outcome.REVOKED
 
 
-def test_reuse_revokes_this_session_only(account: Account, grant: Grant) -> None:
+def test_reuse_revokes_this_session_only(account: Account, grant: OpenedSession) -> None:
     """Reuse ends the session it concerns, publishes that, and leaves the person's other sessions alone."""
-    other = sessions.open_session(account=account, client=ClientInfo())
+    other = sessions.open_session(account=account, context=ClientContext())
     newest = successor(successor(grant.refresh_token))
     Invalidation.objects.all().delete()
     assert use(grant.refresh_token) == Rotation(Outcome.REUSE)
@@ -160,14 +161,14 @@ def test_reuse_revokes_this_session_only(account: Account, grant: Grant) -> None
     assert use(other.refresh_token).outcome is Outcome.ROTATED
 
 
-def test_generation_from_the_future(grant: Grant) -> None:
+def test_generation_from_the_future(grant: OpenedSession) -> None:
     """A genuine token newer than the row, as after a restored backup, ends the session instead of forking it."""
     second = successor(grant.refresh_token)
     Session.objects.update(generation=0, rotated_at=None)
     assert use(second).outcome is Outcome.REUSE
 
 
-def test_forged(grant: Grant) -> None:
+def test_forged(grant: OpenedSession) -> None:
     """A token this server did not make is refused and changes nothing: otherwise anyone could end any session."""
     parsed = refresh_token.parse(grant.refresh_token)
     assert parsed is not None
@@ -176,13 +177,13 @@ def test_forged(grant: Grant) -> None:
     assert use(grant.refresh_token).outcome is Outcome.ROTATED
 
 
-def test_unknown_session(grant: Grant) -> None:
+def test_unknown_session(grant: OpenedSession) -> None:
     """A token of a session that does not exist is unknown."""
     Session.objects.all().delete()
     assert use(grant.refresh_token).outcome is Outcome.UNKNOWN
 
 
-def test_another_client(grant: Grant) -> None:
+def test_another_client(grant: OpenedSession) -> None:
     """A token presented for another client is unknown, and not revoked by it (security-bar 23)."""
     assert use(grant.refresh_token, client_id="other").outcome is Outcome.UNKNOWN
     assert use(grant.refresh_token).outcome is Outcome.ROTATED
@@ -192,7 +193,7 @@ def test_another_client(grant: Grant) -> None:
 @pytest.mark.parametrize(("after_s", "outcome"), [(99, Outcome.ROTATED), (101, Outcome.EXPIRED)])
 def test_idle_limit(account: Account, after_s: int, outcome: Outcome) -> None:
     """A session unused for the idle limit is over: 1 s before it a refresh works, 1 s after it none does."""
-    token = sessions.open_session(account=account, client=ClientInfo()).refresh_token
+    token = sessions.open_session(account=account, context=ClientContext()).refresh_token
     with clock.shifted(after_s):
         assert use(token).outcome is outcome
 
@@ -201,7 +202,7 @@ def test_idle_limit(account: Account, after_s: int, outcome: Outcome) -> None:
 @pytest.mark.parametrize(("after_s", "outcome"), [(249, Outcome.ROTATED), (251, Outcome.EXPIRED)])
 def test_absolute_limit(account: Account, after_s: int, outcome: Outcome) -> None:
     """Refreshing renews the idle limit and never passes the absolute one (ASVS 7.3.2)."""
-    token = sessions.open_session(account=account, client=ClientInfo()).refresh_token
+    token = sessions.open_session(account=account, context=ClientContext()).refresh_token
     for used_at in (90, 180):
         with clock.shifted(used_at):
             token = successor(token)
@@ -211,7 +212,7 @@ def test_absolute_limit(account: Account, after_s: int, outcome: Outcome) -> Non
         assert use(token).outcome is outcome
 
 
-def test_default_limits(grant: Grant) -> None:
+def test_default_limits(grant: OpenedSession) -> None:
     """By default a session is idle after 14 days and over after 30 (SP 800-63B-4 §2.1.3)."""
     session = Session.objects.get()
     assert (session.idle_expires_at - session.created_at).total_seconds() == 14 * DAY
@@ -219,7 +220,7 @@ def test_default_limits(grant: Grant) -> None:
 
 
 @pytest.mark.parametrize("change", ["inactive", "epoch", "deleted"])
-def test_user_gone(account: Account, grant: Grant, change: str) -> None:
+def test_user_gone(account: Account, grant: OpenedSession, change: str) -> None:
     """An inactive or deleted user, or one whose sessions were all ended, cannot refresh (simplejwt#193)."""
     user = User.objects.get(pk=account.id)
     if change == "deleted":
@@ -235,54 +236,54 @@ def test_user_gone(account: Account, grant: Grant, change: str) -> None:
     assert use(grant.refresh_token).outcome is Outcome.INACTIVE
 
 
-def test_a_user_who_is_switched_off_past_the_model(account: Account, grant: Grant) -> None:
+def test_a_user_who_is_switched_off_past_the_model(account: Account, grant: OpenedSession) -> None:
     """An inactive user cannot refresh, also where nothing has ended the sessions: after an UPDATE by hand."""
     QuerySet(User).filter(pk=account.id).update(is_active=False)
     assert User.objects.get(pk=account.id).session_epoch == account.session_epoch
     assert use(grant.refresh_token).outcome is Outcome.INACTIVE
 
 
-def test_master_key_gone(grant: Grant) -> None:
+def test_master_key_gone(grant: OpenedSession) -> None:
     """When a session's master key is no longer there, its token is refused, not an error."""
     with override_settings(IRONAUTH_MASTER_KEYS={"t9": bytes(range(32))}):
         assert use(grant.refresh_token).outcome is Outcome.FORGED
     assert use(grant.refresh_token).outcome is Outcome.ROTATED
 
 
-def read(grant: Grant) -> StoredSession:
+def read(grant: OpenedSession) -> StoredSession:
     """Return the session as the units read it."""
-    found = stored_session.find(grant.session_id)
+    found = session_queries.find(grant.session_id)
     assert found is not None
     return found
 
 
-def test_lost_race(grant: Grant) -> None:
+def test_lost_race(grant: OpenedSession) -> None:
     """Whoever reads the row before the winner wrote it updates nothing, and gets the winner's successor."""
     stale = read(grant)
     token = successor(grant.refresh_token)
-    assert stored_session.advance(stale, now=clock.now(), idle_end=stale.idle_expires_at) is None
+    assert session_queries.advance(stale, now=clock.now(), idle_end=stale.idle_expires_at) is None
     assert Session.objects.get().generation == 1
     rotation = use(grant.refresh_token)
     assert rotation.grant is not None
     assert rotation.grant.refresh_token == token
 
 
-def test_an_advanced_session_is_as_it_was_stored(grant: Grant) -> None:
+def test_an_advanced_session_is_as_it_was_stored(grant: OpenedSession) -> None:
     """What a refresh answers from is the row it has written, all of it."""
     before = read(grant)
     with clock.shifted(60):
-        advanced = stored_session.advance(before, now=clock.now(), idle_end=before.idle_expires_at)
+        advanced = session_queries.advance(before, now=clock.now(), idle_end=before.idle_expires_at)
     assert advanced == read(grant)
 
 
-def test_revoked_between_read_and_write(grant: Grant) -> None:
+def test_revoked_between_read_and_write(grant: OpenedSession) -> None:
     """A session revoked after it was read is not advanced."""
     stale = read(grant)
     sessions.end_session(session_id=grant.session_id, reason=Session.RevokeReason.SIGNED_OUT)
-    assert stored_session.advance(stale, now=clock.now(), idle_end=stale.idle_expires_at) is None
+    assert session_queries.advance(stale, now=clock.now(), idle_end=stale.idle_expires_at) is None
 
 
-def test_live_account(account: Account, grant: Grant) -> None:
+def test_live_account(account: Account, grant: OpenedSession) -> None:
     """A token's session is confirmed only for its own user and epoch, while it lives."""
     good = {"session_id": grant.session_id, "user_id": account.id, "epoch": account.session_epoch}
     found = sessions.live_account(**good)  # type: ignore[arg-type] # a test's own mixture
@@ -299,7 +300,7 @@ def test_live_account(account: Account, grant: Grant) -> None:
 
 @pytest.mark.parametrize("wrong", ["user", "epoch", "idle"])
 def test_a_session_is_ended_for_its_owner_while_it_lives(
-    grant: Grant, new_account: Callable[[], Account], wrong: str
+    grant: OpenedSession, new_account: Callable[[], Account], wrong: str
 ) -> None:
     """Not for somebody else, not when it is over by the epoch or by its limit, and only once."""
     own: dict[str, Any] = {"session_id": grant.session_id, "user_id": grant.account.id, "epoch": 0}
@@ -312,11 +313,11 @@ def test_a_session_is_ended_for_its_owner_while_it_lives(
     assert not sessions.end_own_session(**own)
 
 
-def test_live_sessions(account: Account, grant: Grant) -> None:
+def test_live_sessions(account: Account, grant: OpenedSession) -> None:
     """The list holds the live sessions of the user, the most recently used first."""
     with clock.shifted(60):
-        newer = sessions.open_session(account=account, client=ClientInfo())
-        ended = sessions.open_session(account=account, client=ClientInfo())
+        newer = sessions.open_session(account=account, context=ClientContext())
+        ended = sessions.open_session(account=account, context=ClientContext())
         sessions.end_session(session_id=ended.session_id, reason=Session.RevokeReason.SIGNED_OUT)
         assert [s.pk for s in sessions.live_sessions(user_id=account.id)] == [newer.session_id, grant.session_id]
     with clock.shifted(120):
@@ -328,7 +329,7 @@ def test_live_sessions(account: Account, grant: Grant) -> None:
     assert sessions.live_sessions(user_id=account.id) == []
 
 
-def test_session_of(grant: Grant) -> None:
+def test_session_of(grant: OpenedSession) -> None:
     """A genuine token names its session in whatever state it is; a forged one names none."""
     old = refresh_token.parse(grant.refresh_token)
     assert old is not None
@@ -345,7 +346,7 @@ def test_query_counts(account: Account) -> None:
     One of the three looks for what began in the session: it is a sign-on session for all one knows.
     """
     with queries() as opened:
-        grant = sessions.open_session(account=account, client=ClientInfo())
+        grant = sessions.open_session(account=account, context=ClientContext())
     with queries() as rotated:
         use(grant.refresh_token)
     with queries() as graced:
@@ -358,7 +359,7 @@ def test_query_counts(account: Account) -> None:
     assert counts == [1, 2, 1, 1, 3]
 
 
-def test_writes_outside_units_are_published(grant: Grant) -> None:
+def test_writes_outside_units_are_published(grant: OpenedSession) -> None:
     """Saving or deleting a session by hand publishes it too, so that no worker trusts it any longer."""
     tag = sid_tag(grant.session_id)
     Session.objects.get().save()

@@ -14,15 +14,15 @@ from tokens.sessions.transport import cleared_response, client_info, no_content
 )
 def test_address(peer: str, kept: str) -> None:
     """Only an IP address is kept, in one spelling and without zone; anything else is unknown, not an error."""
-    assert client_info(RequestFactory().get("/", REMOTE_ADDR=peer)).ip == kept
+    assert client_info(RequestFactory().get("/", REMOTE_ADDR=peer)).address == kept
 
 
 def test_forwarded_address(settings: Any) -> None:
     """Behind a trusted proxy the client's own address is kept; from anyone else the header means nothing."""
     request = RequestFactory().get("/", REMOTE_ADDR="10.0.0.1", headers={"x-forwarded-for": "192.0.2.7"})
-    assert client_info(request).ip == "10.0.0.1"
+    assert client_info(request).address == "10.0.0.1"
     settings.IRONAUTH_TRUSTED_PROXIES = ["10.0.0.0/8"]
-    assert client_info(request).ip == "192.0.2.7"
+    assert client_info(request).address == "192.0.2.7"
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from ironauth.infrastructure.core.durations import in_words
 from ironauth.infrastructure.core.errors import Throttled
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.hashing.pool import hash_pool
-from ironauth.infrastructure.http.client_context import Origin
+from ironauth.infrastructure.http.client_context import ClientContext
 from ironauth.infrastructure.models import ThrottleFailures, ThrottleWindow
 from ironauth.infrastructure.ratelimit.lockout import FREE_FAILURES, MAX_FAILURES
 from tokens.sign_in import services
@@ -453,7 +453,7 @@ def of_site(number: int, site: str = "2001:db8:7") -> str:
 
 async def let_in(address: str, email: str) -> throttling.Attempt | None:
     """Return a try to sign in from ``address`` that was let in and not judged."""
-    attempt, _ = await throttling.admit_sign_in(email=email, origin=Origin(address=address), read=lambda: None)
+    attempt, _ = await throttling.admit_sign_in(email=email, context=ClientContext(address=address), read=lambda: None)
     return attempt
 
 

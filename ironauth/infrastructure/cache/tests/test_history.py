@@ -8,7 +8,7 @@ import pytest
 from django.db import connection, transaction
 
 from ironauth.infrastructure.cache import gap_tracker as module
-from ironauth.infrastructure.cache.gap_tracker import GAP_MIN_S, History, Page, read_page
+from ironauth.infrastructure.cache.gap_tracker import GAP_MIN_S, GapTracker, Page, read_page
 from ironauth.infrastructure.models import Invalidation
 
 storage = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
@@ -20,9 +20,9 @@ def page(*ids: int, newest: int = 0, restarted: bool = False, ended: int = 0, fe
     return Page(tuple((i, f"t{i}") for i in ids), max((*ids, newest)), restarted, ended, fence)
 
 
-def started(newest: int) -> History:
+def started(newest: int) -> GapTracker:
     """Return a history that has read up to ``newest`` without gaps."""
-    history = History()
+    history = GapTracker()
     history.advance(page(newest=newest, restarted=True), 0)
     return history
 
@@ -67,7 +67,7 @@ def test_a_gap_whose_row_arrives_with_the_end_of_its_transaction_is_applied() ->
 
 def test_a_start_in_the_middle_watches_the_ids_missing_below() -> None:
     """Rows that were uncommitted when the feed started are found, although their ids are below its start."""
-    history = History()
+    history = GapTracker()
     history.advance(page(3, 6, newest=6, restarted=True, fence=100), 0)
     assert set(history.gaps) == {1, 2, 4, 5}
     assert history.position == 0
@@ -89,7 +89,7 @@ class TestReading:
     def test_a_first_reading_starts_at_the_newest_row(self) -> None:
         """The first page asks for a fresh start; the next ones bring what was added, and only that."""
         ids = [Invalidation.objects.create(tag=f"t{n}").pk for n in range(3)]
-        history = History()
+        history = GapTracker()
         first = read_page(history.newest, history.gaps)
         assert first.restarted
         assert history.advance(first, 0) == []
@@ -100,7 +100,7 @@ class TestReading:
 
     def test_an_empty_table_is_a_start_too(self) -> None:
         """With no rows the position is 0, and the first row is seen."""
-        history = History()
+        history = GapTracker()
         history.advance(read_page(None, ()), 0)
         row = Invalidation.objects.create(tag="first")
         assert (row.pk, "first") in history.advance(read_page(history.newest, history.gaps), 1)
@@ -180,7 +180,7 @@ class TestOutOfOrder:
     def test_a_late_commit_from_before_the_start_is_seen(self, slow: Callable[[bool], int]) -> None:
         """A feed that starts while an earlier id is uncommitted still finds it."""
         Invalidation.objects.create(tag="later")
-        history = History()
+        history = GapTracker()
         history.advance(read_page(None, ()), 0)
         history.advance(read_page(history.newest, history.gaps), 1000)
         row_id = slow(True)

@@ -50,7 +50,7 @@ def test_every_command_that_prints_may_lose_its_reader() -> None:
     printing = {name: tree for name, tree in commands().items() if writes(tree)}
     assert set(printing) == READ | SERVING
     for name in READ:
-        assert "reader_may_leave(self.stdout)" in ast.unparse(printing[name]), name
+        assert "ignore_broken_pipe(self.stdout)" in ast.unparse(printing[name]), name
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from structlog.testing import capture_logs
 from ironauth import settings_test
 from ironauth.infrastructure.core.errors import Unavailable
 from ironauth.infrastructure.db.outage import Outages
-from ironauth.infrastructure.db.unit_of_work import DatabasePool, about_to_commit, answers, database
+from ironauth.infrastructure.db.unit_of_work import DatabasePool, about_to_commit, database, ping
 from ironauth.infrastructure.models import Invalidation
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
@@ -165,7 +165,7 @@ async def test_a_file_that_cannot_be_opened_is_503_and_said_once(
     database().close()
     with monkeypatch.context() as elsewhere, capture_logs() as logged:
         elsewhere.setitem(connection.settings_dict, "NAME", str(tmp_path / "gone" / "db.sqlite3"))
-        for unit in (database().read(answers), database().write(add), database().read(answers)):
+        for unit in (database().read(ping), database().write(add), database().read(ping)):
             with pytest.raises(Unavailable):
                 await unit
     database().close()
@@ -444,7 +444,7 @@ async def test_a_unit_that_writes_once_has_no_transaction_around_it() -> None:
         raise LookupError
 
     with pytest.raises(LookupError):
-        await database().write_once(unit)
+        await database().write_autocommit(unit)
     assert await database().read(Invalidation.objects.count) == 1
 
     def whole() -> None:
@@ -474,12 +474,12 @@ async def test_a_unit_that_writes_once_is_repeated_only_before_it_may_have_commi
 
     if announced:
         with pytest.raises(Unavailable):
-            await database().write_once(unit)
+            await database().write_autocommit(unit)
     else:
-        await database().write_once(unit)
+        await database().write_autocommit(unit)
     assert len(runs) == (1 if announced else 2)
     assert await database().read(Invalidation.objects.count) == (0 if announced else 1)
-    await database().write_once(add)
+    await database().write_autocommit(add)
 
 
 async def test_announcing_a_write_elsewhere_means_nothing() -> None:

@@ -13,13 +13,13 @@ from django.test.utils import CaptureQueriesContext
 from django.utils.functional import lazystr
 
 from ironauth.infrastructure.db.compiled import (
-    FixedDelete,
-    FixedInsert,
-    FixedNumberedInsert,
-    FixedSelect,
+    CompiledDelete,
+    CompiledInsert,
+    CompiledNumberedInsert,
+    CompiledSelect,
+    CompiledUpdate,
     FixedTogether,
-    FixedUpdate,
-    Given,
+    Param,
     given_row,
 )
 from ironauth.infrastructure.db.sql_values import adaptation
@@ -47,12 +47,12 @@ def key() -> SigningKey:
     )
 
 
-def by_kid() -> FixedSelect:
+def by_kid() -> CompiledSelect:
     """Return a select with one parameter of text and one of time."""
-    return FixedSelect(
+    return CompiledSelect(
         lambda: (
             SigningKey.objects.filter(
-                kid=Given("kid", models.CharField()), created_at__lt=Given("before", models.DateTimeField())
+                kid=Param("kid", models.CharField()), created_at__lt=Param("before", models.DateTimeField())
             )
             .order_by()
             .values_list(*COLUMNS)
@@ -79,9 +79,9 @@ def test_one_query_and_no_compiling_again(key: SigningKey) -> None:
 
     def build() -> models.QuerySet[Group, tuple[str]]:
         built.append(1)
-        return Group.objects.filter(pk=Given("id", models.IntegerField())).order_by().values_list("name")
+        return Group.objects.filter(pk=Param("id", models.IntegerField())).order_by().values_list("name")
 
-    select = FixedSelect(build)
+    select = CompiledSelect(build)
     with CaptureQueriesContext(connection) as captured:
         for number in range(3):
             assert select.rows(id=number) == []
@@ -101,9 +101,9 @@ def test_an_update_changes_what_it_names(key: SigningKey) -> None:
     other = SigningKey.objects.create(
         kid=str(uuid.uuid4()), alg="EdDSA", public_jwk={}, private_encrypted=b"", state="retiring", created_at=MOMENT
     )
-    retire = FixedUpdate(
-        lambda: SigningKey.objects.filter(kid=Given("kid", models.CharField()), retired_at=None),
-        retired_at=Given("now", models.DateTimeField()),
+    retire = CompiledUpdate(
+        lambda: SigningKey.objects.filter(kid=Param("kid", models.CharField()), retired_at=None),
+        retired_at=Param("now", models.DateTimeField()),
         activated_at=F("created_at"),
         state="retiring",
     )
@@ -117,8 +117,8 @@ def test_an_update_changes_what_it_names(key: SigningKey) -> None:
 
 def test_an_insert_writes_what_the_orm_would_and_returns_the_number() -> None:
     """Each call is a row of its own values, in one query, and the number is the one the row has."""
-    insert = FixedNumberedInsert(
-        lambda: Invalidation(tag=Given("tag", models.CharField()), created_at=Given("now", models.DateTimeField()))
+    insert = CompiledNumberedInsert(
+        lambda: Invalidation(tag=Param("tag", models.CharField()), created_at=Param("now", models.DateTimeField()))
     )
     insert.new_id(tag="first", now=MOMENT)
     with CaptureQueriesContext(connection) as captured:
@@ -131,8 +131,8 @@ def test_an_insert_writes_what_the_orm_would_and_returns_the_number() -> None:
 
 def test_a_text_that_is_more_than_a_text_is_the_fields_to_convert() -> None:
     """A member of an enumeration, or a lazy text, becomes what the ORM makes of it; so does a number for a text."""
-    insert = FixedNumberedInsert(
-        lambda: Invalidation(tag=Given("tag", models.CharField()), created_at=Given("now", models.DateTimeField()))
+    insert = CompiledNumberedInsert(
+        lambda: Invalidation(tag=Param("tag", models.CharField()), created_at=Param("now", models.DateTimeField()))
     )
     for value, stored in ((SigningKey.State.ACTIVE, "active"), (lazystr("late"), "late"), (7, "7")):
         key = insert.new_id(tag=value, now=MOMENT)
@@ -159,7 +159,7 @@ def test_values_become_what_their_fields_make_of_them() -> None:
 
 def test_a_whole_row_is_written_as_the_orm_writes_it(key: SigningKey) -> None:
     """Text, JSON, bytes, times and nulls arrive as they do by save(), and a row that exists is an error."""
-    insert = FixedInsert(lambda: given_row(SigningKey))
+    insert = CompiledInsert(lambda: given_row(SigningKey))
     values = {field.attname: getattr(key, field.attname) for field in SigningKey._meta.concrete_fields}
     SigningKey.objects.all().delete()
     assert insert.run(**values) == 1
@@ -171,7 +171,7 @@ def test_a_whole_row_is_written_as_the_orm_writes_it(key: SigningKey) -> None:
 
 def test_an_insert_may_leave_out_what_exists(key: SigningKey) -> None:
     """With ``ignore_conflicts`` a row that is there stays as it is, and nothing is counted."""
-    insert = FixedInsert(lambda: given_row(SigningKey), ignore_conflicts=True)
+    insert = CompiledInsert(lambda: given_row(SigningKey), ignore_conflicts=True)
     values = {field.attname: getattr(key, field.attname) for field in SigningKey._meta.concrete_fields}
     assert insert.run(**values | {"alg": "other"}) == 0
     assert insert.run(**values | {"kid": "two", "state": "retiring"}) == 1
@@ -180,7 +180,7 @@ def test_an_insert_may_leave_out_what_exists(key: SigningKey) -> None:
 
 def test_a_delete_takes_what_it_names(key: SigningKey) -> None:
     """Only the rows meant go, and they are counted."""
-    delete = FixedDelete(lambda: SigningKey.objects.filter(kid=Given("kid", models.CharField())))
+    delete = CompiledDelete(lambda: SigningKey.objects.filter(kid=Param("kid", models.CharField())))
     assert delete.run(kid="another") == 0
     assert SigningKey.objects.get() == key
     assert [delete.run(kid="one") for _ in range(2)] == [1, 0]
@@ -190,10 +190,10 @@ def test_a_delete_takes_what_it_names(key: SigningKey) -> None:
 @pytest.mark.django_db(transaction=True)
 def test_a_lock_needs_a_transaction_also_after_the_first_time(key: SigningKey) -> None:
     """Django asks when it compiles; a query compiled once must ask every time, or its lock ends unnoticed."""
-    locking = FixedSelect(
+    locking = CompiledSelect(
         lambda: (
             SigningKey.objects.select_for_update()
-            .filter(kid=Given("kid", models.CharField()))
+            .filter(kid=Param("kid", models.CharField()))
             .order_by()
             .values_list("kid")
         )
@@ -207,21 +207,21 @@ def test_a_lock_needs_a_transaction_also_after_the_first_time(key: SigningKey) -
 def test_rows_have_names_as_values_gives_them(key: SigningKey) -> None:
     """A column, one of another table, and an expression that was given a name."""
     role = Group.objects.create(name="support")
-    rows = Group.objects.filter(pk=Given("id", models.IntegerField())).values(
+    rows = Group.objects.filter(pk=Param("id", models.IntegerField())).values(
         "name", "permissions__codename", key=F("pk")
     )
-    found = FixedSelect(lambda: rows).dicts(id=role.pk)
+    found = CompiledSelect(lambda: rows).dicts(id=role.pk)
     assert found == [{"name": "support", "permissions__codename": None, "key": role.pk}]
-    assert FixedSelect(lambda: rows).dicts(id=role.pk + 1) == []
+    assert CompiledSelect(lambda: rows).dicts(id=role.pk + 1) == []
 
 
 def test_writes_go_together_where_a_statement_is_a_round_trip(key: SigningKey) -> None:
     """One statement on PostgreSQL, one each elsewhere, and everywhere how many rows each changed, none too."""
     Group.objects.create(name="support")
-    kid, name = Given("kid", models.CharField()), Given("name", models.CharField())
+    kid, name = Param("kid", models.CharField()), Param("name", models.CharField())
     together = FixedTogether(
-        FixedUpdate(lambda: SigningKey.objects.filter(kid=kid), retired_at=Given("now", models.DateTimeField())),
-        FixedDelete(lambda: Group.objects.filter(name=name)),
+        CompiledUpdate(lambda: SigningKey.objects.filter(kid=kid), retired_at=Param("now", models.DateTimeField())),
+        CompiledDelete(lambda: Group.objects.filter(name=name)),
     )
     one = 1 if connection.vendor == "postgresql" else 2
     for group, counts in (("other", [1, 0]), ("support", [1, 1]), ("support", [1, 0])):

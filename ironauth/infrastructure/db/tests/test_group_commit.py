@@ -63,7 +63,7 @@ def busy(pool: DatabasePool) -> Iterator[None]:
         began.set()
         go_on.wait(5)
 
-    pool.write_later(block, done=lambda _error: None)
+    pool.enqueue_write(block, done=lambda _error: None)
     assert began.wait(5)
     try:
         yield
@@ -85,8 +85,8 @@ def written(tag: str) -> Callable[[], Awaitable[str]]:
 
 
 def once(tag: str) -> Callable[[], Awaitable[str]]:
-    """Return a unit run by ``write_once``."""
-    return lambda: database().write_once(add, tag)
+    """Return a unit run by ``write_autocommit``."""
+    return lambda: database().write_autocommit(add, tag)
 
 
 async def test_what_waits_shares_a_commit(commits: list[str]) -> None:
@@ -136,14 +136,14 @@ async def test_nobody_hears_before_the_commit(monkeypatch: pytest.MonkeyPatch) -
 
     with busy(database()):
         for tag in "ab":
-            database().write_later(partial(add, tag), done=heard)
-        database().write_later(partial(add, "c"), done=lambda _error: over.set())
+            database().enqueue_write(partial(add, tag), done=heard)
+        database().enqueue_write(partial(add, "c"), done=lambda _error: over.set())
     assert await asyncio.to_thread(over.wait, 5)
     assert seen == ["commit", "heard", "heard"]
 
 
 async def test_who_fails_undoes_its_own_part(commits: list[str]) -> None:
-    """Its caller gets its error; before it and behind it nothing is lost. ``write_once`` keeps what it wrote."""
+    """Its caller gets its error; before it and behind it nothing is lost. ``write_autocommit`` keeps what it wrote."""
 
     def fail(tag: str) -> None:
         add(tag)
@@ -157,7 +157,7 @@ async def test_who_fails_undoes_its_own_part(commits: list[str]) -> None:
         written("a"),
         lambda: database().write(fail, "b"),
         lambda: database().write(forbidden),
-        lambda: database().write_once(fail, "d"),
+        lambda: database().write_autocommit(fail, "d"),
         written("e"),
     )
     assert [type(one) for one in results] == [str, KeyError, IntegrityError, KeyError, str]
@@ -180,7 +180,7 @@ async def test_a_constraint_that_is_looked_at_last_is_one_callers_own() -> None:
     assert await database().read(stored) == ["a", "b"]
 
 
-@pytest.mark.parametrize("hand_in", [DatabasePool.write, DatabasePool.write_once])
+@pytest.mark.parametrize("hand_in", [DatabasePool.write, DatabasePool.write_autocommit])
 async def test_a_lost_transaction_is_repeated_one_by_one(hand_in: Any) -> None:
     """An error after which SQLite may have rolled back: each unit runs again by itself, and takes effect once."""
     runs: list[str] = []
@@ -218,7 +218,7 @@ async def test_a_rollback_that_a_unit_keeps_to_itself_costs_nobody_a_row() -> No
                 )
         return "b"
 
-    results = await together(written("a"), lambda: database().write_once(fill_up), written("c"))
+    results = await together(written("a"), lambda: database().write_autocommit(fill_up), written("c"))
     assert results == ["a", "b", "c"]
     assert await database().read(stored) == ["a", "c"]
     assert runs == ["b", "b"]
@@ -232,7 +232,7 @@ async def test_a_unit_that_broke_the_transaction_spoils_nobodys(commits: list[st
         with transaction.atomic(savepoint=False):
             raise KeyError("b")
 
-    results = await together(written("a"), lambda: database().write_once(broken), written("c"))
+    results = await together(written("a"), lambda: database().write_autocommit(broken), written("c"))
     assert [type(one) for one in results] == [str, KeyError, str]
     assert await database().read(stored) == ["a", "b", "c"]  # b by itself, as alone: written before the error
     assert commits
@@ -310,7 +310,7 @@ async def test_callbacks_of_who_failed_do_not_run() -> None:
     await together(
         lambda: database().write(noting, "a", fails=False),
         lambda: database().write(noting, "b", fails=True),
-        lambda: database().write_once(noting, "c", fails=False),
+        lambda: database().write_autocommit(noting, "c", fails=False),
     )
     assert heard == ["a", "c"]
 
@@ -349,12 +349,12 @@ async def test_who_waited_too_long_does_not_run() -> None:
 
 
 async def test_savepoints_are_for_transactions_that_are_shared() -> None:
-    """A unit that nobody waits behind costs what it did before there were groups; ``write_once`` needs none."""
+    """A unit that nobody waits behind costs what it did before there were groups; ``write_autocommit`` needs none."""
 
     def blocks() -> tuple[bool, int]:
         return connection.in_atomic_block, len(connection.savepoint_ids)
 
     assert await database().write(blocks) == (True, 0)
-    assert await database().write_once(blocks) == (False, 0)
+    assert await database().write_autocommit(blocks) == (False, 0)
     pool = database()
-    assert await together(lambda: pool.write(blocks), lambda: pool.write_once(blocks)) == [(True, 1), (True, 0)]
+    assert await together(lambda: pool.write(blocks), lambda: pool.write_autocommit(blocks)) == [(True, 1), (True, 0)]

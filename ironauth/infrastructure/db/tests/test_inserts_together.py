@@ -8,13 +8,13 @@ from django.db import IntegrityError, connection, models, transaction
 from django.db.transaction import TransactionManagementError
 from django.test.utils import CaptureQueriesContext
 
-from ironauth.infrastructure.db.batch import OnlyIf, inserted_if, inserted_together, is_alone, when_written
+from ironauth.infrastructure.db.batch import OnlyIf, batch, inserted_if, is_alone, when_written
 from ironauth.infrastructure.db.compiled import (
-    FixedInsert,
-    FixedNumberedInsert,
-    FixedSelect,
-    FixedUpdate,
-    Given,
+    CompiledInsert,
+    CompiledNumberedInsert,
+    CompiledSelect,
+    CompiledUpdate,
+    Param,
     given_row,
 )
 from ironauth.infrastructure.models import Invalidation
@@ -23,13 +23,13 @@ from tokens.keys.models import SigningKey
 pytestmark = [pytest.mark.django_db, pytest.mark.storage]
 
 MOMENT = datetime(2026, 11, 21, 8, 0, 0, 123456, tzinfo=UTC)
-TAG = FixedInsert(lambda: Invalidation(tag=Given("tag", models.CharField()), created_at=MOMENT))
-NUMBERED = FixedNumberedInsert(lambda: Invalidation(tag=Given("tag", models.CharField()), created_at=MOMENT))
-KEY = FixedInsert(lambda: given_row(SigningKey))
-RETIRE = FixedUpdate(lambda: SigningKey.objects.filter(kid=Given("kid", models.CharField())), state="retiring")
-TAGS = FixedSelect(lambda: Invalidation.objects.order_by("pk").values_list("tag"))
-FOUND = FixedSelect(
-    lambda: SigningKey.objects.filter(kid=Given("found", models.CharField())).order_by().values_list("pk")
+TAG = CompiledInsert(lambda: Invalidation(tag=Param("tag", models.CharField()), created_at=MOMENT))
+NUMBERED = CompiledNumberedInsert(lambda: Invalidation(tag=Param("tag", models.CharField()), created_at=MOMENT))
+KEY = CompiledInsert(lambda: given_row(SigningKey))
+RETIRE = CompiledUpdate(lambda: SigningKey.objects.filter(kid=Param("kid", models.CharField())), state="retiring")
+TAGS = CompiledSelect(lambda: Invalidation.objects.order_by("pk").values_list("tag"))
+FOUND = CompiledSelect(
+    lambda: SigningKey.objects.filter(kid=Param("found", models.CharField())).order_by().values_list("pk")
 )
 
 
@@ -43,7 +43,7 @@ def test_one_statement_where_each_is_a_round_trip() -> None:
     """Each row has its own values, though two inserts name theirs alike, and one of them is run twice."""
     on_postgres = connection.vendor == "postgresql"
     for number in (1, 2):
-        with CaptureQueriesContext(connection) as asked, transaction.atomic(), inserted_together():
+        with CaptureQueriesContext(connection) as asked, transaction.atomic(), batch():
             for tag in ("a", "b"):
                 assert TAG.run(tag=f"{tag}{number}") == 1
             assert KEY.run(**key(f"key {number}")) == 1
@@ -54,7 +54,7 @@ def test_one_statement_where_each_is_a_round_trip() -> None:
 
 def test_another_query_finds_what_was_held_back() -> None:
     """A select in the block sees the rows of the inserts before it."""
-    with transaction.atomic(), inserted_together():
+    with transaction.atomic(), batch():
         TAG.run(tag="a")
         assert TAGS.rows() == [["a"]]
         TAG.run(tag="b")
@@ -66,7 +66,7 @@ def test_an_error_leaves_nothing() -> None:
     KEY.run(**key("one"))
 
     def fails(tag: str, *, afterwards: bool) -> None:
-        with transaction.atomic(), inserted_together():
+        with transaction.atomic(), batch():
             TAG.run(tag=tag)
             if afterwards:
                 raise ZeroDivisionError
@@ -76,7 +76,7 @@ def test_an_error_leaves_nothing() -> None:
         fails("a", afterwards=False)
     with pytest.raises(ZeroDivisionError):
         fails("b", afterwards=True)
-    with transaction.atomic(), inserted_together():
+    with transaction.atomic(), batch():
         TAG.run(tag="c")
     assert TAGS.rows() == [["c"]]
 
@@ -85,15 +85,15 @@ def test_an_update_takes_along_what_was_held_back() -> None:
     """As one statement on PostgreSQL, which counts the rows of the update alone and numbers those that want it."""
     on_postgres = connection.vendor == "postgresql"
     KEY.run(**key("one"))
-    with CaptureQueriesContext(connection) as asked, transaction.atomic(), inserted_together():
+    with CaptureQueriesContext(connection) as asked, transaction.atomic(), batch():
         numbers: list[int] = []
         TAG.run(tag="a")
-        NUMBERED.tell_id(numbers.append, tag="b")
+        NUMBERED.on_insert_id(numbers.append, tag="b")
         assert len(numbers) == (0 if on_postgres else 1)
         assert RETIRE.run(kid="one") == 1
         assert RETIRE.run(kid="none") == 0
         TAG.run(tag="c")
-        NUMBERED.tell_id(numbers.append, tag="d")
+        NUMBERED.on_insert_id(numbers.append, tag="d")
     assert sum("INSERT" in query["sql"] for query in asked) == (2 if on_postgres else 4)
     assert list(Invalidation.objects.filter(pk__in=numbers).order_by("tag").values_list("tag", flat=True)) == ["b", "d"]
     assert sorted(TAGS.rows()) == [["a"], ["b"], ["c"], ["d"]]
@@ -108,7 +108,7 @@ def test_without_a_transaction() -> None:
     """
     alone = is_alone()
     told: list[str] = []
-    with CaptureQueriesContext(connection) as asked, inserted_together():
+    with CaptureQueriesContext(connection) as asked, batch():
         TAG.run(tag="a")
         when_written(lambda: told.append("a"))
         KEY.run(**key("one"))
@@ -118,14 +118,14 @@ def test_without_a_transaction() -> None:
         return
 
     def fails(then: Callable[[], object]) -> None:
-        with inserted_together():
+        with batch():
             TAG.run(tag="b")
             when_written(lambda: told.append("b"))
             then()
 
     between: list[Callable[[], object]] = [
-        TAGS.rows, lambda: RETIRE.run(kid="one"), lambda: RETIRE.run_untold(kid="one"),
-        lambda: NUMBERED.tell_id(lambda _number: None, tag="c"),
+        TAGS.rows, lambda: RETIRE.run(kid="one"), lambda: RETIRE.execute_deferred(kid="one"),
+        lambda: NUMBERED.on_insert_id(lambda _number: None, tag="c"),
     ]  # fmt: skip
     for query in between:
         with pytest.raises(TransactionManagementError):

@@ -7,7 +7,7 @@ import pytest
 from django.db import connections, transaction
 
 from ironauth.infrastructure.core import clock
-from ironauth.infrastructure.db import single_use as once
+from ironauth.infrastructure.db import single_use
 from ironauth.infrastructure.models import UsedOnce
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
@@ -16,20 +16,20 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
 def test_once() -> None:
     """A second use is refused; another id, and the same id for another purpose, are other things."""
     token, other = uuid.uuid4(), uuid.uuid4()
-    assert not once.is_used("mfa", token)
-    assert [once.use_up("mfa", token, 9) for _ in range(3)] == [True, False, False]
-    assert once.is_used("mfa", token)
-    assert once.use_up("mfa", other, 9)
-    assert once.use_up("passkey", token, 9)
+    assert not single_use.is_used("mfa", token)
+    assert [single_use.consume("mfa", token, 9) for _ in range(3)] == [True, False, False]
+    assert single_use.is_used("mfa", token)
+    assert single_use.consume("mfa", other, 9)
+    assert single_use.consume("passkey", token, 9)
 
 
 def test_a_rollback_gives_it_back() -> None:
     """What failed together with its use has not used it up."""
     token = uuid.uuid4()
     with transaction.atomic():
-        assert once.use_up("mfa", token, 9)
+        assert single_use.consume("mfa", token, 9)
         transaction.set_rollback(True)
-    assert once.use_up("mfa", token, 9)
+    assert single_use.consume("mfa", token, 9)
 
 
 def test_of_many_at_once_one_wins() -> None:
@@ -40,7 +40,7 @@ def test_of_many_at_once_one_wins() -> None:
         together.wait()
         try:
             with transaction.atomic():
-                results.append(once.use_up("mfa", token, 9))
+                results.append(single_use.consume("mfa", token, 9))
         finally:
             connections.close_all()
 
@@ -57,9 +57,9 @@ def test_rows_stay_an_hour_longer_than_their_tokens(after_s: int, left: int) -> 
     """So that a worker whose clock is behind still finds them; then the purge takes them, in batches."""
     now = int(clock.unix())
     for _ in range(3):
-        once.use_up("mfa", uuid.uuid4(), now)
-    once.use_up("mfa", uuid.uuid4(), now + 600)
+        single_use.consume("mfa", uuid.uuid4(), now)
+    single_use.consume("mfa", uuid.uuid4(), now + 600)
     with clock.shifted(now - clock.unix() + after_s + 0.5):
-        while once.purge(batch=2):
+        while single_use.purge(batch=2):
             pass
     assert UsedOnce.objects.count() == left + 1

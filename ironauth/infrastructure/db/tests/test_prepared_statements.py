@@ -8,7 +8,7 @@ import pytest
 from django.db import connection, models, transaction
 
 from ironauth.infrastructure.db import prepared_postgres
-from ironauth.infrastructure.db.compiled import FixedSelect, Given
+from ironauth.infrastructure.db.compiled import CompiledSelect, Param
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.models import Invalidation
 
@@ -16,13 +16,13 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage, pyte
 
 
 @pytest.fixture
-def select() -> Iterator[FixedSelect]:
+def select() -> Iterator[CompiledSelect]:
     """A select by id, on connections that have prepared nothing yet."""
     database().close()
     connection.close()
-    yield FixedSelect(
+    yield CompiledSelect(
         lambda: (
-            Invalidation.objects.filter(pk__gte=Given("id", models.BigIntegerField())).order_by("pk").values_list("tag")
+            Invalidation.objects.filter(pk__gte=Param("id", models.BigIntegerField())).order_by("pk").values_list("tag")
         )
     )
     database().close()
@@ -35,7 +35,7 @@ def prepared() -> list[str]:
         return [row[0] for row in cursor.fetchall()]
 
 
-def test_a_fixed_query_is_prepared_at_its_first_use_and_no_other_is(select: FixedSelect) -> None:
+def test_a_fixed_query_is_prepared_at_its_first_use_and_no_other_is(select: CompiledSelect) -> None:
     """The server plans it once; the ORM's own statements stay as Django sends them."""
     Invalidation.objects.create(tag="a")
     for _ in range(10):
@@ -47,7 +47,7 @@ def test_a_fixed_query_is_prepared_at_its_first_use_and_no_other_is(select: Fixe
     assert "infrastructure_invalidation" in found[0]
 
 
-def test_behind_a_pooler_nothing_is_prepared(select: FixedSelect, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_behind_a_pooler_nothing_is_prepared(select: CompiledSelect, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another server process than the connection was told of means a pooler, whose next one knows no statement."""
     monkeypatch.setattr(psycopg.ConnectionInfo, "backend_pid", property(lambda _: 1))
     Invalidation.objects.create(tag="a")
@@ -56,7 +56,7 @@ def test_behind_a_pooler_nothing_is_prepared(select: FixedSelect, monkeypatch: p
     assert prepared() == []
 
 
-async def test_a_statement_the_server_forgot_is_prepared_again(select: FixedSelect) -> None:
+async def test_a_statement_the_server_forgot_is_prepared_again(select: CompiledSelect) -> None:
     """What a connection had prepared may be gone, as after DISCARD ALL: the unit is repeated on a fresh one."""
 
     def forget() -> None:
@@ -71,7 +71,7 @@ async def test_a_statement_the_server_forgot_is_prepared_again(select: FixedSele
     assert await pool.read(select.rows, id=0) == [["a"]]
 
 
-def test_a_rollback_is_no_reason_for_another_connection(select: FixedSelect) -> None:
+def test_a_rollback_is_no_reason_for_another_connection(select: CompiledSelect) -> None:
     """psycopg then drops whatever its connection has prepared, also what it knows nothing of."""
     Invalidation.objects.create(tag="a")
     assert select.dicts(id=0) == [{"tag": "a"}]
@@ -88,7 +88,7 @@ def test_a_rollback_is_no_reason_for_another_connection(select: FixedSelect) -> 
     assert len(prepared()) == 4  # the second one twice
 
 
-def test_the_oldest_statement_makes_room(select: FixedSelect, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oldest_statement_makes_room(select: CompiledSelect, monkeypatch: pytest.MonkeyPatch) -> None:
     """A connection keeps so many at once; one that the server has forgotten makes room as well."""
     monkeypatch.setattr(prepared_postgres, "MOST_PREPARED", 2)
     Invalidation.objects.create(tag="a")
@@ -100,7 +100,7 @@ def test_the_oldest_statement_makes_room(select: FixedSelect, monkeypatch: pytes
     assert select.rows(id=0) == [["a"]]
 
 
-async def test_a_migration_may_change_what_a_prepared_statement_returns(select: FixedSelect) -> None:
+async def test_a_migration_may_change_what_a_prepared_statement_returns(select: CompiledSelect) -> None:
     """PostgreSQL refuses the plan it kept: the unit is repeated on a fresh connection."""
 
     def alter(kind: str) -> None:
@@ -120,7 +120,7 @@ async def test_a_migration_may_change_what_a_prepared_statement_returns(select: 
         await pool.write(alter, before)
 
 
-def test_nothing_but_fixed_queries_is_remembered(select: FixedSelect) -> None:
+def test_nothing_but_fixed_queries_is_remembered(select: CompiledSelect) -> None:
     """psycopg keeps the text of what it may prepare one day: Django's statements have password hashes in theirs."""
     Invalidation.objects.create(tag="secret-of-a-statement")
     with transaction.atomic():  # outside of one they do not go through psycopg's cursor at all

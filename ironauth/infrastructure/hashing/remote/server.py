@@ -37,7 +37,7 @@ from ironauth.infrastructure.telemetry.logs import get_logger
 
 MAX_CONNECTIONS: Final = 1024  # file descriptors by default; a process of a node has 8 unless told otherwise
 HANDSHAKE_S: Final = 5.0  # longest that TLS may take
-FAREWELL_S: Final = 1.0  # longest that TLS may take to end: a node reads it when it needs the connection next
+TLS_CLOSE_S: Final = 1.0  # longest that TLS may take to end: a node reads it when it needs the connection next
 BODY_S: Final = 5.0  # longest that a message may take which has begun
 GRACEFUL_S: Final = 10.0  # what runs at SIGTERM has this long, as in a serving process
 _BACKLOG: Final = 1024
@@ -73,7 +73,7 @@ class HashWorkerServer:
             limit=MAX_BODY_BYTES,
             backlog=_BACKLOG,
             ssl_handshake_timeout=HANDSHAKE_S if tls else None,
-            ssl_shutdown_timeout=FAREWELL_S if tls else None,
+            ssl_shutdown_timeout=TLS_CLOSE_S if tls else None,
         )
         on_ready()
         await stop.wait()
@@ -87,7 +87,7 @@ class HashWorkerServer:
                 talk.cancel()
             await asyncio.gather(*late, return_exceptions=True)
         with suppress(TimeoutError):  # connections that were being accepted; one in the middle of TLS is not waited for
-            await asyncio.wait_for(listener.wait_closed(), FAREWELL_S)
+            await asyncio.wait_for(listener.wait_closed(), TLS_CLOSE_S)
 
     def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Begin a talk; noted before it runs, so that the end waits for this one too."""

@@ -14,8 +14,7 @@ from django.test import RequestFactory
 from ironauth.config.hash_workers import WorkerAddress
 from ironauth.infrastructure.hashing.pool import HashPool
 from ironauth.infrastructure.hashing.remote.server import HashWorkerServer
-from ironauth.infrastructure.http import client_context as origin
-from ironauth.infrastructure.http import hash_claims
+from ironauth.infrastructure.http import client_context, hash_claims
 
 
 class LocalWorker:
@@ -134,7 +133,7 @@ def asking(address: str, owner: str = "") -> Context:
     """Return a context in which a request from ``address`` is answered, for an account that is only named."""
 
     def enter() -> None:
-        origin.enter(RequestFactory(REMOTE_ADDR=address).get("/"))
+        client_context.enter(RequestFactory(REMOTE_ADDR=address).get("/"))
         hash_claims._named.set(owner)
 
     context = copy_context()

@@ -18,8 +18,7 @@ from pytest_django import Settings
 from ironauth.infrastructure.core.errors import Overloaded
 from ironauth.infrastructure.hashing.pool import CAUTION, WEAKEST_NICE, HashPool, hash_pool
 from ironauth.infrastructure.hashing.tests.hash_worker import asking
-from ironauth.infrastructure.http import client_context as origin
-from ironauth.infrastructure.http import hash_claims
+from ironauth.infrastructure.http import client_context, hash_claims
 from ironauth.infrastructure.threads.jobs import NOBODY
 
 
@@ -332,7 +331,7 @@ def test_who_is_signed_in_is_the_same_everywhere_and_who_is_named_is_not() -> No
         if user is not None:
             request.user = user  # type: ignore[assignment]  # as the API has it
         context = copy_context()
-        context.run(origin.enter, request)
+        context.run(client_context.enter, request)
         context.run(hash_claims._named.set, named)
         return context.run(hash_claims.current).owner
 
@@ -352,7 +351,7 @@ def test_a_claim_asks_no_database() -> None:
 
     request.user = SimpleLazyObject(look_up)  # type: ignore[assignment]  # as Django's middleware has it
     context = copy_context()
-    context.run(origin.enter, request)
+    context.run(client_context.enter, request)
     assert context.run(hash_claims.current).owner == ""
     request._cached_user = mia  # type: ignore[attr-defined]
     assert context.run(hash_claims.current).owner == mia.pk.hex

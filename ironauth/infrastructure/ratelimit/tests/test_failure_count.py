@@ -8,7 +8,7 @@ import pytest
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.models import ThrottleFailures, purge_throttles
-from ironauth.infrastructure.ratelimit import lockout as failure_count
+from ironauth.infrastructure.ratelimit import lockout
 from ironauth.infrastructure.ratelimit.lockout import KEEP_S, Count, Reserved, wait_after
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
@@ -33,7 +33,7 @@ PLAIN, STRANGERS, KNOWN = Count("k"), Count("k", most=12), Count("known", most=1
 
 async def fail(count: Count = PLAIN, *devices: str) -> Reserved | float:
     """Try and fail."""
-    return await database().write(failure_count.reserve, count, known=[(device, KNOWN) for device in devices])
+    return await database().write(lockout.register_attempt, count, known=[(device, KNOWN) for device in devices])
 
 
 async def failures(key: str = "k") -> int:
@@ -46,7 +46,7 @@ def test_the_formula() -> None:
     found = {n: wait_after(n) for n in (0, 9, 10, 11, 20, 26, 27, 99, 100, 1000)}
     assert found == {0: 0, 9: 0, 10: 1, 11: 2, 20: 1024, 26: 65_536, 27: DAY, 99: DAY, 100: None, 1000: None}
     assert [wait_after(n, most=12) for n in (11, 12)] == [2, None]
-    assert failure_count.MAX_FAILURES == 100
+    assert lockout.MAX_FAILURES == 100
 
 
 async def test_waits_are_those_of_the_formula_to_the_second(set_clock: SetClock) -> None:
@@ -81,18 +81,18 @@ async def test_giving_back_undoes_a_try_and_its_wait(set_clock: SetClock) -> Non
     tries = [await fail() for _ in range(10)]
     assert await fail() == 1
     assert isinstance(tries[9], Reserved)
-    await database().write(failure_count.give_back, tries[9])
+    await database().write(lockout.give_back, tries[9])
     again = await fail()
     assert isinstance(again, Reserved)
     assert isinstance(tries[0], Reserved)
-    await database().write(failure_count.give_back, tries[0])
+    await database().write(lockout.give_back, tries[0])
     assert await failures() == 9
     assert await fail() == 1
 
 
 async def test_known_devices_have_a_count_of_their_own(set_clock: SetClock) -> None:
     """They are let in while strangers are not, for as long as they are known; all of a kind have waits together."""
-    await database().write(failure_count.forgive, ["k"], remember=["d1", "d2"], known_s=DAY)
+    await database().write(lockout.reset, ["k"], remember=["d1", "d2"], known_s=DAY)
     for _ in range(10):
         assert isinstance(await fail(STRANGERS, "stranger"), Reserved)
     assert await fail(STRANGERS, "stranger") == 1
@@ -114,7 +114,7 @@ async def test_known_devices_have_a_count_of_their_own(set_clock: SetClock) -> N
 @pytest.mark.parametrize("before", [10, 11])
 async def test_a_kind_at_its_end_tries_as_strangers_do(set_clock: SetClock, before: int) -> None:
     """Its last try is its own, the next ones count with the strangers', and there is an end to those too."""
-    await database().write(failure_count.forgive, ["k"], remember=["d1"], known_s=90 * DAY)
+    await database().write(lockout.reset, ["k"], remember=["d1"], known_s=90 * DAY)
     await fail(KNOWN)
     await ThrottleFailures.objects.filter(pk="known").aupdate(failures=before, retry_at=0)
     assert isinstance(await fail(STRANGERS, "d1"), Reserved)
@@ -135,18 +135,18 @@ async def test_devices_are_forgotten_together(set_clock: SetClock) -> None:
         found = []
         for device in ("d1", "d2"):
             reserved = await database().write(
-                failure_count.reserve, PLAIN, known=[(device, KNOWN)], forgotten="all of k"
+                lockout.register_attempt, PLAIN, known=[(device, KNOWN)], forgotten="all of k"
             )
             found.append(isinstance(reserved, Reserved) and reserved.key == KNOWN.key)
         return found
 
-    await database().write(failure_count.forgive, ["k"], remember=["d1", "d2"], known_s=DAY)
+    await database().write(lockout.reset, ["k"], remember=["d1", "d2"], known_s=DAY)
     assert await known() == [True, True]
-    await database().write(failure_count.forget_devices, "all of k", known_s=DAY)
-    await database().write(failure_count.forgive, ["k"], remember=["d1"], known_s=DAY)
+    await database().write(lockout.forget_devices, "all of k", known_s=DAY)
+    await database().write(lockout.reset, ["k"], remember=["d1"], known_s=DAY)
     assert await known() == [False, False]
     set_clock(clock.unix() + 1)
-    await database().write(failure_count.forgive, ["k"], remember=["d1"], known_s=DAY)
+    await database().write(lockout.reset, ["k"], remember=["d1"], known_s=DAY)
     assert await known() == [True, False]
 
 
@@ -165,6 +165,6 @@ async def test_tries_prune_as_they_come(set_clock: SetClock, monkeypatch: pytest
     """Without any timer, one try in a hundred deletes what counts no more."""
     await fail(Count("a"))
     set_clock(clock.unix() + KEEP_S)
-    monkeypatch.setattr(failure_count, "_PRUNE_ONE_IN", 1)
+    monkeypatch.setattr(lockout, "_PRUNE_ONE_IN", 1)
     await fail(Count("b"))
     assert [row.pk async for row in ThrottleFailures.objects.all()] == ["b"]

@@ -16,7 +16,7 @@ from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.models import ThrottleWindow, purge_throttles
 from ironauth.infrastructure.ratelimit import window as sliding_window
 from ironauth.infrastructure.ratelimit import window_store
-from ironauth.infrastructure.ratelimit.window import Refusal, Taken, question, take_in_database, take_in_redis
+from ironauth.infrastructure.ratelimit.window import Refusal, Slot, hit, take_in_database, take_in_redis
 from ironauth.tests.services import PrivateRedis
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
@@ -39,14 +39,14 @@ def set_clock(monkeypatch: pytest.MonkeyPatch) -> SetClock:
     return put
 
 
-async def in_database(key: str, limit: int = LIMIT) -> Taken | Refusal:
+async def in_database(key: str, limit: int = LIMIT) -> Slot | Refusal:
     """Ask the database."""
-    return await database().write(take_in_database, question(key, limit=limit, window_s=WINDOW_S))
+    return await database().write(take_in_database, hit(key, limit=limit, window_s=WINDOW_S))
 
 
-async def in_redis(key: str, limit: int = LIMIT) -> Taken | Refusal:
+async def in_redis(key: str, limit: int = LIMIT) -> Slot | Refusal:
     """Ask Redis, which must answer."""
-    found = await take_in_redis(question(key, limit=limit, window_s=WINDOW_S))
+    found = await take_in_redis(hit(key, limit=limit, window_s=WINDOW_S))
     assert found is not None
     return found
 
@@ -63,49 +63,49 @@ async def test_the_last_place_and_the_wait_for_the_next(take: Take, set_clock: S
     """The limit is reached exactly, a refusal counts nothing, and its wait is right to the second."""
     set_clock(45)
     for _ in range(LIMIT):
-        assert isinstance(await take("a"), Taken)
+        assert isinstance(await take("a"), Slot)
     refused = await take("a")
     assert refused == Refusal(15 + 6)  # a tenth of the next window makes room for one
     assert await take("a") == refused
     set_clock(45 + 20)
     assert await take("a") == Refusal(1)
     set_clock(45 + 21)
-    assert isinstance(await take("a"), Taken)
+    assert isinstance(await take("a"), Slot)
     assert await take("a") == Refusal(6)
     set_clock(180)
     for _ in range(LIMIT):  # two windows later nothing is left
-        assert isinstance(await take("a"), Taken)
-    assert isinstance(await take("b"), Taken)  # another key has its own count
+        assert isinstance(await take("a"), Slot)
+    assert isinstance(await take("b"), Slot)  # another key has its own count
 
 
 async def test_parallel_callers_share_the_places(take: Take) -> None:
     """Of forty at once exactly ten are let in."""
     found = await asyncio.gather(*(take("p") for _ in range(40)))
-    assert sum(isinstance(one, Taken) for one in found) == LIMIT
+    assert sum(isinstance(one, Slot) for one in found) == LIMIT
 
 
 async def test_a_place_given_back_is_free(request: pytest.FixtureRequest, take: Take, set_clock: SetClock) -> None:
     """In its own window and in the next; never below nothing, and not for the wrong key."""
     taken = [await take("g") for _ in range(LIMIT)]
 
-    async def give_back(one: Taken) -> None:
+    async def give_back(one: Slot) -> None:
         if one.in_redis:
             await sliding_window.give_back_to_redis(one)
         else:
             await database().write(window_store.give_back, one.key, one.slot)
 
     await give_back(taken[0])
-    assert isinstance(await take("g"), Taken)
+    assert isinstance(await take("g"), Slot)
     assert isinstance(await take("g"), Refusal)
     set_clock(WINDOW_S)
     assert isinstance(await take("g"), Refusal)
     await give_back(taken[1])
     set_clock(WINDOW_S + 7)  # the first call in a window moves the counts on
-    assert isinstance(await take("g"), Taken)
+    assert isinstance(await take("g"), Slot)
     await give_back(taken[2])
     for _ in range(30):
-        await give_back(Taken("g", taken[0].slot - 5, taken[0].in_redis))  # long over: nothing to give back
-    assert isinstance(await take("g"), Taken)
+        await give_back(Slot("g", taken[0].slot - 5, taken[0].in_redis))  # long over: nothing to give back
+    assert isinstance(await take("g"), Slot)
     assert isinstance(await take("g"), Refusal)
 
 
@@ -118,18 +118,18 @@ async def test_both_stores_agree(patient_cache: None, redis_cache: TwoLevelCache
         at += chance.choice([0, 0, 0, 1, 7.25, 31, 64, 150])
         set_clock(at + chance.choice([0, 0, 0.5, -0.5]))
         first, second = await in_database("m"), await in_redis("m")
-        assert isinstance(first, Taken) == isinstance(second, Taken)
+        assert isinstance(first, Slot) == isinstance(second, Slot)
         if isinstance(first, Refusal):
             assert first == second
         answers.append(type(first))
-    assert min(answers.count(Taken), answers.count(Refusal)) > 20
+    assert min(answers.count(Slot), answers.count(Refusal)) > 20
 
 
 async def test_a_clock_ahead_opens_no_second_window(take: Take, set_clock: SetClock) -> None:
     """A worker whose clock has begun the next window already shares it with those whose clock has not."""
     set_clock(60)
     for _ in range(LIMIT):
-        assert isinstance(await take("c"), Taken)
+        assert isinstance(await take("c"), Slot)
     set_clock(59)
     assert isinstance(await take("c"), Refusal)
 
@@ -140,7 +140,7 @@ async def test_without_an_answer_of_redis_the_database_is_asked(
 ) -> None:
     """Within the time limit, and at most the limit once more."""
     for _ in range(LIMIT):
-        assert isinstance(await in_redis("f"), Taken)
+        assert isinstance(await in_redis("f"), Slot)
     assert isinstance(await in_redis("f"), Refusal)
     assert private_redis.process
     assert redis_cache.remote
@@ -150,12 +150,12 @@ async def test_without_an_answer_of_redis_the_database_is_asked(
     else:
         private_redis.process.send_signal(signal.SIGSTOP if fault == "freeze" else signal.SIGKILL)
     began = time.monotonic()
-    asked = question("f", limit=LIMIT, window_s=WINDOW_S)
+    asked = hit("f", limit=LIMIT, window_s=WINDOW_S)
     assert await take_in_redis(asked) is None
     assert await sync_to_async(sliding_window.take_in_redis_blocking)(asked) is None
     assert time.monotonic() - began < 1.9  # less than two limits
     for _ in range(LIMIT):
-        assert isinstance(await in_database("f"), Taken)
+        assert isinstance(await in_database("f"), Slot)
     assert isinstance(await in_database("f"), Refusal)
 
 

@@ -43,7 +43,7 @@ from ironauth.infrastructure.threads.pool import Pool
 from ironauth.infrastructure.threads.request_threads import request_threads
 from ironauth.server.instrumentation.metrics_requests import CountedApi, CountedPages
 from ironauth.server.instrumentation.metrics_sampling import TICK_S, Sampling
-from ironauth.server.instrumentation.route_label import NotingHandler, NotingPageHandler
+from ironauth.server.instrumentation.route_label import NotingPageHandler, RouteLabelHandler
 from ironauth.tests.asgi_conversation import Conversation
 from tokens.sessions import authentication
 
@@ -253,7 +253,7 @@ async def test_requests_of_the_api_without_an_answer(recorder: Recorder, figures
 
 async def test_with_traces_on_as_well(recorder: Recorder, figures: Figures) -> None:
     """The handler that tells spans of its routes is counted alike."""
-    handler = NotingHandler(request_threads, watch=CountedApi(recorder))
+    handler = RouteLabelHandler(request_threads, watch=CountedApi(recorder))
     await Conversation("/ping").body().run(handler)
     assert figures.moved(COUNTED) == {(COUNTED, "api GET /ping 200"): 1}
 
@@ -371,7 +371,7 @@ async def test_caches_by_level(figures: Figures, measured: httpx.AsyncClient, pa
     await measured.get(path, headers=bearer(pair))
     second = figures.moved("ironauth_cache_lookups", "ironauth_cache_loads")
     assert set(second) == {("ironauth_cache_lookups_total", "l1 hit")}
-    assert token_cache().vouch("nothing") is None
+    assert token_cache().get_if_fresh("nothing") is None
     assert figures.moved("ironauth_cache_lookups") == {}
 
 

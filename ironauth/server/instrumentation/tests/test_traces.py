@@ -29,8 +29,8 @@ from ironauth.infrastructure.telemetry import logs
 from ironauth.infrastructure.threads.pool import Pool
 from ironauth.infrastructure.threads.request_threads import request_threads
 from ironauth.server.instrumentation import traces
-from ironauth.server.instrumentation.route_label import NotingHandler, NotingPageHandler
-from ironauth.server.instrumentation.traces import CalmExporter, Tracing
+from ironauth.server.instrumentation.route_label import NotingPageHandler, RouteLabelHandler
+from ironauth.server.instrumentation.traces import BestEffortExporter, Tracing
 from ironauth.server.instrumentation.traces_requests import TracedRequests
 from ironauth.server.response import OFFERED
 from ironauth.tests.canary_hooks import watched
@@ -67,7 +67,7 @@ async def traced(tracing: Tracing) -> Any:
     """A client of the application as ``ironauth.asgi`` assembles it with traces on."""
     pages = AdminLane(NotingPageHandler(), request_threads)
     hot = HotLane(
-        LaneRouter(NotingHandler(request_threads), pages),
+        LaneRouter(RouteLabelHandler(request_threads), pages),
         paths=frozenset({ME}),
         recognise=authentication.peek,
         vouched=authentication.is_current,
@@ -250,7 +250,7 @@ class TestCallers:
 
 
 class _Collector(SpanExporter):
-    """Takes spans as ``answers`` say: a result, an error, or a number of seconds that it takes."""
+    """Takes spans as ``ping`` say: a result, an error, or a number of seconds that it takes."""
 
     def __init__(self, *answers: SpanExportResult | Exception | float) -> None:
         self.answers = list(answers)
@@ -269,7 +269,7 @@ class _Collector(SpanExporter):
 def test_an_outage_of_the_collector_is_two_lines(caplog: pytest.LogCaptureFixture) -> None:
     """Its beginning and its end, however many batches are lost between them."""
     fails, works = SpanExportResult.FAILURE, SpanExportResult.SUCCESS
-    exporter = CalmExporter(_Collector(works, fails, ValueError("hush"), fails, works, works))
+    exporter = BestEffortExporter(_Collector(works, fails, ValueError("hush"), fails, works, works))
     logs.flush()
     before = len(watched.logged)
     assert [exporter.export(()) for _ in range(6)] == [works, fails, fails, fails, works, works]

@@ -19,8 +19,8 @@ from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import Overloaded
 from ironauth.infrastructure.hashing.pool import hash_pool
 from tokens.clients.models import OAuthClient
-from tokens.oauth.authorize import state as journeys
-from tokens.oauth.authorize.services import Arrival
+from tokens.oauth.authorize import state as authorization_state
+from tokens.oauth.authorize.services import PendingAuthorization
 from tokens.oauth.models import AuthorizationCode
 from tokens.oauth.tests.material import make_client
 from tokens.oauth.tests.walk import answered, authorize, by_password, form_to, forms, is_page, say, send
@@ -62,13 +62,13 @@ async def test_a_client_deleted_while_the_password_is_checked(
 ) -> None:
     """Session and code are one transaction: nobody is signed in half, and the page says what to do."""
     page = await authorize(api, client)
-    decide = Arrival.decide
+    decide = PendingAuthorization.decide
 
-    def deleted_first(arrival: Arrival, session: StoredSession) -> None:
+    def deleted_first(arrival: PendingAuthorization, session: StoredSession) -> None:
         OAuthClient.objects.filter(pk=client.pk).delete()
         decide(arrival, session)
 
-    monkeypatch.setattr(Arrival, "decide", deleted_first)
+    monkeypatch.setattr(PendingAuthorization, "decide", deleted_first)
     assert is_page(await by_password(api, page, member["email"]), 401, "sign in again")
     assert not await Session.objects.filter(client_id=SSO_CLIENT).aexists()
     assert not await AuthorizationCode.objects.aexists()
@@ -246,9 +246,9 @@ async def test_half_an_hour(
     now = float(int(clock.unix()))
     monkeypatch.setattr(clock, "_source", lambda: now)
     page = await authorize(api, client)
-    with clock.shifted(journeys.LIFE_S):
+    with clock.shifted(authorization_state.LIFE_S):
         assert is_page(await by_password(api, page, member["email"]), 400, "has expired")
-    with clock.shifted(journeys.LIFE_S - 1):
+    with clock.shifted(authorization_state.LIFE_S - 1):
         assert answered(await by_password(api, page, member["email"]))["code"]
 
 

@@ -13,14 +13,14 @@ from accounts.users.outputs import Account
 from accounts.users.services import account_snapshot
 from conftest import PASSWORD, bearer
 from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.clients.models import OAuthClient
-from tokens.oauth.authorize.codes import Approval, issue
+from tokens.oauth.authorize.codes import AuthorizationCodeData, issue
 from tokens.oauth.consent import units as consent_units
 from tokens.oauth.models import AuthorizationCode, Consent
 from tokens.oauth.tests.material import REDIRECT_URI, make_client
 from tokens.sessions import units as sessions
 from tokens.sessions.models import Session
-from tokens.sessions.units import ClientInfo
 from tokens.tests.browser import ME, Member, Pair
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
@@ -34,13 +34,13 @@ def let_in(user_id: Any, client: OAuthClient, scope: str = "email openid") -> Se
     assert account is not None
     Consent.objects.create(user_id=account.id, client=client, scope=scope)
     issue(
-        Approval(
+        AuthorizationCodeData(
             client_id=client.pk, user_id=account.id, epoch=account.session_epoch, scope=scope,
             redirect_uri=REDIRECT_URI, code_challenge="", nonce="", dpop_jkt="", authenticated_at=clock.now(),
             amr="pwd", sso_session_id=None,
         )
     )  # fmt: skip
-    grant = sessions.open_session(account=account, client=ClientInfo(), scope=scope)
+    grant = sessions.open_session(account=account, context=ClientContext(), scope=scope)
     Session.objects.filter(pk=grant.session_id).update(client_id=str(client.pk))
     return Session.objects.get(pk=grant.session_id)
 

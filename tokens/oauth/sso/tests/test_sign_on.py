@@ -17,18 +17,18 @@ from accounts.users.units import end_all_sessions
 from conftest import PASSWORD, bearer
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.db.unit_of_work import database
+from ironauth.infrastructure.http.client_context import ClientContext
 from ironauth.infrastructure.models import Invalidation
 from tokens.clients.models import OAuthClient
 from tokens.clients.registry import read_client
 from tokens.oauth.models import AuthorizationCode, Consent, LogoutNotice
-from tokens.oauth.sso import cookie as sign_on_cookie
-from tokens.oauth.sso import session as sign_on
+from tokens.oauth.sso import cookie as sso_cookie
+from tokens.oauth.sso import session as sso_session
 from tokens.oauth.tests.material import make_client
 from tokens.oauth.tests.walk import AUTHORIZE, answered, authorize, by_password, is_page, request_of, say
 from tokens.oauth.token import id_tokens
-from tokens.sessions.client_sessions import Consented, open_client_session
+from tokens.sessions.client_sessions import ConsentedAccess, open_client_session
 from tokens.sessions.models import Session
-from tokens.sessions.units import ClientInfo
 from tokens.tests.browser import LOGOUT_ALL, ME, PASSWORD_URL, Member, Pair
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage, pytest.mark.usefixtures("still_clock")]
@@ -68,8 +68,8 @@ async def held(client: OAuthClient, session: Session, scope: str = "openid") -> 
         found, account = read_client(client.pk), account_snapshot(session.user_id)
         assert found is not None
         assert account is not None
-        consented = Consented(account, scope, session.authenticated_at, session.amr, session.pk)
-        grant = open_client_session(client=found, consented=consented, whence=ClientInfo())
+        consented = ConsentedAccess(account, scope, session.authenticated_at, session.amr, session.pk)
+        grant = open_client_session(client=found, consented=consented, context=ClientContext())
         assert grant is not None
         return grant.session_id
 
@@ -275,13 +275,13 @@ async def test_cookies_that_mean_nothing(
 ) -> None:
     """Forged, changed, of a session that is none of these, planted by an attacker: nobody is signed in by them."""
     genuine = api.cookies["sso"]
-    cookie = sign_on_cookie.parse(genuine)
+    cookie = sso_cookie.parse(genuine)
     assert cookie is not None
-    other = sign_on_cookie.mint(
+    other = sso_cookie.mint(
         session_id=uuid.UUID(pair["session_id"]), secret=bytes(32), master_key_id=signed_in.master_key_id
     )
     first_party = await Session.objects.aget(pk=pair["session_id"])
-    of_first_party = sign_on_cookie.mint(
+    of_first_party = sso_cookie.mint(
         session_id=first_party.pk, secret=bytes(first_party.secret), master_key_id=first_party.master_key_id
     )
     flipped = ("B" if genuine[-1] != "B" else "C").join([genuine[:-1], ""])
@@ -434,7 +434,7 @@ async def test_what_began_in_it_ends_with_it(client: OAuthClient, foreign: OAuth
     online, offline = await held(client, signed_in), await held(client, signed_in, "offline_access openid")
     untold = await held(foreign, signed_in)
     similar = await held(foreign, signed_in, "not_offline_access")
-    assert await database().write(sign_on.end, session_id=signed_in.pk, user_id=signed_in.user_id)
+    assert await database().write(sso_session.end, session_id=signed_in.pk, user_id=signed_in.user_id)
     assert [await is_over(one) for one in (signed_in.pk, online, offline, untold, similar)] == [
         True, True, False, True, True,
     ]  # fmt: skip
@@ -442,5 +442,5 @@ async def test_what_began_in_it_ends_with_it(client: OAuthClient, foreign: OAuth
     assert (notice.client_id, notice.session_id, notice.user_id) == (client.pk, signed_in.pk, signed_in.user_id)
     tags = {row.tag async for row in Invalidation.objects.all()}
     assert {f"sid:{one}" for one in (signed_in.pk, online, untold, similar)} <= tags
-    assert not await database().write(sign_on.end, session_id=signed_in.pk, user_id=signed_in.user_id)
+    assert not await database().write(sso_session.end, session_id=signed_in.pk, user_id=signed_in.user_id)
     assert await LogoutNotice.objects.acount() == 1

@@ -15,7 +15,7 @@ from authlib.integrations.django_client import OAuth
 from django.test import RequestFactory
 from pytest_django import Settings
 
-from tokens.admin.client_snippets import TryIt, try_it
+from tokens.admin.client_snippets import Snippets, snippets
 from tokens.clients.models import OAuthClient
 from tokens.oauth.tests.clients.program import JAVASCRIPT, node
 from tokens.oauth.tests.clients.provider import Provider
@@ -27,15 +27,15 @@ pytestmark = pytest.mark.django_db(transaction=True)
 RUN_S = 30
 
 
-async def offered(provider: Provider, settings: Settings, **fields: Any) -> tuple[TryIt, dict[str, str]]:
+async def offered(provider: Provider, settings: Settings, **fields: Any) -> tuple[Snippets, dict[str, str]]:
     """Return what the page of a new client shows, and the variable its samples need."""
     settings.IRONAUTH_ISSUER = provider.issuer
     told = await provider.client(**fields)
     row = await OAuthClient.objects.aget(pk=told["client_id"])
-    return await sync_to_async(try_it)(row), {"CLIENT_SECRET": told.get("client_secret", "")}
+    return await sync_to_async(snippets)(row), {"CLIENT_SECRET": told.get("client_secret", "")}
 
 
-def sample(shown: TryIt, title: str) -> str:
+def sample(shown: Snippets, title: str) -> str:
     """Return the text under a title that begins so."""
     return next(one.text for one in shown.samples if one.title.startswith(title))
 

@@ -18,6 +18,7 @@ from accounts.users.models import User
 from conftest import bearer
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.db import unit_of_work as database
+from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.clients.models import OAuthClient
 from tokens.clients.registry import read_client
 from tokens.keys.key_set import Family
@@ -31,7 +32,6 @@ from tokens.oauth.tests.material import REDIRECT_URI, make_client
 from tokens.oauth.token import redemption
 from tokens.oauth.token.redemption import Outcome, PresentedCode, challenge_of
 from tokens.sessions.models import Session
-from tokens.sessions.units import ClientInfo
 from tokens.tests.browser import ME, REFRESH, VERIFY, Member
 from tokens.tests.test_vectors import RFC
 
@@ -299,7 +299,7 @@ def test_a_redemption_that_fails_leaves_the_code(new_account: Any) -> None:
     assert known is not None
     wrong = PresentedCode(code, REDIRECT_URI, "w" * 43)
     with transaction.atomic(), CaptureQueriesContext(connection) as captured:
-        assert redemption.redeem(presented=wrong, client=known, whence=ClientInfo()).outcome is Outcome.MISMATCH
+        assert redemption.redeem(presented=wrong, client=known, context=ClientContext()).outcome is Outcome.MISMATCH
     assert len(captured) == 1
     assert AuthorizationCode.objects.get().used_at is None
     assert Session.objects.count() == 0
@@ -321,7 +321,7 @@ def test_a_code_that_is_deleted_in_mid_race(new_account: Any, monkeypatch: pytes
     monkeypatch.setattr(redemption, "_USE", Lost())
     with transaction.atomic():
         found = redemption.redeem(
-            presented=PresentedCode(code, REDIRECT_URI, VERIFIER), client=known, whence=ClientInfo()
+            presented=PresentedCode(code, REDIRECT_URI, VERIFIER), client=known, context=ClientContext()
         )
     assert found == redemption.Redemption(Outcome.REUSED)
     assert list(Session.objects.filter(revoked_at=None)) == [other]
