@@ -1,4 +1,4 @@
-"""Run experiments: ``python -m perf.lab scale tokens``; ``--list`` tells what there is.
+"""Run experiments: ``python -m perf.lab flood argon2``; ``--list`` tells what there is.
 
 Each has a hypothesis written before it was measured, and leaves ``perf/results/<date>-<name>.{json,md}`` and its plots.
 Exit status: 0 measured; 1 an answer was wrong or missing; 2 something did not start; 130 interrupted.
@@ -36,27 +36,16 @@ class Entry:
     needs: tuple[str, ...] = ()
 
 
-# In the order the README tells them; each is a module or package of perf.experiments.
+# In the order the README tells them; each is a module or package of perf.experiments. Settled questions, whose code is
+# gone, are in perf/results/SETTLED.md.
 EXPERIMENTS = {
-    "latency": Entry("p50 of every endpoint that needs no hash, at one connection", (POSTGRES, REDIS)),
-    "access_log": Entry("logging off, errors only, everything"),
-    "observability": Entry("metrics and traces, on and off"),
-    "cores": Entry("one and two cores, one and two workers", (POSTGRES, REDIS)),
     "flood": Entry("/me at a fixed rate while sign-ins saturate the hash pool, niced threads and not"),
-    "hash_workers": Entry("sign-ins with one to three hash workers on cores of their own"),
     "argon2": Entry("the stock wheel, huge pages, compiled for this CPU", ("C compiler", "package index")),
-    "event_loop": Entry("Argon2id on the event loop and in the pool"),
     "serialization": Entry("fifty objects by DRF, by msgspec, and by both"),
-    "tokens": Entry("RSA-2048 and Ed25519, full verification and cache hit", (REDIS,)),
     "oauth_flow": Entry(
         "five requests of a sign-in at a client: clients, builds of Argon2, sizes of databases",
         (POSTGRES, REDIS, "C compiler", "package index"),
     ),
-    "servers": Entry("Uvicorn and Granian, direct and behind nginx with TLS", ("nginx",)),
-    "sqlite_modes": Entry("rollback journal, WAL, WAL with writer and reader pools"),
-    "storages": Entry("SQLite and Postgres under the swarm and refreshes, one and two workers", (POSTGRES, REDIS)),
-    "planner": Entry("random_page_cost on 500,000 rows", (POSTGRES,)),
-    "scale": Entry("1,000 to 1,000,000 users and sessions", (POSTGRES,)),
 }
 
 

@@ -41,11 +41,6 @@ class Spread(msgspec.Struct, frozen=True):
     low: float
     high: float
 
-    @property
-    def relative(self) -> float:
-        """(high - low) / median; 0 when the median is 0."""
-        return (self.high - self.low) / self.median if self.median else 0.0
-
 
 def percentile_ms(ordered_ns: Sequence[int], percent: float) -> float:
     """Return the nearest-rank percentile of ascending nanoseconds, in milliseconds.

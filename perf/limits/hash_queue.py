@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import socket
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -13,10 +14,10 @@ from typing import Any, Final, NamedTuple
 import httpx
 
 from ironauth.config.checks import default_hash_threads
-from perf.limits.shipped_nginx import HOST, ShippedNginx, trust
 from perf.load.closed_loop import refuse_remote
+from perf.rig import nginx
 from perf.rig.console import say
-from perf.rig.processes import free_port
+from perf.rig.processes import StartError, free_port
 from perf.rig.seed import PASSWORD, email_of
 from perf.rig.site_setup import prepare_site, serve, site_environment
 
@@ -29,6 +30,7 @@ RATE: Final = 2.0  # sign-ins per second of the other client; nginx lets 5 in
 WARM_S: Final = 3.0  # until the flood has filled what it can
 SECONDS, QUICK_SECONDS = 30.0, 8.0
 P95_S: Final = 1.5
+_START_S: Final = 15.0  # longest that nginx may take to listen
 _API: Final = "/api/v1/access"
 
 
@@ -46,18 +48,7 @@ class Way(NamedTuple):
         if self.certificates is None:
             transport = httpx.AsyncHTTPTransport(local_address=source, limits=limits)
             return httpx.AsyncClient(base_url=f"http://127.0.0.1:{self.port}", transport=transport, timeout=30)
-        transport = httpx.AsyncHTTPTransport(local_address=source, limits=limits, verify=trust(self.certificates))
-
-        async def by_name(request: httpx.Request) -> None:
-            request.extensions["sni_hostname"] = HOST
-
-        return httpx.AsyncClient(
-            base_url=f"https://127.0.0.1:{self.port}",
-            headers={"Host": HOST},
-            transport=transport,
-            timeout=30,
-            event_hooks={"request": [by_name]},
-        )
+        return nginx.client(f"https://127.0.0.1:{self.port}", self.certificates, source, limits)
 
 
 class Scene(NamedTuple):
@@ -106,15 +97,32 @@ def _site(folder: Path, workers: int, stack: ExitStack) -> list[Way]:
     folder.mkdir()
     port = free_port()
     environment = site_environment(folder, port=port, hash_threads=default_hash_threads()) | {
-        "ALLOWED_HOSTS": f"127.0.0.1,{HOST}",
+        "ALLOWED_HOSTS": f"127.0.0.1,{nginx.HOST}",
         "IRONAUTH_TRUSTED_PROXIES": PROXY,
         "IRONAUTH_THROTTLE": "1",
         "IRONAUTH_ACCESS_LOG": "0",
     }
     prepare_site(environment, people=ACCOUNTS + 1)
-    server = serve(folder / "serve.log", port, environment, stack, workers=workers)
-    front = ShippedNginx(folder / "nginx", server.address, stack)
-    return [Way("direct", port), Way("nginx", front.https, front.certificates)]
+    serve(folder / "serve.log", port, environment, stack, workers=workers)
+    return [Way("direct", port), _behind_nginx(folder / "nginx", port, stack)]
+
+
+def _behind_nginx(folder: Path, port: int, stack: ExitStack) -> Way:
+    """Start nginx, which ends TLS on a loopback port, in front of the server on ``port``."""
+    https, http = free_port(), free_port()
+    changes = (
+        ("unix:/run/ironauth/web.sock", f"127.0.0.1:{port}"), ("/var/www/acme", f"{folder}/acme"),
+        ("listen 443 ", f"listen 127.0.0.1:{https} "), ("listen 80", f"listen 127.0.0.1:{http}"),
+    )  # fmt: skip
+    authority = nginx.copy_files(folder, changes)
+    process = nginx.start(folder, stack)
+    deadline = time.monotonic() + _START_S
+    while process.poll() is None and time.monotonic() < deadline:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", https)) == 0:
+                return Way("nginx", https, authority.file)
+        time.sleep(0.02)
+    raise StartError(f"nginx does not listen: {(folder / 'output.log').read_text(errors='replace')[-2000:]}")
 
 
 def _flooded(way: Way, workers: int, processes: Executor, seconds: float) -> Scene:

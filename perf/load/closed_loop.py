@@ -6,7 +6,6 @@ It only talks to loopback addresses and always stops by itself. ``python -m perf
 import asyncio
 import gc
 import ipaddress
-import ssl
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -46,11 +45,8 @@ class LoadResult:
 class _Run:
     """The state the connections of one run share."""
 
-    def __init__(
-        self, address: tuple[str, int], *, seconds: float, ramp_s: float, tls: ssl.SSLContext | None = None
-    ) -> None:
+    def __init__(self, address: tuple[str, int], *, seconds: float, ramp_s: float) -> None:
         self.address = address
-        self.tls = tls
         self.result = LoadResult(seconds)
         self.loop = asyncio.get_running_loop()
         self.start_ns = perf_counter_ns() + int(ramp_s * _NS)
@@ -61,7 +57,7 @@ class _Run:
 
     async def connect(self, source: Source) -> None:
         try:
-            await self.loop.create_connection(lambda: _Connection(self, source), *self.address, ssl=self.tls)
+            await self.loop.create_connection(lambda: _Connection(self, source), *self.address)
         except OSError as error:
             self.result.failures[f"connect: {error.strerror or error}"] += 1
             self.leave()
@@ -175,13 +171,11 @@ async def drive(
     ramp_s: float = 0.0,
     drain_s: float = DRAIN_S,
     observe: Callable[[], None] | None = None,
-    tls: ssl.SSLContext | None = None,
 ) -> LoadResult:
     """Run one connection per source for ``ramp_s + seconds``; answers in the last ``seconds`` are measured.
 
     Ends early when every source is exhausted (the result's ``seconds`` is not shortened). Answers still missing
     ``drain_s`` after the end are failures. ``observe`` is called when the measured window begins and ends.
-    ``tls``: speak TLS, believing what this context believes.
 
     Raises:
         ValueError: the address is not loopback, there is no source, or the run would last over ``MAX_SECONDS``.
@@ -190,7 +184,7 @@ async def drive(
     if not sources or not 0 < seconds + ramp_s <= MAX_SECONDS:
         raise ValueError(f"give at least one connection and a duration of at most {MAX_SECONDS:.0f} s")
     gc.collect()  # before the clock starts: a big heap takes longer than a short run
-    run = _Run(address, seconds=seconds, ramp_s=ramp_s, tls=tls)
+    run = _Run(address, seconds=seconds, ramp_s=ramp_s)
     run.open = len(sources)
     if observe is not None:
         run.loop.call_later(ramp_s, observe)
@@ -217,9 +211,8 @@ def run_load(
     ramp_s: float = 0.0,
     drain_s: float = DRAIN_S,
     observe: Callable[[], None] | None = None,
-    tls: ssl.SSLContext | None = None,
 ) -> LoadResult:
     """Do ``drive`` on a uvloop of its own."""
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        run = drive(address, sources, seconds=seconds, ramp_s=ramp_s, drain_s=drain_s, observe=observe, tls=tls)
+        run = drive(address, sources, seconds=seconds, ramp_s=ramp_s, drain_s=drain_s, observe=observe)
         return runner.run(run)

@@ -1,6 +1,6 @@
 """What each connection of the load generator sends, and which answers it accepts."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Protocol
 
 import msgspec
@@ -80,39 +80,6 @@ class Constant:
         return self._varying or body == self._body
 
 
-class Listed:
-    """Each of ``requests`` once, then the connection ends; any body is accepted with one of ``statuses``."""
-
-    def __init__(self, requests: Iterable[bytes], *, statuses: Collection[int] = (OK,)) -> None:
-        self._requests = iter(requests)
-        self._statuses = statuses
-
-    def next_request(self) -> bytes | None:
-        """Return the next request; see ``Source``."""
-        return next(self._requests, None)
-
-    def accept(self, status: int, _body: bytes) -> bool:
-        """Check the answer; see ``Source``."""
-        return status in self._statuses
-
-
-class First:
-    """The first ``count`` requests of another source."""
-
-    def __init__(self, source: Source, count: int) -> None:
-        self._source = source
-        self._left = count
-
-    def next_request(self) -> bytes | None:
-        """Return the next request; see ``Source``."""
-        self._left -= 1
-        return self._source.next_request() if self._left >= 0 else None
-
-    def accept(self, status: int, body: bytes) -> bool:
-        """Check the answer; see ``Source``."""
-        return self._source.accept(status, body)
-
-
 class SignIn:
     """Signs in the next of ``emails`` (shared by the connections) each time; ``pairs`` keeps what came back."""
 
@@ -157,27 +124,6 @@ class SignUp:
     def accept(self, status: int, body: bytes) -> bool:
         """Check the answer; see ``Source``."""
         return status == CREATED and self._email.encode() in body
-
-
-class Exchange:
-    """Exchanges each of ``tokens`` (refresh tokens of different sessions) once; ``pairs`` keeps what came back."""
-
-    def __init__(self, host: str, tokens: Iterable[str], pairs: list[TokenPair]) -> None:
-        self._host = host
-        self._tokens = iter(tokens)
-        self._pairs = pairs
-
-    def next_request(self) -> bytes | None:
-        """Return the next request; see ``Source``."""
-        token = next(self._tokens, None)
-        return None if token is None else post("/api/v1/access/refresh", self._host, {"refresh_token": token})
-
-    def accept(self, status: int, body: bytes) -> bool:
-        """Check the answer; see ``Source``."""
-        pair = _decode(body) if status == OK else None
-        if pair is not None:
-            self._pairs.append(pair)
-        return pair is not None
 
 
 class Refresh:

@@ -9,8 +9,6 @@ from perf.nodes.revocation import Lags
 from perf.nodes.watch import Answers
 
 WITH_REDIS, WITHOUT_REDIS = "Redis", "no Redis"
-#: nginx waits that long for a node that has vanished (deploy/nginx/proxy.conf), then asks the other.
-VANISHED_S = 12.0
 
 
 def revocation(lags: Mapping[tuple[str, str], Lags], answers: Answers) -> Finding:

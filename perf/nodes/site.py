@@ -11,7 +11,6 @@ from pathlib import Path
 
 import httpx
 
-from ironauth.tests.deploy.certificates import Authority
 from ironauth.tests.services import BinaryMissing, PrivatePostgres, PrivateRedis
 from perf.nodes import network
 from perf.rig import nginx
@@ -19,7 +18,7 @@ from perf.rig.processes import StartError, process_tree
 from perf.rig.seed import SeededSession, read_sessions
 from perf.rig.site_setup import ROOT, prepare, site_environment
 
-HOST = "id.example.com"  # as the files of deploy/ call it
+HOST = nginx.HOST
 PORT = 8000
 POSTGRES_PORT, REDIS_PORT = 5432, 6379
 CLIENTS = 12  # addresses of clients: nginx counts requests by address
@@ -184,23 +183,8 @@ class Site:
 
     def through_nginx(self, number: int) -> httpx.AsyncClient:
         """Return a client at an address of its own, on one connection to nginx."""
-        context = nginx.client_context_of(self._authority.file)
-        transport = httpx.AsyncHTTPTransport(
-            verify=context,
-            local_address=network.address("web", 100 + number % CLIENTS),
-            limits=httpx.Limits(max_connections=1),
-        )
-
-        async def by_name(request: httpx.Request) -> None:
-            request.extensions["sni_hostname"] = HOST
-
-        return httpx.AsyncClient(
-            base_url=self.edge,
-            headers={"Host": HOST},
-            transport=transport,
-            timeout=30,
-            event_hooks={"request": [by_name]},
-        )
+        address = network.address("web", 100 + number % CLIENTS)
+        return nginx.client(self.edge, self._authority.file, address, httpx.Limits(max_connections=1))
 
     def generation(self, session_id: str) -> int:
         """Return how often a session was renewed, as the database has it."""
@@ -232,26 +216,11 @@ class Site:
 
     def _nginx(self, stack: ExitStack) -> None:
         """Start nginx with the files of deploy/ and the step of its README that makes them serve several nodes."""
-        binary, folder = nginx.find(), self.folder / "nginx"
-        folder.mkdir()
-        self._authority = Authority(folder)
-        self._authority.certify(HOST, folder / "tls")
-        changes = (
-            (" /tmp/", f" {folder}/"), ("/etc/nginx/ironauth/", f"{folder}/"), ("/etc/ironauth/tls/", f"{folder}/tls/"),
-            ("/var/log/nginx/", f"{folder}/"), ("10.0.0.11:", f"{network.address('web', 11)}:"),
-            ("10.0.0.12:", f"{network.address('web', 12)}:"),
-        )  # fmt: skip
-        for file in (ROOT / "deploy" / "nginx").iterdir():
-            # The machine may have no IPv6: the README says to leave these lines out then.
-            text = re.sub(r"^ *listen \[::\]:.*\n", "", file.read_text(encoding="utf-8"), flags=re.MULTILINE)
-            for written, here in changes:
-                text = text.replace(written, here)
-            (folder / file.name).write_text(text, encoding="utf-8")
-        network.run("sh", "-euc", several_nodes().replace("/etc/nginx/ironauth/", f"{folder}/"))
-        command = [binary, "-p", str(folder), "-e", str(folder / "error.log"), "-c", str(folder / "nginx.conf")]
-        with (folder / "output.log").open("wb") as log:
-            process = subprocess.Popen([*command, "-g", "daemon off; user root;"], stdout=log, stderr=log)
-        stack.callback(_end, process)
+        folder = self.folder / "nginx"
+        changes = [(f"10.0.0.{host}:", f"{network.address('web', host)}:") for host in NAMES]
+        self._authority = nginx.copy_files(folder, changes)
+        network.run("sh", "-euc", several_nodes().replace("/etc/nginx/ironauth/", f"{folder}/conf/"))
+        nginx.start(folder, stack)
 
 
 def several_nodes() -> str:
@@ -273,8 +242,3 @@ def _answers(url: str) -> bool:
         return httpx.get(url, headers={"Host": HOST}, timeout=2).status_code == 200
     except httpx.TransportError:
         return False
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    process.wait()

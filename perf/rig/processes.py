@@ -83,16 +83,6 @@ def read_meter(server_pid: int) -> Meter:
     return Meter(time.monotonic(), server, own.ru_utime + own.ru_stime, busy * _TICK_S, beside)
 
 
-def run_time_s(pid: int) -> float:
-    """Return the CPU time that the living threads of a process and its descendants have had, to the nanosecond."""
-    spent = 0
-    for member in process_tree(pid):
-        for task in Path(f"/proc/{member}/task").glob("*/schedstat"):
-            fields = _read(task).split()
-            spent += int(fields[0]) if fields else 0  # ns on the CPU: Documentation/scheduler/sched-stats.rst
-    return spent / 1e9
-
-
 def thread_times(pid: int) -> ThreadTimes:
     """Return the CPU time that the living threads of a process and its descendants have had, by their class."""
     spent = {True: 0, False: 0}

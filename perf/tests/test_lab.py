@@ -28,10 +28,10 @@ def test_it_lists_what_there_is() -> None:
 def test_the_list_has_durations_and_needs(tmp_path: Path) -> None:
     """The newest published run says how long; what none was published of is not guessed."""
     for day, seconds in ((20, 100.0), (21, 112.4)):
-        (tmp_path / f"2026-11-{day}-latency.json").write_text(json.dumps({"name": "latency", "seconds": seconds}))
+        (tmp_path / f"2026-11-{day}-argon2.json").write_text(json.dumps({"name": "argon2", "seconds": seconds}))
     lines = {line.split()[0]: line for line in listing(tmp_path)}
-    assert "  112 s  p50 of every" in lines["latency"]
-    assert lines["latency"].endswith("(needs Postgres, Redis)")
+    assert "  112 s  the stock wheel" in lines["argon2"]
+    assert lines["argon2"].endswith("(needs C compiler, package index)")
     assert lines["flood"].split()[1] == "?"
 
 
@@ -44,7 +44,6 @@ def test_each_experiment_says_what_its_code_starts(name: str) -> None:
     starters = {
         "Postgres": ("PrivatePostgres", "start_postgres", "private_servers"),
         "Redis": ("PrivateRedis", "private_servers"),
-        "nginx": ("perf.rig.nginx",),
         "C compiler": ("--no-binary",),
     }
     used = {what for what, names in starters.items() if any(each in code for each in names)}
@@ -53,9 +52,9 @@ def test_each_experiment_says_what_its_code_starts(name: str) -> None:
 
 def test_a_misspelt_experiment_is_refused_with_the_choice() -> None:
     """The message names what is unknown and what there is."""
-    done = _lab("scal")
+    done = _lab("flod")
     assert done.returncode == 2
-    assert "unknown experiment scal: choose from" in done.stderr
+    assert "unknown experiment flod: choose from" in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 

@@ -1,9 +1,8 @@
 """What the load generator's connections send and accept."""
 
 import msgspec
-import pytest
 
-from perf.load.sources import Constant, Exchange, First, Listed, Refresh, Source, TokenPair, get, post, send
+from perf.load.sources import Constant, Source, TokenPair, get, post, send
 
 HOST = "127.0.0.1:8000"
 
@@ -39,30 +38,3 @@ def test_a_constant_answer_must_stay_as_it_was() -> None:
     assert sent(Constant(b"x"), [(200, b"a"), (200, b"a"), (200, b"b"), (204, b"a")]) == [True, True, False, False]
     assert sent(Constant(b"x", varying=True), [(200, b"a"), (200, b"b")]) == [True, True]
     assert sent(Constant(b"x", statuses=(204,)), [(204, b""), (200, b"")]) == [True, False]
-
-
-def test_listed_requests_are_sent_once_each() -> None:
-    """Then the connection ends; only the status counts."""
-    source = Listed([b"a", b"b"], statuses=(204,))
-    assert [source.next_request() for _ in range(3)] == [b"a", b"b", None]
-    assert [source.accept(204, b""), source.accept(404, b"")] == [True, False]
-
-
-def test_a_refresh_sends_what_came_back() -> None:
-    """Each answer's token is the next request's, the same token again is a failure, and the first two are two."""
-    source = First(Refresh(HOST, "refresh-0"), 2)
-    assert b"refresh-0" in (source.next_request() or b"")
-    assert source.accept(200, pair(1))
-    assert b"refresh-1" in (source.next_request() or b"")
-    assert not source.accept(200, pair(1))
-    assert source.next_request() is None
-
-
-@pytest.mark.parametrize("answer", [(401, b""), (200, b"{}"), (200, b"nothing")])
-def test_an_exchange_keeps_only_pairs(answer: tuple[int, bytes]) -> None:
-    """Each token is exchanged once; what is no pair is a failure and kept nowhere."""
-    pairs: list[TokenPair] = []
-    source = Exchange(HOST, ["one", "two"], pairs)
-    assert sent(source, [(200, pair(1)), answer]) == [True, False]
-    assert pairs == [TokenPair("access-1", "refresh-1")]
-    assert source.next_request() is None

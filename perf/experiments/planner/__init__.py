@@ -1,1 +1,0 @@
-"""What ``random_page_cost`` changes in Postgres' plans. See ``experiment``."""

@@ -1,1 +1,0 @@
-"""IronAuth under other ASGI servers, direct and behind nginx. See ``experiment``."""

@@ -1,1 +1,0 @@
-"""SQLite under many callers, by journal and by how connections are kept. See ``experiment``."""

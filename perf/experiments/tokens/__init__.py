@@ -1,1 +1,0 @@
-"""What signatures cost, and what remembering a verification saves. See ``experiment``."""
