@@ -5,20 +5,21 @@ They come from the real environment alone: the file with a server's secrets has 
 
 import os
 
-from ironauth.config.checks import default_hash_threads
 from ironauth.config.environment import Environment
-from ironauth.config.limits import LIMITS
+from ironauth.config.table import LIMITS, SETTINGS
+from ironauth.config.table.setting import Given
 
-env = Environment(os.environ, LIMITS)
-
-IRONAUTH_HASH_THREADS = env.whole("IRONAUTH_HASH_THREADS", default=default_hash_threads())
-IRONAUTH_HASH_MAX_WAIT_S = env.number("IRONAUTH_HASH_MAX_WAIT_S", default=4.0)
-IRONAUTH_HASH_NICE = env.whole("IRONAUTH_HASH_NICE", default=19)
-IRONAUTH_LOG_LEVEL = env.choice(
-    "IRONAUTH_LOG_LEVEL", choices=("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"), default="INFO"
+NAMES = (
+    "IRONAUTH_HASH_THREADS",
+    "IRONAUTH_HASH_MAX_WAIT_S",
+    "IRONAUTH_HASH_NICE",
+    "IRONAUTH_LOG_LEVEL",
+    "IRONAUTH_LOG_FORMAT",
 )
-IRONAUTH_LOG_FORMAT = env.choice("IRONAUTH_LOG_FORMAT", choices=("json", "console"), default="json")
+env = Environment(os.environ, LIMITS)
+given = Given(env, [SETTINGS[name] for name in NAMES], {"DEBUG": False})
+globals().update(given.exported())
 LOGGING_CONFIG = "ironauth.infrastructure.telemetry.logs.configure"
-LOGGING = {"level": IRONAUTH_LOG_LEVEL, "format": IRONAUTH_LOG_FORMAT}
+LOGGING = {"level": given["IRONAUTH_LOG_LEVEL"], "format": given["IRONAUTH_LOG_FORMAT"]}
 env.refuse_misspelt()
 INSTALLED_APPS = ["ironauth"]  # for its commands alone

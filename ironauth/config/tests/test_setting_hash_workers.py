@@ -8,7 +8,7 @@ from django.core.exceptions import ImproperlyConfigured
 from ironauth.config import hash_workers as setting_hash_workers
 from ironauth.config.environment import Environment
 from ironauth.config.hash_workers import HashWorkerSettings, WorkerAddress, WorkerTls
-from ironauth.config.limits import LIMITS
+from ironauth.config.table import LIMITS
 
 PEPPERS = {"k1": b"x" * 32}
 WORKERS, CERT, KEY, CA = (f"IRONAUTH_HASH_WORKER{end}" for end in ("S", "_CERT", "_KEY", "_CA"))

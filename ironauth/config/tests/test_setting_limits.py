@@ -1,8 +1,6 @@
 """Both ends of every number among the settings, and that they agree with the code they protect."""
 
-import ast
 import re
-from pathlib import Path
 
 import pytest
 from django.core.exceptions import ImproperlyConfigured
@@ -12,26 +10,11 @@ from accounts.passwords import hashing as passwords
 from ironauth.config import checks as configuration
 from ironauth.config import hash_workers as setting_hash_workers
 from ironauth.config.environment import Environment
-from ironauth.config.limits import LIMITS
+from ironauth.config.table import LIMITS, SETTINGS
 from ironauth.infrastructure.cache import memory as l1
 from ironauth.infrastructure.hashing import argon2_bounds
 
-SETTINGS = Path(ironauth.settings.__file__)
-MODULES = [SETTINGS, *sorted((SETTINGS.parent / "config").glob("*.py"))]
-
-
-def _readers() -> dict[str, str]:
-    """Return the reader (`whole` or `number`) by the name of each number that the settings ask for."""
-    return {
-        str(node.args[0].value): node.func.attr
-        for module in MODULES
-        for node in ast.walk(ast.parse(module.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("whole", "number")
-        if isinstance(node.args[0], ast.Constant)
-    }
-
-
-READERS = _readers()
+READERS = {name: setting.kind for name, setting in SETTINGS.items() if setting.kind in ("whole", "number")}
 
 
 def _read(name: str, value: float) -> float:

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from ironauth.config.checks import ARGON2_FLOORS
-from ironauth.config.limits import LIMITS
+from ironauth.config.table import LIMITS
 from ironauth.infrastructure.core.stdio import ignore_broken_pipe
 from ironauth.infrastructure.hashing import argon2_build
 

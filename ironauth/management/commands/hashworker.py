@@ -14,7 +14,7 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError
 
-from ironauth.config.limits import LIMITS
+from ironauth.config.table import LIMITS
 from ironauth.infrastructure.hashing.pool import HashPool
 from ironauth.infrastructure.hashing.remote import trust as hash_worker_trust
 from ironauth.infrastructure.hashing.remote.server import HashWorkerServer

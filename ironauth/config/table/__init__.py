@@ -1,0 +1,23 @@
+"""Every setting, once: ``ironauth.settings`` reads them, ``ironauth.config.reference`` writes them down.
+
+To add one, add its entry to a section. Run ``python -m ironauth.config.reference`` then.
+"""
+
+from ironauth.config.table import passwords, records, server, sessions
+
+SECTIONS = (
+    server.PROCESS,
+    sessions.SESSIONS,
+    sessions.OAUTH,
+    passwords.PASSWORDS,
+    passwords.FACTORS,
+    passwords.THROTTLES,
+    records.MAIL,
+    records.RECORDS,
+    server.LANES,
+    server.POOLS,
+    server.STORAGE,
+    server.TELEMETRY,
+)
+SETTINGS = {setting.name: setting for section in SECTIONS for setting in section.settings}
+LIMITS = {setting.name: setting.limit for setting in SETTINGS.values() if setting.limit is not None}
