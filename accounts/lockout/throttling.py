@@ -19,9 +19,7 @@ end of the wait, that the owner has signed in.
 The shares, and the keys of the counts: ``failure_shares``. What else is counted: ``rate_limits``.
 """
 
-from collections.abc import Callable
-from functools import partial
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, NoReturn
 from uuid import UUID
 
 from django.conf import settings
@@ -54,32 +52,46 @@ class Attempt(NamedTuple):
 
 
 # ------------------------------------------------------------------ sign-in
-async def admit_sign_in[T](*, email: str, context: ClientContext, read: Callable[[], T]) -> tuple[Attempt | None, T]:
-    """Count a try to sign in; return it and what ``read`` finds behind it. Comes before the hash.
+class PendingAttempt(NamedTuple):
+    """A try that Redis, where there is one, has counted for the client address; ``admit`` counts the rest."""
 
-    No try (None) when throttles are off. One unit of work of three queries (address, known devices, account; one more
-    for an IPv6 address) and those of ``read``, which writes nothing; with Redis one question there and a query less. A
-    refusal costs one query more, and none at all when Redis knows of it, unless it brings a device cookie; one that the
-    audit trail hears of (an hour's first of a count) another one. An unknown client address (a Unix socket without a
-    configured proxy) has no count of its own. Raises ``Throttled`` (429), alike for every account.
+    plan: LockoutKeys
+    windows: Windows
+
+
+async def begin_sign_in(*, email: str, context: ClientContext) -> PendingAttempt | None:
+    """Count a try to sign in for the client address in Redis. Comes before the hash; ``admit`` comes next.
+
+    A refusal that Redis knows of costs no query, unless the client brings a device cookie. An unknown client address
+    (a Unix socket without a configured proxy) has no count of its own.
+
+    Returns:
+        What ``admit`` takes; None when throttles are off.
+
+    Raises:
+        Throttled: (429) the client address has failed too often; alike for every account.
     """
     if not settings.IRONAUTH_THROTTLE:
-        # On SQLite this is the connection that will write the session, with all pages at hand; a reader's, which drops
-        # its own whenever somebody writes, took 0.15 ms more of CPU.
-        return None, await database().write_autocommit(read)
+        return None
     plan = lockout_keys.sign_in(email, context)
     windows = await client_windows.take_in_redis(plan.asked)
     if windows.refusal is not None and not plan.devices:
         await rate_limits.refuse(_full_window(plan, windows, windows.refusal))
+    return PendingAttempt(plan, windows)
 
-    def admit() -> Refused | tuple[Attempt, T]:
-        admitted = _admit(plan, windows)
-        return admitted if isinstance(admitted, Refused) else (admitted, read())
 
-    found = await database().write(admit)
-    if isinstance(found, Refused):
-        await rate_limits.refuse(found, email=email if found.by == "account" else "")
-    return found
+def admit(pending: PendingAttempt) -> Attempt | Refused:
+    """Return the try, or which count refused it. Unit of work.
+
+    Three queries (address, known devices, account; one more for an IPv6 address), two with Redis; a refusal costs one
+    more.
+    """
+    return _admit(pending.plan, pending.windows)
+
+
+async def refuse_sign_in(refused: Refused, *, email: str) -> NoReturn:
+    """Raise ``Throttled`` (429) for a try that ``admit`` refused; the audit trail hears of an hour's first."""
+    await rate_limits.refuse(refused, email=email if refused.by == "account" else "")
 
 
 async def give_back(attempt: Attempt | None) -> None:
@@ -94,28 +106,25 @@ async def give_back(attempt: Attempt | None) -> None:
 
 
 async def succeeded(attempt: Attempt | None, *, new_device: str = "") -> None:
-    """Reset the account's count, and know this address, and ``new_device``, for 30 days.
+    """Reset the account's count, and know this address, and ``new_device``, for 30 days. One unit of work.
 
-    One unit of work of what `success` takes. Raises ``Unavailable``.
+    Raises:
+        Unavailable: the database has no time for it.
     """
-    if settle := await success(attempt, new_device=new_device):
-        await database().write(settle)
+    if attempt is not None:
+        await release_windows(attempt)
+        await database().write(reset_counters, attempt, new_device=new_device)
 
 
-async def success(attempt: Attempt | None, *, new_device: str = "") -> Callable[[], None] | None:
-    """Return what does in a transaction what `succeeded` does, for the one that a success is written by anyway.
-
-    Three queries (two with Redis, which is asked here); None when throttles are off. The try counts until then.
-    """
-    if attempt is None:
-        return None
-    await client_windows.give_back_to_redis(attempt.windows)
-    return partial(_forgive, attempt, lockout_keys.device_key(attempt.plan.account.key, new_device))
+async def release_windows(attempt: Attempt | None) -> None:
+    """Take a right password off the counts in Redis; ``reset_counters`` does the rest. The try counts until then."""
+    if attempt is not None:
+        await client_windows.give_back_to_redis(attempt.windows)
 
 
 # ------------------------------------------------------------------ sign-in to the admin: on its own threads
 def admit_sign_in_blocking(*, email: str, context: ClientContext) -> Attempt | None:
-    """See admit_sign_in(); the same counts, on the calling thread's own connection."""
+    """See begin_sign_in() and admit(); the same counts, on the calling thread's own connection."""
     if not settings.IRONAUTH_THROTTLE:
         return None
     plan = lockout_keys.sign_in(email, context)
@@ -144,7 +153,7 @@ def succeeded_blocking(attempt: Attempt | None) -> None:
         return
     client_windows.give_back_to_redis_blocking(attempt.windows)
     with transaction.atomic():
-        _forgive(attempt, ())
+        reset_counters(attempt)
 
 
 def admit_confirmation_blocking(*, user_id: UUID) -> Attempt | None:
@@ -255,7 +264,9 @@ def _undo(attempt: Attempt) -> None:
     lockout.give_back(attempt.failure)
 
 
-def _forgive(attempt: Attempt, new_devices: tuple[str, ...]) -> None:
+def reset_counters(attempt: Attempt, *, new_device: str = "") -> None:
+    """Do in a transaction what `succeeded` does, after ``release_windows``. Three queries, two with Redis."""
+    new_devices = lockout_keys.device_key(attempt.plan.account.key, new_device)
     client_windows.give_back(attempt.windows)
     plan = attempt.plan
     known = plan.browsers is not None and attempt.failure.key == plan.browsers.key

@@ -1,7 +1,7 @@
 """What the API says about people and roles; the field order is the contract's."""
 
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,19 +32,6 @@ class Account(msgspec.Struct, frozen=True):
     id: uuid.UUID
     session_epoch: int
     user: UserOut
-
-
-class Authenticated(msgspec.Struct, frozen=True):
-    """Whose password was right, and the epoch it was right under; an account can change while a password is hashed.
-
-    ``methods``: the second factors, one of which has still to be proved; none for who has none. ``settle``: resets what
-    was counted against the account; to be called, if there is one, in the transaction that lets the person in.
-    """
-
-    id: uuid.UUID
-    session_epoch: int
-    methods: tuple[str, ...] = ()
-    settle: Callable[[], None] | None = None
 
 
 class UserPage(msgspec.Struct, frozen=True):

@@ -2,7 +2,7 @@
 
 import time
 import uuid
-from functools import partial
+from typing import NamedTuple
 
 from django.conf import settings
 from django.db import IntegrityError
@@ -13,12 +13,14 @@ from accounts.audit.recording import Event, Outcome
 from accounts.email import units as email_units
 from accounts.errors import EmailTaken, InvalidCredentials, PasswordChangeRequired, UserProtected
 from accounts.lockout import rate_limits, throttling
+from accounts.lockout.rate_limits import Refused
+from accounts.lockout.throttling import Attempt, PendingAttempt
 from accounts.passwords import hashing as passwords
 from accounts.passwords.breached import require_unbreached
 from accounts.passwords.policy import require_policy
 from accounts.privacy import units as deletions
 from accounts.users import proof, reauthentication, step_up, units
-from accounts.users.outputs import Account, Authenticated, UserOut
+from accounts.users.outputs import Account, UserOut
 from accounts.users.units import Credentials, account_snapshot
 from ironauth.infrastructure.core.constant_time import REFUSAL_STEP_S, answered_evenly, wait_for_step
 from ironauth.infrastructure.core.errors import NotAuthenticated, Overloaded, Unavailable
@@ -28,6 +30,7 @@ from ironauth.infrastructure.http.client_context import ClientContext
 from ironauth.infrastructure.telemetry.logs import get_logger
 
 __all__ = [
+    "Authenticated",
     "account_snapshot",
     "authenticate",
     "change_password",
@@ -38,6 +41,19 @@ __all__ = [
     "sign_up",
     "update_profile",
 ]
+
+
+class Authenticated(NamedTuple):
+    """Whose password was right, and the epoch it was right under; an account can change while a password is hashed.
+
+    ``methods``: the second factors, one of which has still to be proved. ``attempt``: what
+    ``throttling.reset_counters`` resets in the transaction that lets the person in; None where nothing is to be reset.
+    """
+
+    id: uuid.UUID
+    session_epoch: int
+    methods: tuple[str, ...] = ()
+    attempt: Attempt | None = None
 
 
 async def sign_up(*, email: str, password: str, name: str = "", address: str = "") -> UserOut | None:
@@ -81,22 +97,25 @@ async def _sign_up_untold(*, email: str, password: str, name: str) -> None:
 async def authenticate(*, email: str, password: str, context: ClientContext = throttling.UNKNOWN) -> Authenticated:
     """Return whose address and password these are, if the account is active.
 
-    What was counted against the account is reset, and the device known, when ``settle`` of what is returned has been
-    called. Not so where a second factor has still to be proved (``methods``): then the try is given back, and what
-    failed before it stays counted, for half of what is needed resets nothing.
+    ``attempt`` of the result still counts as a failure: the transaction that lets the person in resets it. Where a
+    second factor has still to be proved (``methods``), the try is given back, and what failed before it stays counted:
+    half of what is needed resets nothing.
 
     Unknown, wrong, inactive, unusable, overlong, and right where the address has still to be proved, all cost one query
-    and one Argon2 run, count as a failure, and raise the same ``InvalidCredentials``. The audit event of the refusal is
-    one insert for all of them, and the answer does not wait for it; it leaves at an even time. After a right password
-    an outdated hash is upgraded, which never fails the sign-in, and ``PasswordChangeRequired`` may be raised.
+    and one Argon2 run, count as a failure, and raise the same error. The audit event of the refusal is one insert for
+    all of them, and the answer does not wait for it; it leaves at an even time. After a right password an outdated hash
+    is upgraded, which never fails the sign-in. Count and account are read in one unit of work: four queries, three with
+    Redis.
 
-    Raises ``Throttled`` before any of that. Count and account are read in one unit of work, four queries (three with
-    Redis, and a question there); ``settle`` costs three more (two, and a question).
+    Raises:
+        InvalidCredentials: (401) see above.
+        PasswordChangeRequired: (403) the password is right, and staff have asked for another one.
+        Throttled: (429) before any of that.
+        Overloaded: (503) the hash pool is full.
     """
     hash_pool().require_capacity()
     began = time.monotonic_ns()
-    read = partial(units.credentials_of_email, emails.lookup_key(email))
-    attempt, found = await throttling.admit_sign_in(email=email, context=context, read=read)
+    attempt, found = await _admit(email, context)
     try:
         verdict = await passwords.verify_password(password, found.encoded if found else None)
     except (Overloaded, Unavailable):  # nothing was judged. A caller who hangs up has been: their try stays counted
@@ -110,18 +129,39 @@ async def authenticate(*, email: str, password: str, context: ClientContext = th
         raise InvalidCredentials(InvalidCredentials.detail_where_proof_is_required if proof.is_required() else None)
     if found.methods:
         await throttling.give_back(attempt)
-    settle = None if found.methods else await throttling.success(attempt, new_device=context.new_device)
+        attempt = None
+    await throttling.release_windows(attempt)
     if verdict.needs_rehash:
         await _upgrade(found, password)
     try:
         await require_admissible(found)
     except PasswordChangeRequired:
-        if settle is not None:
-            await database().write(settle)
+        if attempt is not None:
+            await database().write(throttling.reset_counters, attempt, new_device=context.new_device)
         raise
     if verdict.breached and found.password_flagged_at is None:
         await _flag(found)
-    return Authenticated(found.id, found.session_epoch, found.methods, settle)
+    return Authenticated(found.id, found.session_epoch, found.methods, attempt)
+
+
+async def _admit(email: str, context: ClientContext) -> tuple[Attempt | None, Credentials | None]:
+    """Return the try, counted, and the account behind the address. Raises ``Throttled``."""
+    key = emails.lookup_key(email)
+    pending = await throttling.begin_sign_in(email=email, context=context)
+    if pending is None:
+        # On SQLite this is the connection that will write the session, with all pages at hand; a reader's, which drops
+        # its own whenever somebody writes, took 0.15 ms more of CPU.
+        return None, await database().write_autocommit(units.credentials_of_email, key)
+    attempt, found = await database().write(_admit_and_find, pending, key)
+    if isinstance(attempt, Refused):
+        await throttling.refuse_sign_in(attempt, email=email)
+    return attempt, found
+
+
+def _admit_and_find(pending: PendingAttempt, key: str) -> tuple[Attempt | Refused, Credentials | None]:
+    """Unit of work: both in one, for each is a hop to the database's thread."""
+    attempt = throttling.admit(pending)
+    return attempt, None if isinstance(attempt, Refused) else units.credentials_of_email(key)
 
 
 async def require_admissible(found: Credentials) -> None:

@@ -84,7 +84,7 @@ def _open_sessions(count: int) -> list[SeededSession]:
     from django.db import transaction  # noqa: PLC0415 - needs django.setup()
 
     from accounts.users.services import account_snapshot  # noqa: PLC0415 - needs django.setup()
-    from tokens.sessions.units import open_session  # noqa: PLC0415 - needs django.setup()
+    from tokens.sessions.units import store_first_party  # noqa: PLC0415 - needs django.setup()
 
     wanted = [email_of(serial) for serial in range(count)]
     ids = dict(get_user_model().objects.filter(email__in=wanted).values_list("email", "id"))
@@ -95,7 +95,7 @@ def _open_sessions(count: int) -> list[SeededSession]:
             account = account_snapshot(ids[address])
             if account is None:
                 raise LookupError(f"{address} is not in the database: seed people first")
-            grant = open_session(account=account, context=context)
+            grant = store_first_party(account=account, context=context)
             opened.append(SeededSession(str(account.id), str(grant.session_id), grant.refresh_token))
     return opened
 

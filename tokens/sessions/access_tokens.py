@@ -14,6 +14,7 @@ from tokens.keys.key_set import ActiveKey
 from tokens.principal import Principal
 from tokens.protocol import Scope, scope_set
 from tokens.sessions import authentication
+from tokens.sessions.outputs import TokenPair
 from tokens.sessions.queries import LiveSession
 from tokens.sessions.units import OpenedSession
 
@@ -124,3 +125,22 @@ def of_person(
 def _confirmation(jkt: str) -> dict[str, str] | None:
     """Return how a token names the key it is bound to (RFC 9449 §6.1)."""
     return {"jkt": jkt} if jkt else None
+
+
+def token_pair(
+    opened: OpenedSession, key: ActiveKey, mark: ReadMark | None = None, *, subject: UUID | None = None, jkt: str = ""
+) -> TokenPair:
+    """Return the tokens of a session; the access token never outlives the session.
+
+    ``mark``: taken before the key was chosen and its account and session were read; with it, this process
+    knows the token already. ``subject``, ``jkt``: as in ``of_session``.
+    """
+    access = of_session(opened, key, mark, subject=subject, jkt=jkt)
+    return TokenPair(
+        access_token=access.text,
+        token_type="DPoP" if jkt else "Bearer",
+        expires_in=access.expires_in,
+        refresh_token=opened.refresh_token,
+        refresh_expires_in=int(opened.expires_at.timestamp()) - int(clock.unix()),
+        session_id=opened.session_id,
+    )

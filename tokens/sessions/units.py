@@ -1,26 +1,24 @@
 """Units of work on sessions: open, look up, end. Synchronous, run by the database pool."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final, NamedTuple
+from typing import Final
 from uuid import UUID
 
 from django.conf import settings
 
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
-from accounts.users.outputs import Account, Authenticated
-from accounts.users.services import account_snapshot
+from accounts.users.outputs import Account
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.crypto.master_keys import newest_master_key_id
 from ironauth.infrastructure.db.batch import batch
 from ironauth.infrastructure.http.client_context import ClientContext
-from tokens.sessions import known_devices, refresh_token, sso_logout
-from tokens.sessions import limit as session_room
 from tokens.sessions import queries as session_queries
+from tokens.sessions import refresh_token, sso_logout
 from tokens.sessions.models import BY_PASSWORD, FIRST_PARTY_CLIENT, FIRST_PARTY_SCOPE, Session
-from tokens.sessions.queries import LiveSession, NewSession
+from tokens.sessions.queries import LiveSession, NewSession, StoredSession
 
 #: Sessions in one list; who has more, a script that never signs out, ends them all at once.
 MOST_LISTED: Final = 1_000
@@ -30,7 +28,7 @@ MOST_LISTED: Final = 1_000
 class OpenedSession:
     """All a token pair is made from. ``expires_at``: when the session ends unless it is refreshed.
 
-    ``parent_id``: the sign-on session it began in, if any.
+    ``parent_id``: the SSO session it began in, if any. ``stored``: for an SSO session, the row as it will be read.
     """
 
     session_id: UUID
@@ -42,9 +40,10 @@ class OpenedSession:
     authenticated_at: datetime
     amr: str
     parent_id: UUID | None = None
+    stored: StoredSession | None = None
 
 
-def open_session(
+def store_first_party(
     *,
     account: Account,
     context: ClientContext,
@@ -77,40 +76,6 @@ def open_session(
         user_agent=context.user_agent,
     )
     return store(session, account)
-
-
-class SessionFactory(NamedTuple):
-    """How a session is opened: ``open`` is ``open_session`` or like it. ``only_inserts``: it changes nothing else."""
-
-    open: Callable[..., OpenedSession]
-    only_inserts: bool = True
-
-
-FIRST_PARTY: Final = SessionFactory(open_session)
-
-
-def open_authenticated(
-    *, who: Authenticated, context: ClientContext, amr: str = BY_PASSWORD, opener: SessionFactory = FIRST_PARTY
-) -> OpenedSession | None:
-    """Store a new session for a person who has just proved who they are, and that they signed in. 4 queries.
-
-    3 on PostgreSQL, where all that is inserted is one. One more than without a limit of sessions, beside a hash of
-    100 ms; ``session_room`` says what that costs somebody who has reached it.
-
-    With IRONAUTH_NEW_DEVICE_MAIL what ``known_devices.note`` takes besides: one, for a device seen today.
-    None when the person was deleted or deactivated, the password changed, or all sessions were ended, meanwhile. Raises
-    ``IntegrityError`` when they were deleted between the two queries.
-    """
-    account = account_snapshot(who.id)
-    if account is None or not account.user.is_active or account.session_epoch != who.session_epoch:
-        return None
-    session_room.make_room(account)
-    with batch():
-        grant = opener.open(account=account, context=context, amr=amr)
-        audit.record(Event.SIGN_IN, actor_id=account.id, user_id=account.id, session_id=grant.session_id)
-    if settings.IRONAUTH_NEW_DEVICE_MAIL:
-        known_devices.note(account=account, context=context)
-    return grant
 
 
 def store(session: NewSession, account: Account) -> OpenedSession:

@@ -9,9 +9,9 @@ from rest_framework.permissions import IsAuthenticated
 from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView
 from ironauth.infrastructure.core.errors import NotFound
 from tokens.errors import CrossOrigin, InvalidToken, TwoCredentials
+from tokens.sessions import services
 from tokens.sessions.outputs import SessionOut
 from tokens.sessions.transport import cleared_response, no_content
-from tokens.sign_in import services
 
 
 class SessionsView(AsyncAPIView):

@@ -3,8 +3,6 @@
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from django.db import IntegrityError
-
 from accounts.audit.recording import Event
 from accounts.mfa import proofs
 from accounts.mfa.errors import SecondFactorRefused
@@ -15,18 +13,17 @@ from accounts.mfa.proofs import Proof
 from accounts.users import reauthentication
 from ironauth.infrastructure.cache.two_level import token_cache
 from ironauth.infrastructure.core.errors import FieldError, ValidationFailed
-from ironauth.infrastructure.db.faults import refers_to_nothing
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.http.client_context import ClientContext
 from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.errors import InvalidMfaToken
 from tokens.keys.store import key_store
 from tokens.principal import Principal
+from tokens.sessions.access_tokens import token_pair
 from tokens.sessions.outputs import TokenPair
-from tokens.sessions.units import FIRST_PARTY, OpenedSession, SessionFactory
-from tokens.sign_in import factor_units as factor_sessions
-from tokens.sign_in import mfa_token
-from tokens.sign_in.services import token_pair
+from tokens.sign_in import mfa_token, units
+from tokens.sign_in.proofs import BySecondFactor, with_factor
+from tokens.sign_in.services import open_session
 
 CODE_NEEDED: Final = FieldError(field="code", code="required", message="Send a code of your second factor.")
 PASSWORD_NEEDED: Final = FieldError(field="password", code="required", message="Send your password.")
@@ -45,47 +42,39 @@ class Shown(NamedTuple):
 async def sign_in_with_factor(*, token: str, shown: Shown, context: ClientContext) -> TokenPair:
     """Open a session for the person whose password ``token`` stands for, and return its tokens.
 
-    Raises what ``open_by_factor`` raises, ``SigningKeyMissing`` (503) before that.
+    Raises:
+        SigningKeyMissing: (503) before anything else, when no token could be signed.
+        DomainError: What ``verify_second_factor`` and ``services.open_session`` raise.
     """
-    reading = token_cache().mark()
+    mark = token_cache().mark()
     key = await key_store().signing()
-    return token_pair(await open_by_factor(token=token, shown=shown, context=context), key, reading)
+    proof = await verify_second_factor(token=token, shown=shown, context=context)
+    return token_pair(await open_session(proof, context=context), key, mark)
 
 
-async def open_by_factor(
-    *, token: str, shown: Shown, context: ClientContext, opener: SessionFactory = FIRST_PARTY
-) -> OpenedSession:
-    """Open a session, as ``opener`` does, for the person whose password ``token`` stands for, by their second factor.
+async def verify_second_factor(*, token: str, shown: Shown, context: ClientContext) -> BySecondFactor:
+    """Return the proof of the person whose password ``token`` stands for, by their second factor.
 
-    Raises ``InvalidMfaToken`` (401) when it is no good, ``InvalidMfaCode`` or ``InvalidPasskey`` (401), ``Throttled``
-    (429) after too many of those, for a code before anything is judged, ``ValidationFailed`` (400) when nothing was
-    shown, ``Overloaded`` or ``TotpUnreadable`` (503).
+    Args:
+        token: The one that was given for the right password.
+        shown: A code, or an authenticator's answer.
+        context: Where the sign-in comes from.
+
+    Raises:
+        ValidationFailed: (400) nothing was shown.
+        InvalidMfaToken: (401) the token is no good.
+        InvalidMfaCode: (401) the code is wrong; ``InvalidPasskey`` for a passkey.
+        Throttled: (429) after too many of those, for a code before anything is judged.
+        Overloaded: (503) the hash pool is full; ``TotpUnreadable`` when the secret cannot be read.
     """
     ticket = mfa_token.parse(token)
     if ticket is None:
         raise InvalidMfaToken
-    found = await database().read(factor_sessions.holder_of, ticket)
-    proof = await _judge(
+    found = await database().read(units.holder_of, ticket)
+    factor = await _judge(
         shown, user_id=ticket.user_id, purpose=Purpose.SECOND_FACTOR, event=Event.SIGN_IN, address=context.address
     )
-    try:
-        grant = await database().write(
-            factor_sessions.open_with_factor,
-            ticket=ticket,
-            proof=proof,
-            email=found.email,
-            context=context,
-            opener=opener,
-        )
-    except SecondFactorRefused as error:
-        await proofs.refused(user_id=ticket.user_id, event=Event.SIGN_IN, reason=error.code)
-        raise
-    except IntegrityError as error:
-        if not refers_to_nothing(error):
-            raise
-        raise InvalidMfaToken from error  # deleted in this very moment
-    log.info("signed_in", user_id=str(ticket.user_id), session_id=str(grant.session_id), amr=grant.amr)
-    return grant
+    return BySecondFactor(ticket, factor, found.email)
 
 
 async def step_up(*, principal: Principal, password: str | None, shown: Shown, address: str) -> None:
@@ -118,10 +107,10 @@ async def confirm_session(*, principal: Principal, proof: Proof | None) -> None:
     Raises ``InvalidMfaCode`` or ``InvalidPasskey`` when the proof was used meanwhile, ``NotAuthenticated`` when the
     session is over.
     """
-    amr = factor_sessions.with_proof(principal.amr, proof)
+    amr = with_factor(principal.amr, proof)
     try:
         await database().write(
-            factor_sessions.step_up, session_id=principal.session_id, user_id=principal.id, amr=amr, proof=proof
+            units.step_up, session_id=principal.session_id, user_id=principal.id, amr=amr, proof=proof
         )
     except SecondFactorRefused as error:
         await proofs.refused(

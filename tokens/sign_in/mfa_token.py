@@ -9,7 +9,7 @@ import os
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from accounts.users.outputs import Authenticated
+from accounts.users.services import Authenticated
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.crypto import stateless_token
 from ironauth.infrastructure.crypto.master_keys import Purpose

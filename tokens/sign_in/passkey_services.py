@@ -1,32 +1,25 @@
 """Signing in with a passkey, alone or after the password, and what browsers need for it. Async, keyword-only."""
 
-from django.db import IntegrityError
-
 from accounts.audit.recording import Event
 from accounts.lockout import rate_limits
 from accounts.mfa.outputs import PasskeyOptions
 from accounts.mfa.passkeys import proofs as passkey_proofs
 from accounts.mfa.passkeys import services as passkeys
 from accounts.mfa.passkeys.challenges import Purpose
-from accounts.mfa.passkeys.errors import InvalidPasskey
 from accounts.mfa.passkeys.facts import Json
 from accounts.users import services as accounts
-from accounts.users import units
+from accounts.users import units as user_units
 from ironauth.infrastructure.cache.two_level import token_cache
-from ironauth.infrastructure.db.faults import refers_to_nothing
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.http.client_context import ClientContext
-from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.errors import InvalidMfaToken
 from tokens.keys.store import key_store
 from tokens.principal import Principal
+from tokens.sessions.access_tokens import token_pair
 from tokens.sessions.outputs import TokenPair
-from tokens.sessions.units import FIRST_PARTY, OpenedSession, SessionFactory
-from tokens.sign_in import factor_units as factor_sessions
-from tokens.sign_in import mfa_token
-from tokens.sign_in.services import token_pair
-
-log = get_logger()
+from tokens.sign_in import mfa_token, units
+from tokens.sign_in.proofs import ByPasskey
+from tokens.sign_in.services import open_session
 
 
 async def sign_in_options(*, address: str) -> PasskeyOptions:
@@ -46,7 +39,7 @@ async def second_factor_options(*, token: str) -> PasskeyOptions:
     ticket = mfa_token.parse(token)
     if ticket is None:
         raise InvalidMfaToken
-    await database().read(factor_sessions.holder_of, ticket)
+    await database().read(units.holder_of, ticket)
     return await passkeys.assertion_options(Purpose.SECOND_FACTOR, user_id=ticket.user_id)
 
 
@@ -56,26 +49,32 @@ async def step_up_options(*, principal: Principal) -> PasskeyOptions:
 
 
 async def sign_in(*, challenge_token: str, credential: Json, context: ClientContext) -> TokenPair:
-    """Open a session for whoever holds the passkey, and return its tokens.
+    """Open a session for the person who holds the passkey, and return its tokens.
 
-    Raises what ``open_by_passkey`` raises, ``SigningKeyMissing`` (503) before that.
+    Raises:
+        SigningKeyMissing: (503) before anything else, when no token could be signed.
+        DomainError: What ``verify_passkey`` and ``services.open_session`` raise.
     """
-    reading = token_cache().mark()
+    mark = token_cache().mark()
     key = await key_store().signing()
-    grant = await open_by_passkey(challenge_token=challenge_token, credential=credential, context=context)
-    return token_pair(grant, key, reading)
+    proof = await verify_passkey(challenge_token=challenge_token, credential=credential, context=context)
+    return token_pair(await open_session(proof, context=context), key, mark)
 
 
-async def open_by_passkey(
-    *, challenge_token: str, credential: Json, context: ClientContext, opener: SessionFactory = FIRST_PARTY
-) -> OpenedSession:
-    """Open a session, as ``opener`` does, for who holds the passkey and was verified by its authenticator.
+async def verify_passkey(*, challenge_token: str, credential: Json, context: ClientContext) -> ByPasskey:
+    """Return the proof of the person who holds the passkey and was verified by its authenticator: two factors at once.
 
-    Two factors at once. Raises ``InvalidPasskey`` (401; unknown, wrong, used before, and of inactive people alike),
-    ``EmailNotVerified`` and ``PasswordChangeRequired`` (403) after a right one, ``Throttled`` (429) after too many that
-    were not.
+    Args:
+        challenge_token: What the browser was given with the challenge.
+        credential: The authenticator's answer.
+        context: Where the sign-in comes from.
+
+    Raises:
+        InvalidPasskey: (401) unknown, wrong, used before, and of inactive people alike.
+        EmailNotVerified: (403) after a right one; ``PasswordChangeRequired`` too.
+        Throttled: (429) after too many that were not.
     """
-    proof = await passkey_proofs.judge(
+    assertion = await passkey_proofs.judge(
         credential,
         challenge_token=challenge_token,
         purpose=Purpose.SIGN_IN,
@@ -83,23 +82,14 @@ async def open_by_passkey(
         event=Event.SIGN_IN,
         address=context.address,
     )
-    found = await database().read(units.credentials_of_id, proof.user_id)
+    found = await database().read(user_units.credentials_of_id, assertion.user_id)
     if found is None or not found.is_active:
         await passkey_proofs.refused(
-            Event.SIGN_IN, "account", user_id=proof.user_id, passkey_id=proof.passkey_id, address=context.address
+            Event.SIGN_IN,
+            "account",
+            user_id=assertion.user_id,
+            passkey_id=assertion.passkey_id,
+            address=context.address,
         )
     await accounts.require_admissible(found)
-    try:
-        grant = await database().write(
-            factor_sessions.open_with_passkey, found=found, proof=proof, context=context, opener=opener
-        )
-    except InvalidPasskey:
-        await passkey_proofs.refused(
-            Event.SIGN_IN, "used", user_id=found.id, passkey_id=proof.passkey_id, address=context.address
-        )
-    except IntegrityError as error:
-        if not refers_to_nothing(error):
-            raise
-        raise InvalidPasskey from error  # deleted in this very moment
-    log.info("signed_in", user_id=str(found.id), session_id=str(grant.session_id), amr=grant.amr)
-    return grant
+    return ByPasskey(assertion, found.session_epoch, found.email)

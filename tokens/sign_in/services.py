@@ -1,41 +1,40 @@
-"""Signing in and out, refreshing, changing the password, and a person's own sessions."""
+"""Signing in with a password, opening sessions for proofs, and changing the password. Async, keyword-only."""
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from uuid import UUID
 
-from django.conf import settings
 from django.db import IntegrityError
 
 from accounts import email_address as emails
 from accounts.audit import recording as audit
 from accounts.errors import InvalidCredentials
-from accounts.lockout import rate_limits
 from accounts.users import services as accounts
-from accounts.users.outputs import Account, Authenticated
-from ironauth.infrastructure.cache.two_level import ReadMark, token_cache
+from accounts.users.outputs import Account
+from ironauth.infrastructure.cache.two_level import token_cache
 from ironauth.infrastructure.core import clock
-from ironauth.infrastructure.core.errors import NotFound
+from ironauth.infrastructure.core.errors import DomainError
 from ironauth.infrastructure.db.faults import refers_to_nothing
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.http import hash_claims
 from ironauth.infrastructure.http.client_context import ClientContext
 from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.clients import registry as clients
-from tokens.errors import InvalidRefreshToken, InvalidToken, MfaRequired
-from tokens.keys.key_set import ActiveKey
+from tokens.clients.registry import Client
+from tokens.errors import InvalidToken, MfaRequired
 from tokens.keys.store import key_store
 from tokens.principal import Principal
-from tokens.sessions import access_tokens, client_sessions, refresh_token
-from tokens.sessions import lists as session_lists
+from tokens.sessions import client_sessions
 from tokens.sessions import queries as session_queries
-from tokens.sessions import rotation as session_rotation
 from tokens.sessions import units as sessions
+from tokens.sessions.access_tokens import token_pair
 from tokens.sessions.models import FIRST_PARTY_CLIENT
-from tokens.sessions.outputs import SessionOut, TokenPair
-from tokens.sessions.rotation import SESSION_OVER, Outcome
-from tokens.sessions.units import OpenedSession, SessionFactory
-from tokens.sign_in import mfa_token
+from tokens.sessions.outputs import TokenPair
+from tokens.sessions.units import OpenedSession
+from tokens.sign_in import mfa_token, units
+from tokens.sign_in.proofs import ByPassword, SignInProof
+from tokens.sign_in.units import FIRST_PARTY
 
 log = get_logger()
 
@@ -43,23 +42,25 @@ log = get_logger()
 async def sign_in(*, email: str, password: str, context: ClientContext) -> TokenPair:
     """Open a session for the person whose address and password these are, and return its tokens.
 
-    Raises what ``open_by_password`` raises, ``SigningKeyMissing`` (503) before any hashing when no token could be
-    signed.
+    Raises:
+        SigningKeyMissing: (503) before any hashing, when no token could be signed.
+        DomainError: What ``verify_password`` and ``open_session`` raise.
     """
-    reading = token_cache().mark()  # before the key is chosen: it may be dropped while the password is hashed
+    mark = token_cache().mark()  # before the key is chosen: it may be dropped while the password is hashed
     key = await key_store().signing()
-    return token_pair(await open_by_password(email=email, password=password, context=context), key, reading)
+    proof = await verify_password(email=email, password=password, context=context)
+    return token_pair(await open_session(proof, context=context), key, mark)
 
 
-async def open_by_password(
-    *, email: str, password: str, context: ClientContext, opener: SessionFactory = sessions.FIRST_PARTY
-) -> OpenedSession:
-    """Open a session, as ``opener`` does, for the person whose address and password these are.
+async def verify_password(*, email: str, password: str, context: ClientContext) -> ByPassword:
+    """Return the proof of the person whose address and password these are.
 
-    Raises ``InvalidCredentials`` (401; unknown, wrong, inactive and not proved yet alike), ``PasswordChangeRequired``
-    (403, only after a right password), ``Overloaded`` (503) when the hash pool is full, ``Throttled`` (429) before any
-    hashing when the account or the client has failed too often. Raises ``MfaRequired`` (401) instead of opening a
-    session for somebody who has a second factor.
+    Raises:
+        InvalidCredentials: (401) unknown, wrong, inactive and not proved yet alike.
+        MfaRequired: (401) the password is right, and the person has a second factor.
+        PasswordChangeRequired: (403) only after a right password.
+        Throttled: (429) before any hashing, when the account or the client has failed too often.
+        Overloaded: (503) the hash pool is full.
     """
     with hash_claims.named(emails.lookup_key(email) or email):
         who = await accounts.authenticate(email=email, password=password, context=context)
@@ -67,12 +68,37 @@ async def open_by_password(
         log.info("second_factor_asked", user_id=str(who.id))
         await _second_factor_asked(who.id)
         raise MfaRequired(mfa_token=mfa_token.mint(who), methods=who.methods)
-    grant = await _opened(who, context, opener)
-    if grant is None:  # only who knows the password gets here
-        await audit.record_later(audit.Event.SIGN_IN, outcome=audit.Outcome.REFUSED, actor_id=who.id, user_id=who.id)
-        raise InvalidCredentials("The account was changed while you were signing in: sign in again.")
-    log.info("signed_in", user_id=str(who.id), session_id=str(grant.session_id))
-    return grant
+    return ByPassword(who.id, who.session_epoch, who.attempt)
+
+
+async def open_session(proof: SignInProof, *, context: ClientContext) -> OpenedSession:
+    """Open a session of this service's own API for a proof. One unit of work.
+
+    A try whose session was not stored stays counted against the account.
+
+    Raises:
+        DomainError: What the proof says where it was used, or the account has changed, since it was judged.
+    """
+    async with recorded_refusals(proof, context):
+        write = database().write_single_statement if units.only_inserts(proof, FIRST_PARTY) else database().write
+        opened = await write(units.open_session, proof, context=context)
+    log.info("signed_in", user_id=str(proof.user_id), session_id=str(opened.session_id), amr=proof.amr)
+    return opened
+
+
+@asynccontextmanager
+async def recorded_refusals(proof: SignInProof, context: ClientContext) -> AsyncIterator[None]:
+    """Record in the trail why the block opened no session; a person who was just deleted is one who has changed."""
+    try:
+        try:
+            yield
+        except IntegrityError as error:
+            if not refers_to_nothing(error):
+                raise
+            raise proof.account_changed() from error
+    except DomainError as error:
+        await proof.record_refusal(error, context)
+        raise
 
 
 async def _second_factor_asked(user_id: UUID) -> None:
@@ -81,51 +107,6 @@ async def _second_factor_asked(user_id: UUID) -> None:
     await audit.record_later(
         audit.Event.SECOND_FACTOR_ASKED, outcome=audit.Outcome.SUCCESS, user_id=user_id, details=details
     )
-
-
-async def refresh(*, token: str, address: str = "") -> TokenPair:
-    """Exchange a refresh token for the next pair; a reused one ends its session, committed, before this raises.
-
-    Raises ``InvalidRefreshToken`` (401), saying whether the session is over; ``SigningKeyMissing`` (503) before
-    anything is changed; ``Throttled`` (429) instead of the 401 when too many came from the client's ``address`` ("":
-    unknown, not counted). A valid token is never counted, which costs nothing.
-    """
-    parsed = refresh_token.parse(token)
-    if parsed is None:
-        await rate_limits.admit(rate_limits.REFRESH, address=address)
-        raise InvalidRefreshToken
-    reading = token_cache().mark()
-    key = await key_store().signing()
-    rotation = await database().write_autocommit(session_rotation.rotate, parsed=parsed)
-    event = log.warning if rotation.outcome is Outcome.REUSE else log.info
-    event("refresh", outcome=rotation.outcome.value, session_id=str(parsed.session_id))
-    if rotation.grant is None:
-        await rate_limits.admit(rate_limits.REFRESH, address=address)
-        raise InvalidRefreshToken(session_over=rotation.outcome in SESSION_OVER)
-    return token_pair(rotation.grant, key, reading)
-
-
-async def sign_out(*, session_id: UUID, user_id: UUID) -> None:
-    """End one session of this user; ending one that is over already is no error."""
-    await database().write(sessions.sign_out, session_id=session_id, user_id=user_id)
-    log.info("signed_out", session_id=str(session_id))
-
-
-async def sign_out_by_refresh_token(*, token: str) -> None:
-    """End the session a refresh token of ours names, whatever its generation.
-
-    Raises ``InvalidRefreshToken`` (401) when this server did not make the token or has forgotten its session.
-    """
-    parsed = refresh_token.parse(token)
-    found = await database().read(session_rotation.session_of, parsed=parsed) if parsed is not None else None
-    if found is None:
-        raise InvalidRefreshToken
-    await sign_out(session_id=found.id, user_id=found.account.id)
-
-
-async def sign_out_everywhere(*, principal: Principal) -> None:
-    """End every session of the caller, in one statement on the user's row."""
-    await accounts.end_all_sessions(user_id=principal.id, session_id=principal.session_id)
 
 
 async def change_password(
@@ -137,7 +118,7 @@ async def change_password(
     caller's client has just been disabled, before anything is changed.
     """
     key = await key_store().signing()
-    reopen = await _reopening(principal, context)
+    application, parent_id = await _application_of(principal)
     account = await accounts.change_password(
         user_id=principal.id,
         session_id=principal.session_id,
@@ -148,105 +129,70 @@ async def change_password(
     try:
         # A transaction: its BEGIN finds out whether the connection still lives, before anything is written. The
         # password is changed already, so this must not fail for a connection that died unused.
-        grant = await database().write(reopen, account)
+        opened = await database().write(
+            _reopen,
+            account=account,
+            principal=principal,
+            application=application,
+            parent_id=parent_id,
+            context=context,
+        )
     except IntegrityError as error:
         if not refers_to_nothing(error):
             raise
         raise InvalidCredentials from error  # deleted meanwhile
     # Its user was read before everything of theirs was invalidated: not to be kept.
-    return token_pair(grant, key, subject=principal.subject, jkt=principal.jkt)
+    return token_pair(opened, key, subject=principal.subject, jkt=principal.jkt)
 
 
-async def _reopening(principal: Principal, context: ClientContext) -> Callable[[Account], OpenedSession]:
-    """Return the unit of work that opens the session which replaces the caller's: as strong, as old, the same client's.
+def _reopen(
+    *,
+    account: Account,
+    principal: Principal,
+    application: Client | None,
+    parent_id: UUID | None,
+    context: ClientContext,
+) -> OpenedSession:
+    """Unit of work: open the session that replaces the caller's: as strong, as old, the same client's.
 
     An application's stays the application's, so that it ends with it: disabled, or taken back by its person. It stays
-    with the sign-on session it began in, too, and ends with that. Raises ``InvalidToken`` (401) when client or session
-    is gone.
+    with the SSO session it began in, too, and ends with that.
+
+    Args:
+        account: The caller's, under its new epoch.
+        principal: The caller, in the session that has just ended.
+        application: The session's client; None for this service's own API.
+        parent_id: The SSO session it began in.
+        context: Where the request comes from.
+
+    Raises:
+        InvalidToken: (401) the SSO session was ended while the password was hashed.
     """
     # A password alone does not make the session newer than the one it replaces.
     amr, since = principal.amr, datetime.fromtimestamp(principal.authenticated_at, UTC)
-    if principal.client_id == FIRST_PARTY_CLIENT:
-        return lambda account: sessions.open_session(
+    if application is None:
+        return sessions.store_first_party(
             account=account, context=context, scope=principal.scope, amr=amr, authenticated_at=since
         )
+    bound_to = principal.jkt if application.is_public else ""  # as when it began: RFC 9449 §5
+    consented = client_sessions.ConsentedAccess(account, principal.scope, since, amr, parent_id, bound_to)
+    opened = client_sessions.open_client_session(client=application, consented=consented, context=context)
+    if opened is None:
+        raise InvalidToken("sign-on")
+    return opened
+
+
+async def _application_of(principal: Principal) -> tuple[Client | None, UUID | None]:
+    """Return the client of the caller's session, None for this service's own, and the SSO session it began in.
+
+    Raises ``InvalidToken`` (401) when client or session is gone.
+    """
+    if principal.client_id == FIRST_PARTY_CLIENT:
+        return None, None
     application = await clients.find(principal.client_id)
     if application is None:
         raise InvalidToken("client")
     present = await database().read(session_queries.find, principal.session_id)
     if present is None or present.is_over(clock.now()):
         raise InvalidToken("session")
-
-    def reopen(account: Account) -> OpenedSession:
-        bound_to = principal.jkt if application.is_public else ""  # as when it began: RFC 9449 §5
-        consented = client_sessions.ConsentedAccess(account, principal.scope, since, amr, present.parent_id, bound_to)
-        grant = client_sessions.open_client_session(client=application, consented=consented, context=context)
-        if grant is None:  # its sign-on was ended while the password was hashed
-            raise InvalidToken("sign-on")
-        return grant
-
-    return reopen
-
-
-async def list_sessions(*, principal: Principal) -> list[SessionOut]:
-    """Return the caller's live sessions, the most recently used first."""
-    return await database().read(session_lists.of_user, user_id=principal.id, current_id=principal.session_id)
-
-
-async def end_own_session(*, principal: Principal, session_id: UUID) -> None:
-    """End one of the caller's sessions.
-
-    Raises ``NotFound`` (404) when the caller has no such live session: another person's is not told apart.
-    """
-    ended = await database().write(
-        sessions.end_own_session,
-        session_id=session_id,
-        user_id=principal.id,
-        epoch=principal.epoch,
-        from_session_id=principal.session_id,
-    )
-    if not ended:
-        raise NotFound("You have no such session: see /api/v1/access/sessions for those you have.")
-    log.info("session_ended", user_id=str(principal.id), session_id=str(session_id))
-
-
-async def _opened(who: Authenticated, context: ClientContext, opener: SessionFactory) -> OpenedSession | None:
-    """Return a new session's grant; None when the account is not what it was when the password was checked.
-
-    Session, audit event and the reset of the account's counts are one transaction; where nothing is counted, session
-    and event are one statement on PostgreSQL. A try whose session was not stored stays counted against the account.
-    """
-    alone = opener.only_inserts and not settings.IRONAUTH_NEW_DEVICE_MAIL and who.settle is None
-    write = database().write_single_statement if alone else database().write
-
-    def open_and_settle() -> OpenedSession | None:
-        grant = sessions.open_authenticated(who=who, context=context, opener=opener)
-        if grant is not None and who.settle is not None:  # last: many share its rows
-            who.settle()
-        return grant
-
-    try:
-        return await write(open_and_settle)
-    except IntegrityError as error:
-        if not refers_to_nothing(error):
-            raise
-        return None  # deleted in this very moment
-
-
-def token_pair(
-    grant: OpenedSession, key: ActiveKey, reading: ReadMark | None = None, *, subject: UUID | None = None, jkt: str = ""
-) -> TokenPair:
-    """Return the tokens of a grant; the access token never outlives the session.
-
-    ``reading``: taken before the key was chosen and the grant's account and session were read; with it, this process
-    knows the token already. ``subject``, ``jkt``: as in ``access_tokens.of_session``.
-    """
-    access = access_tokens.of_session(grant, key, reading, subject=subject, jkt=jkt)
-    return TokenPair(
-        access_token=access.text,
-        token_type="DPoP" if jkt else "Bearer",
-        expires_in=access.expires_in,
-        refresh_token=grant.refresh_token,
-        refresh_expires_in=int(grant.expires_at.timestamp()) - int(clock.unix()),
-        session_id=grant.session_id,
-    )
+    return application, present.parent_id

@@ -32,6 +32,7 @@ from tokens.errors import (
 )
 from tokens.protocol import SCOPE_TOKEN, scope_set
 from tokens.sessions import access_tokens
+from tokens.sessions import services as session_services
 from tokens.sessions.authentication import AccessTokenAuthentication
 from tokens.sessions.outputs import TokenPair
 from tokens.sessions.transport import (
@@ -119,13 +120,13 @@ class RefreshView(AsyncAPIView):
         token = (await self.validated(request, RefreshTokenInput)).get("refresh_token")
         address = client_context.address_of(request)
         if token is not None:
-            return await services.refresh(token=token, address=address)
+            return await session_services.refresh(token=token, address=address)
         token = _refresh_cookie(request)
         if token is None:
             raise ValidationFailed(errors=[MISSING_REFRESH_TOKEN])
         require_same_origin(request._request)  # noqa: SLF001 - Django's request
         try:
-            return cookie_response(await services.refresh(token=token, address=address))
+            return cookie_response(await session_services.refresh(token=token, address=address))
         except InvalidRefreshToken as error:
             response = self.handle_exception(error)
             if error.session_over:  # else another tab of this browser may hold the right cookie already
@@ -165,13 +166,13 @@ class LogoutView(AsyncAPIView):
         """End the session of the first genuine credential; raise ``NotAuthenticated`` when there is none."""
         body_token = (await self.validated(request, RefreshTokenInput)).get("refresh_token")
         if body_token is not None:
-            await services.sign_out_by_refresh_token(token=body_token)
+            await session_services.sign_out_by_refresh_token(token=body_token)
             return
         cookie_token = _refresh_cookie(request)
         try:
             found = await AccessTokenAuthentication().authenticate(request)
             if found is not None:
-                await services.sign_out(session_id=found[0].session_id, user_id=found[0].id)
+                await session_services.sign_out(session_id=found[0].session_id, user_id=found[0].id)
                 return
             if cookie_token is None:
                 raise NotAuthenticated
@@ -179,7 +180,7 @@ class LogoutView(AsyncAPIView):
             if cookie_token is None:
                 raise
         require_same_origin(request._request)  # noqa: SLF001 - Django's request
-        await services.sign_out_by_refresh_token(token=cookie_token)
+        await session_services.sign_out_by_refresh_token(token=cookie_token)
 
 
 class LogoutAllView(AsyncAPIView):
@@ -196,7 +197,7 @@ class LogoutAllView(AsyncAPIView):
     )
     async def post(self, request: ApiRequest) -> HttpResponse:
         """End every session of the caller, this one included."""
-        await services.sign_out_everywhere(principal=request.auth)
+        await session_services.sign_out_everywhere(principal=request.auth)
         return cleared_response()
 
 

@@ -2,7 +2,6 @@
 
 import uuid
 from collections.abc import Awaitable, Callable
-from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -14,6 +13,7 @@ from django.urls import reverse
 
 from accounts.audit import recording as audit
 from accounts.audit.models import AuditEvent
+from accounts.users import units as account_units
 from accounts.users.models import User
 from accounts.users.services import account_snapshot
 from conftest import PASSWORD
@@ -23,7 +23,6 @@ from tokens.keys.models import SigningKey
 from tokens.keys.rotation import create_first_keys
 from tokens.sessions import units as sessions
 from tokens.sessions.models import Session
-from tokens.sign_in import services
 from tokens.tests.browser import LOGOUT, ME, PASSWORD_URL, REFRESH, SIGNIN
 from tokens.tests.stage import AGENT, Expected, Stage, by_member, by_root, session_of
 
@@ -63,10 +62,7 @@ async def sign_in_unknown(stage: Stage) -> Expected:
 
 
 async def sign_in_too_late(stage: Stage) -> Expected:
-    async def changed_meanwhile(*_: Any) -> None:
-        return None
-
-    with patch.object(services, "_opened", changed_meanwhile):
+    with patch.object(account_units, "account_snapshot", lambda _: None):
         await stage.send("POST", SIGNIN, 401, {"email": stage.email, "password": PASSWORD})
     return by_member(stage, event="sign_in", outcome="refused", session_id=None)
 
@@ -268,7 +264,7 @@ def test_what_staff_do_to_sessions_and_keys_in_the_admin(client: Client, transac
     client.force_login(root)
     account = account_snapshot(User.objects.create_user("mia@example.com").pk)
     assert account is not None
-    opened = [sessions.open_session(account=account, context=ClientContext()).session_id for _ in range(2)]
+    opened = [sessions.store_first_party(account=account, context=ClientContext()).session_id for _ in range(2)]
     before = set(AuditEvent.objects.values_list("pk", flat=True))
     body = {"action": "end_sessions", "_selected_action": opened, "confirmed": "yes"}
     assert client.post(reverse("admin:tokens_session_changelist"), body).status_code == 302

@@ -35,7 +35,7 @@ DAY = 86_400
 def opened(new_account: Callable[[], Account]) -> list[OpenedSession]:
     """Seven sessions of one person."""
     account = new_account()
-    return [sessions.open_session(account=account, context=ClientContext()) for _ in range(7)]
+    return [sessions.store_first_party(account=account, context=ClientContext()) for _ in range(7)]
 
 
 def test_live_sessions_stay(opened: list[OpenedSession]) -> None:

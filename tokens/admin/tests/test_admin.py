@@ -46,7 +46,7 @@ KEYS = "admin:tokens_signingkey_changelist"
 @pytest.fixture
 def grant(new_account: Callable[[], Account]) -> OpenedSession:
     """A session just opened."""
-    return sessions.open_session(account=new_account(), context=ClientContext("192.0.2.7", "Browser/1.0"))
+    return sessions.store_first_party(account=new_account(), context=ClientContext("192.0.2.7", "Browser/1.0"))
 
 
 @pytest.fixture
@@ -169,7 +169,7 @@ def test_staff_leave_superusers_sessions_alone(
 ) -> None:
     """Staff who are no superusers end the sessions of others only, and are told so before and after."""
     User.objects.filter(pk=grant.account.id).update(is_superuser=True)
-    other = sessions.open_session(account=new_account(), context=ClientContext())
+    other = sessions.store_first_party(account=new_account(), context=ClientContext())
     ender = make_clerk("view_session", "delete_session")
     spared = "Left as they were: 1 session of superusers."
     asked = ender.post(reverse(SESSIONS), ending(grant, other)).content.decode()
@@ -349,7 +349,7 @@ def test_a_persons_page_does_not_grow_with_their_sessions(browser: Client, grant
     assert len(re.findall(r'id="sessions-\d+"', grown)) == 20
     Session.objects.exclude(pk=first.pk).delete()
     (link,) = re.findall(r'href="([^"]+)">All sessions of this person<', grown)
-    sessions.open_session(account=grant.account, context=ClientContext("192.0.2.8", "Other/1.0"))
+    sessions.store_first_party(account=grant.account, context=ClientContext("192.0.2.8", "Other/1.0"))
     stranger = User.objects.create_user(email="zoe@example.com")
     Session.objects.filter(ip="192.0.2.8").update(user=stranger)
     listed = browser.get(html.unescape(link)).context["cl"]

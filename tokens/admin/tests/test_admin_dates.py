@@ -31,7 +31,7 @@ def test_dates_have_one_style(
     """Of read-only fields, lists, dates to choose from, histories and rows of a person: none is in words."""
     root = User.objects.create_superuser(new_email(), email_verified_at=AT)
     client.force_login(root)
-    session_id = sessions.open_session(
+    session_id = sessions.store_first_party(
         account=new_account(), context=ClientContext("192.0.2.7", "Browser/1.0")
     ).session_id
     session = Session.objects.get(pk=session_id)

@@ -35,7 +35,7 @@ def open_for(new_account: Callable[[], Account]) -> Callable[..., list[Session]]
     account = new_account()
 
     def make(*client_ids: str) -> list[Session]:
-        opened = [sessions.open_session(account=account, context=ClientContext()).session_id for _ in client_ids]
+        opened = [sessions.store_first_party(account=account, context=ClientContext()).session_id for _ in client_ids]
         for session_id, client_id in zip(opened, client_ids, strict=True):
             Session.objects.filter(pk=session_id).update(client_id=client_id)
         return list(Session.objects.filter(pk__in=opened))

@@ -22,8 +22,8 @@ from tokens.oauth.tests.material import REDIRECT_URI, make_client
 from tokens.oauth.token import redemption
 from tokens.oauth.token.redemption import PresentedCode
 from tokens.sessions import units as sessions
+from tokens.sessions.access_tokens import token_pair
 from tokens.sessions.models import Session
-from tokens.sign_in.services import token_pair
 from tokens.tests.browser import ME
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
@@ -49,7 +49,7 @@ async def access_token(client: OAuthClient, account: Account) -> dict[str, str]:
     """Return a request header with a token that the client got for this person's account."""
 
     def opened() -> sessions.OpenedSession:
-        grant = sessions.open_session(account=account, context=ClientContext(), scope="account")
+        grant = sessions.store_first_party(account=account, context=ClientContext(), scope="account")
         Session.objects.filter(pk=grant.session_id).update(client_id=str(client.pk))
         return dataclasses.replace(grant, client_id=str(client.pk))
 

@@ -15,18 +15,18 @@ from ironauth.infrastructure.core import strict_json
 from ironauth.infrastructure.core.errors import DomainError
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.http.client_context import ClientContext
+from tokens.clients.registry import Client
 from tokens.errors import InvalidMfaToken, MfaRequired
 from tokens.oauth.authorize import pages as authorize_pages
+from tokens.oauth.authorize import services as authorizations
 from tokens.oauth.authorize import state as authorization_state
 from tokens.oauth.authorize.inputs import PasswordFormInput
-from tokens.oauth.authorize.services import PendingAuthorization
+from tokens.oauth.authorize.state import AuthorizationState
 from tokens.oauth.authorize.views import OAuthPage
-from tokens.oauth.sso import cookie as sso_cookie
-from tokens.oauth.sso import session as sso_session
-from tokens.sessions import transport
-from tokens.sessions.units import OpenedSession, SessionFactory
+from tokens.sessions import sso_cookie, sso_session, transport
 from tokens.sign_in import factor_services, passkey_services, services
 from tokens.sign_in.factor_services import Shown
+from tokens.sign_in.proofs import SignInProof
 
 #: What a refusal asks for is a link away: the part of the template that has it.
 _REMEDIES: Final[Mapping[type[DomainError], str]] = {EmailNotVerified: "verify", PasswordChangeRequired: "password"}
@@ -35,25 +35,33 @@ _REMEDIES: Final[Mapping[type[DomainError], str]] = {EmailNotVerified: "verify",
 class SignInForm(OAuthPage):
     """What the three forms share."""
 
-    def entered(
-        self, request: ApiRequest, arrival: PendingAuthorization, context: ClientContext, grant: OpenedSession
+    async def signed_in(
+        self,
+        request: ApiRequest,
+        proof: SignInProof,
+        *,
+        state: AuthorizationState,
+        client: Client,
+        context: ClientContext,
     ) -> HttpResponse:
-        """Return what comes after a sign-in, with the cookies of it."""
-        known = msgspec.structs.replace(arrival.journey, mfa_token="", methods=())
-        try:
-            response = self.shown(request, known, arrival.client, arrival.decided())
-        except DomainError as error:  # signed in they are, whatever becomes of the rest
-            response = self.handle_exception(error)
-        age = int((grant.expires_at - grant.authenticated_at).total_seconds())
-        sso_cookie.give(response, grant.refresh_token, max_age_s=age)
-        transport.set_device(response, context)
-        return response
+        """Open this browser's SSO session, and return what comes after a sign-in, with the cookies of it.
 
-    async def opener(self, request: ApiRequest, arrival: PendingAuthorization) -> SessionFactory:
-        """Return what opens this browser's sign-on session for ``arrival``. 1 query where it brings a cookie."""
+        1 query more where the browser brings a cookie.
+        """
         cookie = sso_cookie.read(request)
         previous = await database().read(sso_session.find, cookie) if cookie is not None else None
-        return sso_session.opener(previous, arrival.decide)
+        opened, decision = await authorizations.sign_in(
+            proof, state=state, client=client, previous=previous, context=context
+        )
+        known = msgspec.structs.replace(state, mfa_token="", methods=())
+        try:
+            response = self.shown(request, known, client, authorizations.answer(state, decision))
+        except DomainError as error:  # signed in they are, whatever becomes of the rest
+            response = self.handle_exception(error)
+        age = int((opened.expires_at - opened.authenticated_at).total_seconds())
+        sso_cookie.give(response, opened.refresh_token, max_age_s=age)
+        transport.set_device(response, context)
+        return response
 
 
 class PasswordForm(SignInForm):
@@ -62,23 +70,22 @@ class PasswordForm(SignInForm):
     @extend_schema(exclude=True)
     async def post(self, request: ApiRequest) -> HttpResponse:
         """Sign in by address and password, or say what is missing or wrong on the same page."""
-        journey, client = await self.resumed(request)
+        state, client = await self.resumed(request)
         context = transport.arriving(request._request, "cookie")  # noqa: SLF001 - Django's request
-        arrival = PendingAuthorization(journey, client)
         browser, email = authorization_state.browser_of(request), str(request.data.get("email", ""))
         try:
             data = await self.validated(request, PasswordFormInput)
-            grant = await services.open_by_password(**data, context=context, opener=await self.opener(request, arrival))
+            proof = await services.verify_password(**data, context=context)
+            return await self.signed_in(request, proof, state=state, client=client, context=context)
         except MfaRequired as needed:
             members: Any = needed.members
-            asked = msgspec.structs.replace(journey, mfa_token=members["mfa_token"], methods=members["methods"])
+            asked = msgspec.structs.replace(state, mfa_token=members["mfa_token"], methods=members["methods"])
             return authorize_pages.second_factor(asked, client, browser)
         except exceptions.ValidationError:
             missing = "Type your e-mail address and your password."
-            return authorize_pages.sign_in(journey, client, browser, email=email, problem=missing, status=400)
+            return authorize_pages.sign_in(state, client, browser, email=email, problem=missing, status=400)
         except DomainError as error:
-            return authorize_pages.sign_in(journey, client, browser, email=email, **_refused(error))
-        return self.entered(request, arrival, context, grant)
+            return authorize_pages.sign_in(state, client, browser, email=email, **_refused(error))
 
 
 class SecondFactorForm(SignInForm):
@@ -90,24 +97,20 @@ class SecondFactorForm(SignInForm):
 
         Once the password is too long ago it begins again.
         """
-        journey, client = await self.resumed(request)
+        state, client = await self.resumed(request)
         context = transport.arriving(request._request, "cookie")  # noqa: SLF001 - Django's request
-        arrival = PendingAuthorization(journey, client)
         browser = authorization_state.browser_of(request)
         try:
-            grant = await factor_services.open_by_factor(
-                token=journey.mfa_token,
-                shown=_shown(request),
-                context=context,
-                opener=await self.opener(request, arrival),
+            proof = await factor_services.verify_second_factor(
+                token=state.mfa_token, shown=_shown(request), context=context
             )
+            return await self.signed_in(request, proof, state=state, client=client, context=context)
         except InvalidMfaToken:
-            again = msgspec.structs.replace(journey, mfa_token="", methods=())
+            again = msgspec.structs.replace(state, mfa_token="", methods=())
             late = "That took too long: sign in with your password again."
             return authorize_pages.sign_in(again, client, browser, problem=late, status=401)
         except DomainError as error:
-            return authorize_pages.second_factor(journey, client, browser, **_refused(error))
-        return self.entered(request, arrival, context, grant)
+            return authorize_pages.second_factor(state, client, browser, **_refused(error))
 
 
 class PasskeyForm(SignInForm):
@@ -116,23 +119,19 @@ class PasskeyForm(SignInForm):
     @extend_schema(exclude=True)
     async def post(self, request: ApiRequest) -> HttpResponse:
         """Sign in by passkey instead of a password, or say what is wrong on the same page."""
-        journey, client = await self.resumed(request)
+        state, client = await self.resumed(request)
         context = transport.arriving(request._request, "cookie")  # noqa: SLF001 - Django's request
-        arrival = PendingAuthorization(journey, client)
         shown = _shown(request)
         try:
             if shown.challenge_token is None or shown.credential is None:
                 raise InvalidPasskey
-            grant = await passkey_services.open_by_passkey(
-                challenge_token=shown.challenge_token,
-                credential=shown.credential,
-                context=context,
-                opener=await self.opener(request, arrival),
+            proof = await passkey_services.verify_passkey(
+                challenge_token=shown.challenge_token, credential=shown.credential, context=context
             )
+            return await self.signed_in(request, proof, state=state, client=client, context=context)
         except DomainError as error:
             browser = authorization_state.browser_of(request)
-            return authorize_pages.sign_in(journey, client, browser, **_refused(error))
-        return self.entered(request, arrival, context, grant)
+            return authorize_pages.sign_in(state, client, browser, **_refused(error))
 
 
 def _shown(request: ApiRequest) -> Shown:

@@ -24,9 +24,9 @@ from tokens.oauth.authorize.request import MAX_BYTES, AuthorizationRequest, Refu
 from tokens.oauth.authorize.services import Decision, Step
 from tokens.oauth.authorize.state import AuthorizationState
 from tokens.oauth.device import services as devices
-from tokens.oauth.sso import cookie as sso_cookie
-from tokens.oauth.sso.cookie import SsoCookie
 from tokens.protocol import scope_set
+from tokens.sessions import sso_cookie
+from tokens.sessions.sso_cookie import SsoCookie
 
 EXPIRED = (
     "This page has expired, was opened in another browser, or cookies are off: go back to the application and sign in "

@@ -18,9 +18,9 @@ from tokens.oauth.authorize.services import Decision, Step
 from tokens.oauth.authorize.state import AuthorizationState
 from tokens.oauth.device import codes as device_codes
 from tokens.oauth.device import units as device_units
-from tokens.oauth.sso import session as sso_session
-from tokens.oauth.sso.cookie import SsoCookie
 from tokens.protocol import GrantType, ResponseMode
+from tokens.sessions import sso_session
+from tokens.sessions.sso_cookie import SsoCookie
 
 #: What somebody is told whose code is no device's, or no longer.
 GONE: Final = "No device waits with this code: look at it again, or begin anew on the device."

@@ -21,10 +21,10 @@ from tokens.clients.registry import Client
 from tokens.oauth.consent import consents
 from tokens.oauth.device import codes as device_codes
 from tokens.oauth.models import DeviceGrant
-from tokens.oauth.sso import session as sso_session
-from tokens.oauth.sso.cookie import SsoCookie
 from tokens.protocol import scope_set, scope_text
+from tokens.sessions import sso_session
 from tokens.sessions.client_sessions import ConsentedAccess, open_client_session
+from tokens.sessions.sso_cookie import SsoCookie
 from tokens.sessions.units import OpenedSession
 
 LIFE_S: Final = 600  # seconds: time to find a telephone and sign in on it

@@ -19,8 +19,8 @@ from tokens.oauth.device import services as devices
 from tokens.oauth.device.units import INTERVAL_S, LIFE_S
 from tokens.oauth.endpoint import REFUSALS, OAuthEndpoint
 from tokens.oauth.inputs import DeviceInput
-from tokens.oauth.sso import cookie as sso_cookie
 from tokens.protocol import GrantType
+from tokens.sessions import sso_cookie
 
 
 class DeviceAuthorization(msgspec.Struct, frozen=True):

@@ -19,8 +19,7 @@ from tokens.oauth.authorize import pages as authorize_pages
 from tokens.oauth.authorize.views import OAuthPage
 from tokens.oauth.logout import request as logout_request
 from tokens.oauth.logout.request import LogoutRequest, Person
-from tokens.oauth.sso import cookie as sso_cookie
-from tokens.oauth.sso import session as sso_session
+from tokens.sessions import sso_cookie, sso_session
 from tokens.sessions.queries import StoredSession
 
 CONFIRMATION = "confirmation"  # the field that says the page's question was answered with yes

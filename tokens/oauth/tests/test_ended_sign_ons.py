@@ -15,14 +15,13 @@ from tokens.clients import registry as clients
 from tokens.oauth.device import codes as device_codes
 from tokens.oauth.device import units as device_units
 from tokens.oauth.models import AuthorizationCode, Consent, DeviceGrant
-from tokens.oauth.sso import cookie as sso_cookie
-from tokens.oauth.sso import session as sso_session
-from tokens.oauth.sso.cookie import SsoCookie
 from tokens.oauth.tests.flow import signed_on
 from tokens.oauth.tests.material import make_client
 from tokens.oauth.tests.walk import answered, authorize, by_password, is_page, say, send
+from tokens.sessions import sso_cookie, sso_session
 from tokens.sessions.models import SSO_CLIENT, Session
 from tokens.sessions.queries import StoredSession
+from tokens.sessions.sso_cookie import SsoCookie
 from tokens.tests.browser import Member
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage, pytest.mark.usefixtures("signing_key")]

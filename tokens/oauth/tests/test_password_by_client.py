@@ -12,11 +12,11 @@ from accounts.users.models import User
 from conftest import PASSWORD, bearer
 from ironauth.infrastructure.core import clock
 from tokens.clients.models import OAuthClient
-from tokens.oauth.sso import session as sso_session
 from tokens.oauth.tests.flow import signed_on
 from tokens.oauth.tests.material import make_client
 from tokens.oauth.tests.sessions import access_token
 from tokens.oauth.tests.walk import answered, authorize, by_password, is_page, send
+from tokens.sessions import sso_session
 from tokens.sessions import units as sessions
 from tokens.sessions.models import SSO_CLIENT, Session
 from tokens.tests.browser import PASSWORD_URL, Member, me

@@ -20,7 +20,7 @@ from tokens.clients.registry import Client
 from tokens.keys.key_set import ALGORITHMS, ActiveKey, Family
 from tokens.keys.store import key_store
 from tokens.protocol import ID_TOKEN_S, Scope, scope_set
-from tokens.sign_in.factor_units import MULTIPLE
+from tokens.sign_in.proofs import MULTIPLE
 
 TYP: Final = "JWT"
 #: Authenticator assurance levels (NIST SP 800-63B): one factor; two, or a passkey that has verified its user.

@@ -18,7 +18,7 @@ from redis import Redis
 
 from accounts.users import services as accounts
 from accounts.users.models import User
-from accounts.users.outputs import Authenticated
+from accounts.users.services import Authenticated
 from conftest import bearer
 from ironauth.infrastructure.cache.two_level import token_cache
 from ironauth.infrastructure.core import clock

@@ -15,14 +15,15 @@ from pytest_django import Settings
 from accounts.email.tests.test_email_flows import delivered
 from accounts.outbox.models import OutgoingMail
 from accounts.users.models import User
-from accounts.users.outputs import Account, Authenticated
+from accounts.users.outputs import Account
 from conftest import PASSWORD
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.sessions import known_devices
-from tokens.sessions import units as sessions
 from tokens.sessions.known_devices import MOST
 from tokens.sessions.models import KnownDevice
+from tokens.sign_in import units as sign_in_units
+from tokens.sign_in.proofs import ByPassword
 from tokens.tests.browser import PASSWORD_URL, SIGNIN, by_cookie
 
 pytestmark = [pytest.mark.django_db, pytest.mark.storage, pytest.mark.usefixtures("still_clock")]
@@ -158,11 +159,11 @@ def test_nothing_says_where_somebody_was(account: Account) -> None:
 
 def test_query_counts(account: Account, settings: Settings) -> None:
     """Off: nothing. On: one query for a device of today, two for one with a cookie or of another day: frozen."""
-    who = Authenticated(account.id, account.session_epoch)
+    who = ByPassword(account.id, account.session_epoch)
 
     def queries(**client: str) -> int:
         with CaptureQueriesContext(connection) as captured:
-            sessions.open_authenticated(who=who, context=ClientContext("198.51.100.7", FIREFOX, **client))
+            sign_in_units.open_session(who, context=ClientContext("198.51.100.7", FIREFOX, **client))
         return len([q for q in captured.captured_queries if not q["sql"].startswith(("SAVEPOINT", "RELEASE"))])
 
     without = queries()

@@ -14,7 +14,7 @@ from pytest_django import Settings
 
 from accounts.audit import recording as audit
 from accounts.audit.models import AuditEvent
-from accounts.users.outputs import Account, Authenticated
+from accounts.users.outputs import Account
 from conftest import PASSWORD, ServeProcess, bearer
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.db.unit_of_work import database
@@ -22,6 +22,8 @@ from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.sessions import limit as session_room
 from tokens.sessions import units as sessions
 from tokens.sessions.models import Session
+from tokens.sign_in import units as sign_in_units
+from tokens.sign_in.proofs import ByPassword
 from tokens.tests.browser import ME, REFRESH, SIGNIN, Member, Pair, me
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
@@ -103,15 +105,15 @@ async def test_what_is_dead_takes_no_place(api: httpx.AsyncClient, member: Membe
 def opened(account: Account, client_id: str, minute: int) -> UUID:
     """Store a session of the person, last used in this minute."""
     with clock.shifted(60 * minute):
-        session_id = sessions.open_session(account=account, context=ClientContext()).session_id
+        session_id = sessions.store_first_party(account=account, context=ClientContext()).session_id
     Session.objects.filter(pk=session_id).update(client_id=client_id)
     return session_id
 
 
 def open_one(account: Account) -> UUID:
     """Do what a sign-in does in the database."""
-    who = Authenticated(account.id, account.session_epoch)
-    grant = sessions.open_authenticated(who=who, context=ClientContext())
+    who = ByPassword(account.id, account.session_epoch)
+    grant = sign_in_units.open_session(who, context=ClientContext())
     assert grant is not None
     return grant.session_id
 

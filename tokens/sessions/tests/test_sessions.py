@@ -1,7 +1,7 @@
 """Sessions as units of work: rotation, grace, reuse, limits, ends, and how many queries each takes."""
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import pytest
@@ -10,8 +10,9 @@ from django.db.models import QuerySet
 from django.test import override_settings
 from django.test.utils import CaptureQueriesContext
 
+from accounts.errors import InvalidCredentials
 from accounts.users.models import User
-from accounts.users.outputs import Account, Authenticated
+from accounts.users.outputs import Account
 from ironauth.infrastructure.cache.invalidation import sid_tag
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import new_id
@@ -25,6 +26,8 @@ from tokens.sessions.models import Session
 from tokens.sessions.queries import NewSession, StoredSession
 from tokens.sessions.rotation import Outcome, Rotation
 from tokens.sessions.units import OpenedSession
+from tokens.sign_in import units as sign_in_units
+from tokens.sign_in.proofs import ByPassword
 
 pytestmark = [pytest.mark.django_db, pytest.mark.storage, pytest.mark.usefixtures("still_clock")]
 
@@ -40,13 +43,13 @@ def account(new_account: Callable[[], Account]) -> Account:
 @pytest.fixture
 def grant(account: Account) -> OpenedSession:
     """A session just opened."""
-    return sessions.open_session(account=account, context=ClientContext("192.0.2.7", "curl"))
+    return sessions.store_first_party(account=account, context=ClientContext("192.0.2.7", "curl"))
 
 
 @pytest.mark.parametrize("change", ["none", "deactivated", "password changed", "deleted"])
 def test_an_account_that_changed_while_the_password_was_hashed_gets_no_session(account: Account, change: str) -> None:
     """Deactivation, a new password or deletion between the check and the session refuses it; else 4 queries open it."""
-    who = Authenticated(account.id, account.session_epoch)
+    who = ByPassword(account.id, account.session_epoch)
     user = User.objects.get(pk=account.id)
     match change:
         case "deactivated":
@@ -57,9 +60,8 @@ def test_an_account_that_changed_while_the_password_was_hashed_gets_no_session(a
             user.save()
         case "deleted":
             user.delete()
-    with queries() as captured:
-        opened = sessions.open_authenticated(who=who, context=ClientContext())
-    assert (opened is not None) == (change == "none")
+    with queries() as captured, nullcontext() if change == "none" else pytest.raises(InvalidCredentials):
+        sign_in_units.open_session(who, context=ClientContext())
     assert len(statements(captured)) <= (3 if connection.vendor == "postgresql" else 4)
 
 
@@ -150,7 +152,7 @@ def test_grace_covers_the_immediate_predecessor_only(grant: OpenedSession) -> No
 
 def test_reuse_revokes_this_session_only(account: Account, grant: OpenedSession) -> None:
     """Reuse ends the session it concerns, publishes that, and leaves the person's other sessions alone."""
-    other = sessions.open_session(account=account, context=ClientContext())
+    other = sessions.store_first_party(account=account, context=ClientContext())
     newest = successor(successor(grant.refresh_token))
     Invalidation.objects.all().delete()
     assert use(grant.refresh_token) == Rotation(Outcome.REUSE)
@@ -193,7 +195,7 @@ def test_another_client(grant: OpenedSession) -> None:
 @pytest.mark.parametrize(("after_s", "outcome"), [(99, Outcome.ROTATED), (101, Outcome.EXPIRED)])
 def test_idle_limit(account: Account, after_s: int, outcome: Outcome) -> None:
     """A session unused for the idle limit is over: 1 s before it a refresh works, 1 s after it none does."""
-    token = sessions.open_session(account=account, context=ClientContext()).refresh_token
+    token = sessions.store_first_party(account=account, context=ClientContext()).refresh_token
     with clock.shifted(after_s):
         assert use(token).outcome is outcome
 
@@ -202,7 +204,7 @@ def test_idle_limit(account: Account, after_s: int, outcome: Outcome) -> None:
 @pytest.mark.parametrize(("after_s", "outcome"), [(249, Outcome.ROTATED), (251, Outcome.EXPIRED)])
 def test_absolute_limit(account: Account, after_s: int, outcome: Outcome) -> None:
     """Refreshing renews the idle limit and never passes the absolute one (ASVS 7.3.2)."""
-    token = sessions.open_session(account=account, context=ClientContext()).refresh_token
+    token = sessions.store_first_party(account=account, context=ClientContext()).refresh_token
     for used_at in (90, 180):
         with clock.shifted(used_at):
             token = successor(token)
@@ -316,8 +318,8 @@ def test_a_session_is_ended_for_its_owner_while_it_lives(
 def test_live_sessions(account: Account, grant: OpenedSession) -> None:
     """The list holds the live sessions of the user, the most recently used first."""
     with clock.shifted(60):
-        newer = sessions.open_session(account=account, context=ClientContext())
-        ended = sessions.open_session(account=account, context=ClientContext())
+        newer = sessions.store_first_party(account=account, context=ClientContext())
+        ended = sessions.store_first_party(account=account, context=ClientContext())
         sessions.end_session(session_id=ended.session_id, reason=Session.RevokeReason.SIGNED_OUT)
         assert [s.pk for s in sessions.live_sessions(user_id=account.id)] == [newer.session_id, grant.session_id]
     with clock.shifted(120):
@@ -346,7 +348,7 @@ def test_query_counts(account: Account) -> None:
     One of the three looks for what began in the session: it is a sign-on session for all one knows.
     """
     with queries() as opened:
-        grant = sessions.open_session(account=account, context=ClientContext())
+        grant = sessions.store_first_party(account=account, context=ClientContext())
     with queries() as rotated:
         use(grant.refresh_token)
     with queries() as graced:

@@ -8,7 +8,7 @@ import pytest
 from django.conf import settings
 from django.test import override_settings
 
-from accounts.users.outputs import Authenticated
+from accounts.users.services import Authenticated
 from ironauth.infrastructure.core import clock
 from tokens.sign_in import mfa_token
 

@@ -15,12 +15,12 @@ from accounts.conftest import full_pool  # noqa: F401 - a fixture
 from accounts.email import units as email_units
 from accounts.lockout import rate_limits, throttling
 from accounts.lockout.keys import KNOWN_ADDRESSES, KNOWN_BROWSERS, SIGNED_IN, STRANGERS
+from accounts.lockout.rate_limits import Refused
 from accounts.lockout.throttling import KNOWN_S
 from accounts.outbox.models import EmailToken
 from accounts.outbox.tokens import FoundToken
 from accounts.users import units
 from accounts.users.models import User
-from accounts.users.outputs import Authenticated
 from conftest import PASSWORD, bearer
 from ironauth.asgi import application
 from ironauth.infrastructure.cache import redis_values as remote_cache
@@ -33,6 +33,7 @@ from ironauth.infrastructure.http.client_context import ClientContext
 from ironauth.infrastructure.models import ThrottleFailures, ThrottleWindow
 from ironauth.infrastructure.ratelimit.lockout import FREE_FAILURES, MAX_FAILURES
 from tokens.sign_in import services
+from tokens.sign_in.proofs import SignInProof
 from tokens.tests.browser import ME, PASSWORD_URL, REFRESH, SAME_ORIGIN, SIGNIN, Member, by_cookie, cookie_lines
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
@@ -114,13 +115,13 @@ async def test_who_may_not_sign_in_yet_is_not_counted_for_it(member: Member) -> 
 async def test_who_does_not_get_in_is_not_forgiven(member: Member, monkeypatch: pytest.MonkeyPatch) -> None:
     """A right password that was changed while it was hashed: a failure, and no device is known by it."""
 
-    async def late(who: Authenticated, *rest: Any) -> Any:
-        await database().write(units.end_all_sessions, user_id=who.id, session_id=None)
-        return await opened(who, *rest)
+    async def late(proof: SignInProof, **rest: Any) -> Any:
+        await database().write(units.end_all_sessions, user_id=proof.user_id, session_id=None)
+        return await opened(proof, **rest)
 
     await fail("198.51.100.7", member["email"], 3)
-    opened = services._opened  # where the account can still change
-    monkeypatch.setattr(services, "_opened", late)
+    opened = services.open_session  # where the account can still change
+    monkeypatch.setattr(services, "open_session", late)
     assert (await sign_in("198.51.100.7", member["email"], PASSWORD)).status_code == 401
     counted = ThrottleFailures.objects.filter(failures__gt=0)
     assert [row async for row in counted.values_list("failures", "known_until")] == [(4, 0)]
@@ -453,7 +454,11 @@ def of_site(number: int, site: str = "2001:db8:7") -> str:
 
 async def let_in(address: str, email: str) -> throttling.Attempt | None:
     """Return a try to sign in from ``address`` that was let in and not judged."""
-    attempt, _ = await throttling.admit_sign_in(email=email, context=ClientContext(address=address), read=lambda: None)
+    pending = await throttling.begin_sign_in(email=email, context=ClientContext(address=address))
+    assert pending is not None
+    attempt = await database().write(throttling.admit, pending)
+    if isinstance(attempt, Refused):
+        await throttling.refuse_sign_in(attempt, email=email)
     return attempt
 
 

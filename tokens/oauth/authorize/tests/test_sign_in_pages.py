@@ -19,13 +19,13 @@ from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import Overloaded
 from ironauth.infrastructure.hashing.pool import hash_pool
 from tokens.clients.models import OAuthClient
+from tokens.oauth.authorize import services as authorizations
 from tokens.oauth.authorize import state as authorization_state
-from tokens.oauth.authorize.services import PendingAuthorization
+from tokens.oauth.authorize.services import Decision
 from tokens.oauth.models import AuthorizationCode
 from tokens.oauth.tests.material import make_client
 from tokens.oauth.tests.walk import answered, authorize, by_password, form_to, forms, is_page, say, send
 from tokens.sessions.models import SSO_CLIENT, Session
-from tokens.sessions.queries import StoredSession
 from tokens.tests.browser import CROSS_SITE, SAME_ORIGIN, Member, Pair, cookie_lines
 from tokens.tests.second_factor import enrol
 
@@ -62,13 +62,13 @@ async def test_a_client_deleted_while_the_password_is_checked(
 ) -> None:
     """Session and code are one transaction: nobody is signed in half, and the page says what to do."""
     page = await authorize(api, client)
-    decide = PendingAuthorization.decide
+    decide = authorizations._decided
 
-    def deleted_first(arrival: PendingAuthorization, session: StoredSession) -> None:
+    def deleted_first(**given: Any) -> Decision:
         OAuthClient.objects.filter(pk=client.pk).delete()
-        decide(arrival, session)
+        return decide(**given)
 
-    monkeypatch.setattr(PendingAuthorization, "decide", deleted_first)
+    monkeypatch.setattr(authorizations, "_decided", deleted_first)
     assert is_page(await by_password(api, page, member["email"]), 401, "sign in again")
     assert not await Session.objects.filter(client_id=SSO_CLIENT).aexists()
     assert not await AuthorizationCode.objects.aexists()

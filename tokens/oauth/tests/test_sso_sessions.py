@@ -22,11 +22,10 @@ from ironauth.infrastructure.models import Invalidation
 from tokens.clients.models import OAuthClient
 from tokens.clients.registry import read_client
 from tokens.oauth.models import AuthorizationCode, Consent, LogoutNotice
-from tokens.oauth.sso import cookie as sso_cookie
-from tokens.oauth.sso import session as sso_session
 from tokens.oauth.tests.material import make_client
 from tokens.oauth.tests.walk import AUTHORIZE, answered, authorize, by_password, is_page, request_of, say
 from tokens.oauth.token import id_tokens
+from tokens.sessions import sso_cookie, sso_session
 from tokens.sessions.client_sessions import ConsentedAccess, open_client_session
 from tokens.sessions.models import Session
 from tokens.tests.browser import LOGOUT_ALL, ME, PASSWORD_URL, Member, Pair

@@ -4,8 +4,7 @@ Units of work on rows of ``Session`` whose client is ``SSO_CLIENT``. Such a sess
 token: it answers authorization requests of clients, and ends in all the ways in which any session ends.
 """
 
-from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from django.conf import settings
@@ -18,13 +17,13 @@ from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.crypto.master_keys import newest_master_key_id
 from ironauth.infrastructure.db.unit_of_work import about_to_commit
 from ironauth.infrastructure.http.client_context import ClientContext
-from tokens.oauth.sso import cookie as sso_cookie
-from tokens.oauth.sso.cookie import SsoCookie
 from tokens.sessions import queries as session_queries
+from tokens.sessions import sso_cookie
 from tokens.sessions import units as sessions
-from tokens.sessions.models import BY_PASSWORD, SSO_CLIENT, Session
+from tokens.sessions.models import SSO_CLIENT, Session
 from tokens.sessions.queries import LAST_USE_STEP, NewSession, StoredSession
-from tokens.sessions.units import OpenedSession, SessionFactory
+from tokens.sessions.sso_cookie import SsoCookie
+from tokens.sessions.units import OpenedSession
 
 
 def find(cookie: SsoCookie) -> StoredSession | None:
@@ -61,23 +60,6 @@ def find_to_end(cookie: SsoCookie) -> StoredSession | None:
     return session if genuine else None
 
 
-def opener(previous: StoredSession | None, then: Callable[[StoredSession], None] | None = None) -> SessionFactory:
-    """Return what opens a sign-on session in a browser whose cookie said ``previous`` until now.
-
-    ``then`` is called with the session, in the transaction that opens it.
-    """
-
-    def open_session(*, account: Account, context: ClientContext, amr: str = BY_PASSWORD) -> OpenedSession:
-        session = _opened(account, context, amr, previous)
-        if then is not None:
-            then(session_queries.as_read(session, account))
-        value = sso_cookie.mint(session_id=session.id, secret=session.secret, master_key_id=session.master_key_id)
-        end = session.absolute_expires_at
-        return OpenedSession(session.id, account, SSO_CLIENT, "", value, end, session.authenticated_at, amr)
-
-    return SessionFactory(open_session, only_inserts=previous is None)
-
-
 def touch(session: StoredSession) -> None:
     """Note that the session is being used, which moves its idle end: 1 query a minute, none in between."""
     now = clock.now()
@@ -101,12 +83,29 @@ def end(*, session_id: UUID, user_id: UUID) -> bool:
     return True
 
 
-def _opened(account: Account, context: ClientContext, amr: str, previous: StoredSession | None) -> NewSession:
-    """Store the browser's sign-on session from now on, and return it.
+def store(
+    *,
+    account: Account,
+    context: ClientContext,
+    amr: str,
+    authenticated_at: datetime,
+    previous: StoredSession | None = None,
+) -> OpenedSession:
+    """Store the browser's SSO session from now on, and return what its cookie is made from.
 
     Nothing a browser brought counts any more (ASVS 7.2.4). Who signs in again stays in their session, under another
     secret, so that ``sid`` means to clients what it meant before; somebody else's session ends. 1 query, 2 for the
     first session in a browser somebody else was signed in with, and what ending that takes.
+
+    Args:
+        account: Whose session it is.
+        context: Where the sign-in comes from.
+        amr: How the person proved who they are (RFC 8176).
+        authenticated_at: When they did.
+        previous: The session that the browser's cookie named until now.
+
+    Returns:
+        The opened session: its ``refresh_token`` is the cookie's value, ``stored`` the row.
     """
     now = clock.now()
     absolute = now + timedelta(seconds=settings.IRONAUTH_SSO_ABSOLUTE_S)
@@ -117,7 +116,7 @@ def _opened(account: Account, context: ClientContext, amr: str, previous: Stored
         scope="",
         epoch=account.session_epoch,
         created_at=now,
-        authenticated_at=now,
+        authenticated_at=authenticated_at,
         amr=amr,
         last_used_at=now,
         idle_expires_at=sessions.idle_end(now, absolute, settings.IRONAUTH_SSO_IDLE_S),
@@ -131,7 +130,19 @@ def _opened(account: Account, context: ClientContext, amr: str, previous: Stored
         if previous is not None:
             end(session_id=previous.id, user_id=previous.account.id)
         session_queries.add(session)
-    return session
+    return OpenedSession(
+        session_id=session.id,
+        account=account,
+        client_id=SSO_CLIENT,
+        scope="",
+        refresh_token=sso_cookie.mint(
+            session_id=session.id, secret=session.secret, master_key_id=session.master_key_id
+        ),
+        expires_at=absolute,
+        authenticated_at=authenticated_at,
+        amr=amr,
+        stored=session_queries.as_read(session, account),
+    )
 
 
 def _renewed(session_id: UUID, renewal: NewSession) -> bool:

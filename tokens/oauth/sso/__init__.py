@@ -1,1 +1,0 @@
-"""Single sign-on: the session and cookie of this provider's own pages."""

@@ -1,0 +1,89 @@
+"""Sessions at work: refreshing, signing out, and a person's own list of them. Async, keyword-only."""
+
+from uuid import UUID
+
+from accounts.lockout import rate_limits
+from accounts.users import services as accounts
+from ironauth.infrastructure.cache.two_level import token_cache
+from ironauth.infrastructure.core.errors import NotFound
+from ironauth.infrastructure.db.unit_of_work import database
+from ironauth.infrastructure.telemetry.logs import get_logger
+from tokens.errors import InvalidRefreshToken
+from tokens.keys.store import key_store
+from tokens.principal import Principal
+from tokens.sessions import lists as session_lists
+from tokens.sessions import refresh_token
+from tokens.sessions import rotation as session_rotation
+from tokens.sessions import units as sessions
+from tokens.sessions.access_tokens import token_pair
+from tokens.sessions.outputs import SessionOut, TokenPair
+from tokens.sessions.rotation import SESSION_OVER, Outcome
+
+log = get_logger()
+
+
+async def refresh(*, token: str, address: str = "") -> TokenPair:
+    """Exchange a refresh token for the next pair; a reused one ends its session, committed, before this raises.
+
+    Raises ``InvalidRefreshToken`` (401), saying whether the session is over; ``SigningKeyMissing`` (503) before
+    anything is changed; ``Throttled`` (429) instead of the 401 when too many came from the client's ``address`` ("":
+    unknown, not counted). A valid token is never counted, which costs nothing.
+    """
+    parsed = refresh_token.parse(token)
+    if parsed is None:
+        await rate_limits.admit(rate_limits.REFRESH, address=address)
+        raise InvalidRefreshToken
+    mark = token_cache().mark()
+    key = await key_store().signing()
+    rotation = await database().write_autocommit(session_rotation.rotate, parsed=parsed)
+    event = log.warning if rotation.outcome is Outcome.REUSE else log.info
+    event("refresh", outcome=rotation.outcome.value, session_id=str(parsed.session_id))
+    if rotation.grant is None:
+        await rate_limits.admit(rate_limits.REFRESH, address=address)
+        raise InvalidRefreshToken(session_over=rotation.outcome in SESSION_OVER)
+    return token_pair(rotation.grant, key, mark)
+
+
+async def sign_out(*, session_id: UUID, user_id: UUID) -> None:
+    """End one session of this user; ending one that is over already is no error."""
+    await database().write(sessions.sign_out, session_id=session_id, user_id=user_id)
+    log.info("signed_out", session_id=str(session_id))
+
+
+async def sign_out_by_refresh_token(*, token: str) -> None:
+    """End the session a refresh token of ours names, whatever its generation.
+
+    Raises ``InvalidRefreshToken`` (401) when this server did not make the token or has forgotten its session.
+    """
+    parsed = refresh_token.parse(token)
+    found = await database().read(session_rotation.session_of, parsed=parsed) if parsed is not None else None
+    if found is None:
+        raise InvalidRefreshToken
+    await sign_out(session_id=found.id, user_id=found.account.id)
+
+
+async def sign_out_everywhere(*, principal: Principal) -> None:
+    """End every session of the caller, in one statement on the user's row."""
+    await accounts.end_all_sessions(user_id=principal.id, session_id=principal.session_id)
+
+
+async def list_sessions(*, principal: Principal) -> list[SessionOut]:
+    """Return the caller's live sessions, the most recently used first."""
+    return await database().read(session_lists.of_user, user_id=principal.id, current_id=principal.session_id)
+
+
+async def end_own_session(*, principal: Principal, session_id: UUID) -> None:
+    """End one of the caller's sessions.
+
+    Raises ``NotFound`` (404) when the caller has no such live session: another person's is not told apart.
+    """
+    ended = await database().write(
+        sessions.end_own_session,
+        session_id=session_id,
+        user_id=principal.id,
+        epoch=principal.epoch,
+        from_session_id=principal.session_id,
+    )
+    if not ended:
+        raise NotFound("You have no such session: see /api/v1/access/sessions for those you have.")
+    log.info("session_ended", user_id=str(principal.id), session_id=str(session_id))

@@ -1,0 +1,198 @@
+"""What somebody has proved who signs in: one class for each way. Verifying makes it, ``units.open_session`` takes it.
+
+Another way to sign in is another class here, and a function that verifies it.
+"""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import ClassVar, Protocol
+from uuid import UUID
+
+from accounts.audit import recording as audit
+from accounts.audit.recording import Event, Outcome
+from accounts.errors import InvalidCredentials
+from accounts.lockout import throttling
+from accounts.lockout.throttling import Attempt
+from accounts.mfa import proofs as factor_proofs
+from accounts.mfa.errors import SecondFactorRefused
+from accounts.mfa.passkeys import proofs as passkey_proofs
+from accounts.mfa.passkeys.proofs import PasskeyProof
+from accounts.mfa.proofs import Proof
+from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.core.errors import DomainError
+from ironauth.infrastructure.db import single_use
+from ironauth.infrastructure.http.client_context import ClientContext
+from tokens.errors import InvalidMfaToken
+from tokens.sessions.models import BY_PASSWORD
+from tokens.sign_in import mfa_token
+from tokens.sign_in.mfa_token import MfaTicket
+
+#: What more than one factor is called: a value of RFC 8176.
+MULTIPLE = "mfa"
+
+
+class SignInProof(Protocol):
+    """Who has proved to be who they are, under which epoch of the account, how (RFC 8176), and when."""
+
+    @property
+    def user_id(self) -> UUID:
+        """Whose it is."""
+
+    @property
+    def session_epoch(self) -> int:
+        """The epoch of the account when it was judged; a session is opened only under the same."""
+
+    @property
+    def amr(self) -> str:
+        """How it was proved: values of RFC 8176, separated by spaces."""
+
+    @property
+    def proved_at(self) -> datetime:
+        """When it was judged."""
+
+    @property
+    def only_inserts(self) -> bool:
+        """Whether neither ``consume`` nor ``reset_counters`` writes anything."""
+
+    def consume(self) -> None:
+        """Use up, in the caller's transaction, what may be used once; raise when another request was faster."""
+
+    def reset_counters(self, context: ClientContext) -> None:
+        """Reset, in the caller's transaction, the failures counted against the account, and know the device."""
+
+    def account_changed(self) -> DomainError:
+        """Return what to raise where the account is not what it was when the proof was judged."""
+
+    async def record_refusal(self, error: DomainError, context: ClientContext) -> None:
+        """Leave in the trail that a right proof opened no session, where ``error`` is the proof's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class ByPassword:
+    """The password alone, of somebody without a second factor. ``attempt``: the try it was; None: not counted."""
+
+    amr: ClassVar[str] = BY_PASSWORD
+
+    user_id: UUID
+    session_epoch: int
+    attempt: Attempt | None = None
+    proved_at: datetime = field(default_factory=clock.now)
+
+    @property
+    def only_inserts(self) -> bool:
+        """Whether nothing is counted."""
+        return self.attempt is None
+
+    def consume(self) -> None:
+        """Do nothing: a password may be used again."""
+
+    def reset_counters(self, context: ClientContext) -> None:
+        """Reset the counts of the attempt. Three queries, two with Redis."""
+        if self.attempt is not None:
+            throttling.reset_counters(self.attempt, new_device=context.new_device)
+
+    def account_changed(self) -> DomainError:
+        """Return an error that only who knows the password gets to see."""
+        return InvalidCredentials("The account was changed while you were signing in: sign in again.")
+
+    async def record_refusal(self, error: DomainError, context: ClientContext) -> None:
+        """Leave the refusal in the trail."""
+        if isinstance(error, InvalidCredentials):
+            await audit.record_later(
+                Event.SIGN_IN, outcome=Outcome.REFUSED, actor_id=self.user_id, user_id=self.user_id
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class BySecondFactor:
+    """A second factor after the password that ``ticket`` stands for. ``email``: the account's."""
+
+    only_inserts: ClassVar[bool] = False
+
+    ticket: MfaTicket
+    factor: Proof
+    email: str
+    proved_at: datetime = field(default_factory=clock.now)
+
+    @property
+    def user_id(self) -> UUID:
+        """Whose ticket it is."""
+        return self.ticket.user_id
+
+    @property
+    def session_epoch(self) -> int:
+        """The epoch the password was right under."""
+        return self.ticket.session_epoch
+
+    @property
+    def amr(self) -> str:
+        """Password and factor."""
+        return with_factor(BY_PASSWORD, self.factor)
+
+    def consume(self) -> None:
+        """Use up ticket and factor. Raises ``InvalidMfaToken``, ``InvalidMfaCode`` or ``InvalidPasskey``."""
+        if not single_use.consume(mfa_token.ONCE, self.ticket.id, self.ticket.expires_at):
+            raise InvalidMfaToken
+        if not self.factor.use():
+            raise self.factor.refusal
+
+    def reset_counters(self, context: ClientContext) -> None:
+        """Reset the account's count of wrong passwords. Two queries."""
+        throttling.succeeded_in_full(email=self.email, context=context)
+
+    def account_changed(self) -> DomainError:
+        """Return that the ticket is no good any more."""
+        return InvalidMfaToken()
+
+    async def record_refusal(self, error: DomainError, context: ClientContext) -> None:
+        """Leave in the trail that the factor was used before."""
+        if isinstance(error, SecondFactorRefused):
+            await factor_proofs.refused(user_id=self.user_id, event=Event.SIGN_IN, reason=error.code)
+
+
+@dataclass(frozen=True, slots=True)
+class ByPasskey:
+    """A passkey instead of a password, whose authenticator has verified its user. ``email``: the account's."""
+
+    amr: ClassVar[str] = f"pop user {MULTIPLE}"  # whichever way the authenticator did it
+    only_inserts: ClassVar[bool] = False
+
+    assertion: PasskeyProof
+    session_epoch: int
+    email: str
+    proved_at: datetime = field(default_factory=clock.now)
+
+    @property
+    def user_id(self) -> UUID:
+        """Whose passkey it is."""
+        return self.assertion.user_id
+
+    def consume(self) -> None:
+        """Use up the challenge. Raises ``InvalidPasskey``."""
+        if not self.assertion.use():
+            raise self.assertion.refusal
+
+    def reset_counters(self, context: ClientContext) -> None:
+        """Reset the account's count of wrong passwords. Two queries."""
+        throttling.succeeded_in_full(email=self.email, context=context)
+
+    def account_changed(self) -> DomainError:
+        """Return the same as for a passkey that is no good."""
+        return self.assertion.refusal()
+
+    async def record_refusal(self, error: DomainError, context: ClientContext) -> None:
+        """Leave in the trail that the assertion was used before. Raises ``Throttled`` after too many."""
+        if isinstance(error, SecondFactorRefused):
+            await passkey_proofs.refused(
+                Event.SIGN_IN,
+                "used",
+                user_id=self.user_id,
+                passkey_id=self.assertion.passkey_id,
+                address=context.address,
+            )
+
+
+def with_factor(amr: str, factor: Proof | None) -> str:
+    """Return the ``amr`` of a session that is confirmed by ``factor``, None for the password, after it was opened."""
+    more = (factor.amr, MULTIPLE) if factor else (BY_PASSWORD,)
+    return " ".join(dict.fromkeys((*amr.split(), *more)))

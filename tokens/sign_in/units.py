@@ -1,0 +1,142 @@
+"""Units of work of a sign-in: open a session for a proof, and confirm one. Synchronous, run by the database pool.
+
+They raise, unlike those of ``sessions.units``: what a refusal rolls back is the use of a code or ticket that opened
+nothing.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from django.conf import settings
+
+from accounts.audit import recording as audit
+from accounts.audit.recording import Event
+from accounts.mfa.proofs import Proof
+from accounts.users import units
+from accounts.users.outputs import Account
+from accounts.users.units import Credentials
+from ironauth.infrastructure.cache.invalidation import invalidate, sid_tag
+from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.core.errors import NotAuthenticated
+from ironauth.infrastructure.db import single_use
+from ironauth.infrastructure.db.batch import batch
+from ironauth.infrastructure.http.client_context import ClientContext
+from tokens.errors import InvalidMfaToken
+from tokens.sessions import known_devices, sso_session
+from tokens.sessions import limit as session_room
+from tokens.sessions import queries as session_queries
+from tokens.sessions import units as sessions
+from tokens.sessions.queries import StoredSession
+from tokens.sessions.units import OpenedSession
+from tokens.sign_in import mfa_token
+from tokens.sign_in.mfa_token import MfaTicket
+from tokens.sign_in.proofs import SignInProof
+
+
+@dataclass(frozen=True, slots=True)
+class FirstParty:
+    """Open a session of this service's own API, whose tokens have the scope ``account``."""
+
+
+@dataclass(frozen=True, slots=True)
+class SingleSignOn:
+    """Open the SSO session of a browser whose cookie named ``previous`` until now."""
+
+    previous: StoredSession | None = None
+
+
+#: What kind of session a proof opens.
+type SessionKind = FirstParty | SingleSignOn
+FIRST_PARTY: Final = FirstParty()
+
+
+@contextmanager
+def opening_session(
+    proof: SignInProof, *, context: ClientContext, kind: SessionKind = FIRST_PARTY
+) -> Iterator[OpenedSession]:
+    """Open a session for a proof; what the block does is part of the same transaction and the same inserts.
+
+    Uses up what the proof was made with, makes room among the person's sessions, stores the session and the audit
+    event, notes the device (IRONAUTH_NEW_DEVICE_MAIL), and resets the counts of failures. 4 queries for a session of
+    the API, 3 on PostgreSQL, where all that is inserted is one, and what consuming and resetting take.
+
+    Args:
+        proof: Who has proved to be who they are, and how.
+        context: Where the sign-in comes from.
+        kind: What kind of session is opened.
+
+    Yields:
+        The opened session, before it is committed.
+
+    Raises:
+        DomainError: What the proof says: it was used before, or the person was deactivated, changed the password, or
+            ended all sessions, since it was made. Nothing has happened then.
+        IntegrityError: The person was deleted between the two queries.
+    """
+    proof.consume()
+    account = units.account_snapshot(proof.user_id)
+    if account is None or not account.user.is_active or account.session_epoch != proof.session_epoch:
+        raise proof.account_changed()
+    session_room.make_room(account)
+    with batch():
+        opened = _store(proof, account, context, kind)
+        yield opened
+        audit.record(Event.SIGN_IN, actor_id=account.id, user_id=account.id, session_id=opened.session_id)
+    if settings.IRONAUTH_NEW_DEVICE_MAIL:
+        known_devices.note(account=account, context=context)
+    proof.reset_counters(context)  # last: many share its rows
+
+
+def open_session(proof: SignInProof, *, context: ClientContext, kind: SessionKind = FIRST_PARTY) -> OpenedSession:
+    """Open a session for a proof, as ``opening_session`` does, and return it."""
+    with opening_session(proof, context=context, kind=kind) as opened:
+        pass
+    return opened
+
+
+def only_inserts(proof: SignInProof, kind: SessionKind) -> bool:
+    """Return whether opening this session changes no row: then it is one statement on PostgreSQL."""
+    replaces = isinstance(kind, SingleSignOn) and kind.previous is not None
+    return proof.only_inserts and not replaces and not settings.IRONAUTH_NEW_DEVICE_MAIL
+
+
+def _store(proof: SignInProof, account: Account, context: ClientContext, kind: SessionKind) -> OpenedSession:
+    match kind:
+        case SingleSignOn(previous):
+            return sso_session.store(
+                account=account, context=context, amr=proof.amr, authenticated_at=proof.proved_at, previous=previous
+            )
+        case FirstParty():
+            return sessions.store_first_party(
+                account=account, context=context, amr=proof.amr, authenticated_at=proof.proved_at
+            )
+
+
+def holder_of(ticket: MfaTicket) -> Credentials:
+    """Return whose ticket it is. Two queries.
+
+    Raises ``InvalidMfaToken`` when it was used, or its user is gone, inactive, or had their sessions ended since.
+    """
+    found = units.credentials_of_id(ticket.user_id)
+    if found is None or not found.is_active or found.session_epoch != ticket.session_epoch:
+        raise InvalidMfaToken
+    if single_use.is_used(mfa_token.ONCE, ticket.id):
+        raise InvalidMfaToken
+    return found
+
+
+def step_up(*, session_id: UUID, user_id: UUID, amr: str, proof: Proof | None = None) -> None:
+    """Note in the session that its person has just proved who they are again, and make every worker see it.
+
+    ``proof``: the second factor it was done with, used up here. Raises ``InvalidMfaCode`` or ``InvalidPasskey`` when it
+    was used before, ``NotAuthenticated`` when the session is over. 3 queries and what the proof takes.
+    """
+    if proof is not None and not proof.use():
+        raise proof.refusal
+    if not session_queries.authenticate(session_id, user_id=user_id, amr=amr, now=clock.now()):
+        raise NotAuthenticated
+    invalidate(sid_tag(session_id))
+    audit.record(Event.STEP_UP, actor_id=user_id, user_id=user_id, session_id=session_id)
