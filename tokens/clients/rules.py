@@ -11,11 +11,11 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db.models import TextChoices
-from ironauth.config.table import LIMITS
 
 from accounts import names
 from ironauth.config.addresses import is_host
 from ironauth.config.environment import Limit
+from ironauth.config.table import LIMITS
 from ironauth.infrastructure.core.errors import FieldError
 from ironauth.infrastructure.outbound.public_addresses import may_be_called
 from tokens.clients import keys as client_keys
