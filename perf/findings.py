@@ -51,6 +51,11 @@ class Finding(msgspec.Struct):
     data: dict[str, Any] = {}
     failed: int = 0
 
+    @property
+    def kept(self) -> bool:
+        """Whether every promise was, and every answer right."""
+        return not self.failed and all(check.met for check in self.checks)
+
 
 class Record(msgspec.Struct):
     """A finding with what it depends on, as it is kept."""

@@ -7,7 +7,6 @@ Exit status: 0 measured; 1 an answer was wrong or missing; 2 something did not s
 import os
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -17,14 +16,11 @@ from typing import Protocol, cast
 
 import msgspec
 
-from perf.findings import Finding, Record, markdown, now, save
-from perf.rig.arguments import Parser
+from perf import runner
+from perf.findings import Finding
 from perf.rig.console import leave_by_interrupt, say, status_of
-from perf.rig.machine import describe
-from perf.rig.site_setup import ROOT
-from perf.shortfalls import publish
+from perf.runner import RESULTS
 
-RESULTS = ROOT / "perf" / "results"
 POSTGRES, REDIS = "Postgres", "Redis"
 
 
@@ -89,11 +85,9 @@ class Experiment(Protocol):
 def main() -> int:
     """Run what the command line names."""
     leave_by_interrupt()
-    parser = Parser(prog="python -m perf.lab", description=__doc__.split("\n", 1)[0])
+    parser = runner.parser("lab", __doc__, quick="one short round")
     parser.add_argument("names", nargs="*", metavar="experiment", help="see --list")
     parser.add_argument("--list", action="store_true", help="say what there is")
-    parser.add_argument("--quick", action="store_true", help="one short round; the result goes to perf/results/raw/")
-    parser.add_argument("--update-readme", action="store_true", help="put the results into perf/README.md")
     given = parser.parse_args()
     if given.list or not given.names:
         sys.stdout.writelines(f"{line}\n" for line in listing())
@@ -132,23 +126,20 @@ def find(name: str) -> Experiment:
 def _run(name: str, *, quick: bool, update_readme: bool) -> int:
     """Run one experiment, keep its record, and say what it found."""
     experiment = find(name)
-    machine, started_at, began = describe(ROOT), now(), time.monotonic()
     cores = os.sched_getaffinity(0)
     say(f"{name}: {EXPERIMENTS[name].what}")
-    try:
-        with ExitStack() as stack:
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=f"ironauth-{name}-")))
-            finding = experiment.measure(Lab(name, folder, stack, quick, say))
-    finally:
-        os.sched_setaffinity(0, cores)  # experiments pin themselves
-    record = Record(name, experiment.HYPOTHESIS, started_at, time.monotonic() - began, quick, machine, finding)
-    sys.stdout.write(f"\n{markdown(record, plots='results/plots')}\n")
-    for path in save(record, RESULTS):
-        say(f"written: {path.relative_to(ROOT)}")
-    if update_readme and not quick:
-        section = f"*Expected:* {experiment.HYPOTHESIS}\n\n{markdown(record, plots='results/plots')}"
-        publish(ROOT / "perf" / "README.md", name, section)
-    return 1 if finding.failed else 0
+
+    def measure() -> Finding:
+        try:
+            with ExitStack() as stack:
+                folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=f"ironauth-{name}-")))
+                return experiment.measure(Lab(name, folder, stack, quick, say))
+        finally:
+            os.sched_setaffinity(0, cores)  # experiments pin themselves
+
+    return (
+        1 if runner.keep(name, experiment.HYPOTHESIS, measure, quick=quick, update_readme=update_readme).failed else 0
+    )
 
 
 if __name__ == "__main__":

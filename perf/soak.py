@@ -8,20 +8,16 @@ not; 2 something did not start; 130 interrupted.
 
 import secrets
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from perf import plots
-from perf.findings import Finding, Record, Table, markdown, now, save
-from perf.lab import RESULTS
+from perf import plots, runner
+from perf.findings import Finding, Table
 from perf.rig.arguments import Parser, number, whole_number
-from perf.rig.console import leave_by_interrupt, say, status_of
-from perf.rig.machine import describe
-from perf.rig.site_setup import ROOT
-from perf.shortfalls import publish
+from perf.rig.console import leave_by_interrupt, status_of
+from perf.runner import RESULTS
 from perf.soak_sampling import Sample, SoakSampler
 from perf.soak_trend import MIB, Minute, after_warm_up, by_minute, checks, memory_lines
 from perf.swarm import options as swarm_options
@@ -74,33 +70,29 @@ def main() -> int:
 
 
 def _parser() -> Parser:
-    parser = Parser(prog="python -m perf.soak", description=__doc__.split("\n", 1)[0])
+    parser = runner.parser("soak", __doc__, quick="see that it works: growth is shown and judged by nobody")
     add = parser.add_argument
     add("--storage", choices=("sqlite", "postgres"), default="sqlite", help="postgres: with Redis, both private")
     add("--workers", type=whole_number(1, 64, 2), default=2, help="processes of the server (2)")
     add("--users", type=whole_number(10, 2_000, USERS), default=USERS, help=f"users of the swarm ({USERS})")
     add("--seconds", type=number(10, 4 * 3_600, SECONDS), help=f"length ({SECONDS:g}; quick {QUICK_SECONDS:g})")
-    add("--quick", action="store_true", help="see that it works: growth is shown and judged by nobody")
-    add("--update-readme", action="store_true", help="put the result into perf/README.md")
     return parser
 
 
 def _soak(given: Any) -> int:
-    machine, started_at, began = describe(ROOT), now(), time.monotonic()
     seconds = given.seconds or (QUICK_SECONDS if given.quick else SECONDS)
     watch = Watch(secrets.token_urlsafe(32), QUICK_INTERVAL_S if given.quick else INTERVAL_S)
-    summary = run(_swarm(given, seconds, watch.token), beside=watch.beside)
-    assert summary is not None  # only Locust's page ends without
     name = f"soak_{given.storage}"
-    found = finding(summary, watch, name=name, quick=given.quick)
-    record = Record(name, HYPOTHESIS, started_at, time.monotonic() - began, given.quick, machine, found)
-    sys.stdout.write(f"\n{markdown(record, plots='results/plots')}\n")
-    for path in save(record, RESULTS):
-        say(f"written: {path.relative_to(ROOT)}")
-    if given.update_readme and not given.quick:
-        section = f"*Expected:* {HYPOTHESIS}\n\n{markdown(record, plots='results/plots')}"
-        publish(ROOT / "perf" / "README.md", name, section)
-    return 0 if summary.kept and all(check.met for check in found.checks) else 1
+    summaries: list[Summary] = []
+
+    def measure() -> Finding:
+        summary = run(_swarm(given, seconds, watch.token), beside=watch.beside)
+        assert summary is not None  # only Locust's page ends without
+        summaries.append(summary)
+        return finding(summary, watch, name=name, quick=given.quick)
+
+    found = runner.keep(name, HYPOTHESIS, measure, quick=given.quick, update_readme=given.update_readme)
+    return 0 if summaries[0].kept and found.kept else 1
 
 
 def _swarm(given: Any, seconds: float, token: str) -> swarm_options.Options:

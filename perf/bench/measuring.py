@@ -4,11 +4,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from perf.bench.paced import PacedRound, paced_round
 from perf.bench.peers import Peer
 from perf.bench.servers import Servers
 from perf.load.closed_loop import LoadResult, run_load
-from perf.load.fixed_rate import run_fixed
 from perf.load.sources import Source
 from perf.load.workloads import HASH, WORKLOADS, Workload
 from perf.rig.hash_rate import in_a_process
@@ -70,16 +68,6 @@ class Bench:
         """Run a workload briefly; only its failures matter."""
         return self._load(_BY_NAME[name], WARM_UP_S) if name in _BY_NAME else self._peer(name, WARM_UP_S)
 
-    def measure_paced(self, name: str, rate: float) -> PacedRound:
-        """Measure one round of a workload or peer at ``rate`` requests per second."""
-        if name in _BY_NAME:
-            server, sources = self._prepare(_BY_NAME[name])
-            address = server.address
-        else:
-            peer = self._peer_named(name)
-            address, sources = peer.address, peer.sources(self.connections)
-        return paced_round(run_fixed(address, sources, rate=rate, seconds=self.seconds, ramp_s=RAMP_S))
-
     def _load(self, workload: Workload, seconds: float) -> Round:
         server, sources = self._prepare(workload)
         return load_round(server, sources, seconds=seconds, origin=self.began)
@@ -94,12 +82,9 @@ class Bench:
             pin(server.pid, self.cores.server)
         return server, sources
 
-    def _peer_named(self, name: str) -> Peer:
-        return next(peer for peer in self.peers if peer.name == name)
-
     def _peer(self, name: str, seconds: float) -> Round:
         """Measure what somebody else started: it runs where they put it, and its CPU time is not known."""
-        peer = self._peer_named(name)
+        peer = next(peer for peer in self.peers if peer.name == name)
         with Sampler(origin=self.began) as sampler:
             result = run_load(peer.address, peer.sources(self.connections), seconds=seconds, ramp_s=RAMP_S)
         return to_round(result, [], sampler.samples)

@@ -2,21 +2,18 @@
 
 import argparse
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 from perf.bench import peers
 from perf.bench.peers import Peer, PeerError
 from perf.bench.report import HASHING, variant
-from perf.bench.results import section
-from perf.load.fixed_rate import MAX_RATE
 from perf.load.workloads import BARE, HASH
 from perf.rig.arguments import Parser, number, whole_number
-from perf.rig.site_setup import ROOT
+from perf.runner import parser as runner_parser
+from perf.shortfalls import PAGE
 
 CONNECTIONS = 16  # as the ceiling of design §2 was measured
 MAX_SECONDS, MAX_ROUNDS, MAX_CONNECTIONS = 60, 20, 256  # a run ends within the hour, and has people enough to sign in
-README = ROOT / "perf" / "README.md"
 # A round's order: the yardsticks stand right before what is compared with them.
 ORDER = (
     BARE, "bare-ours", "ping", "me", "me-cookie", "verify", "me-view", "health", "refresh", HASH, "signin", "signup",
@@ -25,10 +22,7 @@ ORDER = (
 
 @dataclass(frozen=True)
 class Options:
-    """What was asked for. ``rate``: requests per second of the fixed-rate mode, None without it.
-
-    ``redraw``: a kept run to draw again instead of measuring.
-    """
+    """What was asked for."""
 
     seconds: float
     rounds: int
@@ -39,18 +33,11 @@ class Options:
     storage: Literal["sqlite", "postgres"]
     workers: int
     peers: tuple[Peer, ...]
-    rate: float | None
-    redraw: Path | None
-
-    @property
-    def paced(self) -> tuple[str, ...]:
-        """The workloads of the fixed-rate mode: not those that hash, whose capacity is a few requests per second."""
-        return tuple(name for name in self.names if name not in HASHING | {HASH}) if self.rate is not None else ()
 
 
-def parse(arguments: list[str] | None = None, *, description: str) -> Options:
+def parse(arguments: list[str] | None = None, *, description: str | None) -> Options:
     """Read the command line; a mistake ends the program with status 2 and says what to do."""
-    parser = Parser(prog="python -m perf.bench", description=description)
+    parser = runner_parser("bench", description, quick="windows of 2 s")
     add = parser.add_argument
     add("--seconds", type=number(0.5, MAX_SECONDS, 5), help="length of a measured window (default: 5; quick: 2)")
     add("--rounds", type=whole_number(1, MAX_ROUNDS, 3), help="measured rounds (default: 3)", default=3)
@@ -59,12 +46,7 @@ def parse(arguments: list[str] | None = None, *, description: str) -> Options:
     add("--connections", type=connections, default=CONNECTIONS, help=f"keep-alive connections ({CONNECTIONS})")
     add("--storage", choices=("sqlite", "postgres"), default="sqlite", help="postgres: with Redis, both private")
     add("--workers", type=whole_number(1, 2, 2), default=1, help="of IronAuth; two run on every core (1)")
-    rate = "measure each workload once more at this many requests/s, latencies from due time"
-    add("--rate", type=number(1, MAX_RATE, 200), help=rate)
     peers.add_arguments(parser)
-    add("--quick", action="store_true", help="short windows; the result goes to perf/results/raw/")
-    add("--update-readme", action="store_true", help="put the result into perf/README.md")
-    add("--redraw", type=Path, metavar="JSON", help="make page and plots of a kept run again, without measuring")
     given = parser.parse_args(arguments)
     seconds = given.seconds if given.seconds is not None else (2.0 if given.quick else 5.0)
     _require_section(parser, given)
@@ -82,15 +64,18 @@ def parse(arguments: list[str] | None = None, *, description: str) -> Options:
         storage=given.storage,
         workers=given.workers,
         peers=others,
-        rate=given.rate,
-        redraw=given.redraw,
     )
+
+
+def section(variant: str) -> str:
+    """Return the name of the section of README.md that takes a run of this variant."""
+    return f"results{variant}"
 
 
 def _require_section(parser: Parser, given: argparse.Namespace) -> None:
     """Refuse to measure for a section of the page that is missing."""
     name = section(variant(given.storage, given.workers))
-    if given.update_readme and f"<!-- {name}: end -->" not in README.read_text(encoding="utf-8"):
+    if given.update_readme and f"<!-- {name}: end -->" not in PAGE.read_text(encoding="utf-8"):
         parser.error(f"perf/README.md has no section {name}: add its begin and end lines, as those of results")
 
 

@@ -5,71 +5,46 @@ or shed; 2 a server did not start or the command line is wrong; 130 interrupted.
 """
 
 import os
-import sys
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
 from ironauth.config.checks import default_hash_threads
 from perf.bench.measuring import Bench, Cores
-from perf.bench.options import README, Options, parse
-from perf.bench.paced import PacedRound
-from perf.bench.report import Conditions, Report, thresholds
-from perf.bench.results import redraw, save, update_readme
+from perf.bench.options import Options, parse, section
+from perf.bench.report import HYPOTHESIS, Conditions, Report, finding, variant
 from perf.bench.servers import start_servers
-from perf.bench.tables import markdown
-from perf.findings import now
+from perf.findings import Finding
 from perf.load.workloads import HASH
-from perf.rig.console import INTERRUPTED, leave_by_interrupt, say
+from perf.rig.console import leave_by_interrupt, say, status_of
 from perf.rig.machine import describe, file_system
-from perf.rig.processes import StartError, environment_of
+from perf.rig.processes import environment_of
 from perf.rig.site_setup import ARGON2, ROOT
+from perf.runner import RESULTS, keep
 from perf.summary import Round
-
-REDRAW = "name the JSON file of a kept run, perf/results/DATE-bench.json or perf/results/raw/DATE-quick.json"
 
 
 def main() -> int:
     """Measure, report, and end everything that was started."""
     leave_by_interrupt()
-    options = parse(description=__doc__.split("\n", 1)[0])
-    if options.redraw is not None:
-        return _redraw(options.redraw)
-    try:
-        report = _run(options)
-    except StartError as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    except KeyboardInterrupt:
-        sys.stderr.write("Interrupted: the servers have been ended, nothing was saved.\n")
-        return INTERRUPTED
-    written = save(report, folder=ROOT / "perf" / "results", quick=options.quick)
-    sys.stdout.write(f"\n{markdown(report)}\n")
-    _say_written(written)
-    if options.update_readme:
-        update_readme(report, README)
-    return 1 if report.failed else 0
+    options = parse(description=__doc__)
+    return status_of(lambda: _status(options))
 
 
-def _redraw(data: Path) -> int:
-    try:
-        _say_written(redraw(data.resolve()))
-    except OSError as error:
-        sys.stderr.write(f"{data} cannot be read ({error.strerror}): {REDRAW}\n")
-        return 2
-    except ValueError as error:
-        sys.stderr.write(f"{error}: {REDRAW}\n")
-        return 2
-    return 0
+def _status(options: Options) -> int:
+    kind = variant(options.storage, options.workers)
+    found = keep(
+        f"bench{kind}", HYPOTHESIS, lambda: _measure(options),
+        quick=options.quick, update_readme=options.update_readme, section=section(kind),
+    )  # fmt: skip
+    return 1 if found.failed else 0
 
 
-def _run(options: Options) -> Report:
+def _measure(options: Options) -> Finding:
     """Start the servers, measure every round, end the servers."""
-    machine = describe(ROOT)
     every = os.sched_getaffinity(0)
     cores = Cores({min(every)}, {max(every)}, every)
     hash_threads = default_hash_threads()
-    started_at = now()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ironauth-bench-")))
         say(f"preparing a database and two servers in {folder}")
@@ -80,42 +55,34 @@ def _run(options: Options) -> Report:
             bench = Bench(
                 servers, cores, hash_threads, options.seconds, options.connections, options.workers, options.peers
             )
-            conditions = _conditions(bench, options, started_at, folder)
+            conditions = _conditions(bench, options, folder)
             os.sched_setaffinity(0, cores.client)  # after the servers, which would inherit it
-            rounds, paced = _measure_all(bench, options)
+            rounds = _measure_all(bench, options)
         access_lines = sum(_count_access_lines(folder / name) for name in ("ironauth.log", "ironauth-view.log"))
-    report = Report(machine, conditions, rounds, access_lines, paced=paced)
-    report.thresholds = thresholds(report)
-    return report
+    plots = (RESULTS / "raw" if options.quick else RESULTS) / "plots"
+    return finding(Report(conditions, rounds, access_lines), describe(ROOT), plots)
 
 
-def _measure_all(bench: Bench, options: Options) -> tuple[dict[str, list[Round]], dict[str, list[PacedRound]]]:
+def _measure_all(bench: Bench, options: Options) -> dict[str, list[Round]]:
     """Warm up, then measure the rounds, every workload once in each, so that a slow minute hits them all alike."""
     rounds: dict[str, list[Round]] = {name: [] for name in options.names}
-    paced: dict[str, list[PacedRound]] = {name: [] for name in options.paced}
     for name in options.names:
         if name != HASH:
             say(f"warm-up  {name:9} {_brief(bench.warm_up(name))}")
     for number in range(1, options.rounds + 1):
         for name in options.names:
-            measured = bench.measure(name)
-            rounds[name].append(measured)
+            rounds[name].append(measured := bench.measure(name))
             say(f"round {number}  {name:9} {_brief(measured)}")
-        for name in options.paced:
-            at_rate = bench.measure_paced(name, options.rate or 0.0)
-            paced[name].append(at_rate)
-            say(f"round {number}  {name:9} {_brief(at_rate)}")
-    return rounds, paced
+    return rounds
 
 
-def _conditions(bench: Bench, options: Options, started_at: str, folder: Path) -> Conditions:
+def _conditions(bench: Bench, options: Options, folder: Path) -> Conditions:
     storage = file_system(folder)
     database = {
         "sqlite": f"SQLite file on {storage}, no Redis",
         "postgres": f"Postgres on {storage} with fsync, and Redis, both on this machine and on every core",
     }
     return Conditions(
-        started_at=started_at,
         rounds=options.rounds,
         seconds=bench.seconds,
         hash_seconds=bench.hash_seconds,
@@ -140,15 +107,10 @@ def _count_access_lines(log: Path) -> int:
         return sum(b'"event":"request"' in line for line in lines)
 
 
-def _brief(measured: Round | PacedRound) -> str:
+def _brief(measured: Round) -> str:
     problems = (
         f"  FAILED {measured.failed} {measured.failures}, 503: {measured.shed}"
         if measured.failed or measured.shed
         else ""
     )
     return f"{measured.rate:10,.1f}/s  p50 {measured.p50_ms:8.2f} ms  p99 {measured.p99_ms:8.2f} ms{problems}"
-
-
-def _say_written(paths: list[Path]) -> None:
-    for path in paths:
-        say(f"written: {path.relative_to(ROOT) if path.is_relative_to(ROOT) else path}")

@@ -150,14 +150,7 @@ def _draw(lab: Lab, rates: Mapping[str, Sequence[float]], alone: Mapping[str, fl
 
 
 def _answers(rounds: Mapping[str, Sequence[Round]], gains: Mapping[str, float], size: int) -> Table:
-    columns = (
-        "answer",
-        "requests/s: median (low-high)",
-        "of the first",
-        "p50 ms",
-        "p99 ms",
-        "server CPU ms/request",
-    )
+    columns = ("answer", "requests/s: median (low-high)", "of the first", "p50 ms", "p99 ms", "server CPU ms/request")
     title = f"{size:,} bytes, {CONNECTIONS} connections, one worker on one core"
     return Table(title, columns, [_row(name, rounds[name], gains) for name in PATHS])
 

@@ -6,27 +6,23 @@ interrupted.
 
 import asyncio
 import shutil
-import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from itertools import groupby
 from pathlib import Path
 
+from perf import runner
 from perf.faults.cases import CASES
 from perf.faults.checker import Checker
 from perf.faults.report import HYPOTHESIS, finding, row
 from perf.faults.site import NotRun, Site
 from perf.faults.stage import FULL, QUICK, Crowd, Outcome, Times, show
-from perf.findings import Record, markdown, now, save
-from perf.rig.arguments import Parser
+from perf.findings import Finding
 from perf.rig.console import leave_by_interrupt, say, status_of
-from perf.rig.machine import describe
 from perf.rig.site_setup import ROOT
-from perf.shortfalls import publish
+from perf.runner import RESULTS
 
-RESULTS = ROOT / "perf" / "results"
 BOUND_S = 5.0  # IRONAUTH_L1_MAX_STALE_S as it is by default
 GRACE_S = 10.0  # IRONAUTH_REFRESH_GRACE_S as it is by default
 LOGS = "faults-logs"  # folder of a run's logs, below perf/results/raw
@@ -100,10 +96,8 @@ def _said(outcome: Outcome) -> list[str]:
 def main() -> int:
     """Show the faults that the command line names, or all."""
     leave_by_interrupt()
-    parser = Parser(prog="python -m perf.faults", description=__doc__.split("\n", 1)[0])
+    parser = runner.parser("faults", __doc__, quick="2 s each")
     parser.add_argument("names", nargs="*", metavar="fault", help=f"of {', '.join(CASES)} (default: all)")
-    parser.add_argument("--quick", action="store_true", help="2 s each; the result goes to perf/results/raw/")
-    parser.add_argument("--update-readme", action="store_true", help="put the table into perf/README.md")
     given = parser.parse_args()
     if unknown := sorted(set(given.names) - set(CASES)):
         parser.error(f"unknown fault {', '.join(unknown)}: choose from {', '.join(CASES)}")
@@ -115,18 +109,14 @@ def main() -> int:
 
 def report(names: Sequence[str], *, quick: bool, update_readme: bool) -> int:
     """Show these faults, keep the record, and return the exit status."""
-    machine, started_at, began = describe(ROOT), now(), time.monotonic()
     run = Run(QUICK if quick else FULL, RESULTS / "raw" / LOGS)
-    asyncio.run(run.everything(names))
-    found = finding(run.outcomes, run.not_run, bound_s=BOUND_S)
+
+    def measure() -> Finding:
+        asyncio.run(run.everything(names))
+        return finding(run.outcomes, run.not_run, bound_s=BOUND_S)
+
     partly = quick or len(names) < len(CASES)
-    record = Record("faults", HYPOTHESIS, started_at, time.monotonic() - began, partly, machine, found)
-    text = markdown(record, plots="results/plots")
-    sys.stdout.write(f"\n{text}\n")
-    for path in save(record, RESULTS):
-        say(f"written: {path.relative_to(ROOT)}")
-    if update_readme:
-        publish(ROOT / "perf" / "README.md", record.name, f"*Expected:* {HYPOTHESIS}\n\n{text}")
+    found = runner.keep("faults", HYPOTHESIS, measure, quick=partly, update_readme=update_readme)
     if found.failed:
         say(f"a promise was broken: the servers' logs are in {run.logs.relative_to(ROOT)}")
     return 1 if found.failed else 0

@@ -9,14 +9,11 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 
-import msgspec
-
-from perf.load.http_response import Response, ResponseError, parse_response
+from perf.http_client import Connection, ResponseError
 
 ANSWER_S = 10.0  # whoever waits longer has got no answer
 IDLE_S = 0.4  # a server that ends closes connections that were idle for FAREWELL_S (0.5 s); less what a busy loop adds
 TRIES = 12  # connections opened in the hope of another worker; the kernel chooses
-CHUNK = 65_536  # bytes read at once
 
 
 class LostError(Exception):
@@ -44,25 +41,15 @@ class Answer:
     retry: bool
 
 
-class Line:
+class Line(Connection):
     """One connection, kept alive; ``worker`` is the process that holds its other end."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._reader = reader
-        self._writer = writer
+    reopens = False  # it would be another worker's
+
+    def __init__(self, port: int) -> None:
+        super().__init__(("127.0.0.1", port), patience_s=ANSWER_S)
         self._last_used = time.monotonic()
         self.worker = 0
-
-    @property
-    def usable(self) -> bool:
-        """Whether the next request may go this way: nobody has closed it."""
-        return not self._reader.at_eof() and not self._writer.is_closing()
-
-    @property
-    def local_port(self) -> int:
-        """This end's port, by which the kernel knows the connection."""
-        port: int = self._writer.get_extra_info("sockname")[1]
-        return port
 
     async def ask(self, method: str, path: str, *, token: str = "", body: object = None) -> Answer:
         """Send one request and return its answer.
@@ -70,47 +57,20 @@ class Line:
         Raises:
             LostError: the connection ended before the answer was complete, or nothing came in ``ANSWER_S``.
         """
-        content = b"" if body is None else msgspec.json.encode(body)
-        head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(content)}\r\n"
-        head += "Content-Type: application/json\r\n" if content else ""
-        head += f"Authorization: Bearer {token}\r\n" if token else ""
         began = time.monotonic()
         idle_s, self._last_used = began - self._last_used, began
         try:
-            async with asyncio.timeout(ANSWER_S):
-                self._writer.write(head.encode() + b"\r\n" + content)
-                response, retry = await self._answer()
+            reply = await self.send(method, path, token=token, json=body)
         except TimeoutError as error:
-            self.close()
             raise LostError("timeout", self.worker) from error
         except ResponseError as error:
-            self.close()
             raise LostError("reset", self.worker) from error
         except OSError as error:
-            self.close()
             raise LostError("idle" if idle_s > IDLE_S else "reset", self.worker) from error
-        except BaseException:
-            self.close()  # what comes later would be taken for the next answer
-            raise
         self._last_used = time.monotonic()
-        return Answer(response.status, response.body, began, time.monotonic(), self.worker, retry)
-
-    async def _answer(self) -> tuple[Response, bool]:
-        received = b""
-        while (response := parse_response(received)) is None:
-            data = await self._reader.read(CHUNK)
-            if not data and received:
-                raise ResponseError("half an answer")
-            if not data:
-                raise ConnectionResetError
-            received += data
-        if not response.keep_alive:
-            self.close()
-        return response, b"\r\nretry-after:" in received.partition(b"\r\n\r\n")[0].lower()
-
-    def close(self) -> None:
-        """Close it; the other end hears of it at once."""
-        self._writer.transport.abort()
+        return Answer(
+            reply.status, reply.body, began, self._last_used, self.worker, retry=bool(reply.field("retry-after"))
+        )
 
 
 class Connector:
@@ -154,11 +114,13 @@ async def connect(port: int) -> Line:
     Raises:
         LostError: nobody listens there.
     """
+    line = Line(port)
     try:
         async with asyncio.timeout(ANSWER_S):
-            return Line(*await asyncio.open_connection("127.0.0.1", port))
-    except (OSError, TimeoutError) as error:
+            await line.open()
+    except OSError as error:
         raise LostError("refused", 0) from error
+    return line
 
 
 def holder(port: int, client_port: int, pids: Sequence[int]) -> int:

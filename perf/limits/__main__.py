@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from ironauth.tests.services import storage_binaries_missing
-from perf.findings import Record, markdown, now, save
-from perf.lab import RESULTS
+from perf import runner
+from perf.findings import Finding
 from perf.limits import hash_queue, pool
 from perf.limits.boundaries import Outcome, try_all
 from perf.limits.client import End
@@ -26,12 +26,9 @@ from perf.limits.crowds import Crowd, crowds
 from perf.limits.report import finding
 from perf.limits.witness import Witnessed, testify
 from perf.load.workloads import Site
-from perf.rig.arguments import Parser
 from perf.rig.console import leave_by_interrupt, say, status_of
-from perf.rig.machine import describe
 from perf.rig.processes import Server, StartError, free_port
 from perf.rig.site_setup import ROOT, prepare_site, site_environment
-from perf.shortfalls import publish
 from perf.soak_sampling import held_by
 
 NAME: Final = "limits"
@@ -62,17 +59,20 @@ class Crowded(NamedTuple):
 def main() -> int:
     """Run what the command line asks for."""
     leave_by_interrupt()
-    parser = Parser(prog="python -m perf.limits", description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--quick", action="store_true", help="without what takes a minute; result in perf/results/raw/")
+    parser = runner.parser("limits", __doc__, quick="without what takes a minute")
     only = f"crowds, or '{hash_queue.NAME}', whose name contains it, and no database"
     parser.add_argument("--only", default="", metavar="TEXT", help=only)
-    parser.add_argument("--update-readme", action="store_true", help="put the result into perf/README.md")
     given = parser.parse_args()
     return status_of(lambda: _run(given))
 
 
 def _run(given: Any) -> int:
-    machine, started_at, began = describe(ROOT), now(), time.monotonic()
+    quick = given.quick or bool(given.only)
+    found = runner.keep(NAME, HYPOTHESIS, lambda: _measure(given), quick=quick, update_readme=given.update_readme)
+    return 0 if found.kept else 1
+
+
+def _measure(given: Any) -> Finding:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ironauth-limits-")))
         processes = beside(stack)
@@ -85,17 +85,7 @@ def _run(given: Any) -> int:
         if not given.only and not missing:
             say("Postgres: every connection taken")
             refusals = pool.measure(folder, stack, processes, quick=given.quick)
-    found = finding(outcomes, crowded, refusals, scenes, missing=missing, requests=REQUESTS, connections=CONNECTIONS)
-    record = Record(
-        NAME, HYPOTHESIS, started_at, time.monotonic() - began, given.quick or bool(given.only), machine, found
-    )
-    sys.stdout.write(f"\n{markdown(record, plots='results/plots')}\n")
-    for path in save(record, RESULTS):
-        say(f"written: {path.relative_to(ROOT)}")
-    if given.update_readme and not record.quick:
-        section = f"*Expected:* {HYPOTHESIS}\n\n{markdown(record, plots='results/plots')}"
-        publish(ROOT / "perf" / "README.md", NAME, section)
-    return 0 if not found.failed and all(check.met for check in found.checks) else 1
+    return finding(outcomes, crowded, refusals, scenes, missing=missing, requests=REQUESTS, connections=CONNECTIONS)
 
 
 def beside(stack: ExitStack) -> Executor:

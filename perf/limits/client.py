@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import NamedTuple
 
-from perf.load.closed_loop import refuse_remote
+from perf.http_client import refuse_remote
 
 #: What a connection is given up after, seconds; longer than every time limit of the server.
 PATIENCE_S = 100.0

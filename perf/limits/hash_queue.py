@@ -8,13 +8,12 @@ from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack
+from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final, NamedTuple
-
-import httpx
+from typing import Final, NamedTuple
 
 from ironauth.config.checks import default_hash_threads
-from perf.load.closed_loop import refuse_remote
+from perf.http_client import Connection, Reply, refuse_remote
 from perf.rig import nginx
 from perf.rig.console import say
 from perf.rig.processes import StartError, free_port
@@ -41,14 +40,13 @@ class Way(NamedTuple):
     port: int
     certificates: Path | None = None
 
-    def client(self, source: str) -> httpx.AsyncClient:
-        """Return a client that comes from this loopback address."""
+    def connection(self, source: str) -> Connection:
+        """Return a connection that comes from this loopback address."""
         refuse_remote((source, self.port))
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
+        address = "127.0.0.1", self.port
         if self.certificates is None:
-            transport = httpx.AsyncHTTPTransport(local_address=source, limits=limits)
-            return httpx.AsyncClient(base_url=f"http://127.0.0.1:{self.port}", transport=transport, timeout=30)
-        return nginx.client(f"https://127.0.0.1:{self.port}", self.certificates, source, limits)
+            return Connection(address, source=source, patience_s=30)
+        return Connection(address, host=nginx.HOST, source=source, tls=nginx.trust(self.certificates), patience_s=30)
 
 
 class Scene(NamedTuple):
@@ -62,12 +60,12 @@ class Scene(NamedTuple):
     @property
     def refused(self) -> int:
         """How many of the other client's sign-ins were 503."""
-        return sum(status == httpx.codes.SERVICE_UNAVAILABLE for status, _ in self.seen)
+        return sum(status == HTTPStatus.SERVICE_UNAVAILABLE for status, _ in self.seen)
 
     @property
     def failed(self) -> int:
         """How many of them were neither let in nor 503."""
-        return sum(status != httpx.codes.OK for status, _ in self.seen) - self.refused
+        return sum(status != HTTPStatus.OK for status, _ in self.seen) - self.refused
 
     def within_s(self, share: float) -> float:
         """Return within how many seconds this share of its sign-ins was answered."""
@@ -142,14 +140,14 @@ def sign_in_at_a_rate(way: Way, begin_at: float, seconds: float) -> list[tuple[i
 
 async def _sign_ins(way: Way, begin_at: float, seconds: float) -> list[tuple[int, float]]:
     person = {"email": email_of(ACCOUNTS), "password": PASSWORD}
-    async with way.client(OTHER) as client:
 
-        async def one(due: float) -> tuple[int, float]:
-            await asyncio.sleep(due - time.monotonic())
-            answer = await client.post(f"{_API}/signin", json=person)
-            return answer.status_code, time.monotonic() - due
+    async def one(due: float) -> tuple[int, float]:
+        await asyncio.sleep(due - time.monotonic())
+        async with way.connection(OTHER) as connection:
+            answer = await connection.send("POST", f"{_API}/signin", json=person)
+        return answer.status, time.monotonic() - due
 
-        return list(await asyncio.gather(*(one(begin_at + at / RATE) for at in range(int(seconds * RATE)))))
+    return list(await asyncio.gather(*(one(begin_at + at / RATE) for at in range(int(seconds * RATE)))))
 
 
 async def _flood(way: Way, until: float) -> Counter[int]:
@@ -157,28 +155,26 @@ async def _flood(way: Way, until: float) -> Counter[int]:
     statuses: Counter[int] = Counter()
     tokens: dict[int, str] = {}
 
-    async def act(client: httpx.AsyncClient, number: int, kind: str) -> httpx.Response:
+    async def act(connection: Connection, number: int, kind: str) -> Reply:
         if kind == "sign-in" or number not in tokens:
             person = {"email": email_of(number), "password": PASSWORD}
-            answer = await client.post(f"{_API}/signin", json=person)
-            if answer.is_success:
+            answer = await connection.send("POST", f"{_API}/signin", json=person)
+            if answer.status == HTTPStatus.OK:
                 tokens[number] = answer.json()["access_token"]
             return answer
-        bearer: dict[str, Any] = {"headers": {"Authorization": f"Bearer {tokens[number]}"}}
-        if kind == "step-up":
-            return await client.post(f"{_API}/step-up", json={"password": PASSWORD}, **bearer)
-        return await client.request("DELETE", f"{_API}/mfa/totp", json={"password": PASSWORD}, **bearer)
+        method, path = ("POST", "/step-up") if kind == "step-up" else ("DELETE", "/mfa/totp")
+        return await connection.send(method, f"{_API}{path}", json={"password": PASSWORD}, token=tokens[number])
 
-    async def one(client: httpx.AsyncClient, number: int, kinds: Sequence[str]) -> None:
-        for kind in itertools.cycle(kinds):
-            if time.monotonic() >= until:
-                return
-            answer = await act(client, number, kind)
-            statuses[answer.status_code] += 1
-            if answer.status_code in {httpx.codes.SERVICE_UNAVAILABLE, httpx.codes.TOO_MANY_REQUESTS}:
-                await asyncio.sleep(PAUSE_S)
+    async def one(number: int, kinds: Sequence[str]) -> None:
+        async with way.connection(FLOODER) as connection:
+            for kind in itertools.cycle(kinds):
+                if time.monotonic() >= until:
+                    return
+                answer = await act(connection, number, kind)
+                statuses[answer.status] += 1
+                if answer.status in {HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS}:
+                    await asyncio.sleep(PAUSE_S)
 
-    async with way.client(FLOODER) as client:
-        ways = [("sign-in",)] * (EACH // 2) + [("step-up", "remove factor")] * (EACH - EACH // 2)
-        await asyncio.gather(*(one(client, number, kinds) for number in range(ACCOUNTS) for kinds in ways))
+    ways = [("sign-in",)] * (EACH // 2) + [("step-up", "remove factor")] * (EACH - EACH // 2)
+    await asyncio.gather(*(one(number, kinds) for number in range(ACCOUNTS) for kinds in ways))
     return statuses

@@ -199,10 +199,7 @@ def _pool(refusals: Sequence[Refusals]) -> Table:
 
 
 def _data(
-    outcomes: Sequence[Outcome],
-    crowded: Sequence["Crowded"],
-    refusals: Sequence[Refusals],
-    scenes: Sequence[Scene],
+    outcomes: Sequence[Outcome], crowded: Sequence["Crowded"], refusals: Sequence[Refusals], scenes: Sequence[Scene]
 ) -> dict[str, object]:
     return {
         "bounds": {one.case.name: [one.how, round(one.seconds, 3)] for one in outcomes},

@@ -5,7 +5,6 @@ It only talks to loopback addresses and always stops by itself. ``python -m perf
 
 import asyncio
 import gc
-import ipaddress
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ from time import perf_counter_ns
 
 import uvloop
 
-from perf.load.http_response import ResponseError, parse_response
+from perf.http_client import ResponseError, parse_response, refuse_remote
 from perf.load.sources import Source
 
 MAX_SECONDS = 600.0  # longest run: a forgotten one ends within ten minutes
@@ -155,12 +154,6 @@ class _Connection(asyncio.Protocol):
         """Give the connection up; what it still waits for has been counted."""
         self._done = True
         self._transport.abort()
-
-
-def refuse_remote(address: tuple[str, int]) -> None:
-    """Raise ``ValueError`` unless the address is loopback: a load generator must not be pointed at anybody else."""
-    if not ipaddress.ip_address(address[0]).is_loopback:
-        raise ValueError(f"{address[0]} is not a loopback address: this load generator only measures its own machine")
 
 
 async def drive(

@@ -9,7 +9,7 @@ microseconds (epoll's, and so uvloop's, in milliseconds), and where it may (root
 priority: as if it were on another machine, it never waits for a time slice behind the server's own threads, and takes
 about 0.2 ms of CPU time for each request. How late it noticed that a request was due is measured and reported: its lag.
 
-It only talks to loopback addresses and always stops by itself. ``python -m perf.fixed_rate`` is the command.
+It only talks to loopback addresses and always stops by itself. ``python -m perf.load URL --rate 200`` is the command.
 """
 
 import asyncio
@@ -19,7 +19,8 @@ import selectors
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from perf.load.closed_loop import MAX_SECONDS, refuse_remote
+from perf.http_client import refuse_remote
+from perf.load.closed_loop import MAX_SECONDS
 from perf.load.open_loop import FixedRateResult, Run
 from perf.load.sources import Source
 

@@ -13,8 +13,8 @@ from typing import Final
 
 import uvloop
 
+from perf.http_client import Connection, Reply, ResponseError, refuse_remote
 from perf.load.closed_loop import MAX_SECONDS
-from perf.load.http_response import ResponseError
 from perf.load.oauth_messages import (
     Application,
     Asking,
@@ -26,7 +26,6 @@ from perf.load.oauth_messages import (
     subject_in,
     tokens_in,
 )
-from perf.load.web import Connection, Reply
 
 STEPS: Final = ("authorize", "sign-in", "token", "introspect", "refresh")
 _SHED: Final = 503
@@ -117,6 +116,7 @@ def run_flows(
     Raises:
         ValueError: the address is not loopback, or the run would last over ``MAX_SECONDS``.
     """
+    refuse_remote(address)
     if clients < 1 or not 0 < seconds + ramp_s <= MAX_SECONDS:
         raise ValueError(f"give at least one client and a duration of at most {MAX_SECONDS:.0f} s")
     gc.collect()  # before the clock starts: a big heap takes longer than a short run
@@ -163,7 +163,7 @@ class _Run:
                     await asyncio.sleep(min(float(str(asked)), left))
                 except Wrong as wrong:
                     self.result.failures[str(wrong)] += 1
-                except (TimeoutError, OSError, EOFError, ResponseError) as lost:
+                except (OSError, ResponseError) as lost:
                     self.result.failures[f"connection: {type(lost).__name__}"] += 1
                 else:
                     if self._counts(perf_counter_ns()):

@@ -13,7 +13,7 @@ import msgspec
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from perf.load.web import Reply
+from perf.http_client import Reply
 
 SCOPE: Final = "email offline_access openid profile"
 REDIRECT_URI: Final = "https://app.bench.example/callback"

@@ -5,7 +5,7 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 from time import perf_counter_ns
 
-from perf.load.http_response import ResponseError, parse_response
+from perf.http_client import ResponseError, parse_response
 from perf.load.sources import Source
 
 _NS = 1_000_000_000

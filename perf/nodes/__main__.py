@@ -7,25 +7,21 @@ network. Exit status: 0 every promise was kept; 1 one was broken; 2 something di
 import asyncio
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
-from perf.findings import Finding, Record, markdown, now, save
-from perf.lab import RESULTS
+from perf import runner
+from perf.findings import Finding
 from perf.nodes import network, report
 from perf.nodes.cuts import CASES, Cut, cut_off
 from perf.nodes.renewals import renew_workers, restart_in_turn
 from perf.nodes.revocation import DISABLE, PASSWORD, SIGN_OUT, measure, renew_at_both
 from perf.nodes.site import Site
 from perf.nodes.watch import Answers, Wrong
-from perf.rig.arguments import Parser, whole_number
-from perf.rig.console import INTERRUPTED, leave_by_interrupt, say
-from perf.rig.machine import describe
-from perf.rig.processes import StartError
-from perf.rig.site_setup import ROOT
-from perf.shortfalls import publish
+from perf.rig.arguments import whole_number
+from perf.rig.console import leave_by_interrupt, say, status_of
 
 HYPOTHESIS = (
     "What is ended at one node is refused at the other within 5 s, typically 0.1 s with Redis and 2 s without; a node "
@@ -105,37 +101,28 @@ PARTS: dict[str, Callable[[Run], Finding]] = {
 def main() -> int:
     """Run the cases that the command line names, or all."""
     leave_by_interrupt()
-    parser = Parser(prog="python -m perf.nodes", description=__doc__.split("\n", 1)[0])
+    parser = runner.parser("nodes", __doc__, quick="each a few times")
     parser.add_argument("names", nargs="*", metavar="case", help=f"{', '.join(PARTS)}; all of them by default")
-    parser.add_argument("--quick", action="store_true", help="each a few times; the result goes to perf/results/raw/")
-    parser.add_argument("--update-readme", action="store_true", help="put the result into perf/README.md")
     parser.add_argument("--workers", type=whole_number(1, 8, 2), default=2, help="of each node (default: 2)")
     given = parser.parse_args()
     if unknown := sorted(set(given.names) - set(PARTS)):
         parser.error(f"unknown case {', '.join(unknown)}: choose from {', '.join(PARTS)}")
     if given.update_readme and (given.names or given.quick):
         parser.error("--update-readme publishes a whole run: leave the names and --quick out")
-    machine, started_at, began = describe(ROOT), now(), time.monotonic()
+    return status_of(lambda: _status(given))
+
+
+def _status(given: Any) -> int:
+    network.enter()
     try:
-        network.enter()
-        finding = _run(given.names or list(PARTS), quick=given.quick, workers=given.workers)
-    except (StartError, Wrong) as error:
+        finding = runner.keep(
+            "nodes", HYPOTHESIS, lambda: _run(given.names or list(PARTS), quick=given.quick, workers=given.workers),
+            quick=given.quick, update_readme=given.update_readme, saved=not given.names,
+        )  # fmt: skip
+    except Wrong as error:
         sys.stderr.write(f"{error}\n")
-        return 1 if isinstance(error, Wrong) else 2
-    except KeyboardInterrupt:
-        sys.stderr.write("Interrupted: what was started has been ended, nothing was saved.\n")
-        return INTERRUPTED
-    record = Record("nodes", HYPOTHESIS, started_at, time.monotonic() - began, given.quick, machine, finding)
-    sys.stdout.write(f"\n{markdown(record, plots='results/plots')}\n")
-    for path in save(record, RESULTS) if not given.names else []:
-        say(f"written: {path.relative_to(ROOT)}")
-    if given.update_readme:
-        publish(
-            ROOT / "perf" / "README.md",
-            "nodes",
-            f"*Expected:* {HYPOTHESIS}\n\n{markdown(record, plots='results/plots')}",
-        )
-    return 0 if report.kept(finding) else 1
+        return 1
+    return 0 if finding.kept else 1
 
 
 def _run(names: Sequence[str], *, quick: bool, workers: int) -> Finding:

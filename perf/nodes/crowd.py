@@ -6,8 +6,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import httpx
-
+from perf.http_client import Connection, Reply
 from perf.nodes.site import Site
 from perf.nodes.watch import UNAVAILABLE, Answers, Pair, Wrong, paired
 from perf.rig import seed
@@ -58,7 +57,7 @@ class Crowd:
                 if self._done:
                     return
 
-    async def _turn(self, client: httpx.AsyncClient, refresh: str) -> Pair:
+    async def _turn(self, client: Connection, refresh: str) -> Pair:
         pair = paired(await self._ask(client, "POST", "/access/refresh", body={"refresh_token": refresh}))
         for path in ("/access/me", "/access/me", "/access/sessions"):
             await self._ask(client, "GET", path, token=pair.access)
@@ -66,21 +65,21 @@ class Crowd:
 
     async def _ask(
         self,
-        client: httpx.AsyncClient,
+        client: Connection,
         method: str,
         path: str,
         *,
         token: str = "",
         body: dict[str, object] | None = None,
         wanted: int = OK,
-    ) -> httpx.Response | None:
+    ) -> Reply | None:
         """Ask, and where one is patient ask again after a 503."""
         began = time.monotonic()
         allowed = {wanted, UNAVAILABLE} if self._patient else {wanted}
         while True:
             await asyncio.sleep(THINK_S)
             answer = await self.answers.ask(client, method, path, token=token, body=body, allowed=allowed)
-            if answer is None or answer.status_code != UNAVAILABLE:
+            if answer is None or answer.status != UNAVAILABLE:
                 return answer
             self.refused[method] += 1
             if not self._patient or time.monotonic() - began > GIVE_UP_S:

@@ -6,8 +6,7 @@ from collections.abc import AsyncIterator, Collection
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 
-import httpx
-
+from perf.http_client import Connection, Reply
 from perf.nodes.crowd import Crowd
 from perf.nodes.site import Site
 from perf.nodes.watch import REFUSED, UNAVAILABLE, Answers, make_known, renew
@@ -65,7 +64,7 @@ async def cut_off(site: Site, what: str, *, seconds: float, people: int) -> Cut:
     return seen
 
 
-async def _known(site: Site, seen: Cut, here: httpx.AsyncClient) -> str:
+async def _known(site: Site, seen: Cut, here: Connection) -> str:
     """Return an access token that both nodes know."""
     _, session = site.person()
     token = (await renew(seen.at_a, here, session.refresh_token)).access
@@ -75,7 +74,7 @@ async def _known(site: Site, seen: Cut, here: httpx.AsyncClient) -> str:
     return token
 
 
-async def _while_cut(site: Site, seen: Cut, here: httpx.AsyncClient, tokens: list[str], seconds: float) -> None:
+async def _while_cut(site: Site, seen: Cut, here: Connection, tokens: list[str], seconds: float) -> None:
     """End all sessions but the first at node A, spread over the cut, each watched at node B to its end."""
     ends = time.monotonic() + seconds
     staying, leaving = tokens[0], tokens[1:]
@@ -97,7 +96,7 @@ async def _ended(site: Site, seen: Cut, token: str, ends: float) -> None:
     """Ask node B about an ended session until the cut ends; note how long it took its token."""
     began = time.monotonic()
     async for answer in _asking(site, seen, token, ends, allowed=(200, REFUSED, UNAVAILABLE)):
-        if answer.status_code == 200:
+        if answer.status == 200:
             seen.latest_s = max(seen.latest_s, time.monotonic() - began)
 
 
@@ -107,9 +106,7 @@ async def _stays(site: Site, seen: Cut, token: str, ends: float) -> None:
         pass
 
 
-async def _asking(
-    site: Site, seen: Cut, token: str, ends: float, allowed: Collection[int]
-) -> AsyncIterator[httpx.Response]:
+async def _asking(site: Site, seen: Cut, token: str, ends: float, allowed: Collection[int]) -> AsyncIterator[Reply]:
     async with site.direct(site.b) as there:
         while time.monotonic() < ends:
             answer = await seen.at_b.ask(there, "GET", "/access/me", token=token, allowed=allowed)
@@ -132,7 +129,7 @@ async def _recovery(site: Site, seen: Cut, token: str) -> float:
             body: dict[str, object] = {"refresh_token": refresh}
             renewed = await seen.at_b.ask(there, "POST", "/access/refresh", body=body, allowed=(200, UNAVAILABLE))
             me = await seen.at_b.ask(there, "GET", "/access/me", token=token, allowed=(200, UNAVAILABLE))
-            if renewed is not None and renewed.status_code == 200 and me is not None and me.status_code == 200:
+            if renewed is not None and renewed.status == 200 and me is not None and me.status == 200:
                 refresh = renewed.json()["refresh_token"]
                 first, good = (asked, 1) if good == 0 else (first, good + 1)
             else:

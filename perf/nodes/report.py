@@ -74,11 +74,6 @@ def together(parts: Sequence[Finding], wrong: Sequence[str]) -> Finding:
     )
 
 
-def kept(finding: Finding) -> bool:
-    """Return whether every promise was."""
-    return not finding.failed and all(check.met for check in finding.checks)
-
-
 def _cut_row(one: Cut) -> list[str]:
     at_b = one.at_b.statuses
     return [

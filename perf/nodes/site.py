@@ -1,5 +1,6 @@
 """Two nodes, the Postgres and Redis they share, and nginx in front of them, as deploy/ describes it."""
 
+import asyncio
 import os
 import re
 import signal
@@ -9,9 +10,8 @@ import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-import httpx
-
 from ironauth.tests.services import BinaryMissing, PrivatePostgres, PrivateRedis
+from perf.http_client import Connection, ResponseError
 from perf.nodes import network
 from perf.rig import nginx
 from perf.rig.processes import StartError, process_tree
@@ -49,10 +49,9 @@ class Node:
         """What the report calls it."""
         return self.machine.name.upper()
 
-    @property
-    def base(self) -> str:
-        """Its own origin, on the laboratory's link."""
-        return f"http://{self.machine.address('side')}:{PORT}"
+    def connection(self, patience_s: float = 20.0) -> Connection:
+        """Return a connection to it alone, past nginx, on the laboratory's link."""
+        return Connection((self.machine.address("side"), PORT), host=HOST, patience_s=patience_s)
 
     def start(self, **settings: str) -> None:
         """Start the server, with ``settings`` in place of the site's, and return when it is healthy.
@@ -69,10 +68,17 @@ class Node:
             )  # fmt: skip
         deadline = time.monotonic() + _START_S
         while time.monotonic() < deadline and self._process.poll() is None:
-            if _answers(f"{self.base}/health"):
+            if asyncio.run(self._healthy()):
                 return
             time.sleep(0.05)
         raise StartError(f"node {self.name} does not answer:\n{self.log.read_text(errors='replace')[-2000:]}")
+
+    async def _healthy(self) -> bool:
+        async with self.connection(patience_s=2) as connection:
+            try:
+                return (await connection.send("GET", "/health")).status == 200
+            except (OSError, ResponseError):
+                return False
 
     def renew(self) -> None:
         """Ask for new workers (SIGHUP), and return when the old ones have gone."""
@@ -152,11 +158,6 @@ class Site:
         """The node that has to hear of it."""
         return self.nodes[1]
 
-    @property
-    def edge(self) -> str:
-        """The origin of nginx."""
-        return f"https://{network.address('web')}"
-
     def start(self, **settings: str) -> None:
         """See that both nodes run, with ``settings`` in place of the site's own."""
         if settings == self._settings:
@@ -176,15 +177,15 @@ class Site:
             raise StartError("the site has too few people for the cases asked for")
         return self._free.pop()
 
-    def direct(self, node: Node) -> httpx.AsyncClient:
-        """Return a client that speaks to one node, past nginx, on one connection."""
-        limits = httpx.Limits(max_connections=1)
-        return httpx.AsyncClient(base_url=node.base, headers={"Host": HOST}, timeout=20, limits=limits)
+    def direct(self, node: Node) -> Connection:
+        """Return a connection to one node, past nginx."""
+        return node.connection()
 
-    def through_nginx(self, number: int) -> httpx.AsyncClient:
-        """Return a client at an address of its own, on one connection to nginx."""
-        address = network.address("web", 100 + number % CLIENTS)
-        return nginx.client(self.edge, self._authority.file, address, httpx.Limits(max_connections=1))
+    def through_nginx(self, number: int) -> Connection:
+        """Return a connection to nginx, from an address of its own."""
+        source = network.address("web", 100 + number % CLIENTS)
+        tls = nginx.trust(self._authority.file)
+        return Connection((network.address("web"), 443), host=HOST, source=source, tls=tls, patience_s=30)
 
     def generation(self, session_id: str) -> int:
         """Return how often a session was renewed, as the database has it."""
@@ -235,10 +236,3 @@ def several_nodes() -> str:
     if found is None:
         raise StartError('deploy/README.md, "Several nodes" has no line with sed for ironauth.conf')
     return found[0]
-
-
-def _answers(url: str) -> bool:
-    try:
-        return httpx.get(url, headers={"Host": HOST}, timeout=2).status_code == 200
-    except httpx.TransportError:
-        return False

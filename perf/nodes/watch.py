@@ -6,8 +6,9 @@ import time
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from typing import Any
 
-import httpx
+from perf.http_client import Connection, Reply, ResponseError
 
 REFUSED = 401
 UNAVAILABLE = 503
@@ -30,35 +31,27 @@ class Answers:
     during: str = ""
 
     async def ask(
-        self,
-        client: httpx.AsyncClient,
-        method: str,
-        path: str,
-        *,
-        token: str = "",
-        body: dict[str, object] | None = None,
+        self, client: Connection, method: str, path: str, *, token: str = "", body: dict[str, object] | None = None,
         allowed: Collection[int] = (200,),
-    ) -> httpx.Response | None:
+    ) -> Reply | None:  # fmt: skip
         """Send a request below /api/v1 and note the answer, as wrong unless ``allowed``; None where none came."""
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
-        request = client.build_request(method, f"/api/v1{path}", headers=headers, json=body)
-        return await self.send(client, request, allowed=allowed)
+        return await self.send(client, method, f"/api/v1{path}", allowed=allowed, token=token, json=body)
 
     async def send(
-        self, client: httpx.AsyncClient, request: httpx.Request, *, allowed: Collection[int] = (200,)
-    ) -> httpx.Response | None:
-        """Send any request; else as ``ask``."""
+        self, client: Connection, method: str, target: str, *, allowed: Collection[int] = (200,), **content: Any
+    ) -> Reply | None:
+        """Send any request with the ``content`` that `Connection.send` takes; else as ``ask``."""
         began, during = time.monotonic(), f"{self.during}: " if self.during else ""
-        what = f"{during}{request.method} {request.url.path}"
+        what = f"{during}{method} {target}"
         try:
-            answer = await client.send(request)
-        except httpx.TransportError as error:
+            answer = await client.send(method, target, **content)
+        except (OSError, ResponseError) as error:
             self._note(began, 0)
             self.wrong.append(f"{what}: {type(error).__name__} {error}".rstrip())
             return None
-        self._note(began, answer.status_code)
-        if answer.status_code not in allowed:
-            self.wrong.append(f"{what}: {answer.status_code} {answer.text[:200]}")
+        self._note(began, answer.status)
+        if answer.status not in allowed:
+            self.wrong.append(f"{what}: {answer.status} {answer.text}")
         return answer
 
     def _note(self, began: float, status: int) -> None:
@@ -80,7 +73,7 @@ class Pair:
     session: str
 
 
-async def renew(answers: Answers, client: httpx.AsyncClient, refresh: str) -> Pair:
+async def renew(answers: Answers, client: Connection, refresh: str) -> Pair:
     """Trade a refresh token in.
 
     Raises:
@@ -90,7 +83,7 @@ async def renew(answers: Answers, client: httpx.AsyncClient, refresh: str) -> Pa
     return paired(answer)
 
 
-async def sign_in(answers: Answers, client: httpx.AsyncClient, email: str, password: str) -> Pair:
+async def sign_in(answers: Answers, client: Connection, email: str, password: str) -> Pair:
     """Open a session.
 
     Raises:
@@ -99,26 +92,26 @@ async def sign_in(answers: Answers, client: httpx.AsyncClient, email: str, passw
     return paired(await answers.ask(client, "POST", "/access/signin", body={"email": email, "password": password}))
 
 
-def paired(answer: httpx.Response | None) -> Pair:
+def paired(answer: Reply | None) -> Pair:
     """Read the session in an answer.
 
     Raises:
         Wrong: there is none.
     """
-    if answer is None or answer.status_code != 200:
-        raise Wrong("no session: " + ("no answer" if answer is None else answer.text[:200]))
+    if answer is None or answer.status != 200:
+        raise Wrong("no session: " + ("no answer" if answer is None else answer.text))
     made = answer.json()
     return Pair(made["access_token"], made["refresh_token"], made["session_id"])
 
 
-async def make_known(answers: Answers, client: httpx.AsyncClient, token: str) -> None:
+async def make_known(answers: Answers, client: Connection, token: str) -> None:
     """Have a node answer for a token until it does so from its memory."""
     for _ in range(3):
         await answers.ask(client, "GET", "/access/me", token=token)
 
 
 async def seconds_until_refused(
-    answers: Answers, client: httpx.AsyncClient, token: str, *, limit_s: float, every_s: float = 0.005
+    answers: Answers, client: Connection, token: str, *, limit_s: float, every_s: float = 0.005
 ) -> float:
     """Ask for the account until the token is refused; return how long it was taken, in seconds from now.
 
@@ -129,7 +122,7 @@ async def seconds_until_refused(
     for _ in itertools.count():
         sent = time.monotonic()
         answer = await answers.ask(client, "GET", "/access/me", token=token, allowed=(200, REFUSED))
-        if answer is not None and answer.status_code == REFUSED:
+        if answer is not None and answer.status == REFUSED:
             return taken
         # Taken at some time between question and answer: the earlier one is what is certain, the later one is said.
         taken = time.monotonic() - began

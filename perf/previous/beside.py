@@ -1,10 +1,10 @@
 """Both releases on one database: each goes on with what the other has begun."""
 
 import json
+from base64 import b64encode
 from typing import Any
 
-import httpx
-
+from perf.http_client import Connection
 from perf.nodes.watch import REFUSED, Answers, Wrong, renew, seconds_until_refused, sign_in
 from perf.previous.code import Code
 from perf.previous.traffic import Traffic, client, new_email, sign_up
@@ -47,7 +47,7 @@ def make_clients(old: Code, new: Code) -> dict[str, dict[str, str]]:
     }  # fmt: skip
 
 
-async def _sign_in_and_out(answers: Answers, email: str, first: httpx.AsyncClient, second: httpx.AsyncClient) -> None:
+async def _sign_in_and_out(answers: Answers, email: str, first: Connection, second: Connection) -> None:
     """Sign in at the first; read, renew and sign out at the second; the first refuses what ended.
 
     Raises:
@@ -65,7 +65,7 @@ async def _sign_in_and_out(answers: Answers, email: str, first: httpx.AsyncClien
     await answers.ask(first, "POST", "/access/refresh", body=body, allowed=(REFUSED,))
 
 
-async def _machine(answers: Answers, made: dict[str, str], first: httpx.AsyncClient, second: httpx.AsyncClient) -> None:
+async def _machine(answers: Answers, made: dict[str, str], first: Connection, second: Connection) -> None:
     """Have a client get a token at the first, and ask the second about it."""
     secret = made["client_id"], made["client_secret"]
     got = await _form(answers, first, "/oauth/token", secret, grant_type="client_credentials")
@@ -74,10 +74,7 @@ async def _machine(answers: Answers, made: dict[str, str], first: httpx.AsyncCli
         answers.wrong.append(f"{answers.during}: its token is not active at the other release: {told}")
 
 
-async def _form(
-    answers: Answers, http: httpx.AsyncClient, path: str, secret: tuple[str, str], **form: str
-) -> dict[str, Any]:
-    basic = httpx.BasicAuth(*secret)
-    request = next(basic.auth_flow(http.build_request("POST", path, data=form)))
-    answer = await answers.send(http, request)
-    return dict(answer.json()) if answer is not None and answer.status_code == 200 else {}
+async def _form(answers: Answers, http: Connection, path: str, secret: tuple[str, str], **form: str) -> dict[str, Any]:
+    basic = {"Authorization": f"Basic {b64encode(':'.join(secret).encode()).decode()}"}
+    answer = await answers.send(http, "POST", path, form=form, fields=basic)
+    return dict(answer.json()) if answer is not None and answer.status == 200 else {}

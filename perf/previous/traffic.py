@@ -6,8 +6,7 @@ import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-import httpx
-
+from perf.http_client import Connection
 from perf.nodes.watch import Answers, Pair, Wrong, renew, sign_in
 from perf.rig import seed
 
@@ -50,7 +49,7 @@ class Traffic:
             except Wrong:
                 return  # noted with the answer
 
-    async def _turn(self, http: httpx.AsyncClient, pair: Pair) -> Pair:
+    async def _turn(self, http: Connection, pair: Pair) -> Pair:
         """Read, list, change one's name, and renew."""
         for path in ("/access/me", "/access/sessions"):
             await self.answers.ask(http, "GET", path, token=pair.access)
@@ -60,9 +59,9 @@ class Traffic:
         return await renew(self.answers, http, pair.refresh)
 
 
-def client(base: str) -> httpx.AsyncClient:
+def client(base: str) -> Connection:
     """Return a client on one connection."""
-    return httpx.AsyncClient(base_url=base, timeout=30, limits=httpx.Limits(max_connections=1))
+    return Connection(("127.0.0.1", int(base.rpartition(":")[2])), patience_s=30)
 
 
 def new_email() -> str:
@@ -70,7 +69,7 @@ def new_email() -> str:
     return f"{secrets.token_hex(8)}@upgrade.example"
 
 
-async def sign_up(answers: Answers, http: httpx.AsyncClient, email: str) -> None:
+async def sign_up(answers: Answers, http: Connection, email: str) -> None:
     """Make an account."""
     body: dict[str, object] = {"email": email, "password": seed.PASSWORD, "name": "Mia"}
     await answers.ask(http, "POST", "/access/signup", body=body, allowed=(201,))

@@ -7,9 +7,8 @@ import ssl
 import subprocess
 from collections.abc import Iterable
 from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
-
-import httpx
 
 from ironauth.tests.deploy.certificates import Authority
 from perf.rig.processes import StartError
@@ -72,16 +71,10 @@ def start(folder: Path, stack: ExitStack) -> subprocess.Popen[bytes]:
     return process
 
 
-def client(origin: str, certificates: Path, address: str, limits: httpx.Limits) -> httpx.AsyncClient:
-    """Return a client at ``address`` that asks for `HOST` at ``origin`` and trusts these certificates alone."""
+@cache
+def trust(certificates: Path) -> ssl.SSLContext:
+    """Return a client's TLS 1.3 that trusts what this authority vouches for alone."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.load_verify_locations(certificates)
-    transport = httpx.AsyncHTTPTransport(local_address=address, limits=limits, verify=context)
-
-    async def by_name(request: httpx.Request) -> None:
-        request.extensions["sni_hostname"] = HOST
-
-    return httpx.AsyncClient(
-        base_url=origin, headers={"Host": HOST}, transport=transport, timeout=30, event_hooks={"request": [by_name]}
-    )
+    return context

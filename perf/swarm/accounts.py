@@ -1,6 +1,13 @@
-"""Make and close accounts through the API of a server whose database is not ours."""
+"""Make and close accounts through the API of a server whose database is not ours, and count those that are left.
 
-import http.client
+``python -m perf.swarm.accounts PREFIX``, in the environment of a server of our own, prints a JSON object: ``accounts``
+whose address begins with PREFIX, and ``sessions`` that have not ended.
+"""
+
+import asyncio
+import json
+import os
+import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -8,11 +15,12 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-import msgspec
+import django
 
+from perf.http_client import Connection, Reply, ResponseError
 from perf.rig.processes import StartError
 from perf.swarm.answers import Answer, pair_in, retry_after_s
-from perf.swarm.ledger import Ledger, still_open
+from perf.swarm.people import Ledger, still_open
 
 API: Final = "/api/v1/access"
 TIMEOUT_S: Final = 30.0
@@ -76,20 +84,42 @@ def _each(work: Callable[[str], None], emails: Sequence[str]) -> list[str]:
 def _call(host: str, method: str, path: str, body: dict[str, str], bearer: str = "") -> Answer:
     """Send one request, again for as long as it is shed. Raises ``Unanswered`` when nothing answers."""
     address = urlsplit(host)
-    headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {bearer}"} if bearer else {})
+    connection = Connection((address.hostname or "", address.port or 80), host=address.netloc, patience_s=TIMEOUT_S)
+
+    async def send() -> Reply:
+        async with connection:
+            return await connection.send(method, API + path, json=body, token=bearer)
+
     for _ in range(TRIES):
-        connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=TIMEOUT_S)
         try:
-            connection.request(method, API + path, msgspec.json.encode(body), headers)
-            response = connection.getresponse()
-            received = {name.lower(): value for name, value in response.getheaders()}
-            answer = Answer(response.status, received, response.read())
-        except (OSError, http.client.HTTPException) as error:
+            reply = asyncio.run(send())
+        except (OSError, ResponseError) as error:
             raise Unanswered(f"nothing answers at {host}: {error}") from error
-        finally:
-            connection.close()
+        answer = Answer(reply.status, {name: reply.field(name) for name in reply.fields}, reply.body)
         asked_s = retry_after_s(answer)
         if asked_s is None:
             return answer
         time.sleep(asked_s)
     raise Unanswered(f"{host} shed {method} {path} {TRIES} times")
+
+
+def main() -> int:
+    """Count. Returns 2 without a prefix."""
+    if len(sys.argv) != 2:
+        sys.stderr.write("Name the prefix of the run's addresses.\n")
+        return 2
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "ironauth.settings")
+    django.setup()
+    # Django's models can only be imported after django.setup().
+    from django.contrib.auth import get_user_model  # noqa: PLC0415 - needs django.setup()
+
+    from tokens.sessions.models import Session  # noqa: PLC0415 - needs django.setup()
+
+    accounts = get_user_model().objects.filter(email__startswith=f"{sys.argv[1]}-").count()
+    sessions = Session.objects.filter(revoked_at=None).count()
+    sys.stdout.write(json.dumps({"accounts": accounts, "sessions": sessions}) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -6,9 +6,8 @@ from pathlib import Path
 
 from perf.swarm import assignment as assignments
 from perf.swarm.assignment import Assignment
-from perf.swarm.ledger import Ledger
-from perf.swarm.people import People
-from perf.swarm.tally import Tally
+from perf.swarm.people import Ledger, People
+from perf.swarm.thresholds import Tally
 
 
 @dataclass

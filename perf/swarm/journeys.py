@@ -15,7 +15,7 @@ from locust.env import Environment
 
 from perf.swarm.answers import user_in, user_of, verified
 from perf.swarm.crew import CREW
-from perf.swarm.schedule import Schedule
+from perf.swarm.people import Schedule
 from perf.swarm.sessions import BearerGuest, CookieGuest
 from perf.swarm.visitor import JourneyEnded
 

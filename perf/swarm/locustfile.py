@@ -1,4 +1,4 @@
-"""What Locust loads: the users, one shape that plays all of ``shapes``, and the verdict that sets the exit status.
+"""What Locust loads: the users, one shape that plays all of ``assignment``, and the verdict that sets the exit status.
 
 ``python -m perf.swarm`` prepares what is needed and starts Locust with it.
 """
@@ -14,14 +14,14 @@ from locust import LoadTestShape, events, runners, stats
 from locust.argument_parser import LocustArgumentParser
 from locust.env import Environment
 from locust.event import EventHook
-from locust.runners import LocalRunner, MasterRunner, WorkerRunner
+from locust.runners import LocalRunner, MasterRunner, Runner, WorkerRunner
+from locust.stats import StatsEntry
 
-from perf.swarm.crew import CREW
+from perf.swarm.assignment import SHAPES, stages, users_at
+from perf.swarm.crew import CREW, Crew
 from perf.swarm.journeys import Browser, Member, Newcomer, ServiceClient
-from perf.swarm.measured import measured
 from perf.swarm.oauth_journey import Applicant
-from perf.swarm.shapes import SHAPES, stages, users_at
-from perf.swarm.thresholds import judge, kinds, rounded
+from perf.swarm.thresholds import Entry, Result, Trouble, judge, kinds, rounded
 
 __all__ = ["Applicant", "Browser", "Member", "Newcomer", "ServiceClient", "Swarm"]
 
@@ -139,10 +139,60 @@ def _judge(environment: Environment, **_: Any) -> None:
     CREW.total.add(CREW.tally)
     shape = environment.shape_class
     lost, over = (shape.lost, shape.over) if isinstance(shape, Swarm) else (0, True)
-    result = measured(runner, CREW, lost=lost, cut_short=not over)
+    result = _measured(runner, CREW, lost=lost, cut_short=not over)
     Path(CREW.assignment.result).write_bytes(msgspec.json.encode(result))
     verdicts = judge(result, CREW.assignment.limits, kinds(CREW.assignment.application))
     environment.process_exit_code = 0 if all(verdict.kept for verdict in verdicts) else 1
+
+
+def _measured(runner: Runner, crew: Crew, *, lost: int, cut_short: bool) -> Result:
+    """Return what ``runner`` has in its statistics; ``lost``: processes that were there at first and not at last.
+
+    ``cut_short``: the test was stopped before its time.
+    """
+    statistics = runner.stats
+    began, ended = statistics.start_time, statistics.last_request_timestamp or time.time()
+    options = runner.environment.parsed_options
+    entries = sorted(statistics.entries.values(), key=lambda entry: (entry.name, entry.method))
+    return Result(
+        shape=options.shape if options else crew.assignment.shape,
+        users=crew.assignment.users,
+        processes=crew.assignment.processes,
+        seconds=max(ended - began, 0.0),
+        entries=[_entry(entry, max(ended - began, 1.0)) for entry in entries],
+        failures=[
+            Trouble(f"{error.method} {error.name}", str(error.error), error.occurrences)
+            for error in statistics.errors.values()
+        ],
+        exceptions=[
+            Trouble(_last_line(row["traceback"]), str(row["msg"]), row["count"]) for row in runner.exceptions.values()
+        ],
+        tally=crew.total,
+        lost=lost,
+        cut_short=cut_short,
+    )
+
+
+def _entry(entry: StatsEntry, seconds: float) -> Entry:
+    def percentile(share: float) -> float | None:
+        return float(entry.get_response_time_percentile(share)) if entry.num_requests else None
+
+    return Entry(
+        method=entry.method,
+        name=entry.name,
+        requests=entry.num_requests,
+        failures=entry.num_failures,
+        rate=entry.num_requests / seconds,
+        p50_ms=percentile(0.5),
+        p95_ms=percentile(0.95),
+        p99_ms=percentile(0.99),
+        max_ms=float(f"{entry.max_response_time:.3g}") if entry.num_requests else None,
+    )
+
+
+def _last_line(traceback: str) -> str:
+    """Return the code line an exception came from, without the path of the file."""
+    return traceback.strip().rsplit("\n", 1)[-1].strip()
 
 
 def _listen(hook: EventHook, listener: Callable[..., None]) -> None:

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 from locust import task
 from locust.env import Environment
 
+from perf.http_client import Reply
 from perf.load.oauth_messages import (
     Application,
     Asking,
@@ -20,7 +21,6 @@ from perf.load.oauth_messages import (
     subject_in,
     tokens_in,
 )  # fmt: skip
-from perf.load.web import Reply
 from perf.swarm.answers import Answer
 from perf.swarm.crew import CREW
 from perf.swarm.thresholds import APPLICANT

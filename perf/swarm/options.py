@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from perf.rig.arguments import Parser, number, whole_number
 from perf.rig.site_setup import ROOT
-from perf.swarm.shapes import SHAPES, Shape
+from perf.swarm.assignment import SHAPES, Shape
 from perf.swarm.thresholds import Limits
 
 # The most users of each shape unless --users says otherwise; hash budget: journeys.py. A spike is meant to be too much.

@@ -19,8 +19,8 @@ from perf.rig import seed
 from perf.rig.processes import Meter, Server, StartError, free_port, read_meter
 from perf.rig.site_setup import ROOT, SET_UP_S, prepare_site, private_servers, serve, site_environment
 from perf.swarm.accounts import close_all, sign_up
-from perf.swarm.ledger import Ledger, still_open
 from perf.swarm.options import Options
+from perf.swarm.people import Ledger, still_open
 from perf.swarm.thresholds import Result, Verdict, none_left
 
 COUNTED = (b'"path":"/api/v1/access/', b'"path":"/oauth/')
@@ -96,7 +96,7 @@ class OwnSite:
 
     def _count_leftovers(self) -> dict[str, int]:
         done = subprocess.run(
-            [sys.executable, "-m", "perf.swarm.leftovers", self.prefix],
+            [sys.executable, "-m", "perf.swarm.accounts", self.prefix],
             cwd=ROOT,
             env=self.environment,
             capture_output=True,

@@ -4,7 +4,7 @@ import argparse
 
 import pytest
 
-from perf import fixed_rate
+from perf.load import __main__ as load
 from perf.rig.arguments import Parser, local_url, number, whole_number
 
 
@@ -46,7 +46,7 @@ def test_a_load_generator_refuses_what_it_cannot_send(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A rate in words, for one."""
-    monkeypatch.setattr("sys.argv", ["perf.fixed_rate", "http://127.0.0.1:9/", "--rate", "fast"])
+    monkeypatch.setattr("sys.argv", ["perf.load", "http://127.0.0.1:9/", "--rate", "fast"])
     with pytest.raises(SystemExit):
-        fixed_rate.main()
+        load.main()
     assert "'fast' is no number from 0.01 to 20,000: give one such as 200" in capsys.readouterr().err

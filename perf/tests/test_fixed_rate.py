@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from perf.fixed_rate import describe
+from perf.load.__main__ import describe
 from perf.load.fixed_rate import drive_fixed, run_fixed, urgent
 from perf.load.open_loop import FixedRateResult, has_retry_after
 from perf.load.sources import Constant, get

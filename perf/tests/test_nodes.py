@@ -41,21 +41,21 @@ def _cut(**seen: Any) -> Cut:
 )
 def test_a_cut_that_breaks_a_promise_is_told(broken: dict[str, Any]) -> None:
     """Each figure has its bound; one at the bound is kept."""
-    assert report.kept(report.cuts([_cut()]))
-    assert not report.kept(report.cuts([_cut(), _cut(**broken)]))
+    assert report.cuts([_cut()]).kept
+    assert not report.cuts([_cut(), _cut(**broken)]).kept
 
 
 def test_revocation_forks_and_failed_requests_are_told() -> None:
     """A token taken for too long, a second successor, and one lost request among thousands."""
     asked = Answers(Counter({200: 9_999}))
     acts = {("sign-out", "Redis"): Lags([0.0, 5.0])}
-    assert report.kept(report.revocation(acts, asked))
-    assert not report.kept(report.revocation({**acts, ("new password", "Redis"): Lags([5.1])}, asked))
-    assert report.kept(report.refreshes(100, 0, asked))
-    assert not report.kept(report.refreshes(100, 1, asked))
-    assert report.kept(report.renewals([Renewed("SIGHUP", 2, 9.0, asked)]))
+    assert report.revocation(acts, asked).kept
+    assert not report.revocation({**acts, ("new password", "Redis"): Lags([5.1])}, asked).kept
+    assert report.refreshes(100, 0, asked).kept
+    assert not report.refreshes(100, 1, asked).kept
+    assert report.renewals([Renewed("SIGHUP", 2, 9.0, asked)]).kept
     lost = Answers(Counter({200: 9_999, 0: 1}), ["POST /access/refresh: ReadError"])
-    assert not report.kept(report.renewals([Renewed("SIGHUP", 2, 9.0, lost)]))
+    assert not report.renewals([Renewed("SIGHUP", 2, 9.0, lost)]).kept
 
 
 def test_the_runbook_names_the_nodes_to_nginx(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from accounts.users.models import User
 from conftest import PASSWORD
 from perf.experiments.oauth_flow.report import NATIVE, STORAGES, WHEEL, Seen, finding
 from perf.experiments.oauth_flow.windows import Measured, Window
+from perf.http_client import Reply
 from perf.load.oauth_client import application_of
 from perf.load.oauth_flow import STEPS, Flows, run_flows
 from perf.load.oauth_messages import (
@@ -29,7 +30,6 @@ from perf.load.oauth_messages import (
     subject_in,
     tokens_in,
 )  # fmt: skip
-from perf.load.web import Reply
 from perf.rig.hash_rate import HashRate
 from perf.rig.processes import ThreadTimes, free_port, thread_times
 from tokens.oauth.tests.material import make_client

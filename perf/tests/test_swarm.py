@@ -13,14 +13,10 @@ import msgspec
 import pytest
 
 from perf.swarm.answers import Answer, only_session, retry_after_s, token_pair, user_of, verified, wrong
-from perf.swarm.assignment import Assignment, write
-from perf.swarm.ledger import Ledger, still_open
+from perf.swarm.assignment import SHAPES, Assignment, Shape, Stage, stages, users_at, write
 from perf.swarm.options import MAX_SECONDS, parse
-from perf.swarm.people import Exhausted, People
-from perf.swarm.schedule import Schedule
-from perf.swarm.shapes import SHAPES, Shape, Stage, stages, users_at
-from perf.swarm.tally import Tally
-from perf.swarm.thresholds import Limits
+from perf.swarm.people import Exhausted, Ledger, People, Schedule, still_open
+from perf.swarm.thresholds import Limits, Tally
 
 ROOT = Path(__file__).resolve().parents[2]
 #: A user whose pause Locust ends a turn too late, when its next request is on the way; ``argv``: the assignment's file.

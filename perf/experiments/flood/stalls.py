@@ -37,11 +37,7 @@ def watching(seconds: float) -> Iterator[list[Stall]]:
     try:
         for core in sorted(os.sched_getaffinity(0)):
             watcher = subprocess.Popen(  # its own group: Ctrl-C reaches only the experiment, which ends it
-                [*command, str(core)],
-                cwd=ROOT,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                process_group=0,
+                [*command, str(core)], cwd=ROOT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, process_group=0
             )
             watchers.append(watcher)
         yield stalls

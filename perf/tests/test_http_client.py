@@ -2,7 +2,7 @@
 
 import pytest
 
-from perf.load.http_response import MAX_HEAD, Response, ResponseError, parse_response
+from perf.http_client import MAX_HEAD, Response, ResponseError, parse_response
 
 PLAIN = b"HTTP/1.1 200 OK\r\ndate: now\r\nContent-Length: 5\r\nx-last: 1\r\n\r\nhello"
 CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5;x=1\r\nhello\r\n6\r\n world\r\n0\r\n\r\n"
