@@ -20,7 +20,7 @@ class AccountsConfig(AppConfig):
             breached_service,
         )
         from accounts.passwords.weak_patterns import load_common_passwords  # noqa: PLC0415 - as above
-        from ironauth.server.lifespan import on_shutdown, on_startup  # noqa: PLC0415 - as above
+        from ironauth.infrastructure.core.startup import on_shutdown, on_startup  # noqa: PLC0415 - as above
 
         signals.connect()
         audit_signals.connect()

@@ -21,6 +21,7 @@ from ironauth.infrastructure.core.asgi_types import (  # noqa: E402 - after djan
     Scope,
     Send,
 )
+from ironauth.infrastructure.core.startup import on_shutdown, on_startup  # noqa: E402 - after django.setup()
 from ironauth.infrastructure.db.unit_of_work import database, ping  # noqa: E402 - after django.setup()
 from ironauth.infrastructure.http.cookies import policy as cookies  # noqa: E402 - after django.setup()
 from ironauth.infrastructure.http.guard import Guard  # noqa: E402 - after django.setup()
@@ -41,7 +42,7 @@ from ironauth.server.instrumentation.route_label import (  # noqa: E402 - after 
 from tokens.sessions import authentication  # noqa: E402 - after django.setup()
 
 if TYPE_CHECKING:
-    from ironauth.infrastructure.telemetry.metrics_recorder import Recorder
+    from ironauth.infrastructure.telemetry.metrics import Recorder
 
 
 def _depends_on_the_token_alone(path: str) -> bool:
@@ -78,11 +79,11 @@ def _sample(recorder: "Recorder") -> None:
 
     sampling = Sampling(recorder)
 
-    @lifespan.on_startup
+    @on_startup
     async def _begin() -> None:
         sampling.start()
 
-    @lifespan.on_shutdown
+    @on_shutdown
     async def _end() -> None:
         sampling.stop()
 
@@ -93,7 +94,7 @@ def _traced(application: Application) -> Application:
 
     tracing = traces.start()
 
-    @lifespan.on_shutdown
+    @on_shutdown
     async def _send_the_last() -> None:
         await asyncio.to_thread(tracing.stop)
 
@@ -116,13 +117,13 @@ _guard = Guard(
 _http: Application = _traced(_guard) if settings.IRONAUTH_TRACES else _guard
 
 
-@lifespan.on_shutdown
+@on_shutdown
 async def _end_request_threads() -> None:
     """Close the admin lane's database connections; closing waits for its threads, so not on the loop."""
     await asyncio.to_thread(request_threads.close)
 
 
-@lifespan.on_startup
+@on_startup
 async def _load_routes() -> None:
     """Import every view now: the first request would wait about 60 ms for it."""
     _ = get_resolver().url_patterns

@@ -7,8 +7,8 @@ from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 
 from ironauth.infrastructure.api.read_only import read_only
+from ironauth.infrastructure.http.error_pages import PAGE_POLICY
 from ironauth.infrastructure.http.middleware import RESOURCE_POLICY
-from ironauth.infrastructure.http.not_found import PAGE_POLICY
 
 OPENAPI_FILE = Path(__file__).with_name("openapi.json")
 PUBLIC_FOR_S = 300  # seconds a browser may keep a page; after an upgrade it is old for five minutes at most

@@ -72,7 +72,7 @@ CACHES: dict[str, dict[str, Any]] = {
 # Nothing here writes these tables by raw SQL; looking for it costs a regular expression for every statement.
 CACHALOT_INVALIDATE_RAW = False
 CACHALOT_CACHE = "cachalot"
-CACHALOT_QUERY_KEYGEN = "ironauth.infrastructure.cache.query_cache_key.query_key"  # the admin lane's queries only
+CACHALOT_QUERY_KEYGEN = "ironauth.infrastructure.cache.query_cache.query_key"  # the admin lane's queries only
 CACHALOT_ONLY_CACHABLE_TABLES = ("auth_group", "auth_permission", "auth_group_permissions", "django_content_type")
 
 # ---------------------------------------------------------------- Django

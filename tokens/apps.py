@@ -17,7 +17,7 @@ class TokensConfig(AppConfig):
         """
         from accounts.users import invariants  # noqa: PLC0415 - as below
         from ironauth.infrastructure.cache.invalidation import KEYS_TAG, invalidation_feed  # noqa: PLC0415 - as below
-        from ironauth.server.lifespan import on_shutdown, on_startup  # noqa: PLC0415 - as below
+        from ironauth.infrastructure.core.startup import on_shutdown, on_startup  # noqa: PLC0415 - as below
         from tokens import export, first_proof  # noqa: PLC0415 - as below
         from tokens.admin import devices as admin_devices  # noqa: PLC0415 - as below
         from tokens.keys.store import key_store, load_at_startup  # noqa: PLC0415 - models load before this runs

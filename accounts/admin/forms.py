@@ -30,8 +30,9 @@ from accounts.users.models import User
 from ironauth.infrastructure.core.constant_time import REFUSAL_STEP_S, wait_for_step_blocking
 from ironauth.infrastructure.core.durations import in_words
 from ironauth.infrastructure.core.errors import Overloaded, Throttled
+from ironauth.infrastructure.hashing import claims as hash_claims
 from ironauth.infrastructure.hashing.pool import hash_pool
-from ironauth.infrastructure.http import client_context, hash_claims
+from ironauth.infrastructure.http import client_context
 
 if TYPE_CHECKING:  # Django's classes take their model in brackets for type checkers only
     ModelForm = forms.ModelForm[Any]

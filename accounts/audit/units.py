@@ -12,7 +12,8 @@ from accounts.audit.models import AuditEvent
 from accounts.users import paging
 from accounts.users.outputs import AuditEventOut
 from ironauth.infrastructure.core.ids import first_id_at
-from ironauth.infrastructure.db.compiled import CompiledDelete, Param
+from ironauth.infrastructure.db.compiled import CompiledDelete
+from ironauth.infrastructure.db.compiled_sql import Param
 
 #: The only order there is; part of each cursor, so that one of another list is refused.
 ORDERING: Final = "-at"

@@ -24,7 +24,8 @@ from accounts.privacy.models import PendingDeletion
 from accounts.users import queries as user_queries
 from accounts.users.models import User
 from ironauth.infrastructure.core import clock
-from ironauth.infrastructure.db.compiled import CompiledDelete, FixedTogether, Param
+from ironauth.infrastructure.db.compiled import CompiledDelete, FixedTogether
+from ironauth.infrastructure.db.compiled_sql import Param
 
 
 class Fate(enum.StrEnum):

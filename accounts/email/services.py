@@ -28,8 +28,8 @@ from accounts.users import reauthentication
 from ironauth.infrastructure.core.constant_time import answered_evenly
 from ironauth.infrastructure.core.errors import FieldError, ValidationFailed
 from ironauth.infrastructure.db.unit_of_work import database
+from ironauth.infrastructure.hashing import claims as hash_claims
 from ironauth.infrastructure.hashing.pool import hash_pool
-from ironauth.infrastructure.http import hash_claims
 from ironauth.infrastructure.telemetry.logs import get_logger
 
 

@@ -17,7 +17,8 @@ from accounts.mfa.models import RecoveryCode, TotpFactor
 from accounts.mfa.outputs import MfaOut, PasskeyOut
 from accounts.mfa.passkeys.models import Passkey
 from accounts.users.models import User
-from ironauth.infrastructure.db.compiled import CompiledSelect, Param
+from ironauth.infrastructure.db.compiled import CompiledSelect
+from ironauth.infrastructure.db.compiled_sql import Param
 
 TOTP: Final = "totp"
 PASSKEY: Final = "passkey"

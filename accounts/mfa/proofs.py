@@ -26,10 +26,11 @@ from accounts.users import queries as user_queries
 from ironauth.infrastructure.core.errors import Unavailable
 from ironauth.infrastructure.crypto.master_keys import MasterKeyMissingError
 from ironauth.infrastructure.crypto.sealing import SealBrokenError
-from ironauth.infrastructure.db.compiled import CompiledDelete, CompiledSelect, CompiledUpdate, Param
+from ironauth.infrastructure.db.compiled import CompiledDelete, CompiledSelect, CompiledUpdate
+from ironauth.infrastructure.db.compiled_sql import Param
 from ironauth.infrastructure.db.unit_of_work import database
+from ironauth.infrastructure.hashing import claims as hash_claims
 from ironauth.infrastructure.hashing.pool import hash_pool
-from ironauth.infrastructure.http import hash_claims
 from ironauth.infrastructure.telemetry.logs import get_logger
 
 _USER: Final = Param("user_id", models.UUIDField())

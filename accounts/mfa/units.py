@@ -27,14 +27,8 @@ from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import NotAuthenticated, NotFound, PermissionDenied
 from ironauth.infrastructure.crypto.master_keys import MasterKeyMissingError, newest_master_key_id
 from ironauth.infrastructure.crypto.sealing import SealBrokenError
-from ironauth.infrastructure.db.compiled import (
-    CompiledDelete,
-    CompiledInsert,
-    CompiledUpdate,
-    FixedTogether,
-    Param,
-    given_row,
-)
+from ironauth.infrastructure.db.compiled import CompiledDelete, CompiledInsert, CompiledUpdate, FixedTogether, given_row
+from ironauth.infrastructure.db.compiled_sql import Param
 from ironauth.infrastructure.db.faults import refers_to_nothing
 
 type Hashes = Mapping[str, str]  # of recovery codes, by selector

@@ -19,7 +19,8 @@ from accounts.outbox import tokens as email_tokens
 from accounts.outbox.models import EmailToken, OutgoingMail
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import new_id
-from ironauth.infrastructure.db.compiled import CompiledInsert, CompiledSelect, Param, given_row
+from ironauth.infrastructure.db.compiled import CompiledInsert, CompiledSelect, given_row
+from ironauth.infrastructure.db.compiled_sql import Param
 
 Kind = OutgoingMail.Kind
 

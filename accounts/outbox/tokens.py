@@ -25,9 +25,9 @@ from ironauth.infrastructure.db.compiled import (
     CompiledInsert,
     CompiledSelect,
     CompiledUpdate,
-    Param,
     given_row,
 )
+from ironauth.infrastructure.db.compiled_sql import Param
 
 ID_BYTES: Final = 16
 MAC_BYTES: Final = 32  # HMAC-SHA-256: 256 bits, ASVS 7.2.3 asks 128

@@ -10,7 +10,8 @@ from django.db.models.signals import post_delete, pre_delete
 
 from accounts.users.models import User
 from ironauth.infrastructure.db.batch import batch
-from ironauth.infrastructure.db.compiled import CompiledDelete, FixedTogether, Param
+from ironauth.infrastructure.db.compiled import CompiledDelete, FixedTogether
+from ironauth.infrastructure.db.compiled_sql import Param
 
 _ID: Final = Param("id", models.UUIDField())
 _DELETE: Final = CompiledDelete(lambda: User.objects.filter(pk=_ID))

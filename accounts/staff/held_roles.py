@@ -7,7 +7,7 @@ from typing import Final
 from django.db.models import UUIDField
 
 from accounts.users.models import User
-from ironauth.infrastructure.db.compiled_lists import CompiledOfMany
+from ironauth.infrastructure.db.compiled import CompiledOfMany
 
 _HELD: Final = CompiledOfMany(
     lambda: User.groups.through.objects.values_list("user_id", "group__name"), "user_id", UUIDField()

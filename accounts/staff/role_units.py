@@ -15,11 +15,11 @@ from accounts.staff.rights import rights_of
 from accounts.users import paging
 from accounts.users.outputs import RoleOut
 from accounts.users.paging import Cursor, Page
-from ironauth.infrastructure.cache.query_cache_writes import table_changed
+from ironauth.infrastructure.cache.query_cache import table_changed
 from ironauth.infrastructure.core.errors import FieldError, ValidationFailed
 from ironauth.infrastructure.db.batch import batch
-from ironauth.infrastructure.db.compiled import CompiledNumberedInsert, CompiledSelect, Param
-from ironauth.infrastructure.db.compiled_lists import CompiledOfMany
+from ironauth.infrastructure.db.compiled import CompiledNumberedInsert, CompiledOfMany, CompiledSelect
+from ironauth.infrastructure.db.compiled_sql import Param
 
 #: What ``ordering`` may name. Names are unique, so that a name alone is a place in the list.
 ORDERINGS: Final = ("name", "-name")

@@ -33,7 +33,8 @@ from accounts.users.outputs import UserOut, user_out
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import FieldError, NotFound, PermissionDenied, ValidationFailed
 from ironauth.infrastructure.db.batch import batch
-from ironauth.infrastructure.db.compiled import CompiledSelect, Param
+from ironauth.infrastructure.db.compiled import CompiledSelect
+from ironauth.infrastructure.db.compiled_sql import Param
 
 VERIFY_EMAIL: Final = "accounts.verify_email"
 _PLAIN: Final = ("email", "name", "is_active", "is_staff", "is_superuser")

@@ -21,9 +21,9 @@ from ironauth.infrastructure.db.compiled import (
     CompiledInsert,
     CompiledSelect,
     CompiledUpdate,
-    Param,
     given_row,
 )
+from ironauth.infrastructure.db.compiled_sql import Param
 
 GONE: Final = "This account does not exist any more: sign in again."
 

@@ -11,7 +11,7 @@ from accounts.users import units
 from accounts.users.units import Credentials
 from ironauth.infrastructure.core.errors import NotAuthenticated, Overloaded
 from ironauth.infrastructure.db.unit_of_work import database
-from ironauth.infrastructure.http import hash_claims
+from ironauth.infrastructure.hashing import claims as hash_claims
 
 
 async def active_user(user_id: uuid.UUID) -> Credentials:

@@ -23,7 +23,8 @@ from accounts.users.models import User
 from accounts.users.outputs import ACCOUNT_COLUMNS, Account, UserOut, account, account_of, user_out
 from ironauth.infrastructure.core.errors import NotAuthenticated
 from ironauth.infrastructure.db.batch import batch
-from ironauth.infrastructure.db.compiled import CompiledSelect, Param
+from ironauth.infrastructure.db.compiled import CompiledSelect
+from ironauth.infrastructure.db.compiled_sql import Param
 
 
 class Credentials(NamedTuple):

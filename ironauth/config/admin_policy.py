@@ -14,7 +14,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "ironauth.infrastructure.http.busy_page.BusyPageMiddleware",
+    "ironauth.infrastructure.http.error_pages.BusyPageMiddleware",
 ]
 
 #: No inline script or style, nothing from elsewhere.

@@ -4,6 +4,7 @@ Raises ``ImproperlyConfigured`` in one line that names the variable and the reme
 """
 
 import re
+import socket
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -12,7 +13,6 @@ from django.core.exceptions import ImproperlyConfigured
 
 from ironauth.config.addresses import is_host
 from ironauth.config.environment import Environment
-from ironauth.infrastructure.hashing.remote.trust import can_tell_users
 
 WORKERS: Final = "IRONAUTH_HASH_WORKERS"
 MAX_WORKERS: Final = 16
@@ -87,6 +87,11 @@ def _address(item: str, number: int) -> WorkerAddress:
     if found is None or not is_host(found[1]) or int(found[2]) > HIGHEST_PORT:
         raise ImproperlyConfigured(f"{WORKERS}, item {number}: not the address of a hash worker: {_REMEDY}")
     return WorkerAddress(host=found[1].strip("[]"), port=int(found[2]))
+
+
+def can_tell_users() -> bool:
+    """Return whether the system says which user is at the other end of a Unix socket."""
+    return hasattr(socket, "SO_PEERCRED")
 
 
 def _tls(files: Mapping[str, str]) -> WorkerTls:

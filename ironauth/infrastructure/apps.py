@@ -19,8 +19,8 @@ class InfrastructureConfig(AppConfig):
         import_rest_framework()
         checks.register(deployment.check_mail, checks.Tags.security, deploy=True)
         if apps.is_installed("cachalot"):  # behind this one, so what it wraps is this
-            from ironauth.infrastructure.cache.query_cache_levels import (  # noqa: PLC0415 - with Redis only
-                close_what_did_not_begin,
+            from ironauth.infrastructure.cache.query_cache import (  # noqa: PLC0415 - with Redis only
+                close_levels_of_failed_transactions,
             )
 
-            close_what_did_not_begin()
+            close_levels_of_failed_transactions()

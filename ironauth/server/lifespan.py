@@ -11,31 +11,13 @@ from django.conf import settings
 
 from ironauth.infrastructure.cache.invalidation import invalidation_feed
 from ironauth.infrastructure.cache.two_level import token_cache
+from ironauth.infrastructure.core import startup
 from ironauth.infrastructure.core.asgi_types import Receive, Send
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.hashing import argon2_build
 from ironauth.infrastructure.hashing.pool import hash_pool
 from ironauth.infrastructure.telemetry import logs
 from ironauth.server import huge_heap
-
-Hook = Callable[[], Awaitable[None]]
-
-_startup: list[Hook] = []
-_shutdown: list[Hook] = []
-
-
-def on_startup(hook: Hook) -> Hook:
-    """Have ``hook`` awaited at every start, in order of registration; its failure stops the start. A decorator too."""
-    if hook not in _startup:
-        _startup.append(hook)
-    return hook
-
-
-def on_shutdown(hook: Hook) -> Hook:
-    """Have ``hook`` awaited at every shutdown, last registered first; its failure is logged. A decorator too."""
-    if hook not in _shutdown:
-        _shutdown.append(hook)
-    return hook
 
 
 async def run(receive: Receive, send: Send) -> None:
@@ -73,7 +55,7 @@ async def start() -> None:
     await invalidation_feed().start()
     await _warm_hash_pool()
     await hash_pool().meet_workers()
-    for hook in _startup:
+    for hook in startup.startup_hooks:
         await hook()
     gc.collect()
     huge_heap.collapse()
@@ -83,7 +65,7 @@ async def start() -> None:
 
 async def stop() -> None:
     """Run the apps' hooks, stop the feed, close the pools and the connections to Redis, write the last log lines."""
-    for hook in reversed(_shutdown):
+    for hook in reversed(startup.shutdown_hooks):
         await _tried(hook)
     await _tried(invalidation_feed().stop)
     await _tried(token_cache().disconnect)

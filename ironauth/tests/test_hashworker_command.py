@@ -16,7 +16,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 from conftest import ServeProcess
 from ironauth.config.hash_workers import WorkerAddress
-from ironauth.infrastructure.hashing.pool import FIRST_GUESS_S
+from ironauth.infrastructure.hashing.local_pool import FIRST_GUESS_S
 from ironauth.infrastructure.hashing.remote import trust as hash_worker_trust
 from ironauth.infrastructure.hashing.remote.client import HashWorkerClient
 from ironauth.infrastructure.hashing.remote.protocol import Ping

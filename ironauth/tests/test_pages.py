@@ -10,7 +10,7 @@ from django.contrib.staticfiles import finders
 from pytest_django import Settings
 
 from ironauth import pages
-from ironauth.infrastructure.http import not_found
+from ironauth.infrastructure.http import error_pages
 from ironauth.infrastructure.telemetry import logs
 
 
@@ -130,7 +130,7 @@ async def test_people_get_a_page_where_nobody_serves(api: httpx.AsyncClient, pat
     answer = await api.get(f"{path}?q=<b>", headers={"Accept": BROWSER})
     assert answer.status_code == 404
     assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
-    assert answer.headers["Content-Security-Policy"] == not_found.PAGE_POLICY
+    assert answer.headers["Content-Security-Policy"] == error_pages.PAGE_POLICY
     assert (answer.headers["Cache-Control"], answer.headers["X-Frame-Options"]) == ("no-store", "DENY")
     assert answer.headers["X-Request-ID"]
     page = _Page(answer.text)
@@ -151,7 +151,7 @@ async def test_people_get_a_page_where_nobody_serves(api: httpx.AsyncClient, pat
             for accept in ("*/*", "application/json", "application/json, text/html", "", "text", "a/b")
         ),
         ("/nope", "text/html;q=0.1, application/problem+json"),
-        ("/nope", f"{BROWSER},{'x' * not_found.LONGEST_ACCEPT}"),
+        ("/nope", f"{BROWSER},{'x' * error_pages.LONGEST_ACCEPT}"),
     ],
 )
 async def test_programs_get_the_problem_where_nobody_serves(api: httpx.AsyncClient, path: str, accept: str) -> None:

@@ -14,7 +14,8 @@ from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import new_id
 from ironauth.infrastructure.crypto.master_keys import newest_master_key_id
 from ironauth.infrastructure.db.batch import OnlyIf, batch, inserted_if
-from ironauth.infrastructure.db.compiled import CompiledSelect, CompiledUpdate, Param
+from ironauth.infrastructure.db.compiled import CompiledSelect, CompiledUpdate
+from ironauth.infrastructure.db.compiled_sql import Param
 from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.clients.registry import Client
 from tokens.protocol import GrantType, Scope, scope_set

@@ -19,7 +19,8 @@ from accounts.audit import recording as audit
 from accounts.audit.recording import Event
 from accounts.users.outputs import Account
 from ironauth.infrastructure.core import clock
-from ironauth.infrastructure.db.compiled import CompiledSelect, Param
+from ironauth.infrastructure.db.compiled import CompiledSelect
+from ironauth.infrastructure.db.compiled_sql import Param
 from tokens.sessions import queries as session_queries
 from tokens.sessions import sso_logout
 from tokens.sessions.models import Session

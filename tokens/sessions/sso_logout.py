@@ -14,7 +14,8 @@ from django.db.models.functions import Concat
 
 from ironauth.infrastructure.cache.invalidation import invalidate, sid_tag
 from ironauth.infrastructure.core import clock
-from ironauth.infrastructure.db.compiled import CompiledSelect, Param
+from ironauth.infrastructure.db.compiled import CompiledSelect
+from ironauth.infrastructure.db.compiled_sql import Param
 from tokens.clients.models import OAuthClient
 from tokens.oauth.models import LogoutNotice
 from tokens.protocol import Scope

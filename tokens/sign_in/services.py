@@ -17,7 +17,7 @@ from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import DomainError
 from ironauth.infrastructure.db.faults import refers_to_nothing
 from ironauth.infrastructure.db.unit_of_work import database
-from ironauth.infrastructure.http import hash_claims
+from ironauth.infrastructure.hashing import claims as hash_claims
 from ironauth.infrastructure.http.client_context import ClientContext
 from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.clients import registry as clients

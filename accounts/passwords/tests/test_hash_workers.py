@@ -21,7 +21,8 @@ from accounts.passwords.hashing import Verdict
 from ironauth.config.hash_workers import HashWorkerSettings, WorkerAddress
 from ironauth.infrastructure.core.errors import Overloaded
 from ironauth.infrastructure.hashing import argon2 as argon2_raw
-from ironauth.infrastructure.hashing.pool import CAUTION, HashPool, hash_pool
+from ironauth.infrastructure.hashing.local_pool import CAUTION, HashPool
+from ironauth.infrastructure.hashing.pool import hash_pool
 from ironauth.infrastructure.hashing.remote.pool import SharedHashPool
 from ironauth.infrastructure.hashing.remote.protocol import Load, Refused, frame
 from ironauth.infrastructure.hashing.tests.hash_worker import Impostor, LocalWorker, Occupied, asking

@@ -22,7 +22,8 @@ from ironauth.infrastructure.cache.memory import freshness
 from ironauth.infrastructure.cache.two_level import token_cache
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import Unavailable
-from ironauth.infrastructure.db.compiled import CompiledNumberedInsert, Param
+from ironauth.infrastructure.db.compiled import CompiledNumberedInsert
+from ironauth.infrastructure.db.compiled_sql import Param
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.models import Invalidation
 from ironauth.infrastructure.telemetry import metrics

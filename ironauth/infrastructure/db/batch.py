@@ -6,20 +6,19 @@ On PostgreSQL each costs the client 0.1 ms of CPU; SQLite is asked one after ano
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from django.db import DEFAULT_DB_ALIAS, connections, transaction
 from django.db.transaction import TransactionManagementError
 
 from ironauth.infrastructure.db import prepared as prepared_statements
+from ironauth.infrastructure.db.compiled_sql import CompiledQuery
 from ironauth.infrastructure.db.unit_of_work import about_to_commit
 
-if TYPE_CHECKING:
-    from ironauth.infrastructure.db.compiled import CompiledDelete, CompiledInsert, CompiledSelect, CompiledUpdate
-
 #: An insert (or an update), its values, and what hears the number that the database gave the row.
-type Row = tuple["CompiledInsert | CompiledUpdate", dict[str, Any], Callable[[int], None] | None]
-type Write = "CompiledUpdate | CompiledDelete"
+type Row = tuple[CompiledQuery, dict[str, Any], Callable[[int], None] | None]
+#: An update or a delete.
+type Write = CompiledQuery
 
 #: By what is in them (an insert: and whether its number is asked for); a handful of combinations.
 _texts: dict[tuple[object, ...], str] = {}
@@ -32,8 +31,8 @@ class OnlyIf(NamedTuple):
     ``given``: the parameters of both.
     """
 
-    locks: "CompiledSelect"
-    changes: "CompiledUpdate"
+    locks: CompiledQuery
+    changes: CompiledQuery
     given: dict[str, Any]
 
 

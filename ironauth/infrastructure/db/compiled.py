@@ -7,112 +7,43 @@ they are made from it when the process first runs them. PostgreSQL plans them on
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import (
     AutoField,
-    Expression,
+    ExpressionWrapper,
+    F,
     Field,
     Model,
     QuerySet,
 )
 from django.db.models.constants import OnConflict
+from django.db.models.lookups import In
 from django.db.models.sql import DeleteQuery, InsertQuery, UpdateQuery
 from django.db.models.sql.compiler import SQLCompiler
 from django.db.transaction import TransactionManagementError
 
 from ironauth.infrastructure.db import prepared as prepared_statements
 from ironauth.infrastructure.db.batch import defer, insert_pending, is_pending, run_with_pending
-from ironauth.infrastructure.db.sql_values import adaptation
+from ironauth.infrastructure.db.compiled_sql import CompiledQuery, CompiledSql, Param
 from ironauth.infrastructure.db.unit_of_work import about_to_commit
 
-type Converter = tuple[int, Sequence[Callable[[Any, Any, BaseDatabaseWrapper], Any]], Any]
+#: Numbers of parameters of `CompiledOfMany`: a few rows, the usual page of a list, the largest.
+_SIZES: Final = (10, 50, 200)
 
 
-class Param(Expression):
-    """A parameter of a fixed query, named in the call that runs it; ``output_field`` turns its value into SQL's."""
-
-    def __init__(self, name: str, output_field: "Field[Any, Any]") -> None:
-        super().__init__(output_field=output_field)
-        self.name = name
-
-    def as_sql(self, _compiler: SQLCompiler, _connection: BaseDatabaseWrapper) -> tuple[str, Any]:
-        """Return a placeholder, and this very object where its value belongs."""
-        return "%s", [self]
-
-
-class _CompiledSql:
-    """The SQL, and what becomes of parameters and columns."""
-
-    def __init__(self, compiler: SQLCompiler) -> None:
-        compiled: Any = compiler.as_sql()
-        self.sql, parameters = compiled[0] if isinstance(compiled, list) else compiled  # an insert has a list of one
-        self._parameters = [
-            (parameter.name, *adaptation(parameter.output_field))
-            if isinstance(parameter, Param)
-            else (None, parameter, ())
-            for parameter in parameters
-        ]
-        self.locks = bool(getattr(compiler.query, "select_for_update", False))
-        selected = getattr(compiler, "select", None)
-        columns = [column[0] for column in selected] if isinstance(selected, list) else []
-        self._converters: list[Converter] = [
-            (position, functions, expression)
-            for position, (functions, expression) in compiler.get_converters(columns).items()
-        ]
-
-    def parameters(self, given: dict[str, Any], connection: BaseDatabaseWrapper) -> list[Any]:
-        """Return the values for the placeholders; raises ``KeyError`` for one that is missing."""
-        values = []
-        for name, adapt, plain in self._parameters:
-            if name is None:
-                values.append(adapt)
-                continue
-            value = given[name]
-            values.append(value if value is None or type(value) in plain else adapt(value, connection))
-        return values
-
-    def converted(self, row: Sequence[Any], connection: BaseDatabaseWrapper) -> list[Any]:
-        """Return ``row`` as Python values, as the ORM would."""
-        values = list(row)
-        for position, functions, expression in self._converters:
-            value = values[position]
-            for function in functions:
-                value = function(value, expression, connection)
-            values[position] = value
-        return values
-
-
-class _Query:
-    """What all kinds share: the query, compiled when it is first run on a kind of database."""
-
-    def __init__(self, build: "Callable[[], Any]") -> None:
-        self._build = build
-        self._compiled: dict[str, _CompiledSql] = {}
-
-    def prepared(self, connection: BaseDatabaseWrapper) -> _CompiledSql:
-        """Return the query as this kind of database takes it."""
-        compiled = self._compiled.get(connection.vendor)
-        if compiled is None:  # two threads at once do the same
-            compiled = self._compiled[connection.vendor] = _CompiledSql(self._compiler(connection))
-        return compiled
-
-    def _compiler(self, connection: BaseDatabaseWrapper) -> SQLCompiler:
-        raise NotImplementedError
-
-
-def _fetched(compiled: _CompiledSql, connection: BaseDatabaseWrapper, cursor: Any) -> list[list[Any]]:
+def _fetched(compiled: CompiledSql, connection: BaseDatabaseWrapper, cursor: Any) -> list[list[Any]]:
     return [compiled.converted(row, connection) for row in cursor.fetchall()]
 
 
-def _named(compiled: _CompiledSql, connection: BaseDatabaseWrapper, cursor: Any) -> list[dict[str, Any]]:
+def _named(compiled: CompiledSql, connection: BaseDatabaseWrapper, cursor: Any) -> list[dict[str, Any]]:
     names = [column[0] for column in cursor.description]
     return [dict(zip(names, row, strict=True)) for row in _fetched(compiled, connection, cursor)]
 
 
-class CompiledSelect(_Query):
+class CompiledSelect(CompiledQuery):
     """A ``values_list()`` whose SQL does not change; ``build`` returns it, with `Param` for what does."""
 
     def rows(self, **given: Any) -> list[list[Any]]:
@@ -127,7 +58,7 @@ class CompiledSelect(_Query):
         """Do the same and return each row with the names of its columns, as ``values()`` does."""
         return self._read(given, _named)
 
-    def _read[T](self, given: dict[str, Any], take: "Callable[[_CompiledSql, BaseDatabaseWrapper, Any], T]") -> T:
+    def _read[T](self, given: dict[str, Any], take: "Callable[[CompiledSql, BaseDatabaseWrapper, Any], T]") -> T:
         connection = connections[DEFAULT_DB_ALIAS]
         insert_pending()
         compiled = self.prepared(connection)
@@ -142,7 +73,32 @@ class CompiledSelect(_Query):
         return compiler
 
 
-class _CompiledWrite(_Query):
+class CompiledOfMany:
+    """A ``values_list()`` in any order of the rows whose ``column``, of the kind ``field``, is among some values."""
+
+    def __init__(self, build: "Callable[[], QuerySet[Any, Any]]", column: str, field: "Field[Any, Any]") -> None:
+        # Wrapped, because a relation's own lookup wants its values at once.
+        wrapped = ExpressionWrapper(F(column), output_field=field)
+        self._queries = {size: _among(build, wrapped, field, size) for size in _SIZES}
+
+    def rows(self, values: Sequence[Any]) -> list[list[Any]]:
+        """Return every row. One query for every 200 ``values``, of which each is given once; none for none."""
+        found: list[list[Any]] = []
+        for start in range(0, len(values), _SIZES[-1]):
+            asked = values[start : start + _SIZES[-1]]
+            size = next(size for size in _SIZES if size >= len(asked))
+            padded = [*asked, *[asked[-1]] * (size - len(asked))]  # the last one again: its rows are found once
+            found += self._queries[size].rows(**{f"v{at}": value for at, value in enumerate(padded)})
+        return found
+
+
+def _among(
+    build: "Callable[[], QuerySet[Any, Any]]", column: "ExpressionWrapper[Any]", field: "Field[Any, Any]", size: int
+) -> CompiledSelect:
+    return CompiledSelect(lambda: build().filter(In(column, [Param(f"v{at}", field) for at in range(size)])).order_by())
+
+
+class _CompiledWrite(CompiledQuery):
     """What updates, inserts and deletes share: the pool is told that from now on something may have happened."""
 
     def _written[T](self, given: dict[str, Any], result: Callable[[Any], T]) -> T:

@@ -13,8 +13,7 @@ from django.db import DEFAULT_DB_ALIAS, Error, connections, reset_queries, trans
 from ironauth.infrastructure.core.errors import Unavailable
 from ironauth.infrastructure.db import group_commit
 from ironauth.infrastructure.db.connections import drop_connections, open_reader, tidy_connections
-from ironauth.infrastructure.db.faults import Fault, classify
-from ironauth.infrastructure.db.outage import outages
+from ironauth.infrastructure.db.faults import Fault, classify, outages
 from ironauth.infrastructure.telemetry import metrics
 from ironauth.infrastructure.telemetry.logs import get_logger
 from ironauth.infrastructure.threads.jobs import Job

@@ -14,9 +14,11 @@ from django.http import HttpRequest
 from django.utils.functional import SimpleLazyObject
 from rest_framework.request import Request
 
+from ironauth.infrastructure.hashing import claims
 from ironauth.infrastructure.http.client_address import client_address, client_share
 from ironauth.infrastructure.http.cookies import policy as cookies
 from ironauth.infrastructure.telemetry.request_id import current_request_id
+from ironauth.infrastructure.threads.jobs import Claim
 
 USER_AGENT_CHARACTERS: Final = 255  # what a person needs to recognise a device; the columns' size
 _DEVICE: Final = re.compile(r"[A-Za-z0-9_-]{43}")  # base64url of 32 bytes
@@ -126,3 +128,11 @@ def printable(text: str, longest: int) -> str:
     """Return the beginning of ``text`` without what could end a line or move a terminal's cursor."""
     text = text[:longest]
     return text if text.isprintable() else "".join(filter(str.isprintable, text))
+
+
+def _hash_claim() -> Claim:
+    caller = caller_id()
+    return Claim(network(), "" if caller is None else caller.hex)
+
+
+claims.register_source(_hash_claim)

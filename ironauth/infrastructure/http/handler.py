@@ -24,25 +24,51 @@ from django.core.handlers.asgi import ASGIHandler
 from django.core.signals import request_finished, request_started
 from django.http import FileResponse, HttpRequest
 from django.http.response import HttpResponseBase, StreamingHttpResponse
-from django.urls import Resolver404, ResolverMatch, get_resolver, set_script_prefix, set_urlconf
+from django.urls import Resolver404, ResolverMatch, URLResolver, get_resolver, set_script_prefix, set_urlconf
 from django.utils.module_loading import import_string
 
 from ironauth.infrastructure.api.problem import exception_handler, report_unexpected
 from ironauth.infrastructure.core.asgi_types import Receive, Scope, Send
-from ironauth.infrastructure.http import not_found
+from ironauth.infrastructure.http import error_pages
 from ironauth.infrastructure.http.cookies import refusal as cookie_refusal
-from ironauth.infrastructure.http.disconnect import finish_unless_gone
 from ironauth.infrastructure.http.fast_request import UNREADABLE_HEAD, LeanRequest
 from ironauth.infrastructure.http.host_check import check_host
 from ironauth.infrastructure.http.middleware import harden_unread
 from ironauth.infrastructure.http.request_signals import custom_receivers, send_to
-from ironauth.infrastructure.http.request_state import RequestObserver, RequestState, may_block, run_closers
-from ironauth.infrastructure.http.route_memory import RouteMemory
-from ironauth.infrastructure.http.streaming import make_async
-from ironauth.infrastructure.threads.request_threads import RequestThreads
+from ironauth.infrastructure.http.request_state import (
+    RequestObserver,
+    RequestState,
+    finish_unless_gone,
+    may_block,
+    run_closers,
+)
+from ironauth.infrastructure.threads.request_threads import RequestThreads, make_async
 
 Hook = Callable[..., Awaitable[Any]]
 GetResponse = Callable[[HttpRequest], Awaitable[HttpResponseBase]]
+
+#: Paths remembered per process. Only paths without parameters are, and a project has fewer of those.
+MAX_PATHS = 512
+
+
+class RouteMemory:
+    """Matches of ROOT_URLCONF for paths without parameters, forgotten when the URLconf becomes another one."""
+
+    def __init__(self) -> None:
+        self._resolver: URLResolver | None = None
+        self._matches: dict[str, ResolverMatch] = {}
+
+    def match(self, path: str) -> ResolverMatch:
+        """Return what the current URLconf resolves ``path`` to. Errors: `Resolver404`."""
+        resolver = get_resolver()
+        if resolver is not self._resolver:
+            self._resolver, self._matches = resolver, {}
+        found = self._matches.get(path)
+        if found is None:
+            found = resolver.resolve(path)
+            if not found.args and not found.kwargs and len(self._matches) < MAX_PATHS:
+                self._matches[path] = found
+        return found
 
 
 class LeanHandler(ASGIHandler):
@@ -197,9 +223,9 @@ class LeanHandler(ASGIHandler):
         try:
             match = self.resolve_request(request)
         except Resolver404:
-            if not not_found.wants_page(request):
+            if not error_pages.wants_page(request):
                 raise
-            return not_found.page()
+            return error_pages.page()
         callback, args, kwargs = match.func, match.args, match.kwargs
         for hook in self._view_middleware:
             if response := await hook(request, callback, args, kwargs):

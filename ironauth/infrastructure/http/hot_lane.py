@@ -25,6 +25,7 @@ from ironauth.infrastructure.http.cookies.reader import AmbiguousCookies
 from ironauth.infrastructure.http.host_check import is_allowed_host
 from ironauth.infrastructure.http.request_signals import custom_receivers
 from ironauth.infrastructure.telemetry import logs, metrics
+from ironauth.infrastructure.telemetry.metrics_catalogue import SHORTEST_NS, bucket
 from ironauth.infrastructure.telemetry.request_id import choose_request_id
 
 #: Tokens with remembered answers. Measured: 0.9 KiB for one answer to /me, so 15 MiB of them at most.
@@ -139,7 +140,7 @@ class HotLane:
         took_ns = time.perf_counter_ns() - started
         tally = answer.tally
         if tally is not None:
-            tally[metrics.bucket(took_ns) if took_ns > metrics.SHORTEST_NS else 0] += 1
+            tally[bucket(took_ns) if took_ns > SHORTEST_NS else 0] += 1
             tally[-1] += took_ns
         if live.IRONAUTH_ACCESS_LOG:
             took_ms = took_ns / 1_000_000

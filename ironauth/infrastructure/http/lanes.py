@@ -11,16 +11,15 @@ from django.http.response import HttpResponseBase, StreamingHttpResponse
 from ironauth.infrastructure.core.asgi_types import Application, Receive, Scope, Send
 from ironauth.infrastructure.core.errors import Overloaded, Unavailable
 from ironauth.infrastructure.core.live_settings import live
-from ironauth.infrastructure.http.busy_page import BUSY
 from ironauth.infrastructure.http.client_address import client_address, client_share, with_forwarded_scheme
+from ironauth.infrastructure.http.error_pages import BUSY
 from ironauth.infrastructure.http.fast_request import UNREADABLE_HEAD, StrictRequest
 from ironauth.infrastructure.http.guard import API_BODY_BYTES, PAGE_BODY_BYTES
 from ironauth.infrastructure.http.host_check import is_our_host
 from ironauth.infrastructure.http.lane_turns import Turns
 from ironauth.infrastructure.http.middleware import STATIC_PREFIX, harden, harden_unread
-from ironauth.infrastructure.http.streaming import make_async
 from ironauth.infrastructure.telemetry.request_id import choose_request_id
-from ironauth.infrastructure.threads.request_threads import THREADS, RequestThreads
+from ironauth.infrastructure.threads.request_threads import THREADS, RequestThreads, make_async
 
 #: Pages for staff and their files: they need sessions, CSRF and messages, hence Django's stock middleware.
 ADMIN_PATH = "/admin"  # without its slash Django redirects

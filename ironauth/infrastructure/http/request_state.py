@@ -1,15 +1,16 @@
-"""One request of the API lane and its answer: what is known of them, who is told of their end, what to close."""
+"""One request of the API lane and its answer: what is known of them, who observes them, what stops and closes them."""
 
 # What a response must be closed with has no public form.
 # ruff: noqa: SLF001
 
+import asyncio
 from contextlib import suppress
 from typing import Any, Protocol
 
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
-from ironauth.infrastructure.core.asgi_types import Scope
+from ironauth.infrastructure.core.asgi_types import Receive, Scope
 
 
 class RequestState:
@@ -41,3 +42,34 @@ def run_closers(response: Any) -> None:
             closer()
     response._resource_closers.clear()
     response.closed = True
+
+
+async def finish_unless_gone(task: asyncio.Task[None], receive: Receive) -> None:
+    """Wait for ``task``; cancel it, so the view sees ``CancelledError``, when the client disconnects first.
+
+    Errors: what ``task`` raises; ``CancelledError`` when somebody else cancelled.
+    """
+    gone = False
+
+    async def listen() -> None:
+        nonlocal gone
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            gone = True
+            task.cancel()
+
+    listener = asyncio.create_task(listen())
+    try:
+        await task
+    except asyncio.CancelledError:
+        # The server's own cancellation must reach the server; only the one made above ends here.
+        if not gone or _being_cancelled():
+            raise
+    finally:
+        listener.cancel()
+
+
+def _being_cancelled() -> bool:
+    """Tell whether somebody else cancelled the task that runs this."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

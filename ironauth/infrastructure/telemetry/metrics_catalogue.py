@@ -3,9 +3,15 @@
 A name has no ``_total`` here; the text format adds it to counters.
 """
 
+from bisect import bisect_left
 from typing import Final, Literal, NamedTuple
 
-from ironauth.infrastructure.telemetry.metrics import BUCKETS_S
+#: Upper ends in seconds: from the hot lane's 0.1 ms to the longest answer there is, 10 s, three for each power of ten.
+BUCKETS_S: Final = (
+    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
+)  # fmt: skip
+_BUCKETS_NS: Final = tuple(round(end * 1_000_000_000) for end in BUCKETS_S)
+SHORTEST_NS: Final = _BUCKETS_NS[0]
 
 type Kind = Literal["counter", "gauge", "histogram"]
 
@@ -14,6 +20,11 @@ HISTOGRAM_WIDTH: Final = len(BUCKETS_S) + 2
 SECONDS: Final = 10**9  # kept as whole nanoseconds
 #: Of every gauge: which worker's it is. Added when they are shown.
 WORKER: Final = "worker"
+
+
+def bucket(took_ns: float) -> int:
+    """Return the number of the bucket in which such a time is counted; 0 up to `SHORTEST_NS`."""
+    return bisect_left(_BUCKETS_NS, took_ns)
 
 
 class Metric(NamedTuple):

@@ -11,8 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-from ironauth.infrastructure.telemetry.metrics import BUCKETS_S
-from ironauth.infrastructure.telemetry.metrics_catalogue import CATALOGUE, DURATIONS, REQUESTS, WORKER
+from ironauth.infrastructure.telemetry.metrics_catalogue import BUCKETS_S, CATALOGUE, DURATIONS, REQUESTS, WORKER
 from ironauth.infrastructure.telemetry.metrics_slots import Figures, Slots, read_all
 from ironauth.version import VERSION
 

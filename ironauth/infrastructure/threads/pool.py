@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from ironauth.infrastructure.telemetry import metrics
 from ironauth.infrastructure.telemetry.logs import get_logger
 from ironauth.infrastructure.threads.job_queues import InOrder, JobQueue
 from ironauth.infrastructure.threads.jobs import NOBODY, Claim, Job
@@ -39,8 +40,6 @@ class Pool:
     and what takes another out of the queue; it returns what became of each that it took, and no caller hears before.
     """
 
-    #: Hears of every job that ran, in any pool, on its thread: the pool's name, and when it was queued and started.
-    watch: Callable[[str, float, float], None] | None = None
     #: Sees every job that is handed in to any pool, before it is queued, and may put something around its ``call``.
     admit: Callable[[str, Job], None] | None = None
 
@@ -157,7 +156,7 @@ class Pool:
 
         What the queue does not take, or gives up for ``job``, is settled here and now with its ``late()``.
         """
-        if self.watch is not None:
+        if metrics.recorder is not None:
             job.asked_at = time.monotonic()
         if self.admit is not None:
             self.admit(self.name, job)
@@ -247,8 +246,8 @@ class Pool:
             outcome = (job, None, job.late()) if started > job.start_by else (job, job.context.run(job.call), None)
         except BaseException as raised:  # noqa: BLE001 - it belongs to the caller, and the thread must live on
             outcome = (job, None, raised)
-        if self.watch is not None and job.asked_at:
-            self.watch(self.name, job.asked_at, started)
+        if metrics.recorder is not None and job.asked_at:
+            metrics.recorder.job_done(self.name, job.asked_at, started)
         return outcome
 
     def _more(self) -> Job | None:

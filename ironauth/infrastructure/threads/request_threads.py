@@ -5,12 +5,14 @@ single-thread executors live as long as the process, so their connections do too
 """
 
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from typing import cast
 
 from asgiref.sync import SyncToAsync, ThreadSensitiveContext, sync_to_async
 from django.db import close_old_connections, connections, reset_queries
+from django.http import StreamingHttpResponse
 
 #: Threads, hence database connections, of the admin lane per process: staff are few, and a page is short.
 THREADS = 4
@@ -79,3 +81,24 @@ def _with_fresh_connections[**P, R](function: Callable[P, R], *args: P.args, **k
 
 #: The process's own set.
 request_threads = RequestThreads()
+
+
+def make_async(response: StreamingHttpResponse) -> None:
+    """Have a synchronous body (a file, a generator) advanced in the request's thread, one part at a time.
+
+    Django collects the whole of a synchronous iterator in memory before it sends the first byte, and warns. An async
+    body is left alone. The closers stay with the response.
+    """
+    if not response.is_async:
+        response.streaming_content = _advanced_in_thread(iter(cast("Iterator[bytes]", response.streaming_content)))
+
+
+async def _advanced_in_thread(parts: Iterator[bytes]) -> AsyncGenerator[bytes]:
+    advance = sync_to_async(_advance)
+    while (part := await advance(parts)) is not None:
+        yield part
+
+
+def _advance(parts: Iterator[bytes]) -> bytes | None:
+    """Return the next part, or None after the last: StopIteration cannot cross a thread."""
+    return next(parts, None)

@@ -14,8 +14,9 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandError
 
+from ironauth.config.hash_workers import can_tell_users
 from ironauth.config.table import LIMITS
-from ironauth.infrastructure.hashing.pool import HashPool
+from ironauth.infrastructure.hashing.local_pool import HashPool
 from ironauth.infrastructure.hashing.remote import trust as hash_worker_trust
 from ironauth.infrastructure.hashing.remote.server import HashWorkerServer
 from ironauth.infrastructure.telemetry import logs
@@ -93,7 +94,7 @@ def _tls(path: Path | None, options: dict[str, Any]) -> ssl.SSLContext | None:
     if path is not None:
         if cert or key or ca:
             raise CommandError("--uds needs no TLS: leave --cert, --key and --ca out, or --uds")
-        if not hash_worker_trust.can_tell_users():
+        if not can_tell_users():
             raise CommandError(
                 "--uds needs Linux, whose kernel says which user asks: use --host, --cert, --key and --ca"
             )

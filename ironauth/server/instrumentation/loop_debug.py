@@ -22,8 +22,8 @@ import threading
 import time
 from types import FrameType
 
+from ironauth.infrastructure.core.startup import on_shutdown, on_startup
 from ironauth.infrastructure.telemetry.logs import get_logger
-from ironauth.server import lifespan
 from ironauth.server.instrumentation.lag_histogram import LagHistogram
 
 TICK_S = 0.01
@@ -131,13 +131,13 @@ def watch(slow_ms: float) -> None:
     """Watch the loop from the end of every start-up of this process's application to its shutdown."""
     watches: list[LoopWatch] = []
 
-    @lifespan.on_startup
+    @on_startup
     async def _begin() -> None:
         """Begin when the start-up is over: the imports, and the great garbage collection at its end, delay nobody."""
         watches.append(LoopWatch(slow_ms))
         asyncio.get_running_loop().call_soon(watches[-1].start)
 
-    @lifespan.on_shutdown
+    @on_shutdown
     async def _end() -> None:
         """Stop before what is watched stops."""
         while watches:

@@ -11,8 +11,8 @@ from typing import Any, Final
 from ironauth.infrastructure.core.asgi_types import Application, Message, Receive, Scope, Send
 from ironauth.infrastructure.http.middleware import CLIENT_CLOSED_REQUEST, STATIC_PREFIX
 from ironauth.infrastructure.http.request_state import RequestState
-from ironauth.infrastructure.telemetry.metrics import SHORTEST_NS, bucket
-from ironauth.infrastructure.telemetry.metrics_recorder import SUM, Recorder
+from ironauth.infrastructure.telemetry.metrics import SUM, Recorder
+from ironauth.infrastructure.telemetry.metrics_catalogue import SHORTEST_NS, bucket
 from ironauth.server.instrumentation.route_label import METHODS, STATIC_ROUTE, listen
 
 OTHER: Final = "other"

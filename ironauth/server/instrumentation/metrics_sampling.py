@@ -13,7 +13,7 @@ from ironauth.infrastructure.cache.memory import freshness
 from ironauth.infrastructure.cache.two_level import token_cache
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.hashing.pool import hash_pool
-from ironauth.infrastructure.telemetry.metrics_recorder import Recorder
+from ironauth.infrastructure.telemetry.metrics import Recorder
 
 TICK_S: Final = 0.1  # as exact as an alert needs; ten calls a second are 0.02 % of a core
 TICKS_A_SAMPLE: Final = 10

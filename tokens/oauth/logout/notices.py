@@ -13,7 +13,8 @@ from django.db import models
 from django.db.models import F
 
 from ironauth.infrastructure.core import clock
-from ironauth.infrastructure.db.compiled import CompiledSelect, Param
+from ironauth.infrastructure.db.compiled import CompiledSelect
+from ironauth.infrastructure.db.compiled_sql import Param
 from tokens.oauth.models import LogoutNotice
 
 LEASE_S: Final = 60  # seconds; a delivery takes a few at most

@@ -40,7 +40,7 @@ KEYS = json.dumps({"keys": [KEY.as_dict(private=False)]})
 OURS = {
     "ironauth/infrastructure/http/handler.py": "a problem document of ours",
     "ironauth/infrastructure/telemetry/logs.py": "a line of our own log",
-    "ironauth/infrastructure/telemetry/metrics_recorder.py": "a name of our own metrics",
+    "ironauth/infrastructure/telemetry/metrics.py": "a name of our own metrics",
     "ironauth/infrastructure/telemetry/metrics_export.py": "a name of our own metrics",
     "ironauth/infrastructure/core/strict_json.py": "the strict reader itself",
     "ironauth/management/commands/demo.py": "an answer of our own server",

@@ -21,7 +21,8 @@ from accounts.users.outputs import ACCOUNT_COLUMNS, Account, account_of
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import new_id
 from ironauth.infrastructure.db.batch import is_alone
-from ironauth.infrastructure.db.compiled import CompiledSelect, CompiledUpdate, Param
+from ironauth.infrastructure.db.compiled import CompiledSelect, CompiledUpdate
+from ironauth.infrastructure.db.compiled_sql import Param
 from ironauth.infrastructure.db.unit_of_work import raise_if_timed_out
 from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.clients.digests import digest_of

@@ -12,7 +12,8 @@ from pytest_django import Settings
 
 from conftest import PASSWORD, bearer
 from ironauth.asgi import application
-from ironauth.infrastructure.hashing.pool import HashPool, hash_pool
+from ironauth.infrastructure.hashing.local_pool import HashPool
+from ironauth.infrastructure.hashing.pool import hash_pool
 from tokens.tests.browser import SIGNIN, Member, Pair
 from tokens.tests.second_factor import CODES, STEP_UP, TOTP, enrol, password_only, said, with_code
 

@@ -7,7 +7,7 @@ from django.db import connection
 from django.db.models.sql import Query
 
 from accounts.users.models import User
-from ironauth.infrastructure.cache.query_cache_key import query_key
+from ironauth.infrastructure.cache.query_cache import query_key
 from ironauth.infrastructure.db.unit_of_work import database
 
 

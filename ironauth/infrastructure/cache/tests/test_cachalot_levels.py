@@ -9,7 +9,7 @@ from django.apps import apps
 from django.db import DEFAULT_DB_ALIAS, OperationalError, connection, transaction
 from django.db.transaction import Atomic
 
-from ironauth.infrastructure.cache.query_cache_levels import close_what_did_not_begin
+from ironauth.infrastructure.cache.query_cache import close_levels_of_failed_transactions
 
 
 def levels() -> int:
@@ -23,7 +23,7 @@ def _patched(monkeypatch: pytest.MonkeyPatch) -> None:
     if not apps.is_installed("cachalot"):
         for name in ("__enter__", "__exit__"):
             monkeypatch.setattr(Atomic, name, getattr(Atomic, name))
-        close_what_did_not_begin()
+        close_levels_of_failed_transactions()
         monkey_patch._patch_atomic()
 
 

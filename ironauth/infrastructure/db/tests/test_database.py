@@ -20,7 +20,7 @@ from structlog.testing import capture_logs
 
 from ironauth import settings_test
 from ironauth.infrastructure.core.errors import Unavailable
-from ironauth.infrastructure.db.outage import Outages
+from ironauth.infrastructure.db.faults import Outages
 from ironauth.infrastructure.db.unit_of_work import DatabasePool, about_to_commit, database, ping
 from ironauth.infrastructure.models import Invalidation
 

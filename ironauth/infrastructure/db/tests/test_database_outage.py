@@ -7,8 +7,7 @@ import pytest
 from django.db import OperationalError
 from structlog.testing import capture_logs
 
-from ironauth.infrastructure.db.faults import Fault, classify
-from ironauth.infrastructure.db.outage import QUIET_S, REMEDY, Outages
+from ironauth.infrastructure.db.faults import QUIET_S, REMEDY, Fault, Outages, classify
 
 
 @pytest.mark.parametrize(

@@ -19,10 +19,9 @@ from ironauth.infrastructure.db.compiled import (
     CompiledSelect,
     CompiledUpdate,
     FixedTogether,
-    Param,
     given_row,
 )
-from ironauth.infrastructure.db.sql_values import adaptation
+from ironauth.infrastructure.db.compiled_sql import Param, adaptation
 from ironauth.infrastructure.models import Invalidation
 from tokens.keys.models import SigningKey
 from tokens.sessions.models import Session

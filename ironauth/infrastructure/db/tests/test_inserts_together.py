@@ -14,9 +14,9 @@ from ironauth.infrastructure.db.compiled import (
     CompiledNumberedInsert,
     CompiledSelect,
     CompiledUpdate,
-    Param,
     given_row,
 )
+from ironauth.infrastructure.db.compiled_sql import Param
 from ironauth.infrastructure.models import Invalidation
 from tokens.keys.models import SigningKey
 

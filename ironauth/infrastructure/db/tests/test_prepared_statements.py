@@ -8,7 +8,8 @@ import pytest
 from django.db import connection, models, transaction
 
 from ironauth.infrastructure.db import prepared_postgres
-from ironauth.infrastructure.db.compiled import CompiledSelect, Param
+from ironauth.infrastructure.db.compiled import CompiledSelect
+from ironauth.infrastructure.db.compiled_sql import Param
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.models import Invalidation
 

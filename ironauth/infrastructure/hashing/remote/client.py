@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from ironauth.config.hash_workers import WorkerAddress
-from ironauth.infrastructure.hashing.pool import CAUTION, FIRST_GUESS_S, HashWorkerStats
+from ironauth.infrastructure.hashing.local_pool import CAUTION, FIRST_GUESS_S, HashWorkerStats
 from ironauth.infrastructure.hashing.remote import protocol as hash_worker_protocol
 from ironauth.infrastructure.hashing.remote import trust as hash_worker_trust
 from ironauth.infrastructure.hashing.remote.protocol import (

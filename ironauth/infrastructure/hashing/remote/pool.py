@@ -13,11 +13,11 @@ from functools import partial
 import argon2
 
 from ironauth.config.hash_workers import HashWorkerSettings
-from ironauth.infrastructure.hashing.pool import HashPool, HashWorkerStats, refuse_event_loop
+from ironauth.infrastructure.hashing import claims as hash_claims
+from ironauth.infrastructure.hashing.local_pool import HashPool, HashWorkerStats, refuse_event_loop
 from ironauth.infrastructure.hashing.remote import trust as hash_worker_trust
 from ironauth.infrastructure.hashing.remote.client import SIGN_OF_LIFE_S, HashWorkerClient, WorkerBusy, WorkerRefused
 from ironauth.infrastructure.hashing.remote.protocol import Hash, ProtocolError
-from ironauth.infrastructure.http import hash_claims
 from ironauth.infrastructure.threads.jobs import Claim
 from ironauth.infrastructure.threads.pool import Pool
 

@@ -14,7 +14,7 @@ from argon2.low_level import Type
 
 from ironauth.infrastructure.core.errors import Overloaded
 from ironauth.infrastructure.hashing import argon2 as argon2_raw
-from ironauth.infrastructure.hashing.pool import HashPool
+from ironauth.infrastructure.hashing.local_pool import HashPool
 from ironauth.infrastructure.hashing.remote import protocol as hash_worker_protocol
 from ironauth.infrastructure.hashing.remote import trust as hash_worker_trust
 from ironauth.infrastructure.hashing.remote.protocol import (

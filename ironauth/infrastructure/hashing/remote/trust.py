@@ -15,11 +15,6 @@ from django.core.exceptions import ImproperlyConfigured
 _UCRED: Final = struct.Struct("3i")  # pid, uid, gid: unix(7)
 
 
-def can_tell_users() -> bool:
-    """Return whether the system says which user is at the other end of a Unix socket."""
-    return hasattr(socket, "SO_PEERCRED")
-
-
 def peer_uid(connection: socket.socket) -> int:
     """Return the user at the other end of a connected Unix socket, as the kernel noted it."""
     return int(_UCRED.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))[1])

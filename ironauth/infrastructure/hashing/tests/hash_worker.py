@@ -12,9 +12,10 @@ from typing import Self
 from django.test import RequestFactory
 
 from ironauth.config.hash_workers import WorkerAddress
-from ironauth.infrastructure.hashing.pool import HashPool
+from ironauth.infrastructure.hashing import claims as hash_claims
+from ironauth.infrastructure.hashing.local_pool import HashPool
 from ironauth.infrastructure.hashing.remote.server import HashWorkerServer
-from ironauth.infrastructure.http import client_context, hash_claims
+from ironauth.infrastructure.http import client_context
 
 
 class LocalWorker:

@@ -16,9 +16,11 @@ from django.utils.functional import SimpleLazyObject
 from pytest_django import Settings
 
 from ironauth.infrastructure.core.errors import Overloaded
-from ironauth.infrastructure.hashing.pool import CAUTION, WEAKEST_NICE, HashPool, hash_pool
+from ironauth.infrastructure.hashing import claims as hash_claims
+from ironauth.infrastructure.hashing.local_pool import CAUTION, WEAKEST_NICE, HashPool
+from ironauth.infrastructure.hashing.pool import hash_pool
 from ironauth.infrastructure.hashing.tests.hash_worker import asking
-from ironauth.infrastructure.http import client_context, hash_claims
+from ironauth.infrastructure.http import client_context
 from ironauth.infrastructure.threads.jobs import NOBODY
 
 

@@ -4,7 +4,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.deprecation import MiddlewareMixin
 
 from ironauth.infrastructure.api.problem import exception_handler
-from ironauth.infrastructure.http import not_found
+from ironauth.infrastructure.http import error_pages
 from ironauth.infrastructure.http.cookies.reader import AmbiguousCookies
 from ironauth.infrastructure.telemetry.logs import get_logger
 
@@ -19,8 +19,8 @@ def refused(request: HttpRequest) -> HttpResponse | None:
         _ = request.COOKIES
     except AmbiguousCookies as error:
         log.warning("cookies_refused", path=request.path)
-        if not_found.prefers_page(request):
-            return not_found.page("400_cookies.html", error.status)
+        if error_pages.prefers_page(request):
+            return error_pages.page("400_cookies.html", error.status)
         return exception_handler(error, {})
     return None
 

@@ -11,7 +11,7 @@ from django.template.loader import render_to_string
 from django.test import Client, RequestFactory
 
 from ironauth.infrastructure.core.errors import NotFound, Overloaded, Unavailable
-from ironauth.infrastructure.http.busy_page import BusyPageMiddleware
+from ironauth.infrastructure.http.error_pages import BusyPageMiddleware
 
 
 def _middleware() -> BusyPageMiddleware:
@@ -28,7 +28,7 @@ def test_full_resources_are_a_page_with_retry_after(refusal: Exception) -> None:
     assert answer is not None
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "7")
     assert b"Try again in 7 s" in answer.content
-    assert "ironauth.infrastructure.http.busy_page.BusyPageMiddleware" in settings.MIDDLEWARE
+    assert "ironauth.infrastructure.http.error_pages.BusyPageMiddleware" in settings.MIDDLEWARE
 
 
 def test_a_database_lost_on_the_way_is_the_page_too() -> None:

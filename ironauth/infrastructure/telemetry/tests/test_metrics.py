@@ -24,7 +24,8 @@ from ironauth.infrastructure.cache.redis import L2
 from ironauth.infrastructure.cache.two_level import token_cache
 from ironauth.infrastructure.core.errors import Overloaded, Unavailable
 from ironauth.infrastructure.db.unit_of_work import DatabasePool, database
-from ironauth.infrastructure.hashing.pool import HashPool, hash_pool
+from ironauth.infrastructure.hashing.local_pool import HashPool
+from ironauth.infrastructure.hashing.pool import hash_pool
 from ironauth.infrastructure.hashing.tests.hash_worker import LocalWorker
 from ironauth.infrastructure.http.cookies import policy as cookies
 from ironauth.infrastructure.http.guard import Guard
@@ -34,12 +35,10 @@ from ironauth.infrastructure.http.lanes import AdminLane, LaneRouter, longest_bo
 from ironauth.infrastructure.http.refusal import overloaded
 from ironauth.infrastructure.models import Invalidation
 from ironauth.infrastructure.telemetry import metrics
-from ironauth.infrastructure.telemetry.metrics import BUCKETS_S, bucket
-from ironauth.infrastructure.telemetry.metrics_catalogue import CATALOGUE, HISTOGRAM_WIDTH
+from ironauth.infrastructure.telemetry.metrics import Recorder
+from ironauth.infrastructure.telemetry.metrics_catalogue import BUCKETS_S, CATALOGUE, HISTOGRAM_WIDTH, bucket
 from ironauth.infrastructure.telemetry.metrics_export import text_of
-from ironauth.infrastructure.telemetry.metrics_recorder import Recorder
 from ironauth.infrastructure.telemetry.metrics_slots import private
-from ironauth.infrastructure.threads.pool import Pool
 from ironauth.infrastructure.threads.request_threads import request_threads
 from ironauth.server.instrumentation.metrics_requests import CountedApi, CountedPages
 from ironauth.server.instrumentation.metrics_sampling import TICK_S, Sampling
@@ -89,7 +88,6 @@ def recorder(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> Recorder:
     """Metrics on, as with IRONAUTH_METRICS=1, counting from nothing."""
     made = Recorder(private())
     monkeypatch.setattr(metrics, "recorder", made)
-    monkeypatch.setattr(Pool, "watch", made.job_done)
     settings.IRONAUTH_METRICS = True
     settings.CACHES = dict(settings.CACHES)  # another cache object, which counts
     return made

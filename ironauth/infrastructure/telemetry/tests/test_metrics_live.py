@@ -26,7 +26,7 @@ OFF = """
 import ironauth.asgi, sys
 from django.urls import resolve, Resolver404
 wanted = (
-    "prometheus", "opentelemetry.exporter", "ironauth.infrastructure.telemetry.metrics_",
+    "prometheus", "opentelemetry.exporter", "ironauth.infrastructure.telemetry.metrics_export",
     "ironauth.server.instrumentation.metrics_", "ironauth.server.instrumentation.traces",
 )
 print([name for name in sys.modules if name.startswith(wanted)])

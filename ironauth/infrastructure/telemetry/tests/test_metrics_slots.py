@@ -8,7 +8,7 @@ import pytest
 from pytest_django import Settings
 
 from ironauth.infrastructure.telemetry import metrics_slots
-from ironauth.infrastructure.telemetry.metrics_recorder import Recorder
+from ironauth.infrastructure.telemetry.metrics import Recorder
 from ironauth.infrastructure.telemetry.metrics_slots import Slots, claim, private, read_all, shared_folder
 from ironauth.server import server
 

@@ -11,8 +11,8 @@ from collections.abc import Callable
 import pytest
 import uvloop
 
+from ironauth.infrastructure.core import startup
 from ironauth.infrastructure.telemetry import logs
-from ironauth.server import lifespan
 from ironauth.server.instrumentation import loop_debug
 from ironauth.server.instrumentation.loop_debug import LoopWatch, name_of
 
@@ -167,8 +167,8 @@ def test_only_the_name_is_taken(described: str, name: str) -> None:
 @pytest.fixture
 def own_hooks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hooks of this test only."""
-    monkeypatch.setattr(lifespan, "_startup", [])
-    monkeypatch.setattr(lifespan, "_shutdown", [])
+    monkeypatch.setattr(startup, "startup_hooks", [])
+    monkeypatch.setattr(startup, "shutdown_hooks", [])
 
 
 def test_it_watches_from_start_up_to_shutdown(events: Events, own_hooks: None) -> None:
@@ -176,12 +176,12 @@ def test_it_watches_from_start_up_to_shutdown(events: Events, own_hooks: None) -
 
     async def life() -> None:
         loop_debug.watch(50.0)
-        for hook in lifespan._startup:
+        for hook in startup.startup_hooks:
             await hook()
         assert not asyncio.get_running_loop().get_debug()
         await asyncio.sleep(0.05)
         assert asyncio.get_running_loop().get_debug()
-        for hook in lifespan._shutdown:
+        for hook in startup.shutdown_hooks:
             await hook()
 
     asyncio.run(life(), loop_factory=uvloop.new_event_loop)

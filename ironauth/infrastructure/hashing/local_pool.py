@@ -1,0 +1,215 @@
+"""Password hashing on few, low-priority threads, refusing what would wait too long (503) instead of slowing all.
+
+The queue is fair between client networks, and between the accounts of one (``threads.job_queues.FairQueue``), whatever
+comes of a hash: a right password costs as much as a wrong one. Who asks is found by ``hash_claims``.
+"""
+
+import asyncio
+import math
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+import argon2
+import msgspec
+
+from ironauth.infrastructure.core.errors import Overloaded
+from ironauth.infrastructure.hashing import argon2 as argon2_raw
+from ironauth.infrastructure.hashing import claims as hash_claims
+from ironauth.infrastructure.telemetry import metrics
+from ironauth.infrastructure.telemetry.logs import get_logger
+from ironauth.infrastructure.threads.job_queues import FairQueue
+from ironauth.infrastructure.threads.jobs import Claim
+from ironauth.infrastructure.threads.pool import Pool
+
+#: What one hash is taken to last before the first is measured; seconds. Argon2id, t=3, m=64 MiB: 0.07-0.14 measured.
+FIRST_GUESS_S = 0.1
+#: Weight of the newest run in the moving average: about the last ten runs count.
+EWMA_WEIGHT = 0.2
+#: What expected waits are multiplied by. The estimate is a moving one, and a flood asks again whenever it is low, so
+#: the mean alone lets in more than can start in time: those would be refused after the whole wait instead of at once.
+CAUTION = 1.25
+#: What a hash is taken to last at least, seconds: what waits is counted by it.
+SHORTEST_S = 1e-6
+#: The weakest claim to the CPU that setpriority(2) offers, so that the event loop goes first.
+WEAKEST_NICE = 19
+
+
+class HashPoolStats(msgspec.Struct, frozen=True):
+    """What the pool is doing now (``queued``, ``running``) and has done since it was made."""
+
+    threads: int
+    queued: int
+    running: int
+    mean_hash_s: float
+    rejected: int
+    completed: int
+
+
+class HashWorkerStats(msgspec.Struct, frozen=True):
+    """What one hash worker does for this process now, and has done since the pool was made.
+
+    ``busy``: refused by the worker for its load; ``failures``: time-outs, lost connections, answers of no worker.
+    """
+
+    name: str
+    available: bool
+    under_way: int
+    expected_wait_s: float
+    answered: int
+    busy: int
+    failures: int
+
+
+class HashPool:
+    """Runs hash jobs on ``threads`` threads; no job waits longer than ``max_wait_s`` seconds to start.
+
+    ``remote.pool.SharedHashPool`` sends hashes to other machines besides; here ``movable`` and ``keyed`` mean nothing.
+
+    Peak memory is ``threads`` times the memory cost of one hash. The threads run at niceness ``nice`` with
+    SCHED_BATCH; 0 leaves both alone. Thread-safe, and usable from several event loops.
+    """
+
+    #: Whether there are hash workers; then a caller should say what is ``movable``.
+    shares = False
+
+    def __init__(self, threads: int, max_wait_s: float, nice: int = WEAKEST_NICE) -> None:
+        self._queue = FairQueue(self._room)
+        self._pool = self.pool = Pool(name="hash", threads=threads, enter=lambda: give_way(nice), queue=self._queue)
+        self._max_wait_s = max_wait_s
+        self._lock = threading.Lock()
+        self._mean_s = FIRST_GUESS_S
+        self._rejected = 0
+        self._completed = 0
+
+    async def run[T](self, fn: Callable[[], T], *, movable: bool = False) -> T:
+        """Run ``fn`` on a pool thread and return its result, or raise what it raised.
+
+        A cancelled caller's job does not start. Raises Overloaded (503, Retry-After) at once when the expected wait
+        exceeds the limit and nobody else holds more of it, later when somebody who holds less needs the place, or when
+        the job could not start within the limit; such a job never runs.
+        """
+        return await self._run_here(fn)
+
+    async def _run_here[T](self, fn: Callable[[], T]) -> T:
+        return await self._pool.run(
+            lambda: self._measured(fn),
+            limit_s=self._max_wait_s,
+            late=self._refusal,
+            leave_running=False,
+            claim=hash_claims.current(),
+        )
+
+    def run_blocking[T](self, fn: Callable[[], T], *, movable: bool = False) -> T:
+        """Like ``run`` for synchronous callers: blocks. On a pool thread ``fn`` runs at once, in place.
+
+        Raises Overloaded as ``run`` does, and RuntimeError on a thread that runs an event loop.
+        """
+        if self._pool.is_own_thread():
+            return fn()
+        refuse_event_loop()
+        return self._run_here_blocking(fn)
+
+    def _run_here_blocking[T](self, fn: Callable[[], T]) -> T:
+        return self._pool.run_blocking(
+            lambda: self._measured(fn), limit_s=self._max_wait_s, late=self._refusal, claim=hash_claims.current()
+        )
+
+    def raw_hash(self, secret: bytes, salt: bytes, params: argon2.Parameters, *, keyed: bool = False) -> bytes:
+        """Run Argon2 once, inside a job of this pool; raises as ``argon2_raw.raw_hash`` does.
+
+        ``keyed``: ``secret`` is no password but its MAC under a pepper, which another machine may see.
+        """
+        return argon2_raw.by_parameters(secret, salt, params)
+
+    def expected_wait_s(self) -> float:
+        """Return how long the last in the queue may wait for a thread, by the recent mean and `CAUTION`; seconds."""
+        return self._wait_behind_s(self._pool.queued)
+
+    def _wait_behind_s(self, jobs: int) -> float:
+        ahead = jobs + self._pool.running - self._pool.threads + 1
+        return max(ahead, 0) * self._mean_s * CAUTION / self._pool.threads
+
+    def _room(self) -> int:
+        """Return how many jobs may wait so that the last of them starts within the limit."""
+        most = self._max_wait_s * self._pool.threads / (max(self._mean_s, SHORTEST_S) * CAUTION)
+        return int(most) + max(self._pool.threads - self._pool.running, 0)
+
+    def stats(self) -> HashPoolStats:
+        """Return the pool's figures."""
+        return HashPoolStats(
+            threads=self._pool.threads,
+            queued=self._pool.queued,
+            running=self._pool.running,
+            mean_hash_s=self._mean_s,
+            rejected=self._rejected,
+            completed=self._completed,
+        )
+
+    def worker_stats(self) -> list[HashWorkerStats]:
+        """Return each hash worker's figures, in the order of the setting."""
+        return []
+
+    async def meet_workers(self) -> None:
+        """Ask every hash worker for a sign of life, at the start of a server; the log tells who gave one."""
+
+    def close(self, *, wait: bool = True) -> None:
+        """End the threads after what is queued; a later job starts new ones."""
+        self._pool.close(wait=wait)
+
+    def require_capacity(self) -> None:
+        """Raise Overloaded if a job of this caller would be refused now; asked first, it spares what comes before it.
+
+        A caller within their share is let in, however full the queue is of others' jobs.
+        """
+        if not self._admits(hash_claims.current()):
+            raise self._refusal()
+
+    def _admits(self, claim: Claim) -> bool:
+        return self._pool.asked(lambda: self._queue.admits(claim))
+
+    def _refusal(self) -> Overloaded:
+        with self._lock:
+            self._rejected += 1
+        if metrics.recorder is not None:
+            metrics.recorder.count("ironauth_pool_refusals", "hash")
+        return Overloaded(retry_after_s=max(1, math.ceil(self.expected_wait_s())))
+
+    def _measured[T](self, fn: Callable[[], T]) -> T:
+        started = time.perf_counter()
+        try:
+            return fn()
+        finally:
+            took = time.perf_counter() - started
+            with self._lock:
+                first = self._completed == 0
+                self._mean_s = took if first else self._mean_s + EWMA_WEIGHT * (took - self._mean_s)
+                self._completed += 1
+
+
+def refuse_event_loop() -> None:
+    """Raise ``RuntimeError`` on a thread that runs an event loop, which a hash must not block."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise RuntimeError("A password hash would block this event loop: await hash_pool().run(...), or call from a thread")
+
+
+def give_way(nice: int) -> None:
+    """Lower the calling thread's claim to the CPU to niceness ``nice`` and SCHED_BATCH; 0 changes nothing.
+
+    A process that is nicer already stays so. Where the system refuses, hashing works at normal priority.
+    """
+    if not nice or sys.platform != "linux":
+        return  # elsewhere setpriority() takes a process, and would slow the event loop too
+    try:
+        thread = threading.get_native_id()
+        os.setpriority(os.PRIO_PROCESS, thread, max(nice, os.getpriority(os.PRIO_PROCESS, thread)))
+        # Not SCHED_IDLE: /me under a flood was no faster on a quiet machine, and beside other programs its p99 about
+        # doubled; presumably because a thread that gets no core can hold the interpreter's lock meanwhile.
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))  # 0: the calling thread
+    except OSError as error:
+        get_logger().warning("hash_thread_priority_refused", error=str(error))
