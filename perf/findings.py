@@ -38,6 +38,11 @@ class Check(msgspec.Struct, frozen=True):
         return f"{verdict}: {self.what}: {self.measured:.4g}{self.unit} (wanted: {bound} {self.wanted:g}{self.unit})"
 
 
+def at_most(what: str, wanted: float, measured: float, unit: str = "") -> Check:
+    """Return the check of a ceiling."""
+    return Check(what, wanted, measured, ceiling=True, unit=unit)
+
+
 class Finding(msgspec.Struct):
     """One experiment's result. ``plots`` are names of files in ``perf/results/plots``; ``data`` is what was measured.
 

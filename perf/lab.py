@@ -35,7 +35,7 @@ class Entry:
 # In the order the README tells them; each is a module or package of perf.experiments. Settled questions, whose code is
 # gone, are in perf/results/SETTLED.md.
 EXPERIMENTS = {
-    "flood": Entry("/me at a fixed rate while sign-ins saturate the hash pool, niced threads and not"),
+    "flood": Entry("/me at a fixed rate while sign-ins saturate the hash pool"),
     "argon2": Entry("the stock wheel, huge pages, compiled for this CPU", ("C compiler", "package index")),
     "serialization": Entry("fifty objects by DRF, by msgspec, and by both"),
     "oauth_flow": Entry(

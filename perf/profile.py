@@ -26,10 +26,11 @@ from perf.load.closed_loop import run_load
 from perf.load.sources import Source
 from perf.load.workloads import HASH, WORKLOADS, Workload
 from perf.rig.arguments import Parser, whole_number
-from perf.rig.console import INTERRUPTED, leave_by_interrupt, say
+from perf.rig.console import leave_by_interrupt, say, status_of
 from perf.rig.machine import QUIET_CORES, describe
 from perf.rig.processes import Server, StartError, pin, read_meter
 from perf.rig.site_setup import ROOT
+from perf.runner import RESULTS
 
 CONNECTIONS = 16
 RATE_HZ = 500  # samples a second: 5,000 in ten seconds, while the server loses about 3 % of its rate
@@ -38,7 +39,6 @@ SAVING_S = 60  # longest that py-spy may take to write its recording
 SHOWN = 25  # lines of the table
 LINE_NUMBER = re.compile(r":\d+\)$")
 TITLE = re.compile(r'(<text id="title"[^>]*>)[^<]*(</text>)')
-RESULTS = ROOT / "perf" / "results"
 
 
 @dataclass
@@ -62,14 +62,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=whole_number(1, MAX_SECONDS, 10), default=10, help=seconds)
     parser.add_argument("--publish", action="store_true", help="into perf/results/profiles/, in place of raw/profiles/")
     given = parser.parse_args()
-    try:
-        return _record(given.workload, given.seconds, folder_of(publish=given.publish))
-    except StartError as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    except KeyboardInterrupt:
-        sys.stderr.write("Interrupted: the servers and py-spy have been ended, nothing was saved.\n")
-        return INTERRUPTED
+    return status_of(lambda: _record(given.workload, given.seconds, folder_of(publish=given.publish)))
 
 
 def folder_of(*, publish: bool) -> Path:

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from perf.findings import Check
+from perf.findings import Check, at_most
 from perf.plots import Points
 from perf.soak_sampling import Sample
 from perf.summary import percentile_ms
@@ -82,12 +82,12 @@ def checks(samples: Sequence[Sample], minutes: Sequence[Minute]) -> list[Check]:
         hourly = [HOUR_S * slope(line) for line in lines if line]
         if hourly:
             what = f"growth in an hour: {growing.what}"
-            found.append(Check(what, growing.per_hour, max(hourly), ceiling=True, unit=growing.unit))
+            found.append(at_most(what, growing.per_hour, max(hourly), growing.unit))
     born = {pid for sample in samples for pid in sample.workers}
     first = set(samples[0].workers) if samples else set()
-    found.append(Check("workers that died", 0, len(born - first), ceiling=True))
+    found.append(at_most("workers that died", 0, len(born - first)))
     if ratio := slowed(minutes):
-        found.append(Check("p50 of the last third against the first after warm-up", SLOWER, ratio, ceiling=True))
+        found.append(at_most("p50 of the last third against the first after warm-up", SLOWER, ratio))
     return found
 
 

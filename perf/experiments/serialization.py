@@ -1,14 +1,10 @@
-"""Fifty objects as JSON by DRF's serializer, by msgspec Structs, by both: through the server, and the work alone."""
+"""Fifty objects as JSON by DRF's serializer, by msgspec Structs, by both, through the server."""
 
 import json
 import statistics
-import subprocess
-import sys
 import urllib.request
 from collections.abc import Mapping, Sequence
 from os import sched_getaffinity, sched_setaffinity
-
-import msgspec
 
 from ironauth.config.checks import default_hash_threads
 from perf.bench.measuring import load_round
@@ -17,17 +13,15 @@ from perf.lab import Lab
 from perf.load.sources import Constant, get
 from perf.plots import bars
 from perf.rig.processes import Server, free_port, pin
-from perf.rig.site_setup import ROOT, prepare, serve, site_environment
+from perf.rig.site_setup import prepare, serve, site_environment
 from perf.summary import Round, ratios, spread
 
 HYPOTHESIS = (
     "DRF's serializer looks at every field of every object in Python; the JSON writer behind it does little. So "
     "msgspec behind the same serializer gains less than a fifth in requests/s, and Structs, which need no serializer, "
-    "at least five times. In the process alone the difference is greater, about fifty times, because the fixed cost "
-    "of a request (0.13 ms) is not in it. Making the Structs of other objects first costs less than a request does."
+    "at least five times. Making the Structs of other objects first costs less than a request does."
 )
 CONNECTIONS = 16
-TIMING_S = 120  # longest that the measurement in a process of its own may take
 FIRST, STRUCTS = "drf", "msgspec"
 FLOOR = "live"
 WAYS = {  # the last part of the path: what it stands for
@@ -47,7 +41,6 @@ PEER = (
     "Not of this run, so an order of magnitude only: IronTrack's two endpoints for fifty objects answered 3,413/s "
     "(msgspec) and 1,899/s (pydantic) with one worker on a machine of this kind."
 )
-PARTS = {"serializer": "the serializer", "JSONRenderer": "JSONRenderer", "msgspec encoding": "msgspec"}
 
 
 def measure(lab: Lab) -> Finding:
@@ -64,15 +57,13 @@ def measure(lab: Lab) -> Finding:
     pin(server.pid, {core})
     sched_setaffinity(0, {client})  # after the server, which would inherit it
     rounds: dict[str, list[Round]] = {name: [] for name in PATHS}
-    times: list[dict[str, float]] = []
     for name in PATHS:
         _load(server, name, seconds=1.0)  # warm-up
     for number in range(1, lab.rounds + 1):
         for name in PATHS:
             rounds[name].append(_load(server, name, seconds=2.0 if lab.quick else 5.0))
             lab.say(f"round {number}  {name:18} {rounds[name][-1].rate:10,.0f}/s")
-        times.append(_in_process(environment, core))
-    return _finding(lab, rounds, times, size)
+    return _finding(lab, rounds, size)
 
 
 def same_answer(bodies: Sequence[bytes]) -> int:
@@ -99,25 +90,17 @@ def _load(server: Server, name: str, *, seconds: float) -> Round:
     return load_round(server, sources, seconds=seconds)
 
 
-def _in_process(environment: Mapping[str, str], core: int) -> dict[str, float]:
-    """Return milliseconds of one payload for every way, measured in a process of its own."""
-    command = [sys.executable, "-m", "perf.serialization.in_process", "--core", str(core)]
-    done = subprocess.run(  # killed by run() itself when late or interrupted: its group is not the terminal's
-        command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, timeout=TIMING_S, check=True, process_group=0
-    )
-    return msgspec.json.decode(done.stdout, type=dict[str, float])
-
-
-def _finding(lab: Lab, rounds: dict[str, list[Round]], times: list[dict[str, float]], size: int) -> Finding:
+def _finding(lab: Lab, rounds: dict[str, list[Round]], size: int) -> Finding:
     """Put the medians into tables, plots and the check."""
     rates = {name: [each.rate for each in rounds[name]] for name in rounds}
-    alone = {name: statistics.median(each[name] for each in times) for name in times[0]}
     times_faster = {name: ratios(rates[name], rates[FIRST]) for name in WAYS}
     gains = {name: ratio.median for name, ratio in times_faster.items() if ratio is not None}
-    _draw(lab, rates, alone)
+    path = lab.plot("rate")
+    medians = {WAYS[name]: statistics.median(rates[name]) for name in WAYS}
+    bars(path, "Fifty objects: requests answered", medians, unit="requests/s, one worker on one core")
     every = [each for measured in rounds.values() for each in measured]
     return Finding(
-        tables=[_answers(rounds, gains, size), _work_alone(alone)],
+        tables=[_answers(rounds, gains, size)],
         checks=[
             Check(
                 "Structs + msgspec against DRF serializer + JSONRenderer, requests/s",
@@ -126,26 +109,10 @@ def _finding(lab: Lab, rounds: dict[str, list[Round]], times: list[dict[str, flo
                 unit=" times",
             )
         ],
-        plots=[lab.plot("rate").name, lab.plot("in-process").name],
+        plots=[path.name],
         notes=[PREPARED, CHECKED, PEER],
-        data={"rounds": {name: rounds[name] for name in rounds}, "in_process_ms": times, "bytes": size},
+        data={"rounds": {name: rounds[name] for name in rounds}, "bytes": size},
         failed=sum(each.failed + each.shed for each in every),
-    )
-
-
-def _draw(lab: Lab, rates: Mapping[str, Sequence[float]], alone: Mapping[str, float]) -> None:
-    """Draw the rates over HTTP and the times in a process alone."""
-    bars(
-        lab.plot("rate"),
-        "Fifty objects: requests answered",
-        {WAYS[name]: statistics.median(rates[name]) for name in WAYS},
-        unit="requests/s, one worker on one core",
-    )
-    bars(
-        lab.plot("in-process"),
-        "Fifty objects: from objects to bytes",
-        {WAYS[name]: alone[name] for name in WAYS},
-        unit="ms for each payload",
     )
 
 
@@ -153,15 +120,6 @@ def _answers(rounds: Mapping[str, Sequence[Round]], gains: Mapping[str, float], 
     columns = ("answer", "requests/s: median (low-high)", "of the first", "p50 ms", "p99 ms", "server CPU ms/request")
     title = f"{size:,} bytes, {CONNECTIONS} connections, one worker on one core"
     return Table(title, columns, [_row(name, rounds[name], gains) for name in PATHS])
-
-
-def _work_alone(alone: Mapping[str, float]) -> Table:
-    return Table(
-        "The work alone, in a process of its own",
-        ("way", "ms for each payload", "of the first"),
-        [(WAYS[name], f"{alone[name]:.3f}", f"{alone[FIRST] / alone[name]:.1f} times") for name in WAYS]
-        + [(f"part of it: {title}", f"{alone[name]:.3f}", "") for name, title in PARTS.items()],
-    )
 
 
 def _row(name: str, rounds: Sequence[Round], gains: Mapping[str, float]) -> tuple[str, ...]:

@@ -1,10 +1,11 @@
 """The table of faults, and what to say about them."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 
 from perf.faults.cases import ADDED_S, CASES
 from perf.faults.stage import RECOVERY_S, Outcome
-from perf.findings import Check, Finding, Table
+from perf.findings import Check, Finding, Table, at_most
 
 REFUSAL_S = 2.0  # a database that is gone is reported within this time
 COLUMNS = (
@@ -23,12 +24,12 @@ def finding(outcomes: Sequence[Outcome], not_run: Mapping[str, str], *, bound_s:
     table = Table("Faults", COLUMNS, [row(outcome) for outcome in outcomes])
     figures = [outcome.figures for outcome in outcomes]
     checks = [
-        _at_most("answers with a 5xx but 503", 0, [one.other_5xx for one in figures]),
-        _at_most("latest acceptance of a revoked token", bound_s, [one.latest_acceptance_s for one in figures], " s"),
-        _at_most("live generations of one session", 1, [one.most_generations for one in figures]),
-        _at_most("longest recovery", RECOVERY_S, [_recovery(one) for one in outcomes], " s"),
-        _at_most("time that a Redis out of order adds to the longest answer", ADDED_S, _added(outcomes), " s"),
-        _at_most("longest refusal", REFUSAL_S, [one.longest_refusal_s for one in figures], " s"),
+        _worst("answers with a 5xx but 503", 0, [one.other_5xx for one in figures]),
+        _worst("latest acceptance of a revoked token", bound_s, [one.latest_acceptance_s for one in figures], " s"),
+        _worst("live generations of one session", 1, [one.most_generations for one in figures]),
+        _worst("longest recovery", RECOVERY_S, [_recovery(one) for one in outcomes], " s"),
+        _worst("time that a Redis out of order adds to the longest answer", ADDED_S, _added(outcomes), " s"),
+        _worst("longest refusal", REFUSAL_S, [one.longest_refusal_s for one in figures], " s"),
     ]
     notes = [f"NOT RUN: {CASES[name].what}: {why}" for name, why in not_run.items()]
     notes += [
@@ -42,7 +43,7 @@ def finding(outcomes: Sequence[Outcome], not_run: Mapping[str, str], *, bound_s:
         for promise, times in one.figures.broken.most_common()
     ]
     return Finding(
-        [table], checks, notes=notes, data={"faults": [_data(outcome) for outcome in outcomes]},
+        [table], checks, notes=notes, data={"faults": [asdict(outcome) for outcome in outcomes]},
         failed=sum(one.broken.total() for one in figures),
     )  # fmt: skip
 
@@ -65,9 +66,9 @@ def row(outcome: Outcome) -> list[str]:
     ]
 
 
-def _at_most(what: str, wanted: float, seen: Sequence[float], unit: str = "") -> Check:
+def _worst(what: str, wanted: float, seen: Sequence[float], unit: str = "") -> Check:
     """Return what the worst fault says about a promise."""
-    return Check(what, wanted, max(seen, default=0), ceiling=True, unit=unit)
+    return at_most(what, wanted, max(seen, default=0), unit)
 
 
 def _added(outcomes: Sequence[Outcome]) -> list[float]:
@@ -76,24 +77,3 @@ def _added(outcomes: Sequence[Outcome]) -> list[float]:
 
 def _recovery(outcome: Outcome) -> float:
     return float("inf") if outcome.recovery_s is None else outcome.recovery_s
-
-
-def _data(outcome: Outcome) -> dict[str, object]:
-    one = outcome.figures
-    return {
-        "name": outcome.name,
-        "answers": one.answers,
-        "unavailable": one.unavailable,
-        "other_5xx": one.other_5xx,
-        "lost": dict(one.lost),
-        "longest_refusal_s": one.longest_refusal_s,
-        "longest_answer_s": [one.usual_s, one.slowest_s],
-        "revocations": one.revocations,
-        "latest_acceptance_s": one.latest_acceptance_s,
-        "most_generations": one.most_generations,
-        "refreshed": one.refreshed,
-        "ended": one.ended,
-        "broken": dict(one.broken),
-        "details": one.details,
-        "recovery_s": outcome.recovery_s,
-    }

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from itertools import repeat
 from typing import Any
 
@@ -25,6 +26,7 @@ UNFINISHED = 400  # clients that send all of a body but its last byte
 LARGEST, USUAL = 2**20, 2**16  # bytes of a body for the admin's largest form, and for anything else
 STATIC = b"POST /static/accounts/pages.css HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 ADMIN = b"POST /admin/login/ HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+type Act = Callable[[Rude], Coroutine[Any, Any, End]]
 type Behave = Callable[[tuple[str, int], int], Coroutine[Any, Any, list[End]]]
 
 
@@ -54,122 +56,99 @@ class Crowd:
         return sum(end.how not in self.ends or not self.from_s - 0.5 <= end.seconds <= late for end in ends)
 
 
-async def _each(
-    address: tuple[str, int], count: int, act: Callable[[Rude], Coroutine[Any, Any, End]], *, receive_buffer: int = 0
-) -> list[End]:
-    """Open ``count`` connections, then let all act at once; who cannot connect fails the crowd."""
-    async with AsyncExitStack() as stack:
-        clients = [
-            await stack.enter_async_context(connected(address, receive_buffer=receive_buffer)) for _ in range(count)
-        ]
-        return list(await asyncio.gather(*(act(client) for client in clients)))
+def _each(act: Act, *, receive_buffer: int = 0) -> Behave:
+    """Return clients that connect one after the other and then all act at once; one that cannot connect fails all."""
+
+    async def behave(address: tuple[str, int], count: int) -> list[End]:
+        async with AsyncExitStack() as stack:
+            clients = [
+                await stack.enter_async_context(connected(address, receive_buffer=receive_buffer)) for _ in range(count)
+            ]
+            return list(await asyncio.gather(*(act(client) for client in clients)))
+
+    return behave
 
 
-async def silent(address: tuple[str, int], count: int) -> list[End]:
+@_each
+async def silent(client: Rude) -> End:
     """Connect and say nothing."""
-    return await _each(address, count, lambda client: client.end())
+    return await client.end()
 
 
-async def slow_heads(address: tuple[str, int], count: int) -> list[End]:
+@_each
+async def slow_heads(client: Rude) -> End:
     """Send a head byte by byte (Slowloris)."""
-
-    async def act(client: Rude) -> End:
-        await client.send(HEAD + b"x: ")
-        await client.send_slowly(repeat(b"y", 60), every_s=EVERY_S)
-        return await client.end()
-
-    return await _each(address, count, act)
+    await client.send(HEAD + b"x: ")
+    await client.send_slowly(repeat(b"y", 60), every_s=EVERY_S)
+    return await client.end()
 
 
-async def slow_bodies(address: tuple[str, int], count: int) -> list[End]:
+@_each
+async def slow_bodies(client: Rude) -> End:
     """Announce a body and send it byte by byte."""
-
-    async def act(client: Rude) -> End:
-        await client.send(POST + b"Content-Length: 1000\r\n\r\n")
-        await client.send_slowly(repeat(b" ", 60), every_s=EVERY_S)
-        return await client.end()
-
-    return await _each(address, count, act)
+    await client.send(POST + b"Content-Length: 1000\r\n\r\n")
+    await client.send_slowly(repeat(b" ", 60), every_s=EVERY_S)
+    return await client.end()
 
 
-async def unmet_expectations(address: tuple[str, int], count: int) -> list[End]:
+@_each
+async def unmet_expectations(client: Rude) -> End:
     """Ask for 100-continue, get it, and send nothing."""
-
-    async def act(client: Rude) -> End:
-        await client.send(POST + b"Expect: 100-continue\r\nContent-Length: 10\r\n\r\n")
-        end = await client.end()
-        return end if b"HTTP/1.1 100 Continue" in end.received else end._replace(how=f"{end.how} without 100")
-
-    return await _each(address, count, act)
+    await client.send(POST + b"Expect: 100-continue\r\nContent-Length: 10\r\n\r\n")
+    end = await client.end()
+    return end if b"HTTP/1.1 100 Continue" in end.received else end._replace(how=f"{end.how} without 100")
 
 
-async def idle(address: tuple[str, int], count: int) -> list[End]:
+@_each
+async def idle(client: Rude) -> End:
     """Ask once, and keep the connection."""
-
-    async def act(client: Rude) -> End:
-        await client.send(PING)
-        return await client.end()
-
-    return await _each(address, count, act)
+    await client.send(PING)
+    return await client.end()
 
 
-async def never_reading(address: tuple[str, int], count: int) -> list[End]:
+@partial(_each, receive_buffer=LITTLE)
+async def never_reading(client: Rude) -> End:
     """Ask for large answers, and read none of them."""
-
-    async def act(client: Rude) -> End:
-        await client.send(LARGE * PIPELINED)
-        return await client.cut_off()
-
-    return await _each(address, count, act, receive_buffer=LITTLE)
+    await client.send(LARGE * PIPELINED)
+    return await client.cut_off()
 
 
-async def slowly_reading(address: tuple[str, int], count: int) -> list[End]:
+@partial(_each, receive_buffer=LITTLE)
+async def slowly_reading(client: Rude) -> End:
     """Read a large answer in sips: slower than anybody's network, and not to be cut off."""
-
-    async def act(client: Rude) -> End:
-        await client.send(LARGE)
-        while await client.read(size=LITTLE) and not client.whole:  # noqa: ASYNC110 - a pause, no waiting
-            await asyncio.sleep(0.05)
-        return await client.answer()
-
-    return await _each(address, count, act, receive_buffer=LITTLE)
+    await client.send(LARGE)
+    while await client.read(size=LITTLE) and not client.whole:  # noqa: ASYNC110 - a pause, no waiting
+        await asyncio.sleep(0.05)
+    return await client.answer()
 
 
-async def pipelining(address: tuple[str, int], count: int) -> list[End]:
+@_each
+async def pipelining(client: Rude) -> End:
     """Send thousands of requests without waiting for answers, and read these."""
-
-    async def act(client: Rude) -> End:
-        sending = asyncio.create_task(client.send(PING * (FLOOD - 1) + HEAD + b"Connection: close\r\n\r\n"))
-        end = await client.end()
-        await sending
-        return end if end.answers == FLOOD else end._replace(how=f"{end.how}, {end.answers:,} answers")
-
-    return await _each(address, count, act)
+    sending = asyncio.create_task(client.send(PING * (FLOOD - 1) + HEAD + b"Connection: close\r\n\r\n"))
+    end = await client.end()
+    await sending
+    return end if end.answers == FLOOD else end._replace(how=f"{end.how}, {end.answers:,} answers")
 
 
-async def streaming(address: tuple[str, int], count: int) -> list[End]:
+@_each
+async def streaming(client: Rude) -> End:
     """Send a body of 16 MiB without saying how long it is, and read the answer when there is one."""
-
-    async def act(client: Rude) -> End:
-        await client.send(POST + b"Transfer-Encoding: chunked\r\n\r\n")
-        chunk = b"%x\r\n%s\r\n" % (PART, b"b" * PART)
-        await client.send_slowly(repeat(chunk, STREAMED // PART), every_s=0.0)
-        return await client.end()
-
-    return await _each(address, count, act)
+    await client.send(POST + b"Transfer-Encoding: chunked\r\n\r\n")
+    chunk = b"%x\r\n%s\r\n" % (PART, b"b" * PART)
+    await client.send_slowly(repeat(chunk, STREAMED // PART), every_s=0.0)
+    return await client.end()
 
 
 def unfinished(head: bytes, size: int) -> Behave:
     """Return clients that send a body of ``size`` bytes but for the last one, and wait."""
 
-    async def behave(address: tuple[str, int], count: int) -> list[End]:
-        async def act(client: Rude) -> End:
-            await client.send(head + b"Content-Length: %d\r\n\r\n" % size)
-            await client.send_slowly(repeat(b"b" * PART, size // PART - 1), every_s=0.0)
-            await client.send(b"b" * (PART - 1))
-            return await client.end()
-
-        return await _each(address, count, act)
+    @_each
+    async def behave(client: Rude) -> End:
+        await client.send(head + b"Content-Length: %d\r\n\r\n" % size)
+        await client.send_slowly(repeat(b"b" * PART, size // PART - 1), every_s=0.0)
+        await client.send(b"b" * (PART - 1))
+        return await client.end()
 
     return behave
 

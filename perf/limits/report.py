@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from perf.findings import Check, Finding, Table
+from perf.findings import Check, Finding, Table, at_most
 from perf.limits.boundaries import Outcome, wrong
 from perf.limits.client import span, told
 from perf.limits.hash_queue import ACCOUNTS, EACH, P95_S, PAUSE_S, RATE, Scene
@@ -35,7 +35,7 @@ def finding(
 ) -> Finding:
     """Say what was found. ``missing``: why no database was held, if none was."""
     mistakes = wrong(outcomes)
-    checks = [Check("bounds of one request that did not hold", 0, len(mistakes), ceiling=True)]
+    checks = [at_most("bounds of one request that did not hold", 0, len(mistakes))]
     checks += _crowd_checks(crowded)
     checks += [check for one in scenes for check in _queue_checks(one)]
     checks += [check for one in refusals for check in _pool_checks(one)]
@@ -67,41 +67,23 @@ def _crowd_checks(crowded: Sequence["Crowded"]) -> list[Check]:
     if not crowded:
         return []
     earlier = crowded[:-2]  # the last comes twice
+    left_mib = earlier[-1].after_mib - earlier[0].before_mib if earlier else 0.0
+    again_mib = crowded[-1].after_mib - crowded[-1].before_mib
     misled = sum(one.crowd.wrong(one.ends) for one in crowded)
     unserved = sum(unserved_by(one) for one in crowded)
     slowest = max((one.beside.p99_ms for one in crowded if not one.crowd.busy), default=0.0)
     return [
-        Check("connections of crowds that did not end as they must", 0, misled, ceiling=True),
-        Check("requests of an ordinary client that failed meanwhile", 0, unserved, ceiling=True),
-        Check("its longest p99 while nobody keeps the server busy", SERVED_P99_MS, slowest, ceiling=True, unit=" ms"),
-        Check(
-            "memory a crowd took at most",
-            PEAK_MIB,
-            max(one.peak_mib - one.before_mib for one in crowded),
-            ceiling=True,
-            unit=" MiB",
-        ),
+        at_most("connections of crowds that did not end as they must", 0, misled),
+        at_most("requests of an ordinary client that failed meanwhile", 0, unserved),
+        at_most("its longest p99 while nobody keeps the server busy", SERVED_P99_MS, slowest, " ms"),
+        at_most("memory a crowd took at most", PEAK_MIB, max(one.peak_mib - one.before_mib for one in crowded), " MiB"),
         *(
-            Check(
-                f"memory taken by {one.crowd.name}", FLAT_MIB, one.peak_mib - one.before_mib, ceiling=True, unit=" MiB"
-            )
+            at_most(f"memory taken by {one.crowd.name}", FLAT_MIB, one.peak_mib - one.before_mib, " MiB")
             for one in crowded
             if one.crowd.flat
         ),
-        Check(
-            "memory left behind by all crowds before that",
-            LEFT_MIB,
-            earlier[-1].after_mib - earlier[0].before_mib if earlier else 0.0,
-            ceiling=True,
-            unit=" MiB",
-        ),
-        Check(
-            "memory left behind by the last crowd when it came again",
-            GROWN_MIB,
-            crowded[-1].after_mib - crowded[-1].before_mib,
-            ceiling=True,
-            unit=" MiB",
-        ),
+        at_most("memory left behind by all crowds before that", LEFT_MIB, left_mib, " MiB"),
+        at_most("memory left behind by the last crowd when it came again", GROWN_MIB, again_mib, " MiB"),
     ]
 
 
@@ -115,19 +97,19 @@ def _pool_checks(one: Refusals) -> list[Check]:
     unserved = sum(one.beside.failures.values()) + one.beside.shed
     name = f"connections to Postgres, {one.name}"
     return [
-        Check(f"{name}: refreshes not refused by 503 with Retry-After", 0, one.wrong, ceiling=True),
-        Check(f"{name}: longest wait for it", REFUSED_WITHIN_S, longest, ceiling=True, unit=" s"),
-        Check(f"{name}: `/me` not answered, hot lane", 0, unserved, ceiling=True),
-        Check(f"{name}: first refresh after it", RECOVERED_WITHIN_S, one.recovered_s, ceiling=True, unit=" s"),
+        at_most(f"{name}: refreshes not refused by 503 with Retry-After", 0, one.wrong),
+        at_most(f"{name}: longest wait for it", REFUSED_WITHIN_S, longest, " s"),
+        at_most(f"{name}: `/me` not answered, hot lane", 0, unserved),
+        at_most(f"{name}: first refresh after it", RECOVERED_WITHIN_S, one.recovered_s, " s"),
     ]
 
 
 def _queue_checks(one: Scene) -> list[Check]:
     name = f"hash queue flooded, {one.way}, workers {one.workers}: another client's sign-ins"
     return [
-        Check(f"{name} refused by 503", 0, one.refused, ceiling=True),
-        Check(f"{name} that failed otherwise", 0, one.failed, ceiling=True),
-        Check(f"{name}, p95", P95_S, one.within_s(0.95), ceiling=True, unit=" s"),
+        at_most(f"{name} refused by 503", 0, one.refused),
+        at_most(f"{name} that failed otherwise", 0, one.failed),
+        at_most(f"{name}, p95", P95_S, one.within_s(0.95), " s"),
     ]
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from perf.findings import Check, Finding, Table
+from perf.findings import Finding, Table, at_most
 from perf.nodes.cuts import BOUND_S, RECOVERY_S, REPORTED_S, Cut
 from perf.nodes.renewals import Renewed
 from perf.nodes.revocation import Lags
@@ -19,13 +19,13 @@ def revocation(lags: Mapping[tuple[str, str], Lags], answers: Answers) -> Findin
     ]
     columns = ["ended at node A by", "told by", "times", "taken at node B for, p50", "longest"]
     longest = max(found.longest_ms for found in lags.values()) / 1000
-    check = Check("longest life of what was ended at the other node", BOUND_S, longest, ceiling=True, unit=" s")
+    check = at_most("longest life of what was ended at the other node", BOUND_S, longest, " s")
     return Finding([Table("Revocation reaches the other node", columns, rows)], [check], failed=len(answers.wrong))
 
 
 def refreshes(times: int, forks: int, answers: Answers) -> Finding:
     """Report how often one refresh token, traded in at both nodes at once, had two successors."""
-    check = Check(f"second successors of a token renewed at both nodes at once, {times} times", 0, forks, ceiling=True)
+    check = at_most(f"second successors of a token renewed at both nodes at once, {times} times", 0, forks)
     return Finding([], [check], failed=len(answers.wrong))
 
 
@@ -39,14 +39,12 @@ def cuts(seen: Sequence[Cut]) -> Finding:
     checks = []
     for one in seen:
         checks += [
-            Check(f"cut off from {one.what}: life of an ended session", BOUND_S, one.latest_s, ceiling=True, unit=" s"),
-            Check(
-                f"cut off from {one.what}: longest answer of B", REPORTED_S, one.at_b.longest_s, ceiling=True, unit=" s"
-            ),
-            Check(f"cut off from {one.what}: wrong answers of A and B", 0, _wrong(one.at_a, one.at_b), ceiling=True),
-            Check(f"cut off from {one.what}: wrong answers to people", 0, _wrong(one.people), ceiling=True),
-            Check(f"cut off from {one.what}: reads that people had to repeat", 0, one.refused["GET"], ceiling=True),
-            Check(f"cut off from {one.what}: B's recovery", RECOVERY_S, one.recovery_s, ceiling=True, unit=" s"),
+            at_most(f"cut off from {one.what}: life of an ended session", BOUND_S, one.latest_s, " s"),
+            at_most(f"cut off from {one.what}: longest answer of B", REPORTED_S, one.at_b.longest_s, " s"),
+            at_most(f"cut off from {one.what}: wrong answers of A and B", 0, _wrong(one.at_a, one.at_b)),
+            at_most(f"cut off from {one.what}: wrong answers to people", 0, _wrong(one.people)),
+            at_most(f"cut off from {one.what}: reads that people had to repeat", 0, one.refused["GET"]),
+            at_most(f"cut off from {one.what}: B's recovery", RECOVERY_S, one.recovery_s, " s"),
         ]
     return Finding([Table("One node cut off", columns, rows)], checks, failed=sum(_all_wrong(one) for one in seen))
 
@@ -59,7 +57,7 @@ def renewals(seen: Sequence[Renewed]) -> Finding:
          f"{one.answers.longest_s * 1000:,.0f} ms"]
         for one in seen
     ]  # fmt: skip
-    checks = [Check(f"{one.what}: failed requests", 0, len(one.answers.wrong), ceiling=True) for one in seen]
+    checks = [at_most(f"{one.what}: failed requests", 0, len(one.answers.wrong)) for one in seen]
     failed = sum(len(one.answers.wrong) for one in seen)
     return Finding([Table("Restarts under load", columns, rows)], checks, failed=failed)
 

@@ -16,8 +16,7 @@ from ironauth.asgi import application
 from ironauth.infrastructure.http.handler import LeanHandler
 from ironauth.infrastructure.threads.request_threads import RequestThreads
 from ironauth.tests.asgi_conversation import Conversation
-from perf.experiments.serialization import PARTS, PATHS, WAYS, same_answer
-from perf.serialization.in_process import median_ms, ways
+from perf.experiments.serialization import PATHS, WAYS, same_answer
 from perf.serialization.outputs import ExerciseOut
 from perf.serialization.payload import COUNT, exercises
 
@@ -107,16 +106,3 @@ def test_different_answers_are_not_compared() -> None:
     assert same_answer([b'{"a":1, "b":2}', b'{"b":2,"a":1}']) == 14
     with pytest.raises(RuntimeError, match="do not answer the same"):
         same_answer([b"[1]", b"[2]"])
-
-
-def test_the_work_alone_is_that_of_the_endpoints() -> None:
-    """The in-process ways have the endpoints' names and give the same bytes; the parts are there too."""
-    works = ways()
-    assert set(works) == {*WAYS, *PARTS}
-    bodies = {works[way]() for way in WAYS}
-    assert len(bodies) == 1
-
-
-def test_a_median_time_is_measured() -> None:
-    """A call's time is positive and in milliseconds: a thousand additions take less than a second."""
-    assert 0 < median_ms(lambda: sum(range(1000)), batch_s=0.001) < 1000

@@ -13,7 +13,6 @@ from typing import Literal
 
 import msgspec
 
-from perf.load.closed_loop import run_load
 from perf.load.fixed_rate import run_fixed
 from perf.load.sources import Constant, SignIn, Source, get
 from perf.load.workloads import SEEDED_PEOPLE
@@ -24,7 +23,7 @@ _SPARE_S = 30  # beyond its own duration, for importing, draining and writing th
 
 
 class Job(msgspec.Struct, frozen=True):
-    """What one client does: ``/me`` with ``tokens``, or sign-ins, at a fixed ``rate`` or (0) in a closed loop.
+    """What one client does: ``/me`` with ``tokens``, or sign-ins, at a fixed ``rate``.
 
     It begins at ``begin_at`` (monotonic seconds, one clock for all processes); ``first_person`` is signed in first.
     """
@@ -35,13 +34,13 @@ class Job(msgspec.Struct, frozen=True):
     ramp_s: float
     seconds: float
     begin_at: float
-    rate: float = 0.0
+    rate: float
     tokens: Sequence[str] = ()
     first_person: int = 0
 
 
 class Outcome(msgspec.Struct):
-    """What a client saw, in ns, from the intended send time where the rate was fixed; see ``FixedRateResult``."""
+    """What a client saw, in ns, from the intended send time; see ``FixedRateResult``."""
 
     latencies: list[int]
     failures: dict[str, int]
@@ -50,7 +49,6 @@ class Outcome(msgspec.Struct):
     lags: list[int] = []
     waited: int = 0
     no_retry_after: int = 0
-    refused: int = 0
     scheduling: str = ""
 
 
@@ -111,21 +109,11 @@ def perform(job: Job) -> Outcome:
     address = "127.0.0.1", job.port
     requests = sources(job)
     time.sleep(max(job.begin_at - time.monotonic(), 0))
-    if job.rate:
-        seen = run_fixed(address, requests, rate=job.rate, seconds=job.seconds, ramp_s=job.ramp_s)
-        return Outcome(
-            latencies=seen.latencies,
-            failures=dict(seen.failures),
-            dues=seen.dues,
-            shed=seen.shed,
-            lags=seen.lags,
-            waited=seen.waited,
-            no_retry_after=seen.no_retry_after,
-            refused=len(seen.shed),
-            scheduling=seen.scheduling,
-        )
-    loaded = run_load(address, requests, seconds=job.seconds, ramp_s=job.ramp_s)
-    return Outcome(latencies=loaded.latencies_ns, failures=dict(loaded.failures), refused=loaded.shed)
+    seen = run_fixed(address, requests, rate=job.rate, seconds=job.seconds, ramp_s=job.ramp_s)
+    return Outcome(
+        seen.latencies, dict(seen.failures), seen.dues, seen.shed, seen.lags, seen.waited, seen.no_retry_after,
+        seen.scheduling,
+    )  # fmt: skip
 
 
 def main() -> int:

@@ -1,16 +1,15 @@
 """The tables, checks and plots of the flood experiment."""
 
 import statistics
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from perf import plots
 from perf.experiments.flood.clients import Outcome
-from perf.experiments.flood.rounds import Busy, Flooded
+from perf.experiments.flood.rounds import Flooded
 from perf.experiments.flood.stalls import undisturbed
-from perf.findings import Check, Finding, Table
+from perf.findings import Check, Finding, Table, at_most
 from perf.lab import Lab
 from perf.rig.hash_rate import HashRate
 from perf.rig.machine import QUIET_CORES
@@ -26,16 +25,14 @@ _NS_PER_MS = 1_000_000
 
 @dataclass
 class Seen:
-    """Everything measured, by niceness; ``offered``: sign-ins per second, ``flood_s``: measured seconds of a flood."""
+    """Everything measured; ``offered``: sign-ins per second, ``flood_s``: measured seconds of a flood."""
 
     threads: int
-    default: int
     flood_s: float
     offered: float = 0.0
     raw: list[HashRate] = field(default_factory=list)
     idle: list[Outcome] = field(default_factory=list)
-    flooded: dict[int, list[Flooded]] = field(default_factory=lambda: defaultdict(list))
-    busy: dict[int, list[Busy]] = field(default_factory=lambda: defaultdict(list))
+    flooded: list[Flooded] = field(default_factory=list)
 
     @property
     def raw_rate(self) -> float:
@@ -54,7 +51,7 @@ def brief(under: Flooded, seconds: float) -> str:
 def finding(lab: Lab, seen: Seen) -> Finding:
     """Put together what was found."""
     return Finding(
-        tables=[_me_table(seen), _sign_in_table(seen), _busy_table(seen)],
+        tables=[_me_table(seen), _sign_in_table(seen)],
         checks=_checks(seen),
         plots=_plots(lab, seen),
         notes=_notes(seen),
@@ -64,9 +61,7 @@ def finding(lab: Lab, seen: Seen) -> Finding:
 
 
 def _me_table(seen: Seen) -> Table:
-    scenes = {"idle": (seen.idle, "")}
-    for nice, rounds in seen.flooded.items():
-        scenes[f"flooded, nice {nice}"] = [one.me for one in rounds], _at(_calm(rounds), 99)
+    scenes = {"idle": (seen.idle, ""), "flooded": ([one.me for one in seen.flooded], _at(_calm(seen.flooded), 99))}
     rows = []
     for name, (outcomes, calm) in scenes.items():
         pooled = _pool(outcomes, lambda outcome: outcome.latencies)
@@ -80,75 +75,62 @@ def _me_table(seen: Seen) -> Table:
 
 
 def _sign_in_table(seen: Seen) -> Table:
-    rows = []
-    for nice, rounds in seen.flooded.items():
-        accepted = [len(one.sign_ins.latencies) / seen.flood_s for one in rounds]
-        refused = _pool([one.sign_ins for one in rounds], lambda outcome: outcome.shed)
-        rows.append(
-            [
-                f"nice {nice}",
-                f"{statistics.median(accepted):.1f}",
-                f"{statistics.median(accepted) / seen.raw_rate:.0%}",
-                f"{_longest(rounds):.2f}",
-                f"{len(refused):,}",
-                *(_at(refused, percent) for percent in (50, 99, 100)),
-                f"{max(one.peak_mib for one in rounds):.0f}",
-                f"{statistics.median(one.loop_wait_us for one in rounds):.0f}",
-            ]
-        )
-    columns = ["hash threads", "accepted/s", "of raw", "longest s", "refused (503)", "503 p50 ms", "503 p99 ms"]
+    accepted = statistics.median(len(one.sign_ins.latencies) for one in seen.flooded) / seen.flood_s
+    refused = _pool([one.sign_ins for one in seen.flooded], lambda outcome: outcome.shed)
+    row = [
+        f"{accepted:.1f}",
+        f"{accepted / seen.raw_rate:.0%}",
+        f"{_longest(seen.flooded):.2f}",
+        f"{len(refused):,}",
+        *(_at(refused, percent) for percent in (50, 99, 100)),
+        f"{max(one.peak_mib for one in seen.flooded):.0f}",
+        f"{statistics.median(one.loop_wait_us for one in seen.flooded):.0f}",
+    ]
+    columns = ["accepted/s", "of raw", "longest s", "refused (503)", "503 p50 ms", "503 p99 ms"]
     columns += ["503 max ms", "peak memory MiB", "loop waits for a core µs"]
-    return Table(f"Sign-ins, {seen.offered:.0f} arriving each second", columns, rows)
-
-
-def _busy_table(seen: Seen) -> Table:
-    rows = []
-    for nice, rounds in seen.busy.items():
-        sign_ins = statistics.median(one.sign_ins for one in rounds)
-        me = statistics.median(one.me for one in rounds)
-        rows.append([f"nice {nice}", f"{sign_ins:.1f}", f"{sign_ins / seen.raw_rate:.0%}", f"{me:,.0f}"])
-    return Table(
-        "Sign-ins while `/me` in a closed loop takes what it can get",
-        ["hash threads", "sign-ins/s", "of raw", "`/me` requests/s"],
-        rows,
-    )
+    return Table(f"Sign-ins, {seen.offered:.0f} arriving each second", columns, [row])
 
 
 def _checks(seen: Seen) -> list[Check]:
-    rounds = seen.flooded[seen.default]
+    rounds = seen.flooded
     me = sorted(_pool([one.me for one in rounds], lambda outcome: outcome.latencies))
     refused = sorted(_pool([one.sign_ins for one in rounds], lambda outcome: outcome.shed))
     without = sum(one.sign_ins.no_retry_after for one in rounds)
     limit_s = (LIMIT_MS + max(one.slowest_ms for one in seen.raw)) / 1_000
     bound = BASE_MIB + MARGIN_MIB + THREAD_MIB * seen.threads
     calm = sorted(_calm(rounds))
+    still = 1 - len(calm) / max(len(me), 1)
     checks = [
-        Check("p99 of /me under the flood", ME_P99_MS, percentile_ms(me, 99) if me else 1e9, ceiling=True, unit=" ms"),
-        Check(
-            f"the same without the {1 - len(calm) / max(len(me), 1):.1%} during which the machine stood still",
+        at_most("p99 of /me under the flood", ME_P99_MS, _p99(me), " ms"),
+        at_most(
+            f"the same without the {still:.1%} during which the machine stood still",
             ME_P99_MS,
-            percentile_ms(calm, 99) if calm else 1e9,
-            ceiling=True,
-            unit=" ms",
+            _p99(calm),
+            " ms",
         ),
-        Check("answers 503 without Retry-After", 0, without, ceiling=True),
-        Check("longest accepted sign-in, its hash included", limit_s, _longest(rounds), ceiling=True, unit=" s"),
-        Check("peak memory", bound, max(one.peak_mib for one in rounds), ceiling=True, unit=" MiB"),
+        at_most("answers 503 without Retry-After", 0, without),
+        at_most("longest accepted sign-in, its hash included", limit_s, _longest(rounds), " s"),
+        at_most("peak memory", bound, max(one.peak_mib for one in rounds), " MiB"),
     ]
     if refused:
         slow = percentile_ms(refused, 99)
         late = sum(latency > REFUSED_MS * _NS_PER_MS for latency in refused)
-        checks.insert(2, Check("p99 of the answers 503", REFUSED_MS, slow, ceiling=True, unit=" ms"))
-        checks.insert(3, Check(f"answers 503 later than {REFUSED_MS:.0f} ms", 0, late, ceiling=True))
+        checks.insert(2, at_most("p99 of the answers 503", REFUSED_MS, slow, " ms"))
+        checks.insert(3, at_most(f"answers 503 later than {REFUSED_MS:.0f} ms", 0, late))
     return checks
 
 
+def _p99(ordered: Sequence[int]) -> float:
+    """Return the 99th percentile in ms; without a value so much that no promise is met by silence."""
+    return percentile_ms(ordered, 99) if ordered else 1e9
+
+
 def _notes(seen: Seen) -> list[str]:
-    every = [one for rounds in seen.flooded.values() for one in rounds]
+    every = seen.flooded
     raw = f"Raw hash rate of {seen.threads} threads: {seen.raw_rate:.1f}/s"
     notes = [f"{raw}; server and clients share all cores, the clients at {every[0].me.scheduling}."]
     late = sum(latency > REFUSED_MS * _NS_PER_MS for one in every for latency in one.sign_ins.shed)
-    notes.append(f"Refused later than {REFUSED_MS:.0f} ms, at any niceness: {late:,} sign-ins.")
+    notes.append(f"Refused later than {REFUSED_MS:.0f} ms: {late:,} sign-ins.")
     if waited := sum(one.sign_ins.waited + one.me.waited for one in every):
         notes.append(f"{waited:,} requests found no free connection in the client, and waited for one.")
     if stalls := [end - begin for one in every for begin, end in one.stalls]:
@@ -164,8 +146,7 @@ def _notes(seen: Seen) -> list[str]:
 def _plots(lab: Lab, seen: Seen) -> list[str]:
     """Draw how many requests are slower than a latency, and what sign-ins get."""
     series = {"idle": _slower(_pool(seen.idle, lambda outcome: outcome.latencies))}
-    for nice, rounds in seen.flooded.items():
-        series[f"flooded, nice {nice}"] = _slower(_pool([one.me for one in rounds], lambda outcome: outcome.latencies))
+    series["flooded"] = _slower(_pool([one.me for one in seen.flooded], lambda outcome: outcome.latencies))
     plots.lines(
         latency := lab.plot("me"),
         "/me at 200 requests/s while sign-ins flood the pool",
@@ -175,13 +156,8 @@ def _plots(lab: Lab, seen: Seen) -> list[str]:
         log_x=True,
         log_y=True,
     )
-    values = {"raw": seen.raw_rate}
-    for nice, rounds in seen.flooded.items():
-        values[f"flooded, nice {nice}"] = (
-            statistics.median(len(one.sign_ins.latencies) for one in rounds) / seen.flood_s
-        )
-    for nice, beside in seen.busy.items():
-        values[f"/me busy, nice {nice}"] = statistics.median(one.sign_ins for one in beside)
+    accepted = statistics.median(len(one.sign_ins.latencies) for one in seen.flooded) / seen.flood_s
+    values = {"raw": seen.raw_rate, "flooded": accepted}
     plots.bars(rates := lab.plot("sign-ins"), "Accepted sign-ins", values, unit="per second")
     return [latency.name, rates.name]
 
@@ -201,36 +177,26 @@ def _data(seen: Seen) -> dict[str, Any]:
         "offered_per_s": seen.offered,
         "raw_per_s": [one.rate for one in seen.raw],
         "idle_me_ms": [{str(point): _at(one.latencies, point) for point in points} for one in seen.idle],
-        "flooded": {
-            str(nice): [
-                {
-                    "me_ms": {str(point): _at(one.me.latencies, point) for point in points},
-                    "accepted": len(one.sign_ins.latencies),
-                    "refused": len(one.sign_ins.shed),
-                    "refused_ms": {str(point): _at(one.sign_ins.shed, point) for point in points},
-                    "peak_mib": one.peak_mib,
-                    "loop_wait_us": one.loop_wait_us,
-                    "others": one.others,
-                    "stalls_ms": [(end - begin) / _NS_PER_MS for begin, end in one.stalls],
-                }
-                for one in rounds
-            ]
-            for nice, rounds in seen.flooded.items()
-        },
-        "busy": {str(nice): [[one.sign_ins, one.me] for one in rounds] for nice, rounds in seen.busy.items()},
+        "flooded": [
+            {
+                "me_ms": {str(point): _at(one.me.latencies, point) for point in points},
+                "accepted": len(one.sign_ins.latencies),
+                "refused": len(one.sign_ins.shed),
+                "refused_ms": {str(point): _at(one.sign_ins.shed, point) for point in points},
+                "peak_mib": one.peak_mib,
+                "loop_wait_us": one.loop_wait_us,
+                "others": one.others,
+                "stalls_ms": [(end - begin) / _NS_PER_MS for begin, end in one.stalls],
+            }
+            for one in seen.flooded
+        ],
     }
 
 
 def _failures(seen: Seen) -> Iterable[int]:
     """Yield how many answers of each client were wrong or missing; a client without any answer failed too."""
-    outcomes = [
-        *seen.idle,
-        *(part for rounds in seen.flooded.values() for one in rounds for part in (one.me, one.sign_ins)),
-    ]
-    for outcome in outcomes:
+    for outcome in [*seen.idle, *(part for one in seen.flooded for part in (one.me, one.sign_ins))]:
         yield sum(outcome.failures.values()) or int(not outcome.latencies)
-    for rounds in seen.busy.values():
-        yield from (sum(one.failures.values()) for one in rounds)
 
 
 def _calm(rounds: Iterable[Flooded]) -> list[int]:

@@ -1,4 +1,4 @@
-"""The scenes of the flood experiment: idle, flooded with sign-ins, and everything else busy too."""
+"""The scenes of the flood experiment: idle, and flooded with sign-ins."""
 
 import resource
 import time
@@ -19,7 +19,6 @@ ME_RATE = 200.0  # requests/s, as the promise is worded
 TIMES_CAPACITY = 4
 ME_CONNECTIONS = 16
 FLOOD_CONNECTIONS = 200  # more than ever wait: 4 s at the pool's rate, so that no request waits in the client
-BUSY_SIGN_INS = 4  # connections for each hash thread: the pool is never idle, and refuses nobody
 _LEAD_S = 1.2  # for the clients' own start, before they begin together
 _RAMP_S = 0.5  # before the raw hash rate is counted
 _NS_PER_US = 1_000
@@ -32,12 +31,11 @@ class Spans:
     idle: float
     ramp: float
     flood: float
-    busy: float
     raw: float
 
 
-FULL = Spans(idle=5, ramp=3, flood=10, busy=5, raw=4)
-QUICK = Spans(idle=2, ramp=3, flood=4, busy=2, raw=2)
+FULL = Spans(idle=5, ramp=3, flood=10, raw=4)
+QUICK = Spans(idle=2, ramp=3, flood=4, raw=2)
 
 
 class Flooded(msgspec.Struct):
@@ -55,20 +53,11 @@ class Flooded(msgspec.Struct):
     stalls: list[Stall] = []
 
 
-class Busy(msgspec.Struct):
-    """One round with ``/me`` in a closed loop beside the sign-ins; answers per second."""
-
-    sign_ins: float
-    me: float
-    failures: dict[str, int]
-
-
 @dataclass
 class Target:
     """A server with its supplies; ``person`` is the next who signs in."""
 
     server: Server
-    nice: int
     person: int = 0
 
     def people(self, count: int) -> int:
@@ -114,17 +103,6 @@ def flooded(target: Target, tokens: Sequence[str], spans: Spans, rate: float) ->
         others=max(after.machine - meter.machine - used, 0.0) / (after.at - meter.at),
         stalls=stalls,
     )
-
-
-def busy(target: Target, tokens: Sequence[str], spans: Spans, threads: int) -> Busy:
-    """Sign in without pause while ``/me`` keeps the event loop's core busy, and its client the other."""
-    port, begin_at, ramp_s = target.server.port, time.monotonic() + _LEAD_S, 1.0
-    person = target.people(500)
-    me = Job("me", port, ME_CONNECTIONS, ramp_s, spans.busy, begin_at, tokens=tokens)
-    sign_ins = Job("sign-in", port, BUSY_SIGN_INS * threads, ramp_s, spans.busy, begin_at, first_person=person)
-    asked, signed_in = together([me, sign_ins])
-    failures = asked.failures | signed_in.failures
-    return Busy(len(signed_in.latencies) / spans.busy, len(asked.latencies) / spans.busy, failures)
 
 
 def raw_rate(server: Server, threads: int, seconds: float) -> HashRate:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from perf.experiments.oauth_flow.windows import Measured
-from perf.findings import Check, Finding, Table
+from perf.findings import Check, Finding, Table, at_most
 from perf.load.oauth_flow import STEPS
 from perf.rig.hash_rate import HashRate
 from perf.rig.machine import QUIET_CORES
@@ -88,9 +88,9 @@ def _checks(seen: Seen) -> list[Check]:
         dearest = max(each.rest_cpu_ms for each in eight.values())
         where = f"{PROMISED_CLIENTS} clients, {name}"
         checks += [
-            Check(f"CPU time of a flow besides its hash, {where}", REST_CPU_MS, dearest, ceiling=True, unit=" ms"),
+            at_most(f"CPU time of a flow besides its hash, {where}", REST_CPU_MS, dearest, " ms"),
             Check(f"flows with Argon2 compiled for this CPU, {where}", FLOWS_S, eight[NATIVE].rate, unit="/s"),
-            Check(f"p95 of introspection, {CROWD} clients, {name}", INTROSPECT_P95_MS, crowd, ceiling=True, unit=" ms"),
+            at_most(f"p95 of introspection, {CROWD} clients, {name}", INTROSPECT_P95_MS, crowd, " ms"),
         ]  # fmt: skip
     return checks
 
@@ -107,7 +107,7 @@ def _flat(seen: Seen) -> list[Check]:
             ("p50 of the token request", large.ms("token", 50) / small.ms("token", 50)),
         ):
             about = f"{what}, {STORAGES[storage].split()[0]}: {sizes[-1]:,} sessions against {sizes[0]:,}"
-            checks.append(Check(about, FLAT, ratio, ceiling=True))
+            checks.append(at_most(about, FLAT, ratio))
     return checks
 
 
