@@ -88,7 +88,7 @@ soak: ## serve a swarm for ten minutes and see whether memory, files, threads or
 	$(BIN)/python -m perf.soak $(ARGS)
 
 .PHONY: limits
-limits: ## try every limit with slow, greedy and malformed clients, and a database that is not to be had (ARGS="--quick")
+limits: ## try every limit with slow, greedy and malformed clients, and an unreachable database (ARGS="--quick")
 	$(INSTALL) dev
 	$(BIN)/python -m perf.limits $(ARGS)
 

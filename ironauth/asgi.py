@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 def _depends_on_the_token_alone(path: str) -> bool:
-    """Return whether the view at ``path`` admits whoever has a token: a throttle, say, wants to see every request."""
+    """Return whether the view at ``path`` admits every holder of a token. A throttle sees every request."""
     view: Any = resolve(path).func
     return not view.cls.throttle_classes and list(view.cls.permission_classes) == [IsAuthenticated]
 

@@ -175,7 +175,7 @@ _shared = _SharedReport()
 
 
 async def _timed(look: Callable[[], Awaitable[bool]], failed: CheckStatus) -> Check:
-    """Return how ``look`` went: ``failed`` when it says so or raises, which never reaches the client."""
+    """Return how ``look`` went: ``failed`` when it returns that or raises; the error never reaches the client."""
     started = time.perf_counter()
     try:
         well = await look()

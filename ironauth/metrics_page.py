@@ -1,4 +1,4 @@
-"""``/metrics``: Prometheus' text for whoever has the token; imported only with IRONAUTH_METRICS.
+"""``/metrics``: Prometheus' text for holders of the token; imported only with IRONAUTH_METRICS.
 
 One worker answers for all of a server. Every worker counts in shared memory, so what was once shown is never taken
 back, whichever worker is asked next, and whichever has died. Gauges are up to a second old, requests and lookups in
@@ -30,7 +30,7 @@ async def metrics(request: HttpRequest) -> HttpResponse:
             status=401,
             code="metrics_token_required",
             title="Unauthorized",
-            detail="The figures are for whoever sends IRONAUTH_METRICS_TOKEN as Bearer token.",
+            detail="Send IRONAUTH_METRICS_TOKEN as Bearer token.",
             headers={"WWW-Authenticate": 'Bearer realm="metrics"', "Cache-Control": "no-store"},
         )
     recorder = figures.start()

@@ -18,7 +18,7 @@ RUN_FOLDER = Path(os.environ.get("IRONAUTH_TEST_FOLDER") or tempfile.mkdtemp(pre
 
 
 def _free_port() -> int:
-    """Return a TCP port nothing listens on now, below those that the kernel gives to whoever asks for any."""
+    """Return a TCP port nothing listens on now, below those that the kernel chooses itself."""
     while True:
         with socket.socket() as probe, suppress(OSError):
             probe.bind(("127.0.0.1", 12_000 + secrets.randbelow(20_000)))

@@ -20,6 +20,7 @@ from django.urls import reverse
 from accounts.staff.rights import held_by, potential_permissions, rights_of_user
 from accounts.users.managers import UserQuerySet
 from accounts.users.models import User
+from ironauth.infrastructure.admin.actions import admin_action
 from ironauth.infrastructure.admin.confirm import CONFIRMED, SHOWN, render
 from ironauth.infrastructure.telemetry.logs import get_logger
 
@@ -33,8 +34,8 @@ class Change(NamedTuple):
 
     ``carry_out`` gets the ids of at most ``batch`` users and the caller's, inside a transaction, and records its
     events. ``concerns``: whom there is anything to be done to. ``takes_over``: it would help whoever does it into the
-    account, so that people with rights the caller lacks are spared. ``permission``: what it takes besides, as the
-    admin's ``has_…_permission`` are named.
+    account, so that people with rights the caller lacks are spared. ``permission`` and ``step_up``: as
+    of ``admin_action``.
     """
 
     name: str
@@ -49,12 +50,13 @@ class Change(NamedTuple):
     spares_oneself: bool = False
     takes_over: bool = False
     permission: str = "change"
+    step_up: bool = True
 
 
 def as_action(change: Change) -> Callable[..., TemplateResponse | None]:
     """Return what a list of users offers for ``change``."""
 
-    @admin.action(description=change.choice, permissions=[change.permission])
+    @admin_action(change.choice, permission=change.permission, step_up=change.step_up)
     def act(
         model_admin: admin.ModelAdmin[User], request: HttpRequest, queryset: UserQuerySet
     ) -> TemplateResponse | None:

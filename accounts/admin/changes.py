@@ -70,6 +70,7 @@ RESEND_VERIFICATION: Final = Change(
     carry_out=_mail(email_units.request_verification),
     concerns=Q(is_active=True, email_verified_at=None),
     batch=FEW,
+    step_up=False,  # a message that opens nothing
 )
 REQUIRE_CHANGE: Final = Change(
     name="require_password_change",
@@ -119,6 +120,7 @@ END_SESSIONS: Final = Change(
     excluded_note="superusers, and people who are being deleted",
     carry_out=_update(Event.SESSIONS_ENDED, session_epoch=F("session_epoch") + 1),
     concerns=STAYING,
+    step_up=False,  # it only ends what is open
 )
 DEACTIVATE: Final = Change(
     name="deactivate",

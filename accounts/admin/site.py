@@ -32,6 +32,8 @@ class StaffSite(AdminSite):
     site_title = site_header = "IronAuth"
     index_title = "Start"
     index_template = "admin/start.html"
+    #: The way out, and the proof itself.
+    pages_without_step_up = frozenset({"confirm", "confirm_code", "logout"})
 
     def get_urls(self) -> list[URLPattern | URLResolver]:
         """Add the pages of the second step, for people who are not signed in yet, and those that ask once more."""
@@ -55,7 +57,7 @@ class StaffSite(AdminSite):
 
         @wraps(view)
         def proven(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-            admin_step_up.require_for(request)
+            admin_step_up.require_for(request, free_pages=self.pages_without_step_up)
             shown: HttpResponse = view(request, *args, **kwargs)
             return shown
 
@@ -85,7 +87,7 @@ class StaffSite(AdminSite):
             return HttpResponseRedirect(redirect_url)
         context = {
             **self.each_context(request),
-            "title": "Log in",
+            "title": "Sign in",
             "subtitle": None,
             "app_path": request.get_full_path(),
             "username": request.user.get_username(),

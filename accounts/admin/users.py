@@ -54,6 +54,8 @@ class UserAdmin(CheckedSelection, ProtectedDeleteMixin, UserPage, Audited, Djang
     """People: find, add, change, deactivate, end sessions. Other applications append to ``inlines``."""
 
     audit_events = (Event.USER_CREATED, Event.USER_CHANGED, Event.USER_DELETED)
+    adding_needs_step_up = False  # a new account has no rights
+    ordinary_fields = frozenset({"name"})  # they say nothing about who gets in and what they may do
     form = UserEditForm
     add_form = UserAddForm
     change_password_form = SetPasswordForm
@@ -162,7 +164,7 @@ class UserAdmin(CheckedSelection, ProtectedDeleteMixin, UserPage, Audited, Djang
         Raises ``StepUpRequired``, and nothing is saved, for more than a name from a session proved too long ago.
         """
         if change:
-            admin_step_up.require_for_form(request, form)
+            admin_step_up.require_for_form(request, form, ordinary=self.ordinary_fields)
             staff_units.tell_of_move(obj.pk, old=form.initial.get("email", obj.email), new=obj.email)
         super().save_model(request, obj, form, change)
 

@@ -17,6 +17,7 @@ from django.utils.safestring import SafeString
 from accounts.audit.words import in_words
 from accounts.outbox import queue as outgoing_mail
 from accounts.outbox.models import OutgoingMail
+from ironauth.infrastructure.admin.actions import admin_action
 from ironauth.infrastructure.admin.confirm import CONFIRMED, SHOWN, render
 from ironauth.infrastructure.admin.filters import KnownValues
 from ironauth.infrastructure.admin.read_only import ReadOnly, breakable, moment
@@ -125,7 +126,7 @@ class OutgoingMailAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: 
         """Whoever may change users may have a message tried again."""
         return request.user.has_perm("accounts.change_user")
 
-    @admin.action(description="Try to send selected messages again now", permissions=["send"])
+    @admin_action("Try to send selected messages again now", permission="send", step_up=False)
     def try_again(self, request: HttpRequest, queryset: QuerySet[OutgoingMail]) -> HttpResponse | None:
         """Have the messages sent at once, those given up too, after asking; one being sent is left to it."""
         idle = queryset.filter(Q(claimed_until=None) | Q(claimed_until__lte=clock.now()))

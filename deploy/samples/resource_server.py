@@ -29,7 +29,7 @@ from rest_framework.authentication import BaseAuthentication, get_authorization_
 from rest_framework.request import Request
 
 KEYS_S = 300  # seconds a copy of the keys is believed: a compromised key that was dropped verifies that long
-REFETCH_S = 10.0  # seconds between two looks for a key that is not in the copy, whoever asks how often
+REFETCH_S = 10.0  # seconds between two looks for a key that is not in the copy, however often it is asked for
 CACHE_S = 5.0  # seconds an answer of the introspection is believed, and never past the token's own end
 CACHE_ENTRIES = 10_000  # answers kept; the oldest go first
 TIMEOUT_S = 2.0

@@ -1,6 +1,6 @@
-"""Who may read ``/metrics``: whoever has the token, and nobody else.
+"""The token of ``/metrics``: requests without it get no figures.
 
-Not whoever asks from this machine: a proxy on it that passes every path on makes all the world such a client.
+Requests from this machine need it too: a proxy on it may pass on requests from anywhere.
 """
 
 import re

@@ -11,6 +11,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 
+from ironauth.infrastructure.admin.actions import holds
 from ironauth.infrastructure.admin.confirm import CONFIRMED, render
 from tokens.admin.actions import note
 from tokens.admin.client_snippets import snippets
@@ -43,9 +44,8 @@ class ClientActs(Admin):
         ]
         return [*own, *super().get_urls()]
 
-    def has_disable_permission(self, request: HttpRequest) -> bool:
-        """Whoever may change clients may disable any: stopping one in a hurry gains nothing."""
-        return request.user.has_perm("tokens.change_oauthclient")
+    #: Of any client, also one that acts without asking: stopping it in a hurry gains nobody anything.
+    has_disable_permission = holds("tokens.change_oauthclient")
 
     def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         """Add the buttons the caller may press, and how to use the client."""
@@ -62,9 +62,7 @@ class ClientActs(Admin):
 
     def rotate_secret(self, request: HttpRequest, client_id: UUID) -> HttpResponse:
         """Give the client another secret and show it, this once; a page loaded again does not do it twice."""
-        client = _found(client_id)
-        if not self.has_change_permission(request, client):
-            raise PermissionDenied
+        client = self._for(request, client_id, "change")
         seconds = request.POST.get("expire_old_in_s", "")
         if request.method != "POST":
             return HttpResponseRedirect(page_of(client_id))
@@ -84,9 +82,7 @@ class ClientActs(Admin):
 
     def disable(self, request: HttpRequest, client_id: UUID) -> HttpResponse:
         """Refuse the client and its tokens from now on, after asking."""
-        client = _found(client_id)
-        if not self.has_disable_permission(request):
-            raise PermissionDenied
+        client = self._for(request, client_id, "disable")
         if request.method == "POST" and CONFIRMED not in request.POST:
             return render(
                 self,
@@ -109,15 +105,22 @@ class ClientActs(Admin):
 
     def enable(self, request: HttpRequest, client_id: UUID) -> HttpResponse:
         """Let the client sign people in again."""
-        client = _found(client_id)
-        if not self.has_change_permission(request, client):
-            raise PermissionDenied
+        client = self._for(request, client_id, "change")
         if request.method == "POST":
             with transaction.atomic():
                 if client_units.enable(client_id, actor_id=caller_of(request)):
                     note(request, [client], "Enabled.", action="enable_client")
             self.message_user(request, f"{client.name} is enabled.", messages.SUCCESS)
         return HttpResponseRedirect(page_of(client_id))
+
+    def _for(self, request: HttpRequest, client_id: UUID, permission: str) -> OAuthClient:
+        """Return the client. Raises ``Http404``, and ``PermissionDenied`` for who lacks ``permission`` over it."""
+        client = OAuthClient.objects.filter(pk=client_id).first()
+        if client is None:
+            raise Http404
+        if not getattr(self, f"has_{permission}_permission")(request, client):
+            raise PermissionDenied
+        return client
 
 
 def secret_page(
@@ -147,13 +150,6 @@ def caller_of(request: HttpRequest) -> UUID:
 def page_of(client_id: UUID | None) -> str:
     """Return the address of a client's page."""
     return reverse("admin:tokens_oauthclient_change", args=[client_id])
-
-
-def _found(client_id: UUID) -> OAuthClient:
-    client = OAuthClient.objects.filter(pk=client_id).first()
-    if client is None:
-        raise Http404
-    return client
 
 
 def _newest(client: OAuthClient) -> str:

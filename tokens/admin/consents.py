@@ -10,6 +10,7 @@ from django.http import HttpRequest, HttpResponse
 
 from accounts import email_address as emails
 from accounts.admin.actions import BATCH
+from ironauth.infrastructure.admin.actions import admin_action, holds
 from ironauth.infrastructure.admin.confirm import CONFIRMED, SHOWN, render
 from ironauth.infrastructure.admin.read_only import breakable, moment
 from ironauth.infrastructure.admin.selection import CheckedSelection
@@ -58,11 +59,9 @@ class ConsentAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ignor
         term = emails.fold(emails.normalise(search_term))
         return (queryset.filter(user__email_key__startswith=term) if term else queryset), False
 
-    def has_revoke_permission(self, request: HttpRequest) -> bool:
-        """Whoever may delete consents may take them back."""
-        return request.user.has_perm("tokens.delete_consent")
+    has_revoke_permission = holds("tokens.delete_consent")
 
-    @admin.action(description="Take back selected consents", permissions=["revoke"])
+    @admin_action("Take back selected consents", permission="revoke")
     def revoke_consents(self, request: HttpRequest, queryset: QuerySet[Consent]) -> HttpResponse | None:
         """Take them back and end the applications' sessions, asking first."""
         chosen = queryset.select_related("user__pending_deletion", "client")

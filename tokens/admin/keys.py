@@ -11,6 +11,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import URLPattern, path, reverse
 
+from ironauth.infrastructure.admin.actions import admin_action, holds
 from ironauth.infrastructure.admin.confirm import CONFIRMED, render
 from ironauth.infrastructure.admin.read_only import moment
 from ironauth.infrastructure.admin.selection import CheckedSelection
@@ -65,9 +66,7 @@ class SigningKeyAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ig
         """Return when the last token of the key has ended."""
         return moment(key.not_after)
 
-    def has_rotate_permission(self, request: HttpRequest) -> bool:
-        """Whoever may change signing keys may rotate and drop them."""
-        return request.user.has_perm("tokens.change_signingkey")
+    has_rotate_permission = holds("tokens.change_signingkey")  # and drop
 
     def get_urls(self) -> list[URLPattern]:
         """Add the addresses of the rotate buttons: of Ed25519, and of each other family."""
@@ -114,7 +113,7 @@ class SigningKeyAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ig
                 self.message_user(request, f"Rotated: the key {kid} signs from now on.", messages.SUCCESS)
         return redirect(reverse("admin:tokens_signingkey_changelist"))
 
-    @admin.action(description="Drop as compromised", permissions=["rotate"])
+    @admin_action("Drop as compromised", permission="rotate")
     def drop_as_compromised(self, request: HttpRequest, queryset: QuerySet[SigningKey]) -> HttpResponse | None:
         """Ask once more, then refuse the keys from now on."""
         queryset = queryset.exclude(state=SigningKey.State.DROPPED)

@@ -17,6 +17,7 @@ from django.utils.html import format_html
 from accounts.admin.actions import BATCH
 from accounts.admin.users import UserAdmin
 from accounts.audit import recording as audit
+from ironauth.infrastructure.admin.actions import admin_action, holds
 from ironauth.infrastructure.admin.confirm import CONFIRMED, SHOWN, render
 from ironauth.infrastructure.admin.filters import KnownValues
 from ironauth.infrastructure.admin.read_only import moment
@@ -137,9 +138,7 @@ class SessionAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ignor
         """Return the browser in a few words, and all of the user agent to whoever points at them."""
         return _browser(session)
 
-    def has_end_permission(self, request: HttpRequest) -> bool:
-        """Whoever may delete sessions may end them."""
-        return request.user.has_perm("tokens.delete_session")
+    has_end_permission = holds("tokens.delete_session")
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         """Return the list with the names."""
@@ -152,7 +151,7 @@ class SessionAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ignor
         except (ValueError, OverflowError) as error:
             raise IncorrectLookupParameters from error
 
-    @admin.action(description="End selected sessions", permissions=["end"])
+    @admin_action("End selected sessions", permission="end", step_up=False)
     def end_sessions(self, request: HttpRequest, queryset: SessionQuerySet) -> HttpResponse | None:
         """End the live ones, asking first; superusers' are spared unless the caller is one."""
         live = queryset.live(clock.now())

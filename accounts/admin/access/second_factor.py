@@ -60,7 +60,7 @@ class Step:
 
 
 SIGN_IN: Final = Step(
-    "Second step", Event.ADMIN_SIGN_IN, Purpose.SECOND_FACTOR, here="admin:login_code", submit="Log in"
+    "Second step", Event.ADMIN_SIGN_IN, Purpose.SECOND_FACTOR, here="admin:login_code", submit="Sign in"
 )
 
 

@@ -1,9 +1,14 @@
 """What in the admin asks for a proof of the last ten minutes of who is there, as the API does (``step_up``).
 
-Whatever is sent is such an act, unless it is named here; looking is none. So a page of tomorrow, or of another
-application, asks before anybody has thought about it. The page that asks: ``confirm``.
+Whatever is sent is such an act, unless its action, its model's admin or its site declares otherwise; looking is none.
+So a new page, or one of another application, asks by default. The page that asks: ``confirm``. Declarations:
+
+- an action: ``admin_action(…, step_up=False)``;
+- a model's admin: ``adding_needs_step_up = False``, and ``ordinary_fields``, where the changed fields decide;
+- the site: ``pages_without_step_up``, names of its own pages.
 """
 
+from collections.abc import Collection
 from typing import Any, Final
 
 from django.contrib.admin import ActionLocation
@@ -14,16 +19,8 @@ from accounts.admin.access.sign_in import CODE_S
 from accounts.errors import StepUpRequired
 from accounts.mfa import services
 from accounts.users import step_up
+from ironauth.infrastructure.admin.actions import needs_step_up
 from ironauth.infrastructure.core import clock
-
-#: Pages on which what is sent gains nobody anything: an account without rights, the way out, and the proof itself.
-_FREE_PAGES: Final = frozenset({"accounts_user_add", "confirm", "confirm_code", "logout"})
-#: Actions on lists that end what is open, or have a message sent that opens nothing ("": none was chosen).
-_FREE_ACTIONS: Final = frozenset({"", "end_all_sessions", "end_sessions", "resend_verification", "try_again"})
-#: Fields of a person that say nothing about who gets in and what they may do.
-_ORDINARY_FIELDS: Final = frozenset({"name"})
-#: Where it is the fields that decide.
-_PERSON: Final = "accounts_user_change"
 
 _PROVED_AT: Final = "ironauth_proved_at"
 _HALF: Final = "ironauth_half_proved"
@@ -34,19 +31,27 @@ def connect() -> None:
     user_logged_in.connect(_signed_in, dispatch_uid="accounts.admin_step_up")
 
 
-def require_for(request: HttpRequest) -> None:
+def require_for(request: HttpRequest, *, free_pages: Collection[str]) -> None:
     """Raise ``StepUpRequired`` for a request that does something sensitive from a session proved too long ago.
 
     Whether saving a person's page does is known once its form is read: ``require_for_form``. No query; one for the
     page of one's own password.
+
+    Args:
+        request: What is asked of the admin.
+        free_pages: Names of the site's own pages that ask for no proof.
+
+    Raises:
+        StepUpRequired: The session was proved more than 600 seconds ago.
     """
-    if request.method not in ("GET", "HEAD", "OPTIONS") and not is_recent(request) and not _is_free(request):
-        _require(request)
+    if request.method in ("GET", "HEAD", "OPTIONS") or is_recent(request) or _is_free(request, free_pages):
+        return
+    _require(request)
 
 
-def require_for_form(request: HttpRequest, form: Any) -> None:
-    """Raise ``StepUpRequired`` when a person's valid ``form`` changes something sensitive; call it on saving."""
-    if not _ORDINARY_FIELDS.issuperset(form.changed_data):
+def require_for_form(request: HttpRequest, form: Any, *, ordinary: Collection[str]) -> None:
+    """Raise ``StepUpRequired`` when a valid ``form`` changes more than ``ordinary`` fields; call it on saving."""
+    if not set(form.changed_data) <= set(ordinary):
         _require(request)
 
 
@@ -90,20 +95,25 @@ def _require(request: HttpRequest) -> None:
     step_up.require_recent_at(request.session.get(_PROVED_AT, 0))
 
 
-def _is_free(request: HttpRequest) -> bool:
+def _is_free(request: HttpRequest, free_pages: Collection[str]) -> bool:
     """Tell whether what is sent needs no proof, or cannot be told yet."""
     match = request.resolver_match
     page = (match.url_name if match else None) or ""
+    model_admin = getattr(match.func, "model_admin", None) if match else None  # set by Django on each page of a model
     if page == "password_change":  # asks for the password itself, which is enough for who has nothing else
         caller: Any = request.user
         return not services.methods_blocking(caller)
     if page.endswith("_changelist"):
         actions = request.POST.getlist("action")  # the form may have several, and one of them is carried out
         edits = "_save" in request.POST  # the fields of a list that can be edited, whatever action is named beside
-        return bool(actions) and not edits and _FREE_ACTIONS.issuperset(actions)
-    if page == _PERSON:
+        if edits or not actions or model_admin is None:
+            return False
+        return not any(needs_step_up(model_admin, action) for action in actions if action)
+    if page.endswith("_add"):
+        return not getattr(model_admin, "adding_needs_step_up", True)
+    if page.endswith("_change") and hasattr(model_admin, "ordinary_fields"):
         return f"{ActionLocation.CHANGE_FORM.value}-action" not in request.POST
-    return page in _FREE_PAGES
+    return page in free_pages
 
 
 def _signed_in(request: HttpRequest, **_: object) -> None:

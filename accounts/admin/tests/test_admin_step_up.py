@@ -317,7 +317,7 @@ def test_who_has_an_app_proves_it_too(client: Client, root: User, other: User) -
         assert client.post(page, {"password": PASSWORD}).headers["location"] == CONFIRM_CODE
         asked = said(client, CONFIRM_CODE)
         assert 'value="Confirm"' in asked
-        assert "Log in" not in asked
+        assert "Sign in" not in asked
         assert page.replace("&", "&amp;") in asked  # where one begins again
         assert was_asked(client.post(USERS, picked("deactivate", other)))
         assert "wrong, has expired" in client.post(CONFIRM_CODE, {"code": "000000"}).content.decode()

@@ -1,4 +1,4 @@
-// Ask for a message with a link. The answer is the same whoever has an account.
+// Ask for a message with a link. The answer is the same with and without an account.
 import { begin, open } from "./account.js";
 import { $, on } from "./passkeys.js";
 

@@ -114,7 +114,7 @@ RECORDS = Section(
             kind="whole",
             default=400,
             limit=Limit(
-                30, 3_650, "days", "an intrusion is often found after weeks, and personal data is not kept for ever"
+                30, 3_650, "days", "an intrusion is often found after weeks, and personal data is not kept without end"
             ),
             text=(
                 "How long security-relevant events are kept by `purge_expired`, {least} to {most} days: a year and "

@@ -46,7 +46,7 @@ class Command(BaseCommand):
     def handle(self, *_args: Any, **options: Any) -> None:
         """Print every candidate and the proposal; raises ``CommandError`` for options out of range.
 
-        Ends quietly, as other commands do, when whoever reads its output (``| head -4``) has read enough.
+        Ends quietly, as other commands do, when the reader of its output (``| head -4``) has left.
         """
         limit = LIMITS["IRONAUTH_ARGON2_MEMORY_KIB"]
         target_ms = _number(options, "target_ms", 1, MAX_TARGET_MS)

@@ -89,7 +89,7 @@ async def give_password(shown: Watched, email: str, password: str = PASSWORD) ->
     """Fill in Django's form."""
     await shown.page.get_by_label("E-mail address:").fill(email)
     await shown.page.get_by_label("Password:").fill(password)
-    await shown.page.get_by_role("button", name="Log in").click()
+    await shown.page.get_by_role("button", name="Sign in").click()
 
 
 async def set_up_app(shown: Watched) -> App:
@@ -256,7 +256,7 @@ async def test_a_superuser_walks_through_the_admin(site: Site, root: User, mia: 
     await give_password(shown, ROOT)
     await shown.look("admin-second-step")
     await page.get_by_label("Code", exact=True).fill(app.code(1))
-    await page.get_by_role("button", name="Log in").click()
+    await page.get_by_role("button", name="Sign in").click()
     await heading(shown, "Start")
 
 
@@ -267,7 +267,7 @@ async def test_staff_see_what_they_may(site: Site, reader: Enrolled, mia: User, 
     await shown.go("/admin/")
     await give_password(shown, READER)
     await page.get_by_label("Code", exact=True).fill(reader.code())
-    await page.get_by_role("button", name="Log in").click()
+    await page.get_by_role("button", name="Sign in").click()
     await heading(shown, "Start")
     assert await page.locator("#content-main th a").all_inner_texts() == ["Outgoing mails", "Users"]
     await shown.go(f"/admin/accounts/user/{mia.pk}/change/")

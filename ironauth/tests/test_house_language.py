@@ -1,0 +1,76 @@
+"""Rooms and words of the house: ceilings of what is too much today, which may only become lower."""
+
+import json
+import re
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from django.conf import settings
+
+ROOT = Path(settings.BASE_DIR)
+CEILINGS = Path(__file__).with_name("house_ceilings.json")
+ROOM_LIMIT = 15  # modules in a folder, without __init__.py (design, §3)
+TEXTS = {".py", ".html", ".txt", ".js", ".css", ".sh", ".conf", ".yaml", ".toml", ".md"}
+NOT_OURS = {"CHANGELOG.md", "ironauth/tests/test_house_language.py", "docs/reference/words.md"}
+#: Idioms that a reader of plain technical English stumbles over (design, §5).
+IDIOMS = (
+    "whoever", "whence", "whom", "for ever", "nobody's", "is not to be had", "says so", "its like", "besides",
+)  # fmt: skip
+#: Names that had a meaning for their author only, and have been replaced.
+NAMES = (
+    "inserted_together", "hold_back", "tell_id", "run_untold", "read_apart", "write_once", "write_together",
+    "write_later", "raise_if_given_up", "stored_user", "stored_session", "even_time", "failure_shares", "FixedSelect",
+    "ClientInfo", "Journey", "settle", "unseal_journey", "use_up", "NotingHandler", "PoliteServer",
+    "say_farewell", "FAREWELL_S", "PatientFlow", "LeanCycle", "JoinedWrites", "CalmExporter", "leftovers",
+    "token_answers", "try_it", "sign_on_ends", "KeepsReferred", "reader_may_leave", "vouch",
+)  # fmt: skip
+
+
+def tracked() -> list[str]:
+    """Return the names of all files of the repository that are there."""
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True)
+    return [name for name in listed.stdout.splitlines() if (ROOT / name).is_file()]
+
+
+def ceilings(kind: str) -> dict[str, int]:
+    found: dict[str, int] = json.loads(CEILINGS.read_text())[kind]
+    return found
+
+
+def rooms() -> Counter[str]:
+    """Return how many modules each folder of the product has."""
+    return Counter(
+        str(Path(name).parent)
+        for name in tracked()
+        if name.endswith(".py") and name.startswith(("ironauth/", "accounts/", "tokens/", "perf/"))
+        if not {"tests", "migrations"} & set(Path(name).parts) and Path(name).name not in ("__init__.py", "conftest.py")
+    )
+
+
+def counted(words: tuple[str, ...], flags: re.RegexFlag) -> Counter[str]:
+    """Return how often each of ``words`` stands in our texts."""
+    pattern = re.compile(rf"\b({'|'.join(map(re.escape, words))})\b", flags)
+    found: Counter[str] = Counter()
+    for name in tracked():
+        if Path(name).suffix in TEXTS and name not in NOT_OURS and "/migrations/" not in name:
+            text = re.sub(r"\s+(?:#\s+)?", " ", (ROOT / name).read_text(encoding="utf-8", errors="replace"))
+            found.update(word.lower() if flags else word for word in pattern.findall(text))
+    return found
+
+
+def test_a_room_has_about_fifteen_modules() -> None:
+    """A folder with more has a ceiling, which only becomes lower."""
+    allowed = ceilings("rooms")
+    assert {room: n for room, n in rooms().items() if n > max(ROOM_LIMIT, allowed.get(room, 0))} == {}
+
+
+@pytest.mark.parametrize(
+    ("kind", "words", "flags"), [("idioms", IDIOMS, re.IGNORECASE), ("names", NAMES, re.RegexFlag(0))]
+)
+def test_banned_words_become_fewer(kind: str, words: tuple[str, ...], flags: re.RegexFlag) -> None:
+    """No banned word appears more often than its ceiling, which is zero unless it is listed."""
+    allowed = ceilings(kind)
+    found = counted(words, flags)
+    assert {word: n for word, n in found.items() if n > allowed.get(word, 0)} == {}
