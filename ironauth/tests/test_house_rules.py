@@ -62,3 +62,11 @@ def test_every_suppression_has_its_code_and_its_reason() -> None:
 def test_no_module_is_named_after_nothing(name: str) -> None:
     """A file's name says its role."""
     assert not [file for file in python_files() if name in file.stem.split("_")]
+
+
+def test_the_architecture_page_names_what_there_is() -> None:
+    """Every module and room that docs/architecture.md names exists."""
+    named = re.findall(r"`((?:ironauth|accounts|tokens|perf)(?:\.\w+)+)`", (ROOT / "docs/architecture.md").read_text())
+    places = {name: ROOT.joinpath(*name.split(".")) for name in named}
+    missing = [name for name, at in places.items() if not at.is_dir() and not at.with_suffix(".py").is_file()]
+    assert not missing
