@@ -73,7 +73,7 @@ def for_mail(email: str) -> str:
     """Return ``email`` with its domain in ASCII, each label as IDNA 2008 writes it (RFC 5891 §4.4): nothing is mapped.
 
     Python's codec, which mail libraries use, is IDNA 2003's: it makes ``ss`` of ``ß`` and sends what is meant for
-    ``straße.de`` to whoever has ``strasse.de``.
+    ``straße.de`` to anybody who has ``strasse.de``.
     """
     local, at, domain = email.rpartition("@")
     labels = [

@@ -48,7 +48,7 @@ def _user_saved(instance: User, created: bool, update_fields: frozenset[str] | N
 def _user_deleted(instance: User, **_: object) -> None:
     """Invalidate a user that is about to go, end their sessions, and take their address out of the admin's log.
 
-    ``delete()`` runs in one transaction with this, whoever calls it. The trail has the same acts, by id.
+    ``delete()`` runs in one transaction with this, no matter who calls it. The trail has the same acts, by id.
     """
     invariants.sessions_end.send(sender=User, user_ids=[instance.pk])
     invalidate(sub_tag(instance.pk))

@@ -39,7 +39,7 @@ def ask(auditor: list[str], requirements: str, options: list[str]) -> list[Answe
         source, answer = Path(folder, "requirements.txt"), Path(folder, "answer.json")
         source.write_text(requirements, encoding="utf-8")
         command = [*auditor, "--requirement", str(source), "--no-deps", "--disable-pip", "--progress-spinner", "off"]
-        ended = subprocess.run(  # noqa: S603 - no shell, and the options are those of whoever started this
+        ended = subprocess.run(  # noqa: S603 - no shell, and the options are those of anybody who started this
             [*command, "--format", "json", "--output", str(answer), *options],
             check=False,
             capture_output=True,

@@ -142,7 +142,7 @@ ACTIVATE: Final = Change(
     excluded_note="people with rights you do not hold, who are active, or who are being deleted",
     carry_out=_update(Event.USER_CHANGED, is_active=True),
     concerns=Q(is_active=False) & STAYING,  # active under the stand-in address, nobody could sign in
-    # Waking up somebody with rights the caller lacks would hand these rights to whoever knows the new password.
+    # Waking up somebody with rights the caller lacks would hand these rights to anybody who knows the new password.
     takes_over=True,
 )
 #: In the order of the buttons on a person's page.

@@ -90,7 +90,7 @@ def is_own_password(user: User, password: str, event: audit.Event) -> bool:
 class StaffSignInForm(AdminAuthenticationForm):
     """Sign-in by e-mail address. Unlike Django's, it does not put the login through NFKC (``emails``).
 
-    ``methods``: the second factors of whoever it was, once it is valid.
+    ``methods``: the second factors of the person, once it is valid.
     """
 
     methods: tuple[str, ...] = ()

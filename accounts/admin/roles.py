@@ -63,15 +63,15 @@ class RoleAdmin(CheckedSelection, Audited, auth_admin.GroupAdmin):
         return count
 
     def has_module_permission(self, request: HttpRequest) -> bool:
-        """Show roles to whoever may do anything with them."""
+        """Show roles to anybody who may do anything with them."""
         return any(_may(request, verb) for verb in ("view", "add", "change", "delete"))
 
     def has_view_permission(self, request: HttpRequest, obj: Group | None = None) -> bool:
-        """Whoever may view or change groups sees roles."""
+        """Anybody who may view or change groups sees roles."""
         return _may(request, "view") or _may(request, "change")
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        """Whoever may add groups adds roles."""
+        """Anybody who may add groups adds roles."""
         return _may(request, "add")
 
     def has_change_permission(self, request: HttpRequest, obj: Group | None = None) -> bool:

@@ -106,7 +106,7 @@ class StaffSite(AdminSite):
         return super().index(request, {"figures": admin_start.figures(request), **(extra_context or {})})
 
     def _confirmation(self, view: Any) -> Any:
-        """Return a view for whoever is signed in, which is sent a password."""
+        """Return a view for anybody who is signed in, which is sent a password."""
         return self.admin_view(sensitive_post_parameters()(partial(view, self)))
 
     def _step(self, view: Any) -> Any:

@@ -174,7 +174,7 @@ class UserAdmin(CheckedSelection, ProtectedDeleteMixin, UserPage, Audited, Djang
         super().save_formset(request, form, formset, change)
 
     def has_change_permission(self, request: HttpRequest, obj: User | None = None) -> bool:
-        """Show a person with rights the caller lacks read-only: whoever may edit an account can take it over.
+        """Show a person with rights the caller lacks read-only: anybody who may edit an account can take it over.
 
         So is one who is being deleted: to be restored first.
         """

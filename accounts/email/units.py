@@ -25,7 +25,7 @@ from accounts.users.outputs import UserOut
 def request_reset(key: str, *, actor_id: uuid.UUID | None = None) -> uuid.UUID | None:
     """Queue a message for who has this folded address and is active; return who that is.
 
-    ``actor_id``: the member of staff who asks for somebody else. Five queries, whoever it is.
+    ``actor_id``: the member of staff who asks for somebody else. Five queries, no matter who it is.
     """
     holder = user_queries.lock_holder(key)
     user_id = _ask(holder if holder and holder.is_active else None, Purpose.RESET_PASSWORD, Kind.RESET_PASSWORD)

@@ -69,21 +69,21 @@ PUBLIC_CLIENT: Final = Rule("public_client", "IRONAUTH_THROTTLE_BAD_REFRESHES", 
 #: for one each time it is used.
 PASSKEY: Final = Rule("passkey", "IRONAUTH_THROTTLE_PASSKEYS", 900)
 #: Nor can recovery codes, but each costs a hash; as many as passwords, which cost the same. A count for each person
-#: would let whoever has the password keep the owner out.
+#: would let anybody who has the password keep the owner out.
 RECOVERY_CODE: Final = Rule("recovery_code", "IRONAUTH_THROTTLE_SIGNIN_FAILURES", 900)
 #: Codes of devices that people type: 20 to the power of 8, of which a few are good. Right ones are counted too, for a
 #: guess must not be told from a code; by address and, once somebody has signed in, by person.
 USER_CODE: Final = Rule("user_code", "IRONAUTH_THROTTLE_SIGNIN_FAILURES", 900)
 #: The same for the tokens of messages; 100, because a whole office may click old links.
 EMAIL_TOKEN: Final = Rule("email_token", "IRONAUTH_THROTTLE_BAD_EMAIL_TOKENS", 900)
-#: Messages one client has sent, whoever gets them: each could go to somebody who has not asked for it.
+#: Messages one client has sent, no matter who gets them: each could go to somebody who has not asked for it.
 MAIL: Final = Rule("mail", "IRONAUTH_THROTTLE_MAILS", 3_600)
 #: Messages of one kind to one mailbox, whoever has them sent, and those one account has sent. A quarter of an hour: who
 #: is refused has a message of this kind whose link still works, so strangers who ask for five keep nobody out. With one
 #: count for all kinds, five that bring no link, or none at all, would keep the owner from a new password.
 MAIL_TO_ONE: Final = Rule("mail", "IRONAUTH_THROTTLE_MAILS_TO_ONE", 900)
 #: Messages that tell one mailbox of a deletion. A count of its own: strangers who ask for other messages must not keep
-#: anybody from leaving, and whoever signs up and leaves again and again under another's address fills this one.
+#: anybody from leaving, and anybody who signs up and leaves again and again under another's address fills this one.
 DELETION: Final = Rule("deletion", "IRONAUTH_THROTTLE_MAILS_TO_ONE", 900)
 #: Exports of everything held about one person: each reads hundreds of rows, and nobody needs many.
 EXPORT: Final = Rule("data_export", "IRONAUTH_THROTTLE_EXPORTS", 3_600)
@@ -203,7 +203,7 @@ def _question(rule: Rule, key: str, *, times: int = 1) -> RateLimitHit:
 async def refuse(refused: Refused, *, user_id: UUID | None = None, email: str = "") -> NoReturn:
     """Raise ``Throttled``, leaving an event in the trail unless it has a recent one of this count.
 
-    ``email``: whose account it is, where ``user_id`` is not known; one query then, whoever has it.
+    ``email``: whose account it is, where ``user_id`` is not known; one query then, no matter who has it.
     """
     if _told.is_news(refused.key):
         if email:

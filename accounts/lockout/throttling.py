@@ -1,4 +1,4 @@
-"""How often strangers may guess a password: what sign-in, and whoever asks for it once more, ask before the hash.
+"""How often strangers may guess a password: what sign-in, and anybody who asks for it once more, ask before the hash.
 
 Sign-in has two kinds of counts. The client address (IPv6: its /64, and its /48 at ten times the limit) has so many
 failures in any 15 minutes, whatever accounts they were for. The account, that is the folded e-mail address, whether or

@@ -68,7 +68,7 @@ def passkeys_of(user_id: uuid.UUID) -> tuple[PasskeyOut, ...]:
 
 
 class Kept(NamedTuple):
-    """A way to sign in, for whoever has to tell whether it is theirs."""
+    """A way to sign in, for anybody who has to tell whether it is theirs."""
 
     method: str
     since: datetime

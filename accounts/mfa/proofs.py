@@ -123,7 +123,7 @@ async def judge(
 ) -> TotpProof | RecoveryProof:
     """Return what proves that the person has a second factor, by a code as it was typed.
 
-    After the tenth wrong one of an app in a row the person gets a message: whoever tries has the password.
+    After the tenth wrong one of an app in a row the person gets a message: anybody who tries has the password.
     Raises ``InvalidMfaCode``, leaving ``event`` as failed in the trail; ``Throttled`` after too many of those, before
     anything is looked at or hashed: of an app's for this person, of others from the client's ``address``;
     ``Overloaded``, ``TotpUnreadable``. Two units of work of a query each; a recovery code costs one Argon2 run, whether

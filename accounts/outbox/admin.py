@@ -115,7 +115,7 @@ class OutgoingMailAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: 
         return super().get_queryset(request).exclude(recipient="")
 
     def has_view_permission(self, request: HttpRequest, obj: OutgoingMail | None = None) -> bool:
-        """Whoever may see users sees what they are to be sent."""
+        """Anybody who may see users sees what they are to be sent."""
         return request.user.has_perm("accounts.view_user") or self.has_send_permission(request)
 
     def has_module_permission(self, request: HttpRequest) -> bool:
@@ -123,7 +123,7 @@ class OutgoingMailAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: 
         return self.has_view_permission(request)
 
     def has_send_permission(self, request: HttpRequest) -> bool:
-        """Whoever may change users may have a message tried again."""
+        """Anybody who may change users may have a message tried again."""
         return request.user.has_perm("accounts.change_user")
 
     @admin_action("Try to send selected messages again now", permission="send", step_up=False)

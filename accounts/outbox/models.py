@@ -51,7 +51,7 @@ class EmailToken(models.Model):
 
 
 class OutgoingMail(models.Model):
-    """A message to be sent. Its id names it for ever (Message-ID), however often it is tried.
+    """A message to be sent. Its id names it forever (Message-ID), however often it is tried.
 
     ``claimed_until``: another worker may take it from then on. ``failed_at``: given up. ``facts``: what the templates
     may say besides, never a secret. Without a recipient nothing is sent: the row was written for an unknown address,

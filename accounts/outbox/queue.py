@@ -1,4 +1,4 @@
-"""The queue of messages as units of work: written with the act that causes a message, read by whoever delivers.
+"""The queue of messages as units of work: written with the act that causes a message, read by anybody who delivers.
 
 A worker takes a message by a lease: one conditional UPDATE, which one of several workers wins on any database. A
 message taken has its number of tries raised, and that number is the lease's proof: who lost the lease changes nothing.
@@ -123,7 +123,7 @@ def keep(mail: Claimed) -> bool:
 
 
 def sent(mail: Claimed) -> None:
-    """Forget a message the mail server has accepted, whoever has its lease by now. One query."""
+    """Forget a message the mail server has accepted, no matter who has its lease by now. One query."""
     _delete(mail.id)
 
 

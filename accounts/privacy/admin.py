@@ -52,7 +52,7 @@ class PendingInline(ReadOnly, admin.TabularInline):  # type: ignore[type-arg] # 
         return pending.email
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Whoever sees the person sees this, where there is anything to see."""
+        """Anybody who sees the person sees this, where there is anything to see."""
         return obj is None or (isinstance(obj, User) and deletions.is_pending(obj))
 
 

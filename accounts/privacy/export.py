@@ -35,7 +35,7 @@ from ironauth.infrastructure.db.compiled_sql import Param
 type Rows = Callable[[Param], QuerySet[Any, Any]]
 
 #: Rows of a section in an answer of the API, which is made in memory: 5,000 events are 2 MB and a tenth of a second.
-#: Whoever has more of them asks the operator: `manage.py export_user` has no limit.
+#: Anybody who has more of them asks the operator: `manage.py export_user` has no limit.
 MOST_ROWS: Final = 5_000
 
 

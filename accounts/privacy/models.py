@@ -32,7 +32,7 @@ class PendingDeletion(models.Model):
     due_at = models.DateTimeField(db_index=True)
 
     class Meta:
-        """Whoever may change users may restore them: the row has no rights of its own."""
+        """Anybody who may change users may restore them: the row has no rights of its own."""
 
         default_permissions = ()
 

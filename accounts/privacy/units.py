@@ -165,7 +165,7 @@ def purge_due(batch: int) -> PurgedAccounts:
     """Delete at most ``batch`` accounts whose time has come, for good; tell what became of them: of none at the end.
 
     Eleven queries for each, eight on PostgreSQL, in a transaction of its own: call it outside of any, because foreign
-    keys of other programs are judged when that ends. Whoever restores one at this moment, or purges too, waits, and
+    keys of other programs are judged when that ends. Anybody who restores one at this moment, or purges too, waits, and
     then finds it decided. One that rows of an application protect is logged, and tried again a day later, so that it
     holds up nobody else.
     """

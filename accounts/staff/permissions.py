@@ -32,7 +32,7 @@ class StaffPermission(BasePermission):
 
         Raises what ``require`` does, for methods not in the view's ``rights_in_unit``: one read on the database pool.
         Raises ``MfaEnrolmentRequired`` in its place where staff need a second factor, this session has seen none, and
-        the caller holds what the method needs: whoever lacks it is told that, for a factor would not help them.
+        the caller holds what the method needs: anybody who lacks it is told that, for a factor would not help them.
         """
         caller: Any = request.user
         if caller is None or not caller.is_authenticated:
@@ -138,7 +138,7 @@ class StaffView(AsyncAPIView):
         async def judged(request: ApiRequest, *args: Any, **kwargs: Any) -> Any:
             try:
                 return await self._rights_first(handler(request, *args, **kwargs), request)
-            except PermissionDenied:  # whoever asked: handlers do too, before they say what is wrong with the input
+            except PermissionDenied:  # anybody who asked: handlers do too, before they say what is wrong with the input
                 await _record_denial(request)
                 raise
 

@@ -62,7 +62,7 @@ class Rights(msgspec.Struct, frozen=True):
 
         A role is worth what it grants *here*: one without permissions may be given by whoever may change users, as the
         contract says (``PUT /users/{id}/roles/{role}``), although its name travels in tokens and applications may read
-        more into it. Whoever wants such a role to be given by few adds a permission to it that only they hold.
+        more into it. Anybody who wants such a role to be given by few adds a permission to it that only they hold.
         """
         for role in roles:
             self.require_grants(role.name, permissions_of(role))
@@ -136,7 +136,7 @@ def held_by(user: User) -> QuerySet[Permission]:
 
 
 def rights_of_request(request: HttpRequest) -> Rights:
-    """Return the rights of whoever uses the admin; Django keeps them on the user for the request."""
+    """Return the rights of anybody who uses the admin; Django keeps them on the user for the request."""
     user: Any = request.user
     return rights_of_user(user)
 

@@ -118,7 +118,7 @@ class UserManager(BaseUserManager["User"]):
     def create_superuser(self, email: str, password: str | None = None, **fields: Any) -> "User":
         """Create a user with every right, and record it; errors as ``create_user``.
 
-        The address counts as verified: whoever may run this on the server has named it.
+        The address counts as verified: anybody who may run this on the server has named it.
         """
         fields.setdefault("email_verified_at", clock.now())
         user = self._prepared(email, fields | {"is_staff": True, "is_superuser": True})

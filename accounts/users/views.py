@@ -18,7 +18,7 @@ from ironauth.infrastructure.http.cookies import policy as cookies
 
 
 class SignedIn(Protocol):
-    """What this application reads of whoever is behind a request; tokens provide it."""
+    """What this application reads of the one behind a request; tokens provide it."""
 
     @property
     def id(self) -> uuid.UUID:
@@ -122,6 +122,6 @@ class MeView(AsyncAPIView):
 
 
 def signed_in(request: ApiRequest) -> SignedIn:
-    """Return whoever is behind the request."""
+    """Return who is behind the request."""
     who: SignedIn = request.auth
     return who

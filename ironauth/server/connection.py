@@ -1,6 +1,6 @@
 """Uvicorn's HTTP protocol with bounds: on a request's head, on the time it takes, and on who may wait for how long.
 
-Uvicorn 0.54 takes an endless header, keeps a silent connection for ever, counts such connections towards its limit,
+Uvicorn 0.54 takes an endless header, keeps a silent connection forever, counts such connections towards its limit,
 and answers its own refusals in plain text (security-bar finding 7). ASGI begins where the head is complete, so nothing
 above this module can help. What the head is judged by once it is complete is in ``infrastructure.http.guard``.
 

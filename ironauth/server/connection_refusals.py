@@ -75,7 +75,7 @@ class RefusingHttpProtocol(TimedHttpProtocol):
             self._close()
             return False
         self.cycle.disconnected = self.cycle.response_complete = True  # by the refusal: a server that ends closes
-        self.cycle.waiting_for_100_continue = False  # or whoever asks for the body writes that behind the refusal
+        self.cycle.waiting_for_100_continue = False  # or anybody who asks for the body writes that behind the refusal
         self.cycle.message_event.set()
         return True
 

@@ -40,7 +40,7 @@ NOTHING, HEAD, BODY = range(3)
 
 
 class TimedHttpProtocol(HttpToolsProtocol):
-    """One connection that does not wait for ever, nor for a request when others need the room.
+    """One connection that does not wait forever, nor for a request when others need the room.
 
     When connections run out, those that have waited longest for a request are closed: silent sockets keep nobody out.
     """

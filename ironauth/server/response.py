@@ -88,7 +88,7 @@ class FastResponseCycle(RequestResponseCycle):
     #: The head, until the body's first part is there (ASGI lets a server wait): each write is a system call of 6 µs.
     _head = b""
     #: The last answer of a connection is complete, the request's body is not: closing now would reset the connection
-    #: under the answer, so whoever is told by ``on_response`` closes.
+    #: under the answer, so anybody who is told by ``on_response`` closes.
     body_left = False
 
     async def send(self, message: Any) -> None:

@@ -37,7 +37,7 @@ SECRET: Final = frozenset(
 CODE: Final = frozenset({"code", "user_code"})
 #: Cookies that prove nothing about anybody; all the others do.
 PUBLIC_COOKIES: Final = frozenset({"csrftoken", "__Host-csrftoken", "messages"})
-#: What people are known by. Whoever chooses it as a password, or a part of it, is found everywhere.
+#: What people are known by. Anybody who chooses it as a password, or a part of it, is found everywhere.
 PUBLIC: Final = frozenset({"email", "name", "new_email", "username"})
 #: Characters. Shorter ones are found in anything, and no password, token or code of ours is: the policy asks for 15.
 SHORTEST: Final = 8

@@ -145,7 +145,7 @@ def _listen_to_conversations() -> None:
 
 
 def _listen_to_this_process() -> None:
-    """Hear what is hashed and minted here, whoever asked for it, and what leaves as log and mail."""
+    """Hear what is hashed and minted here, no matter who asked for it, and what leaves as log and mail."""
     hasher = passwords.IronArgon2Hasher
     hashed, verified, encode = hasher._encode, hasher._verify, base64url.encode
     new_codes, app, message, write = recovery_codes.new_codes, pyotp.OTP.__init__, EmailMessage.message, log_pipe._write

@@ -158,7 +158,7 @@ def test_the_list_of_licences_is_compared(tmp_path: Path, capsys: pytest.Capture
 
 
 def test_no_exception_outlives_its_package() -> None:
-    """Whoever is excepted, or was read, is still among the runtime requirements."""
+    """Anybody who is excepted, or was read, is still among the runtime requirements."""
     pinned = {name for file in licences.FILES for name, _ in pins(file.read_text(encoding="utf-8"))}
     assert {*licences.EXCEPTIONS, *licences.READ} <= pinned
 

@@ -135,7 +135,7 @@ class SessionAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ignor
 
     @admin.display(description="Browser", ordering="user_agent")
     def browser(self, session: Session) -> str:
-        """Return the browser in a few words, and all of the user agent to whoever points at them."""
+        """Return the browser in a few words, and all of the user agent to anybody who points at them."""
         return _browser(session)
 
     has_end_permission = holds("tokens.delete_session")
@@ -166,7 +166,7 @@ class SessionAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ignor
                 action="end_sessions",
                 title="End sessions",
                 question=f"End {_count(total)}?",
-                warning="Whoever uses them is signed out there at once. Signing in again is possible.",
+                warning="Anybody who uses them is signed out there at once. Signing in again is possible.",
                 shown=[_named(session) for session in chosen.select_related("user__pending_deletion")[:SHOWN]],
                 unshown=max(0, total - SHOWN),
                 spared=left,

@@ -112,7 +112,7 @@ class OAuthClient(models.Model):
         ordering = ["name", "id"]
         verbose_name = "OAuth client"
         constraints = [
-            # RFC 9700 §2.1.1: a public client without PKCE hands its codes to whoever reads the redirect.
+            # RFC 9700 §2.1.1: a public client without PKCE hands its codes to anybody who reads the redirect.
             models.CheckConstraint(
                 condition=~Q(auth_method="none") | Q(require_pkce=True), name="tokens_public_client_pkce"
             ),

@@ -16,7 +16,7 @@ from tokens.clients.registry import Client
 
 
 def subject_id(client: Client, user_id: UUID) -> UUID:
-    """Return the person's ``sub`` for this client; the same for ever, and never another person's."""
+    """Return the person's ``sub`` for this client; the same forever, and never another person's."""
     if not client.sector_key:
         return user_id
     return UUID(bytes=_cipher(client).encryptor().update(user_id.bytes))

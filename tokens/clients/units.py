@@ -136,7 +136,7 @@ def delete(client: OAuthClient, *, actor_id: UUID | None = None) -> None:
 def _end_everything(client: OAuthClient) -> int:
     """End the client's sessions and whatever is under way; return how many sessions there were.
 
-    Whoever calls this publishes the client, by whose tag all its tokens are known.
+    Anybody who calls this publishes the client, by whose tag all its tokens are known.
     """
     for kind in (AuthorizationCode, DeviceGrant, PushedRequest):
         kind.objects.filter(client=client).delete()

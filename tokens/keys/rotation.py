@@ -29,7 +29,7 @@ from tokens.protocol import ID_TOKEN_S
 #: Seconds a retiring key outlives its last token: other workers may sign with it for up to 5 s more, and clocks
 #: may differ by up to a minute.
 RETIRING_LEEWAY_S = 65
-#: Seconds until every worker publishes a new key: key_store.MAX_AGE_S. Whoever asked the last one a moment before
+#: Seconds until every worker publishes a new key: key_store.MAX_AGE_S. Anybody who asked the last one a moment before
 #: keeps that copy of the key set for its whole max-age.
 PUBLISHED_BY_ALL_S = 5
 

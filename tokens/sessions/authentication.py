@@ -98,7 +98,7 @@ def _admitted(principal: Principal, request: Request) -> tuple[Principal, Princi
 
 
 async def by_text(token: str) -> Principal:
-    """Return the principal of a token that whoever has it may use; raise what `verify` raises.
+    """Return the principal of a token that anybody who has it may use; raise what `verify` raises.
 
     ``UnprovedToken`` (401) for one that is bound to a key, however often this process has seen it.
     """

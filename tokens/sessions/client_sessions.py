@@ -64,7 +64,7 @@ _PARENT_COLUMNS: Final = _Parent._fields[:-1]
 _PARENT: Final = CompiledSelect(
     lambda: Session.objects.filter(pk=_ID).order_by().values_list(*_PARENT_COLUMNS, session_room.held_beside())
 )
-#: Locked until the commit: whoever ends it at the same time waits, and then finds what began in it.
+#: Locked until the commit: anybody who ends it at the same time waits, and then finds what began in it.
 _PARENT_LOCKED: Final = CompiledSelect(
     lambda: Session.objects.select_for_update(no_key=True).filter(pk=_ID).order_by().values_list(*_PARENT_COLUMNS)
 )

@@ -70,9 +70,9 @@ class Session(models.Model):
 
     ``client_id``: whose it is: an application here, or the text of an OAuth client's id. ``parent_id``: the single
     sign-on session in which a client's session began. ``dpop_jkt``: the thumbprint of the key that alone may use its
-    tokens (RFC 9449 §6), "" where whoever holds them may.
+    tokens (RFC 9449 §6), "" where anybody who holds them may.
 
-    The database itself deletes a person's sessions with the person, whoever deletes the row. Whatever else ends a
+    The database itself deletes a person's sessions with the person, no matter who deletes the row. Whatever else ends a
     session must publish it: ``save()``, ``delete()`` and a queryset's ``delete()`` do; ``update()`` is for units of
     work that publish themselves.
 

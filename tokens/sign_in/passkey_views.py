@@ -60,7 +60,7 @@ class PasskeySignInView(AsyncAPIView):
         },
     )
     async def post(self, request: ApiRequest) -> TokenPair | HttpResponse:
-        """Open a session for whoever holds the passkey and was verified by its authenticator."""
+        """Open a session for anybody who holds the passkey and was verified by its authenticator."""
         data = await self.validated(request, PasskeySignInInput)
         context = arriving(request._request, data["transport"])  # noqa: SLF001 - Django's request
         pair = await passkey_services.sign_in(

@@ -126,7 +126,7 @@ async def test_no_secret_is_in_it(api: httpx.AsyncClient, member: Member, pair: 
 
 
 def test_a_section_is_read_when_it_has_rows(django_assert_num_queries: Any) -> None:
-    """A row of each kind that the flows above do not leave; whoever has none of them pays for none."""
+    """A row of each kind that the flows above do not leave; anybody who has none of them pays for none."""
     mia, ben = User.objects.create_user("mia@example.com"), User.objects.create_user("ben@example.com")
     mia.groups.add(Group.objects.create(name="support"))
     mia.user_permissions.add(Permission.objects.all()[0])

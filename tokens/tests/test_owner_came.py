@@ -96,7 +96,7 @@ async def test_a_reset_takes_the_factors_of_an_unproved_address_only(
 async def test_without_a_factor_a_reset_proves_the_address(
     api: httpx.AsyncClient, member: Member, pair: Pair, settings: Settings
 ) -> None:
-    """The new password is all that lets in, and what was remembered of whoever used the account before is gone."""
+    """The new password is all that lets in, and what was remembered of anybody who used the account before is gone."""
     settings.IRONAUTH_NEW_DEVICE_MAIL = True
     await api.post(SIGNIN, json={"email": member["email"], "password": member["password"]})
     assert await left(member["id"]) == (0, 0, 0, 1)

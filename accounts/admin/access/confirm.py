@@ -33,7 +33,7 @@ _NOT_DONE: Final = "It is confirmed that it is you. What you had begun was not d
 
 
 class PasswordAgainForm(forms.Form):
-    """The password of whoever is signed in, judged on the hash pool and under the count of the API's step-up."""
+    """The password of anybody who is signed in, judged on the hash pool and under the count of the API's step-up."""
 
     # Refused before hashing, as at the sign-in.
     password = forms.CharField(

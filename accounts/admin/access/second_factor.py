@@ -168,7 +168,7 @@ class FirstCodeForm(CodeForm):
 
 
 class PasswordView(LoginView):
-    """The first step. Whoever needs no second one is signed in by it."""
+    """The first step. Anybody who needs no second one is signed in by it."""
 
     form_class = StaffSignInForm
     next_page = "admin:index"

@@ -96,7 +96,7 @@ def test_codes_are_judged_as_the_api_judges_them(client: Client, staff: User, en
 
 
 def test_a_right_password_is_in_the_trail(client: Client, staff: User, make_user: MakeUser, settings: Settings) -> None:
-    """Whoever gets no further has it: for who has a factor, and for who has to set one up; not for a wrong one."""
+    """Anybody who gets no further has it: for who has a factor, and for who has to set one up; not for a wrong one."""
     other = make_user(email="bo@example.com", is_staff=True)
     Enrolled(staff)
     settings.IRONAUTH_STAFF_MFA = "required"
@@ -187,7 +187,7 @@ def test_the_form_needs_its_token(staff: User, enrolled: Enrolled) -> None:
 
 
 def test_the_steps_are_no_pages_by_themselves(client: Client, root: User) -> None:
-    """Without a password before, whoever one is, they lead to the first form."""
+    """Without a password before, no matter who one is, they lead to the first form."""
     for browser in (client, Client()):
         for page in (CODE, SET_UP):
             assert browser.get(page).headers["location"] == LOGIN
@@ -251,7 +251,7 @@ def test_a_secret_of_somebody_else_is_never_shown(client: Client, staff: User, r
 def test_a_factor_set_up_elsewhere_is_asked_for(
     client: Client, staff: User, required: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever has the password, and began before the owner made a passkey, gets neither an app nor in."""
+    """Anybody who has the password, and began before the owner made a passkey, gets neither an app nor in."""
     password(client, staff)
     code = pyotp.TOTP(_secret(client.get(SET_UP).content.decode())).at(int(clock.unix()))
     Passkey.objects.create(

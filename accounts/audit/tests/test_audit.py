@@ -137,7 +137,7 @@ REPLACE = (
     ],
 )
 def test_the_database_refuses_to_change_or_delete(locked: None, statement: str) -> None:
-    """SQL that changes, replaces or deletes an event of today fails, whoever sends it."""
+    """SQL that changes, replaces or deletes an event of today fails, no matter who sends it."""
     audit.record(Event.SIGN_UP)
     with pytest.raises(IntegrityError, match="append-only"), connection.cursor() as cursor:
         cursor.execute(statement)

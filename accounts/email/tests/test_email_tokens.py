@@ -58,7 +58,7 @@ def test_the_database_holds_nothing_that_makes_a_token(user: User) -> None:
 
 
 def test_the_text_is_bound_to_purpose_id_and_nonce(user: User) -> None:
-    """Whoever changes a row does not get the token of another purpose out of this one."""
+    """Anybody who changes a row does not get the token of another purpose out of this one."""
     token = issued(user)
     stored = EmailToken.objects.get()
     stored.purpose = Purpose.VERIFY_EMAIL.value

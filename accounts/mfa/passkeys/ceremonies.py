@@ -28,7 +28,7 @@ ALGORITHMS: Final = [
     COSEAlgorithmIdentifier.EDDSA,
     COSEAlgorithmIdentifier.RSASSA_PKCS1_v1_5_SHA_256,
 ]
-#: Bits. Fewer are not secure (SP 800-131A §3), and more let whoever registers such a key slow everybody down.
+#: Bits. Fewer are not secure (SP 800-131A §3), and more let anybody who registers such a key slow everybody down.
 RSA_BITS: Final = range(2_048, 4_096 + 1)
 RSA_EXPONENT: Final = 65_537  # what every authenticator uses; verifying takes as long as the exponent is
 #: None is asked for; "packed" is what some authenticators send nevertheless, signed with the credential's own key.

@@ -3,7 +3,7 @@
 The client gets a token (``stateless_token``) that says id, end and user id, and is good for one purpose, which it does
 not say; it brings the token back with the authenticator's answer. What the authenticator signs is the SHA-256 of the
 token's bytes: unknown to everybody before the token is made, another one for each token, and no way back to it. A token
-is used once (``ironauth.infrastructure.db.single_use``), by whoever acts on the answer and in the same transaction.
+is used once (``ironauth.infrastructure.db.single_use``), by anybody who acts on the answer and in the same transaction.
 """
 
 import base64

@@ -46,7 +46,7 @@ class PasskeyProof(NamedTuple):
         """Make it count; False when its challenge was used before, or a later assertion was faster. Four queries.
 
         The passkey must still be there, and its counter still below what was signed, or not counting at all. Wrong
-        codes of a second factor are forgiven: whoever holds the passkey is not who guessed them.
+        codes of a second factor are forgiven: anybody who holds the passkey is not who guessed them.
         """
         if not single_use.consume(ONCE, self.challenge.id, self.challenge.expires_at) or not self._count():
             return False
@@ -77,7 +77,7 @@ async def judge(
     address: str,
     session_id: uuid.UUID | None = None,
 ) -> PasskeyProof:
-    """Return what proves that whoever answers the challenge holds a passkey, of ``user_id`` if given.
+    """Return what proves that anybody who answers the challenge holds a passkey, of ``user_id`` if given.
 
     Else the authenticator has to have verified its user (PIN, fingerprint), and says itself whose the passkey is.
     Raises ``InvalidPasskey``, leaving ``event`` as failed in the trail; ``Throttled`` in its place after too many from

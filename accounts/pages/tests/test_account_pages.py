@@ -32,7 +32,7 @@ async def test_a_page_is_the_same_for_everybody(api: httpx.AsyncClient, path: st
     ("path", "status"), [("/account", 302), ("/account/", 302), ("/account/x", 404), ("/accoun", 404)]
 )
 async def test_the_address_people_guess_leads_on(api: httpx.AsyncClient, path: str, status: int) -> None:
-    """Whoever types the beginning of the pages' address gets to them; what else is not there is not there."""
+    """Anybody who types the beginning of the pages' address gets to them; what else is not there is not there."""
     answer = await api.get(path)
     assert answer.status_code == status
     assert answer.headers.get("location") == ("/account/security" if status == 302 else None)
@@ -85,7 +85,7 @@ def test_scripts_find_what_they_look_for() -> None:
     ("page", "view"), [("/account/forgot", "password-reset"), ("/account/verify-again", "email-verify-resend")]
 )
 async def test_a_message_is_asked_for_where_the_api_takes_it(api: httpx.AsyncClient, page: str, view: str) -> None:
-    """The form's script posts to that path, and one answer is on the page, whoever has an account."""
+    """The form's script posts to that path, and one answer is on the page, no matter who has an account."""
     text = (await api.get(page)).text
     (asked,) = re.findall(r'data-ask="([^"]+)"', text)
     assert resolve(f"/api/v1/access{asked}").url_name == view

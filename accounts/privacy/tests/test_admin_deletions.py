@@ -108,7 +108,7 @@ def test_who_may_not_restore_is_not_offered_it(client: Client, manager: User, ma
 
 @pytest.mark.parametrize("action", ["require_password_change", "accept_password", "end_all_sessions", "send_reset"])
 def test_nothing_else_is_done_to_them(client: Client, root: User, leaving: User, action: str) -> None:
-    """Not from the list either; whoever has to choose another password when they leave, has when they come back."""
+    """Not from the list either; anybody who has to choose another password when they leave, has when they come back."""
     User.objects.filter(pk=leaving.pk).update(must_change_password=action == "accept_password")
     before = User.objects.values().get(pk=leaving.pk)
     assert "Left as they are: 1 user" in act(client, action, leaving)

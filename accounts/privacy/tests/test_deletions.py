@@ -95,7 +95,7 @@ async def test_nothing_works_from_the_moment_of_deletion(api: httpx.AsyncClient,
 
 
 async def test_the_address_is_free_for_somebody_else(api: httpx.AsyncClient, user: User, sign_in: SignIn) -> None:
-    """Whoever signs up with it in the days of grace is a new person with an id of their own (security-bar 49)."""
+    """Anybody who signs up with it in the days of grace is a new person with an id of their own (security-bar 49)."""
     await deleted(api, user, await sign_in(user))
     body = {"email": EMAIL.lower(), "password": PASSWORD}
     answer = await api.post(f"{ACCESS}/signup", json=body)
@@ -334,7 +334,7 @@ def test_an_account_in_use_again_is_not_purged(make_user: MakeUser) -> None:
 
 
 def test_accounts_brought_back_hold_up_nobody(make_user: MakeUser) -> None:
-    """What is left of a deletion that is none any more goes, and is not looked at first for ever."""
+    """What is left of a deletion that is none any more goes, and is not looked at first forever."""
     back, gone = [[make_user() for _ in range(2)] for _ in range(2)]
     for user in (*back, *gone):
         with transaction.atomic():

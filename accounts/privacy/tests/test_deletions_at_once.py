@@ -35,7 +35,7 @@ def on_own_connection(unit: Callable[[], int]) -> int:
 async def test_of_a_restore_and_a_sign_up_at_once_one_has_the_address(
     api: httpx.AsyncClient, make_user: MakeUser, sign_in: SignIn, settings: Settings, rule: str
 ) -> None:
-    """Whoever is first; the other is told by the contract's answers, and never by a fault of the server."""
+    """No matter who is first; the other is told by the contract's answers, and never by a fault of the server."""
     settings.IRONAUTH_EMAIL_VERIFICATION = rule
     taken, new = (201, 409) if rule == "off" else (202, 202), "seven amber kites over Lyon"
     for number in range(4):

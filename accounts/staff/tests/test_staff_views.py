@@ -210,7 +210,7 @@ async def test_patch_changes_what_is_sent(
 
 
 async def test_the_old_address_is_told(make: Callable[..., Any], enter: Callable[..., Any]) -> None:
-    """Whoever loses an account to a mistake, or to a thief among staff, hears of it; of a change of case nobody."""
+    """Anybody who loses an account to a mistake, or to a thief among staff, hears of it; of a change of case nobody."""
     call, target = await enter(await make(is_superuser=True)), await make(email="old@example.com")
     path = f"{USERS}/{target.pk}"
     for email in ("Old@example.com", "new@example.com"):

@@ -108,7 +108,7 @@ async def test_an_unverified_address_is_refused_first(
 
 
 def test_a_password_set_by_staff_does_not_lift_it(user: User, support: User) -> None:
-    """Whoever writes the row, only the person's own choice or staff who say so do."""
+    """No matter who writes the row, only the person's own choice or staff who say so do."""
     require(support, user)
     user.refresh_from_db()
     user.set_password(NEW_PASSWORD)

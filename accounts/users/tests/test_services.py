@@ -54,7 +54,7 @@ async def test_taken_address_is_not_hashed_for(user: User) -> None:
 
 
 async def test_sign_up_enforces_the_policy_by_itself() -> None:
-    """Whoever calls the service gets the policy, not only HTTP clients."""
+    """Anybody who calls the service gets the policy, not only HTTP clients."""
     with pytest.raises(ValidationFailed) as refused:
         await services.sign_up(email="mia@example.com", password="mia12345678901")
     assert [error.code for error in refused.value.errors] == ["password_too_short"]

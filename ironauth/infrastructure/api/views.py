@@ -70,7 +70,7 @@ class ApiRequest(AsyncRequest):  # type: ignore[misc] # adrf publishes no types
         try:
             self._data = parsers[0].parse(BytesIO(body), FormParser.media_type, self.parser_context)
         except Exception:
-            self._data = self._full_data = QueryDict()  # whoever asks again is not told again
+            self._data = self._full_data = QueryDict()  # anybody who asks again is not told again
             raise
         self._full_data = self._request._post = self._data
 

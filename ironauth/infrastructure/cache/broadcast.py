@@ -53,7 +53,7 @@ def parse(data: object) -> tuple[int, str] | None:
 
 
 async def listen(url: str, heard: Callable[[int, str], None]) -> None:
-    """Call ``heard`` for every message, for ever; reconnects by itself."""
+    """Call ``heard`` for every message, forever; reconnects by itself."""
     wait_s = FIRST_WAIT_S
     lost = False
     while True:

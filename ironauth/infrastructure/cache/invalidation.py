@@ -213,7 +213,7 @@ class InvalidationFeed:
             self._failing = False
 
     async def _listen(self, url: str) -> None:
-        """Apply messages for ever; a mistake in handling one is logged, and listening begins anew."""
+        """Apply messages forever; a mistake in handling one is logged, and listening begins anew."""
         from ironauth.infrastructure.cache import broadcast  # noqa: PLC0415 - as above
 
         while True:

@@ -145,7 +145,7 @@ class TwoLevelCache(BaseCache):
         return self._plain.get(key, default, version)
 
     def set(self, key: Any, value: Any, timeout: Any = DEFAULT_TIMEOUT, version: int | None = None) -> None:
-        """Store a plain value for ``timeout`` seconds; None: for ever; 0: not at all."""
+        """Store a plain value for ``timeout`` seconds; None: forever; 0: not at all."""
         self._plain.set(key, value, timeout, version)
 
     def add(self, key: Any, value: Any, timeout: Any = DEFAULT_TIMEOUT, version: int | None = None) -> bool:

@@ -1,4 +1,4 @@
-"""Whoever reads what a command prints, and may have read enough (``| head``)."""
+"""The reader of what a command prints, who may have read enough (``| head``)."""
 
 import os
 import sys

@@ -1,6 +1,6 @@
 """What may be used once, without a row for it before: using it up is inserting its name, and the first insert wins.
 
-For tokens that say everything themselves: whoever makes one writes nothing, so that asking for them fills no table.
+For tokens that say everything themselves: anybody who makes one writes nothing, so that asking for them fills no table.
 """
 
 from typing import Final

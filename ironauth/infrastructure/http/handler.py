@@ -187,7 +187,7 @@ class LeanHandler(ASGIHandler):
         return body_file
 
     async def _respond(self, scope: Scope, body_file: BytesIO, send: Send, exchange: RequestState) -> None:
-        """Make the response, note it in ``exchange`` for whoever closes it, and send it."""
+        """Make the response, note it in ``exchange`` for anybody who closes it, and send it."""
         if root_path := scope.get("root_path"):
             set_script_prefix(root_path)
         try:

@@ -171,7 +171,7 @@ class HotLane:
             known.answers[request] = answer
 
     def _make_room(self) -> None:
-        """Forget tokens that have ended among the oldest; when full, whoever is oldest.
+        """Forget tokens that have ended among the oldest; when full, the oldest.
 
         The others go to the end of the line. Without this, memory grew with every token until it was full.
         """

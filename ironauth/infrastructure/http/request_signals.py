@@ -1,4 +1,4 @@
-"""``request_started`` and ``request_finished`` for whoever listens, without Django's own thread-bound receivers.
+"""``request_started`` and ``request_finished`` for anybody who listens, without Django's own thread-bound receivers.
 
 Those (`reset_queries`, `close_old_connections`, `close_caches`, `reset_urlconf`) act on the thread they run in; on the
 event loop there is nothing for them to do. `request_threads` and the database pool do their work where connections

@@ -20,7 +20,7 @@ from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.telemetry.log_pipe import AccessLine, Event, LogPipe, flush_at_exit
 from ironauth.infrastructure.telemetry.request_id import current_request_id
 
-#: Fields whose value never belongs in a log, whoever passes them by mistake.
+#: Fields whose value never belongs in a log, no matter who passes them by mistake.
 _SECRET_FIELDS = frozenset(
     {
         "access_token", "authorization", "cookie", "email", "new_password", "password", "private_key",

@@ -207,7 +207,7 @@ class Pool:
             thread = threading.Thread(target=self._work, args=(crew,), name=f"{self.name}-{number}", daemon=True)
             try:
                 thread.start()
-            except RuntimeError:  # the system allows no more threads: an incomplete crew would stay for ever
+            except RuntimeError:  # the system allows no more threads: an incomplete crew would stay forever
                 crew.stopping = True
                 raise
             crew.threads.append(thread)
@@ -220,7 +220,7 @@ class Pool:
             done: list[Done] = []
             while True:
                 job, gate = self._next(crew, busy=bool(done))
-                # Last before this thread waits, or goes on: whoever is woken by it wants the interpreter.
+                # Last before this thread waits, or goes on: anybody who is woken by it wants the interpreter.
                 for one, value, error in done:
                     _settle(one, value, error)
                     del one, value, error  # an idle thread must not keep a password or a result alive
@@ -273,7 +273,7 @@ class Pool:
 
 
 def _settle(job: Job, value: Any, error: BaseException | None) -> None:
-    """Tell of a job; whoever fails to hear it must not end the thread, which may have taken another one already."""
+    """Tell of a job; anybody who fails to hear it must not end the thread, which may have taken another one already."""
     try:
         job.settle(value, error)
     except Exception:  # noqa: BLE001 - see above

@@ -24,7 +24,7 @@ class SingleFlight:
         """Return the result of the reading of ``key`` under way, or of ``read()``, or raise what it raised.
 
         One that began before ``sequence`` changed, hence before an invalidation this caller might rely on, is not
-        joined. The reading is a task of its own: whoever is cancelled, it goes on for the others.
+        joined. The reading is a task of its own: anybody who is cancelled, it goes on for the others.
         """
         loop = asyncio.get_running_loop()
         place = (id(loop), key)

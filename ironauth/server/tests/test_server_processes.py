@@ -260,7 +260,7 @@ def test_no_request_fails_while_workers_are_renewed(supervise: Supervise, tmp_pa
 
 
 def test_a_worker_that_is_renewed_says_so_first(supervise: Supervise, tmp_path: Path) -> None:
-    """Whoever kept a connection to one hears of it there, in good time before it is closed."""
+    """Anybody who kept a connection to one hears of it there, in good time before it is closed."""
     running = supervise(QUICK_APPLICATION, workers=2)
     _until((tmp_path / "ready").exists, "ready")
     port = int((tmp_path / "ready").read_text())

@@ -13,7 +13,7 @@ from ironauth.config.tests.test_env_example import LINE
 from ironauth.tests.deploy.files import DEPLOY
 
 NAMES = ["compose.yaml", "compose.dev.yaml", "compose.hashworker.yaml"]
-#: Made by make-secrets.sh, and by whoever certifies: not in the repository.
+#: Made by make-secrets.sh, and by anybody who certifies: not in the repository.
 MADE_LATER = ("secrets/", "tls")
 
 

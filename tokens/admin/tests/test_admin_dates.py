@@ -1,4 +1,4 @@
-"""Dates in the admin: one style, whoever writes them, and the time zone said once on each page."""
+"""Dates in the admin: one style, no matter who writes them, and the time zone said once on each page."""
 
 import re
 from collections.abc import Callable

@@ -151,7 +151,7 @@ def test_bad_clients(fields: dict[str, Any], field: str) -> None:
 
 
 def test_everything_bad_is_named_at_once() -> None:
-    """Whoever typed it corrects it in one go; each bad address is named by itself."""
+    """Anybody who typed it corrects it in one go; each bad address is named by itself."""
     found = bad_fields(
         name="", auth_method="x", grants=[], scopes=["a b"], redirect_uris=["x", "y"],
         post_logout_redirect_uris=["z"], backchannel_logout_uri="x", jwks={}, sector="x", access_token_s=0,

@@ -96,7 +96,7 @@ async def test_a_message_during_a_reload(store: KeyStore, monkeypatch: pytest.Mo
 async def test_a_reload_that_began_before_a_change_is_not_enough(
     store: KeyStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever asks after the change waits for a reload that has begun since, not only for the one that runs."""
+    """Anybody who asks after the change waits for a reload that has begun since, not only for the one that runs."""
     await store.for_verifying()
     has_read, may_go_on = threading.Event(), threading.Event()
     monkeypatch.setattr(key_store_module, "MAX_WAIT_S", 20.0)

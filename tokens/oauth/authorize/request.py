@@ -130,7 +130,7 @@ def target_of(client: Client, query: QueryDict) -> Target:
     if not redirect_uris.matches(client.redirect_uris, uris[0]):
         raise Unanswerable(
             "The application has not registered the address it wants to go on at (redirect_uri). Go back to it, "
-            "and tell whoever runs it."
+            "and tell anybody who runs it."
         )
     mode, state = (_only(query, name) for name in ("response_mode", "state"))
     known = mode if mode in set(ResponseMode) else ResponseMode.QUERY.value

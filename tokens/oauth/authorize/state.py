@@ -2,7 +2,7 @@
 
 ``base64url(JSON of AuthorizationState) . base64url(HMAC-SHA-256(server key, browser ‖ JSON))``: nothing is stored while
 somebody looks for a password, and what a page has shown is what its form does. ``browser`` is a random cookie, set with
-the first page: a value made in one browser is good in no other one (CSRF), whoever sends it there.
+the first page: a value made in one browser is good in no other one (CSRF), no matter who sends it there.
 """
 
 import hashlib

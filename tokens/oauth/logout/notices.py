@@ -1,4 +1,4 @@
-"""The queue of back-channel logouts as units of work: written with the end of a session, read by whoever delivers.
+"""The queue of back-channel logouts as units of work: written with the end of a session, read by anybody who delivers.
 
 A worker takes a notice by one conditional UPDATE, which one of several wins on any database, and which raises its
 number of attempts; that number proves it is still theirs. A worker that dies delays the notice by ``LEASE_S``, no more.

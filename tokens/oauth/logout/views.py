@@ -42,7 +42,7 @@ class LogoutView(OAuthPage):
         """Do what the page's form, or a client's, asks for.
 
         No cookie of ours comes with a form of another site, and all of them with a redirect: a GET is made of it, also
-        of one that claims to be the page's own. Answering it here would take the cookie from whoever is signed in.
+        of one that claims to be the page's own. Answering it here would take the cookie from anybody who is signed in.
         """
         data = request.data
         if sso_cookie.read(request) is None:

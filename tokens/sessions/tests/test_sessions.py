@@ -260,7 +260,7 @@ def read(grant: OpenedSession) -> StoredSession:
 
 
 def test_lost_race(grant: OpenedSession) -> None:
-    """Whoever reads the row before the winner wrote it updates nothing, and gets the winner's successor."""
+    """Anybody who reads the row before the winner wrote it updates nothing, and gets the winner's successor."""
     stale = read(grant)
     token = successor(grant.refresh_token)
     assert session_queries.advance(stale, now=clock.now(), idle_end=stale.idle_expires_at) is None

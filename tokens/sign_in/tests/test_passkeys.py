@@ -109,7 +109,7 @@ async def test_the_first_passkey_comes_with_recovery_codes(api: httpx.AsyncClien
 
 
 async def test_what_is_there_is_not_made_again(api: httpx.AsyncClient, pair: Pair, device: Authenticator) -> None:
-    """Options name the person's passkeys, and a credential is registered once, whoever sends it."""
+    """Options name the person's passkeys, and a credential is registered once, no matter who sends it."""
     await add(api, pair, device)
     options = await post(api, ADD_OPTIONS, {}, pair=pair)
     assert [one["transports"] for one in options["publicKey"]["excludeCredentials"]] == [["hybrid", "internal"]]

@@ -146,7 +146,7 @@ async def test_a_hundred_in_a_row_and_never_more(
 
 
 async def test_the_owner_is_never_kept_out(api: httpx.AsyncClient, member: Member, pair: Pair) -> None:
-    """Whoever has the password uses the count up for good; a recovery code opens nevertheless, and resets it."""
+    """Anybody who has the password uses the count up for good; a recovery code opens nevertheless, and resets it."""
     app, codes = await enrol(api, pair)
     token = (await password_only(api, member))["mfa_token"]
     await with_code(api, token, app.wrong())

@@ -122,7 +122,7 @@ async def test_password_and_account_of_who_has_a_factor(api: httpx.AsyncClient, 
 
 
 async def test_staff_give_no_address_from_an_old_session(stage: Stage) -> None:
-    """Not to themselves either: whoever gets the messages sets the password. The address before hears of it."""
+    """Not to themselves either: anybody who gets the messages sets the password. The address before hears of it."""
 
     async def change(user_id: object, **body: str) -> httpx.Response:
         return await stage.api.patch(f"/api/v1/users/{user_id}", json=body, headers=bearer(stage.root_pair))
@@ -139,7 +139,7 @@ async def test_staff_give_no_address_from_an_old_session(stage: Stage) -> None:
 
 
 async def test_nobody_becomes_staff_from_an_old_session(stage: Stage) -> None:
-    """Whoever holds a stolen session would have one that lasts. What else is changed or made needs no proof."""
+    """Anybody who holds a stolen session would have one that lasts. What else is changed or made needs no proof."""
     new = {"email": "new@example.com", "password": PASSWORD}
     path = f"/api/v1/users/{stage.member}"
     for right in ("is_staff", "is_superuser"):

@@ -64,7 +64,7 @@ async def elsewhere() -> AsyncIterator[httpx.AsyncClient]:
 
 # ------------------------------------------------------------------ asking for messages
 async def test_one_client_asks_for_so_many_messages(settings: Settings, member: Member) -> None:
-    """Two in an hour here, whoever gets them: the third is refused, for a known address as for an unknown one."""
+    """Two in an hour here, no matter who gets them: the third is refused, for a known address as for an unknown one."""
     settings.IRONAUTH_THROTTLE_MAILS = 2
     for path, email in zip(ASKING, (member["email"], "nobody@example.com"), strict=True):
         assert (await ask(path, email)).status_code == 202
@@ -99,7 +99,7 @@ async def test_one_mailbox_gets_so_many_messages(path: str, settings: Settings, 
 
 
 async def test_strangers_who_ask_leave_a_link_that_works(member: Member) -> None:
-    """Whoever is refused a message has one in the mailbox, good until the next may be asked for."""
+    """Anybody who is refused a message has one in the mailbox, good until the next may be asked for."""
     while (answer := await ask(ASKING[0], member["email"])).status_code == 202:
         pass
     assert int(answer.headers["retry-after"]) <= 1_200
@@ -189,7 +189,7 @@ async def test_invalid_tokens_of_a_client(settings: Settings, member: Member, el
 
 
 async def test_a_reset_forgives(member: Member, elsewhere: httpx.AsyncClient) -> None:
-    """Whoever strangers have kept out, or has guessed at the old password, is let in with the new one at once."""
+    """People kept out by strangers, or who guessed at the old password, is let in with the new one at once."""
     signed_in = await elsewhere.post(f"{ACCESS}/signin", json={"email": member["email"], "password": PASSWORD})
     body = {"password": WRONG}
     for n in range(FREE_FAILURES):

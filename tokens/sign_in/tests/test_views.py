@@ -259,7 +259,7 @@ async def test_verify_roles(api: httpx.AsyncClient, member: Member, pair: Pair) 
 
 
 async def test_verify_asks_for_scopes(api: httpx.AsyncClient, pair: Pair) -> None:
-    """Whoever names scopes hears 403 for a token without one of them; what is no scope is repeated nowhere."""
+    """Anybody who names scopes hears 403 for a token without one of them; what is no scope is repeated nowhere."""
     for _ in range(2):  # the second time from the hot lane, which must not mix them up
         for query, status, lacking in (
             ("", 204, ""), ("scope=account", 204, ""), ("scope=", 204, ""), ("scope=reports", 403, "reports"),

@@ -122,7 +122,7 @@ def test_on_real_loops(make_loop: Callable[[], asyncio.AbstractEventLoop]) -> No
 
 @pytest.mark.django_db(transaction=True)
 async def test_a_refused_sign_in_ends_with_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever is refused waits, address known or not; a right password is not kept waiting."""
+    """Anybody who is refused waits, address known or not; a right password is not kept waiting."""
     waits: list[float] = []
 
     async def noted(began_ns: int, step_s: float) -> None:

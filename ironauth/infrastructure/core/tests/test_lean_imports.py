@@ -56,7 +56,7 @@ def test_what_is_hidden_is_missing_inside_the_block_only(monkeypatch: pytest.Mon
 
 
 def test_what_is_there_already_stays() -> None:
-    """Hiding it would break whoever has it."""
+    """Hiding it would break anybody who has it."""
     with without("json"):
         import json  # noqa: PLC0415 - that is the test
 

@@ -24,7 +24,7 @@ READ = {
     "backup", "breached_passwords", "build_openapi", "create_signing_key", "forgive_failures", "purge_expired",
     "reseal_secrets", "rotate_signing_key",
 }  # fmt: skip
-#: Commands that print where the server is, and serve on whoever reads it.
+#: Commands that print where the server is, and serve on anybody who reads it.
 SERVING = {"hashworker", "serve"}
 
 

@@ -36,7 +36,7 @@ def stored() -> list[str]:
 
 @pytest.fixture(autouse=True)
 def _unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However slow the machine: whoever waits joins."""
+    """However slow the machine: anybody who waits joins."""
     monkeypatch.setattr(group_commit, "JOIN_WITHIN_S", 30)
 
 
@@ -113,7 +113,7 @@ async def test_a_bound_on_what_joins(
 async def test_who_comes_late_waits(
     monkeypatch: pytest.MonkeyPatch, commits: list[str], within_s: float, number: int
 ) -> None:
-    """A transaction is not held open for ever by those who join."""
+    """A transaction is not held open forever by those who join."""
     monkeypatch.setattr(group_commit, "JOIN_WITHIN_S", within_s)
     assert await together(*(written(str(at)) for at in range(4))) == ["0", "1", "2", "3"]
     assert len(commits) == number

@@ -117,7 +117,7 @@ class SharedHashPool(HashPool):
             self._away.run(worker.meet, limit_s=2 * SIGN_OF_LIFE_S, late=TimeoutError, leave_running=True)
             for worker in self._workers
         ]
-        await asyncio.gather(*meetings, return_exceptions=True)  # whoever is not met is left for later
+        await asyncio.gather(*meetings, return_exceptions=True)  # anybody who is not met is left for later
 
     def close(self, *, wait: bool = True) -> None:
         """End the threads, and close the connections."""

@@ -134,7 +134,7 @@ class HashWorkerServer:
                 self._idle.discard(writer)
             answer = request and await self._answer(request, reader)
             if answer is None:
-                return  # whoever asked has gone
+                return  # anybody who asked has gone
             writer.write(frame(answer))
             await writer.drain()
 

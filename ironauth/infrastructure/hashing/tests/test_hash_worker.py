@@ -250,7 +250,7 @@ def test_connections_are_bounded(worker: LocalWorker, client: Make, monkeypatch:
     ids=["hangs up", "other protocol", "a request", "another answer", "another length"],
 )  # fmt: skip
 def test_what_is_no_answer_is_an_outage(tmp_path: Path, client: Make, says: bytes) -> None:
-    """Whoever does not answer as a worker does is left alone from then on."""
+    """Anybody who does not answer as a worker does is left alone from then on."""
     with Impostor(tmp_path / "w.sock", says) as other:
         asking = client(other)
         with pytest.raises((OSError, ProtocolError)):
@@ -362,7 +362,7 @@ def cas(tmp_path_factory: pytest.TempPathFactory) -> dict[str, PrivateCa]:
 def test_both_ends_show_a_certificate_of_our_ca(
     cas: dict[str, PrivateCa], client: Make, node: str | None, server: str, host: str, served: bool
 ) -> None:
-    """TLS is refused by whoever is shown none, another authority's, or one for another host."""
+    """TLS is refused by anybody who is shown none, another authority's, or one for another host."""
     ours, signed = cas["ours"].file, cas[server].sign(f"server-{host}", host)
     listening = hash_worker_trust.context(server=True, cert=signed.cert, key=signed.key, ca=ours)
     if node is None:
@@ -398,7 +398,7 @@ def test_plain_tcp_and_old_tls_are_refused(cas: dict[str, PrivateCa]) -> None:
 
 
 def test_a_port_without_tls_serves_nobody(tmp_path: Path) -> None:
-    """Whoever starts the server by hand on plain TCP gets no answers from it."""
+    """Anybody who starts the server by hand on plain TCP gets no answers from it."""
     with LocalWorker() as worker, socket.create_connection(worker.address[1:], 2) as plain:
         plain.sendall(frame(CHEAP))
         with suppress(ConnectionResetError):

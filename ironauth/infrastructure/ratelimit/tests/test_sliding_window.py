@@ -160,7 +160,7 @@ async def test_without_an_answer_of_redis_the_database_is_asked(
 
 
 async def test_clearing_the_cache_keeps_the_counts(redis_cache: TwoLevelCache) -> None:
-    """Whoever empties the cache does not reset a throttle."""
+    """Anybody who empties the cache does not reset a throttle."""
     for _ in range(LIMIT):
         await in_redis("k")
     await token_cache().aclear()

@@ -133,7 +133,7 @@ async def test_requests_are_counted_by_route_and_status(measured: httpx.AsyncCli
 async def test_methods_are_bounded_and_timed_where_they_are_offered(
     measured: httpx.AsyncClient, figures: Figures
 ) -> None:
-    """Whoever invents methods makes no series, and 405 does not make a route look fast."""
+    """Anybody who invents methods makes no series, and 405 does not make a route look fast."""
     await measured.request("BREW", "/ping")
     await measured.request("POUR", "/ping")
     await measured.post("/ping")

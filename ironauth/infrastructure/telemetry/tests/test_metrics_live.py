@@ -106,7 +106,7 @@ def _counts(name: str) -> bool:
 
 @pytest.mark.only_sqlite
 def test_off_nothing_of_it_is_imported() -> None:
-    """Whoever wants neither metrics nor traces pays neither memory nor time for them, and has no such address."""
+    """Anybody who wants neither metrics nor traces pays neither memory nor time for them, and has no such address."""
     said = subprocess.run(
         [sys.executable, "-c", OFF],
         cwd=settings.BASE_DIR,

@@ -42,7 +42,7 @@ async def test_an_error_reaches_every_caller_and_is_not_kept() -> None:
 
 
 async def test_a_cancelled_first_caller_does_not_fail_the_others() -> None:
-    """The reading goes on when whoever started it is cancelled; when all are, its error disturbs nobody."""
+    """The reading goes on when anybody who started it is cancelled; when all are, its error disturbs nobody."""
     flights = SingleFlight()
     gate = asyncio.Event()
 

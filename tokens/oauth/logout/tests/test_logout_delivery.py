@@ -183,7 +183,7 @@ async def test_confirmation(
 
 
 async def test_a_redirect_is_not_followed(application: Application, delivery: LogoutDelivery, signing_key: str) -> None:
-    """Whoever answers there sends the token nowhere else."""
+    """Anybody who answers there sends the token nowhere else."""
     application.status, application.headers = 307, {"Location": application.uri}
     await notice(application.uri)
     await delivery.deliver_due()

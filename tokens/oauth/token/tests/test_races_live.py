@@ -68,7 +68,7 @@ async def _redeem_at_once(shop: Party, buyer: uuid.UUID, sign_on: Session | None
 
 
 async def _refresh_at_once(shop: Party, buyer: uuid.UUID) -> None:
-    """The session moves on by one, whoever asks how often, and its tokens are good in both workers."""
+    """The session moves on by one, no matter who asks how often, and its tokens are good in both workers."""
     tokens = (await shop.redeem(await sync_to_async(approve)(shop.client, buyer))).json()
     for generation in range(1, ROUNDS + 1):
         answers = await asyncio.gather(*(shop.refresh(tokens["refresh_token"]) for _ in range(AT_ONCE)))
