@@ -20,14 +20,23 @@ class TokensConfig(AppConfig):
         from ironauth.infrastructure.core.startup import on_shutdown, on_startup  # noqa: PLC0415 - as below
         from tokens import export, first_proof  # noqa: PLC0415 - as below
         from tokens.admin import devices as admin_devices  # noqa: PLC0415 - as below
+        from tokens.clients import units as client_units  # noqa: PLC0415 - as above
+        from tokens.keys import rotation as key_rotation  # noqa: PLC0415 - as above
         from tokens.keys.store import key_store, load_at_startup  # noqa: PLC0415 - models load before this runs
+        from tokens.oauth import expiry as oauth_expiry  # noqa: PLC0415 - as above
         from tokens.oauth.logout import delivery as logout_delivery  # noqa: PLC0415 - as above
+        from tokens.oauth.logout import notices as logout_notices  # noqa: PLC0415 - as above
         from tokens.sessions import sso_logout  # noqa: PLC0415 - as above
+        from tokens.sessions import units as sessions  # noqa: PLC0415 - as above
 
         export.register()
         first_proof.register()
         admin_devices.connect()
-        invariants.sessions_end.connect(sso_logout.all_end, dispatch_uid="tokens.sign_on_ends")
+        invariants.sessions_end.connect(sso_logout.all_end, dispatch_uid="tokens.sso_sessions_end")
+        sso_logout.clients_signed_out.connect(logout_notices.queue, dispatch_uid="tokens.logout_notices")
+        client_units.client_ends.connect(oauth_expiry.end_of_client, dispatch_uid="tokens.oauth_ends")
+        client_units.client_ends.connect(sessions.end_of_client, dispatch_uid="tokens.sessions_end")
+        key_rotation.register_token_life(client_units.longest_access_token_s)
         invalidation_feed().subscribe(KEYS_TAG, key_store().outdated)
         on_startup(load_at_startup)
         on_startup(logout_delivery.start)

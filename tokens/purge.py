@@ -87,7 +87,7 @@ def purge_expired(*, batch: int = DEFAULT_BATCH, keep_s: int = SESSION_KEEP_S) -
 def _wait_for_writers() -> None:
     """Let this connection wait for SQLite's write lock longer than a request may: nobody waits for the purge.
 
-    SQLite hands the lock to anybody who asks at the right moment, so a busy server can keep others out for seconds.
+    SQLite hands the lock to the process that asks at the right moment: a busy server can keep others out for seconds.
     """
     if connection.vendor == "sqlite":
         with connection.cursor() as cursor:

@@ -77,7 +77,7 @@ REQUIRE_CHANGE: Final = Change(
     title="Require password change",
     choice="Require selected users to change the password",
     done="Password change required",
-    warning="Every session ends, and nobody signs in with the present password. Each gets a message with a link to "
+    warning="Every session ends, and nobody can sign in with the current password. Each gets a message with a link to "
     "choose another one.",
     excluded_note="you, superusers, and people who have to change it already or are being deleted",
     carry_out=staff_units.require_password_change,

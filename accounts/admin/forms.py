@@ -48,7 +48,7 @@ else:
 
 _NO_PASSWORD = "If disabled, nobody can sign in to this account with a password until one is set."  # noqa: S105 - a help text
 _WARNING = (
-    '<ul id="id_unusable_warning" class="messagelist"><li class="warning">The present password will be lost.</li></ul>'
+    '<ul id="id_unusable_warning" class="messagelist"><li class="warning">The current password will be lost.</li></ul>'
 )
 
 

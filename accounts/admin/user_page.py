@@ -47,7 +47,7 @@ class UserPage(Admin):
 
     state_fields = ("password_state", "second_factor", "verified_address", "mail_state")
 
-    @display(description="present password")
+    @display(description="current password")
     def password_state(self, user: User) -> str:
         """Return what speaks against the password."""
         flagged = user.password_flagged_at

@@ -138,7 +138,7 @@ class OutgoingMailAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: 
                 action="try_again",
                 title="Try again now",
                 question=f"Try to send {_count(total)} again now?",
-                warning="Each is tried once more at once, also when it was given up; links in it are valid from then.",
+                warning="Each is tried again at once, also when it was given up; links in it are valid from then.",
                 shown=[f"{mail.recipient}: {self.about(mail)}" for mail in idle[:SHOWN]],
                 unshown=max(0, total - SHOWN),
             )

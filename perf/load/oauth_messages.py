@@ -100,7 +100,7 @@ def code_in(answer: Reply, *, state: str, issuer: str) -> str:
     if set(told) != {"code", "state", "iss"} or told["state"] != state or told["iss"] != issuer:
         raise Wrong("sign-in: not code, state and iss")
     if not any(name.endswith("sso") for name in answer.cookies()):
-        raise Wrong("sign-in: no sign-on cookie")
+        raise Wrong("sign-in: no SSO cookie")
     return told["code"]
 
 

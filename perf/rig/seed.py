@@ -95,8 +95,8 @@ def _open_sessions(count: int) -> list[SeededSession]:
             account = account_snapshot(ids[address])
             if account is None:
                 raise LookupError(f"{address} is not in the database: seed people first")
-            grant = store_first_party(account=account, context=context)
-            opened.append(SeededSession(str(account.id), str(grant.session_id), grant.refresh_token))
+            one = store_first_party(account=account, context=context)
+            opened.append(SeededSession(str(account.id), str(one.session_id), one.refresh_token))
     return opened
 
 

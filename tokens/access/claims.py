@@ -6,7 +6,7 @@ import msgspec
 
 
 class Actor(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Who acts for the person (RFC 8693 §4.1): a client, and for whom that one did."""
+    """Who acts for the person (RFC 8693 §4.1): a client, and the one that acted before it."""
 
     sub: str
     act: "Actor | None" = None

@@ -1,4 +1,4 @@
-"""What a client's page in the admin offers besides its form: another secret, disable, enable, and how to use it."""
+"""What a client's page in the admin offers next to its form: another secret, disable, enable, and how to use it."""
 
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""Clients in Django's admin: make, change, delete; what their pages can do besides: ``client_acts``."""
+"""Clients in Django's admin: make, change, delete; what else their pages can do: ``client_acts``."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ class SigningKeyAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ig
 
 
 def _other_families() -> list[str]:
-    """Return the families besides Ed25519 that this installation has keys of."""
+    """Return the families, without Ed25519, that this installation has keys of."""
     there = SigningKey.objects.exclude(family=Family.ED25519).filter(state=SigningKey.State.NEXT)
     return list(there.order_by("family").values_list("family", flat=True))
 

@@ -25,10 +25,9 @@ from ironauth.infrastructure.admin.selection import CheckedSelection
 from ironauth.infrastructure.core import clock
 from tokens.admin.actions import note
 from tokens.admin.read_only import ReadOnly
-from tokens.sessions import lists as session_lists
 from tokens.sessions import units as sessions
+from tokens.sessions.known_devices import short_name
 from tokens.sessions.models import Session, SessionQuerySet
-from tokens.sessions.user_agents import short_name
 
 if TYPE_CHECKING:  # Django's class takes its models in brackets for type checkers only
     BaseFormSet = BaseInlineFormSet[Session, Any, Any]
@@ -74,7 +73,7 @@ class _Named(ChangeList):
 
 def _name_applications(found: Iterable[Any]) -> None:
     """Give each session the name of its application, for ``application``. 1 query, or none."""
-    names = session_lists.applications_of(found)
+    names = sessions.applications_of(found)
     for session in found:
         session.application_name = names.get(session.client_id, OPENED_HERE)
 
@@ -135,7 +134,7 @@ class SessionAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: ignor
 
     @admin.display(description="Browser", ordering="user_agent")
     def browser(self, session: Session) -> str:
-        """Return the browser in a few words, and all of the user agent to anybody who points at them."""
+        """Return the browser in a few words, and the whole user agent as their tooltip."""
         return _browser(session)
 
     has_end_permission = holds("tokens.delete_session")

@@ -1,1 +1,1 @@
-"""OAuth clients: rows, rules, how they authenticate, and whom they see."""
+"""OAuth clients: rows, rules, how they authenticate, and the subjects they see."""

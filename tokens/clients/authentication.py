@@ -112,7 +112,7 @@ def _presented(request: ApiRequest, parameters: dict[str, str]) -> Presented:
 
 
 def _asserted(assertion: str, kind: str | None, named: str) -> Presented:
-    """Return what an assertion says; the body may name the same client besides (RFC 7521 §4.2)."""
+    """Return what an assertion says; the body may also name the same client (RFC 7521 §4.2)."""
     client_id = client_assertion.named_client(assertion)
     if kind != client_assertion.TYPE or (named and named != client_id):
         log.info(

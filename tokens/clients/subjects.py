@@ -16,7 +16,7 @@ from tokens.clients.registry import Client
 
 
 def subject_id(client: Client, user_id: UUID) -> UUID:
-    """Return the person's ``sub`` for this client; the same forever, and never another person's."""
+    """Return the person's ``sub`` for this client; always the same, and never another person's."""
     if not client.sector_key:
         return user_id
     return UUID(bytes=_cipher(client).encryptor().update(user_id.bytes))
@@ -35,7 +35,7 @@ def user_of(client: Client, subject: UUID) -> UUID:
 
 
 def sid_of(client: Client, session_id: UUID) -> str:
-    """Return the ``sid`` by which this client knows a sign-on session.
+    """Return the ``sid`` by which this client knows an SSO session.
 
     Under the same key as people are: a session that two pairwise clients knew by one name would tell them whose it is.
     """
@@ -43,7 +43,7 @@ def sid_of(client: Client, session_id: UUID) -> str:
 
 
 def session_of(client: Client, sid: UUID) -> UUID:
-    """Return the sign-on session that this client knows by this ``sid``."""
+    """Return the SSO session that this client knows by this ``sid``."""
     return user_of(client, sid)
 
 

@@ -6,11 +6,12 @@ Fields are judged before (``rules``). A secret is returned once and stored as a 
 import secrets
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Max, Q
+from django.dispatch import Signal
 
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
@@ -18,8 +19,6 @@ from ironauth.infrastructure.cache.invalidation import invalidate
 from ironauth.infrastructure.core import clock
 from tokens.clients.digests import digest_of
 from tokens.clients.models import OAuthClient, OAuthClientSecret, client_tag
-from tokens.oauth.models import AuthorizationCode, DeviceGrant, PushedRequest
-from tokens.sessions.models import Session
 
 SECRET_BYTES: Final = 32  # 256 random bits (security-bar 22)
 HINT_CHARACTERS: Final = 4  # of 43: the 232 bits left are as good as all
@@ -29,6 +28,11 @@ MOST_EXPIRE_OLD_S: Final = 90 * 86_400  # two for longer than that is a secret n
 NO_SECRET: Final = ""
 #: How far a client is trusted: in the trail with its values.
 _BELIEVED: Final = ("resource_server", "trusted")
+
+
+#: Sent with ``client`` when it is disabled, enabled again or deleted, in that transaction. What a room keeps for the
+#: client ends by its receiver, which returns how many sessions that ended (None: it keeps none).
+client_ends: Final = Signal()
 
 
 class NoSecretError(Exception):
@@ -136,12 +140,15 @@ def delete(client: OAuthClient, *, actor_id: UUID | None = None) -> None:
 def _end_everything(client: OAuthClient) -> int:
     """End the client's sessions and whatever is under way; return how many sessions there were.
 
-    Anybody who calls this publishes the client, by whose tag all its tokens are known.
+    The caller publishes the client, by whose tag all its tokens are known.
     """
-    for kind in (AuthorizationCode, DeviceGrant, PushedRequest):
-        kind.objects.filter(client=client).delete()
-    sessions = Session.objects.filter(client_id=str(client.pk))
-    return sessions.revoke(Session.RevokeReason.ENDED_BY_STAFF, clock.now())
+    answers: Sequence[tuple[object, Any]] = client_ends.send(sender=OAuthClient, client=client)
+    return sum(ended or 0 for _, ended in answers)
+
+
+def longest_access_token_s() -> int:
+    """Return the longest life of an access token that a client has of its own, in seconds; 0 without any. 1 query."""
+    return OAuthClient.objects.aggregate(longest=Max("access_token_s"))["longest"] or 0
 
 
 def _believed(client: OAuthClient, fields: Sequence[str]) -> dict[str, object]:

@@ -6,20 +6,19 @@ A rotation never interrupts anyone: the next key was published for at least the 
 the old one is accepted until the last token it signed has expired (security-bar 33).
 """
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from uuid import UUID
 
 import msgspec
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Max
 
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
 from ironauth.infrastructure.cache.invalidation import KEYS_TAG, invalidate
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.crypto.master_keys import newest_master_key_id
-from tokens.clients.models import OAuthClient
 from tokens.keys import pairwise
 from tokens.keys.key_set import Family, new_key_pair
 from tokens.keys.models import SigningKey
@@ -34,6 +33,13 @@ RETIRING_LEEWAY_S = 65
 PUBLISHED_BY_ALL_S = 5
 
 State = SigningKey.State
+
+_token_lives: list[Callable[[], int]] = []
+
+
+def register_token_life(longest_s: Callable[[], int]) -> None:
+    """Have a retiring key outlive tokens that are valid for ``longest_s()`` seconds, asked when a key retires."""
+    _token_lives.append(longest_s)
 
 
 class RotationRefusedError(Exception):
@@ -167,8 +173,7 @@ def _activate(kid: str) -> None:
 def _retire(kid: str) -> None:
     """Let the key sign no more; its tokens, also those of the client with the longest, stay valid until they expire."""
     now: datetime = clock.now()
-    longest_s = OAuthClient.objects.aggregate(longest=Max("access_token_s"))["longest"] or 0
-    life_s = max(settings.IRONAUTH_ACCESS_TOKEN_S, ID_TOKEN_S, longest_s)
+    life_s = max(settings.IRONAUTH_ACCESS_TOKEN_S, ID_TOKEN_S, *(longest_s() for longest_s in _token_lives))
     end = now + timedelta(seconds=life_s + RETIRING_LEEWAY_S)
     SigningKey.objects.filter(kid=kid).update(state=State.RETIRING, retired_at=now, not_after=end)
 

@@ -46,7 +46,7 @@ def missing_remedy(family: Family) -> str:
 
 
 class KeyStore:
-    """Holds the current ``KeySet``; one reload at a time, no matter who asks."""
+    """Holds the current ``KeySet``; one reload at a time for all callers."""
 
     def __init__(self) -> None:
         self._keys: KeySet | None = None

@@ -35,9 +35,9 @@ def tells_roles(scope: str) -> bool:
 
 
 def of_session(
-    grant: OpenedSession,
+    opened: OpenedSession,
     key: ActiveKey,
-    reading: ReadMark | None = None,
+    mark: ReadMark | None = None,
     *,
     subject: UUID | None = None,
     scope: str | None = None,
@@ -46,31 +46,31 @@ def of_session(
 ) -> IssuedToken:
     """Return an access token of the session; it never outlives it.
 
-    ``reading``: taken before the key was chosen and the grant's account and session were read; with it, this process
+    ``mark``: taken before the key was chosen and the grant's account and session were read; with it, this process
     knows the token already. ``subject``: who the person is to the client; None: by their own id. ``scope``: None: all
     that the session has. ``life_s``: seconds; None: as the settings say. ``jkt``: the key that alone may use it.
     """
     now = int(clock.unix())
-    given = grant.scope if scope is None else scope
+    given = opened.scope if scope is None else scope
     life = settings.IRONAUTH_ACCESS_TOKEN_S if life_s is None else life_s
     claims = AccessClaims(
         iss=settings.IRONAUTH_ISSUER,
-        sub=subject or grant.account.id,
+        sub=subject or opened.account.id,
         aud=settings.IRONAUTH_AUDIENCE,
-        client_id=grant.client_id,
+        client_id=opened.client_id,
         iat=now,
-        exp=min(now + life, int(grant.expires_at.timestamp())),
+        exp=min(now + life, int(opened.expires_at.timestamp())),
         jti=secrets.token_urlsafe(JTI_BYTES),
-        sid=grant.session_id,
+        sid=opened.session_id,
         scope=given,
-        epoch=grant.account.session_epoch,
-        roles=grant.account.user.roles if tells_roles(given) else (),
+        epoch=opened.account.session_epoch,
+        roles=opened.account.user.roles if tells_roles(given) else (),
         cnf=_confirmation(jkt),
     )
     text = codec.encode(claims, key)
-    if reading is not None:
-        live = LiveSession(grant.account, grant.authenticated_at, grant.amr, grant.client_id)
-        authentication.keep_issued(text, claims, kid=key.kid, live=live, reading=reading)
+    if mark is not None:
+        live = LiveSession(opened.account, opened.authenticated_at, opened.amr, opened.client_id)
+        authentication.keep_issued(text, claims, kid=key.kid, live=live, mark=mark)
     return IssuedToken(text, claims.exp - now)
 
 
@@ -99,7 +99,7 @@ def of_client(client_id: UUID, key: ActiveKey, *, scope: str, life_s: int | None
 def of_person(
     person: Principal, key: ActiveKey, *, client_id: UUID, subject: UUID, scope: str, life_s: int, act: Actor, jkt: str
 ) -> IssuedToken:
-    """Return an access token with which ``act`` acts for a person of whom another token was shown (RFC 8693).
+    """Return an access token with which ``act`` acts for a person whose token was shown (RFC 8693).
 
     It lives no longer than that one, and ends with the same session. ``life_s``, ``jkt``: as above.
     """

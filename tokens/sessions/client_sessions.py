@@ -19,7 +19,6 @@ from ironauth.infrastructure.db.compiled_sql import Param
 from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.clients.registry import Client
 from tokens.protocol import GrantType, Scope, scope_set
-from tokens.sessions import limit as session_room
 from tokens.sessions import units as sessions
 from tokens.sessions.models import Session
 from tokens.sessions.queries import NewSession
@@ -29,7 +28,7 @@ from tokens.sessions.units import OpenedSession
 class ConsentedAccess(NamedTuple):
     """Whom a session is for and what it may do, as the person has allowed it.
 
-    ``authenticated_at``, ``amr``: when and how they proved who they are. ``parent_id``: the sign-on session they did
+    ``authenticated_at``, ``amr``: when and how they proved who they are. ``parent_id``: the SSO session they did
     it in. ``dpop_jkt``: the key its tokens are bound to, "" for none.
     """
 
@@ -42,7 +41,7 @@ class ConsentedAccess(NamedTuple):
 
 
 class _Parent(NamedTuple):
-    """What a sign-on session says to the sessions that begin in it."""
+    """What an SSO session says to the sessions that begin in it."""
 
     revoked_at: datetime | None
     idle_expires_at: datetime
@@ -62,9 +61,9 @@ class _Shown(NamedTuple):
 _ID: Final = Param("id", models.UUIDField())
 _PARENT_COLUMNS: Final = _Parent._fields[:-1]
 _PARENT: Final = CompiledSelect(
-    lambda: Session.objects.filter(pk=_ID).order_by().values_list(*_PARENT_COLUMNS, session_room.held_beside())
+    lambda: Session.objects.filter(pk=_ID).order_by().values_list(*_PARENT_COLUMNS, sessions.held_beside())
 )
-#: Locked until the commit: anybody who ends it at the same time waits, and then finds what began in it.
+#: Locked until the commit: another request that ends it at the same time waits, and then finds what began in it.
 _PARENT_LOCKED: Final = CompiledSelect(
     lambda: Session.objects.select_for_update(no_key=True).filter(pk=_ID).order_by().values_list(*_PARENT_COLUMNS)
 )
@@ -90,12 +89,12 @@ def open_client_session(
     On PostgreSQL one less.
 
     It lasts as the client's settings say; without the grant refresh_token, as long as its access token. Without the
-    scope offline_access it ends with its sign-on session at the latest: None when that is over already. It is shown
-    with the address and browser of the sign-on, where there is one, else with ``whence``: a client's server says
-    nothing to its user. ``elsewhere``: it is on another device than the sign-on, and shown with ``whence``. Raises
+    scope offline_access it ends with its SSO session at the latest: None when that is over already. It is shown
+    with the address and browser of the SSO session, where there is one, else with ``context``: a client's server says
+    nothing to its user. ``elsewhere``: it is on another device than the SSO session, and shown with ``context``. Raises
     ``IntegrityError`` when the user or client was deleted meanwhile.
     """
-    session_room.make_room(consented.account, keep=consented.parent_id)
+    sessions.make_room(consented.account, keep=consented.parent_id)
     parent = _parent(_PARENT_LOCKED, consented.parent_id)
     session = _session(client, consented, parent, context, session_id=session_id, elsewhere=elsewhere)
     if session is None:
@@ -115,19 +114,19 @@ def open_client_session_if(
 ) -> OpenedSession | None:
     """Do the same on PostgreSQL outside of a transaction, if ``changes``, run with ``given``, changes a row. 2 queries.
 
-    The second does all of it or nothing: None when nothing was changed, when there is no sign-on session that lives, or
+    The second does all of it or nothing: None when nothing was changed, when there is no SSO session that lives, or
     when other sessions have to end first.
     """
     parent = _parent(_PARENT, consented.parent_id)
     session = _session(client, consented, parent, context, session_id=session_id)
-    if session is None or parent is None or session_room.is_full(parent.held):
+    if session is None or parent is None or sessions.is_full(parent.held):
         return None
     needed = OnlyIf(
         _PARENT_ALIVE, changes, {**given, "session_id": session_id, "id": session.parent_id, "now": session.created_at}
     )
     with inserted_if(needed) as block:
-        grant = _stored(session, consented.account, client)
-    return grant if block.inserted else None
+        opened = _stored(session, consented.account, client)
+    return opened if block.inserted else None
 
 
 def _session(
@@ -139,7 +138,7 @@ def _session(
     session_id: UUID | None,
     elsewhere: bool = False,
 ) -> NewSession | None:
-    """Return the session to be; None when it would end with a sign-on session that is over."""
+    """Return the session to be; None when it would end with an SSO session that is over."""
     now = clock.now()
     idle_s, absolute = _limits(client, now)
     if Scope.OFFLINE_ACCESS not in scope_set(consented.scope) and consented.parent_id is not None:
@@ -173,12 +172,12 @@ def _session(
 
 def _stored(session: NewSession, account: Account, client: Client) -> OpenedSession:
     """Store the session, and that its person signed in there; in a block that inserts together."""
-    grant = sessions.store(session, account)
+    opened = sessions.store(session, account)
     details = {"client": client.client_id}
     audit.record(
-        Event.CLIENT_SIGN_IN, actor_id=account.id, user_id=account.id, session_id=grant.session_id, details=details
+        Event.CLIENT_SIGN_IN, actor_id=account.id, user_id=account.id, session_id=opened.session_id, details=details
     )
-    return grant
+    return opened
 
 
 def access_token_s(client: Client) -> int:

@@ -1,10 +1,11 @@
 """What people have signed in with, so that they hear of a sign-in by something else: a unit of work.
 
 A device is known by its cookie, or by what kind of browser it is and in which network. This is a matter of messages
-only: whom a throttle lets in, it knows by itself (``accounts.lockout.throttling``).
+only; a lockout knows devices by itself (``accounts.lockout.throttling``).
 """
 
 import ipaddress
+import re
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -20,12 +21,11 @@ from ironauth.infrastructure.core.ids import new_id
 from ironauth.infrastructure.db.compiled import CompiledInsert, CompiledSelect, CompiledUpdate, given_row
 from ironauth.infrastructure.db.compiled_sql import Param
 from ironauth.infrastructure.http.client_context import ClientContext
-from tokens.sessions import user_agents
 from tokens.sessions.models import KnownDevice
 
 MOST: Final = 20  # devices of one person; another one takes the place of the one not seen for longest
 KNOWN_FOR: Final = timedelta(days=180)  # after half a year away a sign-in is worth a message, wherever it comes from
-NOTED_EVERY: Final = timedelta(days=1)  # so that a sign-in as yesterday's costs no write besides
+NOTED_EVERY: Final = timedelta(days=1)  # so that a sign-in like yesterday's costs no extra write
 #: Bits of an address that stay when an access provider gives the same home another one over night. A message every
 #: morning would be ignored on the day it matters.
 NETWORK_BITS: Final = {4: 16, 6: 32}
@@ -64,7 +64,7 @@ def note(*, account: Account, context: ClientContext) -> None:
     """
     now = clock.now()
     known = [_Known(*row) for row in _OF_USER.rows(user_id=account.id)]
-    place = _mac("place", account.id, f"{user_agents.family(context.user_agent)} {_network(context.address)}")
+    place = _mac("place", account.id, f"{family(context.user_agent)} {_network(context.address)}")
     brought, given = (_mac("device", account.id, cookie) for cookie in (context.device, context.new_device))
     recent = [one for one in known if now - one.seen_at < KNOWN_FOR]
     by_cookie = next((one for one in recent if brought and one.device == brought), None)
@@ -91,7 +91,7 @@ def _tell(account: Account, context: ClientContext, now: datetime) -> None:
     """Queue the message. One query."""
     facts = {
         "time": f"{now.day} {now:%B %Y, %H:%M} UTC",
-        "device": user_agents.kind(context.user_agent),  # in our words: it is sent in this product's name
+        "device": kind(context.user_agent),  # in our words: it is sent in this product's name
         "address": context.address or "unknown",
     }
     outgoing_mail.enqueue(Kind.NEW_DEVICE, recipient=account.user.email, user_id=account.id, facts=facts)
@@ -108,3 +108,47 @@ def _network(address: str) -> str:
     found = ipaddress.ip_address(address)
     found = getattr(found, "ipv4_mapped", None) or found  # else all of IPv4 would be one network on an IPv6 socket
     return str(ipaddress.ip_network(f"{found}/{NETWORK_BITS[found.version]}", strict=False))
+
+
+# ------------------------------------------------------------------ user agents
+#: Product tokens in the order in which they tell: Edge and Opera claim to be Chrome, Chrome claims to be Safari.
+_PRODUCTS = (
+    ("Edg", "Edge"), ("EdgA", "Edge"), ("EdgiOS", "Edge"), ("OPR", "Opera"), ("Firefox", "Firefox"),
+    ("FxiOS", "Firefox"), ("CriOS", "Chrome"), ("Chrome", "Chrome"), ("Version", "Safari"),
+)  # fmt: skip
+#: Systems in the order in which they tell: Android claims to be Linux, the iPhone to be like a Mac.
+_SYSTEMS = (
+    ("Windows", "Windows"), ("iPhone", "iPhone"), ("iPad", "iPad"), ("Android", "Android"), ("CrOS", "ChromeOS"),
+    ("Macintosh", "macOS"), ("Linux", "Linux"), ("X11", "Linux"),
+)  # fmt: skip
+#: As the security page names them; a list of its own, since another kind of a browser is a new device (``family``).
+_LISTED = (("SamsungBrowser", "Samsung Internet"), *_PRODUCTS)
+_SHOWN = 40  # characters of an agent that is none of these
+
+
+def short_name(user_agent: str) -> str:
+    """Return e.g. "Firefox, Windows", or the beginning of what is not a known browser's user agent."""
+    if user_agent.startswith("Mozilla/"):
+        browser = next((name for token, name in _LISTED if re.search(rf"{token}/\d", user_agent)), "")
+        if known := ", ".join(filter(None, (browser, _system(user_agent)))):
+            return known
+    return user_agent if len(user_agent) <= _SHOWN else f"{user_agent[: _SHOWN - 1]}…"
+
+
+def kind(user_agent: str) -> str:
+    """Return e.g. "Firefox on Windows" or "an application": in our words alone, and the same after an update."""
+    browser = ""
+    if user_agent.startswith("Mozilla/"):
+        browser = next((name for token, name in _PRODUCTS if re.search(rf"\b{token}/\d", user_agent)), "a browser")
+    system = _system(user_agent)
+    return f"{browser or 'an application'} on {system}" if system else browser or "an application"
+
+
+def family(user_agent: str) -> str:
+    """Return what tells one kind of client from another, whatever its version: as ``kind``, or a program's own name."""
+    return kind(user_agent) if user_agent.startswith("Mozilla/") else user_agent.partition("/")[0]
+
+
+def _system(user_agent: str) -> str:
+    """Return the system in our words, "" for none that is known."""
+    return next((name for token, name in _SYSTEMS if token in user_agent), "")

@@ -69,10 +69,10 @@ class Session(models.Model):
     proves nothing and keeps both.
 
     ``client_id``: whose it is: an application here, or the text of an OAuth client's id. ``parent_id``: the single
-    sign-on session in which a client's session began. ``dpop_jkt``: the thumbprint of the key that alone may use its
-    tokens (RFC 9449 §6), "" where anybody who holds them may.
+    SSO session in which a client's session began. ``dpop_jkt``: the thumbprint of the key that alone may use its
+    tokens (RFC 9449 §6), "" where any holder may.
 
-    The database itself deletes a person's sessions with the person, no matter who deletes the row. Whatever else ends a
+    The database itself deletes a person's sessions with the person. Whatever else ends a
     session must publish it: ``save()``, ``delete()`` and a queryset's ``delete()`` do; ``update()`` is for units of
     work that publish themselves.
 
@@ -116,7 +116,7 @@ class Session(models.Model):
     class Meta:
         ordering = ["-last_used_at"]
         indexes = [
-            # To end what began in a sign-on session; partial, since most sessions are nobody's children.
+            # To end what began in an SSO session; partial, since most sessions have no parent.
             models.Index(fields=["parent_id"], condition=Q(parent_id__isnull=False), name="tokens_session_parent"),
             # To end and to count a client's. A session never changes hands, so that refreshing one stays heap-only.
             models.Index(fields=["client_id"], name="tokens_session_client"),

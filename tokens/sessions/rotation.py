@@ -50,10 +50,10 @@ SESSION_OVER = frozenset({Outcome.REUSE, Outcome.EXPIRED, Outcome.REVOKED, Outco
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
-    """The outcome of a refresh; ``grant`` exactly when it is ROTATED or GRACE."""
+    """The outcome of a refresh; ``opened`` exactly when it is ROTATED or GRACE."""
 
     outcome: Outcome
-    grant: OpenedSession | None = None
+    opened: OpenedSession | None = None
 
 
 def rotate(

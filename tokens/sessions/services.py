@@ -11,7 +11,6 @@ from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.errors import InvalidRefreshToken
 from tokens.keys.store import key_store
 from tokens.principal import Principal
-from tokens.sessions import lists as session_lists
 from tokens.sessions import refresh_token
 from tokens.sessions import rotation as session_rotation
 from tokens.sessions import units as sessions
@@ -38,10 +37,10 @@ async def refresh(*, token: str, address: str = "") -> TokenPair:
     rotation = await database().write_autocommit(session_rotation.rotate, parsed=parsed)
     event = log.warning if rotation.outcome is Outcome.REUSE else log.info
     event("refresh", outcome=rotation.outcome.value, session_id=str(parsed.session_id))
-    if rotation.grant is None:
+    if rotation.opened is None:
         await rate_limits.admit(rate_limits.REFRESH, address=address)
         raise InvalidRefreshToken(session_over=rotation.outcome in SESSION_OVER)
-    return token_pair(rotation.grant, key, mark)
+    return token_pair(rotation.opened, key, mark)
 
 
 async def sign_out(*, session_id: UUID, user_id: UUID) -> None:
@@ -69,7 +68,7 @@ async def sign_out_everywhere(*, principal: Principal) -> None:
 
 async def list_sessions(*, principal: Principal) -> list[SessionOut]:
     """Return the caller's live sessions, the most recently used first."""
-    return await database().read(session_lists.of_user, user_id=principal.id, current_id=principal.session_id)
+    return await database().read(sessions.of_user, user_id=principal.id, current_id=principal.session_id)
 
 
 async def end_own_session(*, principal: Principal, session_id: UUID) -> None:

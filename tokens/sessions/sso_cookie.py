@@ -33,7 +33,7 @@ class SsoCookie(NamedTuple):
 
 def name() -> str:
     """Return the cookie's name."""
-    return cookies.name_of(cookie_names.SIGN_ON)
+    return cookies.name_of(cookie_names.SSO)
 
 
 def mint(*, session_id: UUID, secret: bytes, master_key_id: str) -> str:
@@ -63,7 +63,7 @@ def is_genuine(cookie: SsoCookie, *, secret: bytes, master_key_id: str) -> bool:
 
 def give(response: HttpResponse, value: str, *, max_age_s: int) -> None:
     """Let the browser bring ``value`` from now on; Lax, because clients send people here from their own sites."""
-    cookies.give(response, cookie_names.SIGN_ON, value, max_age_s=max_age_s)
+    cookies.give(response, cookie_names.SSO, value, max_age_s=max_age_s)
 
 
 def clear(response: HttpResponse) -> None:

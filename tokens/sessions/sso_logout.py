@@ -1,4 +1,4 @@
-"""What ends with a sign-on session: the sessions of clients that began in it, and what those clients are told.
+"""What ends with an SSO session: the sessions of clients that began in it, and what those clients are told.
 
 Whatever ends a session one by one calls ``cascade``. What ends all of a person's at once raises their epoch, which the
 sessions of clients carry as well, so that nothing is left to be ended; ``all_end`` has their clients told.
@@ -11,15 +11,18 @@ from uuid import UUID
 
 from django.db.models import DateTimeField, F, Q, QuerySet, UUIDField, Value
 from django.db.models.functions import Concat
+from django.dispatch import Signal
 
 from ironauth.infrastructure.cache.invalidation import invalidate, sid_tag
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.db.compiled import CompiledSelect
 from ironauth.infrastructure.db.compiled_sql import Param
-from tokens.clients.models import OAuthClient
-from tokens.oauth.models import LogoutNotice
 from tokens.protocol import Scope
 from tokens.sessions.models import SSO_CLIENT, Session, SessionQuerySet
+
+#: Sent with ``signed_in``, a set of (client id, person, SSO session), when these SSO sessions have ended, in the same
+#: transaction.
+clients_signed_out: Final = Signal()
 
 type _Rows = QuerySet[Session, tuple[UUID, str, UUID, UUID | None]]
 
@@ -30,7 +33,7 @@ def _children() -> _Rows:
 
 
 def _signed_in(whose: Q, now: datetime | Param) -> _Rows:
-    """Return the sessions that began in a live sign-on session of these people."""
+    """Return the sessions that began in a live SSO session of these people."""
     live = Session.objects.filter(whose, client_id=SSO_CLIENT).live(now)
     return _children().filter(parent_id__in=live.order_by().values("pk"))
 
@@ -46,7 +49,7 @@ def cascade(*ended: UUID) -> None:
     """Publish that these sessions have just been revoked, and end what began in them. 2 queries.
 
     Clients that were given ``offline_access`` keep their sessions (OpenID Connect Back-Channel Logout §2.7); those with
-    an address for it are told anyway. For sign-on sessions in which clients have sessions 2 more, 1 with notices.
+    an address for it are told anyway. For SSO sessions in which clients have sessions 2 more, 1 with notices.
     """
     if len(ended) == 1:
         begun = _BEGUN_IN.rows(parent_id=ended[0])
@@ -63,7 +66,7 @@ def cascade(*ended: UUID) -> None:
 def all_end(*, user_ids: Sequence[UUID], **_: object) -> None:
     """Have clients told that every session of these people ends; a receiver of ``users.invariants.sessions_end``.
 
-    1 query, however many people; where clients have sessions in a live sign-on session 1 more, and 1 with notices.
+    1 query, however many people; where clients have sessions in a live SSO session 1 more, and 1 with notices.
     """
     if len(user_ids) == 1:
         begun = _SIGNED_IN.rows(user_id=user_ids[0], now=clock.now())
@@ -73,21 +76,11 @@ def all_end(*, user_ids: Sequence[UUID], **_: object) -> None:
 
 
 def _online(*parents: UUID) -> SessionQuerySet:
-    """Return the sessions that live no longer than the sign-on sessions they began in."""
+    """Return the sessions that live no longer than the SSO sessions they began in."""
     words = Session.objects.filter(parent_id__in=parents).annotate(words=Concat(Value(" "), F("scope"), Value(" ")))
     return words.exclude(words__contains=f" {Scope.OFFLINE_ACCESS} ")
 
 
 def _tell(signed_in: set[tuple[str, UUID, UUID]]) -> None:
-    """Queue a notice for each client, person and sign-on session whose client wants to hear of its end."""
-    if not signed_in:
-        return
-    wanted = OAuthClient.objects.filter(
-        ~Q(backchannel_logout_uri=""), pk__in={client_id for client_id, *_ in signed_in}, disabled_at=None
-    )
-    listening = {str(client_id) for client_id in wanted.values_list("pk", flat=True)}
-    LogoutNotice.objects.bulk_create(
-        LogoutNotice(client_id=UUID(client_id), user_id=user_id, session_id=parent_id)
-        for client_id, user_id, parent_id in sorted(signed_in, key=str)
-        if client_id in listening
-    )
+    if signed_in:
+        clients_signed_out.send(sender=Session, signed_in=signed_in)

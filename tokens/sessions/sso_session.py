@@ -72,7 +72,7 @@ def touch(session: StoredSession) -> None:
 
 
 def end(*, session_id: UUID, user_id: UUID) -> bool:
-    """End a sign-on session as its person asks, with what began in it; False when it was over before. 4 queries.
+    """End an SSO session as its person asks, with what began in it; False when it was over before. 4 queries.
 
     Up to 3 more where clients have sessions in it: those without ``offline_access`` end, and clients that want to hear
     of it will. The audit trail says that its person signed out.

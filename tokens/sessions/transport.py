@@ -14,7 +14,7 @@ from tokens.sessions.outputs import TokenPair
 DEVICE_BYTES = 32  # 256 random bits: nobody guesses what another browser is known by
 
 
-def arriving(request: HttpRequest, transport: str) -> ClientContext:
+def context_of_sign_in(request: HttpRequest, transport: str) -> ClientContext:
     """Return where a sign-in comes from; with cookies, on a device that is new.
 
     Raises ``CrossOrigin`` (403) when another site would be given cookies here.
@@ -25,7 +25,7 @@ def arriving(request: HttpRequest, transport: str) -> ClientContext:
     return client_info(request)
 
 
-def handed_over(pair: TokenPair, context: ClientContext, transport: str) -> TokenPair | HttpResponse:
+def token_response(pair: TokenPair, context: ClientContext, transport: str) -> TokenPair | HttpResponse:
     """Return the answer to a sign-in: the pair itself, or 204 with it, and the device, in cookies."""
     if transport != "cookie":
         return pair

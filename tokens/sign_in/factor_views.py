@@ -14,7 +14,7 @@ from ironauth.infrastructure.core.errors import Overloaded, Throttled, Validatio
 from ironauth.infrastructure.http import client_context
 from tokens.errors import CrossOrigin, InvalidMfaToken, InvalidToken, SigningKeyMissing
 from tokens.sessions.outputs import TokenPair
-from tokens.sessions.transport import arriving, handed_over
+from tokens.sessions.transport import context_of_sign_in, token_response
 from tokens.sign_in import factor_services
 from tokens.sign_in.factor_services import Shown
 from tokens.sign_in.inputs import SignInMfaInput, StepUpInput
@@ -45,9 +45,9 @@ class SignInMfaView(AsyncAPIView):
     async def post(self, request: ApiRequest) -> TokenPair | HttpResponse:
         """Open the session that `mfa_required` stood in the way of; answered as a sign-in is."""
         data = await self.validated(request, SignInMfaInput)
-        context = arriving(request._request, data["transport"])  # noqa: SLF001 - Django's request
+        context = context_of_sign_in(request._request, data["transport"])  # noqa: SLF001 - Django's request
         pair = await factor_services.sign_in_with_factor(token=data["mfa_token"], shown=_shown(data), context=context)
-        return handed_over(pair, context, data["transport"])
+        return token_response(pair, context, data["transport"])
 
 
 class StepUpView(AsyncAPIView):

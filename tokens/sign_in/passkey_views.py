@@ -14,7 +14,7 @@ from ironauth.infrastructure.core.errors import Throttled, ValidationFailed
 from ironauth.infrastructure.http import client_context
 from tokens.errors import CrossOrigin, InvalidMfaToken, InvalidToken, SigningKeyMissing
 from tokens.sessions.outputs import TokenPair
-from tokens.sessions.transport import arriving, handed_over
+from tokens.sessions.transport import context_of_sign_in, token_response
 from tokens.sign_in import passkey_services
 from tokens.sign_in.inputs import MfaTokenInput, PasskeySignInInput
 from tokens.sign_in.views import NO_CONTENT
@@ -60,13 +60,13 @@ class PasskeySignInView(AsyncAPIView):
         },
     )
     async def post(self, request: ApiRequest) -> TokenPair | HttpResponse:
-        """Open a session for anybody who holds the passkey and was verified by its authenticator."""
+        """Open a session for the person who holds the passkey and was verified by its authenticator."""
         data = await self.validated(request, PasskeySignInInput)
-        context = arriving(request._request, data["transport"])  # noqa: SLF001 - Django's request
+        context = context_of_sign_in(request._request, data["transport"])  # noqa: SLF001 - Django's request
         pair = await passkey_services.sign_in(
             challenge_token=data["challenge_token"], credential=data["credential"], context=context
         )
-        return handed_over(pair, context, data["transport"])
+        return token_response(pair, context, data["transport"])
 
 
 class SecondFactorOptionsView(AsyncAPIView):

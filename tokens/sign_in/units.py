@@ -26,7 +26,6 @@ from ironauth.infrastructure.db.batch import batch
 from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.errors import InvalidMfaToken
 from tokens.sessions import known_devices, sso_session
-from tokens.sessions import limit as session_room
 from tokens.sessions import queries as session_queries
 from tokens.sessions import units as sessions
 from tokens.sessions.queries import StoredSession
@@ -80,7 +79,7 @@ def opening_session(
     account = units.account_snapshot(proof.user_id)
     if account is None or not account.user.is_active or account.session_epoch != proof.session_epoch:
         raise proof.account_changed()
-    session_room.make_room(account)
+    sessions.make_room(account)
     with batch():
         opened = _store(proof, account, context, kind)
         yield opened

@@ -36,13 +36,13 @@ from tokens.sessions import services as session_services
 from tokens.sessions.authentication import AccessTokenAuthentication
 from tokens.sessions.outputs import TokenPair
 from tokens.sessions.transport import (
-    arriving,
     cleared_response,
     client_info,
+    context_of_sign_in,
     cookie_response,
-    handed_over,
     no_content,
     set_cookies,
+    token_response,
 )
 from tokens.sign_in import services
 from tokens.sign_in.inputs import ChangePasswordInput, RefreshTokenInput, SignInForm, SignInInput
@@ -88,11 +88,11 @@ class SignInView(AsyncAPIView):
         """
         is_form = request.content_type.lower().startswith(FormParser.media_type)  # RFC 9110 §8.3.1
         data = await self.validated(request, SignInForm if is_form else SignInInput)
-        context = arriving(request._request, data["transport"])  # noqa: SLF001 - Django's request
+        context = context_of_sign_in(request._request, data["transport"])  # noqa: SLF001 - Django's request
         pair = await services.sign_in(
             email=data["username" if is_form else "email"], password=data["password"], context=context
         )
-        return handed_over(pair, context, data["transport"])
+        return token_response(pair, context, data["transport"])
 
 
 class RefreshView(AsyncAPIView):

@@ -12,7 +12,7 @@ from ironauth.infrastructure.core.errors import NotFound
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.principal import Principal
-from tokens.sessions import lists as session_lists
+from tokens.sessions import units as sessions
 from tokens.sessions.outputs import SessionOut
 
 log = get_logger()
@@ -38,7 +38,7 @@ async def end_sessions(*, caller: Principal, user_id: UUID) -> None:
 
 def _list(*, caller: Principal, user_id: UUID) -> list[SessionOut]:
     """Unit of work: 1 query, 2 where some are of OAuth clients, or to tell an unknown user from one without any."""
-    found = session_lists.of_user(user_id=user_id, current_id=caller.session_id)
+    found = sessions.of_user(user_id=user_id, current_id=caller.session_id)
     if not found and not User.objects.filter(pk=user_id).exists():
         raise NotFound("There is no such user.")
     return found

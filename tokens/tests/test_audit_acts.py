@@ -226,7 +226,7 @@ ACTS: tuple[Act, ...] = (
 
 @pytest.mark.parametrize("act", ACTS, ids=lambda act: act.__name__)
 async def test_an_act_leaves_exactly_one_event(stage: Stage, act: Act) -> None:
-    """One event with the right ids, outcome and details, and whence the request came; none for what is no act."""
+    """One event with the right ids, outcome and details, and where the request came from; none for what is no act."""
     await Group.objects.acreate(name="support")
     await stage.api.post(SIGNIN, json={"email": stage.email, "password": PASSWORD})
     before = [pk async for pk in AuditEvent.objects.values_list("pk", flat=True)]

@@ -196,7 +196,7 @@ def request_from(address: str) -> Iterator[None]:
 
 
 def test_staff_print_the_same(make_person: Any) -> None:
-    """By address, folded, or id; whence staff acted is in theirs only; recorded without an actor."""
+    """By address, folded, or id; the staff's own address is in theirs only; recorded without an actor."""
     mia, staff = make_person("Mia@example.com"), make_person("staff@example.com")
     LogEntry.objects.log_actions(staff.pk, [mia], 2, change_message="Changed.")
     with request_from("192.0.2.77"):

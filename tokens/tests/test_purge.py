@@ -66,11 +66,13 @@ def test_revoked_sessions_go(opened: list[OpenedSession]) -> None:
 @pytest.mark.parametrize("batch", [1, 2, 3, 7, 1_000])
 def test_batches(opened: list[OpenedSession], batch: int) -> None:
     """Whatever the batch, everything due is deleted and nothing else."""
-    for grant in opened[::2]:
-        sessions.end_session(session_id=grant.session_id, reason=Session.RevokeReason.SIGNED_OUT)
+    for opened_session in opened[::2]:
+        sessions.end_session(session_id=opened_session.session_id, reason=Session.RevokeReason.SIGNED_OUT)
     with clock.shifted(2 * DAY):
         assert purge_expired(batch=batch).sessions == 4
-    assert set(Session.objects.values_list("pk", flat=True)) == {grant.session_id for grant in opened[1::2]}
+    assert set(Session.objects.values_list("pk", flat=True)) == {
+        opened_session.session_id for opened_session in opened[1::2]
+    }
 
 
 def test_invalidations_and_keys(opened: list[OpenedSession]) -> None:

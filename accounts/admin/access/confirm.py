@@ -28,8 +28,8 @@ from accounts.users.models import User
 _TITLE: Final = "Confirm it is you"
 _STEP: Final = Step(_TITLE, Event.STEP_UP, Purpose.STEP_UP, here="admin:confirm_code", submit="Confirm")
 _WRONG: Final = "The password is wrong: check it and try again."
-_AGAIN: Final = "Confirming took too long or was interrupted. Please begin again."
-_NOT_DONE: Final = "It is confirmed that it is you. What you had begun was not done: please do it once more now."
+_AGAIN: Final = "Confirming took too long or was interrupted. Please try again."
+_NOT_DONE: Final = "You have confirmed that it is you. What you started was not done: please do it again now."
 
 
 class PasswordAgainForm(forms.Form):

@@ -41,7 +41,7 @@ from ironauth.infrastructure.http import client_context
 _LONGEST: Final = 64  # characters of a code as it is typed; the rest of it is no code
 _WRONG: Final = "The code is wrong, has expired or was used before. Wait for the next one, or use a recovery code."
 _UNREADABLE: Final = "Codes of your app cannot be checked at the moment. Use a recovery code, or try again later."
-_AGAIN: Final = "Signing in took too long or was interrupted. Please begin again."
+_AGAIN: Final = "Signing in took too long or was interrupted. Please try again."
 
 
 @dataclass(frozen=True)

@@ -122,7 +122,7 @@ def test_the_password_counts_for_five_minutes(
         assert answer.status_code == status
         if status == 302:
             assert client.post(CODE, {"code": enrolled.code()}).status_code == 302
-            assert "Please begin again" in client.get(LOGIN).content.decode()
+            assert "Please try again" in client.get(LOGIN).content.decode()
             assert not opens(client)
 
 

@@ -234,7 +234,7 @@ def test_the_password_confirms_and_leads_back(client: Client, root: User, other:
         answer = client.post(page, {"password": PASSWORD})
         assert (answer.status_code, answer.headers["location"]) == (302, USERS + "?is_active__exact=1")
         assert client.session.session_key != old
-        assert "was not done: please do it once more" in said(client, answer.headers["location"])
+        assert "was not done: please do it again" in said(client, answer.headers["location"])
         assert User.objects.get(pk=other.pk).is_active
         assert client.post(USERS, picked("deactivate", other, confirmed="yes")).headers["location"] == USERS
         assert not User.objects.get(pk=other.pk).is_active
@@ -348,7 +348,7 @@ def test_the_code_follows_within_five_minutes(client: Client, root: User) -> Non
         assert client.get(CONFIRM_CODE).status_code == 200
     with clock.shifted(601 + admin_sign_in.CODE_S):
         assert client.post(CONFIRM_CODE, {"code": app.code()}).headers["location"] == CONFIRM
-        assert "Please begin again" in said(client, CONFIRM)
+        assert "Please try again" in said(client, CONFIRM)
 
 
 def test_a_passkey_confirms(client: Client, root: User) -> None:

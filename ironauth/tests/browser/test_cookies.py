@@ -70,8 +70,8 @@ def sibling() -> Iterator[Sibling]:
     found.server.server_close()
 
 
-def sign_on_of(site: str, asked: dict[str, str]) -> str:
-    """Return the sign-on cookie of the attacker's own account."""
+def sso_session_of(site: str, asked: dict[str, str]) -> str:
+    """Return the SSO cookie of the attacker's own account."""
     email = "eve@example.com"
     with httpx.Client(base_url=site, timeout=30) as api:
         person = {"email": email, "password": PASSWORD, "name": "Eve"}
@@ -95,7 +95,7 @@ async def planted(context: BrowserContext, sibling: Sibling, name: bytes, value:
     return sibling.sent[-1]
 
 
-async def test_a_sibling_host_plants_a_sign_on(
+async def test_a_sibling_host_plants_a_sso_session(
     chromium: Browser, serve_process: ServeProcess, sibling: Sibling, signing_key: str
 ) -> None:
     """The browser accepts a disguised name and sends it here; no application gets a code for the attacker by it."""
@@ -105,7 +105,7 @@ async def test_a_sibling_host_plants_a_sign_on(
     with wiki_server() as wiki:
         client, _ = await sync_to_async(make_client)(trusted=True, redirect_uris=[f"{wiki}/callback"])
         asked = request_of(client, redirect_uri=f"{wiki}/callback", prompt="none")
-        value = await asyncio.to_thread(sign_on_of, f"http://127.0.0.1:{port}", {**asked, "prompt": "login"})
+        value = await asyncio.to_thread(sso_session_of, f"http://127.0.0.1:{port}", {**asked, "prompt": "login"})
         for disguise in DISGUISES:
             context = await chromium.new_context()
             sent = await planted(context, sibling, disguise + NAME, value)

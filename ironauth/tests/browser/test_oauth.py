@@ -85,7 +85,7 @@ async def connect_device(shown: Watched, api: httpx.AsyncClient, credentials: tu
     await heading(shown, "Connect a device")
     await shown.look("oauth-device")
     await shown.page.get_by_label("Code").fill(begun["user_code"].lower())
-    await shown.page.get_by_role("button", name="Go on").click()
+    await shown.page.get_by_role("button", name="Continue").click()
     await expect(shown.page.get_by_text(begun["user_code"])).to_be_visible()
     await shown.look("oauth-device-confirm")
     await shown.page.locator("button[value=allow]").click()

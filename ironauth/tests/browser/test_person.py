@@ -114,7 +114,7 @@ async def set_up_app(shown: Watched) -> App:
     await page.get_by_role("button", name="Confirm").click()
     await expect(page.locator("#codes-list li")).to_have_count(10)
     await shown.look("recovery-codes")
-    await page.get_by_role("button", name="I have kept them").click()
+    await page.get_by_role("button", name="I have saved them").click()
     await expect(page.get_by_text("One-time codes are set up")).to_be_visible()
     return app
 
@@ -147,7 +147,7 @@ async def reset(shown: Watched, site: Site) -> None:
     await shown.look("forgot")
     await page.get_by_label("E-mail address").fill(EMAIL)
     await page.get_by_role("button", name="Send the message").click()
-    await heading(shown, "Look at your mail")
+    await heading(shown, "Check your e-mail")
     await shown.look("asked")
     await shown.go(link_in(site.mail.take(EMAIL, "Choose a new password")))
     await heading(shown, "Choose a new password")

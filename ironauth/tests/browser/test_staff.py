@@ -107,7 +107,7 @@ async def set_up_app(shown: Watched) -> App:
     await page.get_by_role("button", name="Confirm").click()
     await expect(page.locator(".codes li")).to_have_count(10)
     await shown.look("admin-recovery-codes")
-    await page.get_by_role("link", name="I have kept them: go on").click()
+    await page.get_by_role("link", name="I have saved them: continue").click()
     return app
 
 

@@ -44,7 +44,7 @@ KEYS = "admin:tokens_signingkey_changelist"
 
 
 @pytest.fixture
-def grant(new_account: Callable[[], Account]) -> OpenedSession:
+def opened_session(new_account: Callable[[], Account]) -> OpenedSession:
     """A session just opened."""
     return sessions.store_first_party(account=new_account(), context=ClientContext("192.0.2.7", "Browser/1.0"))
 
@@ -83,104 +83,109 @@ def key_page(kid: str) -> str:
     return reverse("admin:tokens_signingkey_change", args=[quote(kid)])
 
 
-def secrets_of(grant: OpenedSession) -> list[str]:
+def secrets_of(opened_session: OpenedSession) -> list[str]:
     """Return every spelling of the session's secret that a page could show by mistake."""
-    secret = bytes(Session.objects.get(pk=grant.session_id).secret)
-    parsed = refresh_token.parse(grant.refresh_token)
+    secret = bytes(Session.objects.get(pk=opened_session.session_id).secret)
+    parsed = refresh_token.parse(opened_session.refresh_token)
     assert parsed is not None
-    return [secret.hex(), repr(secret), base64.urlsafe_b64encode(secret).decode(), grant.refresh_token]
+    return [secret.hex(), repr(secret), base64.urlsafe_b64encode(secret).decode(), opened_session.refresh_token]
 
 
-def test_session_list(browser: Client, grant: OpenedSession) -> None:
+def test_session_list(browser: Client, opened_session: OpenedSession) -> None:
     """The list shows sessions, is found by e-mail and address, filters by state, and shows no secret."""
     page = browser.get(reverse(SESSIONS)).content.decode()
-    assert str(grant.session_id) in page
+    assert str(opened_session.session_id) in page
     for query, found in (
-        (f"q={grant.account.user.email}", True), ("q=192.0.2.7", True), ("q=nobody@example.com", False),
+        (f"q={opened_session.account.user.email}", True), ("q=192.0.2.7", True), ("q=nobody@example.com", False),
         ("state=live", True), ("state=ended", False),
     ):  # fmt: skip
-        assert (str(grant.session_id) in browser.get(f"{reverse(SESSIONS)}?{query}").content.decode()) is found, query
-    assert not any(secret in page for secret in secrets_of(grant))
+        assert (
+            str(opened_session.session_id) in browser.get(f"{reverse(SESSIONS)}?{query}").content.decode()
+        ) is found, query
+    assert not any(secret in page for secret in secrets_of(opened_session))
 
 
-def test_a_session_names_its_browser(browser: Client, grant: OpenedSession) -> None:
+def test_a_session_names_its_browser(browser: Client, opened_session: OpenedSession) -> None:
     """The list and the person's page say it in two words, with the whole user agent as their title, markup escaped."""
     agent = 'Mozilla/5.0 (X11; Linux x86_64) HeadlessChrome/138.0.0.0 "<b>"'
     Session.objects.update(user_agent=agent)
-    for page in (reverse(SESSIONS), reverse("admin:accounts_user_change", args=[grant.account.id])):
+    for page in (reverse(SESSIONS), reverse("admin:accounts_user_change", args=[opened_session.account.id])):
         assert f'<span title="{html.escape(agent)}">Chrome, Linux</span>' in browser.get(page).content.decode()
     Session.objects.update(user_agent="")
     assert '<td class="field-browser">-</td>' in browser.get(reverse(SESSIONS)).content.decode()
 
 
-def test_session_page(browser: Client, grant: OpenedSession) -> None:
+def test_session_page(browser: Client, opened_session: OpenedSession) -> None:
     """A session's page is read-only and shows no secret."""
-    page = browser.get(reverse("admin:tokens_session_change", args=[grant.session_id]))
+    page = browser.get(reverse("admin:tokens_session_change", args=[opened_session.session_id]))
     assert page.status_code == 200
     text = page.content.decode()
     assert "Browser/1.0" in text
     assert 'name="_save"' not in text
-    assert not any(secret in text for secret in secrets_of(grant))
+    assert not any(secret in text for secret in secrets_of(opened_session))
     assert browser.get(reverse("admin:tokens_session_add")).status_code == 403
-    assert browser.get(reverse("admin:tokens_session_delete", args=[grant.session_id])).status_code == 403
+    assert browser.get(reverse("admin:tokens_session_delete", args=[opened_session.session_id])).status_code == 403
 
 
 def ending(*grants: OpenedSession) -> dict[str, Any]:
     """Return the form that ends these sessions, not confirmed yet."""
-    return {"action": "end_sessions", "_selected_action": [str(grant.session_id) for grant in grants]}
+    return {"action": "end_sessions", "_selected_action": [str(opened_session.session_id) for opened_session in grants]}
 
 
 CONFIRMED = {"confirmed": "yes"}
 
 
-def test_end_sessions(browser: Client, clerk: Client, grant: OpenedSession) -> None:
+def test_end_sessions(browser: Client, clerk: Client, opened_session: OpenedSession) -> None:
     """Ending sessions asks once more, then revokes and publishes them; who may only look cannot."""
-    clerk.post(reverse(SESSIONS), ending(grant) | CONFIRMED)
-    asked = browser.post(reverse(SESSIONS), ending(grant)).content.decode()
-    for part in ("End 1 session?", grant.account.user.email, "192.0.2.7, Browser/1.0", "delete-confirmation"):
+    clerk.post(reverse(SESSIONS), ending(opened_session) | CONFIRMED)
+    asked = browser.post(reverse(SESSIONS), ending(opened_session)).content.decode()
+    for part in ("End 1 session?", opened_session.account.user.email, "192.0.2.7, Browser/1.0", "delete-confirmation"):
         assert part in asked
     assert Session.objects.get().revoked_at is None
-    browser.post(reverse(SESSIONS), ending(grant) | CONFIRMED)
+    browser.post(reverse(SESSIONS), ending(opened_session) | CONFIRMED)
     session = Session.objects.get()
     assert (session.revoke_reason, session.revoked_at is not None) == ("ended_by_staff", True)
-    assert Invalidation.objects.filter(tag=sid_tag(grant.session_id)).count() == 1
+    assert Invalidation.objects.filter(tag=sid_tag(opened_session.session_id)).count() == 1
     page = browser.get(f"{reverse(SESSIONS)}?state=ended").content.decode()
     assert "Ended by staff" in page
     assert "Signed Out" not in page  # the filter's labels are sentences too
 
 
-def test_ending_sessions_leaves_a_trace(browser: Client, grant: OpenedSession) -> None:
+def test_ending_sessions_leaves_a_trace(browser: Client, opened_session: OpenedSession) -> None:
     """Each ended session has an entry in the admin's log and a line in ours; one already over has neither."""
     with capture_logs() as logged:
-        first = browser.post(reverse(SESSIONS), ending(grant) | CONFIRMED, follow=True)
-        again = browser.post(reverse(SESSIONS), ending(grant), follow=True)
+        first = browser.post(reverse(SESSIONS), ending(opened_session) | CONFIRMED, follow=True)
+        again = browser.post(reverse(SESSIONS), ending(opened_session), follow=True)
     assert "1 session ended." in first.content.decode()
     assert 'class="warning">No live session was selected.' in again.content.decode()
     (entry,) = LogEntry.objects.all()
-    assert (entry.object_id, entry.change_message) == (str(grant.session_id), "Ended.")
+    assert (entry.object_id, entry.change_message) == (str(opened_session.session_id), "Ended.")
     (line,) = [line for line in logged if line["event"] == "admin_action"]
     assert (line["action"], line["target"], line["by"]) == (
-        "end_session", str(grant.session_id), browser.session["_auth_user_id"],
+        "end_session", str(opened_session.session_id), browser.session["_auth_user_id"],
     )  # fmt: skip
 
 
 def test_staff_leave_superusers_sessions_alone(
-    browser: Client, grant: OpenedSession, make_clerk: Callable[..., Client], new_account: Callable[[], Account]
+    browser: Client,
+    opened_session: OpenedSession,
+    make_clerk: Callable[..., Client],
+    new_account: Callable[[], Account],
 ) -> None:
     """Staff who are no superusers end the sessions of others only, and are told so before and after."""
-    User.objects.filter(pk=grant.account.id).update(is_superuser=True)
+    User.objects.filter(pk=opened_session.account.id).update(is_superuser=True)
     other = sessions.store_first_party(account=new_account(), context=ClientContext())
     ender = make_clerk("view_session", "delete_session")
     spared = "Left as they were: 1 session of superusers."
-    asked = ender.post(reverse(SESSIONS), ending(grant, other)).content.decode()
+    asked = ender.post(reverse(SESSIONS), ending(opened_session, other)).content.decode()
     assert spared in asked
-    assert grant.account.user.email not in asked
-    done = ender.post(reverse(SESSIONS), ending(grant, other) | CONFIRMED, follow=True).content.decode()
+    assert opened_session.account.user.email not in asked
+    done = ender.post(reverse(SESSIONS), ending(opened_session, other) | CONFIRMED, follow=True).content.decode()
     assert spared in done
     assert "1 session ended." in done
-    assert spared in ender.post(reverse(SESSIONS), ending(grant), follow=True).content.decode()
-    assert Session.objects.get(revoked_at=None).pk == grant.session_id
-    browser.post(reverse(SESSIONS), ending(grant) | CONFIRMED)
+    assert spared in ender.post(reverse(SESSIONS), ending(opened_session), follow=True).content.decode()
+    assert Session.objects.get(revoked_at=None).pk == opened_session.session_id
+    browser.post(reverse(SESSIONS), ending(opened_session) | CONFIRMED)
     assert not Session.objects.filter(revoked_at=None).exists()
 
 
@@ -203,7 +208,7 @@ def test_a_malformed_selection_is_the_senders_fault(browser: Client, page: str, 
         assert answer.status_code == 400, key
 
 
-def test_all_sessions_of_a_long_list_end_at_once(browser: Client, grant: OpenedSession) -> None:
+def test_all_sessions_of_a_long_list_end_at_once(browser: Client, opened_session: OpenedSession) -> None:
     """More sessions than a form may have fields are asked about with one field, and all end."""
     template = Session.objects.get()
     Session.objects.bulk_create(
@@ -213,7 +218,7 @@ def test_all_sessions_of_a_long_list_end_at_once(browser: Client, grant: OpenedS
         )
         for _ in range(1_100)
     )  # fmt: skip
-    everything = ending(grant) | {"select_across": "1", "index": "0"}
+    everything = ending(opened_session) | {"select_across": "1", "index": "0"}
     asked = browser.post(reverse(SESSIONS), everything).content.decode()
     assert "End 1101 sessions?" in asked
     assert asked.count('name="_selected_action"') == 1
@@ -229,7 +234,7 @@ def test_all_sessions_of_a_long_list_end_at_once(browser: Client, grant: OpenedS
     "lookup",
     ["secret__regex=^a", "secret__gte=0", "user__password__startswith=a", "generation=0", "created_at__regex=["],
 )
-def test_columns_cannot_be_read_by_filtering(browser: Client, grant: OpenedSession, lookup: str) -> None:
+def test_columns_cannot_be_read_by_filtering(browser: Client, opened_session: OpenedSession, lookup: str) -> None:
     """Filtering by a column the page does not offer is refused, so that nobody reads a secret bit by bit."""
     assert browser.get(f"{reverse(SESSIONS)}?{lookup}").status_code == 400
     key_lookup = lookup.replace("secret", "private_encrypted").replace("generation", "master_key_id")
@@ -241,16 +246,16 @@ def test_columns_cannot_be_read_by_filtering(browser: Client, grant: OpenedSessi
     ["created_at__gte=xyz", "created_at__year=9999", "created_at__year=0", "created_at__month=99&created_at__year=2026",
      "revoke_reason__exact=nonsense", "state=nonsense", "p=999", "o=99", "q=%00"],
 )  # fmt: skip
-def test_senseless_filters_are_no_errors(browser: Client, grant: OpenedSession, lookup: str) -> None:
+def test_senseless_filters_are_no_errors(browser: Client, opened_session: OpenedSession, lookup: str) -> None:
     """A filter that cannot be meant shows a list, at worst after Django's redirect to the whole one."""
     assert browser.get(f"{reverse(SESSIONS)}?{lookup}", follow=True).status_code == 200
 
 
-def test_secret_columns_stay_in_the_database(browser: Client, grant: OpenedSession) -> None:
+def test_secret_columns_stay_in_the_database(browser: Client, opened_session: OpenedSession) -> None:
     """No list, filtered list, question or page as much as reads the columns with secrets."""
     kid = create_first_keys()
-    person = reverse("admin:accounts_user_change", args=[grant.account.id])
-    session = reverse("admin:tokens_session_change", args=[grant.session_id])
+    person = reverse("admin:accounts_user_change", args=[opened_session.account.id])
+    session = reverse("admin:tokens_session_change", args=[opened_session.session_id])
     lists = [
         reverse(SESSIONS),
         reverse(SESSIONS) + "?state=live",
@@ -259,7 +264,7 @@ def test_secret_columns_stay_in_the_database(browser: Client, grant: OpenedSessi
     ]
     with CaptureQueriesContext(connection) as captured:
         answers = [browser.get(address) for address in (*lists, person, session, key_page(kid))]
-        answers.append(browser.post(reverse(SESSIONS), ending(grant)))
+        answers.append(browser.post(reverse(SESSIONS), ending(opened_session)))
         answers.append(browser.post(reverse(KEYS), {"action": "drop_as_compromised", "_selected_action": [kid]}))
     assert {answer.status_code for answer in answers} == {200}
     read = [query["sql"] for query in captured.captured_queries]
@@ -267,7 +272,7 @@ def test_secret_columns_stay_in_the_database(browser: Client, grant: OpenedSessi
     assert len([sql for sql in read if 'FROM "tokens_' in sql]) > len(answers)
 
 
-def test_every_offered_filter_works(browser: Client, grant: OpenedSession) -> None:
+def test_every_offered_filter_works(browser: Client, opened_session: OpenedSession) -> None:
     """Each link beside and above the lists is one that the allow-list admits."""
     create_first_keys()
     for page in (reverse(SESSIONS), reverse(KEYS)):
@@ -276,7 +281,7 @@ def test_every_offered_filter_works(browser: Client, grant: OpenedSession) -> No
         assert {browser.get(page + link).status_code for link in links} == {200}
 
 
-def test_lists_fit_a_screen(browser: Client, grant: OpenedSession) -> None:
+def test_lists_fit_a_screen(browser: Client, opened_session: OpenedSession) -> None:
     """Sessions are led by their user, keys by their state and the beginning of the kid, with all that matters."""
     kid = create_first_keys()
 
@@ -290,32 +295,32 @@ def test_lists_fit_a_screen(browser: Client, grant: OpenedSession) -> None:
     assert kid in browser.get(key_page(kid)).content.decode()
 
 
-def test_states(browser: Client, grant: OpenedSession) -> None:
+def test_states(browser: Client, opened_session: OpenedSession) -> None:
     """The state column tells expired sessions, ended ones and inactive users apart from live ones."""
 
     def shown() -> str:
-        return browser.get(reverse("admin:tokens_session_change", args=[grant.session_id])).content.decode()
+        return browser.get(reverse("admin:tokens_session_change", args=[opened_session.session_id])).content.decode()
 
     assert "Live" in shown()
     with clock.shifted(15 * 86_400):
         browser.force_login(User.objects.get(is_superuser=True))
         assert "Expired" in shown()
     browser.force_login(User.objects.get(is_superuser=True))
-    User.objects.filter(pk=grant.account.id).update(session_epoch=9)
+    User.objects.filter(pk=opened_session.account.id).update(session_epoch=9)
     assert "Ended with all others" in shown()
 
 
-def test_sessions_on_the_user_page(browser: Client, grant: OpenedSession) -> None:
+def test_sessions_on_the_user_page(browser: Client, opened_session: OpenedSession) -> None:
     """A person's page lists the live sessions, and only those."""
-    address = reverse("admin:accounts_user_change", args=[grant.account.id])
+    address = reverse("admin:accounts_user_change", args=[opened_session.account.id])
     assert "Browser/1.0" in browser.get(address).content.decode()
-    sessions.end_session(session_id=grant.session_id, reason=Session.RevokeReason.SIGNED_OUT)
+    sessions.end_session(session_id=opened_session.session_id, reason=Session.RevokeReason.SIGNED_OUT)
     assert "Browser/1.0" not in browser.get(address).content.decode()
 
 
-def test_a_persons_page_does_not_grow_with_their_sessions(browser: Client, grant: OpenedSession) -> None:
+def test_a_persons_page_does_not_grow_with_their_sessions(browser: Client, opened_session: OpenedSession) -> None:
     """It shows the twenty used last, at the same cost however many there are; a link leads to all of theirs."""
-    user_id, first = grant.account.id, Session.objects.get(pk=grant.session_id)
+    user_id, first = opened_session.account.id, Session.objects.get(pk=opened_session.session_id)
     address = reverse("admin:accounts_user_change", args=[user_id])
 
     def add(number: int) -> None:
@@ -349,7 +354,7 @@ def test_a_persons_page_does_not_grow_with_their_sessions(browser: Client, grant
     assert len(re.findall(r'id="sessions-\d+"', grown)) == 20
     Session.objects.exclude(pk=first.pk).delete()
     (link,) = re.findall(r'href="([^"]+)">All sessions of this person<', grown)
-    sessions.store_first_party(account=grant.account, context=ClientContext("192.0.2.8", "Other/1.0"))
+    sessions.store_first_party(account=opened_session.account, context=ClientContext("192.0.2.8", "Other/1.0"))
     stranger = User.objects.create_user(email="zoe@example.com")
     Session.objects.filter(ip="192.0.2.8").update(user=stranger)
     listed = browser.get(html.unescape(link)).context["cl"]
@@ -358,23 +363,25 @@ def test_a_persons_page_does_not_grow_with_their_sessions(browser: Client, grant
         assert browser.get(f"{reverse(SESSIONS)}?user__exact={nobody}").headers["location"].endswith("?e=1")
 
 
-def test_a_person_is_saved_though_other_sessions_are_live_by_now(browser: Client, grant: OpenedSession) -> None:
+def test_a_person_is_saved_though_other_sessions_are_live_by_now(
+    browser: Client, opened_session: OpenedSession
+) -> None:
     """What the page showed of sessions is not taken for a change of them, and no row is written."""
-    address = reverse("admin:accounts_user_change", args=[grant.account.id])
+    address = reverse("admin:accounts_user_change", args=[opened_session.account.id])
     page = browser.get(address)
     fields: dict[str, Any] = dict(page.context["adminform"].form.initial)
     kept = {name: fields[name] for name in ("email", "name")} | {"is_active": "on"}
     sent = dict(re.findall(r'name="((?:sessions|pending)[^"]*)" value="([^"]*)"', page.content.decode()))
-    assert any(value == str(grant.session_id) for value in sent.values())
-    sessions.end_session(session_id=grant.session_id, reason=Session.RevokeReason.SIGNED_OUT)
+    assert any(value == str(opened_session.session_id) for value in sent.values())
+    sessions.end_session(session_id=opened_session.session_id, reason=Session.RevokeReason.SIGNED_OUT)
     assert browser.post(address, kept | sent | {"name": "Mia"}).status_code == 302
-    assert User.objects.get(pk=grant.account.id).name == "Mia"
+    assert User.objects.get(pk=opened_session.account.id).name == "Mia"
     assert Session.objects.count() == 1
 
 
-def test_deleting_a_user_takes_the_sessions_along(browser: Client, grant: OpenedSession) -> None:
+def test_deleting_a_user_takes_the_sessions_along(browser: Client, opened_session: OpenedSession) -> None:
     """A person with sessions can be deleted in the admin, sessions included."""
-    address = reverse("admin:accounts_user_delete", args=[grant.account.id])
+    address = reverse("admin:accounts_user_delete", args=[opened_session.account.id])
     assert browser.post(address, {"post": "yes"}).status_code == 302
     assert not Session.objects.exists()
 
@@ -465,18 +472,18 @@ def test_drop_as_compromised(browser: Client, clerk: Client) -> None:
     assert [line["action"] for line in logged if line["event"] == "admin_action"] == ["drop_key"]
 
 
-def test_what_a_deleted_account_has_says_so(browser: Client, grant: OpenedSession) -> None:
+def test_what_a_deleted_account_has_says_so(browser: Client, opened_session: OpenedSession) -> None:
     """Its sessions and consents name it by what it is, not by the stand-in that it has for an address meanwhile."""
     client, _ = make_client()
-    let_in(grant.account.id, client, "openid")
-    consent, user = Consent.objects.get(), User.objects.get(pk=grant.account.id)
+    let_in(opened_session.account.id, client, "openid")
+    consent, user = Consent.objects.get(), User.objects.get(pk=opened_session.account.id)
     assert breakable(user.email) in browser.get(reverse("admin:tokens_consent_changelist")).content.decode()
     with transaction.atomic():
         deletions.request(user_id=user.pk, old=user.password, session_id=None)
     since = f"Deleted account, since {clock.now():%Y-%m-%d}"
     for path, told in (
         (reverse(SESSIONS), since),
-        (reverse("admin:tokens_session_change", args=[grant.session_id]), "Deleted account"),
+        (reverse("admin:tokens_session_change", args=[opened_session.session_id]), "Deleted account"),
         (reverse("admin:tokens_consent_changelist"), since),
         (reverse("admin:tokens_consent_change", args=[consent.pk]), "Deleted account"),
     ):  # fmt: skip

@@ -49,12 +49,12 @@ async def access_token(client: OAuthClient, account: Account) -> dict[str, str]:
     """Return a request header with a token that the client got for this person's account."""
 
     def opened() -> sessions.OpenedSession:
-        grant = sessions.store_first_party(account=account, context=ClientContext(), scope="account")
-        Session.objects.filter(pk=grant.session_id).update(client_id=str(client.pk))
-        return dataclasses.replace(grant, client_id=str(client.pk))
+        opened_session = sessions.store_first_party(account=account, context=ClientContext(), scope="account")
+        Session.objects.filter(pk=opened_session.session_id).update(client_id=str(client.pk))
+        return dataclasses.replace(opened_session, client_id=str(client.pk))
 
-    grant = await sync_to_async(opened)()
-    pair = token_pair(grant, await key_store().signing())
+    opened_session = await sync_to_async(opened)()
+    pair = token_pair(opened_session, await key_store().signing())
     return bearer({"access_token": pair.access_token})
 
 
@@ -92,14 +92,14 @@ async def test_what_was_opened_while_a_client_was_disabled_ends(
         presented = PresentedCode(code, REDIRECT_URI, VERIFIER)
         return await database().write(redemption.redeem, presented=presented, client=known, context=ClientContext())
 
-    assert (await redeemed(codes[0])).grant is None  # codes go with it
+    assert (await redeemed(codes[0])).opened is None  # codes go with it
     token = await access_token(client, account)  # of a redemption that had read its code before
     kept = await sync_to_async(approve)(client, account.id, scope="account")
     assert (await api.get(ME, headers=token)).status_code == 401
     assert await sync_to_async(client_units.enable)(client.pk)
     assert (await api.get(ME, headers=token)).status_code == 401
     assert (await Session.objects.aget()).revoked_at is not None
-    assert (await redeemed(kept)).grant is None
+    assert (await redeemed(kept)).opened is None
     fresh = await access_token(client, account)
     assert (await api.get(ME, headers=fresh)).status_code == 200
     assert not await sync_to_async(client_units.enable)(client.pk)  # nothing is ended where nothing was disabled

@@ -53,7 +53,7 @@ def test_pairwise() -> None:
 
 
 def test_sessions() -> None:
-    """A sign-on session has another name in each sector, and its own for a public client."""
+    """An SSO session has another name in each sector, and its own for a public client."""
     one, same, other = client(), client("https://app.example/other"), client("https://shop.example/cb")
     row = OAuthClient.objects.create(name="App")
     public = read_client(row.pk)

@@ -4,8 +4,8 @@ import msgspec
 
 from tokens.clients.errors import InvalidRequest
 from tokens.clients.registry import Client
+from tokens.oauth import id_tokens
 from tokens.oauth.authorize.request import AuthorizationRequest
-from tokens.oauth.token import id_tokens
 
 
 async def with_hint(client: Client, request: AuthorizationRequest, token: str | None) -> AuthorizationRequest:

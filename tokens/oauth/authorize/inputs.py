@@ -8,13 +8,13 @@ from accounts.fields import PasswordField, TextField
 
 
 class PasswordFormInput(serializers.Serializer[Any]):
-    """Form of ``POST /oauth/signin``, besides the request."""
+    """Form of ``POST /oauth/signin``, without the request."""
 
     email = TextField()
     password = PasswordField()
 
 
 class DecisionInput(serializers.Serializer[Any]):
-    """Form of ``POST /oauth/consent``, besides the request."""
+    """Form of ``POST /oauth/consent``, without the request."""
 
     decision = serializers.ChoiceField(choices=["allow", "deny", "switch"])

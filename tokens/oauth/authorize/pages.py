@@ -44,37 +44,37 @@ _POLICY: Final = (
 
 
 def sign_in(
-    journey: AuthorizationState, client: Client, browser: str, *, email: str = "", **context: Any
+    state: AuthorizationState, client: Client, browser: str, *, email: str = "", **context: Any
 ) -> HttpResponse:
     """Return the page that asks for address and password.
 
     ``context``: ``problem`` and ``status`` of a refusal, and ``remedy``, what to offer instead.
     """
-    email = email or journey.request.login_hint
+    email = email or state.request.login_hint
     if email or context:
         more = {"email": email, "proof_required": proof.is_required(), **context}
-        return _page("sign_in.html", client, journey, browser, **more)
-    text = sign_in_page_cache.html(settings.IRONAUTH_OAUTH_SITE_NAME, client, journey, browser)
-    return _response(text, targets=form_targets.of_client(journey.request.redirect_uri, client))
+        return _page("sign_in.html", client, state, browser, **more)
+    text = sign_in_page_cache.html(settings.IRONAUTH_OAUTH_SITE_NAME, client, state, browser)
+    return _response(text, targets=form_targets.of_client(state.request.redirect_uri, client))
 
 
-def second_factor(journey: AuthorizationState, client: Client, browser: str, **context: Any) -> HttpResponse:
+def second_factor(state: AuthorizationState, client: Client, browser: str, **context: Any) -> HttpResponse:
     """Return the page that asks for a second factor."""
-    by_code = any(method != "passkey" for method in journey.methods)
-    by_passkey = "passkey" in journey.methods
-    return _page("second_factor.html", client, journey, browser, by_code=by_code, by_passkey=by_passkey, **context)
+    by_code = any(method != "passkey" for method in state.methods)
+    by_passkey = "passkey" in state.methods
+    return _page("second_factor.html", client, state, browser, by_code=by_code, by_passkey=by_passkey, **context)
 
 
-def consent(journey: AuthorizationState, client: Client, browser: str, session: StoredSession) -> HttpResponse:
+def consent(state: AuthorizationState, client: Client, browser: str, session: StoredSession) -> HttpResponse:
     """Return the page that asks the person of ``session`` whether the client may have what it asks for."""
-    asked = journey.request.scope.split()
+    asked = state.request.scope.split()
     scopes = [text for scope, text in SCOPES.items() if scope in asked] + [one for one in asked if one not in SCOPES]
-    target = urlsplit(journey.request.redirect_uri)
+    target = urlsplit(state.request.redirect_uri)
     user = session.account.user
-    template = "device_confirm.html" if journey.device else "consent.html"
-    shown = device_codes.shown(journey.device)
+    template = "device_confirm.html" if state.device else "consent.html"
+    shown = device_codes.shown(state.device)
     return _page(
-        template, client, journey, browser, scopes=scopes, user=user, host=target.netloc or target.scheme, code=shown
+        template, client, state, browser, scopes=scopes, user=user, host=target.netloc or target.scheme, code=shown
     )
 
 
@@ -155,10 +155,10 @@ def _see_other(location: str) -> HttpResponse:
     return response
 
 
-def _page(template: str, client: Client, journey: AuthorizationState, browser: str, **context: Any) -> HttpResponse:
+def _page(template: str, client: Client, state: AuthorizationState, browser: str, **context: Any) -> HttpResponse:
     status, headers = context.pop("status", 200), context.pop("headers", None)
-    known = {"client": client, "journey": journey, "sealed": authorization_state.sign(journey, browser), **context}
-    targets = form_targets.of_client(journey.request.redirect_uri, client)
+    known = {"client": client, "state": state, "signed_state": authorization_state.sign(state, browser), **context}
+    targets = form_targets.of_client(state.request.redirect_uri, client)
     return _rendered(template, known, targets=targets, status=status, headers=headers)
 
 

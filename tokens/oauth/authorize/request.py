@@ -126,11 +126,11 @@ def target_of(client: Client, query: QueryDict) -> Target:
     """Return where the answer may go. Raises ``Unanswerable`` unless the client has registered exactly that."""
     uris = query.getlist("redirect_uri")
     if len(uris) != 1 or not uris[0]:
-        raise Unanswerable("The request does not say where to go on: redirect_uri is missing, or was sent twice.")
+        raise Unanswerable("The request does not say where to continue: redirect_uri is missing, or was sent twice.")
     if not redirect_uris.matches(client.redirect_uris, uris[0]):
         raise Unanswerable(
-            "The application has not registered the address it wants to go on at (redirect_uri). Go back to it, "
-            "and tell anybody who runs it."
+            "The application has not registered the address it wants to continue at (redirect_uri). Go back to it, "
+            "and tell the people who run it."
         )
     mode, state = (_only(query, name) for name in ("response_mode", "state"))
     known = mode if mode in set(ResponseMode) else ResponseMode.QUERY.value

@@ -39,7 +39,7 @@ class Step(enum.Enum):
 
 
 class Decision(NamedTuple):
-    """What comes next, the code if it is that, and the sign-on session if there is one."""
+    """What comes next, the code if it is that, and the SSO session if there is one."""
 
     step: Step
     code: str = ""
@@ -114,7 +114,7 @@ async def decide(*, request: AuthorizationRequest, client: Client, cookie: SsoCo
 async def allow(
     *, request: AuthorizationRequest, client: Client, cookie: SsoCookie | None, session_id: UUID | None
 ) -> Decision:
-    """Return the code for what the person has just allowed, in the sign-on session they were asked in.
+    """Return the code for what the person has just allowed, in the SSO session they were asked in.
 
     In another one, or in none, they have to sign in: what was shown to one person is not allowed by another. Raises
     ``Unanswerable`` when client or person have been deleted meanwhile.

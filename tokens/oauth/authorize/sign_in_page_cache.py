@@ -22,7 +22,7 @@ TEMPLATE: Final = "tokens/oauth/sign_in.html"
 CLIENTS: Final = 256
 PAGES: Final = 4
 
-#: Stands for the sealed request while a page is rendered; of characters that no escaping changes, and not to guess.
+#: Stands for the signed state while a page is rendered; of characters that no escaping changes; random.
 _MARK: Final = secrets.token_urlsafe(24)
 
 
@@ -31,24 +31,24 @@ class _Look(NamedTuple):
 
     site_name: str
     client: Client
-    journey: AuthorizationState
+    state: AuthorizationState
     proof_required: bool
 
 
 _decoder: Final = msgspec.msgpack.Decoder(_Look)
 
 
-def html(site_name: str, client: Client, journey: AuthorizationState, browser: str) -> str:
+def html(site_name: str, client: Client, state: AuthorizationState, browser: str) -> str:
     """Return the page for a request without a ``login_hint``.
 
     The template sees the request without what differs each time: ``state``, ``nonce``, ``code_challenge``,
     ``dpop_jkt``, and when it expires.
     """
-    asked = msgspec.structs.replace(journey.request, state="", nonce="", code_challenge="", dpop_jkt="")
-    plain = msgspec.structs.replace(journey, request=asked, expires_at=0)
+    asked = msgspec.structs.replace(state.request, state="", nonce="", code_challenge="", dpop_jkt="")
+    plain = msgspec.structs.replace(state, request=asked, expires_at=0)
     look = _Look(site_name, client, plain, proof.is_required())
     return pages_of(client.client_id)(msgspec.msgpack.encode(look)).replace(
-        _MARK, authorization_state.sign(journey, browser)
+        _MARK, authorization_state.sign(state, browser)
     )
 
 
@@ -59,6 +59,6 @@ def pages_of(client_id: str) -> "_lru_cache_wrapper[str]":  # noqa: ARG001 - it 
 
 
 def _rendered(encoded: bytes) -> str:
-    """Return the page that looks so, with a mark where the sealed request belongs."""
+    """Return the page that looks so, with a mark where the signed_state request belongs."""
     look = _decoder.decode(encoded)
-    return render_to_string(TEMPLATE, {**look._asdict(), "email": "", "sealed": _MARK})
+    return render_to_string(TEMPLATE, {**look._asdict(), "email": "", "signed_state": _MARK})

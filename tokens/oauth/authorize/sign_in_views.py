@@ -71,7 +71,7 @@ class PasswordForm(SignInForm):
     async def post(self, request: ApiRequest) -> HttpResponse:
         """Sign in by address and password, or say what is missing or wrong on the same page."""
         state, client = await self.resumed(request)
-        context = transport.arriving(request._request, "cookie")  # noqa: SLF001 - Django's request
+        context = transport.context_of_sign_in(request._request, "cookie")  # noqa: SLF001 - Django's request
         browser, email = authorization_state.browser_of(request), str(request.data.get("email", ""))
         try:
             data = await self.validated(request, PasswordFormInput)
@@ -98,7 +98,7 @@ class SecondFactorForm(SignInForm):
         Once the password is too long ago it begins again.
         """
         state, client = await self.resumed(request)
-        context = transport.arriving(request._request, "cookie")  # noqa: SLF001 - Django's request
+        context = transport.context_of_sign_in(request._request, "cookie")  # noqa: SLF001 - Django's request
         browser = authorization_state.browser_of(request)
         try:
             proof = await factor_services.verify_second_factor(
@@ -120,7 +120,7 @@ class PasskeyForm(SignInForm):
     async def post(self, request: ApiRequest) -> HttpResponse:
         """Sign in by passkey instead of a password, or say what is wrong on the same page."""
         state, client = await self.resumed(request)
-        context = transport.arriving(request._request, "cookie")  # noqa: SLF001 - Django's request
+        context = transport.context_of_sign_in(request._request, "cookie")  # noqa: SLF001 - Django's request
         shown = _shown(request)
         try:
             if shown.challenge_token is None or shown.credential is None:

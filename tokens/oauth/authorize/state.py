@@ -2,7 +2,7 @@
 
 ``base64url(JSON of AuthorizationState) . base64url(HMAC-SHA-256(server key, browser ‖ JSON))``: nothing is stored while
 somebody looks for a password, and what a page has shown is what its form does. ``browser`` is a random cookie, set with
-the first page: a value made in one browser is good in no other one (CSRF), no matter who sends it there.
+the first page: a value made in one browser is good in no other one (CSRF).
 """
 
 import hashlib
@@ -33,7 +33,7 @@ _BROWSER: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 class AuthorizationState(msgspec.Struct, frozen=True, array_like=True):
     """How far somebody has come. ``expires_at``: the unix second from which it is refused.
 
-    ``mfa_token``: that their password was right, while one of ``methods`` is asked for. ``session_id``: the sign-on
+    ``mfa_token``: that their password was right, while one of ``methods`` is asked for. ``session_id``: the SSO session
     session of the person who is being asked to allow it; None before anybody is. ``device``: the code they
     have typed, where a device waits for them (RFC 8628), "" where a client has sent them here.
     """
@@ -50,18 +50,18 @@ _decoder: Final = msgspec.json.Decoder(AuthorizationState)
 
 
 def begin(request: AuthorizationRequest, *, device: str = "") -> AuthorizationState:
-    """Return the journey of a request that has just arrived, or of the code of a device that waits."""
+    """Return the state of a request that has just arrived, or of the code of a device that waits."""
     return AuthorizationState(request, int(clock.unix()) + LIFE_S, device=device)
 
 
-def sign(journey: AuthorizationState, browser: str) -> str:
+def sign(state: AuthorizationState, browser: str) -> str:
     """Return the value for a form in this browser."""
-    body = msgspec.json.encode(journey)
+    body = msgspec.json.encode(state)
     return f"{base64url.encode(body)}.{base64url.encode(_mac(body, browser, newest_master_key_id()))}"
 
 
 def verify(value: str, browser: str) -> AuthorizationState | None:
-    """Return the journey of a value made for this browser less than half an hour ago; None for any other text."""
+    """Return the state of a value made for this browser less than half an hour ago; None for any other text."""
     text, dot, mac_text = value.partition(".")
     if not dot or not browser or len(value) > MAX_CHARACTERS:
         return None
@@ -72,10 +72,10 @@ def verify(value: str, browser: str) -> AuthorizationState | None:
     if not any(hmac.compare_digest(mac, _mac(body, browser, key_id)) for key_id in settings.IRONAUTH_MASTER_KEYS):
         return None
     try:
-        journey = _decoder.decode(body)
+        state = _decoder.decode(body)
     except msgspec.DecodeError:  # made by another release, whose requests have other fields
         return None
-    return journey if clock.unix() < journey.expires_at else None
+    return state if clock.unix() < state.expires_at else None
 
 
 def cookie_name() -> str:

@@ -54,47 +54,45 @@ class OAuthPage(AsyncAPIView):
         return authorize_pages.error(detail=detail, status=problem.status_code, headers=headers)
 
     async def resumed(self, request: ApiRequest) -> tuple[AuthorizationState, Client]:
-        """Return how far the person of this form has come, and for whom.
+        """Return the authorization state of a form, and its client.
 
         Raises ``CrossOrigin`` when another site has sent it, ``Unanswerable`` when it is not one of this browser's
         forms of the last half hour, or its client has been changed meanwhile.
         """
         refuse_login_csrf(request._request)  # noqa: SLF001 - Django's request
-        journey = authorization_state.verify(
+        state = authorization_state.verify(
             str(request.data.get("request", "")), authorization_state.browser_of(request)
         )
-        if journey is None:
+        if state is None:
             raise Unanswerable(EXPIRED)
-        client = await authorization_request.enabled_client(journey.request.client_id)
-        asked = journey.request
-        if not journey.device and not redirect_uris.matches(client.redirect_uris, asked.redirect_uri):
+        client = await authorization_request.enabled_client(state.request.client_id)
+        asked = state.request
+        if not state.device and not redirect_uris.matches(client.redirect_uris, asked.redirect_uri):
             raise Unanswerable(EXPIRED)
         if not scope_set(asked.scope) <= client.scopes:
             raise Unanswerable(EXPIRED)
-        return journey, client
+        return state, client
 
     async def went_on(
-        self, request: ApiRequest, journey: AuthorizationState, client: Client, cookie: SsoCookie | None
+        self, request: ApiRequest, state: AuthorizationState, client: Client, cookie: SsoCookie | None
     ) -> HttpResponse:
         """Return what comes next for who has this cookie."""
-        if journey.device:
-            return self.shown(request, journey, client, await devices.decide(cookie))
-        decision = await authorizations.decide(request=journey.request, client=client, cookie=cookie)
-        return self.shown(request, journey, client, decision)
+        if state.device:
+            return self.shown(request, state, client, await devices.decide(cookie))
+        decision = await authorizations.decide(request=state.request, client=client, cookie=cookie)
+        return self.shown(request, state, client, decision)
 
-    def shown(
-        self, request: ApiRequest, journey: AuthorizationState, client: Client, decision: Decision
-    ) -> HttpResponse:
+    def shown(self, request: ApiRequest, state: AuthorizationState, client: Client, decision: Decision) -> HttpResponse:
         """Return the page, or the answer to the client, that a decision amounts to."""
         if decision.step is Step.CODE:
             by_form = request.method == "POST"
-            return authorize_pages.answer(journey.request.target, by_form=by_form, code=decision.code)
+            return authorize_pages.answer(state.request.target, by_form=by_form, code=decision.code)
         browser = authorization_state.browser_of(request) or authorization_state.new_browser()
         if decision.session is not None:
-            asked = msgspec.structs.replace(journey, session_id=decision.session.id)
+            asked = msgspec.structs.replace(state, session_id=decision.session.id)
             response = authorize_pages.consent(asked, client, browser, decision.session)
         else:
-            response = authorize_pages.sign_in(journey, client, browser)
+            response = authorize_pages.sign_in(state, client, browser)
         authorization_state.remember_browser(response, browser)
         return response
 
@@ -133,30 +131,30 @@ class ConsentView(OAuthPage):
     @extend_schema(exclude=True)
     async def post(self, request: ApiRequest) -> HttpResponse:
         """Let the client have what was shown, or not, or let somebody else sign in."""
-        journey, client = await self.resumed(request)
+        state, client = await self.resumed(request)
         said = (await self.validated(request, DecisionInput))["decision"]
-        if journey.device and said != "switch":
-            return await self._device(request, journey, client, allowed=said == "allow")
+        if state.device and said != "switch":
+            return await self._device(request, state, client, allowed=said == "allow")
         if said == "deny":
-            raise authorizations.deny(request=journey.request, client=client)
+            raise authorizations.deny(request=state.request, client=client)
         if said == "switch":
-            return self.shown(request, journey, client, Decision(Step.SIGN_IN))
+            return self.shown(request, state, client, Decision(Step.SIGN_IN))
         cookie = sso_cookie.read(request)
         decision = await authorizations.allow(
-            request=journey.request, client=client, cookie=cookie, session_id=journey.session_id
+            request=state.request, client=client, cookie=cookie, session_id=state.session_id
         )
-        return self.shown(request, journey, client, decision)
+        return self.shown(request, state, client, decision)
 
     async def _device(
-        self, request: ApiRequest, journey: AuthorizationState, client: Client, *, allowed: bool
+        self, request: ApiRequest, state: AuthorizationState, client: Client, *, allowed: bool
     ) -> HttpResponse:
         """Tell the device that waits yes or no, or have the person who is to answer sign in."""
         if not allowed:
-            await devices.deny(journey, client)
+            await devices.deny(state, client)
             return authorize_pages.device_done(client, allowed=False)
-        done = await devices.allow(journey, client, sso_cookie.read(request))
+        done = await devices.allow(state, client, sso_cookie.read(request))
         if done is None:
-            return self.shown(request, journey, client, Decision(Step.SIGN_IN))
+            return self.shown(request, state, client, Decision(Step.SIGN_IN))
         if not done:
             return authorize_pages.device(problem=devices.GONE)
         return authorize_pages.device_done(client, allowed=True)

@@ -52,5 +52,5 @@ def stored(user_code: str, master_key_id: str | None = None) -> str:
 
 
 def stored_forms(user_code: str) -> list[str]:
-    """Return all that may stand for the code: a rotation of the master keys makes nobody's device begin anew."""
+    """Return all that may stand for the code: after a rotation of the master keys no device has to start again."""
     return [stored(user_code, key_id) for key_id in settings.IRONAUTH_MASTER_KEYS]

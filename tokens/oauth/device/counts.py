@@ -2,7 +2,7 @@
 
 A device that never rests costs a reading of the database each time until its count is full, then nothing. The count is
 of a client and a network together: anybody can name a public client, and nobody may keep its other devices waiting.
-An IPv6 /48 has a count besides, with ten times the limit, as everywhere.
+An IPv6 /48 also has a count, with ten times the limit, as everywhere.
 """
 
 import threading

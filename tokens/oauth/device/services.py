@@ -32,7 +32,7 @@ class Found(NamedTuple):
     """A waiting device's client, and the way through the pages that begins with its code."""
 
     client: Client
-    journey: AuthorizationState
+    state: AuthorizationState
 
 
 async def begin(*, client: Client, scope: str, jkt: str) -> tuple[str, str]:
@@ -92,24 +92,24 @@ async def decide(cookie: SsoCookie | None) -> Decision:
     return Decision(Step.SIGN_IN) if session is None else Decision(Step.CONFIRM, session=session)
 
 
-async def allow(journey: AuthorizationState, client: Client, cookie: SsoCookie | None) -> bool | None:
+async def allow(state: AuthorizationState, client: Client, cookie: SsoCookie | None) -> bool | None:
     """Let the device have what was shown, to the person it was shown to.
 
     True when it will get it, False when nobody waits any more, None for somebody else than was asked.
     """
-    if cookie is None or cookie.session_id != journey.session_id:
+    if cookie is None or cookie.session_id != state.session_id:
         return None
     done = await database().write(
-        device_units.allow, client=client, user_code=journey.device, scope=journey.request.scope, cookie=cookie
+        device_units.allow, client=client, user_code=state.device, scope=state.request.scope, cookie=cookie
     )
     if done:
         log.info("device_allowed", client_id=client.client_id, session_id=str(cookie.session_id))
     return done
 
 
-async def deny(journey: AuthorizationState, client: Client) -> None:
+async def deny(state: AuthorizationState, client: Client) -> None:
     """Tell the device no, if it still waits. 1 query."""
-    if await database().write(device_units.deny, client=client, user_code=journey.device):
+    if await database().write(device_units.deny, client=client, user_code=state.device):
         log.info("device_denied", client_id=client.client_id)
 
 

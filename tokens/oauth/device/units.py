@@ -43,14 +43,14 @@ class Outcome(enum.StrEnum):
     DENIED = "denied"
     PENDING = "pending"
     TOO_SOON = "too_soon"
-    INACTIVE = "inactive"  # the person was deactivated, or has ended all sessions or the sign-on, since
+    INACTIVE = "inactive"  # the person was deactivated, or has ended all sessions or the SSO session, since
 
 
 class Polled(NamedTuple):
-    """The outcome; ``grant`` exactly when it is GRANTED."""
+    """The outcome; ``opened`` exactly when it is GRANTED."""
 
     outcome: Outcome
-    grant: OpenedSession | None = None
+    opened: OpenedSession | None = None
 
 
 class Waiting(NamedTuple):
@@ -189,7 +189,7 @@ def _granted(row: DeviceGrant, client: Client, session_jkt: str, context: Client
         return Polled(Outcome.INACTIVE)
     left = scope_text(scope_set(row.scope) & client.scopes)  # without what staff have taken from the client since
     consented = ConsentedAccess(account, left, row.authenticated_at, row.amr, row.sso_session_id, session_jkt)
-    grant = open_client_session(
+    opened = open_client_session(
         client=client, consented=consented, context=context, session_id=session_id, elsewhere=True
     )
-    return Polled(Outcome.GRANTED, grant) if grant else Polled(Outcome.INACTIVE)
+    return Polled(Outcome.GRANTED, opened) if opened else Polled(Outcome.INACTIVE)

@@ -76,4 +76,4 @@ class DeviceView(OAuthPage):
         found = await devices.find(typed=typed, address=client_context.address_of(request), cookie=cookie)
         if found is None:
             return authorize_pages.device(user_code=typed[: device_codes.MAX_TYPED], problem=devices.GONE)
-        return await self.went_on(request, found.journey, found.client, cookie)
+        return await self.went_on(request, found.state, found.client, cookie)

@@ -19,8 +19,8 @@ from tokens.clients.models import OAuthClient
 from tokens.keys.store import key_store
 from tokens.oauth.authorize.request import PROMPTS
 from tokens.oauth.discovery.userinfo import CLAIMS
+from tokens.oauth.id_tokens import ACR_VALUES
 from tokens.oauth.token.grants import GRANTS
-from tokens.oauth.token.id_tokens import ACR_VALUES
 from tokens.protocol import PROOF_ALGORITHMS, ResponseMode, Scope
 
 #: Members that are addresses (RFC 8414 §2, Discovery §3, RFC 8628 §4, RFC 9126 §5, RP-Initiated Logout §2.1).
@@ -40,7 +40,7 @@ CONFIDENTIAL: Final = ("client_secret_basic", "client_secret_post", "private_key
 ANYBODY: Final = (*CONFIDENTIAL, "none")
 #: Where clients may sign who they are.
 ASKED: Final = ("token", "revocation", "introspection")
-#: What an ID token says besides what userinfo says.
+#: What an ID token says in addition to userinfo.
 ID_TOKEN_CLAIMS: Final = ("iss", "aud", "exp", "iat", "auth_time", "nonce", "amr", "acr", "sid", "at_hash")
 
 

@@ -15,15 +15,15 @@ from tokens.clients import registry as clients
 from tokens.clients import subjects
 from tokens.clients.errors import InvalidRequest
 from tokens.clients.registry import Client
+from tokens.oauth import id_tokens
 from tokens.oauth.authorize.request import MAX_BYTES, Unanswerable
 from tokens.oauth.endpoint import unique_parameters
-from tokens.oauth.token import id_tokens
 
 MAC_CHARACTERS: Final = 43  # 32 bytes * 4 / 3, unpadded
 
 
 class Person(msgspec.Struct, frozen=True):
-    """Whom an ``id_token_hint`` names, and the sign-on session they had when it was issued."""
+    """Whom an ``id_token_hint`` names, and the SSO session they had when it was issued."""
 
     user_id: UUID
     session_id: UUID | None
@@ -64,8 +64,8 @@ async def read(query: QueryDict) -> LogoutRequest:
     client = await clients.find_for_stranger(hint.client_id if hint is not None else named)
     if uri and (client is None or uri not in client.post_logout_redirect_uris):
         raise Unanswerable(
-            "The application asks to go on to an address that is not registered for it: post_logout_redirect_uri must "
-            "be one of its own, character by character, and comes with id_token_hint or client_id."
+            "The application asks to continue to an address that is not registered for it: post_logout_redirect_uri "
+            "must be one of its own, character by character, and comes with id_token_hint or client_id."
         )
     person = None
     if hint is not None and client is not None:

@@ -1,6 +1,6 @@
 """GET, POST /oauth/logout (OpenID Connect RP-Initiated Logout 1.0): a client sends somebody to sign out here.
 
-Signing out ends the browser's sign-on session, the sessions of clients that began in it without ``offline_access``, and
+Signing out ends the browser's SSO session, the sessions of clients that began in it without ``offline_access``, and
 tells the clients that want to hear of it. No session ends because some site asks for it (security-bar 52 and 66, ASVS
 10.6.2). The browser brings the cookie of its session, and either the client shows an ID token that was issued in this
 very session, or the person confirms it, here or by signing out of our pages. An ID token without the cookie ends none.
@@ -42,7 +42,7 @@ class LogoutView(OAuthPage):
         """Do what the page's form, or a client's, asks for.
 
         No cookie of ours comes with a form of another site, and all of them with a redirect: a GET is made of it, also
-        of one that claims to be the page's own. Answering it here would take the cookie from anybody who is signed in.
+        of one that claims to be the page's own. Answering it here would take the cookie from the signed-in person.
         """
         data = request.data
         if sso_cookie.read(request) is None:
@@ -78,7 +78,7 @@ async def answered(request: ApiRequest, parameters: QueryDict, *, confirmed: boo
 
 
 def end(*, session_id: UUID, user_id: UUID) -> None:
-    """Unit of work: end this browser's sign-on session as its person asks; one that is over stays as it is."""
+    """Unit of work: end this browser's SSO session as its person asks; one that is over stays as it is."""
     if sso_session.end(session_id=session_id, user_id=user_id):
         log.info("signed_out", session_id=str(session_id))
 

@@ -58,7 +58,7 @@ class Party:
         return answer.json()
 
 
-def approve(client: OAuthClient, user_id: uuid.UUID, *, sign_on: Session | None = None, **changes: Any) -> str:
+def approve(client: OAuthClient, user_id: uuid.UUID, *, sso_session: Session | None = None, **changes: Any) -> str:
     """Return a code as the authorization endpoint makes it once the person has agreed."""
     user = User.objects.get(pk=user_id)
     given = {
@@ -72,14 +72,14 @@ def approve(client: OAuthClient, user_id: uuid.UUID, *, sign_on: Session | None 
         "dpop_jkt": "",
         "authenticated_at": clock.now(),
         "amr": "pwd",
-        "sso_session_id": sign_on.pk if sign_on else None,
+        "sso_session_id": sso_session.pk if sso_session else None,
         **changes,
     }
     return codes.issue(AuthorizationCodeData(**given))
 
 
 def signed_on(user_id: uuid.UUID, **changes: Any) -> Session:
-    """Store a sign-on session of the person, as the pages open it."""
+    """Store an SSO session of the person, as the pages open it."""
     now = clock.now()
     given = {
         "user_id": user_id,

@@ -33,12 +33,12 @@ async def access_token(
     assert client is not None
     assert account is not None
     consented = ConsentedAccess(account, scope, authenticated_at or clock.now(), "pwd", parent_id)
-    reading, key = token_cache().mark(), await key_store().signing()
-    grant = await database().write(
+    mark, key = token_cache().mark(), await key_store().signing()
+    opened_session = await database().write(
         client_sessions.open_client_session, client=client, consented=consented, context=ClientContext()
     )
-    assert grant is not None
-    issued = access_tokens.of_session(grant, key, reading, subject=subjects.subject_id(client, user_id))
+    assert opened_session is not None
+    issued = access_tokens.of_session(opened_session, key, mark, subject=subjects.subject_id(client, user_id))
     if cold:
         token_cache().clear()
     return issued.text

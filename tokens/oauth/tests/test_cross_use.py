@@ -116,7 +116,7 @@ async def test_hint(api: httpx.AsyncClient, everything: Everything) -> None:
         answer = await api.get("/oauth/logout", params=asked)
         assert answer.status_code == (400 if kind in {"id token ES256", "id token RS256"} else 200), kind
         page = await api.get(ME, headers=bearer({"access_token": everything.kinds["access token"]}))
-        assert page.status_code == 200, kind  # with offline_access and account: it outlives the sign-on
+        assert page.status_code == 200, kind  # with offline_access and account: it outlives the SSO session
 
 
 async def test_a_new_password(api: httpx.AsyncClient, member: Member, everything: Everything) -> None:

@@ -34,15 +34,15 @@ async def client(signing_key: str) -> OAuthClient:
     return (await sync_to_async(make_client)(trusted=True, scopes=scopes))[0]
 
 
-async def changed(api: httpx.AsyncClient, client: OAuthClient, sign_on_id: UUID, scope: str) -> Any:
-    """Change the password with a token of a session that began in this sign-on; return the answer."""
-    user_id = (await Session.objects.aget(pk=sign_on_id)).user_id
-    token = await access_token(client, user_id, scope, parent_id=sign_on_id)
+async def changed(api: httpx.AsyncClient, client: OAuthClient, sso_session_id: UUID, scope: str) -> Any:
+    """Change the password with a token of a session that began in this SSO session; return the answer."""
+    user_id = (await Session.objects.aget(pk=sso_session_id)).user_id
+    token = await access_token(client, user_id, scope, parent_id=sso_session_id)
     return await api.post(PASSWORD_URL, json=BODY, headers=bearer({"access_token": token}))
 
 
 @pytest.mark.parametrize("scope", ["account openid", "account offline_access openid"])
-async def test_it_stays_with_its_sign_on(
+async def test_it_stays_with_its_sso_session(
     api: httpx.AsyncClient, client: OAuthClient, member: Member, scope: str
 ) -> None:
     """It ends when that does, and no later than that could have lasted; with offline_access neither, as before."""
@@ -62,7 +62,7 @@ async def test_it_stays_with_its_sign_on(
 async def test_the_browser_it_began_in_still_signs_it_out(
     api: httpx.AsyncClient, client: OAuthClient, member: Member
 ) -> None:
-    """The browser's sign-on signs nobody in any more after the new password, and its sign-out ends what hangs on it."""
+    """After the new password the browser's SSO session signs nobody in, and signing out ends what began in it."""
     answered(await by_password(api, await authorize(api, client, scope="openid"), member["email"]))
     began_in = await Session.objects.aget(client_id=SSO_CLIENT)
     answer = await changed(api, client, began_in.pk, "account openid")
@@ -75,7 +75,9 @@ async def test_the_browser_it_began_in_still_signs_it_out(
     assert (await Session.objects.aget(pk=began_in.pk)).revoked_at is not None
 
 
-async def test_without_its_sign_on_nothing_follows(api: httpx.AsyncClient, client: OAuthClient, member: Member) -> None:
+async def test_without_its_sso_session_nothing_follows(
+    api: httpx.AsyncClient, client: OAuthClient, member: Member
+) -> None:
     """Ended before, it has taken the session with it: 401, and the password is the one of before."""
     began_in = await sync_to_async(signed_on)(member["id"])
     token = await access_token(client, began_in.user_id, "account openid", parent_id=began_in.pk)

@@ -21,10 +21,10 @@ from ironauth.infrastructure.http.client_context import ClientContext
 from ironauth.infrastructure.models import Invalidation
 from tokens.clients.models import OAuthClient
 from tokens.clients.registry import read_client
+from tokens.oauth import id_tokens
 from tokens.oauth.models import AuthorizationCode, Consent, LogoutNotice
 from tokens.oauth.tests.material import make_client
 from tokens.oauth.tests.walk import AUTHORIZE, answered, authorize, by_password, is_page, request_of, say
-from tokens.oauth.token import id_tokens
 from tokens.sessions import sso_cookie, sso_session
 from tokens.sessions.client_sessions import ConsentedAccess, open_client_session
 from tokens.sessions.models import Session
@@ -50,7 +50,7 @@ async def foreign(transactional_db: None) -> OAuthClient:
 
 @pytest.fixture
 async def signed_in(api: httpx.AsyncClient, member: Member, client: OAuthClient) -> Session:
-    """The member's sign-on session; the test's client has its cookie."""
+    """The member's SSO session; the test's client has its cookie."""
     answered(await by_password(api, await authorize(api, client), member["email"]))
     return await Session.objects.aget(**SSO)
 
@@ -61,16 +61,16 @@ async def silently(api: httpx.AsyncClient, client: OAuthClient, **more: str | No
 
 
 async def held(client: OAuthClient, session: Session, scope: str = "openid") -> uuid.UUID:
-    """Open a session of the client in this sign-on session, as a code does; return its id."""
+    """Open a session of the client in this SSO session, as a code does; return its id."""
 
     def unit() -> uuid.UUID:
         found, account = read_client(client.pk), account_snapshot(session.user_id)
         assert found is not None
         assert account is not None
         consented = ConsentedAccess(account, scope, session.authenticated_at, session.amr, session.pk)
-        grant = open_client_session(client=found, consented=consented, context=ClientContext())
-        assert grant is not None
-        return grant.session_id
+        opened_session = open_client_session(client=found, consented=consented, context=ClientContext())
+        assert opened_session is not None
+        return opened_session.session_id
 
     return await database().write(unit)
 
@@ -139,7 +139,7 @@ async def test_signing_in_again(
 async def test_another_person(
     api: httpx.AsyncClient, member: Member, client: OAuthClient, signed_in: Session, new_email: Callable[[], str]
 ) -> None:
-    """Who signs in as somebody else ends the sign-on that was there, with what began in it."""
+    """Who signs in as somebody else ends the SSO session that was there, with what began in it."""
     child = await held(client, signed_in)
     email = new_email()
     await api.post("/api/v1/access/signup", json={"email": email, "password": PASSWORD})
@@ -254,7 +254,7 @@ async def test_last_use_once_a_minute(api: httpx.AsyncClient, client: OAuthClien
 async def test_query_counts(
     api: httpx.AsyncClient, client: OAuthClient, foreign: OAuthClient, signed_in: Session, statements: list[str]
 ) -> None:
-    """With a sign-on session 2 for a trusted client, 3 for one that was allowed, 3 each when last used; without, 0."""
+    """With an SSO session 2 for a trusted client, 3 for one that was allowed, 3 each when last used; without, 0."""
     answered(await say(api, await authorize(api, foreign), "allow"))
     counts = []
     for one, later in ((client, 0), (foreign, 0), (client, 61)):

@@ -1,7 +1,7 @@
 """Token exchange (RFC 8693): a client that was shown a person's access token gets one to act for them elsewhere.
 
-Delegation, never impersonation: the new token names the client, and whoever acted before it, in ``act``. It may do no
-more than the one that was shown, lives no longer, and ends with the same session.
+Delegation, never impersonation: the new token names the client, and those that acted before it, in ``act``. It may do
+no more than the one that was shown, lives no longer, and ends with the same session.
 """
 
 from typing import Final, NamedTuple
@@ -94,7 +94,7 @@ async def _shown(token: str, jkt: str) -> _Shown:
         raise InvalidRequest("subject_token is no access token of a person that is good now.") from error
     if person.jkt and person.jkt != jkt:
         raise InvalidRequest("subject_token is bound to a key: send a proof of that key (RFC 9449).")
-    # The principal is this very text's, which was verified: what it says besides needs no second look.
+    # The principal is this very text's, which was verified: its other claims need no second look.
     act = codec.claims_of(token).act
     acting, former = 0, act
     while former is not None:

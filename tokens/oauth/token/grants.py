@@ -14,8 +14,8 @@ from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.clients.errors import InvalidScope, UnauthorizedClient
 from tokens.keys.store import key_store
-from tokens.oauth.device.grant import by_device_code
 from tokens.oauth.token import redemption
+from tokens.oauth.token.device_grant import by_device_code
 from tokens.oauth.token.exchange import by_exchange
 from tokens.oauth.token.redemption import PresentedCode, Redemption
 from tokens.oauth.token.response import TokenRequest, TokenResponse, answer, id_key_for, refuse
@@ -44,15 +44,15 @@ async def by_code(asked: TokenRequest) -> TokenResponse:
         asked.jkt,
         asked.session_jkt,
     )
-    reading = token_cache().mark()
+    mark = token_cache().mark()
     key, id_key = await key_store().signing(), await id_key_for(asked.client, asked.client.scopes)
     redeemed = await _redeemed(presented, asked)
     event = log.warning if redeemed.outcome is redemption.Outcome.REUSED else log.info
     event("code_redeemed", outcome=redeemed.outcome.value, client_id=asked.client.client_id)
-    if redeemed.grant is None:
+    if redeemed.opened is None:
         await refuse(asked)
-    scope, nonce = redeemed.grant.scope, redeemed.nonce
-    return await answer(asked, redeemed.grant, key, reading, scope=scope, nonce=nonce, id_key=id_key)
+    scope, nonce = redeemed.opened.scope, redeemed.nonce
+    return await answer(asked, redeemed.opened, key, mark, scope=scope, nonce=nonce, id_key=id_key)
 
 
 async def by_refresh_token(asked: TokenRequest) -> TokenResponse:
@@ -69,7 +69,7 @@ async def by_refresh_token(asked: TokenRequest) -> TokenResponse:
         raise InvalidScope
     if parsed is None:
         await refuse(asked)
-    reading = token_cache().mark()
+    mark = token_cache().mark()
     key, id_key = await key_store().signing(), await id_key_for(client, wanted or client.scopes)
     rotation = await database().write_autocommit(
         session_rotation.rotate,
@@ -83,10 +83,10 @@ async def by_refresh_token(asked: TokenRequest) -> TokenResponse:
     event("refresh", outcome=rotation.outcome.value, session_id=str(parsed.session_id), client_id=client.client_id)
     if rotation.outcome is Outcome.WIDER:
         raise InvalidScope
-    if rotation.grant is None:
+    if rotation.opened is None:
         await refuse(asked)
-    scope = scope_text(wanted or scope_set(rotation.grant.scope) & client.scopes)
-    return await answer(asked, rotation.grant, key, reading, scope=scope, id_key=id_key)
+    scope = scope_text(wanted or scope_set(rotation.opened.scope) & client.scopes)
+    return await answer(asked, rotation.opened, key, mark, scope=scope, id_key=id_key)
 
 
 async def by_client_credentials(asked: TokenRequest) -> TokenResponse:

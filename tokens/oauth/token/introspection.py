@@ -78,7 +78,7 @@ async def _of_access_token(token: str) -> Introspection | None:
             principal = await authentication.verify(token, verified)
     except InvalidToken:
         return None
-    # The principal is this very text's, which was verified: what it says besides needs no second look.
+    # The principal is this very text's, which was verified: its other claims need no second look.
     return _of_person(codec.claims_of(token), principal)
 
 

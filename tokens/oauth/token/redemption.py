@@ -44,7 +44,7 @@ class Outcome(enum.StrEnum):
     EXPIRED = "expired"
     REUSED = "reused"  # a second use: the session of the first is over
     INACTIVE = "inactive"  # user deactivated, or every session of the user ended
-    SIGNED_OUT = "signed_out"  # the person has left the sign-on session meanwhile
+    SIGNED_OUT = "signed_out"  # the person has left the SSO session meanwhile
 
 
 class PresentedCode(NamedTuple):
@@ -61,10 +61,10 @@ class PresentedCode(NamedTuple):
 
 
 class Redemption(NamedTuple):
-    """The outcome; ``grant`` exactly when it is REDEEMED. ``nonce``: of the authorization request, "" for none."""
+    """The outcome; ``opened`` exactly when it is REDEEMED. ``nonce``: of the authorization request, "" for none."""
 
     outcome: Outcome
-    grant: OpenedSession | None = None
+    opened: OpenedSession | None = None
     nonce: str = ""
 
 
@@ -119,7 +119,7 @@ def redeem_at_once(*, presented: PresentedCode, client: Client, context: ClientC
         return Redemption(refusal or Outcome.UNKNOWN)
     if _is_over(code) is not None:
         return None
-    grant = open_client_session_if(
+    opened = open_client_session_if(
         _USE,
         client=client,
         consented=_consented(code, presented, client),
@@ -127,11 +127,11 @@ def redeem_at_once(*, presented: PresentedCode, client: Client, context: ClientC
         session_id=new_id(),
         digest=digest,
     )
-    return Redemption(Outcome.REDEEMED, grant, code.nonce) if grant else None
+    return Redemption(Outcome.REDEEMED, opened, code.nonce) if opened else None
 
 
 def redeem(*, presented: PresentedCode, client: Client, context: ClientContext) -> Redemption:
-    """Use the code up and open the session it stands for, or say why not. 6 queries, 5 without a sign-on session.
+    """Use the code up and open the session it stands for, or say why not. 6 queries, 5 without an SSO session.
 
     Of several at once one gets the session; the others end it. Whoever cannot name what the code is bound to neither
     uses it up nor ends anything. Raises ``IntegrityError`` when the user or client was deleted meanwhile.
@@ -149,10 +149,10 @@ def redeem(*, presented: PresentedCode, client: Client, context: ClientContext) 
     session_id = new_id()
     if not _USE.run(digest=digest, now=clock.now(), session_id=session_id):  # somebody else was first, just now
         return _used_again(_find(digest))
-    grant = open_client_session(
+    opened = open_client_session(
         client=client, consented=_consented(code, presented, client), context=context, session_id=session_id
     )
-    return Redemption(Outcome.REDEEMED, grant, code.nonce) if grant else Redemption(Outcome.SIGNED_OUT)
+    return Redemption(Outcome.REDEEMED, opened, code.nonce) if opened else Redemption(Outcome.SIGNED_OUT)
 
 
 def _is_over(code: _Code) -> Outcome | None:

@@ -13,7 +13,7 @@ from tokens.clients import subjects
 from tokens.clients.errors import InvalidGrant, InvalidRequest
 from tokens.clients.registry import Client
 from tokens.keys.key_set import ActiveKey
-from tokens.oauth.token import id_tokens
+from tokens.oauth import id_tokens
 from tokens.protocol import GrantType, Scope, scope_set
 from tokens.sessions import access_tokens
 from tokens.sessions.client_sessions import access_token_s
@@ -23,7 +23,7 @@ from tokens.sessions.units import OpenedSession
 class TokenRequest(NamedTuple):
     """A request to the token endpoint whose client has proved who it is.
 
-    ``jkt``: the key it has proved besides (RFC 9449), "" for none.
+    ``jkt``: the key it has proved (RFC 9449), "" for none.
     """
 
     client: Client
@@ -75,9 +75,9 @@ async def id_key_for(client: Client, scopes: AbstractSet[str]) -> ActiveKey | No
 
 async def answer(
     asked: TokenRequest,
-    grant: OpenedSession,
+    opened: OpenedSession,
     key: ActiveKey,
-    reading: ReadMark,
+    mark: ReadMark,
     *,
     scope: str,
     nonce: str = "",
@@ -85,24 +85,24 @@ async def answer(
 ) -> TokenResponse:
     """Return the tokens of a session's grant; ``id_key``: what signs the ID token, if it was looked up before."""
     client = asked.client
-    subject = subjects.subject_id(client, grant.account.id)
+    subject = subjects.subject_id(client, opened.account.id)
     access = access_tokens.of_session(
-        grant, key, reading, subject=subject, scope=scope, life_s=access_token_s(client), jkt=asked.jkt
+        opened, key, mark, subject=subject, scope=scope, life_s=access_token_s(client), jkt=asked.jkt
     )
     id_token = ""
     if Scope.OPENID in scope_set(scope):
         id_token = await id_tokens.mint(
             client=client,
-            account=grant.account,
+            account=opened.account,
             scope=scope,
-            session_id=grant.parent_id,
-            authenticated_at=grant.authenticated_at,
-            amr=grant.amr,
+            session_id=opened.parent_id,
+            authenticated_at=opened.authenticated_at,
+            amr=opened.amr,
             nonce=nonce,
             access_token=access.text,
             key=id_key,
         )
-    refreshed = grant.refresh_token if GrantType.REFRESH_TOKEN in client.grants else ""
+    refreshed = opened.refresh_token if GrantType.REFRESH_TOKEN in client.grants else ""
     return TokenResponse(access.text, asked.token_type, access.expires_in, scope, refreshed, id_token)
 
 

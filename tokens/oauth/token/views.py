@@ -9,10 +9,9 @@ from ironauth.infrastructure.core.errors import Throttled
 from tokens.clients import dpop
 from tokens.clients.authentication import authenticate
 from tokens.clients.errors import InvalidRequest, OAuthError, UnauthorizedClient, UnsupportedGrantType
-from tokens.oauth.device import grant as device_grant
 from tokens.oauth.endpoint import REFUSALS, OAuthEndpoint
 from tokens.oauth.inputs import TokenInput, TokenQuestion
-from tokens.oauth.token import introspection, revocation
+from tokens.oauth.token import device_grant, introspection, revocation
 from tokens.oauth.token.grants import GRANTS
 from tokens.oauth.token.introspection import INACTIVE, Introspection
 from tokens.oauth.token.response import TokenRequest, TokenResponse

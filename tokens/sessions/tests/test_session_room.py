@@ -19,7 +19,6 @@ from conftest import PASSWORD, ServeProcess, bearer
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.http.client_context import ClientContext
-from tokens.sessions import limit as session_room
 from tokens.sessions import units as sessions
 from tokens.sessions.models import Session
 from tokens.sign_in import units as sign_in_units
@@ -113,9 +112,9 @@ def opened(account: Account, client_id: str, minute: int) -> UUID:
 def open_one(account: Account) -> UUID:
     """Do what a sign-in does in the database."""
     who = ByPassword(account.id, account.session_epoch)
-    grant = sign_in_units.open_session(who, context=ClientContext())
-    assert grant is not None
-    return grant.session_id
+    opened_session = sign_in_units.open_session(who, context=ClientContext())
+    assert opened_session is not None
+    return opened_session.session_id
 
 
 def test_an_application_ends_its_own(new_account: Callable[[], Account]) -> None:
@@ -189,5 +188,5 @@ def test_the_count_walks_what_lives_alone(new_account: Callable[[], Account]) ->
         if connection.vendor == "postgresql":  # so few rows are read without an index
             with connection.cursor() as cursor:
                 cursor.execute("SET LOCAL enable_seqscan = off")
-        plan = session_room._held_by(account.id).explain()
+        plan = sessions._held_by(account.id).explain()
     assert "tokens_session_held" in plan

@@ -41,7 +41,7 @@ def account(new_account: Callable[[], Account]) -> Account:
 
 
 @pytest.fixture
-def grant(account: Account) -> OpenedSession:
+def opened_session(account: Account) -> OpenedSession:
     """A session just opened."""
     return sessions.store_first_party(account=account, context=ClientContext("192.0.2.7", "curl"))
 
@@ -81,8 +81,8 @@ def successor(token: str) -> str:
     """Present a refresh token and return its successor."""
     rotation = use(token)
     assert rotation.outcome is Outcome.ROTATED
-    assert rotation.grant is not None
-    return rotation.grant.refresh_token
+    assert rotation.opened is not None
+    return rotation.opened.refresh_token
 
 
 def statements(captured: CaptureQueriesContext) -> list[str]:
@@ -96,9 +96,9 @@ def queries() -> AbstractContextManager[CaptureQueriesContext]:
     return CaptureQueriesContext(connection)
 
 
-def test_rotation_chain(grant: OpenedSession) -> None:
+def test_rotation_chain(opened_session: OpenedSession) -> None:
     """Each refresh gives a new token, and the session's generation counts them."""
-    token, seen = grant.refresh_token, {grant.refresh_token}
+    token, seen = opened_session.refresh_token, {opened_session.refresh_token}
     for _ in range(5):
         token = successor(token)
         seen.add(token)
@@ -106,89 +106,89 @@ def test_rotation_chain(grant: OpenedSession) -> None:
     assert Session.objects.get().generation == 5
 
 
-def test_nothing_usable_is_stored(grant: OpenedSession) -> None:
+def test_nothing_usable_is_stored(opened_session: OpenedSession) -> None:
     """No column of the row contains the token or any part of its authentication code (ASVS 11.5.1)."""
     row = Session.objects.values().get()
-    mac = refresh_token.parse(grant.refresh_token).mac  # type: ignore[union-attr] # it is well-formed
+    mac = refresh_token.parse(opened_session.refresh_token).mac  # type: ignore[union-attr] # it is well-formed
     for value in row.values():
-        assert grant.refresh_token not in str(value)
+        assert opened_session.refresh_token not in str(value)
         assert mac not in (bytes(value) if isinstance(value, (bytes, memoryview)) else str(value).encode())
 
 
-def test_grace_gives_the_same_successor(grant: OpenedSession) -> None:
+def test_grace_gives_the_same_successor(opened_session: OpenedSession) -> None:
     """The immediate predecessor, within the window, gets exactly what the first user got, as often as it asks."""
-    token = successor(grant.refresh_token)
+    token = successor(opened_session.refresh_token)
     for _ in range(3):
-        rotation = use(grant.refresh_token)
+        rotation = use(opened_session.refresh_token)
         assert rotation.outcome is Outcome.GRACE
-        assert rotation.grant is not None
-        assert rotation.grant.refresh_token == token
+        assert rotation.opened is not None
+        assert rotation.opened.refresh_token == token
     assert Session.objects.get().generation == 1
     assert use(token).outcome is Outcome.ROTATED
 
 
 @pytest.mark.parametrize(("after_s", "outcome"), [(9, Outcome.GRACE), (11, Outcome.REUSE)])
-def test_grace_ends(grant: OpenedSession, after_s: int, outcome: Outcome) -> None:
+def test_grace_ends(opened_session: OpenedSession, after_s: int, outcome: Outcome) -> None:
     """The grace window is 10 s: 9 s after the rotation it is open, 11 s after it the session is revoked."""
-    successor(grant.refresh_token)
+    successor(opened_session.refresh_token)
     with clock.shifted(after_s):
-        assert use(grant.refresh_token).outcome is outcome
+        assert use(opened_session.refresh_token).outcome is outcome
 
 
 @override_settings(IRONAUTH_REFRESH_GRACE_S=0)
-def test_no_grace(grant: OpenedSession) -> None:
+def test_no_grace(opened_session: OpenedSession) -> None:
     """A window of 0 s means no grace at all."""
-    successor(grant.refresh_token)
-    assert use(grant.refresh_token).outcome is Outcome.REUSE
+    successor(opened_session.refresh_token)
+    assert use(opened_session.refresh_token).outcome is Outcome.REUSE
 
 
-def test_grace_covers_the_immediate_predecessor_only(grant: OpenedSession) -> None:
+def test_grace_covers_the_immediate_predecessor_only(opened_session: OpenedSession) -> None:
     """The token before the last one is reuse, however quickly it comes (django-oauth-toolkit#1617)."""
-    second = successor(grant.refresh_token)
+    second = successor(opened_session.refresh_token)
     third = successor(second)
-    assert use(grant.refresh_token).outcome is Outcome.REUSE
+    assert use(opened_session.refresh_token).outcome is Outcome.REUSE
     assert use(third).outcome is Outcome.REVOKED
 
 
-def test_reuse_revokes_this_session_only(account: Account, grant: OpenedSession) -> None:
+def test_reuse_revokes_this_session_only(account: Account, opened_session: OpenedSession) -> None:
     """Reuse ends the session it concerns, publishes that, and leaves the person's other sessions alone."""
     other = sessions.store_first_party(account=account, context=ClientContext())
-    newest = successor(successor(grant.refresh_token))
+    newest = successor(successor(opened_session.refresh_token))
     Invalidation.objects.all().delete()
-    assert use(grant.refresh_token) == Rotation(Outcome.REUSE)
-    session = Session.objects.get(pk=grant.session_id)
+    assert use(opened_session.refresh_token) == Rotation(Outcome.REUSE)
+    session = Session.objects.get(pk=opened_session.session_id)
     assert (session.revoke_reason, session.revoked_at is not None) == ("reuse", True)
-    assert [row.tag for row in Invalidation.objects.all()] == [sid_tag(grant.session_id)]
+    assert [row.tag for row in Invalidation.objects.all()] == [sid_tag(opened_session.session_id)]
     assert use(newest).outcome is Outcome.REVOKED
     assert use(other.refresh_token).outcome is Outcome.ROTATED
 
 
-def test_generation_from_the_future(grant: OpenedSession) -> None:
+def test_generation_from_the_future(opened_session: OpenedSession) -> None:
     """A genuine token newer than the row, as after a restored backup, ends the session instead of forking it."""
-    second = successor(grant.refresh_token)
+    second = successor(opened_session.refresh_token)
     Session.objects.update(generation=0, rotated_at=None)
     assert use(second).outcome is Outcome.REUSE
 
 
-def test_forged(grant: OpenedSession) -> None:
+def test_forged(opened_session: OpenedSession) -> None:
     """A token this server did not make is refused and changes nothing: otherwise anyone could end any session."""
-    parsed = refresh_token.parse(grant.refresh_token)
+    parsed = refresh_token.parse(opened_session.refresh_token)
     assert parsed is not None
     for forged in (parsed._replace(mac=bytes(32)), parsed._replace(generation=9)):
         assert session_rotation.rotate(parsed=forged).outcome is Outcome.FORGED
-    assert use(grant.refresh_token).outcome is Outcome.ROTATED
+    assert use(opened_session.refresh_token).outcome is Outcome.ROTATED
 
 
-def test_unknown_session(grant: OpenedSession) -> None:
+def test_unknown_session(opened_session: OpenedSession) -> None:
     """A token of a session that does not exist is unknown."""
     Session.objects.all().delete()
-    assert use(grant.refresh_token).outcome is Outcome.UNKNOWN
+    assert use(opened_session.refresh_token).outcome is Outcome.UNKNOWN
 
 
-def test_another_client(grant: OpenedSession) -> None:
+def test_another_client(opened_session: OpenedSession) -> None:
     """A token presented for another client is unknown, and not revoked by it (security-bar 23)."""
-    assert use(grant.refresh_token, client_id="other").outcome is Outcome.UNKNOWN
-    assert use(grant.refresh_token).outcome is Outcome.ROTATED
+    assert use(opened_session.refresh_token, client_id="other").outcome is Outcome.UNKNOWN
+    assert use(opened_session.refresh_token).outcome is Outcome.ROTATED
 
 
 @override_settings(IRONAUTH_SESSION_IDLE_S=100, IRONAUTH_SESSION_ABSOLUTE_S=1_000)
@@ -214,7 +214,7 @@ def test_absolute_limit(account: Account, after_s: int, outcome: Outcome) -> Non
         assert use(token).outcome is outcome
 
 
-def test_default_limits(grant: OpenedSession) -> None:
+def test_default_limits(opened_session: OpenedSession) -> None:
     """By default a session is idle after 14 days and over after 30 (SP 800-63B-4 §2.1.3)."""
     session = Session.objects.get()
     assert (session.idle_expires_at - session.created_at).total_seconds() == 14 * DAY
@@ -222,12 +222,12 @@ def test_default_limits(grant: OpenedSession) -> None:
 
 
 @pytest.mark.parametrize("change", ["inactive", "epoch", "deleted"])
-def test_user_gone(account: Account, grant: OpenedSession, change: str) -> None:
+def test_user_gone(account: Account, opened_session: OpenedSession, change: str) -> None:
     """An inactive or deleted user, or one whose sessions were all ended, cannot refresh (simplejwt#193)."""
     user = User.objects.get(pk=account.id)
     if change == "deleted":
         user.delete()
-        assert use(grant.refresh_token).outcome is Outcome.UNKNOWN
+        assert use(opened_session.refresh_token).outcome is Outcome.UNKNOWN
         assert not Session.objects.exists()
         return
     if change == "inactive":
@@ -235,77 +235,77 @@ def test_user_gone(account: Account, grant: OpenedSession, change: str) -> None:
     else:
         user.session_epoch += 1
     user.save()
-    assert use(grant.refresh_token).outcome is Outcome.INACTIVE
+    assert use(opened_session.refresh_token).outcome is Outcome.INACTIVE
 
 
-def test_a_user_who_is_switched_off_past_the_model(account: Account, grant: OpenedSession) -> None:
+def test_a_user_who_is_switched_off_past_the_model(account: Account, opened_session: OpenedSession) -> None:
     """An inactive user cannot refresh, also where nothing has ended the sessions: after an UPDATE by hand."""
     QuerySet(User).filter(pk=account.id).update(is_active=False)
     assert User.objects.get(pk=account.id).session_epoch == account.session_epoch
-    assert use(grant.refresh_token).outcome is Outcome.INACTIVE
+    assert use(opened_session.refresh_token).outcome is Outcome.INACTIVE
 
 
-def test_master_key_gone(grant: OpenedSession) -> None:
+def test_master_key_gone(opened_session: OpenedSession) -> None:
     """When a session's master key is no longer there, its token is refused, not an error."""
     with override_settings(IRONAUTH_MASTER_KEYS={"t9": bytes(range(32))}):
-        assert use(grant.refresh_token).outcome is Outcome.FORGED
-    assert use(grant.refresh_token).outcome is Outcome.ROTATED
+        assert use(opened_session.refresh_token).outcome is Outcome.FORGED
+    assert use(opened_session.refresh_token).outcome is Outcome.ROTATED
 
 
-def read(grant: OpenedSession) -> StoredSession:
+def read(opened_session: OpenedSession) -> StoredSession:
     """Return the session as the units read it."""
-    found = session_queries.find(grant.session_id)
+    found = session_queries.find(opened_session.session_id)
     assert found is not None
     return found
 
 
-def test_lost_race(grant: OpenedSession) -> None:
-    """Anybody who reads the row before the winner wrote it updates nothing, and gets the winner's successor."""
-    stale = read(grant)
-    token = successor(grant.refresh_token)
+def test_lost_race(opened_session: OpenedSession) -> None:
+    """Whoever reads the row before the winner wrote it updates nothing, and gets the winner's successor."""
+    stale = read(opened_session)
+    token = successor(opened_session.refresh_token)
     assert session_queries.advance(stale, now=clock.now(), idle_end=stale.idle_expires_at) is None
     assert Session.objects.get().generation == 1
-    rotation = use(grant.refresh_token)
-    assert rotation.grant is not None
-    assert rotation.grant.refresh_token == token
+    rotation = use(opened_session.refresh_token)
+    assert rotation.opened is not None
+    assert rotation.opened.refresh_token == token
 
 
-def test_an_advanced_session_is_as_it_was_stored(grant: OpenedSession) -> None:
+def test_an_advanced_session_is_as_it_was_stored(opened_session: OpenedSession) -> None:
     """What a refresh answers from is the row it has written, all of it."""
-    before = read(grant)
+    before = read(opened_session)
     with clock.shifted(60):
         advanced = session_queries.advance(before, now=clock.now(), idle_end=before.idle_expires_at)
-    assert advanced == read(grant)
+    assert advanced == read(opened_session)
 
 
-def test_revoked_between_read_and_write(grant: OpenedSession) -> None:
+def test_revoked_between_read_and_write(opened_session: OpenedSession) -> None:
     """A session revoked after it was read is not advanced."""
-    stale = read(grant)
-    sessions.end_session(session_id=grant.session_id, reason=Session.RevokeReason.SIGNED_OUT)
+    stale = read(opened_session)
+    sessions.end_session(session_id=opened_session.session_id, reason=Session.RevokeReason.SIGNED_OUT)
     assert session_queries.advance(stale, now=clock.now(), idle_end=stale.idle_expires_at) is None
 
 
-def test_live_account(account: Account, grant: OpenedSession) -> None:
+def test_live_account(account: Account, opened_session: OpenedSession) -> None:
     """A token's session is confirmed only for its own user and epoch, while it lives."""
-    good = {"session_id": grant.session_id, "user_id": account.id, "epoch": account.session_epoch}
+    good = {"session_id": opened_session.session_id, "user_id": account.id, "epoch": account.session_epoch}
     found = sessions.live_account(**good)  # type: ignore[arg-type] # a test's own mixture
     assert found is not None
     assert found.account == account
-    assert (found.authenticated_at, found.amr) == (grant.authenticated_at, "pwd")
-    for wrong in ({"user_id": grant.session_id}, {"session_id": account.id}, {"epoch": 5}):
+    assert (found.authenticated_at, found.amr) == (opened_session.authenticated_at, "pwd")
+    for wrong in ({"user_id": opened_session.session_id}, {"session_id": account.id}, {"epoch": 5}):
         assert sessions.live_account(**{**good, **wrong}) is None  # type: ignore[arg-type] # as above
     with clock.shifted(14 * DAY + 1):
         assert sessions.live_account(**good) is None  # type: ignore[arg-type] # as above
-    assert sessions.end_session(session_id=grant.session_id, reason=Session.RevokeReason.SIGNED_OUT)
+    assert sessions.end_session(session_id=opened_session.session_id, reason=Session.RevokeReason.SIGNED_OUT)
     assert sessions.live_account(**good) is None  # type: ignore[arg-type] # as above
 
 
 @pytest.mark.parametrize("wrong", ["user", "epoch", "idle"])
 def test_a_session_is_ended_for_its_owner_while_it_lives(
-    grant: OpenedSession, new_account: Callable[[], Account], wrong: str
+    opened_session: OpenedSession, new_account: Callable[[], Account], wrong: str
 ) -> None:
     """Not for somebody else, not when it is over by the epoch or by its limit, and only once."""
-    own: dict[str, Any] = {"session_id": grant.session_id, "user_id": grant.account.id, "epoch": 0}
+    own: dict[str, Any] = {"session_id": opened_session.session_id, "user_id": opened_session.account.id, "epoch": 0}
     own["from_session_id"] = new_id()
     changes: dict[str, Any] = {"user": {"user_id": new_account().id}, "epoch": {"epoch": 1}, "idle": {}}
     with clock.shifted(14 * DAY + 1 if wrong == "idle" else 0):
@@ -315,55 +315,61 @@ def test_a_session_is_ended_for_its_owner_while_it_lives(
     assert not sessions.end_own_session(**own)
 
 
-def test_live_sessions(account: Account, grant: OpenedSession) -> None:
+def test_live_sessions(account: Account, opened_session: OpenedSession) -> None:
     """The list holds the live sessions of the user, the most recently used first."""
     with clock.shifted(60):
         newer = sessions.store_first_party(account=account, context=ClientContext())
         ended = sessions.store_first_party(account=account, context=ClientContext())
         sessions.end_session(session_id=ended.session_id, reason=Session.RevokeReason.SIGNED_OUT)
-        assert [s.pk for s in sessions.live_sessions(user_id=account.id)] == [newer.session_id, grant.session_id]
+        assert [s.pk for s in sessions.live_sessions(user_id=account.id)] == [
+            newer.session_id,
+            opened_session.session_id,
+        ]
     with clock.shifted(120):
-        successor(grant.refresh_token)
-        assert [s.pk for s in sessions.live_sessions(user_id=account.id)] == [grant.session_id, newer.session_id]
+        successor(opened_session.refresh_token)
+        assert [s.pk for s in sessions.live_sessions(user_id=account.id)] == [
+            opened_session.session_id,
+            newer.session_id,
+        ]
     user = User.objects.get(pk=account.id)
     user.session_epoch += 1
     user.save()
     assert sessions.live_sessions(user_id=account.id) == []
 
 
-def test_session_of(grant: OpenedSession) -> None:
+def test_session_of(opened_session: OpenedSession) -> None:
     """A genuine token names its session in whatever state it is; a forged one names none."""
-    old = refresh_token.parse(grant.refresh_token)
+    old = refresh_token.parse(opened_session.refresh_token)
     assert old is not None
-    use(grant.refresh_token)
+    use(opened_session.refresh_token)
     found = session_rotation.session_of(parsed=old)
     assert found is not None
-    assert (found.id, found.account.id) == (grant.session_id, grant.account.id)
+    assert (found.id, found.account.id) == (opened_session.session_id, opened_session.account.id)
     assert session_rotation.session_of(parsed=old._replace(mac=bytes(32))) is None
 
 
 def test_query_counts(account: Account) -> None:
     """Opening costs 1 query, rotating 2, the grace 1, confirming 1, ending 3: frozen.
 
-    One of the three looks for what began in the session: it is a sign-on session for all one knows.
+    One of the three looks for what began in the session: it is an SSO session for all one knows.
     """
     with queries() as opened:
-        grant = sessions.store_first_party(account=account, context=ClientContext())
+        opened_session = sessions.store_first_party(account=account, context=ClientContext())
     with queries() as rotated:
-        use(grant.refresh_token)
+        use(opened_session.refresh_token)
     with queries() as graced:
-        use(grant.refresh_token)
+        use(opened_session.refresh_token)
     with queries() as confirmed:
-        sessions.live_account(session_id=grant.session_id, user_id=account.id, epoch=0)
+        sessions.live_account(session_id=opened_session.session_id, user_id=account.id, epoch=0)
     with queries() as ended:
-        sessions.end_session(session_id=grant.session_id, reason=Session.RevokeReason.SIGNED_OUT)
+        sessions.end_session(session_id=opened_session.session_id, reason=Session.RevokeReason.SIGNED_OUT)
     counts = [len(statements(captured)) for captured in (opened, rotated, graced, confirmed, ended)]
     assert counts == [1, 2, 1, 1, 3]
 
 
-def test_writes_outside_units_are_published(grant: OpenedSession) -> None:
+def test_writes_outside_units_are_published(opened_session: OpenedSession) -> None:
     """Saving or deleting a session by hand publishes it too, so that no worker trusts it any longer."""
-    tag = sid_tag(grant.session_id)
+    tag = sid_tag(opened_session.session_id)
     Session.objects.get().save()
     assert Invalidation.objects.filter(tag=tag).count() == 1
     Session.objects.all().delete()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from django.contrib.staticfiles import finders
 
-from tokens.sessions.user_agents import _LISTED, _SYSTEMS, family, kind, short_name
+from tokens.sessions.known_devices import _LISTED, _SYSTEMS, family, kind, short_name
 
 WEBKIT = "AppleWebKit/537.36 (KHTML, like Gecko)"
 

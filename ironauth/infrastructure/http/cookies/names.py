@@ -22,11 +22,11 @@ class Cookie(NamedTuple):
 ACCESS: Final = Cookie("access_token", "Lax")
 REFRESH: Final = Cookie("refresh_token", "Strict")
 DEVICE: Final = Cookie("device", "Strict")
-SIGN_ON: Final = Cookie("sso", "Lax")
+SSO: Final = Cookie("sso", "Lax")
 AUTHORIZE: Final = Cookie("authorize", "Lax")
 ADMIN_SESSION: Final = Cookie("admin_session", "Lax")
 ADMIN_CSRF: Final = Cookie("csrftoken", "Lax")
-REGISTRY: Final = (ACCESS, REFRESH, DEVICE, SIGN_ON, AUTHORIZE, ADMIN_SESSION, ADMIN_CSRF)
+REGISTRY: Final = (ACCESS, REFRESH, DEVICE, SSO, AUTHORIZE, ADMIN_SESSION, ADMIN_CSRF)
 
 
 def name_of(cookie: Cookie, *, secure: bool) -> str:

@@ -271,12 +271,12 @@ async def test_a_page_that_was_rendered_before_is_of_this_request(api: httpx.Asy
     sign_in_page_cache.pages_of.cache_clear()
     pages = [await authorize(api, client, state=state, nonce=state) for state in ("one", "two")]
     assert sign_in_page_cache.pages_of(str(client.pk)).cache_info().misses == 1
-    sealed = [form_to(page, "/oauth/signin").fields["request"] for page in pages]
+    signed_state = [form_to(page, "/oauth/signin").fields["request"] for page in pages]
     browser = api.cookies[authorization_state.cookie_name()]
-    journey = [authorization_state.verify(one, browser) for one in sealed]
-    assert [one.request.state for one in journey if one] == ["one", "two"]
-    assert pages[0].text.replace(sealed[0], "") == pages[1].text.replace(sealed[1], "")
-    assert pages[0].text.count(sealed[0]) == 3  # every form of the page
+    state = [authorization_state.verify(one, browser) for one in signed_state]
+    assert [one.request.state for one in state if one] == ["one", "two"]
+    assert pages[0].text.replace(signed_state[0], "") == pages[1].text.replace(signed_state[1], "")
+    assert pages[0].text.count(signed_state[0]) == 3  # every form of the page
     other, _secret = await sync_to_async(make_client)(name="Other")
     assert is_page(await authorize(api, other), 200, "Other")
     assert is_page(await authorize(api, client, login_hint="who@example.com"), 200, 'value="who@example.com"')

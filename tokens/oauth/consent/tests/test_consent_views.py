@@ -40,9 +40,9 @@ def let_in(user_id: Any, client: OAuthClient, scope: str = "email openid") -> Se
             amr="pwd", sso_session_id=None,
         )
     )  # fmt: skip
-    grant = sessions.store_first_party(account=account, context=ClientContext(), scope=scope)
-    Session.objects.filter(pk=grant.session_id).update(client_id=str(client.pk))
-    return Session.objects.get(pk=grant.session_id)
+    opened_session = sessions.store_first_party(account=account, context=ClientContext(), scope=scope)
+    Session.objects.filter(pk=opened_session.session_id).update(client_id=str(client.pk))
+    return Session.objects.get(pk=opened_session.session_id)
 
 
 @pytest.fixture

@@ -284,7 +284,7 @@ async def test_codes_belong_to_their_client(tv: Party, wiki: Party, api: httpx.A
 
 @pytest.mark.parametrize("end", ["deactivated", "epoch", "signed out"])
 async def test_people_who_are_gone(tv: Party, api: httpx.AsyncClient, member: Member, end: str) -> None:
-    """Who was deactivated, or ended all sessions or the sign-on, between yes and tokens gives none."""
+    """Who was deactivated, or ended all sessions or the SSO session, between yes and tokens gives none."""
     begun = await begin(tv, "openid")
     await confirmed(api, begun, member)
     if end == "signed out":

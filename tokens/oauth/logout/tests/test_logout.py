@@ -69,14 +69,14 @@ async def test_with_a_hint(api: httpx.AsyncClient, member: Member, signing_key: 
 
 
 async def test_signing_out_is_in_the_trail(api: httpx.AsyncClient, member: Member, signing_key: str) -> None:
-    """One event of the person and the sign-on session, however many sessions of clients end with it; none again."""
+    """One event of the person and the SSO session, however many sessions of clients end with it; none again."""
     row, secret = await client()
     found = await tokens_of(api, row, secret, member)
-    sign_on = await Session.objects.aget(client_id=SSO_CLIENT)
+    sso_session = await Session.objects.aget(client_id=SSO_CLIENT)
     for _ in range(2):
         await api.get(LOGOUT, params={"id_token_hint": found["id_token"]})
     events = AuditEvent.objects.filter(event="sign_out").values_list("actor_id", "user_id", "session_id", "outcome")
-    assert [event async for event in events] == [(sign_on.user_id, sign_on.user_id, sign_on.pk, "success")]
+    assert [event async for event in events] == [(sso_session.user_id, sso_session.user_id, sso_session.pk, "success")]
 
 
 async def test_an_expired_hint(api: httpx.AsyncClient, member: Member, signing_key: str) -> None:
@@ -153,7 +153,7 @@ async def test_our_own_pages_by_a_link(api: httpx.AsyncClient, member: Member, s
     assert await live() == [SSO_CLIENT, str(row.pk)]
 
 
-async def test_our_own_pages_without_a_sign_on(api: httpx.AsyncClient, member: Member, signing_key: str) -> None:
+async def test_our_own_pages_without_a_sso_session(api: httpx.AsyncClient, member: Member, signing_key: str) -> None:
     """Who is signed in to nothing but the pages is answered, and another browser of the person stays signed in."""
     row, secret = await client()
     await tokens_of(api, row, secret, member)

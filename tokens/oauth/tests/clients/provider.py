@@ -14,7 +14,7 @@ from tokens.oauth.tests.material import REDIRECT_URI, make_client
 from tokens.oauth.tests.walk import by_password, forms, say, send
 
 GONE = "https://app.example.com/signed-out"
-MOST_STEPS = 8  # of one journey through our pages; more is a loop
+MOST_STEPS = 8  # of one state through our pages; more is a loop
 ENDS = re.compile(r"https://app\.example\.com/")
 
 

@@ -24,8 +24,8 @@ from tokens.errors import SigningKeyMissing
 from tokens.keys.key_set import Family
 from tokens.keys.rotation import create_first_keys, drop
 from tokens.keys.store import key_store
-from tokens.oauth.token import id_tokens
-from tokens.oauth.token.id_tokens import Hint
+from tokens.oauth import id_tokens
+from tokens.oauth.id_tokens import Hint
 
 WHEN = datetime(2026, 5, 1, 12, tzinfo=UTC)
 

@@ -43,20 +43,20 @@ async def test_one_of_many_redemptions_and_one_successor_of_many_refreshes(shop:
 
     Within a single sign-on, as the pages make codes, and without: these are other statements on PostgreSQL.
     """
-    sign_on = await sync_to_async(signed_on)(buyer)
-    await _redeem_at_once(shop, buyer, sign_on)
-    await sign_on.adelete()
+    sso_session = await sync_to_async(signed_on)(buyer)
+    await _redeem_at_once(shop, buyer, sso_session)
+    await sso_session.adelete()
     await _redeem_at_once(shop, buyer, None)
     await _refresh_at_once(shop, buyer)
 
 
-async def _redeem_at_once(shop: Party, buyer: uuid.UUID, sign_on: Session | None) -> None:
+async def _redeem_at_once(shop: Party, buyer: uuid.UUID, sso_session: Session | None) -> None:
     """Exactly one gets tokens, and the others end what it got."""
-    opened = Session.objects.exclude(pk=sign_on.pk) if sign_on else Session.objects.all()
+    opened = Session.objects.exclude(pk=sso_session.pk) if sso_session else Session.objects.all()
     reuses = AuditEvent.objects.filter(event="code_reuse")
     sessions_before, reuses_before = await opened.acount(), await reuses.acount()
     for number in range(1, ROUNDS + 1):
-        code = await sync_to_async(approve)(shop.client, buyer, sign_on=sign_on)
+        code = await sync_to_async(approve)(shop.client, buyer, sso_session=sso_session)
         answers = await asyncio.gather(*(shop.redeem(code) for _ in range(AT_ONCE)))
         assert Counter(answer.status_code for answer in answers) == {200: 1, 400: AT_ONCE - 1}
         assert {answer.json()["error"] for answer in answers if answer.status_code != 200} == {"invalid_grant"}

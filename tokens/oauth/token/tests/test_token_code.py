@@ -208,24 +208,27 @@ async def test_a_code_dies_with_what_it_was_given_under(wiki: Party, member: Mem
     await refused(await wiki.redeem(codes[2]))
 
 
-async def test_sessions_begin_in_their_sign_on_session(wiki: Party, member: Member) -> None:
+async def test_sessions_begin_in_their_sso_session(wiki: Party, member: Member) -> None:
     """Without offline_access no longer than it and not after its end, with it whatever became of it."""
-    sign_on = await sync_to_async(signed_on)(uuid.UUID(member["id"]))
-    tokens = (await wiki.redeem(await a_code(wiki, member, scope="openid", sign_on=sign_on))).json()
+    sso_session = await sync_to_async(signed_on)(uuid.UUID(member["id"]))
+    tokens = (await wiki.redeem(await a_code(wiki, member, scope="openid", sso_session=sso_session))).json()
     claims = said(tokens["access_token"])
     session = await Session.objects.aget(pk=claims["sid"])
-    assert (session.parent_id, session.absolute_expires_at) == (sign_on.pk, sign_on.absolute_expires_at)
+    assert (session.parent_id, session.absolute_expires_at) == (sso_session.pk, sso_session.absolute_expires_at)
     assert (session.ip, session.user_agent) == ("192.0.2.7", "Firefox")
-    assert said(tokens["id_token"])["sid"] == str(sign_on.pk)
+    assert said(tokens["id_token"])["sid"] == str(sso_session.pk)
     fresh = (await wiki.refresh(tokens["refresh_token"])).json()
     identity = said(fresh["id_token"])
-    assert (identity["sid"], "nonce" in identity) == (str(sign_on.pk), False)
-    codes = [await a_code(wiki, member, scope=scope, sign_on=sign_on) for scope in ("openid", "offline_access openid")]
-    await Session.objects.filter(pk=sign_on.pk).aupdate(revoked_at=clock.now())
+    assert (identity["sid"], "nonce" in identity) == (str(sso_session.pk), False)
+    codes = [
+        await a_code(wiki, member, scope=scope, sso_session=sso_session)
+        for scope in ("openid", "offline_access openid")
+    ]
+    await Session.objects.filter(pk=sso_session.pk).aupdate(revoked_at=clock.now())
     answers = [await wiki.redeem(code) for code in codes]
     assert [answer.status_code for answer in answers] == [400, 200]
     lasting = await Session.objects.aget(pk=said(answers[1].json()["access_token"])["sid"])
-    assert lasting.absolute_expires_at > sign_on.absolute_expires_at
+    assert lasting.absolute_expires_at > sso_session.absolute_expires_at
 
 
 async def test_the_clients_own_lifetimes(api: httpx.AsyncClient, member: Member) -> None:
@@ -254,28 +257,30 @@ async def test_an_issued_token_is_warm(wiki: Party, tokens: Tokens, statements: 
 
 
 async def test_statements_of_a_redemption(wiki: Party, member: Member, statements: list[str]) -> None:
-    """Code, its use, count of sessions, sign-on, session, event; on PostgreSQL code, sign-on, the rest."""
-    sign_on = await sync_to_async(signed_on)(uuid.UUID(member["id"]))
-    first, second = [await a_code(wiki, member, sign_on=sign_on) for _ in range(2)]
+    """Code, its use, count of sessions, SSO session, session, event; on PostgreSQL code, SSO session, the rest."""
+    sso_session = await sync_to_async(signed_on)(uuid.UUID(member["id"]))
+    first, second = [await a_code(wiki, member, sso_session=sso_session) for _ in range(2)]
     await wiki.redeem(first)
     statements.clear()
     assert (await wiki.redeem(second)).status_code == 200
     assert len(statements) == (3 if connection.vendor == "postgresql" else 6), statements
 
 
-async def test_a_redemption_makes_room_and_keeps_its_sign_on(wiki: Party, member: Member, settings: Settings) -> None:
-    """At the limit another session of the person ends, and never the sign-on in which the client's begins."""
+async def test_a_redemption_makes_room_and_keeps_its_sso_session(
+    wiki: Party, member: Member, settings: Settings
+) -> None:
+    """At the limit another session of the person ends, and never the SSO session in which the client's begins."""
     settings.IRONAUTH_MAX_SESSIONS_PER_USER = 5
     long_ago = clock.now() - timedelta(hours=1)
     user_id = uuid.UUID(member["id"])
-    sign_on = await sync_to_async(signed_on)(user_id)
-    await Session.objects.filter(pk=sign_on.pk).aupdate(last_used_at=long_ago)
+    sso_session = await sync_to_async(signed_on)(user_id)
+    await Session.objects.filter(pk=sso_session.pk).aupdate(last_used_at=long_ago)
     others = [await sync_to_async(signed_on)(user_id) for _ in range(4)]
-    answer = await wiki.redeem(await a_code(wiki, member, sign_on=sign_on))
+    answer = await wiki.redeem(await a_code(wiki, member, sso_session=sso_session))
     assert answer.status_code == 200
     new = uuid.UUID(said(answer.json()["access_token"])["sid"])
     live = {one.pk async for one in Session.objects.filter(user_id=user_id).live(clock.now())}
-    assert live >= {sign_on.pk, new}
+    assert live >= {sso_session.pk, new}
     assert len(live & {one.pk for one in others}) == 3
     event = await AuditEvent.objects.aget(event="session_ended")
     assert (event.user_id, event.details) == (user_id, {"reason": "too_many"})

@@ -63,14 +63,14 @@ async def lanes(api: httpx.AsyncClient, pair: Any, member: Any, secure: None) ->
     async with httpx.AsyncClient(transport=api._transport, base_url="https://testserver") as browser:
         arrived = await by_password(browser, await authorize(browser, client), member["email"])
         assert "code" in answered(arrived)
-        sign_on = browser.cookies["__Host-sso"]
+        sso_session = browser.cookies["__Host-sso"]
     access = Lane("__Host-access_token", pair["access_token"], ME)
     for _ in range(3):
         assert await access.outcome(b"", b"") == "ours"  # warm: the hot lane answers
     return {
         "hot": access,
         "api": Lane("__Host-access_token", pair["access_token"], "/api/v1/access/sessions"),
-        "oauth": Lane("__Host-sso", sign_on, "/oauth/authorize", urlencode(request_of(client, prompt="none"))),
+        "oauth": Lane("__Host-sso", sso_session, "/oauth/authorize", urlencode(request_of(client, prompt="none"))),
         "admin": Lane("__Host-admin_session", await sync_to_async(staff_session)(), "/admin/"),
     }
 

@@ -54,15 +54,15 @@ async def by_device_code(asked: TokenRequest) -> TokenResponse:
     is gone. Raises ``SigningKeyMissing`` (503) before anything is used up.
     """
     device_code = asked.required("device_code")
-    reading = token_cache().mark()
+    mark = token_cache().mark()
     key, id_key = await key_store().signing(), await id_key_for(asked.client, asked.client.scopes)
     polled = await _polled(asked, device_code)
     if polled.outcome in _REFUSALS:
         raise _REFUSALS[polled.outcome]
     log.info("device_code_redeemed", outcome=polled.outcome.value, client_id=asked.client.client_id)
-    if polled.grant is None:
+    if polled.opened is None:
         await refuse(asked)
-    return await answer(asked, polled.grant, key, reading, scope=polled.grant.scope, id_key=id_key)
+    return await answer(asked, polled.opened, key, mark, scope=polled.opened.scope, id_key=id_key)
 
 
 async def _polled(asked: TokenRequest, device_code: str) -> Polled:

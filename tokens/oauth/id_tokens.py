@@ -30,7 +30,7 @@ AAL1, AAL2 = ACR_VALUES = ("aal1", "aal2")
 class IdClaims(msgspec.Struct, frozen=True, omit_defaults=True):
     """The claims of one ID token; times in unix seconds.
 
-    ``sid``: the sign-on session, as in logout tokens. ``amr``: RFC 8176. ``acr``: one of ``ACR_VALUES``. ``at_hash``:
+    ``sid``: the SSO session, as in logout tokens. ``amr``: RFC 8176. ``acr``: one of ``ACR_VALUES``. ``at_hash``:
     the access token it came with.
     """
 
@@ -48,7 +48,7 @@ class IdClaims(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Hint(msgspec.Struct, frozen=True):
-    """Whom an ID token of ours names, to which client, and in which sign-on session; both as that client knows them."""
+    """Whom an ID token of ours names, to which client, and in which SSO session; both as that client knows them."""
 
     sub: str
     client_id: str
@@ -69,7 +69,7 @@ async def mint(
 ) -> str:
     """Return a signed ID token.
 
-    ``session_id``: the sign-on session in which the person signed in, if any. ``amr``: as a session keeps it.
+    ``session_id``: the SSO session in which the person signed in, if any. ``amr``: as a session keeps it.
     ``access_token``: the one that is issued with it, if any. ``key``: from ``signing_key``, where that was asked
     before. Raises ``SigningKeyMissing`` (503), ``ValueError`` without the scope openid: nobody asked for it then
     (§3.1.2.1).

@@ -1,4 +1,4 @@
-"""A browser's sign-on that signs nobody in any more: what it still stores, and what it still shows."""
+"""A browser's SSO session that signs nobody in any more: what it still stores, and what it still shows."""
 
 from uuid import UUID
 
