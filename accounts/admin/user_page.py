@@ -142,7 +142,7 @@ def _trail(user_id: uuid.UUID) -> list[Happening]:
 
 
 def _who(event: AuditEvent, user_id: uuid.UUID, people: dict[uuid.UUID, str]) -> str:
-    """Return who did it to whom, as seen from a person's page."""
+    """Return who did it, and to which account, as seen from a person's page."""
     if event.actor_id is not None and event.actor_id == event.user_id:
         return THEMSELVES
     by = "-" if event.actor_id is None else people.get(event.actor_id, str(event.actor_id))

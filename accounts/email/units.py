@@ -45,7 +45,7 @@ def request_verification(key: str, *, actor_id: uuid.UUID | None = None) -> uuid
 def sign_up(*, email: str, encoded: str, name: str) -> uuid.UUID | None:
     """Create a person and queue the message that verifies the address; return who it is.
 
-    None when the address is taken: then its owner gets a message that says so, by the same statements.
+    None when the address is taken: then its owner gets a message about it, by the same statements.
     """
     user = User.objects.hashed(email=email, encoded=encoded, name=name)
     added = user_queries.add_unless_taken(user)
@@ -95,7 +95,7 @@ def reset_password(*, found: FoundToken, new: str) -> None:
 
 
 def request_change(*, user_id: uuid.UUID, old: str, new_email: str, session_id: uuid.UUID | None) -> None:
-    """Queue the message that confirms a new address, and one to the present address that says so.
+    """Queue the message that confirms a new address, and one to the present address about it.
 
     Another account's address gets a message that there is an account already. ``old``: the hash the password was right
     for; ``session_id``: the session it is done in. Raises ``NotAuthenticated`` when the user is gone or inactive,

@@ -78,7 +78,7 @@ USER_CODE: Final = Rule("user_code", "IRONAUTH_THROTTLE_SIGNIN_FAILURES", 900)
 EMAIL_TOKEN: Final = Rule("email_token", "IRONAUTH_THROTTLE_BAD_EMAIL_TOKENS", 900)
 #: Messages one client has sent, no matter who gets them: each could go to somebody who has not asked for it.
 MAIL: Final = Rule("mail", "IRONAUTH_THROTTLE_MAILS", 3_600)
-#: Messages of one kind to one mailbox, whoever has them sent, and those one account has sent. A quarter of an hour: who
+#: Messages of one kind to one mailbox, by any sender, and those one account has sent. A quarter of an hour: who
 #: is refused has a message of this kind whose link still works, so strangers who ask for five keep nobody out. With one
 #: count for all kinds, five that bring no link, or none at all, would keep the owner from a new password.
 MAIL_TO_ONE: Final = Rule("mail", "IRONAUTH_THROTTLE_MAILS_TO_ONE", 900)
@@ -189,7 +189,7 @@ def _by_address(rule: Rule, address: str) -> list[tuple[str, RateLimitHit]]:
 
 
 def mac(kind: str, *parts: str) -> str:
-    """Return the key of the count of ``kind`` for whom ``parts`` name."""
+    """Return the key of the count of ``kind`` for what ``parts`` name."""
     text = "\0".join(("ironauth throttle", kind, *parts)).encode("utf-8", "surrogatepass")  # typed, not yet judged
     return hmac.digest(settings.SECRET_KEY.encode(), text, "sha256").hex()[:_KEY_CHARACTERS]
 

@@ -16,7 +16,7 @@ An address without an account is counted as any other. What a count tells all th
 owner's address may notice that they have been there, and somebody who keeps an account's count full notices, by the
 end of the wait, that the owner has signed in.
 
-The shares, and the keys of the counts: ``failure_shares``. What else is counted: ``rate_limits``.
+The shares, and the keys of the counts: ``accounts.lockout.keys``. What else is counted: ``rate_limits``.
 """
 
 from typing import Final, NamedTuple, NoReturn
@@ -191,7 +191,7 @@ async def admit_confirmation(*, user_id: UUID) -> Attempt | None:
 
 
 async def admit_second_factor(*, user_id: UUID) -> Attempt | None:
-    """Count a try at the six digits of a person's app, wherever they are asked for: whoever gets here has the password.
+    """Count a try at the six digits of a person's app, wherever they are asked for: callers have proved the password.
 
     No device is known here, and a new password resets nothing: six digits are too few for it. The owner gets in with
     what is not counted here, a recovery code or a passkey, and either resets it. One unit of work of one query. Raises

@@ -1,8 +1,8 @@
-"""Judging a code from an app or a recovery code, and making it count: once, whoever asks, counted before it is judged.
+"""Judging a code from an app or a recovery code, and making it count: once, and counted before it is judged.
 
 A code is judged first, which may take a hash, and used up in the transaction of what it is good for: a sign-in, a
 step-up. Wrong codes of an app have a count of the person's own (``throttling``), which a right password does not touch.
-Recovery codes have none: nobody guesses 80 random bits, and whoever has the password and uses that count up, which is
+Recovery codes have none: nobody guesses 80 random bits, and somebody with the password can use that count up, which is
 for good at its end, must not keep the owner out. They are counted for the client's address, for what judging costs.
 """
 

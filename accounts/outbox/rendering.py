@@ -75,7 +75,7 @@ def render(mail: Claimed) -> EmailMultiAlternatives:
         headers={
             "Message-ID": f"<{mail.id}@{_domain()}>",
             "Date": format_datetime(clock.now()),
-            "Auto-Submitted": "auto-generated",  # RFC 3834 §5: nobody's holiday notice answers it
+            "Auto-Submitted": "auto-generated",  # RFC 3834 §5: no holiday notice answers it
         },
     )
     message.attach_alternative(render_to_string(f"{name}.html", context), "text/html")

@@ -86,7 +86,7 @@ def installed() -> BreachedList | None:
         return None
     except (OSError, ValueError) as error:
         _unreadable(where, error)
-        if isinstance(error, ValueError):  # it says so once, not at every sign-in
+        if isinstance(error, ValueError):  # it is logged once, not at every sign-in
             _opened = _Opened(identity, None)
         return None
     return _opened.found

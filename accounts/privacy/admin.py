@@ -15,6 +15,7 @@ from accounts.privacy import units as deletions
 from accounts.privacy.models import PendingDeletion
 from accounts.staff.rights import Rights, rights_of_request
 from accounts.users.models import User
+from ironauth.infrastructure.admin.actions import admin_action
 from ironauth.infrastructure.admin.filters import KnownValues
 from ironauth.infrastructure.admin.read_only import ReadOnly
 from ironauth.infrastructure.core.errors import PermissionDenied
@@ -74,9 +75,9 @@ def buttons(request: HttpRequest, user: User) -> list[Button]:
     return [Button("restore", "Restore")]
 
 
-@admin.action(description="Restore selected users who are being deleted", permissions=["change"])
+@admin_action("Restore selected users who are being deleted", permission="change")
 def restore(model_admin: Any, request: HttpRequest, queryset: QuerySet[User]) -> None:
-    """Let people in again, each as they were; whom the caller may not let in, and whose address is taken, is left."""
+    """Let people in again, each as they were; those beyond the caller's rights, or with a taken address, are left."""
     rights = rights_of_request(request)
     chosen = queryset.count()  # before: the list may be filtered by what changes
     outcomes = [_restore(rights, user) for user in list(queryset.filter(pending_deletion__isnull=False))]

@@ -190,18 +190,18 @@ def _events_by_others(person: Param) -> QuerySet[Any, Any]:
 
 
 def _events_by(person: Param) -> QuerySet[Any, Any]:
-    """Return what the person did to others, or to nobody's account; each half has an index of its own."""
+    """Return what the person did to others, or to no account; each half has an index of its own."""
     return _events(AuditEvent.objects.filter(actor_id=person).exclude(user_id=person), *_WHENCE)
 
 
 def _admin_log(person: Param) -> QuerySet[Any, Any]:
-    """Return what the person did in the admin; to whom is other people's data."""
+    """Return what the person did in the admin; the accounts are other people's data."""
     entries = LogEntry.objects.filter(user_id=person).order_by("-pk")
     return entries.values("action_time", "action_flag", "change_message")
 
 
 def _admin_log_about(_: Param) -> QuerySet[Any, Any]:
-    """Return what was done to the account in the admin; the trail says by whom."""
+    """Return what was done to the account in the admin; the trail names the actor."""
     kind = {"content_type__app_label": User._meta.app_label, "content_type__model": User._meta.model_name}  # noqa: SLF001 - documented by Django
     about = LogEntry.objects.filter(**kind, object_id=_PERSON_TEXT)
     return about.order_by("-pk").values("action_time", "action_flag", "change_message")

@@ -127,5 +127,5 @@ def _conflict(error: IntegrityError) -> EmailTaken | ValidationFailed:
 
 
 def _log(event: str, user_id: uuid.UUID, actor_id: uuid.UUID, *, fields: list[str]) -> None:
-    """Record who did what to whom; names of fields only, never their values."""
+    """Record actor, act and account; names of fields only, never their values."""
     get_logger().info(event, user_id=str(user_id), by=str(actor_id), fields=fields)

@@ -1,4 +1,4 @@
-"""``manage.py changepassword``: nobody's password changes without their hearing of it."""
+"""``manage.py changepassword``: a person hears of each change of their password."""
 
 from io import StringIO
 

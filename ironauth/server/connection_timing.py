@@ -1,4 +1,4 @@
-"""How long a connection may wait for whom: the half of Uvicorn's HTTP protocol that is about time and room.
+"""How long a connection may wait, and for what: the half of Uvicorn's HTTP protocol that is about time and room.
 
 One timer per connection looks at a deadline when it fires; Uvicorn's own is made and cancelled for every request.
 """

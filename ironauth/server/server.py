@@ -179,7 +179,7 @@ def serve(
     """Serve on ``bound`` until SIGTERM or SIGINT, let running requests finish (10 s), and return.
 
     ``on_ready`` is called once, when every worker has completed its lifespan start-up; for ``slow_callback_ms`` see
-    ``configuration``. Whoever connects before waits for the first worker, or with ``refuse_until_ready`` is refused.
+    ``configuration``. Who connects before waits for the first worker, or with ``refuse_until_ready`` is refused.
     Raises ``ServerError`` when the start-up failed; its cause has been logged.
     """
     if not refuse_until_ready:  # else the workers listen, each when it is ready

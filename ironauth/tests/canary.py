@@ -153,7 +153,7 @@ class Canary:
         return found
 
     def in_mail(self, *files: Path) -> list[str]:
-        """Return what messages keep besides the one token each is sent for, which goes to one person alone."""
+        """Return what messages keep apart from the one token each is sent for, which goes to one person alone."""
         found: list[str] = []
         readers: dict[str, set[str]] = defaultdict(set)
         for message in [*self.mailed, *(one for file in files for one in _messages(file))]:

@@ -1,4 +1,4 @@
-"""``deploy/Dockerfile``: what reaches the image, as whom it runs and what it starts; judged without an engine."""
+"""``deploy/Dockerfile``: what reaches the image, its user and what it starts; judged without an engine."""
 
 import ast
 import json

@@ -27,7 +27,7 @@ def test_the_whole_walk(serve_process: Callable[..., str]) -> None:
 
 
 def test_no_server_is_one_line() -> None:
-    """Without a server it says so in one line with the remedy."""
+    """Without a server it fails in one line with the remedy."""
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{unused.getsockname()[1]}"

@@ -55,7 +55,7 @@ def test_existing_file_is_kept(tmp_path: Path) -> None:
 
 
 def test_unwritable_folder_is_one_line_with_the_remedy(tmp_path: Path) -> None:
-    """Without a writable folder it says so in one line with the remedy and exits with 1, without a traceback."""
+    """Without a writable folder it fails in one line with the remedy and exits with 1, without a traceback."""
     blocker = tmp_path / "var"
     blocker.write_text("a file where the folder should be")
     result = subprocess.run(

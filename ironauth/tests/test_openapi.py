@@ -152,7 +152,7 @@ def test_both_ways_to_sign_in_say_what_else_keeps_people_out(
 
 
 def test_protected_operations_name_both_credentials(document: Json) -> None:
-    """What needs a person offers the header and the cookie, and can answer 401; what does not says so."""
+    """What needs a person offers the header and the cookie, and can answer 401; what does not is marked."""
     me = document["paths"]["/api/v1/access/me"]["get"]
     assert me["security"] == [{"bearer": []}, {"cookie": []}]
     assert "401" in me["responses"]

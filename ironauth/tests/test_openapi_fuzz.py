@@ -146,7 +146,7 @@ def operations() -> Iterator[Any]:
 
 
 class Server:
-    """A live server, people on it, and what it answered to whom."""
+    """A live server, people on it, and what it answered to each."""
 
     def __init__(self, base: str) -> None:
         self.base = base

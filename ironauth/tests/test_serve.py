@@ -111,7 +111,7 @@ def _refused(running: Running) -> str:
 
 
 def test_a_first_run_prepares_and_serves(serve: Serve) -> None:
-    """--migrate makes the database and a key, says so, serves, and ends with status 0 on SIGTERM."""
+    """--migrate makes the database and a key, reports it, serves, and ends with status 0 on SIGTERM."""
     issuer = f"http://localhost:{settings_test._free_port()}"
     running = serve("--migrate", "--port", issuer.rpartition(":")[2], IRONAUTH_ISSUER=issuer)
     base = running.ready()
@@ -363,7 +363,7 @@ def test_hash_threads_are_divided(serve: Serve, migrated_file: Path) -> None:
 
 
 def test_loop_debug_watches_every_worker(serve: Serve, migrated_file: Path) -> None:
-    """With --loop-debug each of two workers says so, and at its end how late its loop was."""
+    """With --loop-debug each of two workers reports it, and at its end how late its loop was."""
     running = serve("--migrate", "--port", "0", "--workers", "2", "--loop-debug", "--slow-callback-ms", "5000")
     base = running.ready()
     assert httpx.get(f"{base}/health", timeout=START_S).status_code == 200

@@ -57,7 +57,7 @@ class ClientActs(Admin):
             context["may_rotate"] = may_change and client.auth_method == OAuthClient.AuthMethod.SECRET
             context["newest"] = _newest(client) if context["may_rotate"] else ""
             context["expire_old"] = EXPIRE_OLD
-            context["try_it"] = snippets(client)
+            context["snippets"] = snippets(client)
         return super().render_change_form(request, context, *args, **kwargs)
 
     def rotate_secret(self, request: HttpRequest, client_id: UUID) -> HttpResponse:

@@ -64,7 +64,7 @@ class _Counted(ChangeList):
 class OAuthClientAdmin(CheckedSelection, ClientActs, admin.ModelAdmin):  # type: ignore[type-arg] # Django's is not generic at run time
     """Applications that sign their users in here.
 
-    One that acts for people without asking them, or on their accounts, is a superuser's to make and to change: whoever
+    One that acts for people without asking them, or on their accounts, is a superuser's to make and to change: who
     sets its addresses receives tokens of everybody who signs in.
     """
 

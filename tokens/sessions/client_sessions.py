@@ -26,7 +26,7 @@ from tokens.sessions.units import OpenedSession
 
 
 class ConsentedAccess(NamedTuple):
-    """Whom a session is for and what it may do, as the person has allowed it.
+    """The client a session is for and what it may do, as the person has allowed it.
 
     ``authenticated_at``, ``amr``: when and how they proved who they are. ``parent_id``: the SSO session they did
     it in. ``dpop_jkt``: the key its tokens are bound to, "" for none.

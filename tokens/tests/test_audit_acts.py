@@ -1,4 +1,4 @@
-"""Every act through the API leaves exactly one event: who, to whom, in which session, with which outcome."""
+"""Every act through the API leaves exactly one event: actor, account, in which session, with which outcome."""
 
 import uuid
 from collections.abc import Awaitable, Callable

@@ -247,7 +247,7 @@ async def test_not_everybodys_account_ends_by_a_link(
 
 
 async def test_another_address_is_not_disowned(api: httpx.AsyncClient, member: Member, pair: Pair) -> None:
-    """Whoever gets the message of a change by mistake ends nobody's account; the page names the address it is about."""
+    """A message of a change that came by mistake ends no account; the page names the address it is about."""
     body = {"new_email": "bo@example.com", "password": member["password"]}
     assert (await api.post("/api/v1/access/email", json=body, headers=bearer(pair))).status_code == 202
     token = next(token for _, _, token in await delivered() if token)

@@ -211,7 +211,7 @@ def test_ending_ones_own_sessions_ends_the_admin_session_too(client: Client, roo
 
 
 def test_nobody_deactivates_themselves_by_the_list(client: Client, root: User, make_user: MakeUser) -> None:
-    """The action leaves out anybody who runs it, and says so."""
+    """The action leaves out anybody who runs it, with a message."""
     user = make_user()
     answer = _act(client, "deactivate", root, user)
     assert b"Left as they were: 1 user" in answer.content

@@ -143,7 +143,7 @@ def test_what_ends_a_session_ends_half_of_one(
 
 
 def test_half_a_sign_in_ends_whoever_was_signed_in(client: Client, staff: User, enrolled: Enrolled, root: User) -> None:
-    """With the password of another account the browser is nobody's until the code; nothing is inherited."""
+    """With the password of another account the browser has no person until the code; nothing is inherited."""
     assert opens(client)
     before = client.session.session_key
     password(client, staff)

@@ -1,4 +1,4 @@
-"""The admin's start page: what it counts, for whom, and what that costs."""
+"""The admin's start page: what it counts, who sees it, and what that costs."""
 
 import html
 import re

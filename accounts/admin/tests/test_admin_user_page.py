@@ -1,4 +1,4 @@
-"""A person's page in the admin: state, trail and buttons, for whom, and at what cost; likewise the list."""
+"""A person's page in the admin: state, trail and buttons, who sees them, and at what cost; likewise the list."""
 
 import re
 from typing import Any

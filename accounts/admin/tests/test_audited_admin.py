@@ -250,7 +250,7 @@ def test_the_list_has_a_frozen_query_count(
 
 
 def test_filters_and_search(client: Client, root: User, make_user: MakeUser) -> None:
-    """By code, outcome, time; by a person's address or id, no matter who did it to whom; by a session's id."""
+    """By code, outcome, time; by a person's address or id, as actor or as account; by a session's id."""
     person, gone, session = make_user(email="pia@example.com"), uuid.uuid4(), uuid.uuid4()
     with clock.shifted(-90_000):
         audit.record(Event.SIGN_IN, user_id=person.pk, outcome=Outcome.FAILURE)

@@ -37,7 +37,7 @@ def test_an_event_says_who_what_and_whence() -> None:
     """All columns are as given; address, user agent and request id are the request's that is being answered."""
     actor, user, session = ids.new_id(), ids.new_id(), ids.new_id()
     request = RequestFactory().get("/", REMOTE_ADDR="192.0.2.7", HTTP_USER_AGENT="Browser/1.0")
-    named, whence = request_id.enter("rid-7"), client_context.enter(request)
+    named, entered = request_id.enter("rid-7"), client_context.enter(request)
     try:
         audit.record(
             Event.ROLE_GIVEN,
@@ -48,7 +48,7 @@ def test_an_event_says_who_what_and_whence() -> None:
             details={"role": "editors", "names": ["a", "b"], "count": 2, "all": False},
         )
     finally:
-        client_context.leave(whence)
+        client_context.leave(entered)
         request_id.leave(named)
     event = AuditEvent.objects.get()
     assert (event.event, event.outcome, event.actor_id, event.user_id, event.session_id) == (

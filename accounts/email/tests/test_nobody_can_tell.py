@@ -29,8 +29,7 @@ from accounts.outbox.queue import Kind
 from accounts.passwords import breached as breached_passwords
 from accounts.privacy import units as deletions
 from accounts.users.models import User
-from ironauth.infrastructure.core import clock
-from ironauth.infrastructure.core import constant_time as even_time
+from ironauth.infrastructure.core import clock, constant_time
 from ironauth.infrastructure.hashing.pool import hash_pool
 
 pytestmark = [
@@ -51,7 +50,7 @@ KINDS = ("nobody", "proved", "unproved", "inactive", "leaving", "without passwor
 @pytest.fixture(autouse=True)
 def _proof_required(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.IRONAUTH_EMAIL_VERIFICATION = "required"
-    monkeypatch.setattr(even_time, "STEP_S", 0.001)  # times are the business of other tests
+    monkeypatch.setattr(constant_time, "STEP_S", 0.001)  # times are the business of other tests
 
 
 def settle(kind: str, make_user: MakeUser) -> None:

@@ -17,7 +17,7 @@ REMEDY = f'set {PASSWORD} and use --noinput --email you@example.com (with make s
 
 
 def _ask(prompt: str) -> str:
-    """Ask on the terminal, but never whether to bypass the policy: nobody's password matters more than this one."""
+    """Ask on the terminal, but never whether to bypass the policy: no password matters more than this one."""
     return "n" if prompt.startswith("Bypass password validation") else input(prompt)
 
 

@@ -1,4 +1,4 @@
-"""``manage.py forgive_failures EMAIL``: the way out for somebody whom strangers have kept out."""
+"""``manage.py forgive_failures EMAIL``: the way out for somebody kept out by strangers."""
 
 from typing import Any
 

@@ -82,7 +82,7 @@ def test_no_token_is_shown(client: Client, root: User, make_user: MakeUser) -> N
 
 
 def test_rights(client: Client, make_user: MakeUser, queue: dict[str, OutgoingMail]) -> None:
-    """Whoever may see users sees their messages; whoever may change them has messages tried again; others nothing."""
+    """Who may see users sees their messages; who may change them has messages tried again; others nothing."""
     client.force_login(make_user("accounts.view_auditevent", is_staff=True))
     assert client.get(QUEUE).status_code == 403
     assert QUEUE not in client.get("/admin/").content.decode()

@@ -167,7 +167,7 @@ def test_a_failed_installation_changes_nothing(install: Install, tmp_path: Path)
 def test_the_trail_hears_of_a_list(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, install: Install
 ) -> None:
-    """How long it is, and nothing that is in it; of one that was not installed nothing. Without a trail it says so."""
+    """How long it is, and nothing that is in it; nothing of one not installed. Without a trail it is printed."""
     source = tmp_path / "source"
     source.write_text(f"{STOLEN}\nother\n", encoding="utf-8")
     call_command("breached_passwords", "install", str(source), stdout=StringIO())

@@ -297,7 +297,7 @@ async def test_loop_stays_responsive_during_a_storm(settings: Settings) -> None:
     await passwords.hash_password(PASSWORD)  # what is made the first time
     storm = asyncio.gather(*(passwords.hash_password(PASSWORD) for _ in range(16)))
     turns, held_up_s = 0, 0.0
-    gc.disable()  # what it takes in a process of thousands of tests is nobody's hash
+    gc.disable()  # what it takes in a process of thousands of tests belongs to no hash
     try:
         last = time.thread_time()  # of this thread alone: one that waits for a processor holds nothing up
         while not storm.done():

@@ -129,7 +129,7 @@ def test_what_staff_cannot_restore(client: Client, manager: User, make_user: Mak
 
 
 def test_activating_is_no_way_back(client: Client, root: User, leaving: User) -> None:
-    """Active under the stand-in, the account would be nobody's: it is left as it is."""
+    """Active under the stand-in, the account would have no owner: it is left as it is."""
     assert "Left as they are: 1 user" in act(client, "activate", leaving)
     leaving.refresh_from_db()
     assert not leaving.is_active

@@ -149,7 +149,7 @@ async def test_a_link_changes_nothing_before_the_click(api: httpx.AsyncClient, u
 async def test_an_address_taken_meanwhile_stays_with_who_has_it(
     api: httpx.AsyncClient, user: User, sign_in: SignIn, make_user: MakeUser
 ) -> None:
-    """409, which says so, on the page too; once the address is free again the same token restores."""
+    """409 with the reason, on the page too; once the address is free again the same token restores."""
     token = await deleted(api, user, await sign_in(user))
     other = await sync_to_async(make_user)(email=EMAIL.upper())
     assert await restored(api, token) == (409, "email_taken")
@@ -232,7 +232,7 @@ async def test_nobody_can_have_a_stand_in(api: httpx.AsyncClient, user: User, si
 async def test_staff_cannot_change_it_and_may_delete_it_at_once(
     api: httpx.AsyncClient, user: User, sign_in: SignIn, make_user: MakeUser
 ) -> None:
-    """Let in under its stand-in the account would be nobody's; deleted by staff it is gone, whatever was waiting."""
+    """Let in under its stand-in the account would have no owner; deleted by staff it is gone, whatever was waiting."""
     root = await sign_in(await sync_to_async(make_user)(is_superuser=True, is_staff=True))
     token = await deleted(api, user, await sign_in(user))
     path = f"/api/v1/users/{user.pk}"
@@ -290,7 +290,7 @@ def test_the_purge_takes_what_is_due_and_no_more_than_it_is_told(make_user: Make
 
 
 def test_an_account_that_is_kept_holds_up_nobody(make_user: MakeUser, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whom an application's rows protect stays, is logged and tried the next day; all others go at once."""
+    """A person whose rows an application protects stays, is logged and tried the next day; all others go at once."""
     people = [make_user() for _ in range(4)]
     for person in people:
         with transaction.atomic():
@@ -351,7 +351,7 @@ def test_accounts_brought_back_hold_up_nobody(make_user: MakeUser) -> None:
 async def test_a_mailbox_is_not_filled_by_leaving(
     api: httpx.AsyncClient, throttled: None, signing_key: str, settings: Settings
 ) -> None:
-    """Whoever signs up and leaves again and again under one address is stopped; other messages do not count here."""
+    """Signing up and leaving again and again under one address is stopped; other messages do not count here."""
     settings.IRONAUTH_THROTTLE_MAILS_TO_ONE = 2
     body = {"email": EMAIL, "password": PASSWORD}
     for _ in range(3):  # the third is refused

@@ -34,7 +34,7 @@ def heard() -> Iterator[list[Any]]:
 
 
 def someone(email: str) -> User:
-    """Return a person whom a row of every kind refers to."""
+    """Return a person that a row of every kind refers to."""
     user = User.objects.create_user(email)
     user.groups.add(Group.objects.get_or_create(name="support")[0])
     user.user_permissions.add(Permission.objects.all()[0])

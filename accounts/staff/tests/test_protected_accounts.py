@@ -1,4 +1,4 @@
-"""Accounts that rows of another program refer to: every way to delete one says so, changes nothing, and is no fault.
+"""Accounts that rows of another program refer to: deleting one fails with the reason, changes nothing, and is no fault.
 
 The rows are in a table that Django knows nothing of, so that the database alone objects, when a transaction ends.
 """

@@ -1,4 +1,4 @@
-"""Whom staff may change is decided and locked in as few queries as their rights need, and in the same order for all."""
+"""What staff may change is decided and locked in as few queries as their rights need, and in the same order for all."""
 
 import uuid
 from collections.abc import Callable

@@ -79,7 +79,7 @@ async def test_a_message_that_came_too_late_is_asked_for_again(
 
 
 async def test_it_is_recorded(api: httpx.AsyncClient, user: User, support: User) -> None:
-    """One event says who asked it of whom, and one that the right password was refused, and why."""
+    """One event names actor and account, and one that the right password was refused, and why."""
     await sync_to_async(require)(support, user)
     await refusal(api, user.email, PASSWORD)
     assert await sync_to_async(audit.wait_until_written)()

@@ -280,7 +280,7 @@ def test_services_see_no_request() -> None:
 
 @pytest.mark.only_postgres
 async def test_sign_up_survives_connections_that_died_unused(user: User) -> None:
-    """After a restart of the database every idle connection is dead: nobody's sign-up fails for one."""
+    """After a restart of the database every idle connection is dead: no sign-up fails for one."""
 
     def own_process() -> int:
         with connection.cursor() as cursor:

@@ -192,7 +192,7 @@ def test_argon2_floors(passes: int, kib: int) -> None:
 
 
 def test_the_laboratory_must_be_there_where_it_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A checkout has it; the container image has not, and says so when its endpoints are asked for, and only then."""
+    """A checkout has it; the container image has not, and refuses its endpoints, and only those."""
     refuse_missing_laboratory(wanted=True)
     monkeypatch.delitem(sys.modules, "perf.urls", raising=False)
     monkeypatch.setitem(sys.modules, "perf", None)  # as if there were no such folder

@@ -114,7 +114,7 @@ def test_everything_else_is_no_origin(origin: str) -> None:
 
 
 def test_no_issuer() -> None:
-    """A missing issuer says so; no trusted origin is fine."""
+    """A missing issuer is named; no trusted origin is fine."""
     with pytest.raises(ImproperlyConfigured, match="ISSUER is missing: set it to"):
         addresses.issuer("", "ISSUER")
     assert addresses.origins([], "ORIGINS") == []

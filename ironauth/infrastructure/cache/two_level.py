@@ -1,4 +1,4 @@
-"""The cache: Django's API for plain values, and tagged entries that stop being used when the database says so.
+"""The cache: Django's API for plain values, and tagged entries that a row in the database ends.
 
 A tagged entry is used only while it was confirmed against the database within ``IRONAUTH_L1_MAX_STALE_S``: by its
 own reading, or by the invalidation feed. That is the longest life of a revoked token in another worker.

@@ -54,7 +54,7 @@ class GroupCommit:
 
         A unit that fails undoes its own part. When the transaction is lost before its commit, or a constraint forbids
         that (SQLite looks at foreign keys then), nothing of it has happened, and every unit runs again by itself. When
-        the commit fails otherwise, whoever has a unit in it hears of that, and of no result. So they do of an error
+        the commit fails otherwise, each unit in it fails with that, and of no result. So they do of an error
         behind it, in a callback that one of them left.
         """
         second = more()

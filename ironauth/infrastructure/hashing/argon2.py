@@ -112,7 +112,7 @@ def _provide(size: int) -> None:
 
 
 def _allocate(place: Any, size: int) -> int:
-    """Answer Argon2's wish for memory; without enough of it, it finds none and says so."""
+    """Answer Argon2's wish for memory; without enough of it, it finds none and fails."""
     memory = _kept.memory
     if memory is not None and size <= memory.size:
         place[0] = memory.address

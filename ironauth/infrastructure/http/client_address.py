@@ -141,7 +141,7 @@ def is_from_proxy(scope: dict[str, Any]) -> bool:
 
 
 def with_forwarded_scheme(scope: dict[str, Any]) -> dict[str, Any]:
-    """Return ``scope`` with the scheme the client used, where a configured proxy ended TLS and says so.
+    """Return ``scope`` with the scheme the client used, where a configured proxy ended TLS and names it.
 
     Django's SECURE_PROXY_SSL_HEADER would believe the header from any peer.
     """

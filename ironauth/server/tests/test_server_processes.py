@@ -391,7 +391,7 @@ def test_a_thread_that_hangs_does_not_keep_a_server_that_ends(supervise: Supervi
 
 
 def test_newcomers_are_refused_while_running_requests_are_finished(supervise: Supervise, tmp_path: Path) -> None:
-    """Told to end, the server says so to who connects: a proxy goes elsewhere instead of waiting for nobody."""
+    """Told to end, the server answers that to new connections: a proxy goes elsewhere instead of waiting for nobody."""
     running = supervise(QUICK_APPLICATION, workers=2)
     _until((tmp_path / "ready").exists, "ready")
     port = int((tmp_path / "ready").read_text())

@@ -261,7 +261,7 @@ async def test_a_superuser_walks_through_the_admin(site: Site, root: User, mia: 
 
 
 async def test_staff_see_what_they_may(site: Site, reader: Enrolled, mia: User, open_page: OpenPage) -> None:
-    """Who may see people sees them, and no button, trail, role or session; what is forbidden says so on a page."""
+    """Who may see people sees them, and no button, trail, role or session; what is forbidden is explained."""
     shown = await open_page(site)
     page = shown.page
     await shown.go("/admin/")

@@ -109,7 +109,7 @@ async def test_what_was_opened_while_a_client_was_disabled_ends(
 async def test_a_deleted_clients_tokens_are_refused_at_once(
     api: httpx.AsyncClient, new_account: Callable[[], Account], signing_key: str
 ) -> None:
-    """Nobody's session outlives the application it belongs to."""
+    """No session outlives the application it belongs to."""
     client, _ = await sync_to_async(make_client)(scopes=["account"])
     token = await access_token(client, await sync_to_async(new_account)())
     assert (await api.get(ME, headers=token)).status_code == 200

@@ -201,7 +201,7 @@ def test_a_rotation_never_prolongs() -> None:
 
 
 def test_disable_and_enable() -> None:
-    """Disabled it is not found any more; doing it twice says so and succeeds."""
+    """Disabled it is not found any more; doing it twice prints that and succeeds."""
     client, _ = make_client()
     assert run("disable", str(client.pk)) == (
         {"client_id": str(client.pk), "disabled": True, "sessions_ended": 0},

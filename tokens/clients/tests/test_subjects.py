@@ -94,7 +94,7 @@ def test_sector(uris: list[str], sector: str, expected: str | None) -> None:
 
 
 def test_a_moved_client_knows_its_people() -> None:
-    """A sector is settled when the client becomes pairwise: another redirect host later changes nobody's ``sub``."""
+    """A sector is settled when the client becomes pairwise: another redirect host later changes no ``sub``."""
     row = OAuthClient.objects.create(name="App", redirect_uris=["https://app.example/cb"])
     row.subject_type = OAuthClient.Subject.PAIRWISE
     row.save(update_fields=["subject_type"])

@@ -178,7 +178,7 @@ async def test_never_loaded(store: KeyStore, settings: Any) -> None:
 
 
 async def test_no_key(db: None) -> None:
-    """A server without key says so with 503, and signs as soon as there is one."""
+    """A server without key answers 503, and signs as soon as there is one."""
     store = KeyStore()
     with pytest.raises(SigningKeyMissing) as caught:
         await store.signing()

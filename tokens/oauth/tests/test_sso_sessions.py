@@ -116,7 +116,7 @@ async def test_max_age(
 async def test_signing_in_again(
     api: httpx.AsyncClient, member: Member, client: OAuthClient, foreign: OAuthClient, signed_in: Session
 ) -> None:
-    """prompt=login asks whoever is there for the password: same session for clients, another cookie, new auth_time."""
+    """prompt=login asks for the password again: same session for clients, another cookie, new auth_time."""
     before = api.cookies["sso"]
     page = await authorize(api, foreign, prompt="login")
     assert is_page(page, 200, "Password")

@@ -1,4 +1,4 @@
-"""Whom a sign-in is new to: which devices are known, who is told, and what it costs."""
+"""New devices: which devices are known, who is told, and what it costs."""
 
 import re
 from collections.abc import Callable

@@ -183,7 +183,7 @@ async def test_staff_reset(stage: Stage) -> None:
 
 
 async def test_who_may_reset(stage: Stage) -> None:
-    """Only with the right to it, nobody of more rights, nobody's own account, and not without a recent proof."""
+    """Only with the right to it, nobody of more rights, never the own account, and not without a recent proof."""
     path = f"{USERS}/{stage.member}/mfa"
     root = f"{USERS}/{stage.root}/mfa"
     await enrol(stage.api, stage.root_pair)

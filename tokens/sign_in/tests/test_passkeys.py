@@ -236,7 +236,7 @@ async def test_the_owner_and_the_trail_hear_of_it(
 
 # ------------------------------------------------------------------ without a password
 async def test_a_passkey_signs_in_by_itself(api: httpx.AsyncClient, device: Authenticator, added: Json) -> None:
-    """Possession and verification are two factors: the session says so, and staff rules will see it."""
+    """Possession and verification are two factors: the session records it, and staff rules will see it."""
     answer = await by_passkey(api, device)
     assert answer.status_code == 200, answer.text
     assert await me(api, answer.json()) == 200

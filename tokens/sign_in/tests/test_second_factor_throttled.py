@@ -133,7 +133,7 @@ async def test_a_right_password_resets_nothing_of_it(api: httpx.AsyncClient, mem
 async def test_a_hundred_in_a_row_and_never_more(
     api: httpx.AsyncClient, member: Member, pair: Pair, counted: int
 ) -> None:
-    """The hundredth is judged, the next one never, until an operator says so."""
+    """The hundredth is judged, the next one never, until an operator forgives the failures."""
     app, _ = await enrol(api, pair)
     token = (await password_only(api, member))["mfa_token"]
     await with_code(api, token, app.wrong())

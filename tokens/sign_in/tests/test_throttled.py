@@ -237,7 +237,7 @@ async def test_a_known_device_is_no_licence_to_guess(member: Member) -> None:
 
 @pytest.mark.parametrize("verified", [False, True])
 async def test_the_owners_first_reset_makes_a_strangers_device_unknown(member: Member, verified: bool) -> None:
-    """Whoever signed up under the address has no share of the owner's tries; a confirmed owner keeps their devices."""
+    """Who signed up under the address has no share of the owner's tries; a confirmed owner keeps their devices."""
     async with client_at("203.0.113.7") as browser:
         await by_cookie(browser, member)
         cookie = f"device={browser.cookies['device']}"

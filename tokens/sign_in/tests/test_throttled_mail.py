@@ -291,7 +291,7 @@ async def test_the_admin_tells_the_trail(member: Member) -> None:
 
 
 async def test_an_operator_who_forgives_leaves_an_event(member: Member) -> None:
-    """For somebody's address with whose it is, for nobody's without."""
+    """For somebody's address with its owner, for an unknown one without."""
     for email in (member["email"].upper(), "nobody@example.com"):
         await sync_to_async(call_command)("forgive_failures", email, stdout=StringIO())
     rows = AuditEvent.objects.filter(event="failures_forgiven")

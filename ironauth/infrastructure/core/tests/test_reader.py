@@ -66,7 +66,7 @@ def unread() -> Iterator[int]:
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_a_process_ends_quietly_with_its_reader(unread: int, unbuffered: str) -> None:
-    """With the status a shell reports for SIGPIPE, and nothing on standard error, whoever buffers; the act is done."""
+    """With the status a shell reports for SIGPIPE, and nothing on standard error, buffered or not; the act is done."""
     user = User.objects.create_user(email="mia@example.com", password=PASSWORD)
     ended = subprocess.run(
         [sys.executable, "manage.py", "export_user", user.email],

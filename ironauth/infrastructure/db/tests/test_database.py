@@ -160,7 +160,7 @@ async def test_a_locked_database_is_503_within_the_limit_and_recovers() -> None:
 async def test_a_file_that_cannot_be_opened_is_503_and_said_once(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Without its folder every unit is Unavailable, and one line of the log says so; with it back, the pool works."""
+    """Without its folder every unit is Unavailable, and the log has one line; with it back, the pool works."""
     monkeypatch.setattr("ironauth.infrastructure.db.unit_of_work.outages", Outages())
     database().close()
     with monkeypatch.context() as elsewhere, capture_logs() as logged:

@@ -120,7 +120,7 @@ async def test_who_comes_late_waits(
 
 
 async def test_nobody_hears_before_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What could still be lost is nobody's result yet."""
+    """What could still be lost is no result yet."""
     seen: list[str] = []
     commit = WRAPPER._commit
 

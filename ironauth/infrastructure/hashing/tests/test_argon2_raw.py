@@ -108,7 +108,7 @@ def test_parameters_argon2_refuses() -> None:
 
 
 def test_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A system without memory says so, and so does Argon2 when it finds less than it needs."""
+    """A system without memory fails with that error, and so does Argon2 when it finds less than it needs."""
 
     def refuse(*_args: object) -> mmap.mmap:
         raise OSError(12, "Cannot allocate memory")

@@ -173,7 +173,7 @@ def test_what_argon2_refuses_is_no_outage(worker: LocalWorker, client: Make) -> 
     ids=["other protocol", "oversized", "empty", "garbage", "costs", "no mac", "an answer"],
 )
 def test_what_is_no_request_ends_the_connection(worker: LocalWorker, client: Make, sent: bytes) -> None:
-    """The worker says so, hangs up, and computes nothing; the next connection is served."""
+    """The worker answers with the reason, hangs up, and computes nothing; the next connection is served."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(5)
         connection.connect(worker.address.path)

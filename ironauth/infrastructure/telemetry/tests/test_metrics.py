@@ -161,7 +161,7 @@ async def test_the_hot_lane_counts_its_own(measured: httpx.AsyncClient, figures:
 
 
 async def test_what_is_tallied_is_settled_once(recorder: Recorder) -> None:
-    """By the next tick and at the end; until then it is in nobody's figures, and afterwards in them once."""
+    """By the next tick and at the end; until then it is in no figures, and afterwards in them once."""
 
     def counted() -> list[int]:
         return recorder.slots.values[base : base + HISTOGRAM_WIDTH].tolist()

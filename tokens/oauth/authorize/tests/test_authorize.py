@@ -107,7 +107,7 @@ async def test_addresses_that_mean_something_else(api: httpx.AsyncClient, transa
 
 
 async def test_disabled_clients_and_repeated_addresses(api: httpx.AsyncClient, client: OAuthClient) -> None:
-    """A page, too, when it is not clear whom or where: client_id or redirect_uri twice, a client that was disabled."""
+    """A page, too, when client or address is not clear: client_id or redirect_uri twice, a client that was disabled."""
     for name in ("client_id", "redirect_uri"):
         asked = request_of(client)
         twice = httpx.QueryParams([*asked.items(), (name, asked[name])])
@@ -118,7 +118,7 @@ async def test_disabled_clients_and_repeated_addresses(api: httpx.AsyncClient, c
 
 
 async def test_too_long(api: httpx.AsyncClient, client: OAuthClient) -> None:
-    """A query of 8,000 bytes is answered, one more is a page that says so; the same for a form."""
+    """A query of 8,000 bytes is answered, one more is a page with the reason; the same for a form."""
     asked = request_of(client, state=None)
     room = 8_000 - len(str(httpx.QueryParams({**asked, "state": ""})))
     assert (await api.get(AUTHORIZE, params={**asked, "state": "x" * room})).status_code == 200

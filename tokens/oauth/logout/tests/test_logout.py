@@ -280,7 +280,7 @@ async def test_the_hint_of_a_session_that_is_over(api: httpx.AsyncClient, member
     ],
 )
 async def test_nowhere_else(api: httpx.AsyncClient, member: Member, signing_key: str, uri: str) -> None:
-    """Only a registered address, character by character: else a page says so, and nobody is signed out."""
+    """Only a registered address, character by character: else a page explains it, and nobody is signed out."""
     row, secret = await client()
     found = await tokens_of(api, row, secret, member)
     for more in ({"id_token_hint": found["id_token"]}, {"client_id": str(row.pk)}, {}):

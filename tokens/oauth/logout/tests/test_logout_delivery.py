@@ -309,7 +309,7 @@ async def test_one_that_hangs_keeps_nobody_waiting(
 ) -> None:
     """Of a client's many notices each thread tries one in vain, the others wait their turn; later one is tried again.
 
-    One that refuses at once takes nobody's time, and gets all of its own.
+    One that refuses at once takes no other's time, and gets all of its own.
     """
     monkeypatch.setattr(logout_delivery, "LIMIT_S", 0.2)
     monkeypatch.setattr(logout_delivery, "REST_S", 60.0)

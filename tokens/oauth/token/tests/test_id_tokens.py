@@ -155,7 +155,7 @@ async def test_pairwise(signing_key: str) -> None:
 
 @pytest.mark.parametrize("family", ["ed25519", "ES256", "RS256"])
 async def test_hint(signing_key: str, family: str) -> None:
-    """An ID token of ours tells whom it names, however long ago it expired."""
+    """An ID token of ours tells the person it names, however long ago it expired."""
     await sync_to_async(create_first_keys)(Family(family))
     client, account, session_id = await client_of(id_token_alg=family), await person(), uuid.uuid4()
     with clock.shifted(-3_600):

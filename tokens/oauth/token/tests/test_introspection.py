@@ -111,7 +111,7 @@ async def test_everything_else_is_the_same(wiki: Party, app: Party, tokens: Toke
 async def test_resource_servers_ask_about_everybodys_access_tokens(
     gateway: Party, wiki: Party, tokens: Tokens, pair: Pair
 ) -> None:
-    """An API is shown the access tokens of all clients and of this site's own sign-in, and nobody's refresh tokens."""
+    """An API is shown the access tokens of all clients and of this site's own sign-in, and no refresh tokens."""
     for each, client in ((tokens, str(wiki.client.pk)), (pair, "ironauth")):
         assert (await gateway.introspect(each["access_token"]))["client_id"] == client
         assert await gateway.introspect(each["refresh_token"]) == {"active": False}

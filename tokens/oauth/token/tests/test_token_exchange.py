@@ -207,7 +207,7 @@ async def test_bound_tokens(proxy: Party, wiki: Party, member: Member) -> None:
 
 
 async def test_subjects_and_revocation(proxy: Party, wiki: Party, tokens: Tokens, member: Member) -> None:
-    """A pairwise client learns nobody's public id; giving the token back ends nobody else's session."""
+    """A pairwise client learns no public id; giving the token back ends no other session."""
     pairwise = await an_actor(proxy.api, subject_type="pairwise", sector="actor.example.com")
     answer = (await exchange(pairwise, tokens["access_token"])).json()
     assert said(answer["access_token"])["sub"] != member["id"]

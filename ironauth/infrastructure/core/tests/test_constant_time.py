@@ -14,7 +14,7 @@ from accounts.errors import InvalidCredentials
 from accounts.users import services
 from accounts.users.models import User
 from conftest import PASSWORD
-from ironauth.infrastructure.core import constant_time as even_time
+from ironauth.infrastructure.core import constant_time
 from ironauth.infrastructure.core.constant_time import (
     REFUSAL_STEP_S,
     STEP_S,
@@ -54,8 +54,8 @@ def clock(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Cl
     """A clock that stands for the real one; what else the machine does is not in it."""
     made = Clock(request.param)
     stand_in = SimpleNamespace(monotonic_ns=made.monotonic_ns, sleep=made.block)
-    monkeypatch.setattr(even_time, "time", stand_in)
-    monkeypatch.setattr(even_time, "asyncio", SimpleNamespace(sleep=made.sleep))
+    monkeypatch.setattr(constant_time, "time", stand_in)
+    monkeypatch.setattr(constant_time, "asyncio", SimpleNamespace(sleep=made.sleep))
     return made
 
 
