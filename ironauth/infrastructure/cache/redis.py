@@ -1,6 +1,6 @@
 """Entries shared between processes through Redis: typed, signed, and refused unless provably fresh.
 
-A shared entry is as old as the reading it came from, also when it is copied: Redis' remaining life and the clock written
+A shared entry is as old as the reading it came from, also if copied: Redis' remaining life and the clock written
 inside must both say that it is at most as old as an entry may be, and no invalidation this process knows of may be
 younger than the position it was read at.
 """
