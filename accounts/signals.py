@@ -14,7 +14,8 @@ from django.db.models.signals import m2m_changed, post_save, pre_delete, pre_sav
 
 from accounts.users import invariants
 from accounts.users.models import Role, User
-from ironauth.infrastructure.cache.invalidation import invalidate, sub_tag
+from accounts.users.tags import sub_tag
+from ironauth.infrastructure.cache.invalidation import invalidate
 from ironauth.infrastructure.db.compiled import CompiledUpdate
 from ironauth.infrastructure.db.compiled_sql import Param
 

@@ -16,7 +16,7 @@ class TokensConfig(AppConfig):
         of a person end; what becomes of its rows when an address is first proved is registered.
         """
         from accounts.users import invariants  # noqa: PLC0415 - as below
-        from ironauth.infrastructure.cache.invalidation import KEYS_TAG, invalidation_feed  # noqa: PLC0415 - as below
+        from ironauth.infrastructure.cache.invalidation import invalidation_feed  # noqa: PLC0415 - as below
         from ironauth.infrastructure.core.startup import on_shutdown, on_startup  # noqa: PLC0415 - as below
         from tokens import export, first_proof  # noqa: PLC0415 - as below
         from tokens.admin import devices as admin_devices  # noqa: PLC0415 - as below
@@ -37,7 +37,7 @@ class TokensConfig(AppConfig):
         client_units.client_ends.connect(oauth_expiry.end_of_client, dispatch_uid="tokens.oauth_ends")
         client_units.client_ends.connect(sessions.end_of_client, dispatch_uid="tokens.sessions_end")
         key_rotation.register_token_life(client_units.longest_access_token_s)
-        invalidation_feed().subscribe(KEYS_TAG, key_store().outdated)
+        invalidation_feed().subscribe(key_rotation.KEYS_TAG, key_store().outdated)
         on_startup(load_at_startup)
         on_startup(logout_delivery.start)
         on_shutdown(logout_delivery.stop)

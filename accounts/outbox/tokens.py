@@ -19,7 +19,7 @@ from django.db import DEFAULT_DB_ALIAS, models
 from accounts.outbox.models import EmailToken, OutgoingMail
 from ironauth.infrastructure.core import base64url, clock
 from ironauth.infrastructure.core.ids import new_id
-from ironauth.infrastructure.crypto.master_keys import derived_key, newest_master_key_id
+from ironauth.infrastructure.crypto.master_keys import derived_key, newest_master_key_id, register_purpose
 from ironauth.infrastructure.db.compiled import (
     CompiledDelete,
     CompiledInsert,
@@ -29,6 +29,7 @@ from ironauth.infrastructure.db.compiled import (
 )
 from ironauth.infrastructure.db.compiled_sql import Param
 
+_PURPOSE: Final = register_purpose("ironauth e-mail token")
 ID_BYTES: Final = 16
 MAC_BYTES: Final = 32  # HMAC-SHA-256: 256 bits, ASVS 7.2.3 asks 128
 NONCE_BYTES: Final = 32
@@ -154,5 +155,5 @@ def _parts(token: str) -> tuple[uuid.UUID, bytes] | None:
 
 def _mac(token_id: uuid.UUID, purpose: str, nonce: bytes, master_key_id: str) -> bytes:
     """Return the 32-byte authentication code of ``purpose ‖ id ‖ nonce``; id and nonce have fixed lengths."""
-    key = derived_key(master_key_id, "ironauth e-mail token")
+    key = derived_key(master_key_id, _PURPOSE)
     return hmac.digest(key, purpose.encode() + token_id.bytes + nonce, hashlib.sha256)

@@ -10,7 +10,7 @@ from django.db import transaction
 
 from accounts.conftest import MakeUser
 from accounts.users.models import User
-from ironauth.infrastructure.cache.invalidation import sub_tag
+from accounts.users.tags import sub_tag
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.models import Invalidation
 

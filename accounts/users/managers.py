@@ -14,7 +14,8 @@ from accounts import names
 from accounts.audit import recording as audit
 from accounts.outbox import tokens as email_tokens
 from accounts.users import invariants
-from ironauth.infrastructure.cache.invalidation import invalidate, sub_tag
+from accounts.users.tags import sub_tag
+from ironauth.infrastructure.cache.invalidation import invalidate
 from ironauth.infrastructure.core import clock
 
 if TYPE_CHECKING:

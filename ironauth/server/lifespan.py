@@ -17,7 +17,6 @@ from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.hashing import argon2_build
 from ironauth.infrastructure.hashing.pool import hash_pool
 from ironauth.infrastructure.telemetry import logs
-from ironauth.server import huge_heap
 
 
 async def run(receive: Receive, send: Send) -> None:
@@ -48,7 +47,7 @@ async def _serve(receive: Receive, send: Send) -> None:
 
 
 async def start() -> None:
-    """Start the feed, warm the hash pool, run the apps' hooks; put what is loaded onto huge pages, out of collections.
+    """Start the feed, warm the hash pool, run the apps' hooks; keep what is loaded out of collections.
 
     Raises what a hook raises. A database or Redis that cannot be reached stops nothing: both are tried again.
     """
@@ -58,8 +57,6 @@ async def start() -> None:
     for hook in startup.startup_hooks:
         await hook()
     gc.collect()
-    huge_heap.collapse()
-    huge_heap.collapse_later()
     gc.freeze()  # what lives as long as the process need not be looked at in every collection
 
 

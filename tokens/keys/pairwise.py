@@ -15,9 +15,9 @@ from django.db import models
 from django.utils.functional import cached_property
 
 from ironauth.infrastructure.crypto import sealing
-from ironauth.infrastructure.crypto.master_keys import newest_master_key_id
+from ironauth.infrastructure.crypto.master_keys import newest_master_key_id, register_purpose
 
-PURPOSE: Final = "ironauth pairwise salt"
+PURPOSE: Final = register_purpose("ironauth pairwise salt")
 SALT_BYTES: Final = 32  # 256 bits
 KEY_BYTES: Final = 16  # of AES-128, which maps one id to one other
 ONLY: Final = 1

@@ -16,7 +16,7 @@ from django.db import transaction
 
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
-from ironauth.infrastructure.cache.invalidation import KEYS_TAG, invalidate
+from ironauth.infrastructure.cache.invalidation import invalidate
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.crypto.master_keys import newest_master_key_id
 from tokens.keys import pairwise
@@ -25,6 +25,8 @@ from tokens.keys.models import SigningKey
 from tokens.keys.wrapping import seal, unseal
 from tokens.protocol import ID_TOKEN_S
 
+#: The tag of everything that depends on the set of signing keys.
+KEYS_TAG = "keys"
 #: Seconds a retiring key outlives its last token: other workers may sign with it for up to 5 s more, and clocks
 #: may differ by up to a minute.
 RETIRING_LEEWAY_S = 65

@@ -3,9 +3,10 @@
 from typing import Final
 
 from ironauth.infrastructure.crypto import sealing
+from ironauth.infrastructure.crypto.master_keys import register_purpose
 from ironauth.infrastructure.crypto.sealing import SealBrokenError
 
-PURPOSE: Final = "ironauth signing key"
+PURPOSE: Final = register_purpose("ironauth signing key")
 
 
 def seal(seed: bytes, kid: str) -> tuple[str, bytes]:

@@ -16,7 +16,7 @@ from rest_framework.authentication import BaseAuthentication
 from rest_framework.permissions import SAFE_METHODS
 from rest_framework.request import Request
 
-from ironauth.infrastructure.cache.invalidation import sid_tag, sub_tag
+from accounts.users.tags import sub_tag
 from ironauth.infrastructure.cache.two_level import Loaded, ReadMark, token_cache
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import BEARER_CHALLENGE
@@ -35,6 +35,7 @@ from tokens.principal import Principal
 from tokens.sessions import units as sessions
 from tokens.sessions.models import FIRST_PARTY_CLIENT, FIRST_PARTY_SCOPE
 from tokens.sessions.queries import LiveSession
+from tokens.sessions.tags import sid_tag
 
 CACHE_PREFIX = "at:"
 #: Tokens found by their digest alone, without decoding their claims (3 µs); 16 MiB of keys and principals at most.

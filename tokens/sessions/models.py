@@ -16,13 +16,14 @@ from django.db.models import Q
 from django.db.models.signals import pre_delete
 from django.dispatch import receiver
 
-from ironauth.infrastructure.cache.invalidation import invalidate, sid_tag
+from ironauth.infrastructure.cache.invalidation import invalidate
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import new_id
 from ironauth.infrastructure.db.compiled_sql import Param
 from tokens.clients.models import CHALLENGE_CHARACTERS
 from tokens.protocol import Scope
 from tokens.sessions.refresh_token import SECRET_BYTES
+from tokens.sessions.tags import sid_tag
 
 #: The client of sessions that a person opened here, not through another application.
 FIRST_PARTY_CLIENT = "ironauth"

@@ -12,8 +12,9 @@ from typing import NamedTuple
 from uuid import UUID
 
 from ironauth.infrastructure.core import base64url
-from ironauth.infrastructure.crypto.master_keys import derived_key
+from ironauth.infrastructure.crypto.master_keys import derived_key, register_purpose
 
+PURPOSE = register_purpose("ironauth refresh token")
 ID_BYTES = 16
 GENERATION_BYTES = 4  # 2**32 refreshes; one each second for a 30-day session is 2.6 million
 TOKEN_CHARACTERS = 70  # of 52 bytes, the MAC's 32 among them: 256 bits, ASVS 7.2.3 asks 128
@@ -61,4 +62,4 @@ def is_genuine(parsed: ParsedRefreshToken, *, secret: bytes, master_key_id: str)
 
 def _mac(body: bytes, secret: bytes, master_key_id: str) -> bytes:
     """Return the 32-byte authentication code of ``session id ‖ generation``."""
-    return hmac.digest(derived_key(master_key_id, "ironauth refresh token") + secret, body, hashlib.sha256)
+    return hmac.digest(derived_key(master_key_id, PURPOSE) + secret, body, hashlib.sha256)

@@ -13,11 +13,12 @@ from django.http import HttpRequest, HttpResponse
 from rest_framework.request import Request
 
 from ironauth.infrastructure.core import base64url
-from ironauth.infrastructure.crypto.master_keys import MasterKeyMissingError, derived_key
+from ironauth.infrastructure.crypto.master_keys import MasterKeyMissingError, derived_key, register_purpose
 from ironauth.infrastructure.http.cookies import names as cookie_names
 from ironauth.infrastructure.http.cookies import policy as cookies
 from ironauth.infrastructure.telemetry.logs import get_logger
 
+_PURPOSE: Final = register_purpose("ironauth sign-on")
 ID_BYTES: Final = 16
 CHARACTERS: Final = 64  # 48 bytes * 4 / 3: no padding
 
@@ -72,5 +73,5 @@ def clear(response: HttpResponse) -> None:
 
 
 def _mac(session_id: UUID, secret: bytes, master_key_id: str) -> bytes:
-    key = derived_key(master_key_id, "ironauth sign-on") + secret
+    key = derived_key(master_key_id, _PURPOSE) + secret
     return hmac.digest(key, b"sso" + session_id.bytes, hashlib.sha256)

@@ -13,12 +13,13 @@ from django.db.models import DateTimeField, F, Q, QuerySet, UUIDField, Value
 from django.db.models.functions import Concat
 from django.dispatch import Signal
 
-from ironauth.infrastructure.cache.invalidation import invalidate, sid_tag
+from ironauth.infrastructure.cache.invalidation import invalidate
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.db.compiled import CompiledSelect
 from ironauth.infrastructure.db.compiled_sql import Param
 from tokens.protocol import Scope
 from tokens.sessions.models import SSO_CLIENT, Session, SessionQuerySet
+from tokens.sessions.tags import sid_tag
 
 #: Sent with ``signed_in``, a set of (client id, person, SSO session), when these SSO sessions have ended, in the same
 #: transaction.

@@ -12,14 +12,14 @@ from uuid import UUID
 from accounts.users.services import Authenticated
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.crypto import stateless_token
-from ironauth.infrastructure.crypto.master_keys import Purpose
+from ironauth.infrastructure.crypto.master_keys import register_purpose
 
 LIFE_S: Final = 300  # seconds; five minutes: time to find the phone, or the printed codes
 ID_BYTES: Final = 16
 EPOCH_BYTES: Final = 8
 EXPIRY_BYTES: Final = 4  # until 2106
 BODY_BYTES: Final = 2 * ID_BYTES + EPOCH_BYTES + EXPIRY_BYTES
-_KEY: Final[Purpose] = "ironauth mfa token"
+_KEY: Final = register_purpose("ironauth mfa token")
 #: What `once` knows these tokens by.
 ONCE: Final = "mfa"
 

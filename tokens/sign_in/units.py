@@ -18,7 +18,7 @@ from accounts.mfa.proofs import Proof
 from accounts.users import units
 from accounts.users.outputs import Account
 from accounts.users.units import Credentials
-from ironauth.infrastructure.cache.invalidation import invalidate, sid_tag
+from ironauth.infrastructure.cache.invalidation import invalidate
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import NotAuthenticated
 from ironauth.infrastructure.db import single_use
@@ -29,6 +29,7 @@ from tokens.sessions import known_devices, sso_session
 from tokens.sessions import queries as session_queries
 from tokens.sessions import units as sessions
 from tokens.sessions.queries import StoredSession
+from tokens.sessions.tags import sid_tag
 from tokens.sessions.units import OpenedSession
 from tokens.sign_in import mfa_token
 from tokens.sign_in.mfa_token import MfaTicket

@@ -6,7 +6,7 @@ from django.test import Client
 
 from accounts.conftest import MakeUser
 from accounts.users.models import Role, User
-from ironauth.infrastructure.cache.invalidation import sub_tag
+from accounts.users.tags import sub_tag
 from ironauth.infrastructure.models import Invalidation
 
 pytestmark = [pytest.mark.django_db, pytest.mark.storage]

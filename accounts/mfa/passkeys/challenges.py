@@ -16,11 +16,11 @@ from typing import Final, NamedTuple
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import new_id
 from ironauth.infrastructure.crypto import stateless_token
-from ironauth.infrastructure.crypto.master_keys import Purpose as KeyPurpose
+from ironauth.infrastructure.crypto.master_keys import register_purpose
 
 LIFE_S: Final = 300  # seconds; WebAuthn Level 3 §15.1 recommends 300 to 600 where the user is to be verified
 _BODY: Final = struct.Struct(">16sQ16s")  # id, unix second of its end, user id
-_KEY: Final[KeyPurpose] = "ironauth passkey challenge"
+_KEY: Final = register_purpose("ironauth passkey challenge")
 _NOBODY: Final = uuid.UUID(int=0)
 
 

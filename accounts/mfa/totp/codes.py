@@ -14,13 +14,14 @@ from pyotp.exceptions import OTPVerificationError
 
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.crypto import sealing
+from ironauth.infrastructure.crypto.master_keys import register_purpose
 
 DIGITS: Final = 6
 STEP_S: Final = 30  # RFC 6238 §5.2
 #: Steps before and after the present one whose code is taken: for slow fingers and clocks (RFC 6238 §5.2, §6).
 WINDOW: Final = 1
 SECRET_BYTES: Final = 20  # RFC 4226 §4 R6: 160 bits recommended
-PURPOSE: Final = "ironauth totp secret"
+PURPOSE: Final = register_purpose("ironauth totp secret")
 _DARK: Final = re.compile(rb"\x01+")  # the squares of a QR code's row that are dark
 
 

@@ -12,7 +12,7 @@ from django.db.models.signals import post_delete, pre_delete
 
 from accounts.privacy import delete_user as user_deletion
 from accounts.users.models import User
-from ironauth.infrastructure.cache.invalidation import sub_tag
+from accounts.users.tags import sub_tag
 from ironauth.infrastructure.models import Invalidation
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]

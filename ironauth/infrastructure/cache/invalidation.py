@@ -6,10 +6,8 @@ using its entries after ``IRONAUTH_L1_MAX_STALE_S``.
 """
 
 import asyncio
-import hashlib
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
@@ -29,8 +27,6 @@ from ironauth.infrastructure.models import Invalidation
 from ironauth.infrastructure.telemetry import metrics
 from ironauth.infrastructure.telemetry.logs import get_logger
 
-#: The tag of everything that depends on the set of signing keys.
-KEYS_TAG = "keys"
 #: How often the feed reads the table; seconds. Two readings may fail before entries stop being used (5 s).
 POLL_S = 2.0
 #: At least this much rest between readings, also when they fail or are slow; seconds.
@@ -40,21 +36,6 @@ POLLS_PER_STALE = 2.5
 _INSERT = CompiledNumberedInsert(
     lambda: Invalidation(tag=Param("tag", models.CharField()), created_at=Param("now", models.DateTimeField()))
 )
-
-
-def sid_tag(session_id: uuid.UUID | str) -> str:
-    """Return the tag of what depends on one session."""
-    return f"sid:{session_id}"
-
-
-def sub_tag(user_id: uuid.UUID | str) -> str:
-    """Return the tag of what depends on one user."""
-    return f"sub:{user_id}"
-
-
-def role_tag(name: str) -> str:
-    """Return the tag of what depends on one role; a digest, because names are longer than tags."""
-    return f"role:{hashlib.sha256(name.encode()).hexdigest()[:32]}"
 
 
 def invalidate(*tags: str) -> None:

@@ -5,7 +5,7 @@ ciphertext made for one purpose never opens under the other.
 """
 
 from functools import lru_cache
-from typing import Literal
+from typing import NewType
 
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
@@ -13,19 +13,21 @@ from django.conf import settings
 
 DERIVED_BYTES = 32  # AES-256-GCM and HMAC-SHA-256 both take 256 bits
 
-Purpose = Literal[
-    "ironauth signing key",
-    "ironauth refresh token",
-    "ironauth e-mail token",
-    "ironauth passkey challenge",
-    "ironauth mfa token",
-    "ironauth totp secret",
-    "ironauth authorization request",
-    "ironauth sign-on",
-    "ironauth sign-out",
-    "ironauth pairwise salt",
-    "ironauth user code",
-]
+#: What a key is derived for; made by `register_purpose` alone.
+Purpose = NewType("Purpose", str)
+_purposes: set[str] = set()
+
+
+def register_purpose(name: str) -> Purpose:
+    """Return the purpose called ``name``, for the one module that owns it.
+
+    Raises:
+        ValueError: Another module owns a purpose of this name; both would share a key.
+    """
+    if name in _purposes:
+        raise ValueError(f"the purpose {name!r} is registered already")
+    _purposes.add(name)
+    return Purpose(name)
 
 
 class MasterKeyMissingError(LookupError):

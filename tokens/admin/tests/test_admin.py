@@ -21,7 +21,6 @@ from accounts.privacy import units as deletions
 from accounts.users.models import User
 from accounts.users.outputs import Account
 from ironauth.infrastructure.admin.read_only import breakable
-from ironauth.infrastructure.cache.invalidation import sid_tag
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.http.client_context import ClientContext
 from ironauth.infrastructure.models import Invalidation
@@ -35,6 +34,7 @@ from tokens.oauth.tests.material import make_client
 from tokens.sessions import refresh_token
 from tokens.sessions import units as sessions
 from tokens.sessions.models import Session
+from tokens.sessions.tags import sid_tag
 from tokens.sessions.units import OpenedSession
 
 pytestmark = pytest.mark.django_db

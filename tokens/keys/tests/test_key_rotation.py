@@ -9,12 +9,12 @@ from django.core.management import CommandError, call_command
 from django.db import IntegrityError, transaction
 from django.test import override_settings
 
-from ironauth.infrastructure.cache.invalidation import KEYS_TAG
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.models import Invalidation
 from tokens.keys.key_set import public_jwk
 from tokens.keys.models import SigningKey
 from tokens.keys.rotation import (
+    KEYS_TAG,
     PUBLISHED_BY_ALL_S,
     RotationRefusedError,
     create_first_keys,

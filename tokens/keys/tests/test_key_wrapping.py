@@ -8,7 +8,9 @@ from django.test import override_settings
 
 from ironauth.infrastructure.crypto.master_keys import MasterKeyMissingError, derived_key, newest_master_key_id
 from ironauth.infrastructure.crypto.sealing import SealBrokenError
+from tokens.keys import wrapping
 from tokens.keys.wrapping import seal, unseal
+from tokens.sessions import refresh_token
 
 SEED = bytes(range(32))
 
@@ -61,7 +63,7 @@ def test_rotated_master_key() -> None:
 def test_derived_keys_differ() -> None:
     """Each purpose has its own key, and none is the master key itself."""
     master_key_id = newest_master_key_id()
-    sealing = derived_key(master_key_id, "ironauth signing key")
-    refreshing = derived_key(master_key_id, "ironauth refresh token")
+    sealing = derived_key(master_key_id, wrapping.PURPOSE)
+    refreshing = derived_key(master_key_id, refresh_token.PURPOSE)
     assert len({sealing, refreshing, settings.IRONAUTH_MASTER_KEYS[master_key_id]}) == 3
     assert {len(sealing), len(refreshing)} == {32}

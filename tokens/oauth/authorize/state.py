@@ -18,11 +18,12 @@ from django.http import HttpRequest, HttpResponse
 from rest_framework.request import Request
 
 from ironauth.infrastructure.core import base64url, clock
-from ironauth.infrastructure.crypto.master_keys import derived_key, newest_master_key_id
+from ironauth.infrastructure.crypto.master_keys import derived_key, newest_master_key_id, register_purpose
 from ironauth.infrastructure.http.cookies import names as cookie_names
 from ironauth.infrastructure.http.cookies import policy as cookies
 from tokens.oauth.authorize.request import AuthorizationRequest
 
+_PURPOSE: Final = register_purpose("ironauth authorization request")
 LIFE_S: Final = 1_800  # seconds; half an hour, as a link for a new password, which some will ask for first
 BROWSER_BYTES: Final = 32  # 256 random bits
 MAC_CHARACTERS: Final = 43  # 32 bytes * 4 / 3, unpadded
@@ -100,5 +101,5 @@ def remember_browser(response: HttpResponse, browser: str) -> None:
 
 
 def _mac(body: bytes, browser: str, master_key_id: str) -> bytes:
-    key = derived_key(master_key_id, "ironauth authorization request")
+    key = derived_key(master_key_id, _PURPOSE)
     return hmac.digest(key, browser.encode() + body, hashlib.sha256)

@@ -11,8 +11,9 @@ from typing import Final
 
 from django.conf import settings
 
-from ironauth.infrastructure.crypto.master_keys import derived_key, newest_master_key_id
+from ironauth.infrastructure.crypto.master_keys import derived_key, newest_master_key_id, register_purpose
 
+_PURPOSE: Final = register_purpose("ironauth user code")
 DEVICE_CODE_BYTES: Final = 32  # 256 random bits
 #: No vowels, so that no words come out, and nothing that looks like a digit (RFC 8628 §6.1).
 LETTERS: Final = "BCDFGHJKLMNPQRSTVWXZ"
@@ -47,7 +48,7 @@ def typed(text: str) -> str | None:
 
 def stored(user_code: str, master_key_id: str | None = None) -> str:
     """Return what stands for the person's code in the database."""
-    key = derived_key(master_key_id or newest_master_key_id(), "ironauth user code")
+    key = derived_key(master_key_id or newest_master_key_id(), _PURPOSE)
     return hmac.digest(key, user_code.encode(), hashlib.sha256).hex()
 
 

@@ -10,7 +10,7 @@ from django.conf import settings
 from django.http import QueryDict
 
 from ironauth.infrastructure.core import base64url
-from ironauth.infrastructure.crypto.master_keys import derived_key, newest_master_key_id
+from ironauth.infrastructure.crypto.master_keys import derived_key, newest_master_key_id, register_purpose
 from tokens.clients import registry as clients
 from tokens.clients import subjects
 from tokens.clients.errors import InvalidRequest
@@ -19,6 +19,7 @@ from tokens.oauth import id_tokens
 from tokens.oauth.authorize.request import MAX_BYTES, Unanswerable
 from tokens.oauth.endpoint import unique_parameters
 
+_PURPOSE: Final = register_purpose("ironauth sign-out")
 MAC_CHARACTERS: Final = 43  # 32 bytes * 4 / 3, unpadded
 
 
@@ -88,4 +89,4 @@ def is_confirmation(text: str, session_id: UUID) -> bool:
 
 
 def _mac(session_id: UUID, master_key_id: str) -> bytes:
-    return hmac.digest(derived_key(master_key_id, "ironauth sign-out"), session_id.bytes, hashlib.sha256)
+    return hmac.digest(derived_key(master_key_id, _PURPOSE), session_id.bytes, hashlib.sha256)

@@ -13,7 +13,6 @@ from django.test.utils import CaptureQueriesContext
 from accounts.errors import InvalidCredentials
 from accounts.users.models import User
 from accounts.users.outputs import Account
-from ironauth.infrastructure.cache.invalidation import sid_tag
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import new_id
 from ironauth.infrastructure.http.client_context import ClientContext
@@ -25,6 +24,7 @@ from tokens.sessions import units as sessions
 from tokens.sessions.models import Session
 from tokens.sessions.queries import NewSession, StoredSession
 from tokens.sessions.rotation import Outcome, Rotation
+from tokens.sessions.tags import sid_tag
 from tokens.sessions.units import OpenedSession
 from tokens.sign_in import units as sign_in_units
 from tokens.sign_in.proofs import ByPassword

@@ -13,16 +13,9 @@ import redis.asyncio
 from django.db import transaction
 from pytest_django import Settings
 
+from accounts.users.tags import role_tag, sub_tag
 from ironauth.infrastructure.cache import broadcast
-from ironauth.infrastructure.cache.invalidation import (
-    KEYS_TAG,
-    InvalidationFeed,
-    invalidate,
-    invalidation_feed,
-    role_tag,
-    sid_tag,
-    sub_tag,
-)
+from ironauth.infrastructure.cache.invalidation import InvalidationFeed, invalidate, invalidation_feed
 from ironauth.infrastructure.cache.memory import freshness
 from ironauth.infrastructure.cache.two_level import Loaded, TwoLevelCache, token_cache
 from ironauth.infrastructure.core import clock
@@ -30,6 +23,8 @@ from ironauth.infrastructure.core.errors import Unavailable
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.models import Invalidation
 from ironauth.tests.services import PrivateRedis
+from tokens.keys.rotation import KEYS_TAG
+from tokens.sessions.tags import sid_tag
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
 

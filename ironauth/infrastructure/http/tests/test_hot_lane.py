@@ -12,10 +12,10 @@ from rest_framework.permissions import IsAdminUser, IsAuthenticated
 from rest_framework.throttling import UserRateThrottle
 
 from accounts.users.models import User
+from accounts.users.tags import sub_tag
 from accounts.users.views import MeView
 from conftest import bearer
 from ironauth import asgi
-from ironauth.infrastructure.cache.invalidation import sub_tag
 from ironauth.infrastructure.cache.two_level import token_cache
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.asgi_types import WHOLE_ANSWER, Receive, Scope, Send
