@@ -14,7 +14,7 @@ import uvicorn
 
 from ironauth.infrastructure.core import readiness
 from ironauth.infrastructure.telemetry import logs
-from ironauth.server.connection_timing import TimedHttpProtocol
+from ironauth.server.connection import BoundedHttpProtocol
 
 #: How long a server that ends goes on listening to connections it has, so that each hears "close" with an answer; the
 #: others are closed then. A request sent at the very moment its connection is closed would be lost.
@@ -85,7 +85,7 @@ class GracefulServer(uvicorn.Server):
         began = time.monotonic()
         for listening in (*self.servers, *(sockets or ())):
             listening.close()
-        for connection in cast("set[TimedHttpProtocol]", self.server_state.connections):
+        for connection in cast("set[BoundedHttpProtocol]", self.server_state.connections):
             connection.close_after_response()
         deadline = began + DRAIN_S
         while self.server_state.connections and time.monotonic() < deadline and not self.force_exit:  # noqa: ASYNC110 - Uvicorn's set tells nobody

@@ -1,9 +1,12 @@
-"""What a request line must say: a version that is spoken here, and the authority that Host names (RFC 9112 §3)."""
+"""What a request line must say (RFC 9112 §3): a version that is spoken here, and the authority that Host names.
 
-from collections.abc import Iterable
-from typing import Final
+Also the parser of a body whose request asked for an upgrade that is declined.
+"""
 
-from httptools import HttpParserError
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+from httptools import HttpParserError, HttpRequestParser
 
 from ironauth.infrastructure.http.refusal import Refusal, malformed
 
@@ -13,6 +16,7 @@ VERSIONS: Final = frozenset({"1.0", "1.1"})
 _OTHER_VERSIONS: Final = frozenset(
     {"Invalid HTTP version", "Expected HTTP/2 Connection Preface", "Pause on PRI/Upgrade"}
 )
+_FRAMING_FIELDS: Final = frozenset({b"content-length", b"transfer-encoding"})
 _SCHEMES: Final = frozenset({b"http", b"https"})
 
 
@@ -43,3 +47,32 @@ def check_authority(url: bytes, headers: Iterable[tuple[bytes, bytes]]) -> None:
     authority = rest.partition(b"/")[0].partition(b"?")[0].lower()
     if scheme.lower() not in _SCHEMES or [value.lower() for name, value in headers if name == b"host"] != [authority]:
         raise Refusal(400, "bad_host", "The target must name the same host and port as the Host header field.")
+
+
+def known_scope(scope: Mapping[str, Any], url: bytes, parser: HttpRequestParser) -> dict[str, Any]:
+    """Return as much of an ASGI scope as the bytes so far amount to, of a request whose ``url`` may be incomplete."""
+    known = {**scope}
+    if url:
+        known.setdefault("method", parser.get_method().decode("ascii"))
+        known.setdefault("path", url.partition(b"?")[0].decode("latin1"))
+    return known
+
+
+class _BodyCallbacks(NamedTuple):
+    on_body: Callable[[bytes], None]
+    on_message_complete: Callable[[], None]
+
+
+def body_parser(
+    headers: Iterable[tuple[bytes, bytes]], *, on_body: Callable[[bytes], None], on_complete: Callable[[], None]
+) -> tuple[HttpRequestParser, bytes]:
+    """Return a parser of the body that ``headers`` frame, and the head that it has to be fed first.
+
+    Args:
+        headers: The fields of the request, names in lower case.
+        on_body: Is given each part of the body.
+        on_complete: Is called when the body has ended.
+    """
+    framing = [b"%s: %s\r\n" % field for field in headers if field[0] in _FRAMING_FIELDS]
+    head = b"POST / HTTP/1.1\r\nConnection: close\r\n%s\r\n" % b"".join(framing)
+    return HttpRequestParser(_BodyCallbacks(on_body, on_complete)), head

@@ -6,14 +6,14 @@ fields, ten of them the same as in the answer before: half of a hot request's ti
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HEADER_RE, HEADER_VALUE_RE, STATUS_LINE, RequestResponseCycle
 
 from ironauth.infrastructure.core.asgi_types import WHOLE_ANSWER
-from ironauth.server.write_coalescer import answer
+from ironauth.infrastructure.http.refusal import Answer
+from ironauth.server.write_coalescer import answer as send_answer
 
 #: Fields with few different values, none of them secret; their lines are kept.
 KEPT_FIELDS = frozenset(
@@ -80,6 +80,15 @@ def default_lines(fields: list[Field]) -> bytes:
         lines = b"".join(line(*field) for field in fields)
         _default[0] = (fields, lines)
     return lines
+
+
+def refusal_bytes(answer: Answer, default_headers: list[Field], *, with_body: bool) -> bytes:
+    """Return what is sent for a refusal: the head, and the body unless the request was a HEAD."""
+    content = [STATUS_LINE[answer.status]]
+    for name, value in [*default_headers, *answer.headers]:
+        content.extend([name, b": ", value, b"\r\n"])
+    content.extend([b"\r\n", answer.body if with_body else b""])
+    return b"".join(content)
 
 
 class FastResponseCycle(RequestResponseCycle):
@@ -186,7 +195,7 @@ class FastResponseCycle(RequestResponseCycle):
             self.transport.write(head)
             self.transport.write(body)
         else:
-            answer(self.transport, head + body)
+            send_answer(self.transport, head + body)
         self.response_complete = True
         self.message_event.set()
         if not self.keep_alive:
@@ -211,10 +220,3 @@ class PausableFlowControl(FlowControl):
         """Read on, unless requests wait."""
         if not self._waiting:
             super().resume_reading()
-
-
-class DeclinedBody(NamedTuple):
-    """What a parser calls while it reads the body of a request whose upgrade was declined."""
-
-    on_body: Callable[[bytes], None]
-    on_message_complete: Callable[[], None]

@@ -38,7 +38,7 @@ PROMISED: Final[dict[str, float]] = {
     "accounts.passwords.hashing.MAX_ENCODED_LENGTH": 256,
     "accounts.passwords.hashing.MAX_LENGTH": 1_024,
     "accounts.lockout.throttling.KNOWN_S": 2_592_000,
-    "ironauth.server.connection_timing.HEAD_TIMEOUT_S": 10.0,
+    "ironauth.server.connection.HEAD_TIMEOUT_S": 10.0,
     "ironauth.infrastructure.admin.session_store.KEY_CHARACTERS": 40,
     "ironauth.infrastructure.hashing.argon2_bounds.MAX_LANES": 16,
     "ironauth.infrastructure.hashing.argon2_bounds.MAX_MEMORY_KIB": 1_048_576,

@@ -243,7 +243,7 @@ def _too_large(limit: int) -> Refusal:
 async def _refuse(scope: Scope, send: Send, refusal: Refusal) -> None:
     """Send the problem and close the connection, as what follows on it cannot be trusted to be a request.
 
-    What is left of the body is the server's to forget (``ironauth.server.connection_refusals``).
+    What is left of the body is the server's to forget (``ironauth.server.connection``).
     """
     started = time.perf_counter()
     status, headers, body, request_id = answer_for(refusal, scope)

@@ -30,7 +30,6 @@ from ironauth.infrastructure.http.guard import BODY_TIMEOUT_S, Guard
 from ironauth.infrastructure.http.lanes import longest_body
 from ironauth.infrastructure.telemetry import logs
 from ironauth.server import connection as http_protocol
-from ironauth.server import connection_timing as http_timing
 from ironauth.server import response as http_cycle
 from ironauth.server import server as server_sockets
 from ironauth.server.connection import BoundedHttpProtocol
@@ -825,7 +824,7 @@ def test_a_server_that_ends_does_not_wait_for_them(sent: bytes, status: int, cod
 
 def test_the_products_limits_are_the_stated_ones() -> None:
     """Ten seconds for a head, and what the guard lets pass always fits."""
-    assert http_timing.HEAD_TIMEOUT_S == 10
+    assert http_protocol.HEAD_TIMEOUT_S == 10
     assert http_protocol.HEAD_BYTES >= 8 * 1024 + 16 * 1024
 
 

@@ -1,0 +1,104 @@
+"""Clients that keep a connection waiting: they do not take what was written to them, or send no request."""
+
+import asyncio
+import fcntl
+import math
+import socket
+import struct
+import sys
+import termios
+from contextlib import suppress
+from heapq import nsmallest
+from typing import Any, Protocol
+
+#: For a client that does not take its answer; as nginx' send_timeout. It is waited for anew while it takes this much
+#: in that time: 0.5 KiB a second, less than the slowest network of telephones carries.
+WRITE_TIMEOUT_S = 60.0
+TAKEN_BYTES = 32 * 1024
+#: Clients of one process that are waited for so; each may hold the largest answer there is, 0.3 MB, in memory.
+MOST_STALLED = 128
+
+#: Connections closed when they run out; finding the longest waiting looks at all of them, so not for each newcomer.
+CLOSED_AT_ONCE = 32
+
+_RESET = struct.pack("ii", 1, 0)  # struct linger: on, 0 s (socket(7))
+
+
+class Connection(Protocol):
+    """What is needed of a connection here."""
+
+    transport: Any
+    loop: asyncio.AbstractEventLoop
+    write_timeout_s: float
+    most_stalled: int
+    closed_at_once: int
+
+    @property
+    def waiting_since(self) -> float:
+        """Loop time since when no request has been complete here; infinite while one is answered."""
+
+    def close_now(self) -> None:
+        """Close, without waiting for a client that does not read what it was sent."""
+
+
+#: Who does not take what was written, since when they do not, and what ends it; in a process, whatever its servers.
+_stalled: dict[Connection, asyncio.TimerHandle] = {}
+
+
+def is_stalled(connection: Connection) -> bool:
+    """Return whether the client is being waited for."""
+    return connection in _stalled
+
+
+def wait_for(connection: Connection) -> None:
+    """Give the client a while to take its answer; who has been at it for longest makes room when they are many."""
+    _wait(connection)
+    if len(_stalled) > connection.most_stalled:
+        cut_off(next(iter(_stalled)))
+
+
+def forget(connection: Connection) -> None:
+    """Wait no more: the client has taken nearly everything, or the connection is lost."""
+    if (timer := _stalled.pop(connection, None)) is not None:
+        timer.cancel()
+
+
+def cut_off(connection: Connection) -> None:
+    """Close with a reset: for a client that never reads, the kernel would keep megabytes otherwise.
+
+    It is no longer counted from here on: ``connection_lost`` comes a turn of the loop later, and a crowd that stalls
+    within one turn would find the same client to make room each time.
+    """
+    forget(connection)
+    connection.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+    connection.transport.abort()
+
+
+def unsent_bytes(transport: Any) -> int:
+    """Return how many bytes the kernel holds that the client has not taken; 0 where the system does not say."""
+    left = 0
+    with suppress(OSError):  # closed already; no such question here
+        descriptor = transport.get_extra_info("socket").fileno()
+        left = int.from_bytes(fcntl.ioctl(descriptor, termios.TIOCOUTQ, bytes(4)), sys.byteorder)
+    return left
+
+
+def _wait(connection: Connection) -> None:
+    left = connection.transport.get_write_buffer_size()
+    _stalled[connection] = connection.loop.call_later(connection.write_timeout_s, _look, connection, left)
+
+
+def _look(connection: Connection, left: int) -> None:
+    """Cut the client off, unless it has taken its share of the ``left`` bytes."""
+    if left - connection.transport.get_write_buffer_size() < TAKEN_BYTES:
+        cut_off(connection)
+    else:
+        _wait(connection)
+
+
+def make_room(connections: set[Any], newcomer: Connection) -> None:
+    """Close the connections that have waited longest for their (next) request; ``newcomer``, if no other waits."""
+    others = [one for one in connections if one.waiting_since < math.inf]
+    for one in nsmallest(newcomer.closed_at_once, others, key=lambda one: one.waiting_since) or [newcomer]:
+        connections.discard(one)
+        one.close_now()
