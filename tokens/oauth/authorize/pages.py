@@ -17,12 +17,11 @@ from accounts.users import proof
 from accounts.users.outputs import UserOut
 from tokens.clients.errors import OAuthError
 from tokens.clients.registry import Client
+from tokens.oauth import device_codes
 from tokens.oauth.authorize import form_targets, sign_in_page_cache
 from tokens.oauth.authorize import state as authorization_state
 from tokens.oauth.authorize.request import Target
 from tokens.oauth.authorize.state import AuthorizationState
-from tokens.oauth.device import codes as device_codes
-from tokens.oauth.logout.request import LogoutRequest
 from tokens.protocol import ResponseMode, Scope
 from tokens.sessions.queries import StoredSession
 
@@ -89,20 +88,33 @@ def device_done(client: Client, *, allowed: bool) -> HttpResponse:
     return _rendered("device_done.html", {"client": client, "allowed": allowed}, targets=form_targets.NOWHERE)
 
 
-def sign_out(*, user: UserOut | None, confirmation: str, request: LogoutRequest) -> HttpResponse:
+def sign_out(
+    *, user: UserOut | None, client: Client | None, confirmation: str, redirect_uri: str, state: str
+) -> HttpResponse:
     """Return the page that asks whether the person who is signed in here wants to sign out.
 
-    ``user``: None where the session signs nobody in any more: who has its cookie may be anybody.
+    Args:
+        user: None where the session signs nobody in any more: anybody may have its cookie.
+        client: The client that sends them here, if any.
+        confirmation: What the form brings back to show that this page was seen.
+        redirect_uri: Where the client wants them to be afterwards, "" for nowhere.
+        state: The client's own, to be given back there.
     """
-    context = {"user": user, "client": request.client, "confirmation": confirmation, "request": request}
-    return _rendered("sign_out.html", context, targets=form_targets.of_client(request.redirect_uri, request.client))
+    context = {
+        "user": user,
+        "client": client,
+        "confirmation": confirmation,
+        "redirect_uri": redirect_uri,
+        "state": state,
+    }
+    return _rendered("sign_out.html", context, targets=form_targets.of_client(redirect_uri, client))
 
 
-def signed_out(request: LogoutRequest, *, by_form: bool) -> HttpResponse:
+def signed_out(redirect_uri: str, state: str, *, by_form: bool) -> HttpResponse:
     """Return the way on to where the client wants its people to be, with its ``state``; else a page of ours."""
-    if not request.redirect_uri:
+    if not redirect_uri:
         return _rendered("signed_out.html", {}, targets=form_targets.NOWHERE)
-    return _on_to(request.redirect_uri, {"state": request.state} if request.state else {}, by_form=by_form)
+    return _on_to(redirect_uri, {"state": state} if state else {}, by_form=by_form)
 
 
 def error(*, detail: str, status: int, headers: Mapping[str, str] | None = None) -> HttpResponse:

@@ -23,10 +23,8 @@ from tokens.oauth.authorize.inputs import DecisionInput
 from tokens.oauth.authorize.request import MAX_BYTES, AuthorizationRequest, Refused, Unanswerable
 from tokens.oauth.authorize.services import Decision, Step
 from tokens.oauth.authorize.state import AuthorizationState
-from tokens.oauth.device import services as devices
 from tokens.protocol import scope_set
 from tokens.sessions import sso_cookie
-from tokens.sessions.sso_cookie import SsoCookie
 
 EXPIRED = (
     "This page has expired, was opened in another browser, or cookies are off: go back to the application and sign in "
@@ -73,15 +71,6 @@ class OAuthPage(AsyncAPIView):
             raise Unanswerable(EXPIRED)
         return state, client
 
-    async def went_on(
-        self, request: ApiRequest, state: AuthorizationState, client: Client, cookie: SsoCookie | None
-    ) -> HttpResponse:
-        """Return what comes next for who has this cookie."""
-        if state.device:
-            return self.shown(request, state, client, await devices.decide(cookie))
-        decision = await authorizations.decide(request=state.request, client=client, cookie=cookie)
-        return self.shown(request, state, client, decision)
-
     def shown(self, request: ApiRequest, state: AuthorizationState, client: Client, decision: Decision) -> HttpResponse:
         """Return the page, or the answer to the client, that a decision amounts to."""
         if decision.step is Step.CODE:
@@ -113,8 +102,8 @@ class AuthorizeView(OAuthPage):
         if len(request.META.get("QUERY_STRING", "")) > MAX_BYTES:
             raise Unanswerable(f"The request is longer than {MAX_BYTES} bytes: the application may push it instead.")
         client, wanted = await _read(request.query_params)
-        cookie = sso_cookie.read(request)
-        return await self.went_on(request, authorization_state.begin(wanted), client, cookie)
+        decision = await authorizations.decide(request=wanted, client=client, cookie=sso_cookie.read(request))
+        return self.shown(request, authorization_state.begin(wanted), client, decision)
 
     @extend_schema(exclude=True)
     async def post(self, request: ApiRequest) -> HttpResponse:
@@ -133,8 +122,10 @@ class ConsentView(OAuthPage):
         """Let the client have what was shown, or not, or let somebody else sign in."""
         state, client = await self.resumed(request)
         said = (await self.validated(request, DecisionInput))["decision"]
-        if state.device and said != "switch":
-            return await self._device(request, state, client, allowed=said == "allow")
+        return await self.answered(request, state, client, said)
+
+    async def answered(self, request: ApiRequest, state: AuthorizationState, client: Client, said: str) -> HttpResponse:
+        """Return what comes after "allow", "deny" or "switch". Raises ``Refused`` for a no."""
         if said == "deny":
             raise authorizations.deny(request=state.request, client=client)
         if said == "switch":
@@ -144,20 +135,6 @@ class ConsentView(OAuthPage):
             request=state.request, client=client, cookie=cookie, session_id=state.session_id
         )
         return self.shown(request, state, client, decision)
-
-    async def _device(
-        self, request: ApiRequest, state: AuthorizationState, client: Client, *, allowed: bool
-    ) -> HttpResponse:
-        """Tell the device that waits yes or no, or have the person who is to answer sign in."""
-        if not allowed:
-            await devices.deny(state, client)
-            return authorize_pages.device_done(client, allowed=False)
-        done = await devices.allow(state, client, sso_cookie.read(request))
-        if done is None:
-            return self.shown(request, state, client, Decision(Step.SIGN_IN))
-        if not done:
-            return authorize_pages.device(problem=devices.GONE)
-        return authorize_pages.device_done(client, allowed=True)
 
 
 async def _read(query: QueryDict) -> tuple[Client, AuthorizationRequest]:

@@ -66,12 +66,14 @@ async def answered(request: ApiRequest, parameters: QueryDict, *, confirmed: boo
     if session is not None and not confirmed and not _is_agreed(wanted, session, confirmation):
         return authorize_pages.sign_out(
             user=session.account.user if sso_session.signs_in(session) else None,
+            client=wanted.client,
             confirmation=logout_request.confirmation(session.id),
-            request=wanted,
+            redirect_uri=wanted.redirect_uri,
+            state=wanted.state,
         )
     if session is not None:
         await database().write(end, session_id=session.id, user_id=session.account.id)
-    response = authorize_pages.signed_out(wanted, by_form=request.method == "POST")
+    response = authorize_pages.signed_out(wanted.redirect_uri, wanted.state, by_form=request.method == "POST")
     if sso_cookie.name() in request.COOKIES:
         sso_cookie.clear(response)
     return response
