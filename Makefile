@@ -58,7 +58,7 @@ bench: ## measure requests per second and p99 beside a bare ASGI callable, as a 
 	$(BIN)/python -m perf.bench $(ARGS)
 
 .PHONY: lab
-lab: ## run experiments (ARGS="flood scale --quick"); without names: what there is, how long, what it needs
+lab: ## run experiments (ARGS="flood serialization --quick"); without names: what there is, how long, what it needs
 	$(INSTALL) dev
 	$(BIN)/python -m perf.lab $(ARGS)
 

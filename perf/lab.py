@@ -1,4 +1,4 @@
-"""Run experiments: ``python -m perf.lab flood argon2``; ``--list`` tells what there is.
+"""Run experiments: ``python -m perf.lab flood serialization``; ``--list`` tells what there is.
 
 Each has a hypothesis written before it was measured, and leaves ``perf/results/<date>-<name>.{json,md}`` and its plots.
 Exit status: 0 measured; 1 an answer was wrong or missing; 2 something did not start; 130 interrupted.
@@ -36,10 +36,9 @@ class Entry:
 # gone, are in perf/results/SETTLED.md.
 EXPERIMENTS = {
     "flood": Entry("/me at a fixed rate while sign-ins saturate the hash pool"),
-    "argon2": Entry("the stock wheel, huge pages, compiled for this CPU", ("C compiler", "package index")),
     "serialization": Entry("fifty objects by DRF, by msgspec, and by both"),
     "oauth_flow": Entry(
-        "five requests of a sign-in at a client: clients, builds of Argon2, sizes of databases",
+        "five requests of a sign-in at a client: clients, builds of Argon2",
         (POSTGRES, REDIS, "C compiler", "package index"),
     ),
 }

@@ -38,18 +38,6 @@ def lines(
     _save(figure, path)
 
 
-def histogram(
-    path: Path, title: str, edges: Sequence[float], counts: Mapping[str, Sequence[float]], *, x: str, y: str
-) -> None:
-    """Draw histograms over the same ``edges`` (one more than counts) as steps, x logarithmic."""
-    figure, axes = _canvas(title)
-    for label, heights in counts.items():
-        axes.stairs(heights, edges, label=label, fill=True, alpha=0.45)
-    _axes(axes, x, y, log_x=True, log_y=False)
-    axes.legend(frameon=False)
-    _save(figure, path)
-
-
 def _canvas(title: str, height: float = _HEIGHT) -> tuple[Figure, Axes]:
     figure = Figure(figsize=(_WIDTH, height), layout="constrained")
     axes = figure.subplots()

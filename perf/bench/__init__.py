@@ -1,1 +1,1 @@
-"""The endpoint benchmark: what it measures in which rounds, and its report as data, page and plots. See ``run``."""
+"""The endpoint benchmark: what it measures in which rounds, and its report. See ``__main__``."""

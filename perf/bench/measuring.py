@@ -4,7 +4,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from perf.bench.peers import Peer
 from perf.bench.servers import Servers
 from perf.load.closed_loop import LoadResult, run_load
 from perf.load.sources import Source
@@ -42,7 +41,6 @@ class Bench:
     seconds: float
     connections: int
     workers: int = 1
-    peers: tuple[Peer, ...] = ()
     began: float = field(default_factory=time.monotonic)
 
     @property
@@ -56,17 +54,15 @@ class Bench:
         return self.hash_threads * CONNECTIONS_PER_HASH_THREAD
 
     def measure(self, name: str) -> Round:
-        """Measure one round of a workload, of the raw hash rate or of a peer."""
+        """Measure one round of a workload or of the raw hash rate."""
         if name == HASH:
             return self._raw_hash()
-        if name not in _BY_NAME:
-            return self._peer(name, self.seconds)
         workload = _BY_NAME[name]
         return self._load(workload, self.hash_seconds if workload.hashing else self.seconds)
 
     def warm_up(self, name: str) -> Round:
         """Run a workload briefly; only its failures matter."""
-        return self._load(_BY_NAME[name], WARM_UP_S) if name in _BY_NAME else self._peer(name, WARM_UP_S)
+        return self._load(_BY_NAME[name], WARM_UP_S)
 
     def _load(self, workload: Workload, seconds: float) -> Round:
         server, sources = self._prepare(workload)
@@ -81,13 +77,6 @@ class Bench:
         if not workload.hashing and not (workload.server == "site" and self.workers > 1):
             pin(server.pid, self.cores.server)
         return server, sources
-
-    def _peer(self, name: str, seconds: float) -> Round:
-        """Measure what somebody else started: it runs where they put it, and its CPU time is not known."""
-        peer = next(peer for peer in self.peers if peer.name == name)
-        with Sampler(origin=self.began) as sampler:
-            result = run_load(peer.address, peer.sources(self.connections), seconds=seconds, ramp_s=RAMP_S)
-        return to_round(result, [], sampler.samples)
 
     def _raw_hash(self) -> Round:
         """Measure in a fresh process with the malloc settings the server really has, on every core."""

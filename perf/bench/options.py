@@ -4,8 +4,6 @@ import argparse
 from dataclasses import dataclass
 from typing import Literal
 
-from perf.bench import peers
-from perf.bench.peers import Peer, PeerError
 from perf.bench.report import HASHING, variant
 from perf.load.workloads import BARE, HASH
 from perf.rig.arguments import Parser, number, whole_number
@@ -32,7 +30,6 @@ class Options:
     update_readme: bool
     storage: Literal["sqlite", "postgres"]
     workers: int
-    peers: tuple[Peer, ...]
 
 
 def parse(arguments: list[str] | None = None, *, description: str | None) -> Options:
@@ -46,24 +43,18 @@ def parse(arguments: list[str] | None = None, *, description: str | None) -> Opt
     add("--connections", type=connections, default=CONNECTIONS, help=f"keep-alive connections ({CONNECTIONS})")
     add("--storage", choices=("sqlite", "postgres"), default="sqlite", help="postgres: with Redis, both private")
     add("--workers", type=whole_number(1, 2, 2), default=1, help="of IronAuth; two run on every core (1)")
-    peers.add_arguments(parser)
     given = parser.parse_args(arguments)
     seconds = given.seconds if given.seconds is not None else (2.0 if given.quick else 5.0)
     _require_section(parser, given)
-    try:
-        others = peers.chosen(given, taken=ORDER)
-    except PeerError as error:
-        parser.error(str(error))
     return Options(
         seconds=seconds,
         rounds=given.rounds,
-        names=(*_names(parser, given.only), *(peer.name for peer in others)),
+        names=_names(parser, given.only),
         connections=given.connections,
         quick=given.quick,
         update_readme=given.update_readme,
         storage=given.storage,
         workers=given.workers,
-        peers=others,
     )
 
 

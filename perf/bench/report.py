@@ -36,7 +36,7 @@ _BESIDE = (
 
 @dataclass(frozen=True)
 class Conditions:
-    """How the run was made: everything a reader needs to repeat it. ``peers``: name → URL."""
+    """How the run was made: everything a reader needs to repeat it."""
 
     rounds: int
     seconds: float
@@ -52,7 +52,6 @@ class Conditions:
     access_log: str
     storage: str
     workers: int
-    peers: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -71,10 +70,10 @@ class Report:
 
     @property
     def titles(self) -> dict[str, str]:
-        """The name people read, of every workload and peer."""
+        """The name people read, of every workload."""
         titles = {workload.name: workload.title for workload in WORKLOADS}
         titles[HASH] = f"raw Argon2id, {self.conditions.hash_threads} threads, no server"
-        return titles | {name: f"peer {name}: `GET {url}`" for name, url in self.conditions.peers.items()}
+        return titles
 
     def ratio(self, name: str, yardstick: str) -> Spread | None:
         """Return ``name``'s rate over ``yardstick``'s, round by round; None when one was not measured."""
@@ -124,7 +123,6 @@ def _rates(report: Report) -> Table:
     rows = []
     for name, rounds in report.rounds.items():
         rate = spread([each.rate for each in rounds])
-        metered = name not in report.conditions.peers
         cores = " + ".join(
             f"{report.median(name, f'{who}_cores'):.2f}" for who in ("server", "client", "beside", "other")
         )
@@ -136,8 +134,8 @@ def _rates(report: Report) -> Table:
                 f"{report.median(name, 'p99_ms'):.2f}",
                 "" if name in HASHING | {HASH} else _share(report.ratio(name, BARE)),
                 _share(report.ratio(name, HASH)) if name in HASHING else "",
-                f"{report.median(name, 'server_cpu_us'):,.0f}" if metered else "",
-                cores if metered and name != HASH else "",
+                f"{report.median(name, 'server_cpu_us'):,.0f}",
+                cores if name != HASH else "",
                 f"{sum(each.failed for each in rounds)}",
                 f"{sum(each.shed for each in rounds)}",
             ]
@@ -148,15 +146,11 @@ def _rates(report: Report) -> Table:
 def _beside(report: Report) -> Table:
     """Summarise what was sampled beside the rounds."""
     sampled = {name: [sample for each in rounds for sample in each.samples] for name, rounds in report.rounds.items()}
-    rows = [
-        [report.titles.get(name, name), *_sampled(samples, server=name not in report.conditions.peers)]
-        for name, samples in sampled.items()
-        if samples
-    ]
+    rows = [[report.titles.get(name, name), *_sampled(samples)] for name, samples in sampled.items() if samples]
     return Table("The machine meanwhile", _BESIDE, rows)
 
 
-def _sampled(samples: Sequence[Sample], *, server: bool) -> list[str]:
+def _sampled(samples: Sequence[Sample]) -> list[str]:
     def mean(of: Callable[[Sample], float]) -> float:
         return sum(map(of, samples)) / len(samples)
 
@@ -168,8 +162,8 @@ def _sampled(samples: Sequence[Sample], *, server: bool) -> list[str]:
         f"{mean(lambda one: one.busy):.0f} ({parts})",
         f"{mean(lambda one: one.run_queue):.1f}, {max(one.run_queue for one in samples)}",
         f"{mean(lambda one: one.switches):,.0f}",
-        f"{mean(lambda one: one.server_voluntary):,.0f}" if server else "",
-        f"{mean(lambda one: one.server_involuntary):,.0f}" if server else "",
+        f"{mean(lambda one: one.server_voluntary):,.0f}",
+        f"{mean(lambda one: one.server_involuntary):,.0f}",
     ]
 
 
@@ -182,17 +176,14 @@ def draw(report: Report, folder: Path) -> list[str]:
         drawn.append(f"bench{variant(how.storage, how.workers)}-{what}.svg")
         return folder / drawn[-1]
 
-    def label(name: str) -> str:
-        return f"peer {name}" if name in how.peers else _LABELS.get(name, name)
-
     title = f"{how.storage}, {how.workers} worker{'s'[: how.workers - 1]}"
     light = [name for name in report.rounds if name not in HASHING | {HASH}]
-    shares = {label(name): 100 * ratio.median for name in light if (ratio := report.ratio(name, BARE)) is not None}
+    shares = {_label(name): 100 * ratio.median for name in light if (ratio := report.ratio(name, BARE)) is not None}
     if shares:
         plots.bars(path("share"), f"Requests/s as a share of the bare ASGI callable ({title})", shares, unit="%")
-        latencies = {f"{label(name)} {at}": report.median(name, f"{at}_ms") for name in light for at in ("p50", "p99")}
+        latencies = {f"{_label(name)} {at}": report.median(name, f"{at}_ms") for name in light for at in ("p50", "p99")}
         plots.bars(path("latency"), f"Latency at saturation ({title})", latencies, unit="ms")
-    hashing = {label(name): report.median(name, "rate") for name in report.rounds if name in HASHING | {HASH}}
+    hashing = {_label(name): report.median(name, "rate") for name in report.rounds if name in HASHING | {HASH}}
     if hashing:
         plots.bars(path("hashing"), f"With a password hash ({title})", hashing, unit="requests/s")
     samples = sorted((one for _, each in report.every_round() for one in each.samples), key=lambda one: one.at_s)
@@ -206,6 +197,10 @@ def draw(report: Report, folder: Path) -> list[str]:
         queue = {"tasks": [(one.at_s, float(one.run_queue)) for one in samples]}
         plots.lines(path("run-queue"), f"Run queue {over}", queue, x="seconds", y="running or ready tasks")
     return drawn
+
+
+def _label(name: str) -> str:
+    return _LABELS.get(name, name)
 
 
 def _cpu_shares(report: Report) -> list[str]:
@@ -225,7 +220,7 @@ def _cpu_shares(report: Report) -> list[str]:
 
 def _doubts(report: Report) -> list[str]:
     """Say what speaks against the figures: other work on the machine, and wrong answers with their reasons."""
-    ours = [(each.other_cores, name) for name, each in report.every_round() if name not in report.conditions.peers]
+    ours = [(each.other_cores, name) for name, each in report.every_round()]
     busiest, where = max(ours)
     lines = []
     if busiest > QUIET_CORES:
@@ -241,7 +236,7 @@ def _doubts(report: Report) -> list[str]:
 
 def _conditions(report: Report, machine: Machine) -> list[str]:
     how = report.conditions
-    elsewhere = {BARE, "bare-ours", HASH, *how.peers}
+    elsewhere = {BARE, "bare-ours", HASH}
     measured = sum(each.completed for name, each in report.every_round() if name not in elsewhere)
     one_worker = (
         f"One worker, DEBUG off. Server on core {how.server_cores}, load generator on core {how.client_cores}; "
@@ -252,7 +247,6 @@ def _conditions(report: Report, machine: Machine) -> list[str]:
         "takes its part of that. The bare callables and the server without hot lane have one worker, on core "
         f"{how.server_cores}."
     )
-    peers = "Peers were started by the operator, run on whichever cores they were given, and are not metered."
     return [
         f"{', '.join(f'{name} {number}' for name, number in machine.versions.items())}.",
         (
@@ -269,7 +263,6 @@ def _conditions(report: Report, machine: Machine) -> list[str]:
             f"Database: {how.database}. Access log: {how.access_log}; {report.access_lines:,} lines for {measured:,} "
             "measured answers and those of ramps and warm-up."
         ),
-        *([peers] if how.peers else []),
     ]
 
 

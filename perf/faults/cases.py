@@ -6,13 +6,15 @@ import signal
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
 
 from perf.faults.checker import Allowed, kids
 from perf.faults.people import Person
 from perf.faults.proxy import Mode
-from perf.faults.shortages import fill_volume, take_connections
 from perf.faults.site import Kind, Site, to_its_end
 
 ADDED_S = 0.25  # what the loss of Redis, no more than a help, may add to an answer
@@ -20,6 +22,9 @@ SLOW_S = 5.0  # each reply of the database, as the issue has it
 CUT_EVERY = 7  # replies of the database
 STALL_S = 2.0  # more than a unit of work may take
 BETWEEN_STALLS_S = 0.6
+FILL_EVERY_S = 0.05
+CONNECTIONS_EVERY_S = 0.02
+APPLICATION = "taker"  # application_name of connections that take every place
 CLOCK_S = 30.0  # between two workers, as the issue has it
 RENEWED_S = 30.0  # longest that a rolling restart of two workers may take on two busy cores
 
@@ -253,6 +258,31 @@ async def _disk_full(stage: Stage) -> AsyncGenerator[None]:
         over.set()
         await filling
         file.unlink()
+
+
+def take_connections(url: str, over: threading.Event) -> None:
+    """Take every connection of Postgres, throw others out, and take what becomes free, until ``over``."""
+    others = (
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name <> %s AND datname IS NOT NULL"
+    )
+    with ExitStack() as taken:
+        first = taken.enter_context(psycopg.connect(url, autocommit=True, application_name=APPLICATION))
+        while not over.is_set():
+            with suppress(psycopg.OperationalError):  # none is left
+                while not over.is_set():
+                    taken.enter_context(psycopg.connect(url, application_name=APPLICATION))
+            first.execute(others, [APPLICATION])
+            time.sleep(CONNECTIONS_EVERY_S)
+
+
+def fill_volume(file: Path, over: threading.Event) -> None:
+    """Write ``file`` until its volume is full, and what becomes free, until ``over``."""
+    with file.open("wb", buffering=0) as filler:
+        while not over.is_set():
+            with suppress(OSError):  # no space left on device
+                while not over.is_set():
+                    filler.write(bytes(4096))
+            time.sleep(FILL_EVERY_S)
 
 
 _APART = Allowed(

@@ -113,13 +113,7 @@ class Site:
         Raises:
             StartError: it failed.
         """
-        done = subprocess.run(
-            [sys.executable, "manage.py", *arguments],
-            cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=60, check=False,
-        )  # fmt: skip
-        if done.returncode:
-            raise StartError(f"manage.py {' '.join(arguments)} ended with {done.returncode}: {done.stderr}")
-        return done.stdout.strip()
+        return prepare(["manage.py", *arguments], self.environment)
 
     def generations(self, session_ids: Sequence[str]) -> dict[str, int]:
         """Return the generation of each session that is not revoked, from the database itself."""

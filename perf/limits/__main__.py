@@ -23,8 +23,8 @@ from perf.limits import hash_queue, pool
 from perf.limits.boundaries import Outcome, try_all
 from perf.limits.client import End
 from perf.limits.crowds import Crowd, crowds
+from perf.limits.pool import Witnessed, testify
 from perf.limits.report import finding
-from perf.limits.witness import Witnessed, testify
 from perf.load.workloads import Site
 from perf.rig.console import leave_by_interrupt, say, status_of
 from perf.rig.processes import Server, StartError, free_port

@@ -12,12 +12,16 @@ from typing import Final, NamedTuple
 import psycopg
 
 from perf.limits.client import End, connected
-from perf.limits.witness import Witnessed, testify
-from perf.load.sources import Refresh
+from perf.load.fixed_rate import run_fixed
+from perf.load.sources import Constant, Refresh, get
 from perf.load.workloads import Site
 from perf.rig.processes import Server, free_port
 from perf.rig.site_setup import prepare_site, private_servers, serve, site_environment
+from perf.summary import percentile_ms
 
+WITNESS_RATE: Final = 20.0  # requests/s of an ordinary client, in a process of its own, while others misbehave
+WITNESS_CONNECTIONS: Final = 4
+ME: Final = "/api/v1/access/me"
 CLIENTS: Final = 16  # four for each thread of the pool on two CPUs
 #: Longer than cached tokens are believed without news of revocations (IRONAUTH_L1_MAX_STALE_S, 5 s).
 HELD_S, QUICK_HELD_S = 8.0, 3.0
@@ -31,6 +35,25 @@ _OTHERS: Final = (
     " WHERE backend_type = 'client backend' AND datname = current_database() AND pid <> ALL(%s)"
 )
 type Hold = Callable[[str], AbstractContextManager[None]]
+
+
+class Witnessed(NamedTuple):
+    """What it saw; times in ms from the moment each request was due."""
+
+    answers: int
+    p50_ms: float
+    p99_ms: float
+    failures: dict[str, int]
+    shed: int
+
+
+def testify(address: tuple[str, int], host: str, token: str, seconds: float) -> Witnessed:
+    """Ask for ``/me`` as somebody signed in for ``seconds``, at `WITNESS_RATE` requests per second."""
+    sources = [Constant(get(ME, host, token)) for _ in range(WITNESS_CONNECTIONS)]
+    seen = run_fixed(address, sources, rate=WITNESS_RATE, seconds=seconds)
+    ordered = sorted(seen.latencies)
+    p50_ms, p99_ms = (percentile_ms(ordered, percent) if ordered else 0.0 for percent in (50, 99))
+    return Witnessed(len(ordered), p50_ms, p99_ms, dict(seen.failures), len(seen.shed))
 
 
 class Refusals(NamedTuple):

@@ -59,8 +59,14 @@ def finding(
     tables = [_bounds(outcomes), _crowds(crowded)]
     tables += [_queue(scenes)] if scenes else []
     tables += [_pool(refusals)] if refusals else []
+    data = {
+        "bounds": {one.case.name: [one.how, round(one.seconds, 3)] for one in outcomes},
+        "hash_queue": [one._asdict() for one in scenes],
+        "crowds": {one.crowd.name: [told(one.ends), one.peak_mib, one.beside._asdict()] for one in crowded},
+        "pool": {one.name: [told(one.ends), one.beside._asdict()] for one in refusals},
+    }
     failed = sum(one.crowd.wrong(one.ends) for one in crowded) + len(mistakes)
-    return Finding(tables, checks, (), notes, data=_data(outcomes, crowded, refusals, scenes), failed=failed)
+    return Finding(tables, checks, (), notes, data=data, failed=failed)
 
 
 def _crowd_checks(crowded: Sequence["Crowded"]) -> list[Check]:
@@ -178,22 +184,3 @@ def _pool(refusals: Sequence[Refusals]) -> Table:
         for one in refusals
     ]
     return Table("No database to be had", columns, rows)
-
-
-def _data(
-    outcomes: Sequence[Outcome], crowded: Sequence["Crowded"], refusals: Sequence[Refusals], scenes: Sequence[Scene]
-) -> dict[str, object]:
-    return {
-        "bounds": {one.case.name: [one.how, round(one.seconds, 3)] for one in outcomes},
-        "crowds": {
-            one.crowd.name: {
-                "ends": told(one.ends),
-                "seconds": span(one.ends),
-                "memory_mib": [one.before_mib, one.peak_mib, one.after_mib],
-                "me": one.beside._asdict(),
-            }
-            for one in crowded
-        },
-        "hash_queue": [one._asdict() for one in scenes],
-        "pool": {one.name: {"ends": told(one.ends), "me": one.beside._asdict()} for one in refusals},
-    }

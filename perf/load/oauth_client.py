@@ -2,14 +2,11 @@
 
 import base64
 import json
-import subprocess
-import sys
 import urllib.request
 from collections.abc import Mapping
 
 from perf.load.oauth_messages import REDIRECT_URI, Application
-from perf.rig.processes import StartError
-from perf.rig.site_setup import ROOT, SET_UP_S
+from perf.rig.site_setup import prepare
 
 FETCH_S = 5.0
 
@@ -20,14 +17,17 @@ def make_client(environment: Mapping[str, str]) -> dict[str, str]:
     Raises:
         StartError: the command failed.
     """
-    command = [sys.executable, "manage.py", "oauth_client", "create", "--name", "Benchmark", "--trusted"]
-    done = subprocess.run(
-        [*command, "--redirect-uri", REDIRECT_URI],
-        cwd=ROOT, env=dict(environment), capture_output=True, text=True, timeout=SET_UP_S, check=False,
-    )  # fmt: skip
-    if done.returncode:
-        raise StartError(f"the client could not be made:\n{done.stderr}")
-    made: dict[str, str] = json.loads(done.stdout)
+    command = [
+        "manage.py",
+        "oauth_client",
+        "create",
+        "--name",
+        "Benchmark",
+        "--trusted",
+        "--redirect-uri",
+        REDIRECT_URI,
+    ]
+    made: dict[str, str] = json.loads(prepare(command, environment))
     return made
 
 

@@ -18,7 +18,7 @@ class FixedRateResult:
     """What one run saw; times in ns, of requests due inside the measured window.
 
     ``dues`` is when the accepted ones were due (perf_counter). ``latencies`` and ``shed`` (503) count from the intended
-    send time, ``services`` and ``shed_services`` from the actual one, of the same answers. ``lags``: how late the
+    send time, ``services`` from the actual one, of the same answers as ``latencies``. ``lags``: how late the
     generator noticed each request. ``waited`` requests found no free connection. ``no_retry_after`` (503 without the
     field) and ``failures`` cover the whole run, ramp included.
     """
@@ -30,7 +30,6 @@ class FixedRateResult:
     latencies: list[int] = field(default_factory=list)
     services: list[int] = field(default_factory=list)
     shed: list[int] = field(default_factory=list)
-    shed_services: list[int] = field(default_factory=list)
     lags: list[int] = field(default_factory=list)
     waited: int = 0
     no_retry_after: int = 0
@@ -189,8 +188,8 @@ class Connection(asyncio.Protocol):
         if run.measured(number):
             if accepted:
                 result.dues.append(run.due_ns(number))
+                result.services.append(now - self._sent_ns)
             (result.latencies if accepted else result.shed).append(now - run.due_ns(number))
-            (result.services if accepted else result.shed_services).append(now - self._sent_ns)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Replace a connection that the server closed, as often as there are requests at most."""

@@ -1,6 +1,6 @@
 """What each connection of the load generator sends, and which answers it accepts."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from typing import Protocol
 
 import msgspec
@@ -35,13 +35,7 @@ def get(path: str, host: str, bearer: str = "", cookie: str = "") -> bytes:
 
 def post(path: str, host: str, members: dict[str, str]) -> bytes:
     """Build a POST request with a JSON body."""
-    return send("POST", path, host, members)
-
-
-def send(method: str, path: str, host: str, members: Mapping[str, object] | None = None, bearer: str = "") -> bytes:
-    """Build a request of any method, with a JSON body unless ``members`` is None."""
-    body = None if members is None else msgspec.json.encode(members)
-    return _request(method, path, host, bearer, "", body)
+    return _request("POST", path, host, "", "", msgspec.json.encode(members))
 
 
 def _request(method: str, path: str, host: str, bearer: str, cookie: str, body: bytes | None = None) -> bytes:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from perf.previous import history
 from perf.rig.processes import Server, StartError, free_port
-from perf.rig.site_setup import SET_UP_S
+from perf.rig.site_setup import prepare
 
 
 @dataclass(frozen=True)
@@ -25,13 +25,7 @@ class Code:
         Raises:
             StartError: it failed.
         """
-        done = subprocess.run(
-            [self.python, "manage.py", *arguments], cwd=self.folder, env=self.environment,
-            capture_output=True, text=True, timeout=SET_UP_S, check=False,
-        )  # fmt: skip
-        if done.returncode:
-            raise StartError(f"{' '.join(arguments)} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
-        return done.stdout
+        return prepare(["manage.py", *arguments], self.environment, folder=self.folder, python=self.python)
 
     def serve(self, log: Path, stack: ExitStack) -> str:
         """Start its server, which ``stack`` ends, and return its origin.

@@ -3,6 +3,7 @@
 import argparse
 import ipaddress
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NoReturn
 from urllib.parse import SplitResult, urlsplit
 
@@ -17,32 +18,12 @@ class Parser(argparse.ArgumentParser):
 
 def number(low: float, high: float, example: float) -> Callable[[str], float]:
     """Return what reads a number from ``low`` to ``high``."""
-
-    def read(text: str) -> float:
-        try:
-            value = float(text)
-        except ValueError:
-            value = float("nan")
-        if not low <= value <= high:  # neither is nan
-            raise argparse.ArgumentTypeError(_refusal(text, "number", low, high, example))
-        return value
-
-    return read
+    return _within("number", float, low, high, example)
 
 
 def whole_number(low: int, high: int, example: int) -> Callable[[str], int]:
     """Return what reads a whole number from ``low`` to ``high``."""
-
-    def read(text: str) -> int:
-        try:
-            value = int(text)
-        except ValueError:
-            value = low - 1
-        if not low <= value <= high:
-            raise argparse.ArgumentTypeError(_refusal(text, "whole number", low, high, example))
-        return value
-
-    return read
+    return _within("whole number", int, low, high, example)
 
 
 def local_url(text: str) -> SplitResult:
@@ -61,5 +42,12 @@ def local_url(text: str) -> SplitResult:
     return url
 
 
-def _refusal(text: str, kind: str, low: float, high: float, example: float) -> str:
-    return f"{text!r} is no {kind} from {low:,g} to {high:,g}: give one such as {example:g}"
+def _within[T: (int, float)](kind: str, read: Callable[[str], T], low: T, high: T, example: T) -> Callable[[str], T]:
+    def within(text: str) -> T:
+        with suppress(ValueError):
+            if low <= (value := read(text)) <= high:  # neither is nan
+                return value
+        refusal = f"{text!r} is no {kind} from {low:,g} to {high:,g}: give one such as {example:g}"
+        raise argparse.ArgumentTypeError(refusal)
+
+    return within

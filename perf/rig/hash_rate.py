@@ -1,21 +1,19 @@
 """The raw hash rate: Argon2id in N threads of a process that does nothing else, scheduled like the hash pool.
 
-As the pool runs it, in memory that is kept; or with ``--library`` as the library does alone.
-``python -m perf.rig.hash_rate --threads 2 --seconds 10`` prints hashes per second as JSON.
+As the pool runs it, in memory that is kept. ``python -m perf.rig.hash_rate`` reads a `Job` as JSON from its input and
+prints a `HashRate`.
 """
 
-import argparse
 import os
 import statistics
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
-from argon2.low_level import Type, hash_secret_raw
 
 from ironauth.infrastructure.hashing.argon2 import raw_hash
 
@@ -24,6 +22,24 @@ _SECRET = b"correct horse battery staple"
 _SALT, _HASH_BYTES = b"0123456789abcdef", 32  # 16 bytes and 32, as accounts.passwords.hashing
 _ROOT = Path(__file__).resolve().parents[2]
 _SPARE_S = 30  # beyond its own duration, for starting and ending a process
+
+
+class Cost(msgspec.Struct, frozen=True):
+    """What one hash costs, as Argon2id has it."""
+
+    time_cost: int
+    memory_kib: int
+    parallelism: int
+
+
+class Job(msgspec.Struct, frozen=True):
+    """Hash in ``threads`` threads on ``cores`` (all when empty); what the last ``seconds`` finish is counted."""
+
+    threads: int
+    seconds: float
+    ramp_s: float
+    cost: Cost
+    cores: Sequence[int] = ()
 
 
 class HashRate(msgspec.Struct, frozen=True):
@@ -36,84 +52,60 @@ class HashRate(msgspec.Struct, frozen=True):
     cpu_ms: float
 
 
-def measure(
-    *,
-    threads: int,
-    seconds: float,
-    ramp_s: float,
-    time_cost: int,
-    memory_kib: int,
-    parallelism: int,
-    library: bool = False,
-) -> HashRate:
-    """Hash without pause for ``ramp_s + seconds`` in every thread; count what finishes in the last ``seconds``."""
-    start = time.monotonic() + ramp_s
-    stop = start + seconds
+def measure(job: Job) -> HashRate:
+    """Hash without pause in every thread."""
+    start = time.monotonic() + job.ramp_s
+    stop = start + job.seconds
     times: list[float] = []
     cpu_times: list[float] = []
-
-    def hash_once() -> None:
-        if library:
-            hash_secret_raw(_SECRET, _SALT, time_cost, memory_kib, parallelism, _HASH_BYTES, Type.ID)
-        else:
-            raw_hash(
-                _SECRET,
-                _SALT,
-                time_cost=time_cost,
-                memory_kib=memory_kib,
-                parallelism=parallelism,
-                hash_len=_HASH_BYTES,
-            )
 
     def work() -> None:
         _yield_to_others()
         while (began := time.monotonic()) < stop:
             cpu_began = time.thread_time()
-            hash_once()
+            raw_hash(_SECRET, _SALT, **msgspec.structs.asdict(job.cost), hash_len=_HASH_BYTES)
             if start <= (ended := time.monotonic()) < stop:
                 times.append(ended - began)
                 cpu_times.append(time.thread_time() - cpu_began)
 
-    workers = [threading.Thread(target=work) for _ in range(threads)]
+    workers = [threading.Thread(target=work) for _ in range(job.threads)]
     for worker in workers:
         worker.start()
     for worker in workers:
         worker.join()
     if not times:
-        return HashRate(threads, 0.0, 0.0, 0.0, 0.0)
+        return HashRate(job.threads, 0.0, 0.0, 0.0, 0.0)
     mean_ms, cpu_ms = (1_000 * statistics.fmean(values) for values in (times, cpu_times))
-    return HashRate(threads, len(times) / seconds, mean_ms, 1_000 * max(times), cpu_ms)
+    return HashRate(job.threads, len(times) / job.seconds, mean_ms, 1_000 * max(times), cpu_ms)
 
 
 def in_a_process(
-    *,
-    threads: int,
-    seconds: float,
-    ramp_s: float,
-    cost: Mapping[str, int],
-    tunables: str,
-    cores: Iterable[int] = (),
+    *, threads: int, seconds: float, ramp_s: float, cost: Mapping[str, int], tunables: str, cores: Iterable[int] = (),
     bindings: Path | None = None,
-    library: bool = False,
-) -> HashRate:
-    """Measure in a fresh process, on ``cores`` (all when empty), with these GLIBC_TUNABLES.
+) -> HashRate:  # fmt: skip
+    """Measure in a fresh process.
 
-    ``cost``: ``time-cost``, ``memory-kib`` and ``parallelism``; ``bindings``: a folder with another build of Argon2;
-    ``library``: as it hashes alone, with memory of its own for each hash.
-    Raises ``subprocess.CalledProcessError`` when the process fails, ``TimeoutExpired`` when it hangs.
+    Args:
+        threads: as in `Job`, like ``seconds``, ``ramp_s``, ``cost`` and ``cores``.
+        seconds: the window.
+        ramp_s: before it.
+        cost: of one hash.
+        tunables: its GLIBC_TUNABLES.
+        cores: where it runs.
+        bindings: a folder with another build of Argon2.
+
+    Raises:
+        CalledProcessError: the process failed.
+        TimeoutExpired: it hung.
     """
-    arguments = [sys.executable, "-m", "perf.rig.hash_rate", "--threads", str(threads)]
-    arguments += ["--seconds", str(seconds), "--ramp", str(ramp_s)]
-    arguments += ["--cores", ",".join(str(core) for core in sorted(cores)), *(["--library"] if library else [])]
-    for name, value in cost.items():
-        arguments += [f"--{name}", str(value)]
     environment = {**os.environ, "GLIBC_TUNABLES": tunables}
     if bindings is not None:
         environment["PYTHONPATH"] = str(bindings)
     done = subprocess.run(  # killed by run() itself when late or interrupted: its group is not the terminal's
-        arguments,
+        [sys.executable, "-m", "perf.rig.hash_rate"],
         cwd=_ROOT,
         env=environment,
+        input=msgspec.json.encode(Job(threads, seconds, ramp_s, Cost(**cost), sorted(cores))),
         stdout=subprocess.PIPE,
         timeout=ramp_s + seconds + _SPARE_S,
         check=True,
@@ -129,29 +121,11 @@ def _yield_to_others() -> None:
 
 
 def main() -> int:
-    """Measure with the given parameters and print the result as one JSON object."""
-    parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("--threads", type=int, required=True)
-    parser.add_argument("--seconds", type=float, required=True)
-    parser.add_argument("--ramp", type=float, default=0.5, help="seconds before the window")
-    parser.add_argument("--time-cost", type=int, default=3)
-    parser.add_argument("--memory-kib", type=int, default=65_536)
-    parser.add_argument("--parallelism", type=int, default=1)
-    parser.add_argument("--cores", default="", help="run on these only, e.g. 0,1")
-    parser.add_argument("--library", action="store_true", help="memory of its own for each hash")
-    options = parser.parse_args()
-    if options.cores:
-        os.sched_setaffinity(0, {int(core) for core in options.cores.split(",")})
-    rate = measure(
-        threads=options.threads,
-        seconds=options.seconds,
-        ramp_s=options.ramp,
-        time_cost=options.time_cost,
-        memory_kib=options.memory_kib,
-        parallelism=options.parallelism,
-        library=options.library,
-    )
-    sys.stdout.buffer.write(msgspec.json.encode(rate) + b"\n")
+    """Do the job that stands on standard input."""
+    job = msgspec.json.decode(sys.stdin.buffer.read(), type=Job)
+    if job.cores:
+        os.sched_setaffinity(0, job.cores)
+    sys.stdout.buffer.write(msgspec.json.encode(measure(job)))
     return 0
 
 

@@ -4,6 +4,7 @@ import os
 import secrets
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from perf.rig.processes import Server, StartError, free_port
 ROOT = Path(__file__).resolve().parents[2]  # of the repository
 SET_UP_S = 120  # longest that migrating, making a key or seeding may take
 # Production parameters (RFC 9106 §4, second recommendation with one lane), whatever the defaults become.
-ARGON2 = {"time-cost": 3, "memory-kib": 65_536, "parallelism": 1}
+ARGON2 = {"time_cost": 3, "memory_kib": 65_536, "parallelism": 1}
 
 
 def prepare_site(environment: dict[str, str], *, people: int) -> None:
@@ -72,8 +73,8 @@ def site_environment(folder: Path, *, port: int, hash_threads: int) -> dict[str,
         "IRONAUTH_ISSUER": f"http://127.0.0.1:{port}",
         "IRONAUTH_MASTER_KEYS": f"k1:{secrets.token_urlsafe(32)}",
         "DATABASE_URL": f"sqlite:///{folder / 'bench.sqlite3'}",
-        "IRONAUTH_ARGON2_TIME_COST": str(ARGON2["time-cost"]),
-        "IRONAUTH_ARGON2_MEMORY_KIB": str(ARGON2["memory-kib"]),
+        "IRONAUTH_ARGON2_TIME_COST": str(ARGON2["time_cost"]),
+        "IRONAUTH_ARGON2_MEMORY_KIB": str(ARGON2["memory_kib"]),
         "IRONAUTH_ARGON2_PARALLELISM": str(ARGON2["parallelism"]),
         "IRONAUTH_HASH_THREADS": str(hash_threads),
         "IRONAUTH_DELETION_GRACE_DAYS": "0",  # what a swarm made is gone when it ends
@@ -85,15 +86,23 @@ def site_environment(folder: Path, *, port: int, hash_threads: int) -> dict[str,
     }
 
 
-def prepare(arguments: list[str], environment: dict[str, str]) -> None:
-    """Run a Python command that prepares the site (``["manage.py", "migrate"]``), at most ``SET_UP_S``.
+def prepare(
+    arguments: Sequence[str], environment: Mapping[str, str], *, folder: Path = ROOT, python: str = sys.executable
+) -> str:
+    """Run a Python command on the site (``["manage.py", "migrate"]``) and return what it prints.
+
+    Args:
+        arguments: the command.
+        environment: of the site.
+        folder: of the code, where it is not this repository.
+        python: that runs it.
 
     Raises:
         StartError: it failed; the message has its output.
     """
     done = subprocess.run(
-        [sys.executable, *arguments],
-        cwd=ROOT,
+        [python, *arguments],
+        cwd=folder,
         env=environment,
         capture_output=True,
         text=True,
@@ -102,3 +111,4 @@ def prepare(arguments: list[str], environment: dict[str, str]) -> None:
     )
     if done.returncode:
         raise StartError(f"{' '.join(arguments)} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    return done.stdout

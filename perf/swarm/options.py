@@ -3,7 +3,7 @@
 import argparse
 import ipaddress
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Final, Literal
 from urllib.parse import urlsplit
@@ -62,26 +62,13 @@ def parse(arguments: list[str] | None = None) -> Options:
         parser.error(f"--people {given.people} is less than one for each process: give at least {given.processes}")
     if given.web_port is not None and not given.ui:
         parser.error("--web-port is for Locust's page: add --ui (make swarm-ui), or leave it out")
-    return Options(
-        shape=shape,
-        seconds=given.seconds,
-        users=users,
-        spawn_rate=given.spawn_rate or (min(100.0, users / 2) if shape == "spike" else GENTLE_RATE),
-        processes=given.processes,
-        # Each process needs a few more: Locust does not share users out evenly at every moment. Our own cost nothing.
-        people=given.people or (users + 5 * given.processes) * (1 if given.host else 2),
-        think=given.think,
-        rate=given.rate,
-        storage=given.storage,
-        workers=given.workers,
-        settings=dict(given.set),
-        host=given.host,
-        limits=_limits(given, users),
-        ui=given.ui,
-        web_port=given.web_port or WEB_PORT,
-        quick=given.quick,
-        results=given.results,
-    )
+    given.spawn_rate = given.spawn_rate or (min(100.0, users / 2) if shape == "spike" else GENTLE_RATE)
+    # Each process needs a few more: Locust does not share users out evenly at every moment. Our own cost nothing.
+    given.people = given.people or (users + 5 * given.processes) * (1 if given.host else 2)
+    given.settings = dict(given.set)
+    given.limits = _limits(given, users)
+    given.web_port = given.web_port or WEB_PORT
+    return Options(**{each.name: getattr(given, each.name) for each in fields(Options)})
 
 
 def _fill_in(given: argparse.Namespace) -> None:

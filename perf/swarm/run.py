@@ -119,24 +119,13 @@ def _stem(options: Options, started_at: str) -> Path:
 
 
 def _assignment(options: Options, site: Site, folder: Path, ledger: Path) -> Assignment:
+    of_the_run = "shape users seconds spawn_rate processes people think rate limits"
+    of_the_site = "host address password prefix revocation application"
     return Assignment(
-        host=site.host,
-        shape=options.shape,
-        users=options.users,
-        seconds=options.seconds,
-        spawn_rate=options.spawn_rate,
-        processes=options.processes,
-        people=options.people,
-        address=site.address,
-        password=site.password,
-        prefix=site.prefix,
-        think=options.think,
-        rate=options.rate,
-        revocation=site.revocation,
-        limits=options.limits,
+        **{name: getattr(options, name) for name in of_the_run.split()},
+        **{name: getattr(site, name) for name in of_the_site.split()},
         ledger=str(ledger),
         result=str(folder / "result.json"),
-        application=site.application,
     )
 
 

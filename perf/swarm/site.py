@@ -2,22 +2,19 @@
 
 import json
 import secrets
-import subprocess
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 from ironauth.config.checks import default_hash_threads
 from perf.load.oauth_client import application_of, make_client
 from perf.load.oauth_messages import Application
 from perf.rig import seed
 from perf.rig.processes import Meter, Server, StartError, free_port, read_meter
-from perf.rig.site_setup import ROOT, SET_UP_S, prepare_site, private_servers, serve, site_environment
+from perf.rig.site_setup import prepare, prepare_site, private_servers, serve, site_environment
 from perf.swarm.accounts import close_all, sign_up
 from perf.swarm.options import Options
 from perf.swarm.people import Ledger, still_open
@@ -25,27 +22,6 @@ from perf.swarm.thresholds import Result, Verdict, none_left
 
 COUNTED = (b'"path":"/api/v1/access/', b'"path":"/oauth/')
 ERROR_LEVELS = (b'"level":"error"', b'"level":"critical"')
-
-
-class Site(Protocol):
-    """Where a swarm goes. ``address`` is the pattern of the people's addresses."""
-
-    address: str
-    password: str
-    prefix: str
-    revocation: bool
-    about: str
-    application: Application | None
-
-    @property
-    def host(self) -> str:
-        """The server's origin."""
-
-    def begin(self) -> None:
-        """Look at the clock: the load begins."""
-
-    def inspect(self, result: Result | None) -> tuple[list[Verdict], list[str]]:
-        """Return what the site itself says about the run, and further notes; ``result`` is None without statistics."""
 
 
 @dataclass
@@ -68,11 +44,11 @@ class OwnSite:
         return f"http://{self.server.host}"
 
     def begin(self) -> None:
-        """See ``Site``."""
+        """Look at the clock: the load begins."""
         self._meter = read_meter(self.server.pid)
 
     def inspect(self, result: Result | None) -> tuple[list[Verdict], list[str]]:
-        """See ``Site``: the server's log, its CPU time, and what is left in its database."""
+        """Return what log, CPU time and database say about the run; ``result`` is None without statistics."""
         notes = []
         if self._meter is not None and result is not None:
             now = read_meter(self.server.pid)
@@ -95,16 +71,7 @@ class OwnSite:
         return verdicts, notes
 
     def _count_leftovers(self) -> dict[str, int]:
-        done = subprocess.run(
-            [sys.executable, "-m", "perf.swarm.accounts", self.prefix],
-            cwd=ROOT,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=SET_UP_S,
-            check=True,
-        )
-        counted: dict[str, int] = json.loads(done.stdout)
+        counted: dict[str, int] = json.loads(prepare(["-m", "perf.swarm.accounts", self.prefix], self.environment))
         return counted
 
 
@@ -122,10 +89,10 @@ class GivenSite:
     application: Application | None = None  # making one takes an operator
 
     def begin(self) -> None:
-        """See ``Site``."""
+        """Do nothing: there is no meter of a process that is not ours."""
 
     def inspect(self, result: Result | None) -> tuple[list[Verdict], list[str]]:
-        """See ``Site``: close what is still open."""
+        """Close what is still open, and return what could not be."""
         made = len(still_open(self.ledger))
         left = self.clean()
         return [none_left("accounts left behind", len(left))], [f"{made - len(left):,} accounts closed after the run"]
@@ -133,6 +100,9 @@ class GivenSite:
     def clean(self) -> list[str]:
         """Close every account of the run that exists; return the addresses of those that could not be closed."""
         return close_all(self.host, self.ledger, self.password)
+
+
+type Site = OwnSite | GivenSite
 
 
 def open_site(options: Options, folder: Path, ledger: Path, stack: ExitStack, say: Callable[[str], None]) -> Site:

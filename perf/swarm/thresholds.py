@@ -159,11 +159,11 @@ def judge(result: Result, limits: Limits, wanted: Sequence[str] = KINDS) -> list
     shed = sum(tally.shed.values())
     told = ", ".join(f"{kind} {tally.journeys.get(kind, 0):,}" for kind in wanted)
     return [
-        _none("failed requests", result.failed),
-        _none("errors in journeys", sum(trouble.count for trouble in result.exceptions)),
-        _none("load generator processes lost", result.lost),
-        _none("requests shed (503 with Retry-After)", shed, allowed=limits.allow_shed),
-        _none("journeys given up after repeated 503", tally.gave_up, allowed=limits.allow_shed),
+        none_left("failed requests", result.failed),
+        none_left("errors in journeys", sum(trouble.count for trouble in result.exceptions)),
+        none_left("load generator processes lost", result.lost),
+        none_left("requests shed (503 with Retry-After)", shed, allowed=limits.allow_shed),
+        none_left("journeys given up after repeated 503", tally.gave_up, allowed=limits.allow_shed),
         _at_most_ms("p95 of /me", worst_p95(result, "GET", "/me"), limits.me_p95_ms),
         _at_most_ms("p95 of sign-in", worst_p95(result, "POST", "/signin"), limits.signin_p95_ms),
         Verdict(
@@ -205,12 +205,8 @@ def rounded(response_time_ms: float) -> float:
     return float(f"{response_time_ms:.2g}")
 
 
-def none_left(what: str, count: int) -> Verdict:
-    """Judge something there must be none of."""
-    return _none(what, count)
-
-
-def _none(what: str, count: int, *, allowed: bool = False) -> Verdict:
+def none_left(what: str, count: int, *, allowed: bool = False) -> Verdict:
+    """Judge something there must be none of, unless ``allowed``."""
     return Verdict(what, "any number" if allowed else "0", f"{count:,}", allowed or count == 0)
 
 

@@ -71,17 +71,15 @@ class Visitor(FastHttpUser):
             JourneyEnded: the answer was wrong or missing, or 503 came too often.
         """
         for _ in range(1 + SHED_RETRIES):
-            answer, fine = self._send_to_the_end(
-                method,
-                path,
-                expect=expect,
-                check=check,
-                body=body,
-                form=form,
-                headers=headers or {},
-                note=note,
-                expired=expired,
-            )
+            what = {
+                "expect": expect,
+                "check": check,
+                "body": body,
+                "form": form,
+                "headers": headers or {},
+                "note": note,
+            }
+            answer, fine = self._send_to_the_end(method, path, **what, expired=expired)
             asked_s = retry_after_s(answer)
             if asked_s is None or fine:
                 break

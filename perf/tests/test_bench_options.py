@@ -44,7 +44,6 @@ def test_yardsticks_come_with_what_is_compared_with_them() -> None:
         (("--rounds", "0"), "from 1 to 20"),
         (("--connections", "257"), "from 1 to 256"),
         (("--workers", "3"), "from 1 to 2"),
-        (("--peer", "me=http://127.0.0.1/"), "cannot name a peer"),
     ],
 )
 def test_a_mistake_is_refused_before_anything_starts(

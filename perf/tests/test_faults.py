@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
-from perf.faults import cases, run
-from perf.faults.cases import CASES
+from perf.faults import __main__ as run
+from perf.faults import cases
+from perf.faults.cases import CASES, fill_volume
 from perf.faults.checker import Allowed, Checker
 from perf.faults.clocked import shift
 from perf.faults.proxy import Mode, TcpProxy
 from perf.faults.report import finding
-from perf.faults.shortages import fill_volume
 from perf.faults.site import to_its_end
 from perf.faults.stage import Outcome
 from perf.faults.wire import holder

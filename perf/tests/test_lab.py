@@ -28,10 +28,12 @@ def test_it_lists_what_there_is() -> None:
 def test_the_list_has_durations_and_needs(tmp_path: Path) -> None:
     """The newest published run says how long; what none was published of is not guessed."""
     for day, seconds in ((20, 100.0), (21, 112.4)):
-        (tmp_path / f"2026-11-{day}-argon2.json").write_text(json.dumps({"name": "argon2", "seconds": seconds}))
+        (tmp_path / f"2026-11-{day}-serialization.json").write_text(
+            json.dumps({"name": "serialization", "seconds": seconds})
+        )
     lines = {line.split()[0]: line for line in listing(tmp_path)}
-    assert "  112 s  the stock wheel" in lines["argon2"]
-    assert lines["argon2"].endswith("(needs C compiler, package index)")
+    assert "  112 s  fifty objects" in lines["serialization"]
+    assert lines["oauth_flow"].endswith("(needs Postgres, Redis, C compiler, package index)")
     assert lines["flood"].split()[1] == "?"
 
 

@@ -16,9 +16,8 @@ from perf.limits.boundaries import AT_ONCE_S, Case, Outcome, try_all, wrong
 from perf.limits.client import SILENT, End, connected, whole
 from perf.limits.crowds import PING, Crowd, silent
 from perf.limits.hash_queue import Scene, Way, sign_in_at_a_rate
-from perf.limits.pool import Refusals
+from perf.limits.pool import Refusals, Witnessed
 from perf.limits.report import finding
-from perf.limits.witness import Witnessed
 
 REFUSED = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\n\r\n"
 SEEN = Witnessed(100, 1.0, 5.0, {}, 0)

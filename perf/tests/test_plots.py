@@ -15,9 +15,7 @@ def test_the_same_figures_give_the_same_file(tmp_path: Path) -> None:
 def test_labels_are_text_in_the_file(tmp_path: Path) -> None:
     """Titles, axes and legends can be read and searched, and no path or date of the machine gets in."""
     plots.lines(tmp_path / "l.svg", "latency", {"p50": [(1, 2), (2, 3)], "p99": [(1, 9), (2, 12)]}, x="t", y="ms")
-    plots.histogram(tmp_path / "h.svg", "lag", [0.1, 1, 10], {"pool": [5, 1], "loop": [1, 5]}, x="ms", y="count")
-    for name, words in (("l.svg", ("latency", "p50", "p99", "ms")), ("h.svg", ("lag", "pool", "loop"))):
-        text = (tmp_path / name).read_text()
-        assert all(f">{word}<" in text for word in words)
-        assert str(tmp_path) not in text
-        assert "<dc:date>" not in text
+    text = (tmp_path / "l.svg").read_text()
+    assert all(f">{word}<" in text for word in ("latency", "p50", "p99", "ms"))
+    assert str(tmp_path) not in text
+    assert "<dc:date>" not in text

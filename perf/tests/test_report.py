@@ -15,7 +15,6 @@ from perf.rig.sampling import Core, Sample
 from perf.summary import Round
 
 ROOT = Path(__file__).resolve().parents[2]
-PEER = {"other": "http://127.0.0.1:9000/me"}
 
 
 def rounds(*rates: float, failed: int = 0, shed: int = 0) -> list[Round]:
@@ -35,13 +34,12 @@ def report(
     *,
     storage: str = "sqlite",
     workers: int = 1,
-    peers: dict[str, str] | None = None,
 ) -> Report:
     """Build a report."""
     conditions = Conditions(
         rounds=3, seconds=5, hash_seconds=10, connections=16, hash_connections=8,
         hash_threads=2, argon2="Argon2id", malloc="", server_cores="0", client_cores="1", database="SQLite",
-        access_log="on", storage=storage, workers=workers, peers=peers or {},
+        access_log="on", storage=storage, workers=workers,
     )  # fmt: skip
     return Report(conditions, measured, access_lines=7)
 
@@ -93,12 +91,11 @@ def test_failed_and_shed_answers_fail_the_run(found: Callable[..., Finding]) -> 
 
 
 def test_a_noisy_machine_is_reported(found: Callable[..., Finding]) -> None:
-    """What other processes used is named as soon as it may have changed a rate; a peer is no other process."""
+    """What other processes used is named as soon as it may have changed a rate."""
     quiet = Round(100.0, 1.0, 2.0, 100, 0, 0, other_cores=0.15)
     noisy = Round(100.0, 1.0, 2.0, 100, 0, 0, other_cores=0.16)
     assert "NOT QUIET" not in str(found({"bare": [quiet]}).notes)
     assert "NOT QUIET" in str(found({"bare": [quiet, noisy]}).notes)
-    assert "NOT QUIET" not in str(found({"bare": [quiet], "other": [noisy]}, peers=PEER).notes)
 
 
 def test_shares_of_cpu_time_stand_beside_the_rates(found: Callable[..., Finding]) -> None:
@@ -107,14 +104,6 @@ def test_shares_of_cpu_time_stand_beside_the_rates(found: Callable[..., Finding]
     me = Round(20.0, 1.0, 2.0, 20, 0, 0, server_cpu_us=100.0)
     assert "CPU time: the bare callable of warm /me: 25.0%" in found({"bare": [bare], "me": [me]}).notes
     assert "CPU time:" not in str(found({"bare": [bare], "ping": [me]}).notes)
-
-
-def test_a_peer_has_its_line_and_its_share(found: Callable[..., Finding]) -> None:
-    """A peer stands in the table with its URL and its ratio to bare, and without a CPU time nobody measured."""
-    row = found({"bare": rounds(100), "other": rounds(25)}, peers=PEER).tables[0].rows[1]
-    assert " | ".join(row) == (
-        "peer other: `GET http://127.0.0.1:9000/me` | 25.0 (25.0-25.0) | 1.00 | 2.00 | 25.0% |  |  |  | 0 | 0"
-    )
 
 
 def test_samples_are_summarised_by_workload(found: Callable[..., Finding]) -> None:

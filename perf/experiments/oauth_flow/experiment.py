@@ -1,4 +1,4 @@
-"""Authorize, password, token, introspection, refresh: flows/s, latencies and CPU time, by clients, builds and sizes."""
+"""Authorize, password, token, introspection, refresh: flows/s, latencies and CPU time, by clients and builds."""
 
 import itertools
 from collections.abc import Iterator, Mapping
@@ -7,31 +7,27 @@ from typing import Any
 
 from ironauth.config.checks import default_hash_threads
 from perf import plots
-from perf.experiments.oauth_flow import sites, windows
-from perf.experiments.oauth_flow.report import NATIVE, PROMISED_CLIENTS, SIZED_CLIENTS, STORAGES, WHEEL, Seen, finding
+from perf.experiments.oauth_flow import windows
+from perf.experiments.oauth_flow.report import NATIVE, PROMISED_CLIENTS, STORAGES, WHEEL, Seen, finding
+from perf.experiments.oauth_flow.sites import NATIVE_FLAGS, PEOPLE, Site, install, start
 from perf.experiments.oauth_flow.windows import Measured, Window
 from perf.findings import Finding
 from perf.lab import Lab
 from perf.load.oauth_flow import STEPS
-from perf.rig.argon2_builds import NATIVE_FLAGS, install
 from perf.rig.hash_rate import in_a_process
 from perf.rig.seed import email_of
 from perf.rig.site_setup import ARGON2
 
 HYPOTHESIS = (
-    "Of the five requests only the password is dear: besides its hash a flow takes 9 ms of the server's CPU time at "
+    "Of the five requests only the password is dear: besides its hash a flow takes 10 ms of the server's CPU time at "
     "most, so that with Argon2 compiled for the CPU eight clients complete 24 flows/s on two cores. Hashing holds up "
-    "nothing else: with 20 clients 95 % of the introspections are answered within 30 ms. A million sessions cost what "
-    "a thousand do."
+    "nothing else: with 20 clients 95 % of the introspections are answered within 30 ms."
 )
 CLIENTS, QUICK_CLIENTS = (1, 4, 8, 20, 50), (1, 8, 20)
-SIZES, QUICK_SIZES = (1_000, 100_000, 1_000_000), (1_000, 100_000)
-ROUNDS = 2  # two rounds and the million sessions come to ten minutes
+ROUNDS = 2  # they come to five minutes
 #: Windows in each round with the number of clients that something is promised for: two of fifty flows gave 8.6 to
 #: 9.4 ms for the same code.
 PROMISED_WINDOWS = 4
-#: Of databases of several sizes: medians of fifty requests each gave 0.85, 0.95 and 1.34 for the same code.
-SIZED_ROUNDS = 6
 WINDOW_S, QUICK_WINDOW_S = 3.5, 2.5
 RAMP_S = 1.0
 RAW_S = 3.0
@@ -39,7 +35,7 @@ HUGE = "glibc.malloc.hugetlb=1"  # as manage.py serve
 
 
 def measure(lab: Lab) -> Finding:
-    """Measure both builds on both storages, then databases of several sizes."""
+    """Measure both builds on both storages."""
     lab.say("fetching the wheel and compiling the source of Argon2")
     builds = {
         WHEEL: install(lab.folder / "wheel", "--only-binary"),
@@ -51,21 +47,19 @@ def measure(lab: Lab) -> Finding:
         )
         for name, build in builds.items()
     }
-    people = itertools.cycle([email_of(serial) for serial in range(sites.PEOPLE)])
+    people = itertools.cycle([email_of(serial) for serial in range(PEOPLE)])
     flows: dict[tuple[str, str, int], list[Window]] = {}
     for storage in STORAGES:
         lab.say(f"preparing {STORAGES[storage]}")
         with ExitStack() as stack:
-            started = sites.start(lab.folder / storage, storage, builds, stack)
+            started = start(lab.folder / storage, storage, builds, stack)
             _flows(lab, storage, started, people, flows)
-    with ExitStack() as stack:
-        sized = _sized(lab, people, stack)
-    seen = Seen(raw, _merged(flows), _merged(sized))
+    seen = Seen(raw, {key: Measured(each) for key, each in flows.items()})
     return finding(seen, _draw(lab, seen))
 
 
 def _flows(
-    lab: Lab, storage: str, started: Mapping[str, sites.Site], people: Iterator[str],
+    lab: Lab, storage: str, started: Mapping[str, Site], people: Iterator[str],
     taken: dict[tuple[str, str, int], list[Window]],
 ) -> None:  # fmt: skip
     """Measure every number of clients, the builds taking turns."""
@@ -86,29 +80,13 @@ def _turns(lab: Lab) -> list[int]:
     return [clients for pair in pairs for clients in pair if clients is not None]
 
 
-def _sized(lab: Lab, people: Iterator[str], stack: ExitStack) -> dict[tuple[str, int], list[Window]]:
-    """Measure databases of several sizes in turns."""
-    started = sites.start_sized(lab.folder / "sized", QUICK_SIZES if lab.quick else SIZES, stack, lab.say)
-    taken: dict[tuple[str, int], list[Window]] = {key: [] for key in started}
-    for number in range((1 if lab.quick else SIZED_ROUNDS) + 1):
-        for key, site in started.items():
-            one = _window(lab, site, people, SIZED_CLIENTS)
-            if number:  # the first one has filled the caches of the database
-                taken[key].append(one)
-    return taken
-
-
-def _window(lab: Lab, site: sites.Site, people: Iterator[str], clients: int) -> Window:
+def _window(lab: Lab, site: Site, people: Iterator[str], clients: int) -> Window:
     seconds = QUICK_WINDOW_S if lab.quick else WINDOW_S
     return windows.measure(site, people, clients=clients, seconds=seconds, ramp_s=RAMP_S)
 
 
 def _rounds(lab: Lab) -> int:
     return 1 if lab.quick else ROUNDS
-
-
-def _merged[Key](taken: Mapping[Key, list[Window]]) -> dict[Key, Measured]:
-    return {key: Measured(each) for key, each in taken.items()}
 
 
 def _draw(lab: Lab, seen: Seen) -> list[str]:
