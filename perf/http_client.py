@@ -1,4 +1,4 @@
-"""The laboratory's HTTP/1.1: how a response is read, and one keep-alive connection for whoever needs its fields.
+"""The laboratory's HTTP/1.1: how a response is read, and one keep-alive connection for clients that need its fields.
 
 The load generators of ``perf.load`` send prepared bytes and read with ``parse_response`` alone; ``perf.limits.client``
 is rude on purpose, and the swarm has Locust's client. Everything else uses ``Connection``.

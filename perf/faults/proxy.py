@@ -79,7 +79,7 @@ class TcpProxy:
                     writer.write(os.urandom(GARBAGE))
 
     def _accept(self, listening: socket.socket) -> None:
-        """Take one connection; whoever waits behind it calls the loop again."""
+        """Take one connection; the next in the queue calls the loop again."""
         try:
             accepted, _ = listening.accept()
         except (BlockingIOError, ConnectionAbortedError, InterruptedError):  # it has gone meanwhile

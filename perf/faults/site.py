@@ -166,7 +166,7 @@ class Site:
             raise NotRun(f"a small volume needs the program mount ({error.strerror})") from error
         if done.returncode:
             raise NotRun(f"a small volume needs the right to mount a tmpfs ({done.stderr.strip()})")
-        # Lazily: a process that is still ending must not keep it mounted for ever.
+        # Lazily: a process that is still ending must not keep it mounted.
         self._stack.callback(subprocess.run, ["umount", "--lazy", str(self.volume)], check=False)
 
     def _fill(self) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from perf.http_client import Connection, ResponseError
 
-ANSWER_S = 10.0  # whoever waits longer has got no answer
+ANSWER_S = 10.0  # later, there is no answer
 IDLE_S = 0.4  # a server that ends closes connections that were idle for DRAIN_S (0.5 s); less what a busy loop adds
 TRIES = 12  # connections opened in the hope of another worker; the kernel chooses
 

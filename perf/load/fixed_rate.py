@@ -26,7 +26,7 @@ from perf.load.sources import Source
 
 DRAIN_S = 10.0  # how long answers still missing after the last request was due are waited for
 MAX_CONNECTIONS = 900  # select() takes file descriptors below 1,024
-MAX_RATE = 20_000.0  # requests/s; far above what one Python process can send: its lag says so long before
+MAX_RATE = 20_000.0  # requests/s; far above what one Python process can send: its lag shows that long before
 
 
 async def drive_fixed(

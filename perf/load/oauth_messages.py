@@ -116,7 +116,7 @@ def tokens_in(reply: Reply, step: str) -> Tokens:
 
 
 def subject_in(id_token: str, application: Application, *, nonce: str) -> str:
-    """Return whom an ID token is about. Raises ``Wrong`` unless its signature, issuer, audience and nonce are right.
+    """Return the subject of an ID token. Raises ``Wrong`` unless its signature, issuer, audience and nonce are right.
 
     ``nonce`` "": that of a refresh, which has none (OpenID Connect Core §12.2).
     """

@@ -50,7 +50,7 @@ def _request(method: str, path: str, host: str, bearer: str, cookie: str, body: 
 
 
 class Constant:
-    """The same request for ever; the first body seen is the only one accepted after it, unless ``varying``.
+    """The same request again and again; the first body seen is the only one accepted after it, unless ``varying``.
 
     ``statuses``: what counts as an answer.
     """

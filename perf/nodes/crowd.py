@@ -1,4 +1,4 @@
-"""People who go through nginx all the time, so that it shows whom a restart or a cut cable costs an answer."""
+"""People who go through nginx all the time: a restart or a cut cable that costs an answer shows."""
 
 import asyncio
 import itertools

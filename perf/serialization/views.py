@@ -18,7 +18,7 @@ class _Open(AsyncAPIView):
 
     authentication_classes = ()
     permission_classes = (AllowAny,)
-    schema = None  # not of the contract: never in the OpenAPI document, whoever builds it
+    schema = None  # not of the contract: never in the OpenAPI document
 
 
 class StructsView(_Open):
