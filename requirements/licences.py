@@ -18,7 +18,7 @@ LIST = FOLDER.parent / "deploy" / "LICENCES.md"
 #: They ask for no more than that copyright, licence and disclaimer go along with a copy (SPDX identifiers).
 ALLOWED = frozenset({"Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "MIT", "MIT-0", "PSF-2.0"})
 LIBRARY = (
-    "used unchanged through its public interface, as a package of its own that whoever runs the product can replace;"
+    "used unchanged through its public interface, as a package of its own that operators can replace;"
     " needed on Postgres only"
 )
 #: By package: the one further licence it may have, and why.
@@ -46,7 +46,7 @@ ROW = re.compile(r"^\| (\S+) \| (\S+) \| .*$", re.MULTILINE)
 HEAD = """\
 # Licences of the runtime requirements
 
-What `requirements/base.txt` pins, and `otel.txt` besides where traces are wanted, for every platform. Written by
+What `requirements/base.txt` pins, and `otel.txt` too where traces are wanted, for every platform. Written by
 `make licences` from the packages' own metadata; `make check` fails where it is out of date, and on a licence that
 `requirements/licences.py` does not allow.
 
@@ -54,7 +54,7 @@ What `requirements/base.txt` pins, and `otel.txt` besides where traces are wante
 |---|---|---|---|
 """
 TAIL = """
-Wheels carry code of others inside, which matters to whoever passes an image on; most licences of these parts lie in the
+Wheels carry code of others inside, which matters to those who pass an image on; most licences of these parts lie in the
 wheels (`*.dist-info/licenses`, `*.dist-info/sboms`). Among them: `psycopg-binary` has libpq, OpenSSL, Kerberos,
 OpenLDAP, Cyrus SASL and, under the LGPL 2.1, libcrypt and keyutils (`psycopg_binary.libs/`); `cryptography` OpenSSL;
 `uvloop` libuv; `httptools` llhttp and http-parser; `argon2-cffi-bindings` the reference Argon2;
@@ -134,9 +134,7 @@ def document(pinned: list[tuple[str, str]], present: str) -> str:
         raise UnknownLicenceError("\n".join(wrong))
     reasons = [f"- `{name}` ({expression}): {why}." for name, (expression, why) in EXCEPTIONS.items()]
     listed = "\n".join(lines)
-    return (
-        f"{HEAD}{listed}\n\nAllowed besides the permissive ones, each for its reason:\n\n{'\n'.join(reasons)}\n{TAIL}"
-    )
+    return f"{HEAD}{listed}\n\nAllowed like the permissive ones, each for its reason:\n\n{'\n'.join(reasons)}\n{TAIL}"
 
 
 def main(arguments: list[str], target: Path = LIST) -> int:

@@ -1,6 +1,6 @@
 """How often something may be done that is no sign-in: by one client, with one mailbox, with one account.
 
-A rule is a number of times in any stretch of time (``sliding_window``). Sign-ins have counts of their own besides, in
+A rule is a number of times in any stretch of time (``sliding_window``). Sign-ins also have counts of their own, in
 ``throttling``.
 
 The tables hold MACs under SECRET_KEY instead of addresses; a new SECRET_KEY resets every count.

@@ -38,7 +38,7 @@ _PASSKEYS: Final = CompiledSelect(
 
 
 def columns() -> tuple[Exists, ...]:
-    """Return what a query of users selects besides, for `named`."""
+    """Return what a query of users selects in addition, for `named`."""
     return tuple(Exists(rows().filter(user=OuterRef("pk"))) for rows in _ROWS.values())
 
 

@@ -65,7 +65,7 @@ class TokenPage(OpenView):
         return self._page(done=done)
 
     async def about(self, token: str) -> dict[str, Any]:
-        """Return what the form says besides, without changing anything; nothing is asked of the database here."""
+        """Return what else the form says, without changing anything; nothing is asked of the database here."""
         return {}
 
     async def act(self, request: ApiRequest) -> str:

@@ -1,4 +1,4 @@
-"""Passwords known from breaches, in a file beside the server; ``breached_service`` is asked besides, if there is one.
+"""Passwords known from breaches, in a file beside the server; ``breached_service`` is asked too, if there is one.
 
 ``manage.py breached_passwords install`` makes the file (``breached_file``); without one nothing is known. It holds the
 first 8 bytes of each password's SHA-1, sorted: of a billion of them, one new password in 2 * 10^10 is taken for one

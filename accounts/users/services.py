@@ -256,7 +256,7 @@ async def end_all_sessions(*, user_id: uuid.UUID, session_id: uuid.UUID | None =
 
 
 async def _recently_present(user_id: uuid.UUID, authenticated_at: int) -> Credentials:
-    """Return the credentials of an active user who need not step up; the password is asked for besides."""
+    """Return the credentials of an active user who need not step up; the password is asked for too."""
     found = await reauthentication.active_user(user_id)
     if found.methods:
         step_up.require_recent_at(authenticated_at)

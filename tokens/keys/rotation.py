@@ -183,7 +183,7 @@ def _retire(kid: str) -> None:
 def _reseal() -> bool:
     """Encrypt what is still under an older master key under the newest one; return whether that was a signing key.
 
-    Besides private parts the salt of pairwise subjects, so that an older master key can go after this.
+    Apart from private parts the salt of pairwise subjects, so that an older master key can go after this.
     """
     pairwise.reseal()
     old = SigningKey.objects.filter(state__in=[State.ACTIVE, State.NEXT]).exclude(master_key_id=newest_master_key_id())

@@ -48,7 +48,7 @@ class IdClaims(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Hint(msgspec.Struct, frozen=True):
-    """Whom an ID token of ours names, to which client, and in which SSO session; both as that client knows them."""
+    """The person an ID token names, to which client, and in which SSO session; both as that client knows them."""
 
     sub: str
     client_id: str

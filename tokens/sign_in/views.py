@@ -52,7 +52,7 @@ CLEARED = OpenApiResponse(None, "The session is over; both cookies are cleared."
 MISSING_REFRESH_TOKEN = FieldError(
     field="refresh_token", code="required", message="Send the refresh token here or in its cookie."
 )
-#: Besides its letters and digits, what a role name keeps in X-Auth-Roles; the comma and the percent sign are not here.
+#: What a role name keeps in X-Auth-Roles apart from letters and digits; not the comma and the percent sign.
 ROLE_CHARACTERS = " !#$&'()*+-./:;<=>?@[]^_`{|}~"
 #: What may be repeated in a header.
 _SCOPE = re.compile(SCOPE_TOKEN)

@@ -101,7 +101,7 @@ ACTS: tuple[Act, ...] = (
 
 
 async def left_since(before: list[uuid.UUID]) -> list[AuditEvent]:
-    """Return what the trail has besides."""
+    """Return what else the trail has."""
     assert await sync_to_async(audit.wait_until_written)()
     return [event async for event in AuditEvent.objects.exclude(pk__in=before).order_by("id")]
 

@@ -22,12 +22,12 @@ from tokens.tests.browser import SIGNIN, Member
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
 
-WHENCE = ClientContext(address="127.0.0.1")  # of the test's client
+CONTEXT = ClientContext(address="127.0.0.1")  # of the test's client
 
 
 def is_known(email: str) -> bool:
     """Tell whether a try to sign in under the address has the share of a known device here."""
-    plan = lockout_keys.sign_in(email, WHENCE)
+    plan = lockout_keys.sign_in(email, CONTEXT)
     return lockout.is_known(plan.known, forgotten=plan.forgotten)
 
 

@@ -193,14 +193,14 @@ class PasswordView(LoginView):
 
 def prove(site: AdminSite, request: HttpRequest) -> HttpResponse:
     """Ask for a code or a passkey, and sign in by a right one."""
-    whom = admin_sign_in.half(request, enrolling=False)
-    if whom is None:
+    pending = admin_sign_in.half(request, enrolling=False)
+    if pending is None:
         return _begin_again(request)
-    asking = second_step(site, request, whom.user, SIGN_IN, again=reverse("admin:login"))
+    asking = second_step(site, request, pending.user, SIGN_IN, again=reverse("admin:login"))
     if asking is not None:
         return asking
-    admin_sign_in.complete(request, whom)
-    return HttpResponseRedirect(whom.next_url)  # an address, which redirect() might take for the name of a page
+    admin_sign_in.complete(request, pending)
+    return HttpResponseRedirect(pending.next_url)  # an address, which redirect() might take for the name of a page
 
 
 def second_step(site: AdminSite, request: HttpRequest, user: User, step: Step, *, again: str) -> HttpResponse | None:
@@ -226,29 +226,34 @@ def set_up(site: AdminSite, request: HttpRequest) -> HttpResponse:
     Not to who has a factor by now, set up elsewhere: anyone else with the password would get in without it. Nor where
     the secret does not open, for its master key has left the settings.
     """
-    whom = admin_sign_in.half(request, enrolling=True)
-    shown = _shown(whom) if whom is not None and not services.methods_blocking(whom.user) else None
-    if whom is None or shown is None:
+    pending = admin_sign_in.half(request, enrolling=True)
+    shown = _shown(pending) if pending is not None and not services.methods_blocking(pending.user) else None
+    if pending is None or shown is None:
         return _begin_again(request)
-    form = FirstCodeForm(request.POST if request.method == "POST" else None, user=whom.user)
+    form = FirstCodeForm(request.POST if request.method == "POST" else None, user=pending.user)
     if form.is_valid():
-        admin_sign_in.complete(request, whom)
+        admin_sign_in.complete(request, pending)
         return page(
-            site, request, "admin/recovery_codes.html", "Recovery codes", codes=form.recovery_codes, next=whom.next_url
+            site,
+            request,
+            "admin/recovery_codes.html",
+            "Recovery codes",
+            codes=form.recovery_codes,
+            next=pending.next_url,
         )
     return page(site, request, "admin/set_up.html", "Set up a second factor", form=form, **shown)
 
 
-def _shown(whom: PendingSignIn) -> dict[str, Any] | None:
+def _shown(pending: PendingSignIn) -> dict[str, Any] | None:
     """Return the secret that was begun with, as an app reads it and as people type it; None when it does not open."""
-    key_id, sealed = whom.setup or ("", b"")
+    key_id, sealed = pending.setup or ("", b"")
     try:
-        secret = totp.unseal(key_id, sealed, whom.user.pk)
+        secret = totp.unseal(key_id, sealed, pending.user.pk)
     except (MasterKeyMissingError, SealBrokenError):
         return None
     text = totp.as_text(secret)
     return {
-        "qr_svg": mark_safe(totp.qr_svg(totp.uri(secret, whom.user.email))),  # noqa: S308 - made here, of squares
+        "qr_svg": mark_safe(totp.qr_svg(totp.uri(secret, pending.user.email))),  # noqa: S308 - made here, of squares
         "secret": " ".join(text[at : at + 4] for at in range(0, len(text), 4)),
     }
 

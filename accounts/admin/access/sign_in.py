@@ -81,10 +81,10 @@ def half(request: HttpRequest, *, enrolling: bool) -> PendingSignIn | None:
     return PendingSignIn(user, state["next"], (setup[0], bytes.fromhex(setup[1])) if setup else None)
 
 
-def complete(request: HttpRequest, whom: PendingSignIn) -> None:
+def complete(request: HttpRequest, pending: PendingSignIn) -> None:
     """Sign in under a new session key; the address is known from now on, and earlier failures are forgiven."""
     with transaction.atomic():
-        throttling.succeeded_in_full(email=whom.user.email, context=client_context.context_of(request))
+        throttling.succeeded_in_full(email=pending.user.email, context=client_context.context_of(request))
     del request.session[_HALF]
-    login(request, whom.user)
+    login(request, pending.user)
     request.session[_PROVED] = True

@@ -121,7 +121,7 @@ def delete_and_restore(server: Server) -> None:
 
 
 def test_a_person_is_reached_by_mail(server: Server) -> None:
-    """Verification, another device, change of address, reset, deletion taken back; and no message besides these."""
+    """Verification, another device, change of address, reset, deletion taken back; and no other message."""
     verify(server)
     headers = bearer(server.sign_in(MIA, PASSWORD).raise_for_status().json())
     assert server.sign_in(MIA, PASSWORD, agent=PHONE).status_code == S.OK

@@ -216,7 +216,7 @@ def _conditional(locks: str, changes: str, *inserts: str) -> list[str]:
     """
     changed = f"{changes} AND EXISTS (SELECT 1 FROM w0) RETURNING 1"  # noqa: S608 - texts of compiled queries
     return [
-        f"{locks} FOR NO KEY UPDATE",  # the ORM says so inside of transactions only; this is one by itself
+        f"{locks} FOR NO KEY UPDATE",  # the ORM locks inside of transactions only; this is one by itself
         changed,
         *(f"{text.replace(' VALUES (', ' SELECT ', 1).removesuffix(')')} FROM w1" for text in inserts),  # noqa: S608 - as above
     ]

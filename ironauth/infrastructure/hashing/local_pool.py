@@ -66,7 +66,7 @@ class HashWorkerStats(msgspec.Struct, frozen=True):
 class HashPool:
     """Runs hash jobs on ``threads`` threads; no job waits longer than ``max_wait_s`` seconds to start.
 
-    ``remote.pool.SharedHashPool`` sends hashes to other machines besides; here ``movable`` and ``keyed`` mean nothing.
+    ``remote.pool.SharedHashPool`` sends hashes to other machines too; here ``movable`` and ``keyed`` mean nothing.
 
     Peak memory is ``threads`` times the memory cost of one hash. The threads run at niceness ``nice`` with
     SCHED_BATCH; 0 leaves both alone. Thread-safe, and usable from several event loops.

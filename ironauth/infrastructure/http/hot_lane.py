@@ -249,7 +249,7 @@ class _Recorder:
 
 
 def _question(scope: Scope) -> str:
-    """Return the part of the address, besides its path, that the answer depends on: a query that names a scope."""
+    """Return the part of the address, apart from its path, that the answer depends on: a query that names a scope."""
     query: bytes = scope.get("query_string", b"")
     return f"?{query.decode('ascii')}" if query and b"scope" in unquote_to_bytes(query) else ""
 
@@ -274,7 +274,7 @@ def _share[Shared: Hashable](value: Shared) -> Shared:
 def _is_quiet() -> bool:
     """Return whether nobody is waiting in the API lane to see every request.
 
-    That is: a middleware besides the one whose work is done here, or a receiver of Django's request signals.
+    That is: a middleware other than the one whose work is done here, or a receiver of Django's request signals.
     """
     return (
         len(live.API_MIDDLEWARE) == 1

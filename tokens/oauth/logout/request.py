@@ -24,7 +24,7 @@ MAC_CHARACTERS: Final = 43  # 32 bytes * 4 / 3, unpadded
 
 
 class Person(msgspec.Struct, frozen=True):
-    """Whom an ``id_token_hint`` names, and the SSO session they had when it was issued."""
+    """The person an ``id_token_hint`` names, and the SSO session they had when it was issued."""
 
     user_id: UUID
     session_id: UUID | None

@@ -260,7 +260,7 @@ def read(opened_session: OpenedSession) -> StoredSession:
 
 
 def test_lost_race(opened_session: OpenedSession) -> None:
-    """Whoever reads the row before the winner wrote it updates nothing, and gets the winner's successor."""
+    """A request that reads the row before the winner wrote it updates nothing, and gets the winner's successor."""
     stale = read(opened_session)
     token = successor(opened_session.refresh_token)
     assert session_queries.advance(stale, now=clock.now(), idle_end=stale.idle_expires_at) is None

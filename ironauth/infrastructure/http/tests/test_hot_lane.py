@@ -320,7 +320,7 @@ async def test_listeners_and_middleware_see_every_request(
 
 
 def test_views_that_must_see_every_request_are_left_to_the_api_lane(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A throttle, or a permission besides having a token, takes a path out of the lane."""
+    """A throttle, or a permission beyond having a token, takes a path out of the lane."""
     assert all(asgi._depends_on_the_token_alone(path) for path in PATHS)
     monkeypatch.setattr(MeView, "throttle_classes", [UserRateThrottle])
     assert not asgi._depends_on_the_token_alone(ME)

@@ -17,7 +17,7 @@ from tokens.oauth.tests.clients.provider import Person, Provider
 
 @pytest.fixture
 def server_settings() -> dict[str, str]:
-    """What the server is told besides its address; a module may have a fixture of this name of its own."""
+    """What the server is told apart from its address; a module may have a fixture of this name of its own."""
     return {}
 
 
