@@ -65,8 +65,10 @@ def test_no_module_is_named_after_nothing(name: str) -> None:
 
 
 def test_the_architecture_page_names_what_there_is() -> None:
-    """Every module and room that docs/architecture.md names exists."""
-    named = re.findall(r"`((?:ironauth|accounts|tokens|perf)(?:\.\w+)+)`", (ROOT / "docs/architecture.md").read_text())
+    """Every module and room that docs/architecture.md and the decision records name exists."""
+    texts = [ROOT / "docs/architecture.md", *(ROOT / "docs/decisions").glob("*.md")]
+    pattern = re.compile(r"`((?:ironauth|accounts|tokens|perf)(?:\.[a-z]\w*)+)`")
+    named = {name for text in texts for name in pattern.findall(text.read_text())}
     places = {name: ROOT.joinpath(*name.split(".")) for name in named}
     missing = [name for name, at in places.items() if not at.is_dir() and not at.with_suffix(".py").is_file()]
     assert not missing
