@@ -30,9 +30,12 @@ class Credential(NamedTuple):
 def access_credential(request: HttpRequest) -> Credential | None:
     """Return the request's access token, None when it has none.
 
-    Raises ``TwoCredentials`` (400) for the header and the cookie together, ``AmbiguousCookies`` for the cookie twice,
-    ``MalformedCredential`` (400) for a header that is not RFC 6750's or several of them, ``InvalidToken`` (401) for a
-    token over 4 KiB, ``CrossOrigin`` (403) for a cookie on an unsafe request that another site may have caused.
+    Raises:
+        TwoCredentials: (400) the header and the cookie together.
+        AmbiguousCookies: the cookie twice.
+        MalformedCredential: (400) a header that is not RFC 6750's or several of them.
+        InvalidToken: (401) a token over 4 KiB.
+        CrossOrigin: (403) a cookie on an unsafe request that another site may have caused.
     """
     meta = request.META
     header = meta.get("HTTP_AUTHORIZATION")
@@ -94,7 +97,8 @@ def bearer_token(header: str) -> str | None:
 def bound_token(header: str) -> str | None:
     """Return the token of an Authorization header of the scheme DPoP, None for another scheme.
 
-    Raises ``MalformedCredential`` (400) for anything else behind it, two tokens for instance.
+    Raises:
+        MalformedCredential: (400) anything else behind it, two tokens for instance.
     """
     if header[:5].lower() != "dpop ":
         return None

@@ -65,7 +65,10 @@ async def authenticate(request: ApiRequest, parameters: dict[str, str], *, allow
 async def admit_public(request: ApiRequest, client: Client) -> None:
     """Count a request that has something stored, for the address of a public client: anybody can claim to be one.
 
-    Who has proved to be a confidential client is not counted. 1 query, with Redis none. Raises ``Throttled`` (429).
+    Who has proved to be a confidential client is not counted. 1 query, with Redis none.
+
+    Raises:
+        Throttled: (429) too many tries.
     """
     if client.is_public:
         await rate_limits.admit(rate_limits.PUBLIC_CLIENT, address=client_context.address_of(request))

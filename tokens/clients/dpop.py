@@ -57,7 +57,10 @@ class Proof(NamedTuple):
 def verified(request: HttpRequest, *, token: str | None = None) -> Proof:
     """Return the proof in the request's header, after every check of RFC 9449 §4.3 but whether it was used before.
 
-    ``token``: the access token it has to name. Raises ``InvalidProof`` (401).
+    ``token``: the access token it has to name.
+
+    Raises:
+        InvalidProof: (401) a check has failed.
     """
     text = request.META.get(HEADER, "")
     try:  # of two headers, joined by a comma, none is it
@@ -106,7 +109,11 @@ def presented(request: HttpRequest, client: Client, *, required: bool = True) ->
 
 
 async def use_for_client(proof: Proof | None) -> None:
-    """Use up a proof, if there is one. 1 query. Raises ``InvalidDpopProof`` (400) when it was used before."""
+    """Use up a proof, if there is one. 1 query.
+
+    Raises:
+        InvalidDpopProof: (400) it was used before.
+    """
     if proof is None:
         return
     try:

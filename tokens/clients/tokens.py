@@ -31,7 +31,10 @@ class _Standing(msgspec.Struct, frozen=True):
 async def is_active(claims: AccessClaims) -> bool:
     """Tell whether a verified token of a client is still good. One query, two more for a client not seen before.
 
-    None for a token this process has been asked about. Raises ``Unavailable`` (503) when that cannot be asked.
+    None for a token this process has been asked about.
+
+    Raises:
+        Unavailable: (503) that cannot be asked.
     """
     tags = (_tag(claims.jti), client_tag(claims.client_id))
 

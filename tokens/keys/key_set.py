@@ -179,7 +179,8 @@ def new_key_pair(alg: str) -> tuple[PublicJwk, bytes]:
 def public_jwk(private: bytes, alg: str) -> PublicJwk:
     """Return the published half of the key with this private part; its kid is the RFC 7638 thumbprint.
 
-    Raises ``ValueError`` for an algorithm that nothing here signs with.
+    Raises:
+        ValueError: an algorithm that nothing here signs with.
     """
     if alg in (Family.ES256, Family.RS256):
         key = private_key(Family(alg), private)

@@ -58,7 +58,9 @@ def create_first_keys(family: Family = Family.ED25519) -> str:
     """Make sure there is an active and a next key; return the active one's kid.
 
     Idempotent: existing keys stay. Also brings every private part, of all families, under the newest master key.
-    Raises ``IntegrityError`` when another process does the same at this moment: call it again.
+
+    Raises:
+        IntegrityError: another process does the same at this moment: call it again.
     """
     ours = SigningKey.objects.filter(family=family)
     states = dict(ours.filter(state__in=[State.ACTIVE, State.NEXT]).values_list("state", "kid"))
@@ -84,8 +86,10 @@ def rotate(family: Family = Family.ED25519, *, at_once: bool = False, actor_id: 
     """Retire the active key, activate the next one, publish a new next; return the kid that signs from now on.
 
     ``at_once``: do not wait until every client can know the next key. ``actor_id``: who does it, None for a command.
-    Raises ``RotationRefusedError`` when there are no keys yet, or the next one has been published by every worker for
-    less than IRONAUTH_JWKS_MAX_AGE_S seconds and ``at_once`` is not set.
+
+    Raises:
+        RotationRefusedError: there are no keys yet, or the next one has been published by every worker for less than
+            IRONAUTH_JWKS_MAX_AGE_S seconds, without ``at_once``.
     """
     ours = SigningKey.objects.filter(family=family)
     keys = {key.state: key for key in ours.select_for_update().filter(state__in=[State.ACTIVE, State.NEXT])}
@@ -117,7 +121,9 @@ def drop(kid: str, *, actor_id: UUID | None = None) -> str:
 
     If it was the active one, the next key takes over immediately. Every worker refuses the key's tokens within
     IRONAUTH_L1_MAX_STALE_S; other applications, once their copy of the JWKS is older than its max-age.
-    Raises ``RotationRefusedError`` for a kid that is unknown or already dropped.
+
+    Raises:
+        RotationRefusedError: a kid that is unknown or already dropped.
     """
     key = SigningKey.objects.select_for_update().filter(kid=kid).exclude(state=State.DROPPED).first()
     if key is None:

@@ -72,14 +72,16 @@ class KeyStore:
     async def for_verifying(self) -> KeySet:
         """Return a set at most ``MAX_AGE_S`` old, or the last known one while the database cannot be reached.
 
-        Raises ``Unavailable`` when there is none at all.
+        Raises:
+            Unavailable: there is none at all.
         """
         return await self._current(MAX_AGE_S)
 
     async def for_publishing(self) -> KeySet:
         """Return the set for the JWKS: its age makes nobody wait, since clients keep their copies for longer.
 
-        Raises ``Unavailable`` when there is none at all.
+        Raises:
+            Unavailable: there is none at all.
         """
         return await self._current(math.inf)
 
@@ -107,7 +109,8 @@ class KeyStore:
     async def signing(self, family: Family = Family.ED25519) -> ActiveKey:
         """Return the key that signs new tokens of this family.
 
-        Raises ``SigningKeyMissing`` (503) when there is none; the log line then names the remedy.
+        Raises:
+            SigningKeyMissing: (503) there is none; the log line then names the remedy.
         """
         keys = await self.for_verifying()
         if family not in keys.signers:

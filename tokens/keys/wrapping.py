@@ -17,8 +17,9 @@ def seal(seed: bytes, kid: str) -> tuple[str, bytes]:
 def unseal(master_key_id: str, sealed: bytes, kid: str) -> bytes:
     """Return the private seed.
 
-    Raises ``MasterKeyMissingError`` when the master key is gone from the settings, ``SealBrokenError`` when the
-    bytes or the kid are not those that were sealed.
+    Raises:
+        MasterKeyMissingError: the master key is gone from the settings.
+        SealBrokenError: the bytes or the kid are not those that were sealed.
     """
     try:
         return sealing.unseal(master_key_id, sealed, PURPOSE, kid.encode())

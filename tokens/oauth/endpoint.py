@@ -72,7 +72,10 @@ class OAuthEndpoint(AsyncAPIView):
     async def parameters(self, request: ApiRequest) -> dict[str, str]:
         """Return the body's parameters.
 
-        Without a value counts as not sent (RFC 6749 §3.2). Raises ``InvalidRequest`` for one sent twice.
+        Without a value counts as not sent (RFC 6749 §3.2).
+
+        Raises:
+            InvalidRequest: one sent twice.
         """
         return unique_parameters(request.data)
 
@@ -80,7 +83,8 @@ class OAuthEndpoint(AsyncAPIView):
 def unique_parameters(data: Any) -> dict[str, str]:
     """Return the parameters of a query or form (a ``QueryDict``), without empty ones.
 
-    Raises ``InvalidRequest`` when one is repeated (RFC 6749 §3.1) or there are more than any request has.
+    Raises:
+        InvalidRequest: one is repeated (RFC 6749 §3.1) or there are more than any request has.
     """
     if len(data) > MAX_PARAMETERS:
         raise InvalidRequest("The request has too many parameters.")

@@ -95,7 +95,11 @@ async def mint(
 
 
 async def signing_key(client: Client) -> ActiveKey:
-    """Return the key that signs this client's ID tokens now. Raises ``SigningKeyMissing`` (503)."""
+    """Return the key that signs this client's ID tokens now.
+
+    Raises:
+        SigningKeyMissing: (503) there is no such key.
+    """
     return await key_store().signing(Family(client.id_token_alg))
 
 
@@ -112,7 +116,10 @@ async def read_hint(token: str) -> Hint | None:
     """Return what an ``id_token_hint`` says; None for anything but an ID token of this server.
 
     It may have expired (RP-Initiated Logout §2, OpenID Connect Core §3.1.2.1), and is known as long as the key that
-    signed it is. It proves nothing about who sends it. Raises ``Unavailable`` (503).
+    signed it is. It proves nothing about who sends it.
+
+    Raises:
+        Unavailable: (503) the database cannot be asked.
     """
     claims = signed_tokens.verified(token, await key_store().for_verifying(), typ=TYP, now=clock.unix())
     if claims is None or claims.get("iss") != settings.IRONAUTH_ISSUER:

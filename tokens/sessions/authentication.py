@@ -33,9 +33,8 @@ from tokens.keys.rotation import kid_tag
 from tokens.keys.store import key_store
 from tokens.principal import Principal
 from tokens.sessions import units as sessions
-from tokens.sessions.models import FIRST_PARTY_CLIENT, FIRST_PARTY_SCOPE
+from tokens.sessions.models import FIRST_PARTY_CLIENT, FIRST_PARTY_SCOPE, sid_tag
 from tokens.sessions.queries import LiveSession
-from tokens.sessions.tags import sid_tag
 
 CACHE_PREFIX = "at:"
 #: Tokens found by their digest alone, without decoding their claims (3 µs); 16 MiB of keys and principals at most.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from datetime import UTC, datetime
 from typing import Any
+from uuid import UUID
 
 from django.conf import settings
 from django.db import models, transaction
@@ -23,7 +24,6 @@ from ironauth.infrastructure.db.compiled_sql import Param
 from tokens.clients.models import CHALLENGE_CHARACTERS
 from tokens.protocol import Scope
 from tokens.sessions.refresh_token import SECRET_BYTES
-from tokens.sessions.tags import sid_tag
 
 #: The client of sessions that a person opened here, not through another application.
 FIRST_PARTY_CLIENT = "ironauth"
@@ -42,6 +42,11 @@ LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 def new_secret() -> bytes:
     """Return 256 random bits for one session."""
     return os.urandom(SECRET_BYTES)
+
+
+def sid_tag(session_id: UUID | str) -> str:
+    """Return the tag of cached entries that depend on this session."""
+    return f"sid:{session_id}"
 
 
 class SessionQuerySet(models.QuerySet["Session"]):

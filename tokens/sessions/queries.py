@@ -135,7 +135,11 @@ _END_OWN: Final = CompiledUpdate(
 
 
 def add(session: NewSession) -> None:
-    """Store a new session. 1 query. Raises ``IntegrityError`` when its user does not exist."""
+    """Store a new session. 1 query.
+
+    Raises:
+        IntegrityError: its user does not exist.
+    """
     _INSERT.run(**msgspec.structs.asdict(session))
 
 

@@ -32,7 +32,8 @@ class ParsedRefreshToken(NamedTuple):
 def mint(*, session_id: UUID, generation: int, secret: bytes, master_key_id: str) -> str:
     """Return the token of one generation of a session.
 
-    Raises ``MasterKeyMissingError`` when the session's master key has left the settings.
+    Raises:
+        MasterKeyMissingError: the session's master key has left the settings.
     """
     body = session_id.bytes + generation.to_bytes(GENERATION_BYTES, "big")
     mac = _mac(body, secret, master_key_id)
@@ -54,7 +55,8 @@ def parse(token: str) -> ParsedRefreshToken | None:
 def is_genuine(parsed: ParsedRefreshToken, *, secret: bytes, master_key_id: str) -> bool:
     """Return whether this server made the token for the session with this ``secret``; in constant time.
 
-    Raises ``MasterKeyMissingError`` when the session's master key has left the settings.
+    Raises:
+        MasterKeyMissingError: the session's master key has left the settings.
     """
     body = parsed.session_id.bytes + parsed.generation.to_bytes(GENERATION_BYTES, "big")
     return hmac.compare_digest(parsed.mac, _mac(body, secret, master_key_id))

@@ -52,7 +52,8 @@ async def sign_out(*, session_id: UUID, user_id: UUID) -> None:
 async def sign_out_by_refresh_token(*, token: str) -> None:
     """End the session a refresh token of ours names, whatever its generation.
 
-    Raises ``InvalidRefreshToken`` (401) when this server did not make the token or has forgotten its session.
+    Raises:
+        InvalidRefreshToken: (401) this server did not make the token or has forgotten its session.
     """
     parsed = refresh_token.parse(token)
     found = await database().read(session_rotation.session_of, parsed=parsed) if parsed is not None else None
@@ -74,7 +75,8 @@ async def list_sessions(*, principal: Principal) -> list[SessionOut]:
 async def end_own_session(*, principal: Principal, session_id: UUID) -> None:
     """End one of the caller's sessions.
 
-    Raises ``NotFound`` (404) when the caller has no such live session: another person's is not told apart.
+    Raises:
+        NotFound: (404) the caller has no such live session: another person's is not told apart.
     """
     ended = await database().write(
         sessions.end_own_session,

@@ -38,7 +38,11 @@ def name() -> str:
 
 
 def mint(*, session_id: UUID, secret: bytes, master_key_id: str) -> str:
-    """Return what the cookie says. Raises ``MasterKeyMissingError`` when the session's master key is gone."""
+    """Return what the cookie says.
+
+    Raises:
+        MasterKeyMissingError: the session's master key is gone.
+    """
     return base64url.encode(session_id.bytes + _mac(session_id, secret, master_key_id))
 
 

@@ -18,8 +18,7 @@ from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.db.compiled import CompiledSelect
 from ironauth.infrastructure.db.compiled_sql import Param
 from tokens.protocol import Scope
-from tokens.sessions.models import SSO_CLIENT, Session, SessionQuerySet
-from tokens.sessions.tags import sid_tag
+from tokens.sessions.models import SSO_CLIENT, Session, SessionQuerySet, sid_tag
 
 #: Sent with ``signed_in``, a set of (client id, person, SSO session), when these SSO sessions have ended, in the same
 #: transaction.

@@ -17,7 +17,8 @@ DEVICE_BYTES = 32  # 256 random bits: nobody guesses what another browser is kno
 def context_of_sign_in(request: HttpRequest, transport: str) -> ClientContext:
     """Return where a sign-in comes from; with cookies, on a device that is new.
 
-    Raises ``CrossOrigin`` (403) when another site would be given cookies here.
+    Raises:
+        CrossOrigin: (403) another site would be given cookies here.
     """
     if transport == "cookie":
         refuse_login_csrf(request)

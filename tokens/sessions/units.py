@@ -104,7 +104,9 @@ def store_first_party(
     ``amr``, ``authenticated_at``: how the person proved who they are, and when; None: just now.
 
     The session carries the epoch the password was checked under: if that has been raised meanwhile, it is born dead.
-    Raises ``IntegrityError`` when the user was deleted meanwhile.
+
+    Raises:
+        IntegrityError: the user was deleted meanwhile.
     """
     now = clock.now()
     absolute = now + timedelta(seconds=settings.IRONAUTH_SESSION_ABSOLUTE_S)
@@ -129,7 +131,8 @@ def store_first_party(
 def store(session: NewSession, account: Account) -> OpenedSession:
     """Store a new session of the account and return what its first tokens are made from. 1 query.
 
-    Raises ``IntegrityError`` when the user was deleted meanwhile.
+    Raises:
+        IntegrityError: the user was deleted meanwhile.
     """
     session_queries.add(session)
     token = refresh_token.mint(

@@ -25,7 +25,10 @@ from tokens.sign_in.services import open_session
 async def sign_in_options(*, address: str) -> PasskeyOptions:
     """Return what the browser needs to sign anybody in who has a passkey; the same for everybody.
 
-    Nothing is stored but how often the client at ``address`` has asked. Raises ``Throttled`` (429).
+    Nothing is stored but how often the client at ``address`` has asked.
+
+    Raises:
+        Throttled: (429) too many tries.
     """
     await rate_limits.admit(rate_limits.PASSKEY, address=address)
     return await passkeys.sign_in_options()
@@ -34,7 +37,8 @@ async def sign_in_options(*, address: str) -> PasskeyOptions:
 async def second_factor_options(*, token: str) -> PasskeyOptions:
     """Return what the browser needs to finish the sign-in of ``token`` with a passkey of its person.
 
-    Raises ``InvalidMfaToken`` (401) when it is no good.
+    Raises:
+        InvalidMfaToken: (401) it is no good.
     """
     ticket = mfa_token.parse(token)
     if ticket is None:
@@ -53,7 +57,7 @@ async def sign_in(*, challenge_token: str, credential: Json, context: ClientCont
 
     Raises:
         SigningKeyMissing: (503) before anything else, when no token could be signed.
-        DomainError: What ``verify_passkey`` and ``services.open_session`` raise.
+        DomainError: what ``verify_passkey`` and ``services.open_session`` raise.
     """
     mark = token_cache().mark()
     key = await key_store().signing()

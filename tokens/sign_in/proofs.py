@@ -181,7 +181,11 @@ class ByPasskey:
         return self.assertion.refusal()
 
     async def record_refusal(self, error: DomainError, context: ClientContext) -> None:
-        """Leave in the trail that the assertion was used before. Raises ``Throttled`` after too many."""
+        """Leave in the trail that the assertion was used before.
+
+        Raises:
+            Throttled: after too many.
+        """
         if isinstance(error, SecondFactorRefused):
             await passkey_proofs.refused(
                 Event.SIGN_IN,

@@ -28,8 +28,8 @@ from tokens.errors import InvalidMfaToken
 from tokens.sessions import known_devices, sso_session
 from tokens.sessions import queries as session_queries
 from tokens.sessions import units as sessions
+from tokens.sessions.models import sid_tag
 from tokens.sessions.queries import StoredSession
-from tokens.sessions.tags import sid_tag
 from tokens.sessions.units import OpenedSession
 from tokens.sign_in import mfa_token
 from tokens.sign_in.mfa_token import MfaTicket
@@ -72,9 +72,9 @@ def opening_session(
         The opened session, before it is committed.
 
     Raises:
-        DomainError: What the proof says: it was used before, or the person was deactivated, changed the password, or
+        DomainError: what the proof says: it was used before, or the person was deactivated, changed the password, or
             ended all sessions, since it was made. Nothing has happened then.
-        IntegrityError: The person was deleted between the two queries.
+        IntegrityError: the person was deleted between the two queries.
     """
     proof.consume()
     account = units.account_snapshot(proof.user_id)
@@ -118,7 +118,8 @@ def _store(proof: SignInProof, account: Account, context: ClientContext, kind: S
 def holder_of(ticket: MfaTicket) -> Credentials:
     """Return whose ticket it is. Two queries.
 
-    Raises ``InvalidMfaToken`` when it was used, or its user is gone, inactive, or had their sessions ended since.
+    Raises:
+        InvalidMfaToken: it was used, or its user is gone, inactive, or had their sessions ended since.
     """
     found = units.credentials_of_id(ticket.user_id)
     if found is None or not found.is_active or found.session_epoch != ticket.session_epoch:

@@ -33,8 +33,7 @@ from tokens.oauth.models import Consent
 from tokens.oauth.tests.material import make_client
 from tokens.sessions import refresh_token
 from tokens.sessions import units as sessions
-from tokens.sessions.models import Session
-from tokens.sessions.tags import sid_tag
+from tokens.sessions.models import Session, sid_tag
 from tokens.sessions.units import OpenedSession
 
 pytestmark = pytest.mark.django_db

@@ -69,7 +69,11 @@ class Command(BaseCommand):
                 )  # fmt: skip
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Do what was asked. Raises ``CommandError`` naming every bad option."""
+        """Do what was asked.
+
+        Raises:
+            CommandError: naming every bad option.
+        """
         acts = {"create": self._create, "list": self._list, "rotate_secret": self._rotate}
         acts.get(options["act"], self._switch)(options)
 

@@ -36,7 +36,11 @@ _INSERT: Final = CompiledInsert(lambda: given_row(AuthorizationCode))
 
 
 def issue(approval: AuthorizationCodeData) -> str:
-    """Unit of work: store a new code and return it. 1 query. Raises ``IntegrityError`` when client or user is gone."""
+    """Unit of work: store a new code and return it. 1 query.
+
+    Raises:
+        IntegrityError: client or user is gone.
+    """
     code = secrets.token_urlsafe(CODE_BYTES)
     now = clock.now()
     _INSERT.run(

@@ -11,7 +11,8 @@ from tokens.oauth.authorize.request import AuthorizationRequest
 async def with_hint(client: Client, request: AuthorizationRequest, token: str | None) -> AuthorizationRequest:
     """Return the request, of the person an ID token names if there is one; it may have expired.
 
-    Raises ``InvalidRequest`` for a token this server did not make for this client.
+    Raises:
+        InvalidRequest: a token this server did not make for this client.
     """
     if token is None:
         return request

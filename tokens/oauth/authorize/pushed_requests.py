@@ -110,7 +110,8 @@ def take(*, client: Client, handle: str) -> dict[str, str] | None:
 async def taken(*, client: Client, request_uri: str) -> QueryDict:
     """Return what the client has pushed, and use it up; as a query, for it is checked once more.
 
-    Raises ``Unanswerable``: without the parameters nobody knows where to answer.
+    Raises:
+        Unanswerable: without the parameters nobody knows where to answer.
     """
     handle = request_uri.removeprefix(PREFIX)
     parameters = await database().write(take, client=client, handle=handle)

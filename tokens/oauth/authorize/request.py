@@ -104,7 +104,11 @@ class AuthorizationRequest(msgspec.Struct, frozen=True, array_like=True):
 
 
 async def client_of(query: QueryDict) -> Client:
-    """Return who sent the person here. Raises ``Unanswerable`` for no client, several, or one that is not enabled."""
+    """Return who sent the person here.
+
+    Raises:
+        Unanswerable: no client, several, or one that is not enabled.
+    """
     named = query.getlist("client_id")
     if len(named) != 1:
         raise Unanswerable("The request does not name its application: client_id is missing, or was sent twice.")
@@ -123,7 +127,11 @@ async def enabled_client(client_id: str) -> Client:
 
 
 def target_of(client: Client, query: QueryDict) -> Target:
-    """Return where the answer may go. Raises ``Unanswerable`` unless the client has registered exactly that."""
+    """Return where the answer may go.
+
+    Raises:
+        Unanswerable: unless the client has registered exactly that.
+    """
     uris = query.getlist("redirect_uri")
     if len(uris) != 1 or not uris[0]:
         raise Unanswerable("The request does not say where to continue: redirect_uri is missing, or was sent twice.")
@@ -138,7 +146,11 @@ def target_of(client: Client, query: QueryDict) -> Target:
 
 
 def parameters_of(query: QueryDict) -> dict[str, str]:
-    """Return the parameters that have a value (RFC 6749 §3.1). Raises ``InvalidRequest`` for one that is repeated."""
+    """Return the parameters that have a value (RFC 6749 §3.1).
+
+    Raises:
+        InvalidRequest: one that is repeated.
+    """
     if len(query) > MAX_PARAMETERS:
         raise InvalidRequest("The request has too many parameters.")
     if any(len(query.getlist(name)) > 1 for name in query):
@@ -210,7 +222,9 @@ def _code_challenge(client: Client, given: Mapping[str, str]) -> str:
 def scope_of(client: Client, asked: str) -> str:
     """Return the scope as it is stored. There is no default: what a client wants, it says (RFC 6749 §3.3).
 
-    Raises ``InvalidScope`` for none, and for more than the client may have; ``InvalidRequest`` for a long one.
+    Raises:
+        InvalidScope: none, and for more than the client may have.
+        InvalidRequest: a long one.
     """
     if not asked:
         raise InvalidScope("scope is missing: name what the application needs, for instance openid.")

@@ -66,7 +66,7 @@ async def sign_in(
         context: Where the sign-in comes from.
 
     Raises:
-        DomainError: What the proof says where it was used, or the account or client has changed, since it was judged.
+        DomainError: what the proof says where it was used, or the account or client has changed, since it was judged.
     """
     kind = SingleSignOn(previous)
     async with recorded_refusals(proof, context):
@@ -88,7 +88,11 @@ def _sign_in(
 
 
 def answer(state: AuthorizationState, decision: Decision) -> Decision:
-    """Return what comes next after a sign-in. Raises ``Refused`` for another person than the client wants."""
+    """Return what comes next after a sign-in.
+
+    Raises:
+        Refused: another person than the client wants.
+    """
     if decision.step is Step.SIGN_IN:
         reason = LoginRequired("Another person has signed in than the client asked for.")
         raise Refused(reason, state.request.target)
@@ -99,8 +103,11 @@ async def decide(*, request: AuthorizationRequest, client: Client, cookie: SsoCo
     """Return what comes next for a request from a browser with this cookie.
 
     Who is signed in and has allowed it, or need not: 2 queries, 1 more unless the client is trusted, 1 more once a
-    minute. Raises ``Refused`` where the client wants no questions, ``Unanswerable`` when client or person have been
-    deleted meanwhile.
+    minute.
+
+    Raises:
+        Refused: where the client wants no questions.
+        Unanswerable: client or person have been deleted meanwhile.
     """
     if cookie is None:
         return _told(request, Decision(Step.SIGN_IN))

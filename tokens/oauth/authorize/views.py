@@ -54,8 +54,10 @@ class OAuthPage(AsyncAPIView):
     async def resumed(self, request: ApiRequest) -> tuple[AuthorizationState, Client]:
         """Return the authorization state of a form, and its client.
 
-        Raises ``CrossOrigin`` when another site has sent it, ``Unanswerable`` when it is not one of this browser's
-        forms of the last half hour, or its client has been changed meanwhile.
+        Raises:
+            CrossOrigin: another site has sent it.
+            Unanswerable: it is not one of this browser's forms of the last half hour, or its client has been changed
+                meanwhile.
         """
         refuse_login_csrf(request._request)  # noqa: SLF001 - Django's request
         state = authorization_state.verify(
@@ -125,7 +127,11 @@ class ConsentView(OAuthPage):
         return await self.answered(request, state, client, said)
 
     async def answered(self, request: ApiRequest, state: AuthorizationState, client: Client, said: str) -> HttpResponse:
-        """Return what comes after "allow", "deny" or "switch". Raises ``Refused`` for a no."""
+        """Return what comes after "allow", "deny" or "switch".
+
+        Raises:
+            Refused: a no.
+        """
         if said == "deny":
             raise authorizations.deny(request=state.request, client=client)
         if said == "switch":

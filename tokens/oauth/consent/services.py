@@ -30,7 +30,8 @@ async def list_consents(*, principal: Principal) -> list[ConsentOut]:
 async def revoke_consent(*, principal: Principal, client_id: UUID) -> None:
     """Take back what the caller has allowed a client, and end its sessions with them.
 
-    Raises ``NotFound`` (404) when they have allowed it nothing: a client that does not exist is not told apart.
+    Raises:
+        NotFound: (404) they have allowed it nothing: a client that does not exist is not told apart.
     """
     if not await database().write(consent_units.revoke, user_id=principal.id, client_id=client_id):
         raise NotFound("You have allowed no such application: see /api/v1/access/consents for those you have.")

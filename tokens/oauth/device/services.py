@@ -38,7 +38,8 @@ class Found(NamedTuple):
 async def begin(*, client: Client, scope: str, jkt: str) -> tuple[str, str]:
     """Return the codes of a new waiting device: its own, and the person's. 2 queries.
 
-    Raises ``InvalidClient`` when the client has been deleted meanwhile.
+    Raises:
+        InvalidClient: the client has been deleted meanwhile.
     """
     try:
         codes = await database().write(device_units.begin, client=client, scope=scope, jkt=jkt)
@@ -53,7 +54,8 @@ async def begin(*, client: Client, scope: str, jkt: str) -> tuple[str, str]:
 async def find(*, typed: str, address: str, cookie: SsoCookie | None) -> Found | None:
     """Return the device that waits for what somebody has typed, None when none does.
 
-    Raises ``Throttled`` (429) when too many codes were tried from this address, or by this person, right ones included.
+    Raises:
+        Throttled: (429) too many codes were tried from this address, or by this person, right ones included.
     """
     user_code = device_codes.typed(typed)
     if user_code is None:  # no guess: there is no such code

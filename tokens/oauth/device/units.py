@@ -63,7 +63,8 @@ class Waiting(NamedTuple):
 def begin(*, client: Client, scope: str, jkt: str) -> tuple[str, str]:
     """Store a waiting device; return its code, and the one for the person. 2 queries.
 
-    Raises ``IntegrityError`` when the client was deleted meanwhile.
+    Raises:
+        IntegrityError: the client was deleted meanwhile.
     """
     device_code, user_code = device_codes.new_device_code(), device_codes.new_user_code()
     while DeviceGrant.objects.filter(user_code=device_codes.stored(user_code)).exists():
@@ -148,7 +149,10 @@ def poll(*, client: Client, device_code: str, jkt: str, session_jkt: str, contex
     """Return what a device is told whose person has said yes, as ``look`` found; the first to ask gets the session.
 
     6 queries. ``jkt``, ``session_jkt``: the key that was proved, and the one its
-    session is to be bound to. Raises ``IntegrityError`` when the user or client was deleted meanwhile.
+    session is to be bound to.
+
+    Raises:
+        IntegrityError: the user or client was deleted meanwhile.
     """
     row = _of_device(client, device_code)
     outcome = _told(row, jkt)

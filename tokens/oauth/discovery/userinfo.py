@@ -94,7 +94,8 @@ class UserInfoView(OAuthEndpoint):
 def in_header(request: ApiRequest) -> tuple[str | None, HttpRequest | None]:
     """Return the token of the Authorization header, and the request itself where a proof of its key has to be in it.
 
-    Raises ``MalformedCredential`` (400).
+    Raises:
+        MalformedCredential: (400) the header has another form.
     """
     header = request.META.get("HTTP_AUTHORIZATION", "")
     bound = bound_token(header)

@@ -47,8 +47,11 @@ async def read(query: QueryDict) -> LogoutRequest:
     """Return what is asked.
 
     A hint that cannot be verified counts as none, and redirects nobody (§4); it may have been signed by a key that is
-    gone. Raises ``Unanswerable`` for parameters that are malformed or contradict each other, and for an address that
-    is not registered: nobody is redirected then, and nobody signed out.
+    gone.
+
+    Raises:
+        Unanswerable: parameters that are malformed or contradict each other, and for an address that is not
+            registered: nobody is redirected then, and nobody signed out.
     """
     try:
         given = unique_parameters(query)

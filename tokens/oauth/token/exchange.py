@@ -42,10 +42,14 @@ class _Shown(NamedTuple):
 async def by_exchange(asked: TokenRequest) -> TokenResponse:
     """Exchange a person's access token for one with which the client acts for them. 1 query for a known token.
 
-    Without ``scope`` it has all that both have, but not offline_access. Raises ``UnauthorizedClient`` for a public
-    client; ``InvalidRequest`` for a token that is not good, not a person's, or bound to a key that was not proved, for
-    another type, for an actor token, and for more than four actors in a row (RFC 8693 §2.2.2); ``InvalidTarget`` for
-    another audience; ``InvalidScope`` for more than both have, and for none.
+    Without ``scope`` it has all that both have, but not offline_access.
+
+    Raises:
+        UnauthorizedClient: a public client.
+        InvalidRequest: a token that is not good, not a person's, or bound to a key that was not proved, for another
+            type, for an actor token, and for more than four actors in a row (RFC 8693 §2.2.2).
+        InvalidTarget: another audience.
+        InvalidScope: more than both have, and for none.
     """
     client = asked.client
     if client.is_public:

@@ -92,8 +92,11 @@ async def by_refresh_token(asked: TokenRequest) -> TokenResponse:
 async def by_client_credentials(asked: TokenRequest) -> TokenResponse:
     """Give a client a token for itself: without refresh token (RFC 6749 §4.4.3), without ID token. No query.
 
-    Without ``scope`` it has all the client may have that is not about a person. Raises ``UnauthorizedClient`` for a
-    public client, ``InvalidScope`` for a scope that is not the client's, or only a person's to give.
+    Without ``scope`` it has all the client may have that is not about a person.
+
+    Raises:
+        UnauthorizedClient: a public client.
+        InvalidScope: a scope that is not the client's, or only a person's to give.
     """
     client = asked.client
     if client.is_public:

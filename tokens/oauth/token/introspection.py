@@ -57,8 +57,10 @@ class Introspection(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tru
 async def introspect(*, token: str, caller: Client) -> Introspection | None:
     """Return what ``token`` stands for, None when it is not active or not the caller's to ask about.
 
-    No query for an access token this process knows, one for others and for a refresh token. Raises ``Unavailable``
-    (503) when that cannot be asked: "inactive" would be a guess.
+    No query for an access token this process knows, one for others and for a refresh token.
+
+    Raises:
+        Unavailable: (503) that cannot be asked: "inactive" would be a guess.
     """
     parsed = refresh_token.parse(token)
     if parsed is not None:

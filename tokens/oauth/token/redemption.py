@@ -134,7 +134,10 @@ def redeem(*, presented: PresentedCode, client: Client, context: ClientContext) 
     """Use the code up and open the session it stands for, or say why not. 6 queries, 5 without an SSO session.
 
     Of several at once one gets the session; the others end it. A client without what the code is bound to neither
-    uses it up nor ends anything. Raises ``IntegrityError`` when the user or client was deleted meanwhile.
+    uses it up nor ends anything.
+
+    Raises:
+        IntegrityError: the user or client was deleted meanwhile.
     """
     digest = digest_of(presented.code)
     code = _find(digest)

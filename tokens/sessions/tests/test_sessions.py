@@ -21,10 +21,9 @@ from tokens.sessions import queries as session_queries
 from tokens.sessions import refresh_token
 from tokens.sessions import rotation as session_rotation
 from tokens.sessions import units as sessions
-from tokens.sessions.models import Session
+from tokens.sessions.models import Session, sid_tag
 from tokens.sessions.queries import NewSession, StoredSession
 from tokens.sessions.rotation import Outcome, Rotation
-from tokens.sessions.tags import sid_tag
 from tokens.sessions.units import OpenedSession
 from tokens.sign_in import units as sign_in_units
 from tokens.sign_in.proofs import ByPassword
