@@ -12,8 +12,8 @@ class AccountsConfig(AppConfig):
     def ready(self) -> None:
         """Connect the receivers; have servers load the blocklists before a sign-up needs it, and deliver mail."""
         from accounts import signals  # noqa: PLC0415 - models exist only once the registry is ready
+        from accounts.admin.access import audit_signals  # noqa: PLC0415 - models exist only once the registry is ready
         from accounts.admin.access import step_up as admin_step_up  # noqa: PLC0415 - models exist only once the registry is ready
-        from accounts.audit import signals as audit_signals  # noqa: PLC0415 - models exist only once the registry is ready
         from accounts.outbox import delivery as mail_delivery  # noqa: PLC0415 - models exist only once the registry is ready
         from accounts.passwords import breached as breached_passwords  # noqa: PLC0415 - models exist only once the registry is ready
         from accounts.passwords import (  # noqa: PLC0415 - models exist only once the registry is ready

@@ -15,6 +15,8 @@ do not. ``+tag`` and dots are kept: what they mean is the provider's business.
 
 import re
 import unicodedata
+import uuid
+from datetime import datetime
 from typing import Final
 
 from django.core.exceptions import ValidationError
@@ -127,6 +129,18 @@ def validate(email: str) -> None:
     taken = domain.lower() == STAND_IN_DOMAIN
     if not at or taken or not _matches(f"{_NON_ASCII.sub('a', local)}@{domain}"):
         raise ValidationError("Enter an e-mail address such as name@example.com.", code="email_invalid")
+
+
+def describe(email: str, deleted_at: datetime | None) -> str:
+    """Return what people are to read for the address of an account: the address, unless that is a stand-in."""
+    if not is_stand_in(email):
+        return email
+    return f"Deleted account, since {deleted_at:%Y-%m-%d}" if deleted_at else "Deleted account"
+
+
+def stand_in(user_id: uuid.UUID) -> str:
+    """Return what stands for the address of an account that is being deleted; no other account can have it."""
+    return f"{user_id}@{STAND_IN_DOMAIN}"
 
 
 def _acceptable(char: str) -> bool:

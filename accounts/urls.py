@@ -2,14 +2,13 @@
 
 from django.urls import URLPattern, path
 
-from accounts.audit.views import AuditView
 from accounts.email import views as email_views
 from accounts.mfa import urls as mfa_urls
+from accounts.own_account.views import MeView, SignupView
 from accounts.pages import account as account_pages
 from accounts.pages import email as email_pages
 from accounts.privacy.views import ExportView
-from accounts.staff.views import MembershipView, RolesView, UsersView, UserView
-from accounts.users.views import MeView, SignupView
+from accounts.staff.views import AuditView, MembershipView, RolesView, UsersView, UserView
 
 access_urlpatterns: list[URLPattern] = [
     path("signup", SignupView.as_view(), name="signup"),

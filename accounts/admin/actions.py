@@ -17,9 +17,8 @@ from django.http import HttpRequest
 from django.template.response import TemplateResponse
 from django.urls import reverse
 
-from accounts.staff.rights import held_by, potential_permissions, rights_of_user
-from accounts.users.managers import UserQuerySet
-from accounts.users.models import User
+from accounts.access.rights import held_by, potential_permissions, rights_of_user
+from accounts.users.models import User, UserQuerySet
 from ironauth.infrastructure.admin.actions import admin_action
 from ironauth.infrastructure.admin.confirm import CONFIRMED, SHOWN, render
 from ironauth.infrastructure.telemetry.logs import get_logger

@@ -10,11 +10,11 @@ from django.contrib.auth.models import Group, Permission
 from django.db.models import Count, ManyToManyField, QuerySet
 from django.http import HttpRequest
 
+from accounts.access.rights import permissions_of, rights_of_request
 from accounts.admin.audited import Audited
 from accounts.admin.permissions import PermissionChoices, offered
 from accounts.admin.role_form import RoleForm
 from accounts.audit.recording import Event
-from accounts.staff.rights import permissions_of, rights_of_request
 from accounts.users.models import Role
 from ironauth.infrastructure.admin.selection import CheckedSelection
 

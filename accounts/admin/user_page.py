@@ -13,8 +13,8 @@ from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
 from accounts.admin.actions import offered, person_page
+from accounts.admin.audit_trail import THEMSELVES, addresses
 from accounts.admin.changes import CHANGES
-from accounts.audit.admin import THEMSELVES, addresses
 from accounts.audit.models import AuditEvent
 from accounts.audit.words import phrase
 from accounts.mfa import factors

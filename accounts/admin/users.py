@@ -17,6 +17,7 @@ from django.utils.formats import date_format
 
 from accounts import email_address as emails
 from accounts import names
+from accounts.access.rights import permissions_of, rights_of_request
 from accounts.admin.access import step_up as admin_step_up
 from accounts.admin.actions import as_action
 from accounts.admin.audited import Audited
@@ -32,10 +33,8 @@ from accounts.passwords import breached as breached_passwords
 from accounts.passwords import breached_service
 from accounts.passwords import hashing as passwords
 from accounts.privacy import admin as admin_deletions
-from accounts.privacy import units as deletions
 from accounts.privacy.models import PendingDeletion
 from accounts.staff import units as staff_units
-from accounts.staff.rights import permissions_of, rights_of_request
 from accounts.users import units
 from accounts.users.models import User
 from ironauth.infrastructure.admin.selection import CheckedSelection
@@ -128,7 +127,7 @@ class UserAdmin(CheckedSelection, ProtectedDeleteMixin, UserPage, Audited, Djang
     def get_fieldsets(self, request: HttpRequest, obj: User | None = None) -> Any:
         """Leave out the address of somebody being deleted: it is a stand-in, and the true one is further down."""
         shown = super().get_fieldsets(request, obj)
-        if obj is None or not deletions.is_pending(obj):
+        if obj is None or not obj.is_being_deleted:
             return shown
         (_, first), *others = shown
         return [(None, {**first, "fields": [name for name in first["fields"] if name != "email"]}), *others]
@@ -178,7 +177,7 @@ class UserAdmin(CheckedSelection, ProtectedDeleteMixin, UserPage, Audited, Djang
 
         So is one who is being deleted: to be restored first.
         """
-        editable = obj is None or (not deletions.is_pending(obj) and _may_take_over(request, obj))
+        editable = obj is None or (not obj.is_being_deleted and _may_take_over(request, obj))
         return super().has_change_permission(request, obj) and editable
 
     def has_delete_permission(self, request: HttpRequest, obj: User | None = None) -> bool:

@@ -9,8 +9,8 @@ from django.db import models
 from django.db.models.functions import Coalesce
 
 from accounts.audit.models import AuditEvent
-from accounts.users import paging
-from accounts.users.outputs import AuditEventOut
+from accounts.audit.outputs import AuditEventOut
+from ironauth.infrastructure.api import paging
 from ironauth.infrastructure.core.ids import first_id_at
 from ironauth.infrastructure.db.compiled import CompiledDelete
 from ironauth.infrastructure.db.compiled_sql import Param

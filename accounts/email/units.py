@@ -8,7 +8,7 @@ import uuid
 
 from accounts import email_address as emails
 from accounts.audit import recording as audit
-from accounts.audit.recording import Event, Outcome
+from accounts.audit.recording import Event
 from accounts.email import first_proof
 from accounts.errors import InvalidEmailToken, PasswordChanged
 from accounts.lockout import throttling
@@ -19,7 +19,6 @@ from accounts.outbox.tokens import FoundToken, Purpose
 from accounts.users import queries as user_queries
 from accounts.users import units
 from accounts.users.models import User
-from accounts.users.outputs import UserOut
 
 
 def request_reset(key: str, *, actor_id: uuid.UUID | None = None) -> uuid.UUID | None:
@@ -28,7 +27,7 @@ def request_reset(key: str, *, actor_id: uuid.UUID | None = None) -> uuid.UUID |
     ``actor_id``: the member of staff who asks for somebody else. Five queries, no matter who it is.
     """
     holder = user_queries.lock_holder(key)
-    user_id = _ask(holder if holder and holder.is_active else None, Purpose.RESET_PASSWORD, Kind.RESET_PASSWORD)
+    user_id = ask(holder if holder and holder.is_active else None, Purpose.RESET_PASSWORD, Kind.RESET_PASSWORD)
     audit.record(Event.PASSWORD_RESET_REQUESTED, actor_id=actor_id, user_id=user_id)
     return user_id
 
@@ -37,37 +36,9 @@ def request_verification(key: str, *, actor_id: uuid.UUID | None = None) -> uuid
     """The same for who has this address, is active and has not verified it yet."""
     holder = user_queries.lock_holder(key)
     waits = holder is not None and holder.is_active and holder.email_verified_at is None
-    user_id = _ask(holder if waits else None, Purpose.VERIFY_EMAIL, Kind.VERIFY_EMAIL)
+    user_id = ask(holder if waits else None, Purpose.VERIFY_EMAIL, Kind.VERIFY_EMAIL)
     audit.record(Event.VERIFICATION_REQUESTED, actor_id=actor_id, user_id=user_id)
     return user_id
-
-
-def sign_up(*, email: str, encoded: str, name: str) -> uuid.UUID | None:
-    """Create a person and queue the message that verifies the address; return who it is.
-
-    None when the address is taken: then its owner gets a message about it, by the same statements.
-    """
-    user = User.objects.hashed(email=email, encoded=encoded, name=name)
-    added = user_queries.add_unless_taken(user)
-    holder = user_queries.lock_holder(user.email_key)
-    if added:
-        user_id = _ask(holder, Purpose.VERIFY_EMAIL, Kind.VERIFY_EMAIL)
-        audit.record(Event.SIGN_UP, actor_id=user_id, user_id=user_id)
-        return user_id
-    email_tokens.issue(purpose=Purpose.VERIFY_EMAIL, user_id=None)
-    recipient = holder.email if holder and holder.is_active else ""
-    holder_id = holder.id if holder else None
-    outgoing_mail.enqueue(Kind.ACCOUNT_EXISTS, recipient=recipient, user_id=holder_id)
-    audit.record(Event.SIGN_UP, outcome=Outcome.REFUSED, user_id=holder_id)
-    return None
-
-
-def create_unverified(*, email: str, encoded: str, name: str) -> UserOut:
-    """Create a person and queue the message that verifies the address. Raises ``IntegrityError`` when it is taken."""
-    user = units.create(email=email, encoded=encoded, name=name)
-    token_id = email_tokens.issue(purpose=Purpose.VERIFY_EMAIL, user_id=user.id)
-    outgoing_mail.enqueue(Kind.VERIFY_EMAIL, recipient=user.email, user_id=user.id, token_id=token_id)
-    return user
 
 
 def reset_password(*, found: FoundToken, new: str) -> None:
@@ -114,7 +85,7 @@ def request_change(*, user_id: uuid.UUID, old: str, new_email: str, session_id: 
     audit.record(Event.EMAIL_CHANGE_REQUESTED, actor_id=user_id, user_id=user_id, session_id=session_id)
 
 
-def _ask(holder: user_queries.Holder | None, purpose: Purpose, kind: Kind) -> uuid.UUID | None:
+def ask(holder: user_queries.Holder | None, purpose: Purpose, kind: Kind) -> uuid.UUID | None:
     """Issue a token for ``holder``, or for nobody, and queue its message. Three queries."""
     user_id = holder.id if holder else None
     token_id = email_tokens.issue(purpose=purpose, user_id=user_id)

@@ -9,7 +9,7 @@ from accounts.errors import EmailTaken, InvalidCredentials, InvalidEmailToken, P
 from accounts.mfa.errors import InvalidMfaCode
 from accounts.users import step_up
 from accounts.users.inputs import ChangeEmailInput, EmailInput, EmailTokenInput, ResetPasswordInput, VerifyEmailInput
-from accounts.users.views import SignedIn, signed_in
+from accounts.users.signed_in import SignedIn, signed_in
 from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView
 from ironauth.infrastructure.core.errors import Overloaded, Throttled, ValidationFailed
 from ironauth.infrastructure.http import client_context

@@ -14,17 +14,19 @@ from typing import Final, Literal, NamedTuple, NoReturn
 from uuid import UUID
 
 from django.conf import settings
+from django.contrib.auth import get_user_model
 from django.db import transaction
+from django.db.models import CharField
 
 from accounts import email_address as emails
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event, Outcome
 from accounts.lockout import client_windows
 from accounts.lockout.client_windows import SITE_LIMITS
-from accounts.users import units
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.durations import in_words
 from ironauth.infrastructure.core.errors import Throttled
+from ironauth.infrastructure.db.compiled import CompiledSelect, Param
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.http.client_address import client_network, client_site
 from ironauth.infrastructure.ratelimit import window as sliding_window
@@ -91,6 +93,11 @@ EXPORT: Final = Rule("data_export", "IRONAUTH_THROTTLE_EXPORTS", 3_600)
 #: and recovery codes cost ten hashes. 20 are ten passkeys and an app, twice over. Taking one away is never refused, and
 #: is bounded by what there is.
 NEW_FACTOR: Final = Rule("new_factor", "IRONAUTH_THROTTLE_NEW_FACTORS", 3_600)
+
+
+_HOLDER: Final = CompiledSelect(
+    lambda: get_user_model().objects.filter(email_key=Param("key", CharField())).order_by().values_list("pk")
+)
 
 
 class Refused(NamedTuple):
@@ -207,8 +214,7 @@ async def refuse(refused: Refused, *, user_id: UUID | None = None, email: str = 
     """
     if _told.is_news(refused.key):
         if email:
-            found = await database().read(units.credentials_of_email, emails.lookup_key(email))
-            user_id = found.id if found else None
+            user_id = await database().read(_user_id_of, email)
         await audit.record_later(Event.THROTTLED, outcome=Outcome.REFUSED, user_id=user_id, details=_details(refused))
     raise _error(refused)
 
@@ -217,10 +223,15 @@ def refuse_blocking(refused: Refused, *, user_id: UUID | None = None, email: str
     """See refuse(); on the calling thread's own connection."""
     if _told.is_news(refused.key):
         if email:
-            found = units.credentials_of_email(emails.lookup_key(email))
-            user_id = found.id if found else None
+            user_id = _user_id_of(email)
         audit.record(Event.THROTTLED, outcome=Outcome.REFUSED, user_id=user_id, details=_details(refused))
     raise _error(refused)
+
+
+def _user_id_of(email: str) -> UUID | None:
+    """Return who has this address. One query."""
+    rows = _HOLDER.rows(key=emails.lookup_key(email))
+    return rows[0][0] if rows else None
 
 
 def _details(refused: Refused) -> audit.Details:

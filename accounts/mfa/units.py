@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from django.db import IntegrityError, models, transaction
 
+from accounts.access.rights import target_of
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
 from accounts.errors import PasswordChanged
@@ -18,8 +19,6 @@ from accounts.mfa.passkeys.models import Passkey
 from accounts.mfa.totp import codes as totp
 from accounts.outbox import queue as outgoing_mail
 from accounts.outbox.queue import Kind
-from accounts.privacy import units as deletions
-from accounts.staff.rights import target_of
 from accounts.users import queries as user_queries
 from accounts.users import units
 from accounts.users.models import User
@@ -153,7 +152,7 @@ def reset(user_id: uuid.UUID, actor_id: uuid.UUID) -> bool:
     if user_id == actor_id:
         raise PermissionDenied("This is your own account: remove your factors there, or ask a colleague.")
     rights.require_all_of(user)
-    deletions.refuse_pending(user)
+    units.refuse_being_deleted(user)
     methods = remove_all(user_id)
     if not methods:
         return False

@@ -5,14 +5,14 @@ import uuid
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.permissions import IsAuthenticated
 
+from accounts.access.permissions import MfaResetPermission, StaffView
 from accounts.errors import DeletionPending, InvalidCredentials, PasswordChanged, StepUpRequired
 from accounts.mfa import services
 from accounts.mfa.errors import InvalidMfaCode, MfaAlreadyEnabled, MfaNotEnabled, MfaNotStarted
 from accounts.mfa.inputs import CodeInput, PasswordInput
 from accounts.mfa.outputs import MfaOut, RecoveryCodes, TotpSetup
-from accounts.staff.permissions import MfaResetPermission, StaffView
 from accounts.users import step_up
-from accounts.users.views import signed_in
+from accounts.users.signed_in import signed_in
 from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView
 from ironauth.infrastructure.core.errors import NotFound, Overloaded, PermissionDenied, Throttled, ValidationFailed
 

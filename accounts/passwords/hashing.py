@@ -21,7 +21,7 @@ import secrets
 import time
 import unicodedata
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import argon2
 from django.conf import settings
@@ -34,7 +34,6 @@ from django.contrib.auth.hashers import (
     make_password,
     mask_hash,
 )
-from django.db import transaction
 from django.utils.translation import gettext_noop as _
 
 from accounts.passwords import breached as breached_passwords
@@ -43,9 +42,6 @@ from ironauth.infrastructure.core.errors import Overloaded
 from ironauth.infrastructure.hashing import argon2 as argon2_raw
 from ironauth.infrastructure.hashing.pool import hash_pool
 from ironauth.infrastructure.telemetry.logs import get_logger
-
-if TYPE_CHECKING:
-    from accounts.users.models import User
 
 MAX_LENGTH: Final = 1024  # code points after NFC; SP 800-63B-4 §3.1.1.2 asks for at least 64
 MAX_ENCODED_LENGTH: Final = 256  # characters; the longest form with a 64-byte hash and a 16-character key id is 209
@@ -247,17 +243,6 @@ def verify_blocking(password: str, encoded: str | None) -> Verdict:
     if missing_s:
         time.sleep(missing_s)
     return verdict
-
-
-def upgrade_blocking(user: "User", password: str) -> None:
-    """Store ``password`` of ``user`` under today's costs; a failure is logged and otherwise without effect."""
-    try:
-        encoded = make_password(password)
-        with transaction.atomic():
-            if type(user).objects.get_queryset().upgrade_hash(user.pk, user.password, encoded):
-                user.password = encoded
-    except Exception:  # noqa: BLE001 - whatever it was, it is logged, and the docstring says what follows
-        get_logger().exception("password_upgrade_failed", user_id=str(user.pk))
 
 
 def _judge(password: str, encoded: str | None) -> tuple[Verdict, float]:

@@ -11,9 +11,9 @@ from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest
 
+from accounts.access.rights import Rights, rights_of_request
 from accounts.privacy import units as deletions
 from accounts.privacy.models import PendingDeletion
-from accounts.staff.rights import Rights, rights_of_request
 from accounts.users.models import User
 from ironauth.infrastructure.admin.actions import admin_action
 from ironauth.infrastructure.admin.filters import KnownValues
@@ -53,8 +53,8 @@ class PendingInline(ReadOnly, admin.TabularInline):  # type: ignore[type-arg] # 
         return pending.email
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Anybody who sees the person sees this, where there is anything to see."""
-        return obj is None or (isinstance(obj, User) and deletions.is_pending(obj))
+        """Whoever sees the person sees this, where there is anything to see."""
+        return obj is None or (isinstance(obj, User) and obj.is_being_deleted)
 
 
 class Button(NamedTuple):
@@ -66,7 +66,7 @@ class Button(NamedTuple):
 
 def buttons(request: HttpRequest, user: User) -> list[Button]:
     """Return how the caller, who may change users, may end a person's deletion; three queries for one being deleted."""
-    if not deletions.is_pending(user):
+    if not user.is_being_deleted:
         return []
     try:
         rights_of_request(request).require_all_of(user)

@@ -1,20 +1,10 @@
 """The row behind an account that its owner has deleted and may still take back."""
 
-from datetime import datetime
-
 from django.conf import settings
 from django.db import models
 
-from accounts import email_address as emails
 from accounts.outbox.models import MAX_ADDRESS
 from ironauth.infrastructure.core import clock
-
-
-def describe(email: str, deleted_at: datetime | None) -> str:
-    """Return what people are to read for the address of an account: the address, unless that is a stand-in."""
-    if not emails.is_stand_in(email):
-        return email
-    return f"Deleted account, since {deleted_at:%Y-%m-%d}" if deleted_at else "Deleted account"
 
 
 class PendingDeletion(models.Model):

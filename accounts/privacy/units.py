@@ -15,7 +15,7 @@ from django.db import IntegrityError, transaction
 from accounts import email_address as emails
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
-from accounts.errors import DeletionPending, InvalidEmailToken, PasswordChanged
+from accounts.errors import InvalidEmailToken, PasswordChanged
 from accounts.lockout import throttling
 from accounts.mfa import factors
 from accounts.outbox import queue as outgoing_mail
@@ -191,23 +191,12 @@ def _purge(user_id: uuid.UUID) -> bool:
     user = user_queries.lock(user_id)
     if user is None or user.is_active:
         return False
-    if not is_pending(user):  # brought back, and deactivated since: what is left of the deletion would be first again
+    if not user.is_being_deleted:  # brought back, and deactivated since
         PendingDeletion.objects.filter(pk=user_id).delete()
         return False
     user_deletion.delete(user)
     audit.record(Event.ACCOUNT_PURGED, user_id=user_id)
     return True
-
-
-def is_pending(user: User) -> bool:
-    """Return whether this account is being deleted. No query: only such a one has the stand-in for its address."""
-    return user.email == _stand_in(user.pk)
-
-
-def refuse_pending(user: User) -> None:
-    """Raise ``DeletionPending`` for an account that is being deleted: let in, it would lose its address."""
-    if is_pending(user):
-        raise DeletionPending
 
 
 def _put_off(user: User, due_at: datetime, *, disowned: bool = False) -> None:
@@ -216,7 +205,7 @@ def _put_off(user: User, due_at: datetime, *, disowned: bool = False) -> None:
     )
     throttling.forget_devices(email=user.email)  # the address is free: who has it next did not sign in on them
     pending.save()  # not create(): a row of before is left where the account was brought back by another hand than ours
-    user.email, user.is_active = _stand_in(user.pk), False
+    user.email, user.is_active = emails.stand_in(user.pk), False
     user_queries.change(user, ["email", "is_active"])  # every session ends, and every earlier message opens nothing
     _tell(user, pending, disowned=disowned)
 
@@ -255,7 +244,3 @@ def _take_back(user: User, pending: PendingDeletion) -> None:
     pending.delete()
     user.email, user.is_active, user.email_verified_at = pending.email, True, pending.email_verified_at
     user_queries.change(user, ["email", "is_active", "email_verified_at"])
-
-
-def _stand_in(user_id: uuid.UUID) -> str:
-    return f"{user_id}@{emails.STAND_IN_DOMAIN}"

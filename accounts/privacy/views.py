@@ -7,7 +7,7 @@ from accounts.errors import StepUpRequired
 from accounts.privacy import services as export_services
 from accounts.users import step_up
 from accounts.users.outputs import ExportOut
-from accounts.users.views import signed_in
+from accounts.users.signed_in import signed_in
 from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView
 from ironauth.infrastructure.core.errors import NotAuthenticated, Throttled
 

@@ -10,8 +10,9 @@ from accounts.audit import units as audit_units
 from accounts.audit.recording import Event, Outcome
 from accounts.fields import TextField
 from accounts.staff import role_units
-from accounts.users import inputs, paging
+from accounts.users import inputs
 from accounts.users.paging import DEFAULT_ORDERING, ORDERINGS
+from ironauth.infrastructure.api import paging
 
 DEFAULT_PAGE_SIZE: Final = 50  # rows; a screenful or two
 MAX_PAGE_SIZE: Final = 200  # rows; about 60 kB of JSON where they are users

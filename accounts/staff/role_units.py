@@ -9,12 +9,12 @@ from django.contrib.auth.models import Group, Permission
 from django.db import DEFAULT_DB_ALIAS
 from django.db.models import CharField, IntegerField, QuerySet
 
+from accounts.access.rights import rights_of
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
-from accounts.staff.rights import rights_of
-from accounts.users import paging
 from accounts.users.outputs import RoleOut
-from accounts.users.paging import Cursor, Page
+from ironauth.infrastructure.api import paging
+from ironauth.infrastructure.api.paging import Cursor, Page
 from ironauth.infrastructure.cache.query_cache import table_changed
 from ironauth.infrastructure.core.errors import FieldError, ValidationFailed
 from ironauth.infrastructure.db.batch import batch

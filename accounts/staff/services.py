@@ -8,14 +8,16 @@ from typing import Any
 from django.contrib.auth.hashers import make_password
 from django.db import IntegrityError
 
+from accounts.access.rights import for_holder
+from accounts.audit import units as audit_units
+from accounts.audit.outputs import AuditEventOut
 from accounts.errors import EmailTaken, RoleExists, UserProtected
 from accounts.passwords import hashing as passwords
 from accounts.passwords.breached import require_unbreached
 from accounts.staff import role_units
 from accounts.staff import units as staff_units
-from accounts.staff.rights import for_holder
 from accounts.users.outputs import RoleOut, UserOut
-from accounts.users.paging import Page
+from ironauth.infrastructure.api.paging import Page
 from ironauth.infrastructure.core.errors import FieldError, NotFound, ValidationFailed
 from ironauth.infrastructure.db.faults import refers_to_nothing
 from ironauth.infrastructure.db.unit_of_work import database
@@ -129,3 +131,11 @@ def _conflict(error: IntegrityError) -> EmailTaken | ValidationFailed:
 def _log(event: str, user_id: uuid.UUID, actor_id: uuid.UUID, *, fields: list[str]) -> None:
     """Record actor, act and account; names of fields only, never their values."""
     get_logger().info(event, user_id=str(user_id), by=str(actor_id), fields=fields)
+
+
+async def list_audit_events(*, actor_id: uuid.UUID, filters: Mapping[str, Any]) -> Page[AuditEventOut]:
+    """Return one page of the trail, the newest first.
+
+    Raises ``PermissionDenied`` without ``accounts.view_auditevent``, ``ValidationFailed`` for a cursor of another list.
+    """
+    return await database().read(for_holder, actor_id, "accounts.view_auditevent", audit_units.page, filters)

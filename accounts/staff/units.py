@@ -13,6 +13,7 @@ from django.db import models
 from django.db.models import Prefetch, QuerySet
 
 from accounts import email_address as emails
+from accounts.access.rights import Rights, rights_of, target_of
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
 from accounts.errors import EmailTaken
@@ -23,13 +24,12 @@ from accounts.outbox import tokens as email_tokens
 from accounts.outbox.queue import Kind
 from accounts.outbox.tokens import Purpose
 from accounts.privacy import delete_user as user_deletion
-from accounts.privacy import units as deletions
 from accounts.staff import held_roles
-from accounts.staff.rights import Rights, rights_of, target_of
 from accounts.users import paging, units
 from accounts.users import queries as user_queries
 from accounts.users.models import User
 from accounts.users.outputs import UserOut, user_out
+from ironauth.infrastructure.api.paging import Page, decode
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import FieldError, NotFound, PermissionDenied, ValidationFailed
 from ironauth.infrastructure.db.batch import batch
@@ -52,7 +52,7 @@ _ROLE: Final = CompiledSelect(
 )
 
 
-def users_page(filters: Mapping[str, Any]) -> paging.Page[UserOut]:
+def users_page(filters: Mapping[str, Any]) -> Page[UserOut]:
     """Return one page of users; ``filters`` are those of ``inputs.UserListInput``. Two queries."""
     users, leaving = User.objects.get_queryset(), filters.get("being_deleted")
     if leaving is not None:
@@ -65,14 +65,14 @@ def users_page(filters: Mapping[str, Any]) -> paging.Page[UserOut]:
     if role := filters.get("role"):
         users = users.filter(groups__name=role)
     ordering = filters["ordering"]
-    cursor = paging.decode(filters["cursor"], ordering) if filters.get("cursor") else None
+    cursor = decode(filters["cursor"], ordering) if filters.get("cursor") else None
     if cursor is None and not filters.keys() & _FILTERS:
         found = paging.first_page(ordering=ordering, size=filters["page_size"])
     else:
         found = paging.page(users, ordering=ordering, cursor=cursor, size=filters["page_size"])
     roles = held_roles.names_of([user.id for user in found.rows])
     rows = [user_out(user, roles[user.id]) for user in found.rows]
-    return paging.Page(rows=rows, next=found.next, previous=found.previous)
+    return Page(rows=rows, next=found.next, previous=found.previous)
 
 
 def user_by_id(user_id: uuid.UUID) -> UserOut:
@@ -127,7 +127,7 @@ def update_user(*, actor_id: uuid.UUID, user_id: uuid.UUID, values: Mapping[str,
     Raises ``NotFound``, ``PermissionDenied``, ``LastSuperuser``, ``DeletionPending``, ``IntegrityError``.
     """
     rights, user = _target(actor_id, user_id, "accounts.change_user")
-    deletions.refuse_pending(user)
+    units.refuse_being_deleted(user)
     changes = {name: values[name] for name in _PLAIN if name in values and values[name] != getattr(user, name)}
     if "is_staff" in changes or "is_superuser" in changes:
         rights.require_superuser("change who is staff")
@@ -192,7 +192,7 @@ def require_password_change(user_ids: Iterable[uuid.UUID], actor_id: uuid.UUID) 
     rights.require("accounts.change_user")
     for user_id in sorted(set(user_ids)):  # in one order, so that two of these never wait in a circle
         user = _within_reach(rights, user_queries.lock(user_id))
-        deletions.refuse_pending(user)
+        units.refuse_being_deleted(user)
         user.must_change_password = True
         user_queries.change(user, ["must_change_password"])
         user_queries.end_sessions(user_id)

@@ -1,4 +1,4 @@
-"""Staff over HTTP: users and roles. Rights are Django model permissions (``permissions``)."""
+"""Staff over HTTP: users, roles and the audit trail. Rights are Django model permissions (``permissions``)."""
 
 import uuid
 from collections.abc import Awaitable, Callable, Iterable
@@ -11,14 +11,15 @@ from rest_framework.response import Response
 from rest_framework.serializers import BaseSerializer
 from rest_framework.utils.urls import replace_query_param
 
+from accounts.access.permissions import AuditPermission, MembershipPermission, RolePermission, StaffView, UserPermission
+from accounts.audit.outputs import AuditPage
 from accounts.errors import DeletionPending, EmailTaken, LastSuperuser, RoleExists, StepUpRequired, UserProtected
 from accounts.staff import services as staff_services
-from accounts.staff.inputs import RoleListInput, UserListInput
-from accounts.staff.permissions import MembershipPermission, RolePermission, StaffView, UserPermission
+from accounts.staff.inputs import AuditListInput, RoleListInput, UserListInput
 from accounts.users import step_up
 from accounts.users.inputs import RoleCreateInput, UserCreateInput, UserPatchInput
 from accounts.users.outputs import RoleOut, RolePage, UserOut, UserPage
-from accounts.users.views import signed_in
+from accounts.users.signed_in import signed_in
 from ironauth.infrastructure.api.problem import flatten
 from ironauth.infrastructure.api.validation import validated
 from ironauth.infrastructure.api.views import ApiRequest
@@ -224,6 +225,31 @@ class RolesView(StaffView):
         values = await _validated(self, request, RoleCreateInput, "permissions", require)
         step_up.require_recent(signed_in(request))
         return Response(await staff_services.create_role(actor_id=caller_id(request), **values), status=201)
+
+
+class AuditView(StaffView):
+    """The audit trail."""
+
+    permission_classes = (IsAuthenticated, AuditPermission)
+    rights_in_unit = frozenset({"GET"})
+
+    @extend_schema(
+        operation_id="audit_list",
+        summary="List security-relevant events",
+        tags=["staff"],
+        parameters=[AuditListInput],
+        request=None,
+        responses={200: AuditPage, 400: ValidationFailed, 403: PermissionDenied},
+    )
+    async def get(self, request: ApiRequest) -> AuditPage:
+        """Return one page of events, the newest first."""
+        query = validated(AuditListInput, request.query_params.dict())
+        page = await staff_services.list_audit_events(actor_id=caller_id(request), filters=query)
+        return AuditPage(
+            results=tuple(page.rows),
+            next=page_url(request, page.next),
+            previous=page_url(request, page.previous),
+        )
 
 
 async def _validated(

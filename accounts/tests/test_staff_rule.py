@@ -6,7 +6,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 from rest_framework.permissions import AllowAny, IsAuthenticated
 
-from accounts.staff.permissions import StaffView, UserPermission
+from accounts.access.permissions import StaffView, UserPermission
 from ironauth.tests.sweep import METHODS
 
 STAFF = "api/v1/"

@@ -1,21 +1,157 @@
 """The user: one row per person, found by a folded e-mail address, with Django's groups as roles."""
 
-from typing import Any, ClassVar
+import uuid
+from collections.abc import Iterable
+from typing import Any, ClassVar, Final
 
-from django.contrib.auth.base_user import AbstractBaseUser
+from django.contrib.auth.base_user import AbstractBaseUser, BaseUserManager
+from django.contrib.auth.hashers import make_password
 from django.contrib.auth.models import Group, Permission, PermissionsMixin
 from django.db import models, router, transaction
+from django.db.models import F, Q
 from django.utils.crypto import salted_hmac
 from django.utils.translation import gettext_lazy as _
 
 from accounts import email_address as emails
 from accounts import names
+from accounts.audit import recording as audit
+from accounts.outbox import tokens as email_tokens
 from accounts.passwords import hashing as passwords
-from accounts.privacy.models import describe
 from accounts.users import invariants, proof
-from accounts.users.managers import UserManager
+from ironauth.infrastructure.cache.invalidation import invalidate, sub_tag
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import new_id
+from ironauth.infrastructure.telemetry.logs import get_logger
+
+#: Fields whose change may end sessions or unverify the address: the stored row is compared before they are written.
+_COMPARED: Final = frozenset({"email", "password", "is_active", "session_epoch"})
+
+
+class UserQuerySet(models.QuerySet["User"]):
+    """Users; ``update`` and ``bulk_update`` end sessions and tell every worker, as ``save`` does."""
+
+    def update(self, **changes: Any) -> int:
+        """Update all rows in one statement; one more query finds them when a visible field changes.
+
+        A changed password or ``is_active`` other than ``True`` raises the session epoch of every row, and either, or a
+        changed address, makes every e-mail token of these users worthless (one query more). Where sessions end, the
+        receivers of ``invariants.sessions_end`` come on top.
+        """
+        if not changes.keys() & invariants.VISIBLE:
+            return super().update(**changes)
+        if isinstance(changes.get("email"), str):
+            changes["email"] = emails.normalise(changes["email"])
+            changes["email_key"] = emails.fold(changes["email"])
+        ends_sessions = "password" in changes or changes.get("is_active", True) is not True
+        if ends_sessions:
+            changes.setdefault("session_epoch", F("session_epoch") + 1)
+        if "password" in changes:
+            changes.setdefault("password_flagged_at", None)
+        changes.setdefault("updated_at", clock.now())
+        self._for_write = True
+        with transaction.atomic(using=self.db, savepoint=False):
+            ids = list(self.order_by().values_list("pk", flat=True))
+            if not ids:
+                return 0
+            if "session_epoch" in changes:
+                invariants.sessions_end.send(sender=self.model, user_ids=ids)
+            # Only the rows found: one that starts to match meanwhile would be changed without being invalidated.
+            count = super(UserQuerySet, self.order_by().filter(pk__in=ids)).update(**changes)
+            if ends_sessions or "email" in changes:
+                email_tokens.forget_all_of(ids, self.db)
+            invalidate(*map(sub_tag, ids))
+        return count
+
+    update.alters_data = True  # type: ignore[attr-defined]  # Django's mark that templates must not call it
+
+    def bulk_create(self, objs: Iterable["User"], *args: Any, **kwargs: Any) -> list["User"]:
+        """Insert many users, with their folded addresses; ``save`` is not called, as with any model."""
+        users = list(objs)
+        for user in users:
+            user.clean()
+        return super().bulk_create(users, *args, **kwargs)
+
+    def search(self, text: str) -> "UserQuerySet":
+        """Return the users whose address or name contains every word of ``text``, without regard to case.
+
+        Of names, SQLite folds the case of ASCII letters only.
+        """
+        found = self
+        for word in text.split():
+            found = found.filter(Q(email_key__contains=emails.fold(word)) | Q(name__icontains=word))
+        return found
+
+    def search_leaving(self, text: str) -> "UserQuerySet":
+        """Do the same for people who are being deleted, by the addresses they had."""
+        found = self
+        for word in text.split():
+            found = found.filter(Q(pending_deletion__email__icontains=word) | Q(name__icontains=word))
+        return found
+
+    def upgrade_hash(self, user_id: uuid.UUID, old: str, new: str) -> bool:
+        """Store a costlier hash of the *same* password: no session ends; nothing happens if ``old`` has changed."""
+        return bool(super(UserQuerySet, self.filter(pk=user_id, password=old)).update(password=new))
+
+    upgrade_hash.alters_data = True  # type: ignore[attr-defined]  # as above
+
+
+class UserManager(BaseUserManager["User"]):
+    """Users by e-mail address."""
+
+    def get_queryset(self) -> UserQuerySet:
+        """Return all users, as the queryset above."""
+        return UserQuerySet(self.model, using=self._db, hints=self._hints)  # type: ignore[attr-defined]  # Django's own
+
+    def get_by_natural_key(self, username: str | None) -> "User":
+        """Return the user of this address, folded; raises ``DoesNotExist``."""
+        return self.get(email_key=emails.lookup_key(username or "") or None)
+
+    async def aget_by_natural_key(self, username: str | None) -> "User":
+        """Return the user of this address, folded; raises ``DoesNotExist``."""
+        return await self.aget(email_key=emails.lookup_key(username or "") or None)
+
+    def create_user(self, email: str, password: str | None = None, **fields: Any) -> "User":
+        """Create a user; without a password the account cannot sign in with one.
+
+        Blocks on the hash pool. Raises ``ValidationError`` for an address or name the rules refuse and
+        ``IntegrityError`` when the address is taken.
+        """
+        user = self._prepared(email, fields)
+        user.password = make_password(password)
+        user.save(using=self._db)
+        return user
+
+    def create_superuser(self, email: str, password: str | None = None, **fields: Any) -> "User":
+        """Create a user with every right, and record it; errors as ``create_user``.
+
+        The address counts as verified: whoever may run this on the server has named it.
+        """
+        fields.setdefault("email_verified_at", clock.now())
+        user = self._prepared(email, fields | {"is_staff": True, "is_superuser": True})
+        user.password = make_password(password)
+        with transaction.atomic(using=self._db):
+            user.save(using=self._db)
+            verified = user.email_verified_at is not None
+            details = {"email_verified": verified, "is_staff": True, "is_superuser": True}
+            audit.record(audit.Event.USER_CREATED, user_id=user.pk, details=details)
+        return user
+
+    def hashed(self, *, email: str, encoded: str, **fields: Any) -> "User":
+        """Return an unsaved user with a password hashed before; for units of work, which must not hash.
+
+        Raises ``ValidationError`` for an address or name the rules refuse.
+        """
+        user = self._prepared(email, fields)
+        user.password = encoded
+        return user
+
+    def _prepared(self, email: str, fields: dict[str, Any]) -> "User":
+        """Return an unsaved user with a valid address and name."""
+        user: User = self.model(email=email, **fields)
+        user.clean()
+        emails.validate_new(user.email)
+        names.validate(user.name)
+        return user
 
 
 class User(AbstractBaseUser, PermissionsMixin):
@@ -118,7 +254,12 @@ class User(AbstractBaseUser, PermissionsMixin):
         """Return the address, or that the account is being deleted; since when, if its query has fetched that too."""
         fetched = User.pending_deletion.is_cached(self)  # no query of its own: an event loop asks as well
         pending = getattr(self, "pending_deletion", None) if fetched else None
-        return describe(self.email, pending.requested_at if pending else None)
+        return emails.describe(self.email, pending.requested_at if pending else None)
+
+    @property
+    def is_being_deleted(self) -> bool:
+        """Whether this account is being deleted. No query: only such a one has the stand-in for its address."""
+        return self.email == emails.stand_in(self.pk)
 
     def get_full_name(self) -> str:
         """Return the name, or the address where there is none; Django's admin shows it."""
@@ -139,11 +280,9 @@ class User(AbstractBaseUser, PermissionsMixin):
         using = kwargs["using"] = kwargs.get("using") or router.db_for_write(type(self), instance=self)
         with transaction.atomic(using=using, savepoint=False):  # no more than Django's own save() promises
             if kwargs.get("update_fields") is not None:
-                kwargs["update_fields"] = invariants.check_and_normalize(
-                    self, using, frozenset(kwargs["update_fields"])
-                )
+                kwargs["update_fields"] = check_and_normalize(self, using, frozenset(kwargs["update_fields"]))
             else:
-                invariants.check_and_normalize(self, using, frozenset(self.__dict__))
+                check_and_normalize(self, using, frozenset(self.__dict__))
             super().save(**kwargs)
 
     def check_password(self, raw_password: str | None) -> bool:
@@ -155,8 +294,18 @@ class User(AbstractBaseUser, PermissionsMixin):
         verdict = passwords.verify_blocking(raw_password or "", self.password)
         opens = self.is_active and not proof.is_awaited(self.email_verified_at)
         if raw_password and verdict.needs_rehash and opens:
-            passwords.upgrade_blocking(self, raw_password)
+            self._upgrade_hash(raw_password)
         return verdict.ok
+
+    def _upgrade_hash(self, password: str) -> None:
+        """Store the password under today's costs; a failure is logged and otherwise without effect."""
+        try:
+            encoded = make_password(password)
+            with transaction.atomic():
+                if User.objects.get_queryset().upgrade_hash(self.pk, self.password, encoded):
+                    self.password = encoded
+        except Exception:  # noqa: BLE001 - whatever it was, it is logged, and the docstring says what follows
+            get_logger().exception("password_upgrade_failed", user_id=str(self.pk))
 
     async def acheck_password(self, raw_password: str | None) -> bool:
         """Tell whether the password is right, on the hash pool; the hash is upgraded at the next sign-in."""
@@ -172,6 +321,54 @@ class User(AbstractBaseUser, PermissionsMixin):
     def normalize_username(cls, username: str) -> str:
         """Normalise the login as an e-mail address; Django's NFKC would merge addresses this rule keeps apart."""
         return emails.normalise(username)
+
+
+def check_and_normalize(user: "User", using: str, fields: frozenset[str]) -> frozenset[str]:
+    """Make ``user`` consistent before ``fields`` of it are written; return the fields to write.
+
+    Runs inside the transaction of the write. Locks the stored row when a compared field is among ``fields``.
+    """
+    if "email" in fields:
+        user.email = emails.normalise(user.email)
+        user.email_key = emails.fold(user.email)
+        fields |= {"email_key"}
+    if "name" in fields:
+        user.name = names.normalise(user.name)
+    if not user._state.adding and fields & _COMPARED:  # noqa: SLF001 - documented by Django
+        fields |= _compare(user, using, fields)
+    if fields & invariants.VISIBLE:
+        user.updated_at = clock.now()
+        fields |= {"updated_at"}
+    return fields
+
+
+def _compare(user: "User", using: str, fields: frozenset[str]) -> frozenset[str]:
+    """Raise the epoch and clear what was said of the old address or password; return the fields touched."""
+    rows = type(user)._base_manager.using(using).select_for_update().filter(pk=user.pk)  # noqa: SLF001 - documented by Django
+    before = rows.values("email_key", "password", "is_active", "session_epoch", "email_verified_at").first()
+    if before is None:
+        return frozenset()
+    touched: set[str] = set()
+    ends_sessions = ("password" in fields and before["password"] != user.password) or (
+        "is_active" in fields and before["is_active"] and not user.is_active
+    )
+    if "password" in fields and before["password"] != user.password:
+        user.password_flagged_at = None  # the new password is not the one that was found in a breach
+        touched.add("password_flagged_at")
+    epoch = user.session_epoch
+    if isinstance(epoch, int) and (ends_sessions or "session_epoch" in fields):
+        # The larger of both: an instance read before another process ended the sessions must not revive them.
+        user.session_epoch = max(before["session_epoch"] + ends_sessions, epoch if "session_epoch" in fields else 0)
+        touched.add("session_epoch")
+        if user.session_epoch > before["session_epoch"]:
+            invariants.sessions_end.send(sender=type(user), user_ids=[user.pk])
+    moved = "email" in fields and before["email_key"] != user.email_key
+    if moved and before["email_verified_at"] is not None and user.email_verified_at == before["email_verified_at"]:
+        user.email_verified_at = None  # the new address is not the one that was verified
+        touched.add("email_verified_at")
+    if ends_sessions or moved:  # what was mailed before must open nothing now
+        email_tokens.forget_all_of([user.pk], using)
+    return frozenset(touched)
 
 
 class Role(Group):

@@ -11,9 +11,8 @@ from django.db.models import Exists, F, Q
 
 from accounts import names
 from accounts.users import invariants
-from accounts.users.models import User
-from accounts.users.tags import sub_tag
-from ironauth.infrastructure.cache.invalidation import invalidate
+from accounts.users.models import User, check_and_normalize
+from ironauth.infrastructure.cache.invalidation import invalidate, sub_tag
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import NotAuthenticated
 from ironauth.infrastructure.db.batch import batch
@@ -146,8 +145,8 @@ def end_sessions(user_id: uuid.UUID, *, if_active: bool = False, record: Callabl
     """Raise the session epoch, which ends every session, and invalidate the user. Call it inside a transaction.
 
     Two queries and those of ``record``, which inserts the event of it: on PostgreSQL one for all. What the receivers
-    of ``guarded.sessions_end`` do comes on top. Raises ``NotAuthenticated`` when there is no such user, or none who is
-    active where they must be (``if_active``); that has to end the transaction.
+    of ``invariants.sessions_end`` do comes on top. Raises ``NotAuthenticated`` when there is no such user, or none who
+    is active where they must be (``if_active``); that has to end the transaction.
     """
     invariants.sessions_end.send(sender=User, user_ids=[user_id])
     with batch():
@@ -180,9 +179,9 @@ def change(user: User, fields: Iterable[str]) -> None:
     """Store these fields of a user, as ``save`` does, and invalidate them. Call it inside a transaction.
 
     Two queries, one when nobody can see the fields; one more when one that may end sessions is among them, and one when
-    they end, and then what the receivers of ``guarded.sessions_end`` do.
+    they end, and then what the receivers of ``invariants.sessions_end`` do.
     """
-    written = invariants.check_and_normalize(user, DEFAULT_DB_ALIAS, frozenset(fields))
+    written = check_and_normalize(user, DEFAULT_DB_ALIAS, frozenset(fields))
     if written & invariants.VISIBLE:
         invalidate(sub_tag(user.pk))  # before the update, as above
     _update_of(written).run(id=user.pk, **{field: getattr(user, field) for field in written})

@@ -7,7 +7,7 @@ from accounts.audit.recording import Event, Outcome
 from accounts.errors import InvalidCredentials
 from accounts.lockout import throttling
 from accounts.passwords import hashing as passwords
-from accounts.users import units
+from accounts.users import step_up, units
 from accounts.users.units import Credentials
 from ironauth.infrastructure.core.errors import NotAuthenticated, Overloaded
 from ironauth.infrastructure.db.unit_of_work import database
@@ -19,6 +19,14 @@ async def active_user(user_id: uuid.UUID) -> Credentials:
     found = await database().read(units.credentials_of_id, user_id)
     if found is None or not found.is_active:
         raise NotAuthenticated
+    return found
+
+
+async def recently_present(user_id: uuid.UUID, authenticated_at: int) -> Credentials:
+    """Return the credentials of an active user who need not step up; the password is asked for besides."""
+    found = await active_user(user_id)
+    if found.methods:
+        step_up.require_recent_at(authenticated_at)
     return found
 
 

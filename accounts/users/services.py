@@ -4,25 +4,20 @@ import time
 import uuid
 from typing import NamedTuple
 
-from django.conf import settings
-from django.db import IntegrityError
-
 from accounts import email_address as emails
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event, Outcome
-from accounts.email import units as email_units
-from accounts.errors import EmailTaken, InvalidCredentials, PasswordChangeRequired, UserProtected
-from accounts.lockout import rate_limits, throttling
+from accounts.errors import InvalidCredentials, PasswordChangeRequired
+from accounts.lockout import throttling
 from accounts.lockout.rate_limits import Refused
 from accounts.lockout.throttling import Attempt, PendingAttempt
 from accounts.passwords import hashing as passwords
 from accounts.passwords.breached import require_unbreached
 from accounts.passwords.policy import require_policy
-from accounts.privacy import units as deletions
-from accounts.users import proof, reauthentication, step_up, units
+from accounts.users import proof, reauthentication, units
 from accounts.users.outputs import Account, UserOut
 from accounts.users.units import Credentials, account_snapshot
-from ironauth.infrastructure.core.constant_time import REFUSAL_STEP_S, answered_evenly, wait_for_step
+from ironauth.infrastructure.core.constant_time import REFUSAL_STEP_S, wait_for_step
 from ironauth.infrastructure.core.errors import NotAuthenticated, Overloaded, Unavailable
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.hashing.pool import hash_pool
@@ -34,11 +29,9 @@ __all__ = [
     "account_snapshot",
     "authenticate",
     "change_password",
-    "delete_account",
     "end_all_sessions",
     "get_profile",
     "require_admissible",
-    "sign_up",
     "update_profile",
 ]
 
@@ -54,44 +47,6 @@ class Authenticated(NamedTuple):
     session_epoch: int
     methods: tuple[str, ...] = ()
     attempt: Attempt | None = None
-
-
-async def sign_up(*, email: str, password: str, name: str = "", address: str = "") -> UserOut | None:
-    """Create an account. The address has been validated by the caller.
-
-    A taken address is found before the hash is paid for, and once more by the unique index: ``EmailTaken`` both times.
-    Where addresses must be verified, nobody is told: the answer is None, and who owns the address gets a message.
-    Raises ``ValidationFailed`` for a password the policy refuses or a breach has, ``Overloaded`` when the pool is full,
-    ``Throttled`` when too many came from the client's ``address`` ("": unknown, not counted), or were mailed to.
-    Account and audit event are one transaction, 0.3 ms (SQLite) or 0.5 ms (PostgreSQL, 4 round trips for 1) more than
-    the account alone. A password known from a breach counts for the throttle: a service may have been asked about it.
-    """
-    hash_pool().require_capacity()
-    require_policy(password, email=email, name=name, field="password")
-    await rate_limits.admit(rate_limits.SIGN_UP, address=address)
-    await require_unbreached(password, field="password")
-    if proof.is_required():
-        await _sign_up_untold(email=email, password=password, name=name)
-        return None
-    if await database().read(units.email_is_taken, emails.fold(email)):
-        raise EmailTaken
-    encoded = await passwords.hash_password(password)
-    try:
-        create = email_units.create_unverified if settings.IRONAUTH_EMAIL_VERIFICATION == "optional" else units.create
-        user = await database().write(create, email=email, encoded=encoded, name=name)
-    except IntegrityError as error:
-        raise EmailTaken from error
-    get_logger().info("user_signed_up", user_id=str(user.id))
-    return user
-
-
-async def _sign_up_untold(*, email: str, password: str, name: str) -> None:
-    """Create an account, or have the owner of the address told that there is one, in the same time."""
-    await rate_limits.admit_mail(kind="sign-up", email=email)
-    encoded = await passwords.hash_password(password)
-    async with answered_evenly():
-        user_id = await database().write(email_units.sign_up, email=email, encoded=encoded, name=name)
-    get_logger().info("user_signed_up" if user_id else "sign_up_repeated", user_id=str(user_id) if user_id else None)
 
 
 async def authenticate(*, email: str, password: str, context: ClientContext = throttling.UNKNOWN) -> Authenticated:
@@ -219,7 +174,7 @@ async def change_password(
     current password, ``Throttled`` after too many of those, ``PasswordChanged`` when another change was faster,
     ``Overloaded`` when the hash pool is full.
     """
-    found = await _recently_present(user_id, authenticated_at)
+    found = await reauthentication.recently_present(user_id, authenticated_at)
     require_policy(new_password, email=found.email, name=found.name, field="new_password")
     await reauthentication.require_password(found, current_password, Event.PASSWORD_CHANGED, session_id)
     await require_unbreached(new_password, field="new_password")
@@ -231,36 +186,10 @@ async def change_password(
     return account
 
 
-async def delete_account(
-    *, user_id: uuid.UUID, password: str, session_id: uuid.UUID | None = None, authenticated_at: int = 0
-) -> None:
-    """End the account and every session of it; IRONAUTH_DELETION_GRACE_DAYS later nothing is left of it.
-
-    Raises ``InvalidCredentials`` for a wrong password, ``Throttled`` after too many or too many messages,
-    ``LastSuperuser``, ``PasswordChanged``, ``Overloaded``; with 0 days ``UserProtected`` too.
-    """
-    found = await _recently_present(user_id, authenticated_at)
-    await reauthentication.require_password(found, password, Event.ACCOUNT_DELETED, session_id)
-    await rate_limits.admit_deletion(email=found.email, user_id=user_id)
-    try:
-        await database().write(deletions.request, user_id=user_id, old=found.encoded, session_id=session_id)
-    except IntegrityError as error:  # Django's ProtectedError and RestrictedError are such
-        raise UserProtected from error
-    get_logger().info("account_deleted", user_id=str(user_id), grace_days=settings.IRONAUTH_DELETION_GRACE_DAYS)
-
-
 async def end_all_sessions(*, user_id: uuid.UUID, session_id: uuid.UUID | None = None) -> None:
     """End every session of the user everywhere. Raises ``NotAuthenticated`` when the account is gone or inactive."""
     await database().write(units.end_all_sessions, user_id=user_id, session_id=session_id)
     get_logger().info("all_sessions_ended", user_id=str(user_id))
-
-
-async def _recently_present(user_id: uuid.UUID, authenticated_at: int) -> Credentials:
-    """Return the credentials of an active user who need not step up; the password is asked for too."""
-    found = await reauthentication.active_user(user_id)
-    if found.methods:
-        step_up.require_recent_at(authenticated_at)
-    return found
 
 
 async def _flag(found: Credentials) -> None:

@@ -13,14 +13,14 @@ from django.db import models
 
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
-from accounts.errors import EmailNotVerified, LastSuperuser, PasswordChanged, PasswordChangeRequired
+from accounts.errors import DeletionPending, EmailNotVerified, LastSuperuser, PasswordChanged, PasswordChangeRequired
 from accounts.mfa import factors
 from accounts.outbox import queue as outgoing_mail
 from accounts.outbox.queue import Kind
 from accounts.users import proof
 from accounts.users import queries as user_queries
 from accounts.users.models import User
-from accounts.users.outputs import ACCOUNT_COLUMNS, Account, UserOut, account, account_of, user_out
+from accounts.users.outputs import ACCOUNT_COLUMNS, Account, UserOut, account, account_of
 from ironauth.infrastructure.core.errors import NotAuthenticated
 from ironauth.infrastructure.db.batch import batch
 from ironauth.infrastructure.db.compiled import CompiledSelect
@@ -108,14 +108,6 @@ def account_snapshot(user_id: uuid.UUID) -> Account | None:
     return account_of(rows) if rows else None
 
 
-def create(*, email: str, encoded: str, name: str) -> UserOut:
-    """Create a person without roles. Two queries. Raises ``IntegrityError`` when the address is taken."""
-    user = User.objects.hashed(email=email, encoded=encoded, name=name)
-    user_queries.add(user)
-    audit.record(Event.SIGN_UP, actor_id=user.pk, user_id=user.pk)
-    return user_out(user, ())
-
-
 def rename(*, user_id: uuid.UUID, name: str, session_id: uuid.UUID | None) -> UserOut:
     """Set the display name. Raises ``NotAuthenticated`` when the user is gone or inactive."""
     with batch():
@@ -198,6 +190,12 @@ def keep_a_superuser(*, without: Iterable[User]) -> None:
         active = User.objects.select_for_update().filter(is_superuser=True, is_active=True).order_by("pk")
         if set(active.values_list("pk", flat=True)) <= leaving:
             raise LastSuperuser
+
+
+def refuse_being_deleted(user: User) -> None:
+    """Raise ``DeletionPending`` for an account that is being deleted: let in, it would lose its address."""
+    if user.is_being_deleted:
+        raise DeletionPending
 
 
 def _record_own(event: Event, user_id: uuid.UUID, session_id: uuid.UUID | None, **details: list[str]) -> None:

@@ -14,7 +14,7 @@ from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from accounts.staff.rights import rights_of_request
+from accounts.access.rights import rights_of_request
 from ironauth.infrastructure.admin.filters import KnownValues
 from ironauth.infrastructure.admin.read_only import moment
 from ironauth.infrastructure.admin.selection import CheckedSelection

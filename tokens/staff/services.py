@@ -3,9 +3,9 @@
 from functools import partial
 from uuid import UUID
 
+from accounts.access.rights import for_holder, target_of
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
-from accounts.staff.rights import for_holder, target_of
 from accounts.users import queries as user_queries
 from accounts.users.models import User
 from ironauth.infrastructure.core.errors import NotFound

@@ -6,7 +6,7 @@ from django.http import HttpResponse
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.permissions import IsAuthenticated
 
-from accounts.staff.permissions import MembershipPermission, StaffView
+from accounts.access.permissions import MembershipPermission, StaffView
 from ironauth.infrastructure.api.views import ApiRequest
 from ironauth.infrastructure.core.errors import NotFound, PermissionDenied
 from tokens.errors import InvalidToken, TwoCredentials

@@ -22,7 +22,7 @@ from accounts.audit.models import AuditEvent
 from accounts.audit.recording import Event, Outcome
 from accounts.conftest import MakeUser, SignIn
 from accounts.management.commands import audit_export
-from accounts.users.paging import Cursor
+from ironauth.infrastructure.api.paging import Cursor
 from ironauth.infrastructure.core import clock, ids
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]

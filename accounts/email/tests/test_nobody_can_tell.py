@@ -21,11 +21,11 @@ from pytest_django import Settings
 from accounts.audit import recording as audit
 from accounts.audit.models import AuditEvent
 from accounts.conftest import PASSWORD, MakeUser, SignIn
-from accounts.email import units as email_units
 from accounts.mfa.models import TotpFactor
 from accounts.outbox import queue as outgoing_mail
 from accounts.outbox.models import OutgoingMail
 from accounts.outbox.queue import Kind
+from accounts.own_account import units as sign_up_units
 from accounts.passwords import breached as breached_passwords
 from accounts.privacy import units as deletions
 from accounts.users.models import User
@@ -174,7 +174,7 @@ def test_the_admin_does_not_tell_either(make_user: MakeUser, settings: Settings,
         settle(kind, make_user)
         events = trail()
         with transaction.atomic():
-            email_units.sign_up(email=EMAIL, encoded=make_password(GUESS), name="")
+            sign_up_units.create_untold(email=EMAIL, encoded=make_password(GUESS), name="")
         pages, jobs = [], hash_pool().stats().completed
         for _ in range(12):
             answer = Client().post(url, {"username": EMAIL, "password": GUESS, "next": "/admin/"})

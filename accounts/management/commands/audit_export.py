@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils.dateparse import parse_datetime
 
 from accounts.audit import units as audit_units
-from accounts.users.outputs import AuditEventOut
+from accounts.audit.outputs import AuditEventOut
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.stdio import ignore_broken_pipe
 from ironauth.infrastructure.db.unit_of_work import LATER_S

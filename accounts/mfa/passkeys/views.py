@@ -11,7 +11,7 @@ from accounts.mfa.passkeys import services as passkeys
 from accounts.mfa.passkeys.errors import PasskeyNotMade, PasskeyTaken, TooManyPasskeys
 from accounts.mfa.passkeys.inputs import NewPasskeyInput
 from accounts.users import step_up
-from accounts.users.views import signed_in
+from accounts.users.signed_in import signed_in
 from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView
 from ironauth.infrastructure.core.errors import NotFound, Overloaded, Throttled, ValidationFailed
 

@@ -29,6 +29,7 @@ from accounts.conftest import PASSWORD, MakeUser
 from accounts.email import services as email_services
 from accounts.email.tests.test_email_flows import confirm, delivered, sign_in_status, token_for
 from accounts.outbox.models import OutgoingMail
+from accounts.own_account import services as own_account
 from accounts.passwords import breached as breached_passwords
 from accounts.passwords import breached_file
 from accounts.passwords.breached import MAGIC, RECORD_BYTES, is_breached, prefix_of
@@ -247,7 +248,7 @@ def stored(user: User) -> User:
 
 
 async def sign_up(user: User, password: str) -> None:
-    await services.sign_up(email="new@example.com", password=password)
+    await own_account.sign_up(email="new@example.com", password=password)
 
 
 async def change(user: User, password: str) -> None:

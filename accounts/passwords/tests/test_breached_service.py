@@ -27,6 +27,7 @@ from structlog.testing import capture_logs
 from accounts.conftest import PASSWORD, MakeUser
 from accounts.email.tests.test_email_flows import confirm, sign_in_status, token_for
 from accounts.errors import InvalidCredentials
+from accounts.own_account import services as own_account
 from accounts.passwords import breached as breached_passwords
 from accounts.passwords import breached_service
 from accounts.passwords.breached_service import LONGEST_ANSWER, knows, knows_blocking
@@ -378,7 +379,7 @@ async def test_strangers_cannot_have_it_asked(user: User, service: RangeServer, 
         (STOLEN, Throttled, 1),
     ):
         with pytest.raises(refusal):
-            await services.sign_up(password=password, **new)
+            await own_account.sign_up(password=password, **new)
         assert len(service.requests) == asked
     for present, refusal, asked in (("wrong", InvalidCredentials, 1), (PASSWORD, ValidationFailed, 2)):
         with pytest.raises(refusal):
@@ -398,7 +399,7 @@ async def test_hash_and_database_threads_are_free_meanwhile(service: RangeServer
 
     service.speak = speak
     with pytest.raises(ValidationFailed):
-        await services.sign_up(email="new@example.com", password=STOLEN)
+        await own_account.sign_up(email="new@example.com", password=STOLEN)
     assert busy == [(0, 0)]
 
 

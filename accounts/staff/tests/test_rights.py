@@ -8,7 +8,7 @@ import pytest
 from django.contrib.auth.models import Permission
 from django.db import transaction
 
-from accounts.staff.rights import Rights, target_of
+from accounts.access.rights import Rights, target_of
 from accounts.users import queries as user_queries
 from accounts.users.models import User
 from ironauth.infrastructure.core.errors import NotAuthenticated, PermissionDenied

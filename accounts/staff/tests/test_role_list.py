@@ -12,7 +12,7 @@ from pytest_django import DjangoAssertNumQueries
 from accounts.conftest import MakeUser, SignIn
 from accounts.staff import role_units
 from accounts.staff.role_units import place_of
-from accounts.users.paging import Cursor
+from ironauth.infrastructure.api.paging import Cursor
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
 ROLES, USERS = "/api/v1/roles", "/api/v1/users"

@@ -12,12 +12,12 @@ from asgiref.sync import sync_to_async
 from django.contrib.auth.models import Group
 from pytest_django import DjangoAssertNumQueries
 
+from accounts.access.rights import rights_of
 from accounts.conftest import PASSWORD, MakeUser, SignIn
 from accounts.outbox.models import OutgoingMail
 from accounts.passwords import hashing as passwords
 from accounts.staff import role_units
 from accounts.staff import units as staff_units
-from accounts.staff.rights import rights_of
 from accounts.users.models import User
 from accounts.users.outputs import UserOut
 

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from accounts.users.models import User
-from accounts.users.paging import ORDERINGS, Cursor, decode, page
+from accounts.users.paging import ORDERINGS, page
+from ironauth.infrastructure.api.paging import Cursor, decode
 from ironauth.infrastructure.core.errors import ValidationFailed
 
 

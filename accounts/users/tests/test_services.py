@@ -17,6 +17,7 @@ from pytest_django import DjangoAssertNumQueries, Settings
 
 from accounts.conftest import PASSWORD, MakeUser
 from accounts.errors import EmailTaken, InvalidCredentials, LastSuperuser, PasswordChanged
+from accounts.own_account import services as own_account
 from accounts.users import services, units
 from accounts.users.models import User
 from accounts.users.outputs import account
@@ -39,7 +40,7 @@ async def test_sign_up_race_has_one_winner() -> None:
     """Of many simultaneous sign-ups of one address, in any case, one succeeds and the others are "taken"."""
     spellings = ["mia@example.com", "MIA@example.com", "Mia@Example.com", "mia@EXAMPLE.COM"] * 3
     results = await asyncio.gather(
-        *(services.sign_up(email=email, password=PASSWORD) for email in spellings), return_exceptions=True
+        *(own_account.sign_up(email=email, password=PASSWORD) for email in spellings), return_exceptions=True
     )
     assert sum(isinstance(result, EmailTaken) for result in results) == len(spellings) - 1
     assert await User.objects.acount() == 1
@@ -49,14 +50,14 @@ async def test_taken_address_is_not_hashed_for(user: User) -> None:
     """A sign-up that cannot succeed does not occupy the hash pool."""
     jobs = hash_pool().stats().completed
     with pytest.raises(EmailTaken):
-        await services.sign_up(email="mia@EXAMPLE.com", password=PASSWORD)
+        await own_account.sign_up(email="mia@EXAMPLE.com", password=PASSWORD)
     assert hash_pool().stats().completed == jobs
 
 
 async def test_sign_up_enforces_the_policy_by_itself() -> None:
     """Anybody who calls the service gets the policy, not only HTTP clients."""
     with pytest.raises(ValidationFailed) as refused:
-        await services.sign_up(email="mia@example.com", password="mia12345678901")
+        await own_account.sign_up(email="mia@example.com", password="mia12345678901")
     assert [error.code for error in refused.value.errors] == ["password_too_short"]
 
 
@@ -186,9 +187,9 @@ async def test_two_changes_of_password_at_once_have_one_winner(user: User) -> No
 async def test_deleting_an_account_needs_its_password(user: User) -> None:
     """A wrong password deletes nothing; with the right one the account can do nothing from then on."""
     with pytest.raises(InvalidCredentials):
-        await services.delete_account(user_id=user.pk, password="wrong")
+        await own_account.delete_account(user_id=user.pk, password="wrong")
     assert (await User.objects.aget(pk=user.pk)).is_active
-    await services.delete_account(user_id=user.pk, password=PASSWORD)
+    await own_account.delete_account(user_id=user.pk, password=PASSWORD)
     assert not (await User.objects.aget(pk=user.pk)).is_active
 
 
@@ -197,9 +198,9 @@ async def test_last_superuser_cannot_delete_the_account(make_user: MakeUser) -> 
     root = await sync_to_async(make_user)(is_superuser=True, is_staff=True)
     await sync_to_async(make_user)(is_superuser=True, is_active=False)
     with pytest.raises(LastSuperuser):
-        await services.delete_account(user_id=root.pk, password=PASSWORD)
+        await own_account.delete_account(user_id=root.pk, password=PASSWORD)
     await sync_to_async(make_user)(is_superuser=True)
-    await services.delete_account(user_id=root.pk, password=PASSWORD)
+    await own_account.delete_account(user_id=root.pk, password=PASSWORD)
 
 
 @pytest.mark.parametrize("state", ["deleted", "inactive"])
@@ -209,7 +210,7 @@ async def test_gone_and_inactive_accounts_are_not_authenticated(state: str, user
     calls = [
         services.update_profile(user_id=user.pk, name="New"),
         services.change_password(user_id=user.pk, current_password=PASSWORD, new_password=NEW_PASSWORD),
-        services.delete_account(user_id=user.pk, password=PASSWORD),
+        own_account.delete_account(user_id=user.pk, password=PASSWORD),
         services.end_all_sessions(user_id=user.pk),
     ]
     for call in calls:
@@ -241,7 +242,7 @@ async def test_overload_is_not_a_refusal(user: User, settings: Settings) -> None
 
 async def test_nothing_secret_reaches_the_log(user: User, capfd: pytest.CaptureFixture[str]) -> None:
     """Neither addresses nor passwords are in the log lines of any service (house rule 8)."""
-    await services.sign_up(email="canary@example.org", password="canary otter rides 9 trams")
+    await own_account.sign_up(email="canary@example.org", password="canary otter rides 9 trams")
     for password in ("canary otter rides 9 trams", "wrong canary"):
         try:
             await services.authenticate(email="canary@example.org", password=password)
@@ -296,4 +297,4 @@ async def test_sign_up_survives_connections_that_died_unused(user: User) -> None
         assert len(processes) > 1
         await sync_to_async(end)(list(processes))
         for again in range(4):
-            await services.sign_up(email=f"late{number}{again}@example.com", password=PASSWORD)
+            await own_account.sign_up(email=f"late{number}{again}@example.com", password=PASSWORD)

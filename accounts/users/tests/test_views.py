@@ -7,9 +7,9 @@ import httpx
 import pytest
 
 from accounts.conftest import PASSWORD, SignIn
+from accounts.own_account.views import MeView, SignupView
 from accounts.users.inputs import SignupInput
 from accounts.users.models import User
-from accounts.users.views import MeView, SignupView
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
 SIGNUP, SIGNIN, ME = "/api/v1/access/signup", "/api/v1/access/signin", "/api/v1/access/me"

@@ -22,7 +22,6 @@ from accounts import email_address as emails
 from accounts.audit.models import AuditEvent
 from accounts.audit.recording import Outcome
 from accounts.audit.words import FAMILIES, in_words, phrase
-from accounts.privacy.models import describe
 from accounts.users.models import User
 from ironauth.infrastructure.admin.filters import KnownValues
 from ironauth.infrastructure.admin.read_only import ReadOnly, breakable
@@ -63,10 +62,10 @@ class _Trail(ChangeList):
 
 
 def addresses(events: list[Any]) -> dict[uuid.UUID, str]:
-    """Return the addresses of the people these events name, as `describe` says them. One query, none for nobody."""
+    """Return the addresses of the people these events name, in words. One query, none for nobody."""
     ids = {one for event in events for one in (event.actor_id, event.user_id) if one is not None}
     people = User.objects.filter(pk__in=ids).values_list("pk", "email", "pending_deletion__requested_at")
-    return {user_id: describe(email, deleted_at) for user_id, email, deleted_at in people}
+    return {user_id: emails.describe(email, deleted_at) for user_id, email, deleted_at in people}
 
 
 class _Codes(KnownValues):

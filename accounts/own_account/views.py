@@ -1,44 +1,19 @@
 """A person's own account over HTTP: input, one service call, output."""
 
-import uuid
-from typing import Protocol
-
 from django.http import HttpResponse
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.response import Response
 
 from accounts.errors import EmailTaken, InvalidCredentials, LastSuperuser, StepUpRequired, UserProtected
+from accounts.own_account import services as own_account
 from accounts.users import services
 from accounts.users.inputs import DeleteAccountInput, ProfileInput, SignupInput
 from accounts.users.outputs import UserOut
+from accounts.users.signed_in import signed_in
 from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView
 from ironauth.infrastructure.core.errors import Throttled, ValidationFailed
 from ironauth.infrastructure.http import client_context
 from ironauth.infrastructure.http.cookies import policy as cookies
-
-
-class SignedIn(Protocol):
-    """What this application reads of the one behind a request; tokens provide it."""
-
-    @property
-    def id(self) -> uuid.UUID:
-        """The user's id."""
-
-    @property
-    def session_id(self) -> uuid.UUID:
-        """The session the request belongs to."""
-
-    @property
-    def epoch(self) -> int:
-        """The user's session epoch when the session was last confirmed."""
-
-    @property
-    def authenticated_at(self) -> int:
-        """When they last proved who they are; unix seconds."""
-
-    @property
-    def user(self) -> UserOut:
-        """The user as of the last time the session was confirmed."""
 
 
 class SignupView(AsyncAPIView):
@@ -63,7 +38,7 @@ class SignupView(AsyncAPIView):
     async def post(self, request: ApiRequest) -> Response:
         """Create an account; unknown fields are ignored, so nobody signs up as staff."""
         data = await self.validated(request, SignupInput)
-        user = await services.sign_up(**data, address=client_context.address_of(request))
+        user = await own_account.sign_up(**data, address=client_context.address_of(request))
         return Response(user, status=201 if user else 202)
 
 
@@ -109,7 +84,7 @@ class MeView(AsyncAPIView):
         """Delete the account after the password was given once more; a message tells how long that can be undone."""
         who = signed_in(request)
         data = await self.validated(request, DeleteAccountInput)
-        await services.delete_account(
+        await own_account.delete_account(
             user_id=who.id,
             session_id=who.session_id,
             authenticated_at=who.authenticated_at,
@@ -119,9 +94,3 @@ class MeView(AsyncAPIView):
         del response.headers["Content-Type"]
         cookies.clear(response)
         return response
-
-
-def signed_in(request: ApiRequest) -> SignedIn:
-    """Return who is behind the request."""
-    who: SignedIn = request.auth
-    return who

@@ -10,9 +10,9 @@ from rest_framework.permissions import BasePermission, IsAuthenticated
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
+from accounts.access.rights import rights_of
 from accounts.audit import recording as audit
 from accounts.errors import MfaEnrolmentRequired
-from accounts.staff.rights import rights_of
 from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView, Handler
 from ironauth.infrastructure.core.errors import PermissionDenied
 from ironauth.infrastructure.db.unit_of_work import database

@@ -1,0 +1,1 @@
+"""A person's own account from its sign-up to its end, over HTTP."""

@@ -1,0 +1,50 @@
+"""Units of work of a sign-up: an account, and the message that verifies its address. One transaction each."""
+
+import uuid
+
+from accounts.audit import recording as audit
+from accounts.audit.recording import Event, Outcome
+from accounts.email import units as email_units
+from accounts.outbox import queue as outgoing_mail
+from accounts.outbox import tokens as email_tokens
+from accounts.outbox.queue import Kind
+from accounts.outbox.tokens import Purpose
+from accounts.users import queries as user_queries
+from accounts.users.models import User
+from accounts.users.outputs import UserOut, user_out
+
+
+def create_untold(*, email: str, encoded: str, name: str) -> uuid.UUID | None:
+    """Create a person and queue the message that verifies the address; return who it is.
+
+    None when the address is taken: then its owner gets a message that says so, by the same statements.
+    """
+    user = User.objects.hashed(email=email, encoded=encoded, name=name)
+    added = user_queries.add_unless_taken(user)
+    holder = user_queries.lock_holder(user.email_key)
+    if added:
+        user_id = email_units.ask(holder, Purpose.VERIFY_EMAIL, Kind.VERIFY_EMAIL)
+        audit.record(Event.SIGN_UP, actor_id=user_id, user_id=user_id)
+        return user_id
+    email_tokens.issue(purpose=Purpose.VERIFY_EMAIL, user_id=None)
+    recipient = holder.email if holder and holder.is_active else ""
+    holder_id = holder.id if holder else None
+    outgoing_mail.enqueue(Kind.ACCOUNT_EXISTS, recipient=recipient, user_id=holder_id)
+    audit.record(Event.SIGN_UP, outcome=Outcome.REFUSED, user_id=holder_id)
+    return None
+
+
+def create_unverified(*, email: str, encoded: str, name: str) -> UserOut:
+    """Create a person and queue the message that verifies the address. Raises ``IntegrityError`` when it is taken."""
+    user = create(email=email, encoded=encoded, name=name)
+    token_id = email_tokens.issue(purpose=Purpose.VERIFY_EMAIL, user_id=user.id)
+    outgoing_mail.enqueue(Kind.VERIFY_EMAIL, recipient=user.email, user_id=user.id, token_id=token_id)
+    return user
+
+
+def create(*, email: str, encoded: str, name: str) -> UserOut:
+    """Create a person without roles. Two queries. Raises ``IntegrityError`` when the address is taken."""
+    user = User.objects.hashed(email=email, encoded=encoded, name=name)
+    user_queries.add(user)
+    audit.record(Event.SIGN_UP, actor_id=user.pk, user_id=user.pk)
+    return user_out(user, ())
