@@ -14,6 +14,7 @@ class AccountsConfig(AppConfig):
         from accounts import signals  # noqa: PLC0415 - models exist only once the registry is ready
         from accounts.admin.access import audit_signals  # noqa: PLC0415 - models exist only once the registry is ready
         from accounts.admin.access import step_up as admin_step_up  # noqa: PLC0415 - models exist only once the registry is ready
+        from accounts.mfa import factors  # noqa: PLC0415 - as below
         from accounts.outbox import delivery as mail_delivery  # noqa: PLC0415 - models exist only once the registry is ready
         from accounts.passwords import breached as breached_passwords  # noqa: PLC0415 - models exist only once the registry is ready
         from accounts.passwords import (  # noqa: PLC0415 - models exist only once the registry is ready
@@ -22,6 +23,7 @@ class AccountsConfig(AppConfig):
         from accounts.passwords.weak_patterns import load_common_passwords  # noqa: PLC0415 - as above
         from ironauth.infrastructure.core.startup import on_shutdown, on_startup  # noqa: PLC0415 - as above
 
+        factors.register()
         signals.connect()
         audit_signals.connect()
         admin_step_up.connect()

@@ -1,8 +1,9 @@
 """The tables of this application, where Django looks for them. Each is defined in its room."""
 
 from accounts.audit.models import AuditEvent
-from accounts.mfa.models import RecoveryCode, TotpFactor
 from accounts.mfa.passkeys.models import Passkey
+from accounts.mfa.recovery.models import RecoveryCode
+from accounts.mfa.totp.models import TotpFactor
 from accounts.privacy.models import PendingDeletion
 from accounts.users.models import Role, User
 

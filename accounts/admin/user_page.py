@@ -64,13 +64,7 @@ class UserPage(Admin):
         found = factors.overview(user.pk)
         if not found.methods:
             return "None"
-        passkeys = len(found.passkeys)
-        parts = [
-            "Authenticator app" if found.totp else "",
-            "" if not passkeys else "1 passkey" if passkeys == 1 else f"{passkeys} passkeys",
-            f"{found.recovery_codes_left} recovery codes left",
-        ]
-        return ", ".join(filter(None, parts))
+        return ", ".join(filter(None, (factor.in_words(found) for factor in factors.FACTORS)))
 
     @display(description="e-mail verified")
     def verified_address(self, user: User) -> str:

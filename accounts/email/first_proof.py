@@ -17,8 +17,6 @@ from django.db.models import Model, QuerySet, UUIDField
 from accounts.audit.models import AuditEvent
 from accounts.lockout import throttling
 from accounts.mfa import factors
-from accounts.mfa.models import RecoveryCode, TotpFactor
-from accounts.mfa.passkeys.models import Passkey
 from accounts.outbox.models import EmailToken, OutgoingMail
 from accounts.privacy.models import PendingDeletion
 from accounts.users import queries as user_queries
@@ -95,9 +93,8 @@ def _rows_of(model: type[Model]) -> QuerySet[Model]:
     return model._default_manager.filter(user_id=_OF_USER)  # noqa: SLF001 - documented by Django
 
 
-register(TotpFactor, Fate.REMOVED, "The person who made the account set it up.")
-register(Passkey, Fate.REMOVED, "It signs in without a password.")
-register(RecoveryCode, Fate.REMOVED, "It stands in for a second factor.")
+for _factor in factors.FACTORS:
+    register(_factor.model, Fate.REMOVED, _factor.removed_because)
 register(EmailToken, Fate.REMOVED, "What was mailed before opens nothing now, a change of the address above all.")
 register(OutgoingMail, Fate.KEPT, "It goes to the owner's mailbox; one with a token goes with the token.")
 register(PendingDeletion, Fate.KEPT, "It opens nothing, and only an account that is being deleted has one.")

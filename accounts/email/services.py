@@ -16,8 +16,9 @@ from accounts.email import units as email_units
 from accounts.email.address_proofs import ByPassword, BySession, Owner
 from accounts.errors import EmailTaken, InvalidCredentials, InvalidEmailToken
 from accounts.lockout import rate_limits
-from accounts.mfa import proofs
+from accounts.mfa import factors
 from accounts.mfa.errors import InvalidMfaCode
+from accounts.mfa.proofs import Asked, Shown
 from accounts.outbox import tokens as email_tokens
 from accounts.outbox.tokens import FoundToken, Purpose
 from accounts.passwords import hashing as passwords
@@ -232,7 +233,7 @@ async def _shown(found: FoundToken, password: str, code: str, address: str) -> B
     if not wants_code:
         return ByPassword(person.encoded)
     try:
-        proof = await proofs.judge(user_id=person.id, code=code, event=Event.EMAIL_VERIFIED, address=address)
+        proof = await factors.judge(Shown(code=code), Asked(person.id, Event.EMAIL_VERIFIED, address))
     except InvalidMfaCode as error:
         raise _refused("code", error.code, error.detail) from error
     return ByPassword(person.encoded, proof)

@@ -1,70 +1,41 @@
-"""What second factors people have: read with whatever is read of them, so that nobody pays a query for having none.
-
-A sign-in's query takes 96 µs for 76 (SQLite) with the two look-ups inside it.
-"""
+"""All kinds of second factors, and what is asked of all of them. A new kind is added to ``FACTORS``."""
 
 import uuid
-from collections.abc import Callable, Sequence
 from datetime import datetime
-from functools import reduce
-from operator import or_
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from django.db import models
-from django.db.models import Count, Exists, OuterRef, Q, Subquery
 
-from accounts.mfa.models import RecoveryCode, TotpFactor
-from accounts.mfa.outputs import MfaOut, PasskeyOut
-from accounts.mfa.passkeys.models import Passkey
+from accounts.mfa.outputs import MfaOut
+from accounts.mfa.passkeys.factor import PASSKEY, Passkeys, passkeys_of
+from accounts.mfa.proofs import Asked, Proof, Shown
+from accounts.mfa.recovery.factor import RecoveryCodes, codes_left
+from accounts.mfa.second_factor import SecondFactor
+from accounts.mfa.totp.factor import Totp
+from accounts.mfa.totp.units import TOTP
+from accounts.users import second_factors
 from accounts.users.models import User
+from accounts.users.second_factors import any_of, methods_of
 from ironauth.infrastructure.db.compiled import CompiledSelect
 from ironauth.infrastructure.db.compiled_sql import Param
 
-TOTP: Final = "totp"
-PASSKEY: Final = "passkey"
-RECOVERY_CODE: Final = "recovery_code"
-#: The rows behind each method, in the order in which people are offered them.
-_ROWS: "Final[dict[str, Callable[[], models.QuerySet[Any]]]]" = {
-    TOTP: lambda: TotpFactor.objects.filter(confirmed_at__isnull=False),
-    PASSKEY: Passkey.objects.all,
-    RECOVERY_CODE: RecoveryCode.objects.all,
-}
-_ID: Final = Param("id", models.UUIDField())
-_METHODS: Final = CompiledSelect(lambda: User.objects.filter(pk=_ID).order_by().values_list(*columns()))
-_OVERVIEW: Final = CompiledSelect(lambda: User.objects.filter(pk=_ID).order_by().values_list(*columns(), _codes_left()))
-_PASSKEYS: Final = CompiledSelect(
-    lambda: Passkey.objects.filter(user_id=_ID).order_by("pk").values_list("id", "name", "created_at", "last_used_at")
+__all__ = ["FACTORS", "PASSKEY", "TOTP", "Kept", "any_of", "judge", "judge_blocking", "kept", "methods_of", "overview"]
+
+#: In the order in which people are offered them, and in which what is shown is judged.
+FACTORS: Final[tuple[SecondFactor, ...]] = (Totp(), Passkeys(), RecoveryCodes())
+_OVERVIEW: Final = CompiledSelect(
+    lambda: (
+        User.objects.filter(pk=Param("id", models.UUIDField()))
+        .order_by()
+        .values_list(*second_factors.columns(), codes_left())
+    )
 )
 
 
-def columns() -> tuple[Exists, ...]:
-    """Return what a query of users selects in addition, for `named`."""
-    return tuple(Exists(rows().filter(user=OuterRef("pk"))) for rows in _ROWS.values())
-
-
-def any_of() -> Q:
-    """Return the condition by which a query of users finds those who have a factor."""
-    return reduce(or_, map(Q, columns()))
-
-
-def named(flags: Sequence[Any]) -> tuple[str, ...]:
-    """Return the methods that `columns` of one user say there are.
-
-    A recovery code stands in for another factor: without one it is none.
-    """
-    methods = tuple(method for method, has in zip(_ROWS, flags, strict=True) if has)
-    return () if methods == (RECOVERY_CODE,) else methods
-
-
-def methods_of(user_id: uuid.UUID) -> tuple[str, ...]:
-    """Return the methods of this user, none for nobody. One query."""
-    rows = _METHODS.rows(id=user_id)
-    return named(rows[0]) if rows else ()
-
-
-def passkeys_of(user_id: uuid.UUID) -> tuple[PasskeyOut, ...]:
-    """Return the user's passkeys, the newest last. One query."""
-    return tuple(PasskeyOut(*row) for row in _PASSKEYS.rows(id=user_id))
+def register() -> None:
+    """Let queries of users ask for each kind."""
+    for factor in FACTORS:
+        second_factors.register(factor.name, factor.rows, stands_alone=factor.stands_alone)
 
 
 class Kept(NamedTuple):
@@ -79,24 +50,41 @@ def kept(user_id: uuid.UUID) -> tuple[Kept, ...]:
 
     Without names: who made an account under another person's address chose them.
     """
-    app = TotpFactor.objects.filter(user_id=user_id).exclude(confirmed_at=None).values_list("confirmed_at", flat=True)
-    passkeys = Passkey.objects.filter(user_id=user_id).order_by("pk").values_list("created_at", flat=True)
-    return (*(Kept(TOTP, at) for at in app if at), *(Kept(PASSKEY, at) for at in passkeys))
+    return tuple(Kept(factor.name, at) for factor in FACTORS for at in factor.since(user_id))
 
 
 def overview(user_id: uuid.UUID) -> MfaOut:
     """Return all that a person is told about their factors. One query, two for who has a passkey."""
-    (*flags, codes_left) = next(iter(_OVERVIEW.rows(id=user_id)), (*(False for _ in _ROWS), None))
-    methods = named(flags)
+    (*flags, left) = next(iter(_OVERVIEW.rows(id=user_id)), (*(False for _ in FACTORS), None))
+    methods = second_factors.named(flags)
     return MfaOut(
         methods=methods,
         totp=TOTP in methods,
-        recovery_codes_left=codes_left or 0,
+        recovery_codes_left=left or 0,
         passkeys=passkeys_of(user_id) if PASSKEY in methods else (),
     )
 
 
-def _codes_left() -> Subquery:
-    """Return how many recovery codes a user of the query has; nothing for none."""
-    of_user = RecoveryCode.objects.filter(user=OuterRef("pk")).order_by().values("user")
-    return Subquery(of_user.annotate(left=Count("pk")).values("left"))
+async def judge(shown: Shown, asked: Asked) -> Proof | None:
+    """Return what proves that the person has a second factor; None where nothing was shown.
+
+    Raises:
+        SecondFactorRefused: What was shown is wrong; ``asked.event`` is left as failed in the trail.
+        Throttled: After too many of those.
+        Unavailable: Nothing could be judged: ``Overloaded``, ``TotpUnreadable``.
+    """
+    factor = _of(shown)
+    return await factor.judge(shown, asked) if factor else None
+
+
+def judge_blocking(shown: Shown, asked: Asked) -> Proof | None:
+    """Judge as `judge` does, blocking the calling thread; None for a wrong code too, which the caller records."""
+    factor = _of(shown)
+    return factor.judge_blocking(shown, asked) if factor else None
+
+
+def _of(shown: Shown) -> SecondFactor | None:
+    return next((factor for factor in FACTORS if factor.accepts(shown)), None)
+
+
+register()

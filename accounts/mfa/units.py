@@ -1,142 +1,33 @@
-"""Units of work on second factors: setting up, taking away, and keeping secrets under the newest master key."""
+"""Units of work on all second factors of a person: their reset by staff, and their end."""
 
 import uuid
-from collections.abc import Mapping
-from datetime import datetime
-from typing import Any, Final, NamedTuple
+from functools import partial
+from typing import Final
 
-from django.db import IntegrityError, models, transaction
+from django.db import models
 
 from accounts.access.rights import target_of
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
-from accounts.errors import PasswordChanged
 from accounts.lockout import throttling
 from accounts.mfa import factors
-from accounts.mfa.errors import MfaAlreadyEnabled, MfaNotEnabled, MfaNotStarted
-from accounts.mfa.models import RecoveryCode, TotpFactor
-from accounts.mfa.passkeys.models import Passkey
-from accounts.mfa.totp import codes as totp
 from accounts.outbox import queue as outgoing_mail
 from accounts.outbox.queue import Kind
 from accounts.users import queries as user_queries
 from accounts.users import units
-from accounts.users.models import User
-from ironauth.infrastructure.core import clock
-from ironauth.infrastructure.core.errors import NotAuthenticated, NotFound, PermissionDenied
-from ironauth.infrastructure.crypto.master_keys import MasterKeyMissingError, newest_master_key_id
-from ironauth.infrastructure.crypto.sealing import SealBrokenError
-from ironauth.infrastructure.db.compiled import CompiledDelete, CompiledInsert, CompiledUpdate, FixedTogether, given_row
+from ironauth.infrastructure.core.errors import NotFound, PermissionDenied
+from ironauth.infrastructure.db.compiled import CompiledDelete, FixedTogether
 from ironauth.infrastructure.db.compiled_sql import Param
-from ironauth.infrastructure.db.faults import refers_to_nothing
 
-type Hashes = Mapping[str, str]  # of recovery codes, by selector
+_OF_USER: Final = Param("user_id", models.UUIDField())
+
+
+def _rows_of(model: type[models.Model]) -> models.QuerySet[models.Model]:
+    return model._default_manager.filter(user_id=_OF_USER)  # noqa: SLF001 - documented by Django
+
 
 _NO_USER: Final = "There is no user with this id."
-_OF_USER: Final = Param("user_id", models.UUIDField())
-_START: Final = CompiledInsert(lambda: given_row(TotpFactor), ignore_conflicts=True)
-_START_AGAIN: Final = CompiledUpdate(
-    lambda: TotpFactor.objects.filter(user_id=_OF_USER, confirmed_at=None),
-    sealed=Param("sealed", models.BinaryField()),
-    master_key_id=Param("master_key_id", models.CharField()),
-    created_at=Param("created_at", models.DateTimeField()),
-    last_step=0,
-)
-_FORGET: Final = FixedTogether(
-    CompiledDelete(lambda: Passkey.objects.filter(user_id=_OF_USER)),
-    CompiledDelete(lambda: TotpFactor.objects.filter(user_id=_OF_USER)),
-    CompiledDelete(lambda: RecoveryCode.objects.filter(user_id=_OF_USER)),
-)
-
-
-class Pending(NamedTuple):
-    """A secret that waits for its first code."""
-
-    sealed: bytes
-    master_key_id: str
-
-
-def store_secret(*, user_id: uuid.UUID, sealed: bytes, master_key_id: str) -> str:
-    """Let this secret wait for its first code, in place of an older one that does; return the user's address.
-
-    Needs no transaction, and locks nobody: each of the writes decides by itself. Three queries, two where one waits
-    already, four before ``MfaAlreadyEnabled``. Raises that, and ``NotAuthenticated`` when the user is gone or inactive.
-    """
-    user = units.active(user_id)
-    fresh = {"user_id": user_id, "sealed": sealed, "master_key_id": master_key_id, "created_at": clock.now()}
-    first = {**fresh, "confirmed_at": None, "last_step": 0}
-    try:
-        # Once more where another request's first one was faster: that one waits, as any older one does.
-        if not (_START_AGAIN.run(**fresh) or _START.run(**first) or _START_AGAIN.run(**fresh)):
-            raise MfaAlreadyEnabled
-    except IntegrityError as error:
-        if not refers_to_nothing(error):
-            raise
-        raise NotAuthenticated(user_queries.GONE) from error
-    return user.email
-
-
-def pending(user_id: uuid.UUID) -> Pending:
-    """Return the secret that waits. One query. Raises ``MfaNotStarted``, ``MfaAlreadyEnabled``."""
-    row = TotpFactor.objects.filter(user_id=user_id).first()
-    if row is None:
-        raise MfaNotStarted
-    if row.confirmed_at is not None:
-        raise MfaAlreadyEnabled
-    return Pending(bytes(row.sealed), row.master_key_id)
-
-
-def confirm_totp(
-    *,
-    user_id: uuid.UUID,
-    judged: Pending,
-    step: int,
-    hashes: Hashes,
-    session_id: uuid.UUID | None,
-    epoch: int | None = None,
-) -> None:
-    """Make the secret that was judged a factor, with new recovery codes; its first code is used up.
-
-    Raises ``MfaNotStarted`` when that secret waits no more, ``NotAuthenticated``.
-    """
-    user = units.locked(user_id, epoch=epoch)
-    waiting = TotpFactor.objects.filter(user_id=user_id, confirmed_at=None, sealed=judged.sealed)
-    if not waiting.update(confirmed_at=clock.now(), last_step=step):
-        raise MfaNotStarted
-    store_codes(user_id, hashes)
-    throttling.forgive_second_factor(user_id)
-    outgoing_mail.enqueue(Kind.MFA_ENABLED, recipient=user.email, user_id=user_id)
-    _record_own(Event.MFA_ENABLED, user_id, session_id, {"method": factors.TOTP})
-
-
-def replace_codes(*, user_id: uuid.UUID, old: str, hashes: Hashes, session_id: uuid.UUID | None) -> None:
-    """Store new recovery codes in place of all older ones; the person gets a message.
-
-    ``old``: the hash the password was right for. Raises ``MfaNotEnabled``, ``PasswordChanged``, ``NotAuthenticated``.
-    """
-    user = _confirmed(user_id, old)
-    if not factors.methods_of(user_id):
-        raise MfaNotEnabled
-    store_codes(user_id, hashes)
-    outgoing_mail.enqueue(Kind.RECOVERY_CODES_CREATED, recipient=user.email, user_id=user_id)
-    _record_own(Event.RECOVERY_CODES_CREATED, user_id, session_id)
-
-
-def remove_totp(*, user_id: uuid.UUID, old: str, session_id: uuid.UUID | None) -> None:
-    """Take the app away; the recovery codes go with the last factor. ``old`` and errors as above."""
-    user = _confirmed(user_id, old)
-    removed, _ = TotpFactor.objects.filter(user_id=user_id, confirmed_at__isnull=False).delete()
-    if not removed:
-        raise MfaNotEnabled
-    forget_idle_codes(user_id)
-    outgoing_mail.enqueue(Kind.MFA_DISABLED, recipient=user.email, user_id=user_id)
-    _record_own(Event.MFA_DISABLED, user_id, session_id, {"method": factors.TOTP})
-
-
-def forget_idle_codes(user_id: uuid.UUID) -> None:
-    """Delete the recovery codes of somebody who has no factor that they could stand in for. Two queries at most."""
-    if not factors.methods_of(user_id):
-        RecoveryCode.objects.filter(user_id=user_id).delete()
+_FORGET: Final = FixedTogether(*(CompiledDelete(partial(_rows_of, factor.model)) for factor in factors.FACTORS))
 
 
 def reset(user_id: uuid.UUID, actor_id: uuid.UUID) -> bool:
@@ -171,65 +62,3 @@ def remove_all(user_id: uuid.UUID) -> tuple[str, ...]:
     _FORGET.run(user_id=user_id)
     throttling.forgive_second_factor(user_id)
     return methods
-
-
-class Resealed(NamedTuple):
-    """What became of the secrets under older master keys."""
-
-    resealed: int
-    left: int
-
-
-def reseal(*, batch: int) -> Resealed:
-    """Seal every secret under the newest master key, ``batch`` rows in a transaction; safe at any time.
-
-    ``left``: secrets that do not open, because their master key is gone or they were damaged.
-    """
-    newest, done, left = newest_master_key_id(), 0, 0
-    after = uuid.UUID(int=0)
-    while True:
-        old = TotpFactor.objects.exclude(master_key_id=newest).filter(pk__gt=after).order_by("pk")
-        rows = list(old[:batch])
-        if not rows:
-            return Resealed(done, left)
-        with transaction.atomic():
-            changed = [_resealed(row) for row in rows]
-        done += changed.count(True)
-        left += changed.count(None)
-        after = rows[-1].pk
-
-
-def _resealed(row: TotpFactor) -> bool | None:
-    """Return whether the row is sealed anew: False when another process was faster, None when it does not open."""
-    sealed = bytes(row.sealed)
-    try:
-        secret = totp.unseal(row.master_key_id, sealed, row.pk)
-    except (MasterKeyMissingError, SealBrokenError):
-        return None
-    key_id, anew = totp.seal(secret, row.pk)
-    same = TotpFactor.objects.filter(pk=row.pk, sealed=sealed)
-    return same.update(sealed=anew, master_key_id=key_id) > 0
-
-
-def _confirmed(user_id: uuid.UUID, old: str) -> User:
-    """Return the user, locked, whose password was right for the hash ``old``."""
-    user = units.locked(user_id)
-    if user.password != old:
-        raise PasswordChanged
-    return user
-
-
-def store_codes(user_id: uuid.UUID, hashes: Hashes) -> None:
-    """Store recovery codes in place of all older ones. Two queries."""
-    now: datetime = clock.now()
-    RecoveryCode.objects.filter(user_id=user_id).delete()
-    RecoveryCode.objects.bulk_create(
-        RecoveryCode(user_id=user_id, selector=selector, encoded=encoded, created_at=now)
-        for selector, encoded in hashes.items()
-    )
-
-
-def _record_own(
-    event: Event, user_id: uuid.UUID, session_id: uuid.UUID | None, details: Mapping[str, Any] | None = None
-) -> None:
-    audit.record(event, actor_id=user_id, user_id=user_id, session_id=session_id, details=details)

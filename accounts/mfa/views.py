@@ -6,15 +6,13 @@ from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.permissions import IsAuthenticated
 
 from accounts.access.permissions import MfaResetPermission, StaffView
-from accounts.errors import DeletionPending, InvalidCredentials, PasswordChanged, StepUpRequired
+from accounts.errors import DeletionPending, StepUpRequired
 from accounts.mfa import services
-from accounts.mfa.errors import InvalidMfaCode, MfaAlreadyEnabled, MfaNotEnabled, MfaNotStarted
-from accounts.mfa.inputs import CodeInput, PasswordInput
-from accounts.mfa.outputs import MfaOut, RecoveryCodes, TotpSetup
+from accounts.mfa.outputs import MfaOut
 from accounts.users import step_up
 from accounts.users.signed_in import signed_in
 from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView
-from ironauth.infrastructure.core.errors import NotFound, Overloaded, PermissionDenied, Throttled, ValidationFailed
+from ironauth.infrastructure.core.errors import NotFound, PermissionDenied
 
 
 class MfaView(AsyncAPIView):
@@ -26,94 +24,6 @@ class MfaView(AsyncAPIView):
     async def get(self, request: ApiRequest) -> MfaOut:
         """Return which factors the person has, and how many recovery codes are left."""
         return await services.overview(user_id=signed_in(request).id)
-
-
-class TotpView(AsyncAPIView):
-    """POST and DELETE /api/v1/access/mfa/totp."""
-
-    @extend_schema(
-        operation_id="access_mfa_totp_start",
-        summary="Set up one-time codes",
-        tags=["access"],
-        request=None,
-        responses={200: TotpSetup, 401: StepUpRequired, 409: MfaAlreadyEnabled},
-    )
-    async def post(self, request: ApiRequest) -> TotpSetup:
-        """Return a new secret for an app. It counts for nothing until a code of it is confirmed."""
-        who = signed_in(request)
-        step_up.require_recent(who)
-        return await services.start_totp(user_id=who.id)
-
-    @extend_schema(
-        operation_id="access_mfa_totp_remove",
-        summary="Remove one-time codes",
-        tags=["access"],
-        request=PasswordInput,
-        responses={
-            204: OpenApiResponse(None, "The app is no factor any more; recovery codes went with the last factor."),
-            400: ValidationFailed,
-            401: (StepUpRequired, InvalidCredentials),
-            409: (MfaNotEnabled, PasswordChanged),
-            429: Throttled,
-            503: Overloaded,
-        },
-    )
-    async def delete(self, request: ApiRequest) -> None:
-        """Take the app away after the password was given once more; the person gets a message."""
-        who = signed_in(request)
-        data = await self.validated(request, PasswordInput)
-        step_up.require_recent(who)
-        await services.remove_totp(user_id=who.id, session_id=who.session_id, **data)
-
-
-class TotpConfirmView(AsyncAPIView):
-    """POST /api/v1/access/mfa/totp/confirm."""
-
-    @extend_schema(
-        operation_id="access_mfa_totp_confirm",
-        summary="Confirm one-time codes with the first one",
-        tags=["access"],
-        request=CodeInput,
-        responses={
-            200: RecoveryCodes,
-            400: ValidationFailed,
-            401: (StepUpRequired, InvalidMfaCode),
-            409: (MfaNotStarted, MfaAlreadyEnabled),
-            429: Throttled,
-            503: Overloaded,
-        },
-    )
-    async def post(self, request: ApiRequest) -> RecoveryCodes:
-        """Make the app a factor; the recovery codes in the answer are shown this once, and replace all older ones."""
-        who = signed_in(request)
-        data = await self.validated(request, CodeInput)
-        step_up.require_recent(who)
-        return await services.confirm_totp(user_id=who.id, session_id=who.session_id, epoch=who.epoch, **data)
-
-
-class RecoveryCodesView(AsyncAPIView):
-    """POST /api/v1/access/mfa/recovery-codes."""
-
-    @extend_schema(
-        operation_id="access_mfa_recovery_codes",
-        summary="Make new recovery codes",
-        tags=["access"],
-        request=PasswordInput,
-        responses={
-            200: RecoveryCodes,
-            400: ValidationFailed,
-            401: (StepUpRequired, InvalidCredentials),
-            409: (MfaNotEnabled, PasswordChanged),
-            429: Throttled,
-            503: Overloaded,
-        },
-    )
-    async def post(self, request: ApiRequest) -> RecoveryCodes:
-        """Return ten new codes, shown this once; all older ones are worthless."""
-        who = signed_in(request)
-        data = await self.validated(request, PasswordInput)
-        step_up.require_recent(who)
-        return await services.new_recovery_codes(user_id=who.id, session_id=who.session_id, **data)
 
 
 class UserMfaView(StaffView):

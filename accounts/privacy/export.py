@@ -19,8 +19,7 @@ from django.db.models.functions import Now
 
 from accounts.audit import recording as audit
 from accounts.audit.models import AuditEvent
-from accounts.mfa.models import RecoveryCode, TotpFactor
-from accounts.mfa.passkeys.models import Passkey
+from accounts.mfa.factors import FACTORS
 from accounts.outbox.models import EmailToken, OutgoingMail
 from accounts.outbox.queue import Kind
 from accounts.outbox.tokens import Purpose
@@ -148,22 +147,6 @@ def _mails(person: Param) -> QuerySet[Any, Any]:
     return mails.values("kind", "recipient", "facts", "created_at", "next_try_at", "tries", "failed_at")
 
 
-def _one_time_codes(person: Param) -> QuerySet[Any, Any]:
-    return TotpFactor.objects.filter(user_id=person).values("created_at", "confirmed_at")
-
-
-def _recovery_codes(person: Param) -> QuerySet[Any, Any]:
-    return RecoveryCode.objects.filter(user_id=person).order_by("pk").values("id", "created_at")
-
-
-def _passkeys(person: Param) -> QuerySet[Any, Any]:
-    """Return what tells the passkeys apart; an id and a public key mean something to the authenticator alone."""
-    return Passkey.objects.filter(user_id=person).order_by("pk").values(
-        "id", "name", "transports", "backup_eligible", "backed_up", "aaguid", "sign_count", "created_at",
-        "last_used_at",
-    )  # fmt: skip
-
-
 _OF_ANY_EVENT: Final = ("id", "at", "event", "outcome", "actor_id", "user_id", "session_id", "request_id", "details")
 #: What became of a message to an address that a person wants; see `_wanted_addresses`.
 _OF_A_WANTED_ADDRESS: Final = Q(
@@ -214,9 +197,8 @@ register("permissions", _permissions, User.user_permissions.through)
 register("links_in_messages", _links, EmailToken)
 register("wanted_addresses", _wanted_addresses, EmailToken)
 register("messages_waiting", _mails, OutgoingMail)
-register("one_time_codes", _one_time_codes, TotpFactor)
-register("recovery_codes", _recovery_codes, RecoveryCode)
-register("passkeys", _passkeys, Passkey)
+for _factor in FACTORS:
+    register(_factor.section, _factor.export, _factor.model)
 register("events", _events_about, AuditEvent)
 register("events_by_others", _events_by_others, AuditEvent)
 register("events_caused", _events_by, AuditEvent)

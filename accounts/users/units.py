@@ -14,10 +14,9 @@ from django.db import models
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
 from accounts.errors import DeletionPending, EmailNotVerified, LastSuperuser, PasswordChanged, PasswordChangeRequired
-from accounts.mfa import factors
 from accounts.outbox import queue as outgoing_mail
 from accounts.outbox.queue import Kind
-from accounts.users import proof
+from accounts.users import proof, second_factors
 from accounts.users import queries as user_queries
 from accounts.users.models import User
 from accounts.users.outputs import ACCOUNT_COLUMNS, Account, UserOut, account, account_of
@@ -82,12 +81,12 @@ def credentials_of_id(user_id: uuid.UUID) -> Credentials | None:
 def _credentials(rows: list[list[Any]]) -> Credentials | None:
     """Return the credentials of the only row, if there is one."""
     own = len(_CREDENTIALS)
-    return Credentials._make([*rows[0][:own], factors.named(rows[0][own:])]) if rows else None
+    return Credentials._make([*rows[0][:own], second_factors.named(rows[0][own:])]) if rows else None
 
 
 def _with_factors(users: "models.QuerySet[User]") -> "models.QuerySet[User, Any]":
     """Return what `Credentials` says of ``users``, which factors they have in the same query."""
-    return users.order_by().values_list(*_CREDENTIALS, *factors.columns())
+    return users.order_by().values_list(*_CREDENTIALS, *second_factors.columns())
 
 
 def inadmissible(
@@ -111,7 +110,7 @@ def account_snapshot(user_id: uuid.UUID) -> Account | None:
 def rename(*, user_id: uuid.UUID, name: str, session_id: uuid.UUID | None) -> UserOut:
     """Set the display name. Raises ``NotAuthenticated`` when the user is gone or inactive."""
     with batch():
-        _record_own(Event.PROFILE_CHANGED, user_id, session_id, fields=["name"])
+        record_own(Event.PROFILE_CHANGED, user_id, session_id, fields=["name"])
         user_queries.rename(user_id, name)
     account = account_snapshot(user_id)
     if account is None:
@@ -130,7 +129,7 @@ def set_password(*, user_id: uuid.UUID, old: str, new: str, session_id: uuid.UUI
     user.password, user.must_change_password = new, False
     user_queries.change(user, ["password", "must_change_password"])
     outgoing_mail.enqueue(Kind.PASSWORD_CHANGED, recipient=user.email, user_id=user_id)
-    _record_own(Event.PASSWORD_CHANGED, user_id, session_id)
+    record_own(Event.PASSWORD_CHANGED, user_id, session_id)
     return account(user, user_queries.role_names(user_id))
 
 
@@ -154,7 +153,7 @@ def end_all_sessions(*, user_id: uuid.UUID, session_id: uuid.UUID | None) -> Non
 
     Raises ``NotAuthenticated`` when the user is gone or inactive.
     """
-    record = partial(_record_own, Event.SIGN_OUT_EVERYWHERE, user_id, session_id)
+    record = partial(record_own, Event.SIGN_OUT_EVERYWHERE, user_id, session_id)
     user_queries.end_sessions(user_id, if_active=True, record=record)
 
 
@@ -180,6 +179,14 @@ def locked(user_id: uuid.UUID, *, epoch: int | None = None) -> User:
     return user
 
 
+def confirmed(user_id: uuid.UUID, old: str) -> User:
+    """Return the user, locked, whose password was right for the hash ``old``."""
+    user = locked(user_id)
+    if user.password != old:
+        raise PasswordChanged
+    return user
+
+
 def keep_a_superuser(*, without: Iterable[User]) -> None:
     """Raise ``LastSuperuser`` if nobody but ``without`` is an active superuser; free for people who are none.
 
@@ -198,6 +205,6 @@ def refuse_being_deleted(user: User) -> None:
         raise DeletionPending
 
 
-def _record_own(event: Event, user_id: uuid.UUID, session_id: uuid.UUID | None, **details: list[str]) -> None:
+def record_own(event: Event, user_id: uuid.UUID, session_id: uuid.UUID | None, **details: object) -> None:
     """Record what a person did to their own account, in the session they did it in."""
     audit.record(event, actor_id=user_id, user_id=user_id, session_id=session_id, details=details)

@@ -1,15 +1,11 @@
 """Second factors at work: finishing a sign-in with one, and confirming a session with one. Async, keyword-only."""
 
-from typing import Final, NamedTuple
-from uuid import UUID
+from typing import Final
 
 from accounts.audit.recording import Event
-from accounts.mfa import proofs
+from accounts.mfa import factors, proofs
 from accounts.mfa.errors import SecondFactorRefused
-from accounts.mfa.passkeys import proofs as passkey_proofs
-from accounts.mfa.passkeys.challenges import Purpose
-from accounts.mfa.passkeys.facts import Json
-from accounts.mfa.proofs import Proof
+from accounts.mfa.proofs import Asked, Proof, Shown
 from accounts.users import reauthentication
 from ironauth.infrastructure.cache.two_level import token_cache
 from ironauth.infrastructure.core.errors import FieldError, ValidationFailed
@@ -29,14 +25,6 @@ CODE_NEEDED: Final = FieldError(field="code", code="required", message="Send a c
 PASSWORD_NEEDED: Final = FieldError(field="password", code="required", message="Send your password.")
 
 log = get_logger()
-
-
-class Shown(NamedTuple):
-    """What was sent to prove a second factor: a code, or an authenticator's answer to a challenge."""
-
-    code: str | None = None
-    challenge_token: str | None = None
-    credential: Json | None = None
 
 
 async def sign_in_with_factor(*, token: str, shown: Shown, context: ClientContext) -> TokenPair:
@@ -71,9 +59,7 @@ async def verify_second_factor(*, token: str, shown: Shown, context: ClientConte
     if ticket is None:
         raise InvalidMfaToken
     found = await database().read(units.holder_of, ticket)
-    factor = await _judge(
-        shown, user_id=ticket.user_id, purpose=Purpose.SECOND_FACTOR, event=Event.SIGN_IN, address=context.address
-    )
+    factor = await _judge(shown, Asked(ticket.user_id, Event.SIGN_IN, context.address))
     return BySecondFactor(ticket, factor, found.email)
 
 
@@ -86,14 +72,7 @@ async def step_up(*, principal: Principal, password: str | None, shown: Shown, a
     found = await reauthentication.active_user(principal.id)
     proof: Proof | None = None
     if found.methods:
-        proof = await _judge(
-            shown,
-            user_id=principal.id,
-            purpose=Purpose.STEP_UP,
-            event=Event.STEP_UP,
-            address=address,
-            session_id=principal.session_id,
-        )
+        proof = await _judge(shown, Asked(principal.id, Event.STEP_UP, address, principal.session_id))
     else:
         if password is None:
             raise ValidationFailed(errors=[PASSWORD_NEEDED])
@@ -120,23 +99,9 @@ async def confirm_session(*, principal: Principal, proof: Proof | None) -> None:
     log.info("stepped_up", user_id=str(principal.id), session_id=str(principal.session_id), amr=amr)
 
 
-async def _judge(
-    shown: Shown, *, user_id: UUID, purpose: Purpose, event: Event, address: str, session_id: UUID | None = None
-) -> Proof:
-    """Return what proves that ``user_id`` has a second factor; raises what judging a code or a passkey raises.
-
-    ``purpose``: what a passkey's challenge must have been made for.
-    """
-    if shown.challenge_token is not None and shown.credential is not None:
-        return await passkey_proofs.judge(
-            shown.credential,
-            challenge_token=shown.challenge_token,
-            purpose=purpose,
-            user_id=user_id,
-            event=event,
-            address=address,
-            session_id=session_id,
-        )
-    if shown.code is None:
+async def _judge(shown: Shown, asked: Asked) -> Proof:
+    """Return what proves the second factor; raises what judging it raises, ``ValidationFailed`` for nothing shown."""
+    proof = await factors.judge(shown, asked)
+    if proof is None:
         raise ValidationFailed(errors=[CODE_NEEDED])
-    return await proofs.judge(user_id=user_id, code=shown.code, event=event, address=address, session_id=session_id)
+    return proof

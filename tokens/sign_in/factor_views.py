@@ -9,6 +9,7 @@ from rest_framework.permissions import AllowAny
 from accounts.errors import InvalidCredentials
 from accounts.mfa.errors import InvalidMfaCode, TotpUnreadable
 from accounts.mfa.passkeys.errors import InvalidPasskey
+from accounts.mfa.proofs import Shown
 from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView
 from ironauth.infrastructure.core.errors import Overloaded, Throttled, ValidationFailed
 from ironauth.infrastructure.http import client_context
@@ -16,7 +17,6 @@ from tokens.errors import CrossOrigin, InvalidMfaToken, InvalidToken, SigningKey
 from tokens.sessions.outputs import TokenPair
 from tokens.sessions.transport import context_of_sign_in, token_response
 from tokens.sign_in import factor_services
-from tokens.sign_in.factor_services import Shown
 from tokens.sign_in.inputs import SignInMfaInput, StepUpInput
 from tokens.sign_in.views import NO_CONTENT
 

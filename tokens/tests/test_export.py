@@ -22,7 +22,7 @@ from pytest_django import Settings
 
 from accounts.audit import recording as audit
 from accounts.audit.models import AuditEvent
-from accounts.mfa.models import TotpFactor
+from accounts.mfa.totp.models import TotpFactor
 from accounts.privacy import export
 from accounts.privacy import units as deletions
 from accounts.users.models import User

@@ -19,8 +19,9 @@ from accounts.audit.models import AuditEvent
 from accounts.email import first_proof
 from accounts.email.first_proof import Fate
 from accounts.email.tests.test_email_flows import confirm, delivered, token_for
-from accounts.mfa.models import RecoveryCode, TotpFactor
 from accounts.mfa.passkeys.models import Passkey
+from accounts.mfa.recovery.models import RecoveryCode
+from accounts.mfa.totp.models import TotpFactor
 from accounts.outbox.models import EmailToken
 from accounts.tests.authenticator import Authenticator
 from accounts.users.models import User

@@ -14,11 +14,12 @@ from pytest_django import Settings
 from accounts.audit.models import AuditEvent
 from accounts.email import address_proofs
 from accounts.email.tests.test_email_flows import confirm, delivered, token_for
-from accounts.mfa import services
-from accounts.mfa.models import RecoveryCode, TotpFactor
 from accounts.mfa.passkeys import services as passkeys
 from accounts.mfa.passkeys.models import Passkey
+from accounts.mfa.recovery.models import RecoveryCode
 from accounts.mfa.totp import codes as totp
+from accounts.mfa.totp import services as totp_services
+from accounts.mfa.totp.models import TotpFactor
 from accounts.privacy.models import PendingDeletion
 from accounts.tests.authenticator import Authenticator
 from accounts.users.models import User
@@ -282,11 +283,11 @@ async def test_a_session_that_has_ended_adds_no_factor(
         with pytest.raises(NotAuthenticated):
             await passkeys.add(user_id=user.pk, epoch=user.session_epoch, **proof)
         with pytest.raises(NotAuthenticated):
-            await services.confirm_totp(user_id=user.pk, epoch=user.session_epoch, code=App(secret).code())
+            await totp_services.confirm_totp(user_id=user.pk, epoch=user.session_epoch, code=App(secret).code())
         assert await left(member["id"]) == (0, 1, 0, 0)
     else:
         await passkeys.add(user_id=user.pk, epoch=user.session_epoch, **proof)
-        await services.confirm_totp(user_id=user.pk, epoch=user.session_epoch, code=App(secret).code())
+        await totp_services.confirm_totp(user_id=user.pk, epoch=user.session_epoch, code=App(secret).code())
         assert await left(member["id"]) == (1, 1, 10, 0)
 
 

@@ -31,6 +31,7 @@ from accounts.mfa.passkeys import services as passkeys
 from accounts.mfa.passkeys.challenges import Purpose
 from accounts.mfa.passkeys.errors import InvalidPasskey
 from accounts.mfa.totp import codes as totp
+from accounts.mfa.totp import services as totp_services
 from accounts.users.models import User
 from ironauth.infrastructure.core import strict_json
 from ironauth.infrastructure.core.errors import NotAuthenticated, Overloaded, Throttled
@@ -154,7 +155,7 @@ class FirstCodeForm(CodeForm):
         """Make the app a factor, as the API does."""
         code: str = self.cleaned_data["code"]
         try:
-            made = async_to_sync(services.confirm_totp)(user_id=self.user.pk, code=code)
+            made = async_to_sync(totp_services.confirm_totp)(user_id=self.user.pk, code=code)
         except Overloaded as refused:
             raise busy(refused) from refused
         except Throttled as refused:
@@ -184,7 +185,7 @@ class PasswordView(LoginView):
             admin_sign_in.begin(self.request, user, next_url)
             return redirect("admin:login_code")
         try:
-            secret = base64.b32decode(async_to_sync(services.start_totp)(user_id=user.pk).secret)
+            secret = base64.b32decode(async_to_sync(totp_services.start_totp)(user_id=user.pk).secret)
         except (MfaAlreadyEnabled, NotAuthenticated):  # set up, or deactivated, at this very moment
             return _begin_again(self.request)
         admin_sign_in.begin(self.request, user, next_url, setup=totp.seal(secret, user.pk))

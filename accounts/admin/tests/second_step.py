@@ -8,8 +8,8 @@ from django.test import Client
 
 from accounts.audit.models import AuditEvent
 from accounts.conftest import PASSWORD
-from accounts.mfa import services
-from accounts.mfa.models import TotpFactor
+from accounts.mfa.totp import services as totp_services
+from accounts.mfa.totp.models import TotpFactor
 from accounts.users.models import User
 from ironauth.infrastructure.core import clock
 
@@ -21,9 +21,9 @@ class Enrolled:
     """Somebody with an app and recovery codes."""
 
     def __init__(self, user: User) -> None:
-        setup = async_to_sync(services.start_totp)(user_id=user.pk)
+        setup = async_to_sync(totp_services.start_totp)(user_id=user.pk)
         self.app = pyotp.TOTP(setup.secret)
-        self.codes = async_to_sync(services.confirm_totp)(user_id=user.pk, code=self.code()).recovery_codes
+        self.codes = async_to_sync(totp_services.confirm_totp)(user_id=user.pk, code=self.code()).recovery_codes
         TotpFactor.objects.update(last_step=0)  # as if it had been set up long ago
 
     def code(self) -> str:

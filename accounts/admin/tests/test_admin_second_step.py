@@ -17,8 +17,10 @@ from accounts.admin.tests.second_step import CODE, LOGIN, SET_UP, USERS, Enrolle
 from accounts.audit.models import AuditEvent
 from accounts.conftest import PASSWORD, MakeUser
 from accounts.mfa import services
-from accounts.mfa.models import RecoveryCode, TotpFactor
 from accounts.mfa.passkeys.models import Passkey
+from accounts.mfa.recovery.models import RecoveryCode
+from accounts.mfa.totp import services as totp_services
+from accounts.mfa.totp.models import TotpFactor
 from accounts.outbox.models import OutgoingMail
 from accounts.users import units
 from accounts.users.models import User
@@ -241,7 +243,7 @@ def test_a_secret_of_somebody_else_is_never_shown(client: Client, staff: User, r
     """Who replaces the secret meanwhile, with a stolen session, gets neither it shown here nor theirs accepted."""
     password(client, staff)
     page = client.get(SET_UP).content.decode()
-    theirs = async_to_sync(services.start_totp)(user_id=staff.pk).secret
+    theirs = async_to_sync(totp_services.start_totp)(user_id=staff.pk).secret
     assert _secret(client.get(SET_UP).content.decode()) == _secret(page) != theirs
     client.post(SET_UP, {"code": pyotp.TOTP(_secret(page)).at(int(clock.unix()))})
     assert not opens(client)

@@ -14,7 +14,8 @@ from accounts.audit import recording as audit
 from accounts.audit.models import AuditEvent
 from accounts.audit.recording import Event, Outcome
 from accounts.conftest import MakeUser
-from accounts.mfa.models import RecoveryCode, TotpFactor
+from accounts.mfa.recovery.models import RecoveryCode
+from accounts.mfa.totp.models import TotpFactor
 from accounts.outbox import queue as outgoing_mail
 from accounts.outbox.models import EmailToken, OutgoingMail
 from accounts.users.models import User

@@ -21,7 +21,7 @@ from pytest_django import Settings
 from accounts.audit import recording as audit
 from accounts.audit.models import AuditEvent
 from accounts.conftest import PASSWORD, MakeUser, SignIn
-from accounts.mfa.models import TotpFactor
+from accounts.mfa.totp.models import TotpFactor
 from accounts.outbox import queue as outgoing_mail
 from accounts.outbox.models import OutgoingMail
 from accounts.outbox.queue import Kind

@@ -9,7 +9,6 @@ from django.db import IntegrityError, transaction
 
 from accounts.audit.recording import Event
 from accounts.lockout import rate_limits
-from accounts.mfa import services
 from accounts.mfa.outputs import AddedPasskey, PasskeyOptions
 from accounts.mfa.passkeys import challenges
 from accounts.mfa.passkeys import proofs as passkey_proofs
@@ -19,6 +18,7 @@ from accounts.mfa.passkeys.errors import PasskeyNotMade, PasskeyTaken
 from accounts.mfa.passkeys.facts import Json, Known, UnusableAnswer
 from accounts.mfa.passkeys.webauthn_ready import webauthn_ready
 from accounts.mfa.recovery import codes as recovery_codes
+from accounts.mfa.recovery import services as recovery_services
 from ironauth.infrastructure.core.errors import NotFound
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.telemetry.logs import get_logger
@@ -71,7 +71,7 @@ async def add(
     holder = await database().read(passkey_units.holder, user_id)
     await rate_limits.admit_account(rate_limits.NEW_FACTOR, user_id=user_id)
     codes = [] if holder.methods else recovery_codes.new_codes()
-    hashes = await services.hashed(codes) if codes else None
+    hashes = await recovery_services.hashed(codes) if codes else None
     try:
         passkey, with_codes = await database().write(
             passkey_units.add,

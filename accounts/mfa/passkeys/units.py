@@ -8,17 +8,16 @@ from django.db import models
 
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
-from accounts.mfa import factors
-from accounts.mfa import units as mfa_units
 from accounts.mfa.outputs import PasskeyOut
 from accounts.mfa.passkeys.challenges import Challenge
 from accounts.mfa.passkeys.errors import PasskeyNotMade, PasskeyTaken, TooManyPasskeys
 from accounts.mfa.passkeys.facts import Known, NewCredential
 from accounts.mfa.passkeys.models import Passkey
-from accounts.mfa.units import Hashes
+from accounts.mfa.recovery import units as recovery_units
+from accounts.mfa.recovery.units import Hashes
 from accounts.outbox import queue as outgoing_mail
 from accounts.outbox.queue import Kind
-from accounts.users import units
+from accounts.users import second_factors, units
 from ironauth.infrastructure.core.errors import NotAuthenticated
 from ironauth.infrastructure.db import single_use
 from ironauth.infrastructure.db.compiled import CompiledSelect
@@ -116,10 +115,10 @@ def add(
         raise TooManyPasskeys
     if Passkey.objects.filter(credential_id=credential.credential_id).exists():
         raise PasskeyTaken
-    with_codes = hashes is not None and not factors.methods_of(user_id)
+    with_codes = hashes is not None and not second_factors.methods_of(user_id)
     passkey = Passkey.objects.create(user_id=user_id, name=name, **credential._asdict())
     if hashes is not None and with_codes:
-        mfa_units.store_codes(user_id, hashes)
+        recovery_units.store_codes(user_id, hashes)
     outgoing_mail.enqueue(Kind.PASSKEY_ADDED, recipient=user.email, user_id=user_id)
     _record(Event.PASSKEY_ADDED, user_id, session_id, passkey.pk)
     return PasskeyOut(passkey.pk, passkey.name, passkey.created_at, None), with_codes
@@ -134,7 +133,7 @@ def remove(*, user_id: uuid.UUID, passkey_id: uuid.UUID, session_id: uuid.UUID |
     removed, _ = Passkey.objects.filter(pk=passkey_id, user_id=user_id).delete()
     if not removed:
         return False
-    mfa_units.forget_idle_codes(user_id)
+    recovery_units.forget_idle_codes(user_id)
     outgoing_mail.enqueue(Kind.PASSKEY_REMOVED, recipient=user.email, user_id=user_id)
     _record(Event.PASSKEY_REMOVED, user_id, session_id, passkey_id)
     return True

@@ -12,12 +12,17 @@ from django.db import connections, transaction
 from django.test import override_settings
 
 from accounts.audit.models import AuditEvent
+from accounts.audit.recording import Event
 from accounts.conftest import MakeUser
-from accounts.mfa import factors, proofs, units
+from accounts.mfa import factors, units
 from accounts.mfa.errors import MfaAlreadyEnabled, TotpUnreadable
-from accounts.mfa.models import RecoveryCode, TotpFactor
-from accounts.mfa.proofs import Proof, RecoveryProof, TotpProof
+from accounts.mfa.proofs import Asked, Proof, Shown
+from accounts.mfa.recovery.factor import RecoveryProof
+from accounts.mfa.recovery.models import RecoveryCode
 from accounts.mfa.totp import codes as totp
+from accounts.mfa.totp import units as totp_units
+from accounts.mfa.totp.factor import TotpProof
+from accounts.mfa.totp.models import TotpFactor
 from accounts.users.models import User
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import NotAuthenticated
@@ -33,9 +38,9 @@ def owner(make_user: MakeUser) -> User:
     user = make_user()
     key_id, sealed = totp.seal(SECRET, user.pk)
     with transaction.atomic():
-        units.store_secret(user_id=user.pk, sealed=sealed, master_key_id=key_id)
-        units.confirm_totp(
-            user_id=user.pk, judged=units.pending(user.pk), step=1, hashes={"0a1b": user.password}, session_id=None
+        totp_units.store_secret(user_id=user.pk, sealed=sealed, master_key_id=key_id)
+        totp_units.confirm_totp(
+            user_id=user.pk, judged=totp_units.pending(user.pk), step=1, hashes={"0a1b": user.password}, session_id=None
         )
     return user
 
@@ -82,12 +87,14 @@ def test_an_older_step_is_refused_before_anything_is_written(owner: User, monkey
     step = 2_000
     monkeypatch.setattr(clock, "_source", lambda: step * 30.0)
     code, before = (totp._app(SECRET).generate_otp(one) for one in (step, step - 1))
-    assert proofs.judge_blocking(user_id=owner.pk, code=before, address="") == TotpProof(owner.pk, step - 1)
-    proof = proofs.judge_blocking(user_id=owner.pk, code=code, address="")
+    assert factors.judge_blocking(Shown(code=before), Asked(owner.pk, Event.ADMIN_SIGN_IN)) == TotpProof(
+        owner.pk, step - 1
+    )
+    proof = factors.judge_blocking(Shown(code=code), Asked(owner.pk, Event.ADMIN_SIGN_IN))
     assert proof == TotpProof(owner.pk, step)
     assert proof.use()
-    assert proofs.judge_blocking(user_id=owner.pk, code=before, address="") is None
-    assert proofs.judge_blocking(user_id=owner.pk, code=code, address="") is None
+    assert factors.judge_blocking(Shown(code=before), Asked(owner.pk, Event.ADMIN_SIGN_IN)) is None
+    assert factors.judge_blocking(Shown(code=code), Asked(owner.pk, Event.ADMIN_SIGN_IN)) is None
 
 
 def test_recovery_codes_alone_are_no_factor(owner: User) -> None:
@@ -130,7 +137,7 @@ def test_resealing_says_what_is_lost(owner: User) -> None:
         with pytest.raises(CommandError, match="1 secrets do not open"):
             call_command("reseal_secrets", stdout=out)
         with pytest.raises(TotpUnreadable):
-            proofs.judge_blocking(user_id=owner.pk, code="123456", address="")
+            factors.judge_blocking(Shown(code="123456"), Asked(owner.pk, Event.ADMIN_SIGN_IN))
     assert out.getvalue().strip() == "resealed=0 left=1 newest=t2"
     event = AuditEvent.objects.get(event="secrets_resealed")
     assert (event.outcome, event.details) == ("failure", {"resealed": 0, "left": 1, "master_key": "t2"})
@@ -146,7 +153,7 @@ def test_setting_up_takes_what_is_there_when_it_writes(
     """It locks nobody: an app begun by another request is replaced, a confirmed one kept, a deleted user gone."""
     user = make_user()
     key_id, sealed = totp.seal(SECRET, user.pk)
-    start = units._START
+    start = totp_units._START
 
     class Overtaken:
         """The first insert, with another request in front of it."""
@@ -164,6 +171,6 @@ def test_setting_up_takes_what_is_there_when_it_writes(
     outcomes: dict[str, AbstractContextManager[object]]
     outcomes = {"begun": nullcontext(), "confirmed": pytest.raises(MfaAlreadyEnabled)}
     with outcomes.get(meanwhile, pytest.raises(NotAuthenticated)):
-        assert units.store_secret(user_id=user.pk, sealed=sealed, master_key_id=key_id) == user.email
+        assert totp_units.store_secret(user_id=user.pk, sealed=sealed, master_key_id=key_id) == user.email
     kept = {"begun": [sealed], "confirmed": [b"other"], "deleted": []}[meanwhile]
     assert [bytes(row.sealed) for row in TotpFactor.objects.all()] == kept

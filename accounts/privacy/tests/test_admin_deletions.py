@@ -13,7 +13,7 @@ from accounts.audit.models import AuditEvent
 from accounts.audit.recording import Event
 from accounts.conftest import MakeUser
 from accounts.errors import DeletionPending
-from accounts.mfa.models import TotpFactor
+from accounts.mfa.totp.models import TotpFactor
 from accounts.privacy import units as deletions
 from accounts.staff import units as staff_units
 from accounts.users.models import User

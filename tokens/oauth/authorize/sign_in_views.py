@@ -10,6 +10,7 @@ from rest_framework import exceptions
 
 from accounts.errors import EmailNotVerified, PasswordChangeRequired
 from accounts.mfa.passkeys.errors import InvalidPasskey
+from accounts.mfa.proofs import Shown
 from ironauth.infrastructure.api.views import ApiRequest
 from ironauth.infrastructure.core import strict_json
 from ironauth.infrastructure.core.errors import DomainError
@@ -25,7 +26,6 @@ from tokens.oauth.authorize.state import AuthorizationState
 from tokens.oauth.authorize.views import OAuthPage
 from tokens.sessions import sso_cookie, sso_session, transport
 from tokens.sign_in import factor_services, passkey_services, services
-from tokens.sign_in.factor_services import Shown
 from tokens.sign_in.proofs import SignInProof
 
 #: What a refusal asks for is a link away: the part of the template that has it.

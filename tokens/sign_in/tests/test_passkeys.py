@@ -14,13 +14,13 @@ from webauthn.helpers import bytes_to_base64url
 
 from accounts.audit import recording as audit
 from accounts.audit.models import AuditEvent
-from accounts.mfa.models import RecoveryCode
 from accounts.mfa.passkeys import ceremonies, challenges
 from accounts.mfa.passkeys import proofs as passkey_proofs
 from accounts.mfa.passkeys import units as passkey_units
 from accounts.mfa.passkeys.challenges import Purpose
 from accounts.mfa.passkeys.errors import TooManyPasskeys
 from accounts.mfa.passkeys.models import Passkey
+from accounts.mfa.recovery.models import RecoveryCode
 from accounts.outbox.models import OutgoingMail
 from accounts.tests.authenticator import PRESENT, VERIFIED, Authenticator
 from accounts.users.models import User

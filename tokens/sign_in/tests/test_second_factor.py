@@ -13,7 +13,8 @@ from django.test import override_settings
 
 from accounts.audit import recording as audit
 from accounts.audit.models import AuditEvent
-from accounts.mfa.models import RecoveryCode, TotpFactor
+from accounts.mfa.recovery.models import RecoveryCode
+from accounts.mfa.totp.models import TotpFactor
 from accounts.outbox.models import OutgoingMail
 from accounts.users.models import User
 from conftest import PASSWORD, bearer

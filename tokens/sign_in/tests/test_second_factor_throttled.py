@@ -16,7 +16,7 @@ from accounts.audit import recording as audit
 from accounts.audit.models import AuditEvent
 from accounts.conftest import full_pool  # noqa: F401 - a fixture
 from accounts.mfa import services
-from accounts.mfa.models import TotpFactor
+from accounts.mfa.totp.models import TotpFactor
 from accounts.outbox.models import OutgoingMail
 from accounts.tests.authenticator import Authenticator
 from accounts.users.models import User

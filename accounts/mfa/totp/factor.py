@@ -1,0 +1,148 @@
+"""One-time codes of an app as a second factor: found, judged, used up once, and counted before they are judged.
+
+Wrong codes have a count of the person's own (``throttling``), which a right password does not touch.
+"""
+
+import uuid
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+from django.db import models, transaction
+from django.db.models import QuerySet
+
+from accounts.lockout import throttling
+from accounts.mfa.errors import InvalidMfaCode, SecondFactorRefused, TotpUnreadable
+from accounts.mfa.outputs import MfaOut
+from accounts.mfa.proofs import Asked, Shown, refused, without_spaces
+from accounts.mfa.second_factor import SecondFactor
+from accounts.mfa.totp import codes as totp
+from accounts.mfa.totp.models import TotpFactor
+from accounts.mfa.totp.units import TOTP
+from accounts.outbox import queue as outgoing_mail
+from accounts.outbox.queue import Kind
+from accounts.users import queries as user_queries
+from ironauth.infrastructure.core.errors import Unavailable
+from ironauth.infrastructure.crypto.master_keys import MasterKeyMissingError
+from ironauth.infrastructure.crypto.sealing import SealBrokenError
+from ironauth.infrastructure.db.compiled import CompiledSelect, CompiledUpdate
+from ironauth.infrastructure.db.compiled_sql import Param
+from ironauth.infrastructure.db.unit_of_work import database
+from ironauth.infrastructure.telemetry.logs import get_logger
+
+_USER: Final = Param("user_id", models.UUIDField())
+_STEP: Final = Param("step", models.BigIntegerField())
+_TOTP: Final = CompiledSelect(
+    lambda: (
+        TotpFactor.objects.filter(user=_USER, confirmed_at__isnull=False)
+        .order_by()
+        .values_list("master_key_id", "sealed", "last_step")
+    )
+)
+_USE_STEP: Final = CompiledUpdate(
+    lambda: TotpFactor.objects.filter(user=_USER, confirmed_at__isnull=False, last_step__lt=_STEP), last_step=_STEP
+)
+
+
+class TotpProof(NamedTuple):
+    """A right code from an app, of one time step."""
+
+    user_id: uuid.UUID
+    step: int
+    amr: str = "otp"
+    refusal: type[SecondFactorRefused] = InvalidMfaCode
+
+    def use(self) -> bool:
+        """Take no other code of this step or an earlier one from now on (RFC 6238 §5.2). Two queries, one if late."""
+        if not _USE_STEP.run(user_id=self.user_id, step=self.step):
+            return False
+        throttling.forgive_second_factor(self.user_id)
+        return True
+
+
+class Totp(SecondFactor):
+    """An app that makes one-time codes."""
+
+    name = TOTP
+    model = TotpFactor
+    removed_because = "The person who made the account set it up."
+    section = "one_time_codes"
+
+    def rows(self) -> QuerySet[Any]:
+        """Return the apps whose first code was right."""
+        return TotpFactor.objects.filter(confirmed_at__isnull=False)
+
+    def since(self, user_id: uuid.UUID) -> Iterable[datetime]:
+        """Return when the first code was right. One query."""
+        return self.rows().filter(user_id=user_id).values_list("confirmed_at", flat=True)
+
+    def export(self, person: Param) -> QuerySet[Any, Any]:
+        """Return when it was set up."""
+        return TotpFactor.objects.filter(user_id=person).values("created_at", "confirmed_at")
+
+    def in_words(self, has: MfaOut) -> str:
+        """Return whether there is an app."""
+        return "Authenticator app" if has.totp else ""
+
+    def accepts(self, shown: Shown) -> bool:
+        """Tell whether a code has the form of an app's."""
+        return shown.code is not None and totp.is_code(without_spaces(shown.code))
+
+    async def judge(self, shown: Shown, asked: Asked) -> TotpProof:
+        """Return what proves that the person has the app.
+
+        After the tenth wrong code in a row the person gets a message: whoever tries has the password. Two units of work
+        of a query each.
+
+        Raises:
+            InvalidMfaCode: It is wrong; ``asked.event`` is left as failed in the trail.
+            Throttled: After too many of those for this person, before anything is looked at.
+            TotpUnreadable: The secret does not open.
+        """
+        code = without_spaces(shown.code or "")
+        attempt = await throttling.admit_second_factor(user_id=asked.user_id)
+        try:
+            proof = await database().read(_judge, asked.user_id, code)
+        except Unavailable:  # nothing was judged
+            await throttling.give_back(attempt)
+            raise
+        if proof is None and throttling.is_last_free(attempt):
+            await database().write(_warn, asked.user_id)
+        if proof is None:
+            await refused(user_id=asked.user_id, event=asked.event, session_id=asked.session_id)
+            raise InvalidMfaCode
+        return proof
+
+    def judge_blocking(self, shown: Shown, asked: Asked) -> TotpProof | None:
+        """See judge()."""
+        attempt = throttling.admit_second_factor_blocking(user_id=asked.user_id)
+        try:
+            right = _judge(asked.user_id, without_spaces(shown.code or ""))
+        except Unavailable:
+            throttling.give_back_blocking(attempt)
+            raise
+        if right is None and throttling.is_last_free(attempt):
+            with transaction.atomic():
+                _warn(asked.user_id)
+        return right
+
+
+def _judge(user_id: uuid.UUID, code: str) -> TotpProof | None:
+    """Unit of work: one query. Raises ``TotpUnreadable``."""
+    rows = _TOTP.rows(user_id=user_id)
+    if not rows:
+        return None
+    key_id, sealed, last_step = rows[0]
+    try:
+        step = totp.step_of(code, totp.unseal(key_id, bytes(sealed), user_id))
+    except (MasterKeyMissingError, SealBrokenError) as error:  # not "wrong": tries that nobody judges would be counted
+        get_logger().error("totp_secret_unreadable", user_id=str(user_id), remedy=str(error))
+        raise TotpUnreadable from error
+    return TotpProof(user_id, step) if step is not None and step > last_step else None
+
+
+def _warn(user_id: uuid.UUID) -> None:
+    """Unit of work: tell the owner that somebody gets as far as the second factor. Two queries."""
+    user = user_queries.find(user_id)
+    if user is not None:
+        outgoing_mail.enqueue(Kind.SECOND_FACTOR_REFUSED, recipient=user.email, user_id=user_id)

@@ -1,0 +1,83 @@
+"""What people do with an app for one-time codes; async, keyword-only, never sees a request.
+
+``session_id``: the session it is done in, for the audit trail. That the caller signed in recently is the view's to ask.
+"""
+
+import uuid
+from typing import Final
+
+from accounts.audit.recording import Event
+from accounts.lockout import rate_limits
+from accounts.mfa import proofs
+from accounts.mfa.errors import InvalidMfaCode, MfaNotEnabled, MfaNotStarted
+from accounts.mfa.outputs import RecoveryCodes, TotpSetup
+from accounts.mfa.recovery import codes as recovery_codes
+from accounts.mfa.recovery.services import hashed
+from accounts.mfa.totp import codes as totp
+from accounts.mfa.totp import units
+from accounts.mfa.totp.units import TOTP
+from accounts.users import reauthentication
+from ironauth.infrastructure.crypto.master_keys import MasterKeyMissingError
+from ironauth.infrastructure.crypto.sealing import SealBrokenError
+from ironauth.infrastructure.db.unit_of_work import database
+from ironauth.infrastructure.telemetry.logs import get_logger
+
+# No recovery code is the way out of this one, as it is at a sign-in.
+_NOT_YET: Final = "The code does not fit. Check the clock of the phone, and that the app shows this account."
+
+
+async def start_totp(*, user_id: uuid.UUID) -> TotpSetup:
+    """Make a secret for an app; it counts once its first code is confirmed, and replaces one that still waits for it.
+
+    Raises ``MfaAlreadyEnabled``, ``NotAuthenticated``.
+    """
+    secret = totp.new_secret()
+    key_id, sealed = totp.seal(secret, user_id)
+    email = await database().write_autocommit(units.store_secret, user_id=user_id, sealed=sealed, master_key_id=key_id)
+    address = totp.uri(secret, email)
+    return TotpSetup(secret=totp.as_text(secret), otpauth_uri=address, qr_svg=totp.qr_svg(address))
+
+
+async def confirm_totp(
+    *, user_id: uuid.UUID, code: str, session_id: uuid.UUID | None = None, epoch: int | None = None
+) -> RecoveryCodes:
+    """Make the app a factor by its first code; return new recovery codes, in place of any older ones.
+
+    ``epoch``: the session's, which must not have ended.
+    No session ends. Raises ``InvalidMfaCode``, which leaves the secret as it is, ``MfaNotStarted``,
+    ``MfaAlreadyEnabled``, ``Throttled`` after too many new factors, ``Overloaded``.
+    """
+    judged = await database().read(units.pending, user_id)
+    typed = proofs.without_spaces(code)
+    try:
+        secret = totp.unseal(judged.master_key_id, judged.sealed, user_id)
+    except (MasterKeyMissingError, SealBrokenError) as error:
+        raise MfaNotStarted from error  # nobody depends on it yet: a new one is quickly made
+    step = totp.step_of(typed, secret) if totp.is_code(typed) else None
+    if step is None:
+        await proofs.refused(user_id=user_id, event=Event.MFA_ENABLED, session_id=session_id)
+        raise InvalidMfaCode(_NOT_YET)
+    await rate_limits.admit_account(rate_limits.NEW_FACTOR, user_id=user_id)
+    codes = recovery_codes.new_codes()
+    hashes = await hashed(codes)
+    await database().write(
+        units.confirm_totp,
+        user_id=user_id,
+        judged=judged,
+        step=step,
+        hashes=hashes,
+        session_id=session_id,
+        epoch=epoch,
+    )
+    get_logger().info("mfa_enabled", user_id=str(user_id), method=TOTP)
+    return RecoveryCodes(tuple(codes))
+
+
+async def remove_totp(*, user_id: uuid.UUID, password: str, session_id: uuid.UUID | None = None) -> None:
+    """Take the app away. Errors as above."""
+    found = await reauthentication.active_user(user_id)
+    if TOTP not in found.methods:
+        raise MfaNotEnabled
+    await reauthentication.require_password(found, password, Event.MFA_DISABLED, session_id)
+    await database().write(units.remove_totp, user_id=user_id, old=found.encoded, session_id=session_id)
+    get_logger().info("mfa_disabled", user_id=str(user_id), method=TOTP)
