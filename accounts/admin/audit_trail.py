@@ -19,9 +19,9 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from accounts import email_address as emails
+from accounts.audit.events import FAMILIES, in_words, phrase
 from accounts.audit.models import AuditEvent
 from accounts.audit.recording import Outcome
-from accounts.audit.words import FAMILIES, in_words, phrase
 from accounts.users.models import User
 from ironauth.infrastructure.admin.filters import KnownValues
 from ironauth.infrastructure.admin.read_only import ReadOnly, breakable

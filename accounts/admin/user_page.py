@@ -15,8 +15,8 @@ from django.utils.safestring import SafeString
 from accounts.admin.actions import offered, person_page
 from accounts.admin.audit_trail import THEMSELVES, addresses
 from accounts.admin.changes import CHANGES
+from accounts.audit.events import phrase
 from accounts.audit.models import AuditEvent
-from accounts.audit.words import phrase
 from accounts.mfa import factors
 from accounts.outbox.models import OutgoingMail
 from accounts.privacy.admin import buttons

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Never
 from django.db import models
 from django.db.models import Q
 
-from accounts.audit import words as audit_words
+from accounts.audit import events as audit_events
 from ironauth.infrastructure.http.client_context import USER_AGENT_CHARACTERS
 
 
@@ -80,7 +80,7 @@ class AuditEvent(models.Model):
         ]
 
     def __str__(self) -> str:
-        return audit_words.sentence(self.event, self.outcome)
+        return audit_events.sentence(self.event, self.outcome)
 
     def save(self, **kwargs: Any) -> None:
         """Add the event; raises ``AppendOnlyError`` for one that was added before."""

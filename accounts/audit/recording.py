@@ -4,13 +4,13 @@ Units of work call `record`; an event that belongs to no transaction (a wrong pa
 Address, user agent and request id come from the request being answered (``infrastructure.http.client_context``).
 """
 
-import enum
 import threading
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
+from accounts.audit.events import Event, Outcome
 from accounts.audit.models import AuditEvent
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import id_at
@@ -21,92 +21,25 @@ from ironauth.infrastructure.http import client_context
 from ironauth.infrastructure.telemetry import metrics
 from ironauth.infrastructure.telemetry.logs import get_logger
 
+__all__ = [
+    "MAX_DETAIL",
+    "MAX_NAMES",
+    "MAX_UNWRITTEN",
+    "Details",
+    "Event",
+    "Outcome",
+    "record",
+    "record_each",
+    "record_later",
+    "wait_until_written",
+]
+
 type Details = Mapping[str, object]  # JSON: texts, numbers, flags, and lists of texts
 
 MAX_DETAIL: Final = 255  # characters of one name; the longest, a role's, has 150
 MAX_NAMES: Final = 100  # names in one list; as many as roles in a request
 #: Events on their way to the database that no answer waits for. Above it answers wait again, so memory is bounded.
 MAX_UNWRITTEN: Final = 1_000
-
-
-class Event(enum.StrEnum):
-    """What happened; the codes are for other programs and never change their meaning."""
-
-    SIGN_UP = "sign_up"
-    SIGN_IN = "sign_in"
-    SECOND_FACTOR_ASKED = (
-        "second_factor_asked"  # a right password, and nothing open yet: a sign-in follows, or does not
-    )
-    SIGN_OUT = "sign_out"
-    SIGN_OUT_EVERYWHERE = "sign_out_everywhere"
-    REFRESH_REUSE = "refresh_reuse"  # an old refresh token was used again, and its session has been ended for it
-    CLIENT_SIGN_IN = "client_sign_in"  # an application got tokens for a person; each of its refreshes is no event
-    DEVICE_ALLOWED = "device_allowed"  # a person let a device in, whose tokens it fetches itself (CLIENT_SIGN_IN)
-    TOKEN_EXCHANGED = "token_exchanged"  # noqa: S105 - the name of an event; a client got a token to act for a person
-    CODE_REUSE = "code_reuse"  # an authorization code was used again, and the session of its first use ended for it
-    SESSION_ENDED = "session_ended"
-    SESSIONS_ENDED = "sessions_ended"  # all of one person, by staff
-    PASSWORD_CHANGED = "password_changed"  # noqa: S105 - the name of an event
-    PASSWORD_RESET_REQUESTED = "password_reset_requested"  # noqa: S105 - as above; without user: for an unknown address
-    PASSWORD_RESET = "password_reset"  # noqa: S105 - as above
-    PASSWORD_CHANGE_REQUIRED = "password_change_required"  # noqa: S105 - as above; by staff
-    PASSWORD_FLAGGED = "password_flagged"  # noqa: S105 - as above; the one in use was found in the list of breached ones
-    VERIFICATION_REQUESTED = "verification_requested"  # without user: for an unknown or verified address
-    EMAIL_VERIFIED = "email_verified"
-    EMAIL_CHANGE_REQUESTED = "email_change_requested"
-    EMAIL_CHANGED = "email_changed"
-    MAIL_GIVEN_UP = "mail_given_up"
-    MAIL_RETRIED = "mail_retried"  # staff had a message tried again
-    MFA_ENABLED = "mfa_enabled"
-    MFA_DISABLED = "mfa_disabled"
-    MFA_RESET = "mfa_reset"  # every factor is gone: by staff
-    RECOVERY_CODES_CREATED = "recovery_codes_created"
-    RECOVERY_CODE_USED = "recovery_code_used"
-    PASSKEY_ADDED = "passkey_added"
-    PASSKEY_REMOVED = "passkey_removed"
-    STEP_UP = "step_up"
-    PROFILE_CHANGED = "profile_changed"
-    ACCOUNT_DELETED = "account_deleted"  # by the person or, ``disowned``, who has the mailbox; staff leave USER_DELETED
-    ACCOUNT_RESTORED = "account_restored"  # within the days of grace
-    ACCOUNT_PURGED = "account_purged"  # after them, for good
-    DATA_EXPORTED = "data_exported"
-    USER_CREATED = "user_created"
-    USER_CHANGED = "user_changed"
-    USER_DELETED = "user_deleted"
-    ROLE_GIVEN = "role_given"
-    ROLE_TAKEN = "role_taken"
-    ROLE_CREATED = "role_created"
-    ROLE_CHANGED = "role_changed"
-    ROLE_DELETED = "role_deleted"
-    ADMIN_SIGN_IN = "admin_sign_in"
-    ADMIN_SIGN_OUT = "admin_sign_out"
-    ACCESS_DENIED = "access_denied"  # somebody signed in asked the staff API, or the admin, for what they may not
-    THROTTLED = "throttled"  # tried too often: at most once an hour for each count and process
-    FAILURES_FORGIVEN = "failures_forgiven"  # an operator let somebody in again
-    KEYS_CREATED = "keys_created"
-    KEY_ROTATED = "key_rotated"
-    KEY_DROPPED = "key_dropped"
-    SECRETS_RESEALED = "secrets_resealed"  # those of second factors, under the newest master key
-    BREACHED_LIST_INSTALLED = "breached_list_installed"
-    CLIENT_CREATED = "client_created"  # an application that signs its users in here
-    CLIENT_CHANGED = "client_changed"
-    CLIENT_DISABLED = "client_disabled"
-    CLIENT_ENABLED = "client_enabled"
-    CLIENT_DELETED = "client_deleted"
-    CLIENT_SECRET_ROTATED = "client_secret_rotated"  # noqa: S105 - as above
-    CONSENT_GIVEN = "consent_given"  # a person let an application have what it asked for
-    CONSENT_REVOKED = "consent_revoked"  # by the person, or by staff
-
-
-class Outcome(enum.StrEnum):
-    """How it ended. FAILURE: a proof was wrong, or a message was not accepted.
-
-    REFUSED: the proof was right, or needless, and a rule forbade it.
-    """
-
-    SUCCESS = "success"
-    FAILURE = "failure"
-    REFUSED = "refused"
 
 
 _INSERT: Final = CompiledInsert(lambda: given_row(AuditEvent))

@@ -14,7 +14,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from accounts.audit.words import in_words
+from accounts.audit.events import in_words
 from accounts.outbox import queue as outgoing_mail
 from accounts.outbox.models import OutgoingMail
 from ironauth.infrastructure.admin.actions import admin_action

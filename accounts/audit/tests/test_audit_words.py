@@ -6,8 +6,8 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from accounts.audit import events as audit_events
 from accounts.audit import recording as audit
-from accounts.audit import words as audit_words
 from accounts.audit.models import AuditEvent
 from accounts.audit.recording import Event, Outcome
 from accounts.users.models import User
@@ -17,20 +17,20 @@ LIST = "admin:accounts_auditevent_changelist"
 
 def test_every_event_has_words_of_its_own() -> None:
     """In one family each, told apart, and none for what is not recorded."""
-    codes = [code for family in audit_words.FAMILIES.values() for code in family]
+    codes = [code for family in audit_events.FAMILIES.values() for code in family]
     assert sorted(codes) == sorted(event.value for event in Event)
-    words = {audit_words.phrase(code) for code in codes}
+    words = {audit_events.phrase(code) for code in codes}
     assert len(words) == len(codes)
     assert not any("_" in phrase for phrase in words)
 
 
 def test_sentences() -> None:
     """How it ended is said unless well; what a newer release recorded is said by its code."""
-    assert audit_words.sentence("sign_in", "success") == "Sign-in"
-    assert audit_words.sentence("sign_in", "failure") == "Sign-in, failed"
-    assert audit_words.sentence("sign_in", "refused") == "Sign-in, refused"
-    assert audit_words.sentence("brand_new", "odd") == "Brand new, odd"
-    assert {audit_words.sentence("sign_out", outcome) for outcome in Outcome} >= {"Sign-out", "Sign-out, failed"}
+    assert audit_events.sentence("sign_in", "success") == "Sign-in"
+    assert audit_events.sentence("sign_in", "failure") == "Sign-in, failed"
+    assert audit_events.sentence("sign_in", "refused") == "Sign-in, refused"
+    assert audit_events.sentence("brand_new", "odd") == "Brand new, odd"
+    assert {audit_events.sentence("sign_out", outcome) for outcome in Outcome} >= {"Sign-out", "Sign-out, failed"}
 
 
 @pytest.mark.django_db
@@ -52,9 +52,9 @@ def test_the_admin_uses_them(client: Client, root: User) -> None:
 def test_the_filter_is_folded_by_family(client: Client, root: User) -> None:
     """All families are closed but that of the chosen event."""
     page = client.get(reverse(LIST)).content.decode()
-    assert page.count('<details class="family">') == len(audit_words.FAMILIES)
+    assert page.count('<details class="family">') == len(audit_events.FAMILIES)
     assert re.search(r'<li class="selected">\s*<a href="\?">All</a>', page)
     page = client.get(f"{reverse(LIST)}?event=email_changed").content.decode()
-    assert page.count('<details class="family">') == len(audit_words.FAMILIES) - 1
+    assert page.count('<details class="family">') == len(audit_events.FAMILIES) - 1
     assert re.search(r'<details class="family" open>\s*<summary>E-mail</summary>', page)
     assert '<li class="selected"><a href="?event=email_changed">E-mail address changed</a></li>' in page

@@ -1,0 +1,155 @@
+"""The events of the trail: what other programs call each, its family, and its words where staff read it.
+
+A new event is one line of ``Event``.
+"""
+
+import enum
+from typing import Final, Self
+
+
+class Family(enum.StrEnum):
+    """What events are listed under, in this order."""
+
+    SIGNING_IN = "Signing in"
+    SESSIONS = "Sessions"
+    PASSWORDS = "Passwords"
+    EMAIL = "E-mail"
+    SECOND_FACTORS = "Second factors"
+    ACCOUNTS = "Accounts"
+    STAFF = "Staff"
+    APPLICATIONS = "Applications"
+    KEYS = "Keys"
+
+
+class Event(enum.StrEnum):
+    """What happened: code, family and words. Codes are for other programs and never change their meaning."""
+
+    family: Family
+    words: str
+
+    def __new__(cls, code: str, family: Family, words: str) -> Self:
+        """Make the event of this code."""
+        event = str.__new__(cls, code)
+        event._value_ = code
+        event.family, event.words = family, words
+        return event
+
+    SIGN_UP = "sign_up", Family.SIGNING_IN, "Sign-up"
+    SIGN_IN = "sign_in", Family.SIGNING_IN, "Sign-in"
+    # A right password, and nothing open yet: a sign-in follows, or does not.
+    SECOND_FACTOR_ASKED = "second_factor_asked", Family.SIGNING_IN, "Right password, second factor asked for"
+    SIGN_OUT = "sign_out", Family.SIGNING_IN, "Sign-out"
+    SIGN_OUT_EVERYWHERE = "sign_out_everywhere", Family.SESSIONS, "Sign-out everywhere"
+    # An old refresh token was used again, and its session has been ended for it.
+    REFRESH_REUSE = "refresh_reuse", Family.SESSIONS, "Old refresh token used again"
+    # An application got tokens for a person; each of its refreshes is no event.
+    CLIENT_SIGN_IN = "client_sign_in", Family.APPLICATIONS, "Sign-in to an application"
+    # A person let a device in, whose tokens it fetches itself (CLIENT_SIGN_IN).
+    DEVICE_ALLOWED = "device_allowed", Family.APPLICATIONS, "Device let in"
+    # A client got a token to act for a person.
+    TOKEN_EXCHANGED = "token_exchanged", Family.APPLICATIONS, "Token exchanged"
+    # An authorization code was used again, and the session of its first use ended for it.
+    CODE_REUSE = "code_reuse", Family.APPLICATIONS, "Authorization code used again"
+    SESSION_ENDED = "session_ended", Family.SESSIONS, "Session ended"
+    # All of one person, by staff.
+    SESSIONS_ENDED = "sessions_ended", Family.SESSIONS, "All sessions ended"
+    PASSWORD_CHANGED = "password_changed", Family.PASSWORDS, "Password changed"
+    # Without user: for an unknown address.
+    PASSWORD_RESET_REQUESTED = "password_reset_requested", Family.PASSWORDS, "Password reset asked for"
+    PASSWORD_RESET = "password_reset", Family.PASSWORDS, "Password reset"
+    # By staff.
+    PASSWORD_CHANGE_REQUIRED = "password_change_required", Family.PASSWORDS, "Password change required"
+    # The one in use was found in the list of breached ones.
+    PASSWORD_FLAGGED = "password_flagged", Family.PASSWORDS, "Password found in a breach"
+    # Without user: for an unknown or verified address.
+    VERIFICATION_REQUESTED = "verification_requested", Family.EMAIL, "Verification asked for"
+    EMAIL_VERIFIED = "email_verified", Family.EMAIL, "E-mail address verified"
+    EMAIL_CHANGE_REQUESTED = "email_change_requested", Family.EMAIL, "Change of e-mail address asked for"
+    EMAIL_CHANGED = "email_changed", Family.EMAIL, "E-mail address changed"
+    MAIL_GIVEN_UP = "mail_given_up", Family.EMAIL, "Message given up"
+    # Staff had a message tried again.
+    MAIL_RETRIED = "mail_retried", Family.EMAIL, "Message tried again"
+    MFA_ENABLED = "mfa_enabled", Family.SECOND_FACTORS, "Authenticator app set up"
+    MFA_DISABLED = "mfa_disabled", Family.SECOND_FACTORS, "Authenticator app removed"
+    # Every factor is gone: by staff.
+    MFA_RESET = "mfa_reset", Family.SECOND_FACTORS, "All second factors removed"
+    RECOVERY_CODES_CREATED = "recovery_codes_created", Family.SECOND_FACTORS, "Recovery codes made"
+    RECOVERY_CODE_USED = "recovery_code_used", Family.SECOND_FACTORS, "Recovery code used"
+    PASSKEY_ADDED = "passkey_added", Family.SECOND_FACTORS, "Passkey added"
+    PASSKEY_REMOVED = "passkey_removed", Family.SECOND_FACTORS, "Passkey removed"
+    STEP_UP = "step_up", Family.SIGNING_IN, "Confirmation of identity"
+    PROFILE_CHANGED = "profile_changed", Family.ACCOUNTS, "Profile changed"
+    # By the person or, ``disowned``, who has the mailbox; staff leave USER_DELETED.
+    ACCOUNT_DELETED = "account_deleted", Family.ACCOUNTS, "Account deleted"
+    # Within the days of grace.
+    ACCOUNT_RESTORED = "account_restored", Family.ACCOUNTS, "Account restored"
+    # After them, for good.
+    ACCOUNT_PURGED = "account_purged", Family.ACCOUNTS, "Account deleted for good"
+    DATA_EXPORTED = "data_exported", Family.ACCOUNTS, "Data exported"
+    USER_CREATED = "user_created", Family.STAFF, "User added"
+    USER_CHANGED = "user_changed", Family.STAFF, "User changed"
+    USER_DELETED = "user_deleted", Family.STAFF, "User deleted"
+    ROLE_GIVEN = "role_given", Family.STAFF, "Role given"
+    ROLE_TAKEN = "role_taken", Family.STAFF, "Role taken away"
+    ROLE_CREATED = "role_created", Family.STAFF, "Role added"
+    ROLE_CHANGED = "role_changed", Family.STAFF, "Role changed"
+    ROLE_DELETED = "role_deleted", Family.STAFF, "Role deleted"
+    ADMIN_SIGN_IN = "admin_sign_in", Family.SIGNING_IN, "Sign-in to this admin"
+    ADMIN_SIGN_OUT = "admin_sign_out", Family.SIGNING_IN, "Sign-out from this admin"
+    # Somebody signed in asked the staff API, or the admin, for what they may not.
+    ACCESS_DENIED = "access_denied", Family.STAFF, "Access denied"
+    # Tried too often: at most once an hour for each count and process.
+    THROTTLED = "throttled", Family.SIGNING_IN, "Tried too often"
+    # An operator let somebody in again.
+    FAILURES_FORGIVEN = "failures_forgiven", Family.SIGNING_IN, "Failed tries forgiven"
+    KEYS_CREATED = "keys_created", Family.KEYS, "Signing keys made"
+    KEY_ROTATED = "key_rotated", Family.KEYS, "Signing key rotated"
+    KEY_DROPPED = "key_dropped", Family.KEYS, "Signing key dropped"
+    # Those of second factors, under the newest master key.
+    SECRETS_RESEALED = "secrets_resealed", Family.KEYS, "Stored secrets sealed again"
+    BREACHED_LIST_INSTALLED = "breached_list_installed", Family.PASSWORDS, "List of breached passwords installed"
+    # An application that signs its users in here.
+    CLIENT_CREATED = "client_created", Family.APPLICATIONS, "Client added"
+    CLIENT_CHANGED = "client_changed", Family.APPLICATIONS, "Client changed"
+    CLIENT_DISABLED = "client_disabled", Family.APPLICATIONS, "Client disabled"
+    CLIENT_ENABLED = "client_enabled", Family.APPLICATIONS, "Client enabled"
+    CLIENT_DELETED = "client_deleted", Family.APPLICATIONS, "Client deleted"
+    CLIENT_SECRET_ROTATED = "client_secret_rotated", Family.APPLICATIONS, "New client secret"
+    # A person let an application have what it asked for.
+    CONSENT_GIVEN = "consent_given", Family.APPLICATIONS, "Consent given"
+    # By the person, or by staff.
+    CONSENT_REVOKED = "consent_revoked", Family.APPLICATIONS, "Consent taken back"
+
+
+class Outcome(enum.StrEnum):
+    """How it ended. FAILURE: a proof was wrong, or a message was not accepted.
+
+    REFUSED: the proof was right, or needless, and a rule forbade it.
+    """
+
+    SUCCESS = "success"
+    FAILURE = "failure"
+    REFUSED = "refused"
+
+
+#: The events of each family, code by code with their words.
+FAMILIES: Final = {
+    family.value: {event.value: event.words for event in Event if event.family is family} for family in Family
+}
+_WORDS: Final = {event.value: event.words for event in Event}
+_OUTCOMES: Final = {"success": "", "failure": ", failed", "refused": ", refused"}
+
+
+def in_words(code: str) -> str:
+    """Return e.g. "Password changed" for ``password_changed``."""
+    return code.replace("_", " ").capitalize().replace("Mfa ", "MFA ")
+
+
+def phrase(event: str) -> str:
+    """Return what an event is called; one that another release has recorded, by its code."""
+    return _WORDS.get(event) or in_words(event)
+
+
+def sentence(event: str, outcome: str) -> str:
+    """Return what an event is called, and how it ended unless well."""
+    return phrase(event) + _OUTCOMES.get(outcome, f", {outcome}")
