@@ -3,6 +3,10 @@
 A rule is a number of times in any stretch of time (``sliding_window``). Sign-ins also have counts of their own, in
 ``throttling``.
 
+A client is counted by ``client_network``: an IPv4 address, or the /64 of an IPv6 address. A rented /48 has 65,536 of
+those, so the /48 is counted as well, at ten times the limit. The network comes first: what its count refuses is not
+counted for the site.
+
 The tables hold MACs under SECRET_KEY instead of addresses; a new SECRET_KEY resets every count.
 """
 
@@ -21,8 +25,6 @@ from django.db.models import CharField
 from accounts import email_address as emails
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event, Outcome
-from accounts.lockout import client_windows
-from accounts.lockout.client_windows import SITE_LIMITS
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.durations import in_words
 from ironauth.infrastructure.core.errors import Throttled
@@ -31,7 +33,8 @@ from ironauth.infrastructure.db.compiled_sql import Param
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.http.client_address import client_network, client_site
 from ironauth.infrastructure.ratelimit import window as sliding_window
-from ironauth.infrastructure.ratelimit.window import Refusal
+from ironauth.infrastructure.ratelimit import window_store
+from ironauth.infrastructure.ratelimit.window import Refusal, Slot
 from ironauth.infrastructure.ratelimit.window_store import RateLimitHit
 from ironauth.infrastructure.telemetry.logs import get_logger
 
@@ -101,6 +104,10 @@ _HOLDER: Final = CompiledSelect(
 )
 
 
+#: What a /48 may have, in limits of one /64: a customer who is given it is a company, not ten of them.
+SITE_LIMITS: Final = 10
+
+
 class Refused(NamedTuple):
     """Which count of a rule has no room, and for how many seconds; ``key`` is the count's."""
 
@@ -123,10 +130,10 @@ def admit_blocking(rule: Rule, *, address: str) -> None:
     """See admit(); on the calling thread's own connection."""
     if not settings.IRONAUTH_THROTTLE:
         return
-    windows = client_windows.take_in_redis_blocking(client_questions(rule, address))
+    windows = take_in_redis_blocking(client_questions(rule, address))
     if windows.left:
         with transaction.atomic():
-            windows = client_windows.take_in_database(windows)
+            windows = take_in_database(windows)
     if windows.refusal is not None:
         refuse_blocking(Refused(rule.name, "address", windows.refused_key, windows.refusal.wait_s))
 
@@ -182,6 +189,74 @@ def _take(rule: str, asked: Sequence[tuple[str, RateLimitHit]]) -> Refused | Non
         if isinstance(found, Refusal):
             return Refused(rule, by, question.key, found.wait_s)
     return None
+
+
+# ------------------------------------------------------------------ the counts of one client
+class Windows(NamedTuple):
+    """What came of the questions about one client. ``left``: still to be asked of the database."""
+
+    taken: tuple[Slot, ...] = ()
+    left: tuple[RateLimitHit, ...] = ()
+    refusal: Refusal | None = None
+    refused_key: str = ""
+
+
+async def take_in_redis(asked: Sequence[RateLimitHit]) -> Windows:
+    """Take a place in each of these counts in Redis, until one refuses; without Redis they are all left."""
+    taken: list[Slot] = []
+    for at, question in enumerate(asked):
+        found = await sliding_window.take_in_redis(question)
+        if isinstance(found, Refusal):
+            return Windows(tuple(taken), (), found, question.key)
+        if found is None:
+            return Windows(tuple(taken), tuple(asked[at:]))
+        taken.append(found)
+    return Windows(tuple(taken))
+
+
+def take_in_redis_blocking(asked: Sequence[RateLimitHit]) -> Windows:
+    """See take_in_redis(); for threads."""
+    taken: list[Slot] = []
+    for at, question in enumerate(asked):
+        found = sliding_window.take_in_redis_blocking(question)
+        if isinstance(found, Refusal):
+            return Windows(tuple(taken), (), found, question.key)
+        if found is None:
+            return Windows(tuple(taken), tuple(asked[at:]))
+        taken.append(found)
+    return Windows(tuple(taken))
+
+
+def take_in_database(windows: Windows) -> Windows:
+    """Take a place in each count that is left. A unit of work for ``write``: a query each, one more for a refusal."""
+    taken = list(windows.taken)
+    for question in windows.left:
+        found = sliding_window.take_in_database(question)
+        if isinstance(found, Refusal):
+            return Windows(tuple(taken), (), found, question.key)
+        taken.append(found)
+    return Windows(tuple(taken), (), windows.refusal, windows.refused_key)
+
+
+async def give_back_to_redis(windows: Windows) -> None:
+    """Give back the places that were taken in Redis."""
+    for taken in windows.taken:
+        if taken.in_redis:
+            await sliding_window.give_back_to_redis(taken)
+
+
+def give_back_to_redis_blocking(windows: Windows) -> None:
+    """See give_back_to_redis(); for threads."""
+    for taken in windows.taken:
+        if taken.in_redis:
+            sliding_window.give_back_to_redis_blocking(taken)
+
+
+def give_back(windows: Windows) -> None:
+    """Give back the places that were taken in the database. A unit of work: a query each."""
+    for taken in windows.taken:
+        if not taken.in_redis:
+            window_store.give_back(taken.key, taken.slot)
 
 
 # ------------------------------------------------------------------ keys

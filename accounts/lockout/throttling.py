@@ -2,8 +2,8 @@
 
 Sign-in has two kinds of counts. The client address (IPv6: its /64, and its /48 at ten times the limit) has so many
 failures in any 15 minutes, whatever accounts they were for. The account, that is the folded e-mail address, whether or
-not anybody has it, has consecutive failures with growing waits and an end (``failure_count`` has the formula). A try
-counts as a failure from the moment it is let in, before the hash, and a right password gives it back and resets the
+not anybody has it, has consecutive failures with growing waits and an end (``ratelimit.lockout`` has the formula). A
+try counts as a failure from the moment it is let in, before the hash, and a right password gives it back and resets the
 account's counts.
 
 Nobody can lock the owner out for good: of the hundred failures that one password may have, strangers get 40, and
@@ -16,7 +16,7 @@ An address without an account is counted as any other. What a count tells all th
 owner's address may notice that they have been there, and somebody who keeps an account's count full notices, by the
 end of the wait, that the owner has signed in.
 
-The shares, and the keys of the counts: ``accounts.lockout.keys``. What else is counted: ``rate_limits``.
+The keys are MACs (``rate_limits.mac``). What else is counted: ``rate_limits``.
 """
 
 from typing import Final, NamedTuple, NoReturn
@@ -25,22 +25,55 @@ from uuid import UUID
 from django.conf import settings
 from django.db import transaction
 
-from accounts.lockout import client_windows, rate_limits
-from accounts.lockout import keys as lockout_keys
-from accounts.lockout.client_windows import Windows
-from accounts.lockout.keys import LockoutKeys
-from accounts.lockout.rate_limits import Refused
+from accounts import email_address as emails
+from accounts.lockout import rate_limits
+from accounts.lockout.rate_limits import SIGN_IN, Refused, Windows, mac
 from ironauth.infrastructure.core.errors import Unavailable
 from ironauth.infrastructure.db.unit_of_work import database
+from ironauth.infrastructure.http.client_address import client_network
 from ironauth.infrastructure.http.client_context import ClientContext
 from ironauth.infrastructure.ratelimit import lockout
-from ironauth.infrastructure.ratelimit.lockout import FREE_FAILURES, Reserved
+from ironauth.infrastructure.ratelimit.lockout import FREE_FAILURES, Count, Reserved
 from ironauth.infrastructure.ratelimit.window import Refusal
+from ironauth.infrastructure.ratelimit.window_store import RateLimitHit
 from ironauth.infrastructure.telemetry.logs import get_logger
 
+#: Consecutive failures of one password, by who tries: ``MAX_FAILURES`` together. Enough for everybody's typing errors
+#: with room for some waits; strangers, who are the most, reach their end after two weeks without a pause.
+STRANGERS: Final = 40
+KNOWN_ADDRESSES: Final = 20
+KNOWN_BROWSERS: Final = 20
+SIGNED_IN: Final = 20
 #: How long a device is known after it signed in; seconds. As long as a session may last (SP 800-63B-4 §2.1.3).
 KNOWN_S: Final = 30 * 86_400
 UNKNOWN: Final = ClientContext()
+
+
+class LockoutKeys(NamedTuple):
+    """What is asked about a try, in MACs. ``known``: devices it comes from, if they are known.
+
+    ``devices`` and ``address``: their keys. ``forgotten``: names all the devices of the account.
+    """
+
+    rule: str
+    account: Count
+    browsers: Count | None = None
+    addresses: Count | None = None
+    devices: tuple[str, ...] = ()
+    address: tuple[str, ...] = ()
+    asked: tuple[RateLimitHit, ...] = ()
+    forgotten: str = ""
+
+    @property
+    def known(self) -> list[tuple[str, Count]]:
+        """The devices it would come from, and where their failures are counted; browsers first."""
+        found = [(key, self.browsers) for key in self.devices] + [(key, self.addresses) for key in self.address]
+        return [(key, count) for key, count in found if count]
+
+    @property
+    def counts(self) -> tuple[str, ...]:
+        """The keys of all that counts wrong passwords here."""
+        return tuple(count.key for count in (self.account, self.browsers, self.addresses) if count)
 
 
 class Attempt(NamedTuple):
@@ -73,8 +106,8 @@ async def begin_sign_in(*, email: str, context: ClientContext) -> PendingAttempt
     """
     if not settings.IRONAUTH_THROTTLE:
         return None
-    plan = lockout_keys.sign_in(email, context)
-    windows = await client_windows.take_in_redis(plan.asked)
+    plan = sign_in_keys(email, context)
+    windows = await rate_limits.take_in_redis(plan.asked)
     if windows.refusal is not None and not plan.devices:
         await rate_limits.refuse(_full_window(plan, windows, windows.refusal))
     return PendingAttempt(plan, windows)
@@ -98,7 +131,7 @@ async def give_back(attempt: Attempt | None) -> None:
     """Undo a try that was never judged, for instance because the hash pool was full. One unit of work."""
     if attempt is None:
         return
-    await client_windows.give_back_to_redis(attempt.windows)
+    await rate_limits.give_back_to_redis(attempt.windows)
     try:
         await database().write(_undo, attempt)
     except Unavailable:  # it counts; the caller has something worse to report
@@ -119,7 +152,7 @@ async def succeeded(attempt: Attempt | None, *, new_device: str = "") -> None:
 async def release_windows(attempt: Attempt | None) -> None:
     """Take a right password off the counts in Redis; ``reset_counters`` does the rest. The try counts until then."""
     if attempt is not None:
-        await client_windows.give_back_to_redis(attempt.windows)
+        await rate_limits.give_back_to_redis(attempt.windows)
 
 
 # ------------------------------------------------------------------ sign-in to the admin: on its own threads
@@ -127,8 +160,8 @@ def admit_sign_in_blocking(*, email: str, context: ClientContext) -> Attempt | N
     """See begin_sign_in() and admit(); the same counts, on the calling thread's own connection."""
     if not settings.IRONAUTH_THROTTLE:
         return None
-    plan = lockout_keys.sign_in(email, context)
-    windows = client_windows.take_in_redis_blocking(plan.asked)
+    plan = sign_in_keys(email, context)
+    windows = rate_limits.take_in_redis_blocking(plan.asked)
     if windows.refusal is not None and not plan.devices:
         rate_limits.refuse_blocking(_full_window(plan, windows, windows.refusal))
     with transaction.atomic():
@@ -142,7 +175,7 @@ def give_back_blocking(attempt: Attempt | None) -> None:
     """See give_back()."""
     if attempt is None:
         return
-    client_windows.give_back_to_redis_blocking(attempt.windows)
+    rate_limits.give_back_to_redis_blocking(attempt.windows)
     with transaction.atomic():
         _undo(attempt)
 
@@ -151,19 +184,19 @@ def succeeded_blocking(attempt: Attempt | None) -> None:
     """See succeeded()."""
     if attempt is None:
         return
-    client_windows.give_back_to_redis_blocking(attempt.windows)
+    rate_limits.give_back_to_redis_blocking(attempt.windows)
     with transaction.atomic():
         reset_counters(attempt)
 
 
 def admit_confirmation_blocking(*, user_id: UUID) -> Attempt | None:
     """See admit_confirmation()."""
-    return _admit_person_blocking(lockout_keys.confirmation(user_id), user_id)
+    return _admit_person_blocking(confirmation_keys(user_id), user_id)
 
 
 def admit_second_factor_blocking(*, user_id: UUID) -> Attempt | None:
     """See admit_second_factor()."""
-    return _admit_person_blocking(lockout_keys.second_factor(user_id), user_id)
+    return _admit_person_blocking(second_factor_keys(user_id), user_id)
 
 
 def _admit_person_blocking(plan: LockoutKeys, user_id: UUID) -> Attempt | None:
@@ -184,7 +217,7 @@ async def admit_confirmation(*, user_id: UUID) -> Attempt | None:
     """
     if not settings.IRONAUTH_THROTTLE:
         return None
-    found = await database().write(_admit, lockout_keys.confirmation(user_id), Windows())
+    found = await database().write(_admit, confirmation_keys(user_id), Windows())
     if isinstance(found, Refused):
         await rate_limits.refuse(found, user_id=user_id)
     return found
@@ -199,7 +232,7 @@ async def admit_second_factor(*, user_id: UUID) -> Attempt | None:
     """
     if not settings.IRONAUTH_THROTTLE:
         return None
-    found = await database().write(_admit, lockout_keys.second_factor(user_id), Windows())
+    found = await database().write(_admit, second_factor_keys(user_id), Windows())
     if isinstance(found, Refused):
         await rate_limits.refuse(found, user_id=user_id)
     return found
@@ -213,15 +246,15 @@ def is_last_free(attempt: Attempt | None) -> bool:
 # ------------------------------------------------------------------ units of work
 def forgive_second_factor(user_id: UUID) -> None:
     """Reset the count of wrong second factors of this user: one was right, or they are gone. One query."""
-    lockout.reset(lockout_keys.second_factor(user_id).counts)
+    lockout.reset(second_factor_keys(user_id).counts)
 
 
 def succeeded_in_full(*, email: str, context: ClientContext) -> None:
     """Do what `succeeded` does for a sign-in whose password was judged before its second factor. Two queries."""
     if not settings.IRONAUTH_THROTTLE:
         return
-    plan = lockout_keys.sign_in(email, context)
-    known = lockout_keys.device_key(plan.account.key, context.new_device)
+    plan = sign_in_keys(email, context)
+    known = device_key(plan.account.key, context.new_device)
     lockout.reset((*plan.counts, *(plan.devices if known else ())), remember=(*plan.address, *known), known_s=KNOWN_S)
 
 
@@ -231,13 +264,13 @@ def forgive_account(*, email: str, user_id: UUID | None) -> None:
     Those of its known devices too, which stay known: who forgot the password most likely guessed on one of them.
     ``user_id``: who has the address, None for nobody.
     """
-    signed_in = lockout_keys.confirmation(user_id).counts if user_id else ()
-    lockout.reset((*lockout_keys.sign_in(email, UNKNOWN).counts, *signed_in))
+    signed_in = confirmation_keys(user_id).counts if user_id else ()
+    lockout.reset((*sign_in_keys(email, UNKNOWN).counts, *signed_in))
 
 
 def forget_devices(*, email: str) -> None:
     """Take every device that has signed in to this account for a stranger's. One query."""
-    lockout.forget_devices(lockout_keys.sign_in(email, UNKNOWN).forgotten, known_s=KNOWN_S)
+    lockout.forget_devices(sign_in_keys(email, UNKNOWN).forgotten, known_s=KNOWN_S)
 
 
 def _admit(plan: LockoutKeys, windows: Windows) -> Attempt | Refused:
@@ -246,7 +279,7 @@ def _admit(plan: LockoutKeys, windows: Windows) -> Attempt | Refused:
     What the address was counted for stays counted when the account refuses. A known browser, which may share the
     address with strangers, is let in beyond.
     """
-    windows = client_windows.take_in_database(windows)
+    windows = rate_limits.take_in_database(windows)
     if windows.refusal is not None:
         browsers = plan._replace(address=()).known
         if not (plan.browsers and browsers and lockout.is_known(browsers, forgotten=plan.forgotten)):
@@ -260,14 +293,14 @@ def _admit(plan: LockoutKeys, windows: Windows) -> Attempt | Refused:
 
 
 def _undo(attempt: Attempt) -> None:
-    client_windows.give_back(attempt.windows)
+    rate_limits.give_back(attempt.windows)
     lockout.give_back(attempt.failure)
 
 
 def reset_counters(attempt: Attempt, *, new_device: str = "") -> None:
     """Do in a transaction what `succeeded` does, after ``release_windows``. Three queries, two with Redis."""
-    new_devices = lockout_keys.device_key(attempt.plan.account.key, new_device)
-    client_windows.give_back(attempt.windows)
+    new_devices = device_key(attempt.plan.account.key, new_device)
+    rate_limits.give_back(attempt.windows)
     plan = attempt.plan
     known = plan.browsers is not None and attempt.failure.key == plan.browsers.key
     kept = new_devices or (plan.devices if known else ())  # who is not given a new cookie keeps the one they have
@@ -276,5 +309,36 @@ def reset_counters(attempt: Attempt, *, new_device: str = "") -> None:
 
 
 # ------------------------------------------------------------------ keys and answers
+def sign_in_keys(email: str, context: ClientContext) -> LockoutKeys:
+    """Return what is asked about a try to sign in with this address, typed and not yet judged."""
+    account = mac("account", emails.lookup_key(email) or email)  # what is no address has a count of its own too
+    network = client_network(context.address)
+    return LockoutKeys(
+        rule=SIGN_IN.name,
+        account=Count(account, STRANGERS),
+        browsers=Count(mac("account's known browsers", account), KNOWN_BROWSERS),
+        addresses=Count(mac("account's known addresses", account), KNOWN_ADDRESSES),
+        devices=device_key(account, context.device),
+        address=(mac("account at address", account, network),) if network else (),
+        asked=rate_limits.client_questions(SIGN_IN, context.address),
+        forgotten=mac("account's devices forgotten", account),
+    )
+
+
+def device_key(account: str, device: str) -> tuple[str, ...]:
+    """Return the key of the account (given by its own) on the device with this cookie; none without a cookie."""
+    return (mac("account on device", account, device),) if device else ()
+
+
+def confirmation_keys(user_id: UUID) -> LockoutKeys:
+    """Return what is asked about the password of somebody who is signed in."""
+    return LockoutKeys("confirmation", Count(mac("confirmation", str(user_id)), SIGNED_IN))
+
+
+def second_factor_keys(user_id: UUID) -> LockoutKeys:
+    """Return what is asked about the second factor of somebody whose password was right."""
+    return LockoutKeys("second_factor", Count(mac("second factor", str(user_id))))
+
+
 def _full_window(plan: LockoutKeys, windows: Windows, refusal: Refusal) -> Refused:
     return Refused(plan.rule, "address", windows.refused_key, refusal.wait_s)

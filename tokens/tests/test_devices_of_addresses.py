@@ -9,7 +9,7 @@ from django.db import transaction
 from pytest_django import Settings
 
 from accounts.email import address_proofs
-from accounts.lockout import keys as lockout_keys
+from accounts.lockout import throttling
 from accounts.outbox import tokens as email_tokens
 from accounts.outbox.tokens import Purpose
 from accounts.privacy import units as deletions
@@ -27,7 +27,7 @@ CONTEXT = ClientContext(address="127.0.0.1")  # of the test's client
 
 def is_known(email: str) -> bool:
     """Tell whether a try to sign in under the address has the share of a known device here."""
-    plan = lockout_keys.sign_in(email, CONTEXT)
+    plan = throttling.sign_in_keys(email, WHENCE)
     return lockout.is_known(plan.known, forgotten=plan.forgotten)
 
 

@@ -11,8 +11,7 @@ from typing import Final, NamedTuple
 from django.conf import settings
 
 from accounts.lockout import rate_limits
-from accounts.lockout.client_windows import SITE_LIMITS
-from accounts.lockout.rate_limits import Refused, Rule
+from accounts.lockout.rate_limits import SITE_LIMITS, Refused, Rule
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.http.client_address import client_network, client_site
 

@@ -14,9 +14,8 @@ from accounts.audit import recording as audit
 from accounts.conftest import full_pool  # noqa: F401 - a fixture
 from accounts.email import units as email_units
 from accounts.lockout import rate_limits, throttling
-from accounts.lockout.keys import KNOWN_ADDRESSES, KNOWN_BROWSERS, SIGNED_IN, STRANGERS
 from accounts.lockout.rate_limits import Refused
-from accounts.lockout.throttling import KNOWN_S
+from accounts.lockout.throttling import KNOWN_ADDRESSES, KNOWN_BROWSERS, KNOWN_S, SIGNED_IN, STRANGERS
 from accounts.outbox.models import EmailToken
 from accounts.outbox.tokens import FoundToken
 from accounts.users import units
