@@ -39,7 +39,7 @@ _INVISIBLE: Final = re.compile(
 )
 _NON_ASCII: Final = re.compile(r"[^\x00-\x7f]")
 _ASCII_VALIDATOR: Final = EmailValidator()
-#: Addresses of accounts that are being deleted end in it, and no others may. RFC 6761 §6.4: no mail goes there.
+#: Addresses of accounts that are being deleted end in it, and no other may. RFC 6761 §6.4: no mail goes there.
 STAND_IN_DOMAIN: Final = "deleted.invalid"
 
 

@@ -60,9 +60,9 @@ class Rights(msgspec.Struct, frozen=True):
     def require_grantable(self, roles: Iterable[Group]) -> None:
         """Raise ``PermissionDenied`` if a role, given or taken, grants what is not held here. Prefetch permissions.
 
-        A role is worth what it grants *here*: one without permissions may be given by all who may change users, as the
-        contract says (``PUT /users/{id}/roles/{role}``), although its name travels in tokens and applications may read
-        more into it. Anybody who wants such a role to be given by few adds a permission to it that only they hold.
+        A role is worth what it grants *here*: one without permissions may be given by anybody who may change users, as
+        the contract says (``PUT /users/{id}/roles/{role}``), although its name travels in tokens and applications may
+        read more into it. Anybody who wants such a role to be given by few adds a permission to it that only they hold.
         """
         for role in roles:
             self.require_grants(role.name, permissions_of(role))
@@ -123,8 +123,8 @@ def rights_of_user(user: User) -> Rights:
 def potential_permissions(user: User) -> Permissions:
     """Return what ``user`` may do, or could once active again. One query.
 
-    Django's ``get_all_permissions`` says nothing for an inactive user: staff who deactivate people could then take a
-    more powerful account over and wake it up again.
+    Django's ``get_all_permissions`` says nothing for an inactive user: anybody who may deactivate people could then
+    take a more powerful account over and wake it up again.
     """
     held = held_by(user).values_list("content_type__app_label", "codename")
     return frozenset(f"{label}.{codename}" for label, codename in held)

@@ -32,8 +32,8 @@ class Change(NamedTuple):
     """What an action does to each user, and the words for it, good for one and for many.
 
     ``carry_out`` gets the ids of at most ``batch`` users and the caller's, inside a transaction, and records its
-    events. ``concerns``: the users it changes anything about. ``takes_over``: it would help the caller into the
-    account, so that people with rights the caller lacks are spared. ``permission`` and ``step_up``: as
+    events. ``concerns``: the people to whose accounts anything is to be done. ``takes_over``: it would help anybody who
+    does it into the account, so that people with rights the caller lacks are spared. ``permission`` and ``step_up``: as
     of ``admin_action``.
     """
 
@@ -132,7 +132,7 @@ def offered(changes: Collection[Change], caller: User, user: User) -> list[Chang
 
 
 def _targets(change: Change, caller: User, chosen: UserQuerySet) -> UserQuerySet:
-    """Return those of ``chosen`` the caller may do this to, if it concerns them."""
+    """Return those of ``chosen`` to which the caller may do this, and which it concerns."""
     targets = chosen.filter(change.concerns)
     if change.spares_oneself:
         targets = targets.exclude(pk=caller.pk)

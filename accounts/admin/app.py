@@ -10,6 +10,6 @@ class StaffAdminConfig(AdminConfig):
     default_site = "accounts.admin.site.StaffSite"
 
     def ready(self) -> None:
-        """Import ``admin.registration`` of every application except Django's ``admin``: ours are packages."""
+        """Import ``admin.registration`` of every application but Django's ``admin``: ours are packages."""
         super().ready()
         autodiscover_modules("admin.registration")

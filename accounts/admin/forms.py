@@ -167,7 +167,7 @@ class StaffSignInForm(AdminAuthenticationForm):
             raise too_many(refused, remedy) from refused
 
     def confirm_login_allowed(self, user: Any) -> None:
-        """Let staff in if the API's sign-in does; record that a right password was refused, which no signal tells.
+        """Let in the staff that the API's sign-in lets in; record a right password that was refused.
 
         While the address has still to be proved, a right password is a wrong one, in the trail too.
         """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from django.contrib import admin
 from django.contrib.auth import admin as auth_admin
@@ -12,13 +12,37 @@ from django.http import HttpRequest
 
 from accounts.access.rights import permissions_of, rights_of_request
 from accounts.admin.audited import Audited
+from accounts.admin.forms import KeepsUnseen
 from accounts.admin.permissions import PermissionChoices, offered
-from accounts.admin.role_form import RoleForm
 from accounts.audit.recording import Event
+from accounts.users.inputs import validate_role_name
 from accounts.users.models import Role
 from ironauth.infrastructure.admin.selection import CheckedSelection
 
 admin.site.unregister(Group)
+
+
+class RoleForm(KeepsUnseen):
+    """A role; its name must fit a path and a header."""
+
+    class Meta:
+        """Which fields."""
+
+        model = Role
+        fields = ("name", "permissions")
+        help_texts: ClassVar[dict[str, str]] = {
+            "name": "Travels in the tokens of everybody who has the role: applications may grant rights by it. Whoever "
+            "may change users can give a role whose permissions they hold, so a role without permissions is given "
+            "by all of them. To have it given by few, add a permission that only they hold.",
+            "permissions": "What the role allows here.",
+        }
+
+    def clean_name(self) -> str:
+        """Return the name; one that was accepted before is left alone."""
+        name: str = self.cleaned_data["name"]
+        if name != self.instance.name:
+            validate_role_name(name)
+        return name
 
 
 def _may(request: HttpRequest, verb: str) -> bool:

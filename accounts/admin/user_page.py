@@ -1,4 +1,4 @@
-"""What a person's page in the admin shows around the form: state of sign-in and mail, what happened, buttons."""
+"""What a person's page in the admin shows beside the form: state of sign-in and mail, what happened, buttons."""
 
 import uuid
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -60,7 +60,7 @@ class UserPage(Admin):
 
     @display(description="second factor")
     def second_factor(self, user: User) -> str:
-        """Return what the person proves apart from the password. As many queries as `factors.overview`."""
+        """Return what the person proves in addition to the password. As many queries as `factors.overview`."""
         found = factors.overview(user.pk)
         if not found.methods:
             return "None"

@@ -38,7 +38,7 @@ class AuditEventQuerySet(models.QuerySet["AuditEvent"]):
 
 
 class AuditEvent(models.Model):
-    """One security-relevant act: actor, act, account, from where, and how it ended. Written by ``audit.recording``.
+    """One security-relevant act: who did what to which account, and how it ended. Written by ``audit.recording``.
 
     The ids of people and sessions are plain columns: the trail outlives them. They and the details name, but never
     hold, secrets; addresses people typed are not kept either, because passwords are typed there by mistake. The id

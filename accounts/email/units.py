@@ -66,7 +66,7 @@ def reset_password(*, found: FoundToken, new: str) -> None:
 
 
 def request_change(*, user_id: uuid.UUID, old: str, new_email: str, session_id: uuid.UUID | None) -> None:
-    """Queue the message that confirms a new address, and one to the present address about it.
+    """Queue the message that confirms a new address, and one to the present address that tells of it.
 
     Another account's address gets a message that there is an account already. ``old``: the hash the password was right
     for; ``session_id``: the session it is done in. Raises ``NotAuthenticated`` when the user is gone or inactive,

@@ -143,7 +143,7 @@ class ChangeEmailView(AsyncAPIView):
         },
     )
     async def post(self, request: ApiRequest) -> Response:
-        """Queue a message to the new address, which confirms it, and one about it to the present address."""
+        """Queue a message to the new address, which confirms it, and one to the present address, which tells of it."""
         data = await self.validated(request, ChangeEmailInput)
         who = signed_in(request)
         step_up.require_recent(who)

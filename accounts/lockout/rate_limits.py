@@ -1,6 +1,6 @@
 """How often something may be done that is no sign-in: by one client, with one mailbox, with one account.
 
-A rule is a number of times in any stretch of time (``sliding_window``). Sign-ins also have counts of their own, in
+A rule is a number of times in any stretch of time (``ratelimit.window``). Sign-ins also have counts of their own, in
 ``throttling``.
 
 A client is counted by ``client_network``: an IPv4 address, or the /64 of an IPv6 address. A rented /48 has 65,536 of
@@ -84,9 +84,9 @@ USER_CODE: Final = Rule("user_code", "IRONAUTH_THROTTLE_SIGNIN_FAILURES", 900)
 EMAIL_TOKEN: Final = Rule("email_token", "IRONAUTH_THROTTLE_BAD_EMAIL_TOKENS", 900)
 #: Messages one client has sent, no matter who gets them: each could go to somebody who has not asked for it.
 MAIL: Final = Rule("mail", "IRONAUTH_THROTTLE_MAILS", 3_600)
-#: Messages of one kind to one mailbox, by any sender, and those one account has sent. A quarter of an hour: who
-#: is refused has a message of this kind whose link still works, so strangers who ask for five keep nobody out. With one
-#: count for all kinds, five that bring no link, or none at all, would keep the owner from a new password.
+#: Messages of one kind to one mailbox, no matter who has them sent, and those one account has sent. A quarter of an
+#: hour: who is refused has a message of this kind whose link still works, so strangers who ask for five keep nobody
+#: out. With one count for all kinds, five that bring no link, or none at all, would keep the owner from a new password.
 MAIL_TO_ONE: Final = Rule("mail", "IRONAUTH_THROTTLE_MAILS_TO_ONE", 900)
 #: Messages that tell one mailbox of a deletion. A count of its own: strangers who ask for other messages must not keep
 #: anybody from leaving, and anybody who signs up and leaves again and again under another's address fills this one.

@@ -224,7 +224,7 @@ async def admit_confirmation(*, user_id: UUID) -> Attempt | None:
 
 
 async def admit_second_factor(*, user_id: UUID) -> Attempt | None:
-    """Count a try at the six digits of a person's app, wherever they are asked for: callers have proved the password.
+    """Count a try at the six digits of a person's app: anybody who gets here has the password.
 
     No device is known here, and a new password resets nothing: six digits are too few for it. The owner gets in with
     what is not counted here, a recovery code or a passkey, and either resets it. One unit of work of one query. Raises

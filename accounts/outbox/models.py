@@ -54,9 +54,9 @@ class OutgoingMail(models.Model):
     """A message to be sent. Its id names it forever (Message-ID), however often it is tried.
 
     ``claimed_until``: another worker may take it from then on. ``failed_at``: given up. ``facts``: what the templates
-    may say too, never a secret. Without a recipient nothing is sent: the row was written for an unknown address,
-    so that asking for one costs what asking for a known one does. The database deletes a message with its token:
-    a link that opens nothing is not worth sending.
+    may say in addition, never a secret. Without a recipient nothing is sent: the row was written for an unknown
+    address, so that asking for one costs what asking for a known one does. The database deletes a message with its
+    token: a link that opens nothing is not worth sending.
     """
 
     class Kind(models.TextChoices):

@@ -106,8 +106,8 @@ def claim(mail_id: uuid.UUID) -> Claimed | None:
         EmailToken.objects.filter(pk__in=[mail.token_id])._raw_delete(DEFAULT_DB_ALIAS)  # noqa: SLF001 - no signals, no loading
         _delete(mail_id)
         return None
-    # The token before the message, as where a token is replaced: one order of locks, no deadlock. When
-    # another worker wins below, it has renewed the token at this very moment too.
+    # The token before the message, as anybody who replaces a token does: locked in one order, nobody waits without end.
+    # When another worker wins below, it has renewed the token at this very moment too.
     if mail.token is not None:
         email_tokens.renew(mail.token.pk)
     if not mine.update(claimed_until=now + timedelta(seconds=LEASE_S), tries=F("tries") + 1):

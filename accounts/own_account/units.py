@@ -17,7 +17,7 @@ from accounts.users.outputs import UserOut, user_out
 def create_untold(*, email: str, encoded: str, name: str) -> uuid.UUID | None:
     """Create a person and queue the message that verifies the address; return who it is.
 
-    None when the address is taken: then its owner gets a message that says so, by the same statements.
+    None when the address is taken: then its owner gets a message about it, by the same statements.
     """
     user = User.objects.hashed(email=email, encoded=encoded, name=name)
     added = user_queries.add_unless_taken(user)

@@ -1,4 +1,4 @@
-"""Passwords known from breaches, in a file beside the server; ``breached_service`` is asked too, if there is one.
+"""Passwords known from breaches, in a file beside the server; ``breached_service`` is asked as well, if there is one.
 
 ``manage.py breached_passwords install`` makes the file (``breached_file``); without one nothing is known. It holds the
 first 8 bytes of each password's SHA-1, sorted: of a billion of them, one new password in 2 * 10^10 is taken for one
@@ -86,7 +86,7 @@ def installed() -> BreachedList | None:
         return None
     except (OSError, ValueError) as error:
         _unreadable(where, error)
-        if isinstance(error, ValueError):  # it is logged once, not at every sign-in
+        if isinstance(error, ValueError):  # it tells that once, not at every sign-in
             _opened = _Opened(identity, None)
         return None
     return _opened.found

@@ -249,8 +249,8 @@ def _judge(password: str, encoded: str | None) -> tuple[Verdict, float]:
     """Return the verdict, and the seconds a cheaper algorithm should still wait; on a pool thread.
 
     What is asked about a right password is asked about every other too: it took 0.15 ms, by which a right password of
-    an account that is refused all the same could be told from a wrong one. Where there is no hash, one that is
-    a stand-in is judged: making a new one instead took 0.05 ms less, by which an account could be told.
+    an account that is refused all the same could be told from a wrong one. Where there is no hash, one of no account
+    is judged: making a new one instead took 0.05 ms less, by which an account could be told.
     """
     preferred: Any = get_hasher()
     acceptable = not too_long(password)

@@ -5,7 +5,7 @@ worth something at 15 characters, where lists of leaked passwords are nearly emp
 without its decoration (digits and symbols around it, separators, leet spelling, repetition). Refused is what then
 remains a common password, a walk over a keyboard or an alphabet, or made of the person's own name and address.
 
-``breached_passwords`` is asked too, wherever a password is set: it reads the disk and may
+``breached_passwords`` is asked as well, wherever a password is set: it reads the disk and may
 ask a service, and these rules do not.
 """
 

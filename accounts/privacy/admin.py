@@ -53,7 +53,7 @@ class PendingInline(ReadOnly, admin.TabularInline):  # type: ignore[type-arg] # 
         return pending.email
 
     def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Whoever sees the person sees this, where there is anything to see."""
+        """Anybody who sees the person sees this, where there is anything to see."""
         return obj is None or (isinstance(obj, User) and obj.is_being_deleted)
 
 
@@ -77,7 +77,7 @@ def buttons(request: HttpRequest, user: User) -> list[Button]:
 
 @admin_action("Restore selected users who are being deleted", permission="change")
 def restore(model_admin: Any, request: HttpRequest, queryset: QuerySet[User]) -> None:
-    """Let people in again, each as they were; those beyond the caller's rights, or with a taken address, are left."""
+    """Let people in again as they were, but those the caller may not let in, or whose address is taken."""
     rights = rights_of_request(request)
     chosen = queryset.count()  # before: the list may be filtered by what changes
     outcomes = [_restore(rights, user) for user in list(queryset.filter(pending_deletion__isnull=False))]

@@ -178,13 +178,13 @@ def _events_by(person: Param) -> QuerySet[Any, Any]:
 
 
 def _admin_log(person: Param) -> QuerySet[Any, Any]:
-    """Return what the person did in the admin; the accounts are other people's data."""
+    """Return what the person did in the admin; on which accounts is other people's data."""
     entries = LogEntry.objects.filter(user_id=person).order_by("-pk")
     return entries.values("action_time", "action_flag", "change_message")
 
 
 def _admin_log_about(_: Param) -> QuerySet[Any, Any]:
-    """Return what was done to the account in the admin; the trail names the actor."""
+    """Return what was done to the account in the admin; the trail says who did it."""
     kind = {"content_type__app_label": User._meta.app_label, "content_type__model": User._meta.model_name}  # noqa: SLF001 - documented by Django
     about = LogEntry.objects.filter(**kind, object_id=_PERSON_TEXT)
     return about.order_by("-pk").values("action_time", "action_flag", "change_message")

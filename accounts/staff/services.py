@@ -129,7 +129,7 @@ def _conflict(error: IntegrityError) -> EmailTaken | ValidationFailed:
 
 
 def _log(event: str, user_id: uuid.UUID, actor_id: uuid.UUID, *, fields: list[str]) -> None:
-    """Record actor, act and account; names of fields only, never their values."""
+    """Record who did what to which account; names of fields only, never their values."""
     get_logger().info(event, user_id=str(user_id), by=str(actor_id), fields=fields)
 
 

@@ -18,7 +18,8 @@ from accounts.audit import recording as audit
 from accounts.outbox import tokens as email_tokens
 from accounts.passwords import hashing as passwords
 from accounts.users import invariants, proof
-from ironauth.infrastructure.cache.invalidation import invalidate, sub_tag
+from accounts.users.tags import sub_tag
+from ironauth.infrastructure.cache.invalidation import invalidate
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import new_id
 from ironauth.infrastructure.telemetry.logs import get_logger
@@ -124,7 +125,7 @@ class UserManager(BaseUserManager["User"]):
     def create_superuser(self, email: str, password: str | None = None, **fields: Any) -> "User":
         """Create a user with every right, and record it; errors as ``create_user``.
 
-        The address counts as verified: whoever may run this on the server has named it.
+        The address counts as verified: anybody who may run this on the server has named it.
         """
         fields.setdefault("email_verified_at", clock.now())
         user = self._prepared(email, fields | {"is_staff": True, "is_superuser": True})

@@ -23,7 +23,7 @@ async def active_user(user_id: uuid.UUID) -> Credentials:
 
 
 async def recently_present(user_id: uuid.UUID, authenticated_at: int) -> Credentials:
-    """Return the credentials of an active user who need not step up; the password is asked for besides."""
+    """Return the credentials of an active user who need not step up; the password is asked for as well."""
     found = await active_user(user_id)
     if found.methods:
         step_up.require_recent_at(authenticated_at)

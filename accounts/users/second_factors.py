@@ -44,7 +44,7 @@ def register(name: str, rows: Callable[[], models.QuerySet[Any]], *, stands_alon
 
 
 def columns() -> tuple[Exists, ...]:
-    """Return what a query of users selects besides, for `named`."""
+    """Return what a query of users selects in addition, for `named`."""
     return tuple(Exists(kind.rows().filter(user=OuterRef("pk"))) for kind in _kinds.values())
 
 

@@ -8,7 +8,7 @@ from ironauth.infrastructure.api.views import ApiRequest
 
 
 class SignedIn(Protocol):
-    """What this application reads of whoever is behind a request; tokens provide it."""
+    """What this application reads of the person behind a request; tokens provide it."""
 
     @property
     def id(self) -> uuid.UUID:
@@ -32,6 +32,6 @@ class SignedIn(Protocol):
 
 
 def signed_in(request: ApiRequest) -> SignedIn:
-    """Return whoever is behind the request."""
+    """Return the person behind the request."""
     who: SignedIn = request.auth
     return who

@@ -27,7 +27,7 @@ CONTEXT = ClientContext(address="127.0.0.1")  # of the test's client
 
 def is_known(email: str) -> bool:
     """Tell whether a try to sign in under the address has the share of a known device here."""
-    plan = throttling.sign_in_keys(email, WHENCE)
+    plan = throttling.sign_in_keys(email, CONTEXT)
     return lockout.is_known(plan.known, forgotten=plan.forgotten)
 
 

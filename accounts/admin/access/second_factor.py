@@ -224,8 +224,8 @@ def second_step(site: AdminSite, request: HttpRequest, user: User, step: Step, *
 def set_up(site: AdminSite, request: HttpRequest) -> HttpResponse:
     """Show the secret; by its first code sign in, and show the recovery codes, this once.
 
-    Not to who has a factor by now, set up elsewhere: anyone else with the password would get in without it. Nor where
-    the secret does not open, for its master key has left the settings.
+    Not to who has a factor by now, set up elsewhere: anybody else who has the password would get in without it. Nor
+    where the secret does not open, for its master key has left the settings.
     """
     pending = admin_sign_in.half(request, enrolling=True)
     shown = _shown(pending) if pending is not None and not services.methods_blocking(pending.user) else None

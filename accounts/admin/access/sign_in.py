@@ -50,7 +50,7 @@ def may_enter(request: HttpRequest) -> bool:
 
 
 def begin(request: HttpRequest, user: Any, next_url: str, *, setup: tuple[str, bytes] | None = None) -> None:
-    """Remember in a new session that the password was right; nobody else stays signed in with this browser.
+    """Remember in a new session that the password was right; the person signed in with this browser is signed out.
 
     Raising the epoch, and a new password, end this as they end a session.
     """

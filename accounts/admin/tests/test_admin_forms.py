@@ -7,7 +7,7 @@ from django.contrib.auth.models import Group, Permission
 from django.test import Client
 
 from accounts.admin.forms import UserEditForm
-from accounts.admin.role_form import RoleForm
+from accounts.admin.roles import RoleForm
 from accounts.conftest import PASSWORD, MakeUser
 from accounts.users.models import Role, User
 from ironauth.infrastructure.hashing.pool import hash_pool

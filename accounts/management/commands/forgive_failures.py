@@ -1,4 +1,4 @@
-"""``manage.py forgive_failures EMAIL``: the way out for somebody kept out by strangers."""
+"""``manage.py forgive_failures EMAIL``: the way out for somebody who is kept out by strangers."""
 
 from typing import Any
 

@@ -14,7 +14,7 @@ from django.test import override_settings
 from accounts.audit.models import AuditEvent
 from accounts.audit.recording import Event
 from accounts.conftest import MakeUser
-from accounts.mfa import factors, units
+from accounts.mfa import factors
 from accounts.mfa.errors import MfaAlreadyEnabled, TotpUnreadable
 from accounts.mfa.proofs import Asked, Proof, Shown
 from accounts.mfa.recovery.factor import RecoveryProof
@@ -167,7 +167,7 @@ def test_setting_up_takes_what_is_there_when_it_writes(
                 TotpFactor.objects.update(confirmed_at=clock.now())
             return start.run(**given)
 
-    monkeypatch.setattr(units, "_START", Overtaken())
+    monkeypatch.setattr(totp_units, "_START", Overtaken())
     outcomes: dict[str, AbstractContextManager[object]]
     outcomes = {"begun": nullcontext(), "confirmed": pytest.raises(MfaAlreadyEnabled)}
     with outcomes.get(meanwhile, pytest.raises(NotAuthenticated)):

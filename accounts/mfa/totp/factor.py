@@ -91,8 +91,8 @@ class Totp(SecondFactor):
     async def judge(self, shown: Shown, asked: Asked) -> TotpProof:
         """Return what proves that the person has the app.
 
-        After the tenth wrong code in a row the person gets a message: whoever tries has the password. Two units of work
-        of a query each.
+        After the tenth wrong code in a row the person gets a message: anybody who tries has the password. Two units of
+        work of a query each.
 
         Raises:
             InvalidMfaCode: It is wrong; ``asked.event`` is left as failed in the trail.
