@@ -45,7 +45,7 @@ if __name__ == "__main__":
         # Until the server listens for signals: a KeyboardInterrupt raised inside a callback of the import system is
         # printed and lost, and the server would start in spite of it.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    huge_pages.hear_interrupts()
+    huge_pages.unblock_interrupts()
     if sys.argv[1:2] in (["serve"], ["hash_calibrate"]):
         huge_pages.use_huge_pages()
     try:

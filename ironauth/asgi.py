@@ -67,7 +67,7 @@ def _made_lanes() -> LaneRouter:
 
     recorder = metrics.start()
     _sample(recorder)
-    api = handler(request_threads, watch=metrics_requests.CountedApi(recorder))
+    api = handler(request_threads, observer=metrics_requests.CountedApi(recorder))
     return LaneRouter(api=api, admin=metrics_requests.CountedPages(pages, recorder))
 
 
@@ -108,7 +108,7 @@ _guard = Guard(
         _lanes,
         paths=_hot_paths,
         recognise=authentication.peek,
-        vouched=authentication.is_current,
+        is_current=authentication.is_current,
         cookie_name=cookies.access_name,
     ),
     longest_body=longest_body,

@@ -22,7 +22,7 @@ from accounts.privacy.models import PendingDeletion
 from accounts.users import queries as user_queries
 from accounts.users.models import User
 from ironauth.infrastructure.core import clock
-from ironauth.infrastructure.db.compiled import CompiledDelete, FixedTogether
+from ironauth.infrastructure.db.compiled import CompiledBatch, CompiledDelete
 from ironauth.infrastructure.db.compiled_sql import Param
 
 
@@ -83,10 +83,10 @@ def details(removed: tuple[str, ...]) -> dict[str, object]:
 
 
 @cache
-def _removal() -> FixedTogether:
+def _removal() -> CompiledBatch:
     """Return what deletes the rows of every model that is to be removed."""
     doomed = [model for model, rule in _rules.items() if rule.fate is Fate.REMOVED]
-    return FixedTogether(*(CompiledDelete(partial(_rows_of, model)) for model in doomed))
+    return CompiledBatch(*(CompiledDelete(partial(_rows_of, model)) for model in doomed))
 
 
 def _rows_of(model: type[Model]) -> QuerySet[Model]:

@@ -16,7 +16,7 @@ from accounts.outbox.queue import Kind
 from accounts.users import queries as user_queries
 from accounts.users import units
 from ironauth.infrastructure.core.errors import NotFound, PermissionDenied
-from ironauth.infrastructure.db.compiled import CompiledDelete, FixedTogether
+from ironauth.infrastructure.db.compiled import CompiledBatch, CompiledDelete
 from ironauth.infrastructure.db.compiled_sql import Param
 
 _OF_USER: Final = Param("user_id", models.UUIDField())
@@ -27,7 +27,7 @@ def _rows_of(model: type[models.Model]) -> models.QuerySet[models.Model]:
 
 
 _NO_USER: Final = "There is no user with this id."
-_FORGET: Final = FixedTogether(*(CompiledDelete(partial(_rows_of, factor.model)) for factor in factors.FACTORS))
+_FORGET: Final = CompiledBatch(*(CompiledDelete(partial(_rows_of, factor.model)) for factor in factors.FACTORS))
 
 
 def reset(user_id: uuid.UUID, actor_id: uuid.UUID) -> bool:

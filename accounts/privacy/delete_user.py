@@ -10,7 +10,7 @@ from django.db.models.signals import post_delete, pre_delete
 
 from accounts.users.models import User
 from ironauth.infrastructure.db.batch import batch
-from ironauth.infrastructure.db.compiled import CompiledDelete, FixedTogether
+from ironauth.infrastructure.db.compiled import CompiledBatch, CompiledDelete
 from ironauth.infrastructure.db.compiled_sql import Param
 
 _ID: Final = Param("id", models.UUIDField())
@@ -38,7 +38,7 @@ def delete(user: User, *, record: Callable[[], None] = lambda: None) -> None:
 
 
 @cache
-def _dependents() -> FixedTogether | None:
+def _dependents() -> CompiledBatch | None:
     """Return what deletes a user and what goes with them; None when Django has to look at each row."""
     collector = Collector(using=DEFAULT_DB_ALIAS)
     found = []
@@ -53,4 +53,4 @@ def _dependents() -> FixedTogether | None:
         if on_delete is not CASCADE or not collector.can_fast_delete(hanging, from_field=foreign_key):
             return None
         found.append(CompiledDelete(hanging.all))
-    return FixedTogether(*found, _DELETE)
+    return CompiledBatch(*found, _DELETE)

@@ -19,7 +19,7 @@ from ironauth.server.connection import BoundedHttpProtocol
 #: How long a server that ends goes on listening to connections it has, so that each hears "close" with an answer; the
 #: others are closed then. A request sent at the very moment its connection is closed would be lost.
 DRAIN_S = 0.5
-FAREWELL_LOOK_S = 0.02  # seconds between two looks whether all have gone
+DRAIN_LOOK_S = 0.02  # seconds between two looks whether all connections are closed
 #: Seconds after which what hangs is left, so that a server is gone 10 s after SIGTERM: 8 for running requests, the rest
 #: to close. systemd and Compose kill at 15 (deploy/), when the last lines of the log are written.
 END_S = 9.5
@@ -43,7 +43,7 @@ def _end_in_any_case() -> None:
 
 
 class GracefulServer(uvicorn.Server):
-    """A server that ends without losing a request: unready, nobody new, a farewell to who is connected, the end."""
+    """A server that ends without losing a request: it is unready, accepts nobody, drains its connections, and stops."""
 
     _looking: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
 
@@ -64,13 +64,13 @@ class GracefulServer(uvicorn.Server):
 
         Uvicorn looks ten times a second. Each wakes a thread up, which beside hashes took 0.2 % of a core.
         """
-        told = asyncio.Event()
-        self._looking = (asyncio.get_running_loop(), told)
+        wake = asyncio.Event()
+        self._looking = (asyncio.get_running_loop(), wake)
         try:
             while not await self.on_tick(0):
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(told.wait(), 1.002 - time.time() % 1)  # uvloop counts in ms
-                told.clear()  # before the look, so that no signal is missed
+                    await asyncio.wait_for(wake.wait(), 1.002 - time.time() % 1)  # uvloop counts in ms
+                wake.clear()  # before the look, so that no signal is missed
         finally:
             self._looking = None
 
@@ -89,7 +89,7 @@ class GracefulServer(uvicorn.Server):
             connection.close_after_response()
         deadline = began + DRAIN_S
         while self.server_state.connections and time.monotonic() < deadline and not self.force_exit:  # noqa: ASYNC110 - Uvicorn's set tells nobody
-            await asyncio.sleep(FAREWELL_LOOK_S)
+            await asyncio.sleep(DRAIN_LOOK_S)
         await super().shutdown(sockets)
         answered, took_s = self.server_state.total_requests, round(time.monotonic() - began, 3)
         logger.info("server_ended", extra={"requests": answered, "after_s": took_s})

@@ -16,7 +16,7 @@ def use_huge_pages() -> None:
     Other tunables are kept, and one that sets ``hugetlb`` itself, even to 0, is respected. Where there is no glibc
     (musl, macOS) nothing happens; before glibc 2.35 the tunable is unknown and ignored.
 
-    SIGINT waits from here on until ``hear_interrupts``: the new interpreter would print a traceback while it begins.
+    SIGINT waits from here on until ``unblock_interrupts``: the new interpreter would print a traceback while it begins.
     """
     tunables = os.environ.get("GLIBC_TUNABLES", "")
     if TUNABLE in tunables or not _is_glibc():
@@ -28,7 +28,7 @@ def use_huge_pages() -> None:
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 - this very command, no shell
 
 
-def hear_interrupts() -> None:
+def unblock_interrupts() -> None:
     """Let SIGINT through again, one that has waited too."""
     signal.pthread_sigmask(signal.SIG_UNBLOCK, INTERRUPT)
 

@@ -40,7 +40,7 @@ def main() -> int:
 
     ``--stock`` leaves Uvicorn its own protocol: the yardstick must not move with what we gain below ASGI.
     """
-    huge_pages.hear_interrupts()
+    huge_pages.unblock_interrupts()
     huge_pages.use_huge_pages()
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--port", type=int, required=True)

@@ -15,7 +15,7 @@ from ironauth.infrastructure.telemetry.logs import get_logger
 CHANNEL = "ironauth:invalidate"
 #: Bounds of the wait before the next attempt to subscribe; seconds.
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.1, 5.0
-#: A subscription that has heard nothing for so long asks whether the server is still there; seconds.
+#: A subscription that has received nothing for so long asks whether the server is still there; seconds.
 HEALTH_CHECK_S = 10
 #: Messages in one round trip: all of them have the cache's time limit, which 50,000 would pass.
 AT_ONCE = 500
@@ -52,8 +52,8 @@ def parse(data: object) -> tuple[int, str] | None:
     return (row_id, tag) if 0 < row_id < 2**63 and 0 < len(tag) <= MAX_TAG else None
 
 
-async def listen(url: str, heard: Callable[[int, str], None]) -> None:
-    """Call ``heard`` for every message, forever; reconnects by itself."""
+async def listen(url: str, on_message: Callable[[int, str], None]) -> None:
+    """Call ``on_message`` for every message, forever; reconnects by itself."""
     wait_s = FIRST_WAIT_S
     lost = False
     while True:
@@ -65,7 +65,7 @@ async def listen(url: str, heard: Callable[[int, str], None]) -> None:
                     message = await channel.get_message(timeout=HEALTH_CHECK_S)
                     wait_s, lost = FIRST_WAIT_S, False
                     if message is not None and (parsed := parse(message.get("data"))) is not None:
-                        heard(*parsed)
+                        on_message(*parsed)
         except (RedisError, OSError) as error:
             if not lost:  # once per outage; the cache's breaker reports what it costs
                 get_logger().warning("invalidation_channel_lost", error=type(error).__name__)

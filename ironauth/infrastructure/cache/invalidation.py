@@ -199,12 +199,12 @@ class InvalidationFeed:
 
         while True:
             try:
-                await broadcast.listen(url, self._heard)
+                await broadcast.listen(url, self._on_message)
             except Exception:  # noqa: BLE001 - this task must never die
                 get_logger().error("invalidation_channel_failed", exc_info=True)
                 await asyncio.sleep(POLL_S)
 
-    def _heard(self, row_id: int, tag: str) -> None:
+    def _on_message(self, row_id: int, tag: str) -> None:
         """Apply a message at once. Nobody vouches for it, so the row is applied again when the feed reads it."""
         with self._own_lock:
             if row_id in self._own:

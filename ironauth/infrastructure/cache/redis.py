@@ -43,7 +43,7 @@ class NotFresh(ValueError):
 class L2:
     """The typed entries of one Redis; every failure is a miss."""
 
-    #: Goes around every lookup, and is told whether something was found.
+    #: A context manager around every lookup; what it yields is called with whether something was found.
     around: Callable[[], AbstractContextManager[Callable[[bool], None]]] | None = None
 
     def __init__(self, remote: "RemoteCache", freshness: Freshness) -> None:
@@ -55,9 +55,9 @@ class L2:
         if self.around is None:
             found = await self._find(key, kind, max_stale_s)
         else:
-            with self.around() as tell:
+            with self.around() as record:
                 found = await self._find(key, kind, max_stale_s)
-                tell(found is not None)
+                record(found is not None)
         if metrics.recorder is not None:
             metrics.recorder.count("ironauth_cache_lookups", "l2", "miss" if found is None else "hit")
         return found

@@ -195,7 +195,7 @@ class CompiledNumberedInsert(CompiledInsert):
         return cast("SQLCompiler", compiler)
 
 
-class FixedTogether:
+class CompiledBatch:
     """Writes of which none looks at what another one changes: one statement on PostgreSQL, elsewhere one after another.
 
     A statement is a round trip there, which costs more than what it does: a transaction of three small inserts takes

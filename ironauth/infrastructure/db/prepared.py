@@ -62,7 +62,7 @@ def nothing(_cursor: Any) -> None:
     """Take nothing: there are no rows, or they do not matter."""
 
 
-class FixedText:
+class CompiledText:
     """A statement in SQL whose text is always the same: for what the ORM cannot say. Parameters are ``%(name)s``.
 
     One that writes belongs in a transaction: it does not tell the pool, as a fixed update does.

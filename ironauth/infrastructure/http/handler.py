@@ -76,15 +76,15 @@ class LeanHandler(ASGIHandler):
 
     request_class = LeanRequest
 
-    def __init__(self, threads: RequestThreads, *, watch: RequestObserver | None = None) -> None:
+    def __init__(self, threads: RequestThreads, *, observer: RequestObserver | None = None) -> None:
         """Build the middleware chain; ``threads`` run synchronous views, iterators and receivers, if there are any.
 
-        ``watch`` is told of every request.
+        ``observer`` observes every request.
 
         Errors: `ImproperlyConfigured` for a middleware that is not async, and for ATOMIC_REQUESTS.
         """
         self.threads = threads
-        self._watch = watch
+        self._observer = observer
         self._routes = RouteMemory()
         super().__init__()
 
@@ -144,9 +144,9 @@ class LeanHandler(ASGIHandler):
         """
         if scope["type"] != "http":
             raise ValueError(f"LeanHandler serves HTTP, not {scope['type']}: route it elsewhere")
-        exchange = RequestState()
-        watch = self._watch
-        begun = watch.begin() if watch is not None else 0
+        state = RequestState()
+        observer = self._observer
+        begun = observer.begin() if observer is not None else 0
         try:
             try:
                 body_file = await self.read_body(receive)
@@ -156,7 +156,7 @@ class LeanHandler(ASGIHandler):
                 await send_to(receivers, request_started, self.threads, sender=self.__class__, scope=scope)
             # Eager: runs at once, in its own copy of the context, and is usually done when the constructor returns.
             task = asyncio.Task(
-                self._respond(scope, body_file, send, exchange), loop=asyncio.get_running_loop(), eager_start=True
+                self._respond(scope, body_file, send, state), loop=asyncio.get_running_loop(), eager_start=True
             )
             try:
                 if task.done():
@@ -165,10 +165,10 @@ class LeanHandler(ASGIHandler):
                     await finish_unless_gone(task, receive)
             finally:
                 # Outside the task: once the answer is sent, servers report a disconnect, which must not stop this.
-                await self._close(exchange.response)
+                await self._close(state.response)
         finally:
-            if watch is not None:
-                watch.end(scope, exchange, begun)
+            if observer is not None:
+                observer.end(scope, state, begun)
 
     async def read_body(self, receive: Receive) -> BytesIO:
         """Return the body in memory; the guard has bounded it. Errors: `RequestAborted` when the client leaves."""
@@ -186,8 +186,8 @@ class LeanHandler(ASGIHandler):
             body_file.seek(0)
         return body_file
 
-    async def _respond(self, scope: Scope, body_file: BytesIO, send: Send, exchange: RequestState) -> None:
-        """Make the response, note it in ``exchange`` for anybody who closes it, and send it."""
+    async def _respond(self, scope: Scope, body_file: BytesIO, send: Send, state: RequestState) -> None:
+        """Make the response, note it in ``state`` for anybody who closes it, and send it."""
         if root_path := scope.get("root_path"):
             set_script_prefix(root_path)
         try:
@@ -198,9 +198,9 @@ class LeanHandler(ASGIHandler):
             response.headers["X-Request-ID"] = json.loads(cast("Any", response).content)["request_id"]
             harden_unread(response, scope)
         else:
-            exchange.request = request
+            state.request = request
             response = await self.run_get_response(request)
-        exchange.response = response
+        state.response = response
         await self.send_response(response, send)
 
     async def run_get_response(self, request: HttpRequest) -> HttpResponseBase:

@@ -91,7 +91,7 @@ class _Known(msgspec.Struct, frozen=True):
 class HotLane:
     """Answers GET and HEAD of ``paths`` for tokens seen before; hands everything else to ``application``.
 
-    ``recognise(token)`` returns the object a verified token stands for, or None; ``vouched(object)`` whether the
+    ``recognise(token)`` returns the object a verified token stands for, or None; ``is_current(object)`` whether the
     token of that object may still be used, now. Both are synchronous and free of I/O.
     """
 
@@ -101,13 +101,13 @@ class HotLane:
         *,
         paths: frozenset[str],
         recognise: Callable[[str], object | None],
-        vouched: Callable[[Any], bool],
+        is_current: Callable[[Any], bool],
         cookie_name: Callable[[], str],
     ) -> None:
         self.application = application
         self._paths = paths
         self._recognise = recognise
-        self._vouched = vouched
+        self._is_current = is_current
         self._cookie_name = cookie_name
         self._known: dict[bytes, _Known] = {}
         self._recorder = metrics.recorder
@@ -124,7 +124,7 @@ class HotLane:
         request = (scope["method"], scope["path"] + _question(scope), scheme)
         digest = sha256(token).digest()  # not the token itself: what is kept in memory opens nothing
         known = self._known.get(digest)
-        if known is None or not self._vouched(known.holder):
+        if known is None or not self._is_current(known.holder):
             await self._learn(digest, token, request, scope, receive, send)
             return
         answer = known.answers.get(request)
@@ -158,7 +158,7 @@ class HotLane:
         recorder = _Recorder(send)
         await self.application(scope, receive, recorder)
         answer = recorder.answer()
-        if answer is None or not self._vouched(holder):
+        if answer is None or not self._is_current(holder):
             return
         known = self._known.get(digest)
         if known is None or known.holder is not holder:
@@ -177,7 +177,7 @@ class HotLane:
         """
         for digest in list(islice(self._known, LOOKED_AT)):
             known = self._known.pop(digest)
-            if self._vouched(known.holder):
+            if self._is_current(known.holder):
                 self._known[digest] = known
         if len(self._known) >= MAX_TOKENS:
             for digest in list(islice(self._known, MAX_TOKENS // EVICTED_SHARE)):

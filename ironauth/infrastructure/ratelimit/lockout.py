@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple
 from django.db import DEFAULT_DB_ALIAS, connections
 
 from ironauth.infrastructure.core import clock
-from ironauth.infrastructure.db.prepared import FixedText, all_rows, nothing, run
+from ironauth.infrastructure.db.prepared import CompiledText, all_rows, nothing, run
 from ironauth.infrastructure.models import purge_throttles
 
 FREE_FAILURES: Final = 10  # SP 800-63B-4 §3.2.2: enough for typing errors and a forgotten Caps Lock
@@ -36,7 +36,7 @@ _WAIT: Final = (
     f"CASE WHEN t.failures + 1 < {FREE_FAILURES} THEN 0 WHEN t.failures + 1 - {FREE_FAILURES} > 16 "
     f"THEN {LONGEST_WAIT_S} ELSE 1 << (t.failures + 1 - {FREE_FAILURES}) END"
 )
-_RESERVE: Final = FixedText(f"""
+_RESERVE: Final = CompiledText(f"""
 INSERT INTO infrastructure_throttlefailures AS t ("key", failures, retry_at, known_until, expires_at)
 VALUES (%(key)s, 1, %(now)s, 0, %(expires_at)s)
 ON CONFLICT ("key") DO UPDATE SET
@@ -44,12 +44,12 @@ ON CONFLICT ("key") DO UPDATE SET
 WHERE t.retry_at <= %(now)s AND t.failures < %(most)s
 RETURNING retry_at, failures
 """)  # noqa: S608 - put together from the constants above
-_STATE: Final = FixedText(
+_STATE: Final = CompiledText(
     'SELECT failures, retry_at, expires_at FROM infrastructure_throttlefailures WHERE "key" = %(key)s'
 )
 _KNOWN: Final = 'SELECT "key", known_until FROM infrastructure_throttlefailures WHERE "key" IN ({})'
 # A wait that another try has begun meanwhile stays.
-_GIVE_BACK: Final = FixedText("""
+_GIVE_BACK: Final = CompiledText("""
 UPDATE infrastructure_throttlefailures
 SET failures = failures - 1, retry_at = CASE WHEN retry_at = %(retry_at)s THEN 0 ELSE retry_at END
 WHERE "key" = %(key)s AND failures > 0

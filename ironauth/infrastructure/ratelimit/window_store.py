@@ -5,12 +5,12 @@ Written in SQL, because the ORM has no insert that becomes a conditional update:
 
 from typing import Final, NamedTuple
 
-from ironauth.infrastructure.db.prepared import FixedText
+from ironauth.infrastructure.db.prepared import CompiledText
 
 #: A row counts for the present window when it was begun in this one, or in the next by a clock that is ahead.
 _PRESENT: Final = "t.slot IN (excluded.slot, excluded.slot + 1)"
 _JUST_OVER: Final = "t.slot = excluded.slot - 1"
-_TAKE: Final = FixedText(f"""
+_TAKE: Final = CompiledText(f"""
 INSERT INTO infrastructure_throttlewindow AS t ("key", slot, "count", previous, expires_at)
 VALUES (%(key)s, %(slot)s, 1, 0, %(expires_at)s)
 ON CONFLICT ("key") DO UPDATE SET
@@ -22,8 +22,8 @@ WHERE CASE WHEN {_PRESENT} THEN t.previous * %(weight)s + t."count"
   WHEN {_JUST_OVER} THEN t."count" * %(weight)s ELSE 0 END + 1 <= %(limit)s
 RETURNING slot
 """)  # noqa: S608 - put together from the two constants above
-_COUNTS: Final = FixedText('SELECT slot, "count", previous FROM infrastructure_throttlewindow WHERE "key" = %(key)s')
-_GIVE_BACK: Final = FixedText("""
+_COUNTS: Final = CompiledText('SELECT slot, "count", previous FROM infrastructure_throttlewindow WHERE "key" = %(key)s')
+_GIVE_BACK: Final = CompiledText("""
 UPDATE infrastructure_throttlewindow SET
   "count" = CASE WHEN slot = %(slot)s THEN "count" - 1 ELSE "count" END,
   previous = CASE WHEN slot = %(slot)s THEN previous ELSE previous - 1 END

@@ -31,7 +31,7 @@ class Metric(NamedTuple):
     """One metric. ``scale``: what is kept for one unit of what is shown."""
 
     kind: Kind
-    says: str
+    help_text: str
     labels: tuple[str, ...] = ()
     scale: int = 1
 

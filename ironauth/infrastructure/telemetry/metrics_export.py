@@ -34,13 +34,13 @@ class _Workers(Collector):
             labels = [*metric.labels, WORKER] if metric.kind == "gauge" else metric.labels
             family: Metric
             if metric.kind == "histogram":
-                family = histogram = HistogramMetricFamily(name, metric.says, labels=labels)
+                family = histogram = HistogramMetricFamily(name, metric.help_text, labels=labels)
                 for values, slots in series.items():
                     counts = accumulate(slots[:-1])
                     histogram.add_metric(values, list(zip(_ENDS, counts, strict=True)), slots[-1] / metric.scale)
             else:
                 family = plain = (GaugeMetricFamily if metric.kind == "gauge" else CounterMetricFamily)(
-                    name, metric.says, labels=labels
+                    name, metric.help_text, labels=labels
                 )
                 for values, slots in series.items():
                     plain.add_metric(values, slots[0] / metric.scale if metric.scale > 1 else slots[0])

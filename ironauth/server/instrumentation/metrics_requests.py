@@ -54,14 +54,14 @@ class _Counting:
 
 
 class CountedApi(_Counting):
-    """The API lane's `exchange.RequestObserver`."""
+    """The API lane's `request_state.RequestObserver`."""
 
     def __init__(self, recorder: Recorder) -> None:
         super().__init__(recorder, API)
 
-    def end(self, scope: Scope, exchange: RequestState, begun: int) -> None:
+    def end(self, scope: Scope, state: RequestState, begun: int) -> None:
         """Count it."""
-        request, response = exchange.request, exchange.response
+        request, response = state.request, state.response
         match = None if request is None else request.resolver_match
         if getattr(response, "head_is_sent", False):
             status = response.status_code  # type: ignore[union-attr] # there is one

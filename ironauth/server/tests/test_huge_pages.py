@@ -36,11 +36,11 @@ def test_an_operators_choice_is_respected() -> None:
 
 
 def test_an_interrupt_while_it_starts_again_is_kept() -> None:
-    """Between the two interpreters SIGINT waits; `hear_interrupts` delivers it."""
+    """Between the two interpreters SIGINT waits; `unblock_interrupts` delivers it."""
     script = (
         "import os, signal; from ironauth.server import huge_pages; again = 'GLIBC_TUNABLES' in os.environ\n"
         "signal.signal(signal.SIGINT, signal.SIG_DFL)\n"
-        "if again: os.kill(os.getpid(), signal.SIGINT); print('waits', flush=True); huge_pages.hear_interrupts()\n"
+        "if again: os.kill(os.getpid(), signal.SIGINT); print('waits', flush=True); huge_pages.unblock_interrupts()\n"
         "huge_pages.use_huge_pages(); print('never')"
     )
     env = {name: value for name, value in os.environ.items() if name != "GLIBC_TUNABLES"}

@@ -13,12 +13,12 @@ from django.test.utils import CaptureQueriesContext
 from django.utils.functional import lazystr
 
 from ironauth.infrastructure.db.compiled import (
+    CompiledBatch,
     CompiledDelete,
     CompiledInsert,
     CompiledNumberedInsert,
     CompiledSelect,
     CompiledUpdate,
-    FixedTogether,
     given_row,
 )
 from ironauth.infrastructure.db.compiled_sql import Param, adaptation
@@ -218,7 +218,7 @@ def test_writes_go_together_where_a_statement_is_a_round_trip(key: SigningKey) -
     """One statement on PostgreSQL, one each elsewhere, and everywhere how many rows each changed, none too."""
     Group.objects.create(name="support")
     kid, name = Param("kid", models.CharField()), Param("name", models.CharField())
-    together = FixedTogether(
+    together = CompiledBatch(
         CompiledUpdate(lambda: SigningKey.objects.filter(kid=kid), retired_at=Param("now", models.DateTimeField())),
         CompiledDelete(lambda: Group.objects.filter(name=name)),
     )

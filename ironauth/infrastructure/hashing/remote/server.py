@@ -80,7 +80,7 @@ class HashWorkerServer:
         self._stopping = True
         listener.close()
         for writer in list(self._idle):
-            writer.transport.abort()  # nothing is under way; ending TLS politely would wait for a node that sleeps
+            writer.transport.abort()  # nothing is under way; ending TLS gracefully would wait for a node that sleeps
         if self._talks:
             _, late = await asyncio.wait(self._talks, timeout=GRACEFUL_S)
             for talk in late:

@@ -333,7 +333,7 @@ async def test_memory_is_bounded(pair: dict[str, Any], monkeypatch: pytest.Monke
     lane = _lane()
     monkeypatch.setattr(hot_lane, "MAX_TOKENS", 64)
     monkeypatch.setattr(lane, "_known", {bytes([n]): hot_lane._Known(object(), {}) for n in range(64)})
-    monkeypatch.setattr(lane, "_vouched", lambda _: True)
+    monkeypatch.setattr(lane, "_is_current", lambda _: True)
     await warm(by_bearer(pair["access_token"]))
     assert len(lane._known) == 64
     assert bytes([hot_lane.LOOKED_AT]) not in lane._known  # those before it have gone to the end of the line
@@ -347,8 +347,8 @@ async def test_ended_tokens_do_not_stay_in_memory(pair: dict[str, Any], monkeypa
     live = object()
     known = {bytes([n]): hot_lane._Known(live if n == 1 else object(), {}) for n in range(4)}
     monkeypatch.setattr(lane, "_known", known)
-    vouched = lane._vouched
-    monkeypatch.setattr(lane, "_vouched", lambda one: one is live or (type(one) is not object and vouched(one)))
+    vouched = lane._is_current
+    monkeypatch.setattr(lane, "_is_current", lambda one: one is live or (type(one) is not object and vouched(one)))
     await warm(by_bearer(pair["access_token"]))
     digests = list(lane._known)
     assert digests[:3] == [bytes([2]), bytes([3]), bytes([1])]

@@ -104,10 +104,10 @@ async def measured(recorder: Recorder) -> Any:
     """A client of the application as ``ironauth.asgi`` assembles it with metrics on."""
     pages = CountedPages(AdminLane(NotingPageHandler(), request_threads), recorder)
     hot = HotLane(
-        LaneRouter(LeanHandler(request_threads, watch=CountedApi(recorder)), pages),
+        LaneRouter(LeanHandler(request_threads, observer=CountedApi(recorder)), pages),
         paths=frozenset({ME}),
         recognise=authentication.peek,
-        vouched=authentication.is_current,
+        is_current=authentication.is_current,
         cookie_name=cookies.access_name,
     )
     transport = httpx.ASGITransport(app=cast("Any", Guard(hot, longest_body=longest_body)), raise_app_exceptions=False)
@@ -205,7 +205,7 @@ async def test_pages_without_an_answer(recorder: Recorder, figures: Figures) -> 
 async def test_requests_of_the_api_without_an_answer(recorder: Recorder, figures: Figures, settings: Settings) -> None:
     """Who leaves before the answer is a 499; a stream that breaks has had its status; what escapes is a 500."""
     settings.ROOT_URLCONF = "ironauth.infrastructure.http.tests.test_handler"
-    handler = LeanHandler(request_threads, watch=CountedApi(recorder))
+    handler = LeanHandler(request_threads, observer=CountedApi(recorder))
     await Conversation("/api/hello", "POST").body(b"a", finished=False).leave().run(handler)
     for path in ("/api/waiting", "/api/endless"):
         talk = Conversation(path).body()
@@ -251,7 +251,7 @@ async def test_requests_of_the_api_without_an_answer(recorder: Recorder, figures
 
 async def test_with_traces_on_as_well(recorder: Recorder, figures: Figures) -> None:
     """The handler that tells spans of its routes is counted alike."""
-    handler = RouteLabelHandler(request_threads, watch=CountedApi(recorder))
+    handler = RouteLabelHandler(request_threads, observer=CountedApi(recorder))
     await Conversation("/ping").body().run(handler)
     assert figures.moved(COUNTED) == {(COUNTED, "api GET /ping 200"): 1}
 
@@ -383,7 +383,7 @@ async def test_invalidations_by_source(figures: Figures) -> None:
         await feed.poll()
     finally:
         await feed.stop()
-    feed._heard(2**40, "sub:4")
+    feed._on_message(2**40, "sub:4")
     assert figures.moved("ironauth_invalidations") == {
         ("ironauth_invalidations_total", "own"): 2,
         ("ironauth_invalidations_total", "feed"): 1,

@@ -70,7 +70,7 @@ async def traced(tracing: Tracing) -> Any:
         LaneRouter(RouteLabelHandler(request_threads), pages),
         paths=frozenset({ME}),
         recognise=authentication.peek,
-        vouched=authentication.is_current,
+        is_current=authentication.is_current,
         cookie_name=cookies.access_name,
     )
     application = TracedRequests(Guard(hot, longest_body=longest_body), tracing.tracer, fixed_paths=frozenset({ME}))
