@@ -11,7 +11,7 @@ from contextvars import ContextVar
 
 from ironauth.infrastructure.threads.jobs import NOBODY, Claim
 
-#: Returns the network of the request being answered and the owner who is proved to make it; "" for what is unknown.
+#: Returns the network of the request being answered and its proved owner; "" for what is unknown.
 type Source = Callable[[], Claim]
 
 _named: ContextVar[str] = ContextVar("ironauth_hash_owner", default="")

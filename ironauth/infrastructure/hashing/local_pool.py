@@ -1,7 +1,7 @@
 """Password hashing on few, low-priority threads, refusing what would wait too long (503) instead of slowing all.
 
 The queue is fair between client networks, and between the accounts of one (``threads.job_queues.FairQueue``), whatever
-comes of a hash: a right password costs as much as a wrong one. Who asks is found by ``hash_claims``.
+comes of a hash: a right password costs as much as a wrong one. `claims` tells who asks.
 """
 
 import asyncio
