@@ -54,7 +54,7 @@ async def _lag(site: Site, answers: Answers, act: str, staff: str) -> float:
         if act == SIGN_OUT:
             await answers.ask(here, "POST", "/access/logout", token=pair.access, allowed=(204,))
         elif act == PASSWORD:
-            # Whoever changes it keeps their own session: it is another one that has to end.
+            # Anybody who changes it keeps their own session: it is another one that has to end.
             other = await sign_in(answers, here, seed.email_of(number), seed.PASSWORD)
             body: dict[str, object] = {"current_password": seed.PASSWORD, "new_password": _NEW_PASSWORD}
             await answers.ask(here, "POST", "/access/password", token=other.access, body=body, allowed=(200,))

@@ -13,7 +13,7 @@ class Exhausted(Exception):
 class People:
     """The people ``index``, ``index + processes``, … of ``count``; ``address`` is a pattern with ``{serial}``.
 
-    Whoever is taken is nobody else's until given back, so that a session list shows one session, one's own.
+    Anybody who is taken is nobody else's until given back, so that a session list shows one session, one's own.
 
     Raises:
         ValueError: ``index`` is none of ``processes`` processes.

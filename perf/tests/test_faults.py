@@ -278,7 +278,7 @@ def test_every_fault_of_the_list_is_there() -> None:
 
 
 async def test_who_is_cancelled_waits_for_what_is_being_started() -> None:
-    """Ctrl-C while a server starts: whoever ends servers afterwards knows of it by then."""
+    """Ctrl-C while a server starts: anybody who ends servers afterwards knows of it by then."""
     begun, known = threading.Event(), list[str]()
 
     def start() -> None:

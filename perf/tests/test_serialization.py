@@ -95,7 +95,7 @@ def test_with_the_setting_they_are_included(settings: Settings) -> None:
 
 @pytest.mark.urls(__name__)
 def test_the_endpoints_are_in_no_document() -> None:
-    """Whoever builds the OpenAPI document with the setting on gets the committed one."""
+    """Anybody who builds the OpenAPI document with the setting on gets the committed one."""
     for way in WAYS:
         view: Callable[[HttpRequest], HttpResponse] = resolve(PATHS[way]).func
         assert view.cls.schema is None  # type: ignore[attr-defined] # DRF puts the class there

@@ -118,7 +118,7 @@ def test_no_two_processes_have_the_same_person() -> None:
 
 
 def test_who_is_given_back_is_taken_again_last() -> None:
-    """Nobody is in use twice at a time, and whoever came back waits behind the others."""
+    """Nobody is in use twice at a time, and anybody who came back waits behind the others."""
     people = People("{serial}", 3, index=0, processes=1)
     assert (people.take(), people.take()) == ("0", "1")
     people.give_back("0")
