@@ -417,7 +417,7 @@ def test_a_machine_that_allows_no_further_process(supervise: Supervise, tmp_path
     running = supervise(SLOW_APPLICATION, workers=MANY, start_s=0.3)
     _until(lambda: _begun(tmp_path), "a first worker")
     (tmp_path / "full").touch()
-    output, _ = running.communicate(timeout=8)
+    output, _ = running.communicate(timeout=30)
     assert json.loads(output.splitlines()[-1])["failed"] is True
     assert "Traceback" not in output
     assert _none_left(tmp_path)

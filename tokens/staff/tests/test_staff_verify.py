@@ -43,7 +43,7 @@ async def told(event: str) -> dict[str, Any]:
 
 
 async def test_it_needs_a_fresh_proof(stage: Stage) -> None:
-    """At 601 seconds neither a new nor an old account gets it, either way; at 600 both do, and without it a new one."""
+    """At 601 seconds neither a new nor an old account gets it, either way; at 590 both do, and without it a new one."""
     path = f"{USERS}/{stage.member}"
     await age(stage.root_pair, 601)
     for method, where, body in (
@@ -55,7 +55,7 @@ async def test_it_needs_a_fresh_proof(stage: Stage) -> None:
         assert said(refused) == STEP_UP_REQUIRED, (method, body)
     await stage.send("POST", USERS, 201, {**NEW, "email": "plain@example.com"}, stage.root_pair)
     assert not await User.objects.filter(email_verified_at__isnull=False).aexists()
-    await age(stage.root_pair, 600)
+    await age(stage.root_pair, 590)  # not 600: two requests follow, and a slow machine takes a second for them
     await stage.send("PATCH", path, 200, {"email_verified": True}, stage.root_pair)
     await stage.send("POST", USERS, 201, {**NEW, "email_verified": True}, stage.root_pair)
     assert await User.objects.filter(email_verified_at__isnull=False).acount() == 2
