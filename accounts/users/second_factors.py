@@ -44,7 +44,13 @@ def register(name: str, rows: Callable[[], models.QuerySet[Any]], *, stands_alon
 
 
 def columns() -> tuple[Exists, ...]:
-    """Return what a query of users selects in addition, for `named`."""
+    """Return what a query of users selects in addition, for `named`.
+
+    Raises:
+        RuntimeError: no kind is registered: everybody would pass for a person without a second factor.
+    """
+    if not _kinds:
+        raise RuntimeError("No second factor is registered: import accounts.mfa.factors in the app's ready().")
     return tuple(Exists(kind.rows().filter(user=OuterRef("pk"))) for kind in _kinds.values())
 
 

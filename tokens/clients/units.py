@@ -31,7 +31,8 @@ _BELIEVED: Final = ("resource_server", "trusted")
 
 
 #: Sent with ``client`` when it is disabled, enabled again or deleted, in that transaction. What a room keeps for the
-#: client ends by its receiver, which returns how many sessions that ended (None: it keeps none).
+#: client ends by its receiver (`sessions.units.end_of_client`, `oauth.expiry.end_of_client`; see `tokens.apps`),
+#: which returns how many sessions that ended (None: it keeps none).
 client_ends: Final = Signal()
 
 

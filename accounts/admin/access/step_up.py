@@ -109,9 +109,11 @@ def _is_free(request: HttpRequest, free_pages: Collection[str]) -> bool:
         if edits or not actions or model_admin is None:
             return False
         return not any(needs_step_up(model_admin, action) for action in actions if action)
-    if page.endswith("_add"):
+    opts = getattr(model_admin, "opts", None)
+    model = f"{opts.app_label}_{opts.model_name}" if opts is not None else ""
+    if page == f"{model}_add":
         return not getattr(model_admin, "adding_needs_step_up", True)
-    if page.endswith("_change") and hasattr(model_admin, "ordinary_fields"):
+    if page == f"{model}_change" and hasattr(model_admin, "ordinary_fields"):
         return f"{ActionLocation.CHANGE_FORM.value}-action" not in request.POST
     return page in free_pages
 

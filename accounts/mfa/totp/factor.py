@@ -85,7 +85,9 @@ class Totp(SecondFactor):
         return "Authenticator app" if has.totp else ""
 
     def accepts(self, shown: Shown) -> bool:
-        """Tell whether a code has the form of an app's."""
+        """Tell whether a code has the form of an app's; a passkey's answer sent with it goes first."""
+        if shown.challenge_token is not None and shown.credential is not None:
+            return False
         return shown.code is not None and totp.is_code(without_spaces(shown.code))
 
     async def judge(self, shown: Shown, asked: Asked) -> TotpProof:
