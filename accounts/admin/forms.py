@@ -4,6 +4,7 @@ import time
 import uuid
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from asgiref.sync import async_to_sync
 from django import forms
 from django.contrib.admin.forms import AdminAuthenticationForm
 from django.contrib.admin.forms import AdminPasswordChangeForm as DjangoOwnPasswordForm
@@ -19,14 +20,16 @@ from django.db import transaction
 
 from accounts import email_address as emails
 from accounts.audit import recording as audit
-from accounts.errors import LastSuperuser, PasswordChangeRequired
+from accounts.errors import InvalidCredentials, LastSuperuser, PasswordChangeRequired
 from accounts.lockout import throttling
 from accounts.outbox import queue as outgoing_mail
 from accounts.outbox.queue import Kind
 from accounts.passwords import breached as breached_passwords
 from accounts.passwords import hashing as passwords
-from accounts.users import proof, units
+from accounts.users import email_verification, units
 from accounts.users.models import User
+from accounts.users.password_method import PasswordMethod
+from accounts.users.proofs import Asked, Shown
 from ironauth.infrastructure.core.constant_time import REFUSAL_STEP_S, wait_for_step_blocking
 from ironauth.infrastructure.core.durations import in_words
 from ironauth.infrastructure.core.errors import Overloaded, Throttled
@@ -66,25 +69,28 @@ def too_many(refused: Throttled, remedy: str = "") -> ValidationError:
 
 
 def is_own_password(user: User, password: str, event: audit.Event) -> bool:
-    """Tell whether this is the password of who is signed in, on the hash pool; a wrong one is ``event`` in the trail.
+    """Tell whether this is the password of the person who is signed in, judged and counted as the API does.
 
-    Under the API's count: a stolen session is no licence to guess. Raises ``ValidationError`` for a full pool and after
-    too many tries.
+    Args:
+        user: Who it is.
+        password: As it was typed.
+        event: What is left as failed in the trail by a wrong one.
+
+    Raises:
+        ValidationError: The hash pool is full, or there were too many tries.
     """
+    found = units.credentials_of_id(user.pk)
+    if found is None:
+        return False
     try:
-        attempt = throttling.admit_confirmation_blocking(user_id=user.pk)
+        async_to_sync(PasswordMethod().judge)(found, Shown(password=password), Asked(user.pk, event))
     except Throttled as refused:
         raise too_many(refused) from refused
-    try:
-        right = user.check_password(password)
     except Overloaded as refused:
-        throttling.give_back_blocking(attempt)
         raise busy(refused) from refused
-    if right:
-        throttling.succeeded_blocking(attempt)
-    else:
-        audit.record(event, outcome=audit.Outcome.FAILURE, actor_id=user.pk, user_id=user.pk)
-    return right
+    except InvalidCredentials:
+        return False
+    return True
 
 
 class StaffSignInForm(AdminAuthenticationForm):
@@ -136,7 +142,7 @@ class StaffSignInForm(AdminAuthenticationForm):
         try:
             data = super().clean()
         except Overloaded as refused:
-            throttling.give_back_blocking(attempt)
+            async_to_sync(throttling.give_back)(attempt)
             raise busy(refused) from refused
         except ValidationError:
             wait_for_step_blocking(began, REFUSAL_STEP_S)
@@ -144,9 +150,9 @@ class StaffSignInForm(AdminAuthenticationForm):
         found = units.credentials_of_id(self.get_user().pk)
         self.methods = found.methods if found else ()
         if self.methods:  # half of what is needed resets nothing
-            throttling.give_back_blocking(attempt)
+            async_to_sync(throttling.give_back)(attempt)
         else:
-            throttling.succeeded_blocking(attempt)
+            async_to_sync(throttling.succeeded)(attempt)
         if found is not None and found.password_flagged_at is None:
             self._flag_breached(found)
         return data
@@ -161,7 +167,7 @@ class StaffSignInForm(AdminAuthenticationForm):
         """Return the try, let in. Raises ``ValidationError`` with the remedy after too many."""
         context = client_context.context_of(self.request) if self.request is not None else throttling.UNKNOWN
         try:
-            return throttling.admit_sign_in_blocking(email=self.cleaned_data["username"], context=context)
+            return async_to_sync(throttling.admit_sign_in)(email=self.cleaned_data["username"], context=context)
         except Throttled as refused:
             remedy = ", or from a device on which you have signed in within the last 30 days"
             raise too_many(refused, remedy) from refused
@@ -171,7 +177,7 @@ class StaffSignInForm(AdminAuthenticationForm):
 
         While the address has still to be proved, a right password is a wrong one, in the trail too.
         """
-        if proof.is_awaited(user.email_verified_at):
+        if email_verification.is_awaited(user.email_verified_at):
             user_login_failed.send(sender=__name__, credentials={"username": user.email}, request=self.request)
             raise self.get_invalid_login_error()
         reason = ""

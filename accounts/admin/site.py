@@ -23,7 +23,7 @@ from accounts.admin.access import sign_in as admin_sign_in
 from accounts.admin.access import step_up as admin_step_up
 from accounts.admin.access.second_factor import PasswordView
 from accounts.errors import StepUpRequired
-from accounts.users import proof
+from accounts.users import email_verification
 
 
 class StaffSite(AdminSite):
@@ -92,7 +92,7 @@ class StaffSite(AdminSite):
             "app_path": request.get_full_path(),
             "username": request.user.get_username(),
             "lacks_factor": super().has_permission(request),
-            "proof_required": proof.is_required(),
+            "proof_required": email_verification.is_required(),
             REDIRECT_FIELD_NAME: redirect_url,
             **(extra_context or {}),
         }

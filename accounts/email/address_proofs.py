@@ -18,7 +18,6 @@ from accounts.email import units as email_units
 from accounts.errors import InvalidEmailToken, PasswordChanged
 from accounts.lockout import throttling
 from accounts.mfa import factors
-from accounts.mfa.proofs import Proof
 from accounts.outbox import queue as outgoing_mail
 from accounts.outbox import tokens as email_tokens
 from accounts.outbox.queue import Kind
@@ -26,6 +25,7 @@ from accounts.outbox.tokens import FoundToken, Purpose
 from accounts.privacy import units as deletions
 from accounts.users import queries as user_queries
 from accounts.users.models import User
+from accounts.users.proofs import Proof
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import FieldError, NotAuthenticated, ValidationFailed
 

@@ -90,7 +90,7 @@ def _removal() -> CompiledBatch:
 
 
 def _rows_of(model: type[Model]) -> QuerySet[Model]:
-    return model._default_manager.filter(user_id=_OF_USER)  # noqa: SLF001 - documented by Django
+    return QuerySet(model).filter(user_id=_OF_USER)
 
 
 for _factor in factors.FACTORS:

@@ -18,7 +18,6 @@ from accounts.errors import EmailTaken, InvalidCredentials, InvalidEmailToken
 from accounts.lockout import rate_limits
 from accounts.mfa import factors
 from accounts.mfa.errors import InvalidMfaCode
-from accounts.mfa.proofs import Asked, Shown
 from accounts.outbox import tokens as email_tokens
 from accounts.outbox.tokens import FoundToken, Purpose
 from accounts.passwords import hashing as passwords
@@ -26,6 +25,8 @@ from accounts.passwords.breached import require_unbreached
 from accounts.passwords.policy import require_policy
 from accounts.privacy import units as deletions
 from accounts.users import reauthentication
+from accounts.users.proofs import Asked, Shown
+from accounts.users.reauthentication import reauthenticate
 from ironauth.infrastructure.core.constant_time import answered_evenly
 from ironauth.infrastructure.core.errors import FieldError, ValidationFailed
 from ironauth.infrastructure.db.unit_of_work import database
@@ -165,7 +166,7 @@ async def disown_deleted(*, token: str, address: str = "") -> None:
 
 
 async def request_email_change(
-    *, user_id: uuid.UUID, new_email: str, password: str, address: str = "", session_id: uuid.UUID | None = None
+    *, user_id: uuid.UUID, new_email: str, shown: Shown, address: str = "", session_id: uuid.UUID | None = None
 ) -> None:
     """Have a message sent to the new address, which confirms it, and one to the present address.
 
@@ -174,7 +175,7 @@ async def request_email_change(
     """
     found = await reauthentication.active_user(user_id)
     await rate_limits.admit_mail(kind="change", email=new_email, address=address, user_id=user_id)
-    await reauthentication.require_password(found, password, Event.EMAIL_CHANGE_REQUESTED, session_id)
+    await reauthenticate(found, shown, Asked(user_id, Event.EMAIL_CHANGE_REQUESTED, address, session_id))
     async with answered_evenly():
         await database().write(
             email_units.request_change,
@@ -223,7 +224,7 @@ async def _shown(found: FoundToken, password: str, code: str, address: str) -> B
     if wants_code and not code:
         raise _refused("code", "required", "The account has a second factor: type a code of it, or a recovery code.")
     try:
-        await reauthentication.require_password(person, password, Event.EMAIL_VERIFIED, None)
+        await reauthenticate(person, Shown(password=password), Asked(person.id, Event.EMAIL_VERIFIED, address))
     except InvalidCredentials as error:
         text = (
             "This is not the account's password: check it and try again. "

@@ -9,6 +9,7 @@ from accounts.errors import EmailTaken, InvalidCredentials, InvalidEmailToken, P
 from accounts.mfa.errors import InvalidMfaCode
 from accounts.users import step_up
 from accounts.users.inputs import ChangeEmailInput, EmailInput, EmailTokenInput, ResetPasswordInput, VerifyEmailInput
+from accounts.users.proofs import Shown
 from accounts.users.signed_in import SignedIn, signed_in
 from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView
 from ironauth.infrastructure.core.errors import Overloaded, Throttled, ValidationFailed
@@ -148,6 +149,10 @@ class ChangeEmailView(AsyncAPIView):
         who = signed_in(request)
         step_up.require_recent(who)
         await email_services.request_email_change(
-            user_id=who.id, session_id=who.session_id, address=client_context.address_of(request), **data
+            user_id=who.id,
+            new_email=data["new_email"],
+            shown=Shown.in_body(data),
+            address=client_context.address_of(request),
+            session_id=who.session_id,
         )
         return Response(status=202)

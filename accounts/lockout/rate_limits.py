@@ -19,7 +19,6 @@ from uuid import UUID
 
 from django.conf import settings
 from django.contrib.auth import get_user_model
-from django.db import transaction
 from django.db.models import CharField
 
 from accounts import email_address as emails
@@ -126,18 +125,6 @@ async def admit(rule: Rule, *, address: str) -> None:
         await _admit(rule, _by_address(rule, address))
 
 
-def admit_blocking(rule: Rule, *, address: str) -> None:
-    """See admit(); on the calling thread's own connection."""
-    if not settings.IRONAUTH_THROTTLE:
-        return
-    windows = take_in_redis_blocking(client_questions(rule, address))
-    if windows.left:
-        with transaction.atomic():
-            windows = take_in_database(windows)
-    if windows.refusal is not None:
-        refuse_blocking(Refused(rule.name, "address", windows.refused_key, windows.refusal.wait_s))
-
-
 async def admit_account(rule: Rule, *, user_id: UUID) -> None:
     """Count one more of ``rule`` for this account, for good. One query, with Redis none. Raises ``Throttled`` (429)."""
     if settings.IRONAUTH_THROTTLE:
@@ -214,19 +201,6 @@ async def take_in_redis(asked: Sequence[RateLimitHit]) -> Windows:
     return Windows(tuple(taken))
 
 
-def take_in_redis_blocking(asked: Sequence[RateLimitHit]) -> Windows:
-    """See take_in_redis(); for threads."""
-    taken: list[Slot] = []
-    for at, question in enumerate(asked):
-        found = sliding_window.take_in_redis_blocking(question)
-        if isinstance(found, Refusal):
-            return Windows(tuple(taken), (), found, question.key)
-        if found is None:
-            return Windows(tuple(taken), tuple(asked[at:]))
-        taken.append(found)
-    return Windows(tuple(taken))
-
-
 def take_in_database(windows: Windows) -> Windows:
     """Take a place in each count that is left. A unit of work for ``write``: a query each, one more for a refusal."""
     taken = list(windows.taken)
@@ -243,13 +217,6 @@ async def give_back_to_redis(windows: Windows) -> None:
     for taken in windows.taken:
         if taken.in_redis:
             await sliding_window.give_back_to_redis(taken)
-
-
-def give_back_to_redis_blocking(windows: Windows) -> None:
-    """See give_back_to_redis(); for threads."""
-    for taken in windows.taken:
-        if taken.in_redis:
-            sliding_window.give_back_to_redis_blocking(taken)
 
 
 def give_back(windows: Windows) -> None:
@@ -292,15 +259,6 @@ async def refuse(refused: Refused, *, user_id: UUID | None = None, email: str = 
         if email:
             user_id = await database().read(_user_id_of, email)
         await audit.record_later(Event.THROTTLED, outcome=Outcome.REFUSED, user_id=user_id, details=_details(refused))
-    raise _error(refused)
-
-
-def refuse_blocking(refused: Refused, *, user_id: UUID | None = None, email: str = "") -> NoReturn:
-    """See refuse(); on the calling thread's own connection."""
-    if _told.is_news(refused.key):
-        if email:
-            user_id = _user_id_of(email)
-        audit.record(Event.THROTTLED, outcome=Outcome.REFUSED, user_id=user_id, details=_details(refused))
     raise _error(refused)
 
 

@@ -23,7 +23,6 @@ from typing import Final, NamedTuple, NoReturn
 from uuid import UUID
 
 from django.conf import settings
-from django.db import transaction
 
 from accounts import email_address as emails
 from accounts.lockout import rate_limits
@@ -113,6 +112,28 @@ async def begin_sign_in(*, email: str, context: ClientContext) -> PendingAttempt
     return PendingAttempt(plan, windows)
 
 
+async def admit_sign_in(*, email: str, context: ClientContext) -> Attempt | None:
+    """Count a try to sign in by `begin_sign_in` and `admit` at once, where nothing else is read with it.
+
+    Args:
+        email: As it was typed.
+        context: Where the try comes from.
+
+    Returns:
+        The try; None when throttles are off.
+
+    Raises:
+        Throttled: (429) the client or the account has failed too often.
+    """
+    pending = await begin_sign_in(email=email, context=context)
+    if pending is None:
+        return None
+    found = await database().write(admit, pending)
+    if isinstance(found, Refused):
+        await refuse_sign_in(found, email=email)
+    return found
+
+
 def admit(pending: PendingAttempt) -> Attempt | Refused:
     """Return the try, or which count refused it. Unit of work.
 
@@ -155,72 +176,13 @@ async def release_windows(attempt: Attempt | None) -> None:
         await rate_limits.give_back_to_redis(attempt.windows)
 
 
-# ------------------------------------------------------------------ sign-in to the admin: on its own threads
-def admit_sign_in_blocking(*, email: str, context: ClientContext) -> Attempt | None:
-    """See begin_sign_in() and admit(); the same counts, on the calling thread's own connection."""
-    if not settings.IRONAUTH_THROTTLE:
-        return None
-    plan = sign_in_keys(email, context)
-    windows = rate_limits.take_in_redis_blocking(plan.asked)
-    if windows.refusal is not None and not plan.devices:
-        rate_limits.refuse_blocking(_full_window(plan, windows, windows.refusal))
-    with transaction.atomic():
-        found = _admit(plan, windows)
-    if isinstance(found, Refused):
-        rate_limits.refuse_blocking(found, email=email if found.by == "account" else "")
-    return found
-
-
-def give_back_blocking(attempt: Attempt | None) -> None:
-    """See give_back()."""
-    if attempt is None:
-        return
-    rate_limits.give_back_to_redis_blocking(attempt.windows)
-    with transaction.atomic():
-        _undo(attempt)
-
-
-def succeeded_blocking(attempt: Attempt | None) -> None:
-    """See succeeded()."""
-    if attempt is None:
-        return
-    rate_limits.give_back_to_redis_blocking(attempt.windows)
-    with transaction.atomic():
-        reset_counters(attempt)
-
-
-def admit_confirmation_blocking(*, user_id: UUID) -> Attempt | None:
-    """See admit_confirmation()."""
-    return _admit_person_blocking(confirmation_keys(user_id), user_id)
-
-
-def admit_second_factor_blocking(*, user_id: UUID) -> Attempt | None:
-    """See admit_second_factor()."""
-    return _admit_person_blocking(second_factor_keys(user_id), user_id)
-
-
-def _admit_person_blocking(plan: LockoutKeys, user_id: UUID) -> Attempt | None:
-    if not settings.IRONAUTH_THROTTLE:
-        return None
-    with transaction.atomic():
-        found = _admit(plan, Windows())
-    if isinstance(found, Refused):
-        rate_limits.refuse_blocking(found, user_id=user_id)
-    return found
-
-
 # ------------------------------------------------------------------ everything else
 async def admit_confirmation(*, user_id: UUID) -> Attempt | None:
     """Count a try to give the password of somebody who is signed in: a stolen session is no licence to guess.
 
     One unit of work of one query. Raises ``Throttled`` (429).
     """
-    if not settings.IRONAUTH_THROTTLE:
-        return None
-    found = await database().write(_admit, confirmation_keys(user_id), Windows())
-    if isinstance(found, Refused):
-        await rate_limits.refuse(found, user_id=user_id)
-    return found
+    return await _admit_person(confirmation_keys(user_id), user_id)
 
 
 async def admit_second_factor(*, user_id: UUID) -> Attempt | None:
@@ -230,9 +192,13 @@ async def admit_second_factor(*, user_id: UUID) -> Attempt | None:
     what is not counted here, a recovery code or a passkey, and either resets it. One unit of work of one query. Raises
     ``Throttled`` (429).
     """
+    return await _admit_person(second_factor_keys(user_id), user_id)
+
+
+async def _admit_person(plan: LockoutKeys, user_id: UUID) -> Attempt | None:
     if not settings.IRONAUTH_THROTTLE:
         return None
-    found = await database().write(_admit, second_factor_keys(user_id), Windows())
+    found = await database().write(_admit, plan, Windows())
     if isinstance(found, Refused):
         await rate_limits.refuse(found, user_id=user_id)
     return found

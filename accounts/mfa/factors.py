@@ -8,18 +8,18 @@ from django.db import models
 
 from accounts.mfa.outputs import MfaOut
 from accounts.mfa.passkeys.factor import PASSKEY, Passkeys, passkeys_of
-from accounts.mfa.proofs import Asked, Proof, Shown
 from accounts.mfa.recovery.factor import RecoveryCodes, codes_left
 from accounts.mfa.second_factor import SecondFactor
 from accounts.mfa.totp.factor import Totp
 from accounts.mfa.totp.units import TOTP
 from accounts.users import second_factors
 from accounts.users.models import User
+from accounts.users.proofs import Asked, Proof, Shown
 from accounts.users.second_factors import any_of, methods_of
 from ironauth.infrastructure.db.compiled import CompiledSelect
 from ironauth.infrastructure.db.compiled_sql import Param
 
-__all__ = ["FACTORS", "PASSKEY", "TOTP", "Kept", "any_of", "judge", "judge_blocking", "kept", "methods_of", "overview"]
+__all__ = ["FACTORS", "PASSKEY", "TOTP", "Kept", "accepts", "any_of", "judge", "kept", "methods_of", "overview"]
 
 #: In the order in which people are offered them, and in which what is shown is judged.
 FACTORS: Final[tuple[SecondFactor, ...]] = (Totp(), Passkeys(), RecoveryCodes())
@@ -77,10 +77,9 @@ async def judge(shown: Shown, asked: Asked) -> Proof | None:
     return await factor.judge(shown, asked) if factor else None
 
 
-def judge_blocking(shown: Shown, asked: Asked) -> Proof | None:
-    """Judge as `judge` does, blocking the calling thread; None for a wrong code too, which the caller records."""
-    factor = _of(shown)
-    return factor.judge_blocking(shown, asked) if factor else None
+def accepts(shown: Shown) -> bool:
+    """Tell whether some kind judges what was shown."""
+    return _of(shown) is not None
 
 
 def _of(shown: Shown) -> SecondFactor | None:

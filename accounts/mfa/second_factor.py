@@ -8,9 +8,13 @@ from typing import Any, ClassVar
 
 from django.db.models import Model, QuerySet
 
+from accounts.audit import recording as audit
+from accounts.audit.recording import Outcome
+from accounts.mfa.errors import InvalidMfaCode
 from accounts.mfa.outputs import MfaOut
-from accounts.mfa.proofs import Asked, Proof, Shown
+from accounts.users.proofs import Asked, Proof, Shown
 from ironauth.infrastructure.db.compiled_sql import Param
+from ironauth.infrastructure.telemetry.logs import get_logger
 
 
 class SecondFactor(ABC):
@@ -22,6 +26,9 @@ class SecondFactor(ABC):
         model: Its rows, with a field ``user``. They go with a reset, and with the first proof of an address.
         removed_because: Why they go when an address is proved for the first time.
         section: What the export of a person's data calls them.
+        noun: What a link that offers it calls it, after "use".
+        template: The part of a page of the admin that asks for it.
+        typed: Whether people type it: then the page says in its form what is wrong.
     """
 
     name: ClassVar[str]
@@ -29,10 +36,13 @@ class SecondFactor(ABC):
     model: ClassVar[type[Model]]
     removed_because: ClassVar[str]
     section: ClassVar[str]
+    noun: ClassVar[str]
+    template: ClassVar[str]
+    typed: ClassVar[bool] = True
 
     def rows(self) -> QuerySet[Any]:
         """Return the rows that count as a factor."""
-        return self.model._default_manager.all()  # noqa: SLF001 - documented by Django
+        return QuerySet(self.model)
 
     @abstractmethod
     def since(self, user_id: uuid.UUID) -> Iterable[datetime]:
@@ -54,6 +64,24 @@ class SecondFactor(ABC):
     async def judge(self, shown: Shown, asked: Asked) -> Proof:
         """Return what proves that the person has it. Raises ``SecondFactorRefused``, ``Throttled``, ``Unavailable``."""
 
-    @abstractmethod
-    def judge_blocking(self, shown: Shown, asked: Asked) -> Proof | None:
-        """Judge as `judge` does, blocking the calling thread; None for a wrong code, which the caller records."""
+    async def challenge(self, asked: Asked) -> str:
+        """Return what the page's script needs to ask for it, another one for each page; "" for what is just typed."""
+        return ""
+
+
+async def refused(asked: Asked, reason: str = InvalidMfaCode.code, **details: str) -> None:
+    """Leave in log and trail that a second factor was wrong; the answer does not wait for it."""
+    get_logger().info("second_factor_refused", user_id=str(asked.user_id), reason=reason)
+    await audit.record_later(
+        asked.event,
+        outcome=Outcome.FAILURE,
+        actor_id=asked.actor_id,
+        user_id=asked.user_id,
+        session_id=asked.session_id,
+        details={"reason": reason, **details},
+    )
+
+
+def without_spaces(code: str) -> str:
+    """Return a code as typed without the spaces that apps show inside it."""
+    return code.strip().replace(" ", "")

@@ -1,17 +1,15 @@
-"""What people do with their second factors; async, keyword-only, never sees a request. Forms of the admin at the end.
+"""What people do with their second factors; async, keyword-only, never sees a request.
 
 ``session_id``: the session it is done in, for the audit trail. That the caller signed in recently is the view's to ask.
 """
 
 import uuid
 
-from django.db import transaction
-
-from accounts.audit.recording import Event
 from accounts.mfa import factors, units
+from accounts.mfa.errors import InvalidMfaCode
 from accounts.mfa.outputs import MfaOut
-from accounts.mfa.proofs import Asked, Shown
-from accounts.users.models import User
+from accounts.mfa.second_factor import refused
+from accounts.users.proofs import Asked, Shown
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.telemetry.logs import get_logger
 
@@ -27,20 +25,22 @@ async def reset(*, actor_id: uuid.UUID, user_id: uuid.UUID) -> None:
         get_logger().info("mfa_reset", user_id=str(user_id), by=str(actor_id))
 
 
-# ------------------------------------------------------------------ the admin: on its own threads
-def methods_blocking(user: User) -> tuple[str, ...]:
-    """Return the person's second factors, none for who needs none. One query."""
-    return factors.methods_of(user.pk)
+async def prove(shown: Shown, asked: Asked) -> None:
+    """Judge a second factor as a sign-in does, and use it up.
 
+    Args:
+        shown: A code, or an authenticator's answer.
+        asked: Whose it is, and for what.
 
-def verify_code_blocking(user: User, code: str, *, address: str) -> bool:
-    """Judge a code as a sign-in through the API does, under the same counts, and use it up; False for a wrong one.
-
-    ``address``: the client's, "" when unknown. What the audit trail is to say of it is the caller's business. Raises
-    ``Throttled``, ``Overloaded``, ``TotpUnreadable``.
+    Raises:
+        SecondFactorRefused: It is wrong, was used before, or nothing was shown; ``asked.event`` is left as failed in
+            the trail, but for the last.
+        Throttled: After too many of those.
+        Unavailable: Nothing could be judged: ``Overloaded``, ``TotpUnreadable``.
     """
-    proof = factors.judge_blocking(Shown(code=code), Asked(user.pk, Event.ADMIN_SIGN_IN, address))
+    proof = await factors.judge(shown, asked)
     if proof is None:
-        return False
-    with transaction.atomic():
-        return proof.use()
+        raise InvalidMfaCode
+    if not await database().write(proof.use):
+        await refused(asked, proof.refusal.code, cause="used")
+        raise proof.refusal

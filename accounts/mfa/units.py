@@ -23,7 +23,7 @@ _OF_USER: Final = Param("user_id", models.UUIDField())
 
 
 def _rows_of(model: type[models.Model]) -> models.QuerySet[models.Model]:
-    return model._default_manager.filter(user_id=_OF_USER)  # noqa: SLF001 - documented by Django
+    return models.QuerySet(model).filter(user_id=_OF_USER)
 
 
 _NO_USER: Final = "There is no user with this id."

@@ -14,9 +14,11 @@ from accounts.passwords import hashing as passwords
 from accounts.passwords.breached import require_unbreached
 from accounts.passwords.policy import require_policy
 from accounts.privacy import units as deletions
-from accounts.users import proof, reauthentication
+from accounts.users import email_verification, reauthentication
 from accounts.users import units as user_units
 from accounts.users.outputs import UserOut
+from accounts.users.proofs import Asked, Shown
+from accounts.users.reauthentication import reauthenticate
 from ironauth.infrastructure.core.constant_time import answered_evenly
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.hashing.pool import hash_pool
@@ -37,7 +39,7 @@ async def sign_up(*, email: str, password: str, name: str = "", address: str = "
     require_policy(password, email=email, name=name, field="password")
     await rate_limits.admit(rate_limits.SIGN_UP, address=address)
     await require_unbreached(password, field="password")
-    if proof.is_required():
+    if email_verification.is_required():
         await _sign_up_untold(email=email, password=password, name=name)
         return None
     if await database().read(user_units.email_is_taken, emails.fold(email)):
@@ -62,7 +64,7 @@ async def _sign_up_untold(*, email: str, password: str, name: str) -> None:
 
 
 async def delete_account(
-    *, user_id: uuid.UUID, password: str, session_id: uuid.UUID | None = None, authenticated_at: int = 0
+    *, user_id: uuid.UUID, shown: Shown, session_id: uuid.UUID | None = None, authenticated_at: int = 0
 ) -> None:
     """End the account and every session of it; IRONAUTH_DELETION_GRACE_DAYS later nothing is left of it.
 
@@ -70,7 +72,7 @@ async def delete_account(
     ``LastSuperuser``, ``PasswordChanged``, ``Overloaded``; with 0 days ``UserProtected`` too.
     """
     found = await reauthentication.recently_present(user_id, authenticated_at)
-    await reauthentication.require_password(found, password, Event.ACCOUNT_DELETED, session_id)
+    await reauthenticate(found, shown, Asked(user_id, Event.ACCOUNT_DELETED, session_id=session_id))
     await rate_limits.admit_deletion(email=found.email, user_id=user_id)
     try:
         await database().write(deletions.request, user_id=user_id, old=found.encoded, session_id=session_id)

@@ -9,6 +9,7 @@ from accounts.own_account import services as own_account
 from accounts.users import services
 from accounts.users.inputs import DeleteAccountInput, ProfileInput, SignupInput
 from accounts.users.outputs import UserOut
+from accounts.users.proofs import Shown
 from accounts.users.signed_in import signed_in
 from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView
 from ironauth.infrastructure.core.errors import Throttled, ValidationFailed
@@ -88,7 +89,7 @@ class MeView(AsyncAPIView):
             user_id=who.id,
             session_id=who.session_id,
             authenticated_at=who.authenticated_at,
-            password=data["password"],
+            shown=Shown.in_body(data),
         )
         response = HttpResponse(status=204)
         del response.headers["Content-Type"]

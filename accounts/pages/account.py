@@ -12,7 +12,7 @@ from django.urls import reverse
 from drf_spectacular.utils import extend_schema
 
 from accounts.email.views import OpenView
-from accounts.users import proof
+from accounts.users import email_verification
 from ironauth.infrastructure.api.views import ApiRequest
 
 HEADERS = {
@@ -50,7 +50,7 @@ class SignInPage(AccountPage):
 
     def context(self) -> dict[str, Any]:
         """Say whether people who have just signed up have to confirm their address first."""
-        return {"proof_required": proof.is_required()}
+        return {"proof_required": email_verification.is_required()}
 
 
 class SecurityPage(AccountPage):

@@ -1,21 +1,86 @@
-"""Asking somebody who is signed in for the password once more, before what a stolen session must not do alone."""
+"""Proving again who one is, before what a stolen session must not do alone.
+
+The kinds of proof are methods, each in one module, which `register` puts on the list when the application starts: the
+password (``users.password_method``) and the second factor (``mfa.reauthentication``). Who asks for a proof calls
+`reauthenticate` and names no method.
+"""
 
 import uuid
+from abc import ABC, abstractmethod
+from typing import ClassVar, Final
 
-from accounts.audit import recording as audit
-from accounts.audit.recording import Event, Outcome
-from accounts.errors import InvalidCredentials
-from accounts.lockout import throttling
-from accounts.passwords import hashing as passwords
+from accounts.audit.recording import Event
 from accounts.users import step_up, units
+from accounts.users.proofs import Asked, Proof, Shown
 from accounts.users.units import Credentials
-from ironauth.infrastructure.core.errors import NotAuthenticated, Overloaded
+from ironauth.infrastructure.core.errors import FieldError, NotAuthenticated, ValidationFailed
 from ironauth.infrastructure.db.unit_of_work import database
-from ironauth.infrastructure.hashing import claims as hash_claims
+
+
+class Method(ABC):
+    """A way to prove again who one is.
+
+    Attributes:
+        name: What it is called on the list.
+        fields: The fields of `Shown` that it reads; all of them have to be there.
+        missing: What is said where nothing was sent that any method reads.
+    """
+
+    name: ClassVar[str]
+    fields: ClassVar[tuple[str, ...]]
+    missing: ClassVar[FieldError]
+
+    @abstractmethod
+    def serves(self, person: Credentials, event: Event) -> bool:
+        """Tell whether this person may prove by it who they are, for this act."""
+
+    def accepts(self, shown: Shown) -> bool:
+        """Tell whether what it reads was sent."""
+        return all(getattr(shown, field) is not None for field in self.fields)
+
+    @abstractmethod
+    async def judge(self, person: Credentials, shown: Shown, asked: Asked) -> Proof | None:
+        """Judge what was shown; see `reauthenticate`. Wrong ones count for the method's own limits."""
+
+
+_methods: Final[dict[str, Method]] = {}
+
+
+def register(method: Method) -> None:
+    """Add a method to the list; the first one that serves is asked for where nothing was sent."""
+    _methods[method.name] = method
+
+
+async def reauthenticate(person: Credentials, shown: Shown, asked: Asked) -> Proof | None:
+    """Have somebody prove again who they are, by one of the methods that serve for this act.
+
+    Args:
+        person: Whose account it is.
+        shown: What they sent.
+        asked: For what, and where the request comes from.
+
+    Returns:
+        What has to be used up in the transaction of the act; None where the proof may be shown again.
+
+    Raises:
+        ValidationFailed: Nothing was sent that such a method reads; names the field.
+        InvalidCredentials, SecondFactorRefused: What was sent is wrong; ``asked.event`` is left as failed in the trail.
+        Throttled: After too many of those, before anything is judged.
+        Unavailable: Nothing could be judged, and nothing was counted.
+    """
+    serving = [method for method in _methods.values() if method.serves(person, asked.event)]
+    method = next((one for one in serving if one.accepts(shown)), None)
+    if method is None:
+        raise ValidationFailed(errors=[method.missing for method in serving[:1]])
+    return await method.judge(person, shown, asked)
 
 
 async def active_user(user_id: uuid.UUID) -> Credentials:
-    """Return the credentials of an active user; raises ``NotAuthenticated`` for any other."""
+    """Return the credentials of an active user.
+
+    Raises:
+        NotAuthenticated: There is none with this id.
+    """
     found = await database().read(units.credentials_of_id, user_id)
     if found is None or not found.is_active:
         raise NotAuthenticated
@@ -23,28 +88,17 @@ async def active_user(user_id: uuid.UUID) -> Credentials:
 
 
 async def recently_present(user_id: uuid.UUID, authenticated_at: int) -> Credentials:
-    """Return the credentials of an active user who need not step up; the password is asked for as well."""
+    """Return the credentials of an active user who need not step up; another proof is asked for as well.
+
+    Args:
+        user_id: Who it is.
+        authenticated_at: When they last proved who they are; unix seconds.
+
+    Raises:
+        NotAuthenticated: There is no such user.
+        StepUpRequired: They have a second factor, and that was more than 600 seconds ago.
+    """
     found = await active_user(user_id)
     if found.methods:
         step_up.require_recent_at(authenticated_at)
     return found
-
-
-async def require_password(found: Credentials, password: str, event: Event, session_id: uuid.UUID | None) -> None:
-    """Raise ``InvalidCredentials`` unless ``password`` is right, leaving ``event`` as failed in the trail.
-
-    Raises ``Throttled`` after too many that were not.
-    """
-    attempt = await throttling.admit_confirmation(user_id=found.id)
-    try:
-        with hash_claims.named(found.id.hex):  # of a link's reader, too, who is not signed in
-            verdict = await passwords.verify_password(password, found.encoded)
-    except Overloaded:
-        await throttling.give_back(attempt)
-        raise
-    if not verdict.ok:
-        await audit.record_later(
-            event, outcome=Outcome.FAILURE, actor_id=found.id, user_id=found.id, session_id=session_id
-        )
-        raise InvalidCredentials("The current password is wrong: check it and try again.")
-    await throttling.succeeded(attempt)

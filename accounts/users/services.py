@@ -14,8 +14,10 @@ from accounts.lockout.throttling import Attempt, PendingAttempt
 from accounts.passwords import hashing as passwords
 from accounts.passwords.breached import require_unbreached
 from accounts.passwords.policy import require_policy
-from accounts.users import proof, reauthentication, units
+from accounts.users import email_verification, reauthentication, units
 from accounts.users.outputs import Account, UserOut
+from accounts.users.proofs import Asked, Shown
+from accounts.users.reauthentication import reauthenticate
 from accounts.users.units import Credentials, account_snapshot
 from ironauth.infrastructure.core.constant_time import REFUSAL_STEP_S, wait_for_step
 from ironauth.infrastructure.core.errors import NotAuthenticated, Overloaded, Unavailable
@@ -76,12 +78,14 @@ async def authenticate(*, email: str, password: str, context: ClientContext = th
     except (Overloaded, Unavailable):  # nothing was judged. A caller who hangs up has been: their try stays counted
         await throttling.give_back(attempt)
         raise
-    if found is None or not verdict.ok or not found.is_active or proof.is_awaited(found.email_verified_at):
+    if found is None or not verdict.ok or not found.is_active or email_verification.is_awaited(found.email_verified_at):
         user_id = found.id if found else None
         get_logger().info("sign_in_refused", user_id=str(user_id) if user_id else None)
         await audit.record_later(Event.SIGN_IN, outcome=Outcome.FAILURE, user_id=user_id)
         await wait_for_step(began, REFUSAL_STEP_S)
-        raise InvalidCredentials(InvalidCredentials.detail_where_proof_is_required if proof.is_required() else None)
+        raise InvalidCredentials(
+            InvalidCredentials.detail_where_proof_is_required if email_verification.is_required() else None
+        )
     if found.methods:
         await throttling.give_back(attempt)
         attempt = None
@@ -160,7 +164,7 @@ async def update_profile(*, user_id: uuid.UUID, name: str, session_id: uuid.UUID
 async def change_password(
     *,
     user_id: uuid.UUID,
-    current_password: str,
+    shown: Shown,
     new_password: str,
     session_id: uuid.UUID | None = None,
     authenticated_at: int = 0,
@@ -170,13 +174,12 @@ async def change_password(
     ``authenticated_at``: when the caller last proved who they are, unix seconds; people with a second factor need that
     to be recent, else ``StepUpRequired`` is raised; here and below.
 
-    Raises ``ValidationFailed`` (``new_password``) by policy or list of breaches, ``InvalidCredentials`` for a wrong
-    current password, ``Throttled`` after too many of those, ``PasswordChanged`` when another change was faster,
-    ``Overloaded`` when the hash pool is full.
+    Raises ``ValidationFailed`` (``new_password``) by policy or list of breaches, ``PasswordChanged`` when another
+    change was faster, ``Overloaded`` when the hash pool is full, and what ``reauthenticate`` does.
     """
     found = await reauthentication.recently_present(user_id, authenticated_at)
     require_policy(new_password, email=found.email, name=found.name, field="new_password")
-    await reauthentication.require_password(found, current_password, Event.PASSWORD_CHANGED, session_id)
+    await reauthenticate(found, shown, Asked(user_id, Event.PASSWORD_CHANGED, session_id=session_id))
     await require_unbreached(new_password, field="new_password")
     encoded = await passwords.hash_password(new_password)
     account = await database().write(

@@ -16,7 +16,7 @@ from accounts.audit.recording import Event
 from accounts.errors import DeletionPending, EmailNotVerified, LastSuperuser, PasswordChanged, PasswordChangeRequired
 from accounts.outbox import queue as outgoing_mail
 from accounts.outbox.queue import Kind
-from accounts.users import proof, second_factors
+from accounts.users import email_verification, second_factors
 from accounts.users import queries as user_queries
 from accounts.users.models import User
 from accounts.users.outputs import ACCOUNT_COLUMNS, Account, UserOut, account, account_of
@@ -93,7 +93,7 @@ def inadmissible(
     *, email_verified_at: datetime | None, must_change_password: bool
 ) -> EmailNotVerified | PasswordChangeRequired | None:
     """Return why somebody who has proved who they are may not sign in yet, to the API or to the admin."""
-    if proof.is_awaited(email_verified_at):
+    if email_verification.is_awaited(email_verified_at):
         return EmailNotVerified()
     return PasswordChangeRequired() if must_change_password else None
 

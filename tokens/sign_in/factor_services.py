@@ -1,14 +1,15 @@
 """Second factors at work: finishing a sign-in with one, and confirming a session with one. Async, keyword-only."""
 
-from typing import Final
-
 from accounts.audit.recording import Event
-from accounts.mfa import factors, proofs
+from accounts.mfa import factors
 from accounts.mfa.errors import SecondFactorRefused
-from accounts.mfa.proofs import Asked, Proof, Shown
+from accounts.mfa.reauthentication import SecondFactorMethod
+from accounts.mfa.second_factor import refused
 from accounts.users import reauthentication
+from accounts.users.proofs import Asked, Proof, Shown
+from accounts.users.reauthentication import reauthenticate
 from ironauth.infrastructure.cache.two_level import token_cache
-from ironauth.infrastructure.core.errors import FieldError, ValidationFailed
+from ironauth.infrastructure.core.errors import ValidationFailed
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.http.client_context import ClientContext
 from ironauth.infrastructure.telemetry.logs import get_logger
@@ -20,9 +21,6 @@ from tokens.sessions.outputs import TokenPair
 from tokens.sign_in import mfa_token, units
 from tokens.sign_in.proofs import BySecondFactor, with_factor
 from tokens.sign_in.services import open_session
-
-CODE_NEEDED: Final = FieldError(field="code", code="required", message="Send a code of your second factor.")
-PASSWORD_NEEDED: Final = FieldError(field="password", code="required", message="Send your password.")
 
 log = get_logger()
 
@@ -59,25 +57,24 @@ async def verify_second_factor(*, token: str, shown: Shown, context: ClientConte
     if ticket is None:
         raise InvalidMfaToken
     found = await database().read(units.holder_of, ticket)
-    factor = await _judge(shown, Asked(ticket.user_id, Event.SIGN_IN, context.address))
+    factor = await factors.judge(shown, Asked(ticket.user_id, Event.SIGN_IN, context.address))
+    if factor is None:
+        raise ValidationFailed(errors=[SecondFactorMethod.missing])
     return BySecondFactor(ticket, factor, found.email)
 
 
-async def step_up(*, principal: Principal, password: str | None, shown: Shown, address: str) -> None:
+async def step_up(*, principal: Principal, shown: Shown, address: str) -> None:
     """Let the caller prove who they are once more: with a second factor where they have one, else with the password.
 
-    Raises ``ValidationFailed`` (400) naming the field that is needed, ``InvalidMfaCode``, ``InvalidPasskey`` or
-    ``InvalidCredentials`` (401), ``Throttled`` (429), ``Overloaded`` or ``TotpUnreadable`` (503).
+    Raises:
+        ValidationFailed: (400) nothing was shown that is needed; names the field.
+        InvalidCredentials: (401) the password is wrong; ``InvalidMfaCode`` or ``InvalidPasskey`` for a second factor.
+        Throttled: (429) after too many of those.
+        Overloaded: (503) the hash pool is full; ``TotpUnreadable`` when the secret cannot be read.
     """
     found = await reauthentication.active_user(principal.id)
-    proof: Proof | None = None
-    if found.methods:
-        proof = await _judge(shown, Asked(principal.id, Event.STEP_UP, address, principal.session_id))
-    else:
-        if password is None:
-            raise ValidationFailed(errors=[PASSWORD_NEEDED])
-        await reauthentication.require_password(found, password, Event.STEP_UP, principal.session_id)
-    await confirm_session(principal=principal, proof=proof)
+    asked = Asked(principal.id, Event.STEP_UP, address, principal.session_id)
+    await confirm_session(principal=principal, proof=await reauthenticate(found, shown, asked))
 
 
 async def confirm_session(*, principal: Principal, proof: Proof | None) -> None:
@@ -92,16 +89,6 @@ async def confirm_session(*, principal: Principal, proof: Proof | None) -> None:
             units.step_up, session_id=principal.session_id, user_id=principal.id, amr=amr, proof=proof
         )
     except SecondFactorRefused as error:
-        await proofs.refused(
-            user_id=principal.id, event=Event.STEP_UP, session_id=principal.session_id, reason=error.code
-        )
+        await refused(Asked(principal.id, Event.STEP_UP, session_id=principal.session_id), error.code)
         raise
     log.info("stepped_up", user_id=str(principal.id), session_id=str(principal.session_id), amr=amr)
-
-
-async def _judge(shown: Shown, asked: Asked) -> Proof:
-    """Return what proves the second factor; raises what judging it raises, ``ValidationFailed`` for nothing shown."""
-    proof = await factors.judge(shown, asked)
-    if proof is None:
-        raise ValidationFailed(errors=[CODE_NEEDED])
-    return proof

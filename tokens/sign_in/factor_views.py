@@ -9,7 +9,7 @@ from rest_framework.permissions import AllowAny
 from accounts.errors import InvalidCredentials
 from accounts.mfa.errors import InvalidMfaCode, TotpUnreadable
 from accounts.mfa.passkeys.errors import InvalidPasskey
-from accounts.mfa.proofs import Shown
+from accounts.users.proofs import Shown
 from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView
 from ironauth.infrastructure.core.errors import Overloaded, Throttled, ValidationFailed
 from ironauth.infrastructure.http import client_context
@@ -46,7 +46,9 @@ class SignInMfaView(AsyncAPIView):
         """Open the session that `mfa_required` stood in the way of; answered as a sign-in is."""
         data = await self.validated(request, SignInMfaInput)
         context = context_of_sign_in(request._request, data["transport"])  # noqa: SLF001 - Django's request
-        pair = await factor_services.sign_in_with_factor(token=data["mfa_token"], shown=_shown(data), context=context)
+        pair = await factor_services.sign_in_with_factor(
+            token=data["mfa_token"], shown=Shown.in_body(data), context=context
+        )
         return token_response(pair, context, data["transport"])
 
 
@@ -72,12 +74,6 @@ class StepUpView(AsyncAPIView):
         data = await self.validated(request, StepUpInput)
         await factor_services.step_up(
             principal=request.auth,
-            password=data.get("password"),
-            shown=_shown(data),
+            shown=Shown.in_body(data),
             address=client_context.address_of(request),
         )
-
-
-def _shown(data: dict[str, Any]) -> Shown:
-    """Return what was sent to prove a second factor."""
-    return Shown(data.get("code"), data.get("challenge_token"), data.get("credential"))

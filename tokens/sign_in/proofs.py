@@ -13,11 +13,11 @@ from accounts.audit.recording import Event, Outcome
 from accounts.errors import InvalidCredentials
 from accounts.lockout import throttling
 from accounts.lockout.throttling import Attempt
-from accounts.mfa import proofs as factor_proofs
 from accounts.mfa.errors import SecondFactorRefused
 from accounts.mfa.passkeys import proofs as passkey_proofs
 from accounts.mfa.passkeys.proofs import PasskeyProof
-from accounts.mfa.proofs import Proof
+from accounts.mfa.second_factor import refused
+from accounts.users.proofs import Asked, Proof
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import DomainError
 from ironauth.infrastructure.db import single_use
@@ -147,7 +147,7 @@ class BySecondFactor:
     async def record_refusal(self, error: DomainError, context: ClientContext) -> None:
         """Leave in the trail that the factor was used before."""
         if isinstance(error, SecondFactorRefused):
-            await factor_proofs.refused(user_id=self.user_id, event=Event.SIGN_IN, reason=error.code)
+            await refused(Asked(self.user_id, Event.SIGN_IN), error.code)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from accounts.audit import recording as audit
 from accounts.errors import InvalidCredentials
 from accounts.users import services as accounts
 from accounts.users.outputs import Account
+from accounts.users.proofs import Shown
 from ironauth.infrastructure.cache.two_level import token_cache
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import DomainError
@@ -110,7 +111,7 @@ async def _second_factor_asked(user_id: UUID) -> None:
 
 
 async def change_password(
-    *, principal: Principal, current_password: str, new_password: str, context: ClientContext
+    *, principal: Principal, shown: Shown, new_password: str, context: ClientContext
 ) -> TokenPair:
     """Set a new password, which ends every session, and open a new one for the caller, of the same client.
 
@@ -122,7 +123,7 @@ async def change_password(
     account = await accounts.change_password(
         user_id=principal.id,
         session_id=principal.session_id,
-        current_password=current_password,
+        shown=shown,
         new_password=new_password,
         authenticated_at=principal.authenticated_at,
     )

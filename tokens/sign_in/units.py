@@ -14,9 +14,9 @@ from django.conf import settings
 
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
-from accounts.mfa.proofs import Proof
 from accounts.users import units
 from accounts.users.outputs import Account
+from accounts.users.proofs import Proof
 from accounts.users.units import Credentials
 from ironauth.infrastructure.cache.invalidation import invalidate
 from ironauth.infrastructure.core import clock

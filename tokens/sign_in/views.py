@@ -15,6 +15,7 @@ from accounts.errors import (
     PasswordChangeRequired,
     StepUpRequired,
 )
+from accounts.users.proofs import Shown
 from ironauth.infrastructure.api.parsers import FormParser, JSONParser
 from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView
 from ironauth.infrastructure.core.errors import FieldError, NotAuthenticated, Overloaded, Throttled, ValidationFailed
@@ -273,7 +274,7 @@ class PasswordView(AsyncAPIView):
         data = await self.validated(request, ChangePasswordInput)
         pair = await services.change_password(
             principal=request.auth,
-            current_password=data["current_password"],
+            shown=Shown(password=data["current_password"]),
             new_password=data["new_password"],
             context=client_info(request._request),  # noqa: SLF001 - Django's request
         )

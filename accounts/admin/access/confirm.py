@@ -20,13 +20,12 @@ from accounts.admin.actions import person_page
 from accounts.admin.forms import is_own_password
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
-from accounts.mfa import services
-from accounts.mfa.passkeys.challenges import Purpose
 from accounts.passwords import hashing as passwords
 from accounts.users.models import User
+from accounts.users.second_factors import methods_of
 
 _TITLE: Final = "Confirm it is you"
-_STEP: Final = Step(_TITLE, Event.STEP_UP, Purpose.STEP_UP, here="admin:confirm_code", submit="Confirm")
+_STEP: Final = Step(_TITLE, Event.STEP_UP, here="admin:confirm_code", submit="Confirm")
 _WRONG: Final = "The password is wrong: check it and try again."
 _AGAIN: Final = "Confirming took too long or was interrupted. Please try again."
 _NOT_DONE: Final = "You have confirmed that it is you. What you started was not done: please do it again now."
@@ -68,7 +67,7 @@ def confirm(site: AdminSite, request: HttpRequest) -> HttpResponse:
     form = PasswordAgainForm(request.POST if request.method == "POST" else None, user=user)
     if not form.is_valid():
         return page(site, request, "admin/confirm.html", _TITLE, form=form, next=next_url)
-    if not services.methods_blocking(user):
+    if not methods_of(user.pk):
         return _confirmed(request, user, next_url)
     details = {"on_the_way_to": Event.STEP_UP.value}
     audit.record(Event.SECOND_FACTOR_ASKED, actor_id=user.pk, user_id=user.pk, details=details)

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import base64
-import uuid
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-import msgspec
 from asgiref.sync import async_to_sync
 from django import forms
 from django.contrib import messages
@@ -24,15 +21,14 @@ from accounts.admin.access import sign_in as admin_sign_in
 from accounts.admin.access.sign_in import PendingSignIn
 from accounts.admin.forms import StaffSignInForm, busy, too_many
 from accounts.audit import recording as audit
-from accounts.audit.recording import Event, Outcome
-from accounts.mfa import factors, proofs, services
-from accounts.mfa.errors import InvalidMfaCode, MfaAlreadyEnabled, MfaNotStarted, TotpUnreadable
-from accounts.mfa.passkeys import services as passkeys
-from accounts.mfa.passkeys.challenges import Purpose
-from accounts.mfa.passkeys.errors import InvalidPasskey
+from accounts.audit.recording import Event
+from accounts.mfa import factors, services
+from accounts.mfa.errors import InvalidMfaCode, MfaAlreadyEnabled, MfaNotStarted, SecondFactorRefused, TotpUnreadable
+from accounts.mfa.second_factor import without_spaces
 from accounts.mfa.totp import codes as totp
 from accounts.mfa.totp import services as totp_services
 from accounts.users.models import User
+from accounts.users.proofs import Asked, Shown
 from ironauth.infrastructure.core import strict_json
 from ironauth.infrastructure.core.errors import NotAuthenticated, Overloaded, Throttled
 from ironauth.infrastructure.crypto.master_keys import MasterKeyMissingError
@@ -45,24 +41,16 @@ _UNREADABLE: Final = "Codes of your app cannot be checked at the moment. Use a r
 _AGAIN: Final = "Signing in took too long or was interrupted. Please try again."
 
 
-@dataclass(frozen=True)
-class Step:
-    """A page on which a second factor is proved: what the trail calls it, what a passkey signs for, its address."""
+class Step(NamedTuple):
+    """A page on which a second factor is proved: its title, what the trail calls it, its address, and its button."""
 
     title: str
     event: Event
-    purpose: Purpose
     here: str
     submit: str
 
-    def actor_of(self, user: User) -> uuid.UUID | None:
-        """Return who acts: nobody yet, at a sign-in."""
-        return user.pk if self.event is Event.STEP_UP else None
 
-
-SIGN_IN: Final = Step(
-    "Second step", Event.ADMIN_SIGN_IN, Purpose.SECOND_FACTOR, here="admin:login_code", submit="Sign in"
-)
+SIGN_IN: Final = Step("Second step", Event.ADMIN_SIGN_IN, here="admin:login_code", submit="Sign in")
 
 
 class CodeForm(forms.Form):
@@ -88,62 +76,44 @@ class CodeForm(forms.Form):
 
 
 class ProofForm(CodeForm):
-    """Judges the code as a sign-in through the API does: under the same counts, once, on the hash pool."""
-
-    def __init__(self, data: Any = None, *, user: User, address: str, step: Step) -> None:
-        super().__init__(data, user=user)
-        self.address, self.step = address, step
-
-    def clean_code(self) -> str:
-        """Use the code up. A wrong one is in the trail; a full pool, too many tries and a lost secret are said."""
-        code: str = self.cleaned_data["code"]
-        try:
-            right = services.verify_code_blocking(self.user, code, address=self.address)
-        except Overloaded as refused:
-            raise busy(refused) from refused
-        except TotpUnreadable as refused:
-            raise ValidationError(_UNREADABLE, code=refused.code) from refused
-        except Throttled as refused:
-            by_app = totp.is_code(proofs.without_spaces(code))
-            raise too_many(refused, ", or use a recovery code" if by_app else "") from refused
-        if not right:
-            audit.record(
-                self.step.event,
-                outcome=Outcome.FAILURE,
-                actor_id=self.step.actor_of(self.user),
-                user_id=self.user.pk,
-                details={"reason": InvalidMfaCode.code},
-            )
-            raise ValidationError(_WRONG, code=InvalidMfaCode.code)
-        return code
-
-
-class PasskeyForm(forms.Form):
-    """Judges what the page's script made of the passkey as a sign-in through the API does."""
+    """A second factor of any kind, judged as a sign-in through the API does: under the same counts, and once."""
 
     challenge_token = forms.CharField(required=False)
     credential = forms.CharField(required=False)
 
     def __init__(self, data: Any = None, *, user: User, address: str, step: Step) -> None:
-        super().__init__(data)
-        self.user, self.address, self.step = user, address, step
+        super().__init__(data, user=user)
+        self.asked = Asked(user.pk, step.event, address)
+        #: Whether a code was typed; else the page's script sent the answer of an authenticator.
+        self.typed = self.is_bound and "credential" not in self.data
+        self.fields["code"].required = self.typed
 
     def clean(self) -> dict[str, Any]:
-        """Use the answer up. A wrong one is in the trail, whatever is wrong with it; too many tries are said."""
+        """Use the proof up. A wrong one is in the trail; a full pool, too many tries and a lost secret are said."""
+        sent = self.cleaned_data
+        if self.typed and "code" not in sent:  # none was typed
+            return sent
+        if self.typed:
+            shown = Shown(code=sent["code"])
+        else:
+            answer = _answer(sent.get("credential", ""))
+            shown = Shown(challenge_token=sent.get("challenge_token", ""), credential=answer)
         try:
-            passkeys.verify_blocking(
-                _answer(self.cleaned_data.get("credential", "")),
-                challenge_token=self.cleaned_data.get("challenge_token", ""),
-                user_id=self.user.pk,
-                purpose=self.step.purpose,
-                event=self.step.event,
-                address=self.address,
-            )
+            async_to_sync(services.prove)(shown, self.asked)
+        except Overloaded as refused:
+            self._refuse(busy(refused))
+        except TotpUnreadable as refused:
+            self._refuse(ValidationError(_UNREADABLE, code=refused.code))
         except Throttled as refused:
-            raise too_many(refused) from refused
-        except InvalidPasskey as refused:
-            raise ValidationError(refused.detail, code=refused.code) from refused
-        return self.cleaned_data
+            by_app = self.typed and totp.is_code(without_spaces(sent["code"]))
+            self._refuse(too_many(refused, ", or use a recovery code" if by_app else ""))
+        except SecondFactorRefused as refused:
+            self._refuse(ValidationError(_WRONG if self.typed else refused.detail, code=refused.code))
+        return sent
+
+    def _refuse(self, error: ValidationError) -> None:
+        """Say it beside the field; of an answer that nobody typed, above the form."""
+        self.add_error("code" if self.typed else None, error)
 
 
 class FirstCodeForm(CodeForm):
@@ -210,15 +180,12 @@ def second_step(site: AdminSite, request: HttpRequest, user: User, step: Step, *
     ``again``: the address of the step before.
     """
     sent = request.POST if request.method == "POST" else None
-    by_passkey = sent is not None and "credential" in sent
-    address = client_context.address_of(request)
-    form = ProofForm(None if by_passkey else sent, user=user, address=address, step=step)
-    passkey = PasskeyForm(sent if by_passkey else None, user=user, address=address, step=step)
-    if form.is_valid() or passkey.is_valid():
+    form = ProofForm(sent, user=user, address=client_context.address_of(request), step=step)
+    if form.is_valid():
         return None
-    offered = _offered(user, step.purpose, typed=form.is_bound, recovery="recovery" in request.GET)
     links = {"here": reverse(step.here), "again": again, "submit": step.submit}
-    return page(site, request, "admin/code.html", step.title, form=form, passkey=passkey, **links, **offered)
+    offered = _offered(user, form, recovery="recovery" in request.GET)
+    return page(site, request, "admin/code.html", step.title, form=form, **links, **offered)
 
 
 def set_up(site: AdminSite, request: HttpRequest) -> HttpResponse:
@@ -228,7 +195,7 @@ def set_up(site: AdminSite, request: HttpRequest) -> HttpResponse:
     where the secret does not open, for its master key has left the settings.
     """
     pending = admin_sign_in.half(request, enrolling=True)
-    shown = _shown(pending) if pending is not None and not services.methods_blocking(pending.user) else None
+    shown = _shown(pending) if pending is not None and not factors.methods_of(pending.user.pk) else None
     if pending is None or shown is None:
         return _begin_again(request)
     form = FirstCodeForm(request.POST if request.method == "POST" else None, user=pending.user)
@@ -259,19 +226,22 @@ def _shown(pending: PendingSignIn) -> dict[str, Any] | None:
     }
 
 
-def _offered(user: User, purpose: Purpose, *, typed: bool, recovery: bool) -> dict[str, Any]:
-    """Return what the page offers, and what a passkey is to sign: for each page another challenge.
+def _offered(user: User, form: ProofForm, *, recovery: bool) -> dict[str, Any]:
+    """Return what the page asks for, each kind with its challenge, and what a link offers instead.
 
-    ``typed``: whether it says what is wrong with a code. ``recovery``: whether it is to ask for a recovery code.
+    ``recovery``: whether a kind that stands in for the others was asked for. So it is where the page has to say what is
+    wrong with a code, and none of the person's own kinds is typed.
     """
-    methods = services.methods_blocking(user)
-    by_app, by_passkey = factors.TOTP in methods, factors.PASSKEY in methods
-    recovery = recovery or not (by_app or (by_passkey and not typed))
-    options = None
-    if by_passkey and not recovery:
-        asked = passkeys.assertion_options_blocking(purpose, user_id=user.pk)
-        options = msgspec.json.encode(asked).decode()
-    return {"by_app": by_app, "by_passkey": by_passkey, "recovery": recovery, "options": options}
+    methods = factors.methods_of(user.pk)
+    own = [one for one in factors.FACTORS if one.stands_alone and one.name in methods]
+    recovery = recovery or not own or (form.typed and not any(one.typed for one in own))
+    stand_ins = [one for one in factors.FACTORS if not one.stands_alone]
+    asked = stand_ins if recovery else own
+    return {
+        "asked": [(one.template, async_to_sync(one.challenge)(form.asked)) for one in asked],
+        "instead": " or ".join(one.noun for one in (own if recovery else stand_ins)),
+        "recovery": recovery,
+    }
 
 
 def _answer(text: str) -> dict[str, Any]:

@@ -17,8 +17,8 @@ from django.http import HttpRequest
 
 from accounts.admin.access.sign_in import CODE_S
 from accounts.errors import StepUpRequired
-from accounts.mfa import services
 from accounts.users import step_up
+from accounts.users.second_factors import methods_of
 from ironauth.infrastructure.admin.actions import needs_step_up
 from ironauth.infrastructure.core import clock
 
@@ -102,7 +102,7 @@ def _is_free(request: HttpRequest, free_pages: Collection[str]) -> bool:
     model_admin = getattr(match.func, "model_admin", None) if match else None  # set by Django on each page of a model
     if page == "password_change":  # asks for the password itself, which is enough for who has nothing else
         caller: Any = request.user
-        return not services.methods_blocking(caller)
+        return not methods_of(caller.pk)
     if page.endswith("_changelist"):
         actions = request.POST.getlist("action")  # the form may have several, and one of them is carried out
         edits = "_save" in request.POST  # the fields of a list that can be edited, whatever action is named beside

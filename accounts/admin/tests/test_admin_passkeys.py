@@ -277,15 +277,15 @@ def test_a_removed_passkey_opens_nothing(
     """Not even when it is removed while its answer is judged."""
     password(client, staff)
     answer = answer_of(client, device)
-    judge = passkey_proofs.judge_blocking
+    judge = passkey_proofs.judge
 
-    def removed_meanwhile(*args: Any, **kwargs: Any) -> passkey_proofs.PasskeyProof:
-        proof = judge(*args, **kwargs)
-        Passkey.objects.all().delete()
+    async def removed_meanwhile(*args: Any, **kwargs: Any) -> passkey_proofs.PasskeyProof:
+        proof = await judge(*args, **kwargs)
+        await Passkey.objects.all().adelete()
         return proof
 
     with monkeypatch.context() as patched:
-        patched.setattr(passkey_proofs, "judge_blocking", removed_meanwhile)
+        patched.setattr(passkey_proofs, "judge", removed_meanwhile)
         assert client.post(CODE, answer).status_code == 200
     assert not opens(client)
 

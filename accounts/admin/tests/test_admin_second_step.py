@@ -16,7 +16,6 @@ from accounts.admin.access import sign_in as admin_sign_in
 from accounts.admin.tests.second_step import CODE, LOGIN, SET_UP, USERS, Enrolled, acts, opens, password
 from accounts.audit.models import AuditEvent
 from accounts.conftest import PASSWORD, MakeUser
-from accounts.mfa import services
 from accounts.mfa.passkeys.models import Passkey
 from accounts.mfa.recovery.models import RecoveryCode
 from accounts.mfa.totp import services as totp_services
@@ -24,6 +23,7 @@ from accounts.mfa.totp.models import TotpFactor
 from accounts.outbox.models import OutgoingMail
 from accounts.users import units
 from accounts.users.models import User
+from accounts.users.second_factors import methods_of
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.models import ThrottleFailures
 from ironauth.infrastructure.ratelimit.lockout import FREE_FAILURES
@@ -263,7 +263,7 @@ def test_a_factor_set_up_elsewhere_is_asked_for(
     assert client.get(SET_UP).headers["location"] == LOGIN
     assert client.post(SET_UP, {"code": code}).headers["location"] == LOGIN
     assert not opens(client)
-    assert services.methods_blocking(staff) == ("passkey",)
+    assert methods_of(staff.pk) == ("passkey",)
     Passkey.objects.all().delete()
     Enrolled(staff)
     monkeypatch.setattr(units, "credentials_of_id", lambda _id: None)  # as it was read just before
@@ -317,7 +317,7 @@ def test_removed_factors_end_the_session(client: Client, staff: User, enrolled: 
     assert opens(browser)
     client.post(USERS, {**act, "confirmed": "yes"})
     assert not opens(browser)
-    assert services.methods_blocking(staff) == ()
+    assert methods_of(staff.pk) == ()
     assert OutgoingMail.objects.filter(user=staff, kind="mfa_reset").exists()
     assert AuditEvent.objects.get(event="mfa_reset").actor_id == root.pk
     assert password(browser, staff).headers["location"] == USERS

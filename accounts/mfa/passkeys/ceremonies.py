@@ -1,7 +1,7 @@
 """WebAuthn's two ceremonies, through py_webauthn, which only this module touches: what is asked, what answers prove.
 
 No storage and no clock: what an answer must fit to is given. Judging one takes 0.06 to 0.13 ms, no more than verifying
-an access token, so it runs on the event loop. Importing this module is what takes long: see ``webauthn_ready``.
+an access token, so it runs on the event loop. Importing this module is what takes long: see ``loading``.
 """
 
 import uuid

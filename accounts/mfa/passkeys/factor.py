@@ -5,17 +5,19 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
+import msgspec
 from django.db import models
 from django.db.models import QuerySet
 
 from accounts.audit.recording import Event
 from accounts.mfa.outputs import MfaOut, PasskeyOut
 from accounts.mfa.passkeys import proofs as passkey_proofs
+from accounts.mfa.passkeys import services as passkey_services
 from accounts.mfa.passkeys.challenges import Purpose
 from accounts.mfa.passkeys.models import Passkey
 from accounts.mfa.passkeys.proofs import PasskeyProof
-from accounts.mfa.proofs import Asked, Shown
 from accounts.mfa.second_factor import SecondFactor
+from accounts.users.proofs import Asked, Shown
 from ironauth.infrastructure.db.compiled import CompiledSelect
 from ironauth.infrastructure.db.compiled_sql import Param
 
@@ -42,6 +44,9 @@ class Passkeys(SecondFactor):
     model = Passkey
     removed_because = "It signs in without a password."
     section = "passkeys"
+    noun = "a passkey"
+    template = "admin/factors/passkey.html"
+    typed = False
 
     def since(self, user_id: uuid.UUID) -> Iterable[datetime]:
         """Return when each was made. One query."""
@@ -75,16 +80,10 @@ class Passkeys(SecondFactor):
             session_id=asked.session_id,
         )
 
-    def judge_blocking(self, shown: Shown, asked: Asked) -> PasskeyProof:
-        """See judge(). Raises ``InvalidPasskey``."""
-        return passkey_proofs.judge_blocking(
-            shown.credential or {},
-            challenge_token=shown.challenge_token or "",
-            purpose=_PURPOSES[asked.event],
-            user_id=asked.user_id,
-            event=asked.event,
-            address=asked.address,
-        )
+    async def challenge(self, asked: Asked) -> str:
+        """Return the options of `navigator.credentials.get()` as JSON. One query."""
+        options = await passkey_services.assertion_options(_PURPOSES[asked.event], user_id=asked.user_id)
+        return msgspec.json.encode(options).decode()
 
 
 def passkeys_of(user_id: uuid.UUID) -> tuple[PasskeyOut, ...]:

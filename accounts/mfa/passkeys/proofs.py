@@ -19,9 +19,9 @@ from accounts.mfa.passkeys import units as passkey_units
 from accounts.mfa.passkeys.challenges import Challenge, Purpose
 from accounts.mfa.passkeys.errors import InvalidPasskey
 from accounts.mfa.passkeys.facts import Assertion, Json, UnusableAnswer
+from accounts.mfa.passkeys.loading import load_ceremonies
 from accounts.mfa.passkeys.models import Passkey
 from accounts.mfa.passkeys.units import ONCE, Stored
-from accounts.mfa.passkeys.webauthn_ready import webauthn_ready
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.db import single_use
 from ironauth.infrastructure.db.unit_of_work import database
@@ -83,35 +83,23 @@ async def judge(
     Raises ``InvalidPasskey``, leaving ``event`` as failed in the trail; ``Throttled`` in its place after too many from
     the client's ``address``. One query.
     """
-    await webauthn_ready()
-    from accounts.mfa.passkeys import ceremonies  # noqa: PLC0415 - ready by now
-
+    ceremonies = await load_ceremonies()
     stored: Stored | None = None
     try:
         challenge = _challenge(challenge_token, purpose, user_id)
         stored = await database().read(passkey_units.find, ceremonies.credential_id_of(answer))
-        return _judged(answer, challenge, stored, user_id)
+        if stored is None or user_id not in (None, stored.user_id):
+            raise UnusableAnswer("credential")
+        found: Assertion = ceremonies.verify_assertion(
+            answer, challenge=challenge.value, public_key=stored.public_key, verified=user_id is None
+        )
+        _require_fit(found, stored, anonymous=user_id is None)
+        return PasskeyProof(stored.user_id, stored.id, challenge, found.sign_count, found.backed_up)
     except UnusableAnswer as error:
         whose, which = (stored.user_id, stored.id) if stored else (user_id, None)
         await refused(
             event, error.reason, user_id=user_id or whose, passkey_id=which, session_id=session_id, address=address
         )
-
-
-def judge_blocking(
-    answer: Json, *, challenge_token: str, purpose: Purpose, user_id: uuid.UUID, event: Event, address: str
-) -> PasskeyProof:
-    """See judge(). Blocks the calling thread."""
-    from accounts.mfa.passkeys import ceremonies  # noqa: PLC0415 - here it may take its time
-
-    stored: Stored | None = None
-    try:
-        challenge = _challenge(challenge_token, purpose, user_id)
-        stored = passkey_units.find(ceremonies.credential_id_of(answer))
-        return _judged(answer, challenge, stored, user_id)
-    except UnusableAnswer as error:
-        which = stored.id if stored else None
-        refused_blocking(event, error.reason, user_id=user_id, passkey_id=which, address=address)
 
 
 async def refused(
@@ -131,22 +119,11 @@ async def refused(
     await audit.record_later(
         event,
         outcome=Outcome.FAILURE,
-        actor_id=user_id if session_id else None,
+        actor_id=user_id if session_id or event is Event.STEP_UP else None,  # who steps up is signed in
         user_id=user_id,
         session_id=session_id,
         details=_logged(cause, user_id, passkey_id),
     )
-    raise InvalidPasskey
-
-
-def refused_blocking(
-    event: Event, cause: str, *, user_id: uuid.UUID, passkey_id: uuid.UUID | None = None, address: str
-) -> NoReturn:
-    """See refused(). Blocks the calling thread."""
-    rate_limits.admit_blocking(rate_limits.PASSKEY, address=address)
-    details = _logged(cause, user_id, passkey_id)
-    actor_id = user_id if event is Event.STEP_UP else None  # who steps up is signed in
-    audit.record(event, outcome=Outcome.FAILURE, actor_id=actor_id, user_id=user_id, details=details)
     raise InvalidPasskey
 
 
@@ -163,19 +140,6 @@ def _challenge(token: str, purpose: Purpose, user_id: uuid.UUID | None) -> Chall
     if challenge is None or challenge.user_id != user_id:
         raise UnusableAnswer("challenge")
     return challenge
-
-
-def _judged(answer: Json, challenge: Challenge, stored: Stored | None, user_id: uuid.UUID | None) -> PasskeyProof:
-    """Return what the answer proves with the passkey it names, as it is stored. Raises ``UnusableAnswer``."""
-    if stored is None or user_id not in (None, stored.user_id):
-        raise UnusableAnswer("credential")
-    from accounts.mfa.passkeys import ceremonies  # noqa: PLC0415 - both callers have it
-
-    found = ceremonies.verify_assertion(
-        answer, challenge=challenge.value, public_key=stored.public_key, verified=user_id is None
-    )
-    _require_fit(found, stored, anonymous=user_id is None)
-    return PasskeyProof(stored.user_id, stored.id, challenge, found.sign_count, found.backed_up)
 
 
 def _require_fit(found: Assertion, stored: Stored, *, anonymous: bool) -> None:

@@ -1,22 +1,20 @@
-"""What people do with their passkeys; async, keyword-only, never sees a request. Forms of the admin at the end.
+"""What people do with their passkeys; async, keyword-only, never sees a request.
 
 ``session_id``: the session it is done in, for the audit trail. That the caller signed in recently is the view's to ask.
 """
 
 import uuid
 
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError
 
-from accounts.audit.recording import Event
 from accounts.lockout import rate_limits
 from accounts.mfa.outputs import AddedPasskey, PasskeyOptions
 from accounts.mfa.passkeys import challenges
-from accounts.mfa.passkeys import proofs as passkey_proofs
 from accounts.mfa.passkeys import units as passkey_units
 from accounts.mfa.passkeys.challenges import Purpose
 from accounts.mfa.passkeys.errors import PasskeyNotMade, PasskeyTaken
-from accounts.mfa.passkeys.facts import Json, Known, UnusableAnswer
-from accounts.mfa.passkeys.webauthn_ready import webauthn_ready
+from accounts.mfa.passkeys.facts import Json, UnusableAnswer
+from accounts.mfa.passkeys.loading import load_ceremonies
 from accounts.mfa.recovery import codes as recovery_codes
 from accounts.mfa.recovery import services as recovery_services
 from ironauth.infrastructure.core.errors import NotFound
@@ -31,9 +29,7 @@ async def registration_options(*, user_id: uuid.UUID) -> PasskeyOptions:
 
     Raises ``TooManyPasskeys``, ``NotAuthenticated``.
     """
-    await webauthn_ready()
-    from accounts.mfa.passkeys import ceremonies  # noqa: PLC0415 - ready by now
-
+    ceremonies = await load_ceremonies()
     holder = await database().read(passkey_units.holder, user_id)
     token, challenge = challenges.mint(Purpose.REGISTER, user_id)
     options = ceremonies.registration_options(
@@ -60,9 +56,7 @@ async def add(
     challenge = challenges.parse(challenge_token, Purpose.REGISTER)
     if challenge is None or challenge.user_id != user_id:
         raise PasskeyNotMade
-    await webauthn_ready()
-    from accounts.mfa.passkeys import ceremonies  # noqa: PLC0415 - ready by now
-
+    ceremonies = await load_ceremonies()
     try:
         made = ceremonies.verify_registration(credential, challenge=challenge.value)
     except UnusableAnswer as error:
@@ -98,48 +92,14 @@ async def remove(*, user_id: uuid.UUID, passkey_id: uuid.UUID, session_id: uuid.
 
 async def assertion_options(purpose: Purpose, *, user_id: uuid.UUID) -> PasskeyOptions:
     """Return what the browser needs to use one of the person's passkeys. Nothing is stored. One query."""
-    await webauthn_ready()
-    return _asked(purpose, user_id, await database().read(passkey_units.known_of, user_id))
-
-
-async def sign_in_options() -> PasskeyOptions:
-    """Return what the browser needs to use a passkey of anybody's. Nothing is stored, or asked of the database."""
-    await webauthn_ready()
-    from accounts.mfa.passkeys import ceremonies  # noqa: PLC0415 - ready by now
-
-    token, challenge = challenges.mint(Purpose.SIGN_IN)
-    return PasskeyOptions(token, ceremonies.assertion_options(challenge=challenge, verified=True))
-
-
-def _asked(purpose: Purpose, user_id: uuid.UUID, allowed: tuple[Known, ...]) -> PasskeyOptions:
-    from accounts.mfa.passkeys import ceremonies  # noqa: PLC0415 - ready by now, or on a thread of the admin's
-
+    ceremonies = await load_ceremonies()
+    allowed = await database().read(passkey_units.known_of, user_id)
     token, challenge = challenges.mint(purpose, user_id)
     return PasskeyOptions(token, ceremonies.assertion_options(challenge=challenge, allowed=allowed, verified=False))
 
 
-# ------------------------------------------------------------------ the admin: on its own threads
-def assertion_options_blocking(purpose: Purpose, *, user_id: uuid.UUID) -> PasskeyOptions:
-    """See assertion_options(). Blocks the calling thread."""
-    return _asked(purpose, user_id, passkey_units.known_of(user_id))
-
-
-def verify_blocking(
-    answer: Json, *, challenge_token: str, purpose: Purpose, user_id: uuid.UUID, event: Event, address: str
-) -> None:
-    """Judge a passkey as the API does for this ``purpose``, under the same rule for ``address``; use its answer up.
-
-    Raises ``InvalidPasskey``, leaving ``event`` as failed in the trail; ``Throttled`` in its place.
-    """
-    proof = passkey_proofs.judge_blocking(
-        answer,
-        challenge_token=challenge_token,
-        purpose=purpose,
-        user_id=user_id,
-        event=event,
-        address=address,
-    )
-    with transaction.atomic():
-        used = proof.use()
-    if not used:
-        passkey_proofs.refused_blocking(event, "used", user_id=user_id, passkey_id=proof.passkey_id, address=address)
+async def sign_in_options() -> PasskeyOptions:
+    """Return what the browser needs to use a passkey of anybody's. Nothing is stored, or asked of the database."""
+    ceremonies = await load_ceremonies()
+    token, challenge = challenges.mint(Purpose.SIGN_IN)
+    return PasskeyOptions(token, ceremonies.assertion_options(challenge=challenge, verified=True))

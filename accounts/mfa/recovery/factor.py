@@ -18,14 +18,14 @@ from accounts.audit.recording import Event
 from accounts.lockout import rate_limits, throttling
 from accounts.mfa.errors import InvalidMfaCode, SecondFactorRefused
 from accounts.mfa.outputs import MfaOut
-from accounts.mfa.proofs import Asked, Shown, refused, without_spaces
 from accounts.mfa.recovery import codes as recovery_codes
 from accounts.mfa.recovery.models import RecoveryCode
-from accounts.mfa.second_factor import SecondFactor
+from accounts.mfa.second_factor import SecondFactor, refused, without_spaces
 from accounts.outbox import queue as outgoing_mail
 from accounts.outbox.queue import Kind
 from accounts.passwords import hashing as passwords
 from accounts.passwords.hashing import Verdict
+from accounts.users.proofs import Asked, Shown
 from ironauth.infrastructure.db.compiled import CompiledDelete, CompiledSelect
 from ironauth.infrastructure.db.compiled_sql import Param
 from ironauth.infrastructure.db.unit_of_work import database
@@ -80,6 +80,8 @@ class RecoveryCodes(SecondFactor):
     model = RecoveryCode
     removed_because = "It stands in for a second factor."
     section = "recovery_codes"
+    noun = "a recovery code"
+    template = "admin/factors/recovery_code.html"
 
     def since(self, user_id: uuid.UUID) -> Iterable[datetime]:
         """Return nothing: they stay with the factors they stand in for."""
@@ -113,21 +115,9 @@ class RecoveryCodes(SecondFactor):
             verdict = await passwords.verify_password(known, stored.encoded) if known else None
         proof = _judged(asked.user_id, stored, verdict)
         if proof is None:
-            await refused(user_id=asked.user_id, event=asked.event, session_id=asked.session_id)
+            await refused(asked)
             raise InvalidMfaCode
         return proof
-
-    def judge_blocking(self, shown: Shown, asked: Asked) -> RecoveryProof | None:
-        """See judge()."""
-        hash_pool().require_capacity()
-        rate_limits.admit_blocking(rate_limits.RECOVERY_CODE, address=asked.address)
-        known = recovery_codes.normalised(without_spaces(shown.code or ""))
-        if known is None:
-            return None
-        stored = _stored(asked.user_id, known)
-        with hash_claims.named(asked.user_id.hex):
-            verdict = passwords.verify_blocking(known, stored.encoded)
-        return _judged(asked.user_id, stored, verdict)
 
 
 def codes_left() -> Subquery:

@@ -11,23 +11,23 @@ from accounts.mfa.recovery import units
 from accounts.mfa.recovery.units import Hashes
 from accounts.passwords import hashing as passwords
 from accounts.users import reauthentication
+from accounts.users.proofs import Asked, Shown
+from accounts.users.reauthentication import reauthenticate
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.hashing.pool import hash_pool
 from ironauth.infrastructure.telemetry.logs import get_logger
 
 
-async def new_recovery_codes(
-    *, user_id: uuid.UUID, password: str, session_id: uuid.UUID | None = None
-) -> RecoveryCodes:
+async def new_recovery_codes(*, user_id: uuid.UUID, shown: Shown, session_id: uuid.UUID | None = None) -> RecoveryCodes:
     """Return ten new codes; all older ones are worthless.
 
-    Raises ``MfaNotEnabled`` before anything is hashed, ``InvalidCredentials``, ``Throttled``, ``PasswordChanged``,
-    ``Overloaded``.
+    Raises ``MfaNotEnabled`` before anything is hashed, ``PasswordChanged``, ``Throttled`` after too many new codes,
+    ``Overloaded``, and what ``reauthenticate`` does.
     """
     found = await reauthentication.active_user(user_id)
     if not found.methods:
         raise MfaNotEnabled
-    await reauthentication.require_password(found, password, Event.RECOVERY_CODES_CREATED, session_id)
+    await reauthenticate(found, shown, Asked(user_id, Event.RECOVERY_CODES_CREATED, session_id=session_id))
     await rate_limits.admit_account(rate_limits.NEW_FACTOR, user_id=user_id)
     codes = recovery_codes.new_codes()
     hashes = await hashed(codes)

@@ -3,8 +3,8 @@
 import pytest
 
 from accounts.mfa.factors import FACTORS
-from accounts.mfa.proofs import Shown
 from accounts.users import second_factors
+from accounts.users.proofs import Shown
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 from io import StringIO
 
 import pytest
+from asgiref.sync import async_to_sync
 from django.conf import settings
 from django.core.management import CommandError, call_command
 from django.db import connections, transaction
@@ -15,8 +16,7 @@ from accounts.audit.models import AuditEvent
 from accounts.audit.recording import Event
 from accounts.conftest import MakeUser
 from accounts.mfa import factors
-from accounts.mfa.errors import MfaAlreadyEnabled, TotpUnreadable
-from accounts.mfa.proofs import Asked, Proof, Shown
+from accounts.mfa.errors import InvalidMfaCode, MfaAlreadyEnabled, TotpUnreadable
 from accounts.mfa.recovery.factor import RecoveryProof
 from accounts.mfa.recovery.models import RecoveryCode
 from accounts.mfa.totp import codes as totp
@@ -24,12 +24,14 @@ from accounts.mfa.totp import units as totp_units
 from accounts.mfa.totp.factor import TotpProof
 from accounts.mfa.totp.models import TotpFactor
 from accounts.users.models import User
+from accounts.users.proofs import Asked, Proof, Shown
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import NotAuthenticated
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
 
 SECRET = b"12345678901234567890"
+judge = async_to_sync(factors.judge)
 
 
 @pytest.fixture
@@ -87,14 +89,14 @@ def test_an_older_step_is_refused_before_anything_is_written(owner: User, monkey
     step = 2_000
     monkeypatch.setattr(clock, "_source", lambda: step * 30.0)
     code, before = (totp._app(SECRET).generate_otp(one) for one in (step, step - 1))
-    assert factors.judge_blocking(Shown(code=before), Asked(owner.pk, Event.ADMIN_SIGN_IN)) == TotpProof(
-        owner.pk, step - 1
-    )
-    proof = factors.judge_blocking(Shown(code=code), Asked(owner.pk, Event.ADMIN_SIGN_IN))
+    asked = Asked(owner.pk, Event.ADMIN_SIGN_IN)
+    assert judge(Shown(code=before), asked) == TotpProof(owner.pk, step - 1)
+    proof = judge(Shown(code=code), asked)
     assert proof == TotpProof(owner.pk, step)
     assert proof.use()
-    assert factors.judge_blocking(Shown(code=before), Asked(owner.pk, Event.ADMIN_SIGN_IN)) is None
-    assert factors.judge_blocking(Shown(code=code), Asked(owner.pk, Event.ADMIN_SIGN_IN)) is None
+    for used in (before, code):
+        with pytest.raises(InvalidMfaCode):
+            judge(Shown(code=used), asked)
 
 
 def test_recovery_codes_alone_are_no_factor(owner: User) -> None:
@@ -137,7 +139,7 @@ def test_resealing_says_what_is_lost(owner: User) -> None:
         with pytest.raises(CommandError, match="1 secrets do not open"):
             call_command("reseal_secrets", stdout=out)
         with pytest.raises(TotpUnreadable):
-            factors.judge_blocking(Shown(code="123456"), Asked(owner.pk, Event.ADMIN_SIGN_IN))
+            judge(Shown(code="123456"), Asked(owner.pk, Event.ADMIN_SIGN_IN))
     assert out.getvalue().strip() == "resealed=0 left=1 newest=t2"
     event = AuditEvent.objects.get(event="secrets_resealed")
     assert (event.outcome, event.details) == ("failure", {"resealed": 0, "left": 1, "master_key": "t2"})

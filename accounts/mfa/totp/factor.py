@@ -8,20 +8,20 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from django.db import models, transaction
+from django.db import models
 from django.db.models import QuerySet
 
 from accounts.lockout import throttling
 from accounts.mfa.errors import InvalidMfaCode, SecondFactorRefused, TotpUnreadable
 from accounts.mfa.outputs import MfaOut
-from accounts.mfa.proofs import Asked, Shown, refused, without_spaces
-from accounts.mfa.second_factor import SecondFactor
+from accounts.mfa.second_factor import SecondFactor, refused, without_spaces
 from accounts.mfa.totp import codes as totp
 from accounts.mfa.totp.models import TotpFactor
 from accounts.mfa.totp.units import TOTP
 from accounts.outbox import queue as outgoing_mail
 from accounts.outbox.queue import Kind
 from accounts.users import queries as user_queries
+from accounts.users.proofs import Asked, Shown
 from ironauth.infrastructure.core.errors import Unavailable
 from ironauth.infrastructure.crypto.master_keys import MasterKeyMissingError
 from ironauth.infrastructure.crypto.sealing import SealBrokenError
@@ -67,6 +67,8 @@ class Totp(SecondFactor):
     model = TotpFactor
     removed_because = "The person who made the account set it up."
     section = "one_time_codes"
+    noun = "the app"
+    template = "admin/factors/totp.html"
 
     def rows(self) -> QuerySet[Any]:
         """Return the apps whose first code was right."""
@@ -111,22 +113,9 @@ class Totp(SecondFactor):
         if proof is None and throttling.is_last_free(attempt):
             await database().write(_warn, asked.user_id)
         if proof is None:
-            await refused(user_id=asked.user_id, event=asked.event, session_id=asked.session_id)
+            await refused(asked)
             raise InvalidMfaCode
         return proof
-
-    def judge_blocking(self, shown: Shown, asked: Asked) -> TotpProof | None:
-        """See judge()."""
-        attempt = throttling.admit_second_factor_blocking(user_id=asked.user_id)
-        try:
-            right = _judge(asked.user_id, without_spaces(shown.code or ""))
-        except Unavailable:
-            throttling.give_back_blocking(attempt)
-            raise
-        if right is None and throttling.is_last_free(attempt):
-            with transaction.atomic():
-                _warn(asked.user_id)
-        return right
 
 
 def _judge(user_id: uuid.UUID, code: str) -> TotpProof | None:

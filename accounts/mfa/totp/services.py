@@ -8,15 +8,17 @@ from typing import Final
 
 from accounts.audit.recording import Event
 from accounts.lockout import rate_limits
-from accounts.mfa import proofs
 from accounts.mfa.errors import InvalidMfaCode, MfaNotEnabled, MfaNotStarted
 from accounts.mfa.outputs import RecoveryCodes, TotpSetup
 from accounts.mfa.recovery import codes as recovery_codes
 from accounts.mfa.recovery.services import hashed
+from accounts.mfa.second_factor import refused, without_spaces
 from accounts.mfa.totp import codes as totp
 from accounts.mfa.totp import units
 from accounts.mfa.totp.units import TOTP
 from accounts.users import reauthentication
+from accounts.users.proofs import Asked, Shown
+from accounts.users.reauthentication import reauthenticate
 from ironauth.infrastructure.crypto.master_keys import MasterKeyMissingError
 from ironauth.infrastructure.crypto.sealing import SealBrokenError
 from ironauth.infrastructure.db.unit_of_work import database
@@ -48,14 +50,14 @@ async def confirm_totp(
     ``MfaAlreadyEnabled``, ``Throttled`` after too many new factors, ``Overloaded``.
     """
     judged = await database().read(units.pending, user_id)
-    typed = proofs.without_spaces(code)
+    typed = without_spaces(code)
     try:
         secret = totp.unseal(judged.master_key_id, judged.sealed, user_id)
     except (MasterKeyMissingError, SealBrokenError) as error:
         raise MfaNotStarted from error  # nobody depends on it yet: a new one is quickly made
     step = totp.step_of(typed, secret) if totp.is_code(typed) else None
     if step is None:
-        await proofs.refused(user_id=user_id, event=Event.MFA_ENABLED, session_id=session_id)
+        await refused(Asked(user_id, Event.MFA_ENABLED, session_id=session_id))
         raise InvalidMfaCode(_NOT_YET)
     await rate_limits.admit_account(rate_limits.NEW_FACTOR, user_id=user_id)
     codes = recovery_codes.new_codes()
@@ -73,11 +75,11 @@ async def confirm_totp(
     return RecoveryCodes(tuple(codes))
 
 
-async def remove_totp(*, user_id: uuid.UUID, password: str, session_id: uuid.UUID | None = None) -> None:
-    """Take the app away. Errors as above."""
+async def remove_totp(*, user_id: uuid.UUID, shown: Shown, session_id: uuid.UUID | None = None) -> None:
+    """Take the app away. Raises ``MfaNotEnabled``, ``PasswordChanged``, and what ``reauthenticate`` does."""
     found = await reauthentication.active_user(user_id)
     if TOTP not in found.methods:
         raise MfaNotEnabled
-    await reauthentication.require_password(found, password, Event.MFA_DISABLED, session_id)
+    await reauthenticate(found, shown, Asked(user_id, Event.MFA_DISABLED, session_id=session_id))
     await database().write(units.remove_totp, user_id=user_id, old=found.encoded, session_id=session_id)
     get_logger().info("mfa_disabled", user_id=str(user_id), method=TOTP)

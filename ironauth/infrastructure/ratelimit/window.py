@@ -74,15 +74,6 @@ async def take_in_redis(asked: RateLimitHit) -> Slot | Refusal | None:
     return _understood(asked, answer)
 
 
-def take_in_redis_blocking(asked: RateLimitHit) -> Slot | Refusal | None:
-    """See take_in_redis(); for threads."""
-    remote = token_cache().remote
-    if remote is None:
-        return None
-    answer = remote.attempt(lambda: remote.raw().eval(*_taking(remote, asked)), None)
-    return _understood(asked, answer)
-
-
 def take_in_database(asked: RateLimitHit) -> Slot | Refusal:
     """Take a place in the database. A unit of work for ``write``: one query, two for a refusal."""
     slot = window_store.take(asked)
@@ -96,13 +87,6 @@ async def give_back_to_redis(taken: Slot) -> None:
     remote = token_cache().remote
     if remote is not None:
         await remote.aattempt(lambda redis: redis.eval(*_giving_back(remote, taken)), None)
-
-
-def give_back_to_redis_blocking(taken: Slot) -> None:
-    """See give_back_to_redis(); for threads."""
-    remote = token_cache().remote
-    if remote is not None:
-        remote.attempt(lambda: remote.raw().eval(*_giving_back(remote, taken)), None)
 
 
 def wait_s(asked: RateLimitHit, found: Counts | None) -> int:

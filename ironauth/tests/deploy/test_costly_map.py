@@ -13,14 +13,18 @@ import pytest
 from django.urls import URLPattern, URLResolver
 
 from accounts.mfa.factors import FACTORS
+from accounts.mfa.reauthentication import SecondFactorMethod
 from accounts.passwords import hashing as passwords
+from accounts.users.password_method import PasswordMethod
 from ironauth.tests.deploy.files import DEPLOY
 from ironauth.urls import urlpatterns
 
 #: Whatever hashes calls one of these; a test below sees that there is no other.
 HASHING: Final = {passwords.hash_password, passwords.verify_password, passwords.verify_blocking}
-#: Methods of a second factor that judge what was shown; recovery codes are hashes.
+#: Methods of second factors and of re-authentication that judge what was shown: some of it is hashed.
 JUDGED: Final = {"judge"}
+#: What comes in kinds: which one a method is called on shows only when it runs.
+KINDS: Final = (*map(type, FACTORS), PasswordMethod, SecondFactorMethod)
 OURS: Final = ("accounts.", "tokens.", "ironauth.")
 METHODS: Final = ("get", "post", "put", "patch", "delete")
 SAMPLE: Final = {"uuid": "0198c5a0-0000-7000-8000-000000000000", "str": "x", "int": "1", "slug": "x", "path": "x"}
@@ -50,8 +54,8 @@ def named(function: FunctionType, owner: type | None) -> Iterator[Any]:
     for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(function)))):
         parts: list[str] = []
         while isinstance(node, ast.Attribute):
-            if node.attr in JUDGED:  # which kind it is called on shows only when it runs
-                yield from (getattr(type(factor), node.attr) for factor in FACTORS)
+            if node.attr in JUDGED:
+                yield from (getattr(kind, node.attr) for kind in KINDS if hasattr(kind, node.attr))
             parts.insert(0, node.attr)
             node = node.value  # noqa: PLW2901 - down to the first name
         if not isinstance(node, ast.Name):

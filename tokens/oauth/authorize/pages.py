@@ -13,7 +13,7 @@ from django.conf import settings
 from django.http import HttpResponse
 from django.template.loader import render_to_string
 
-from accounts.users import proof
+from accounts.users import email_verification
 from accounts.users.outputs import UserOut
 from tokens.clients.errors import OAuthError
 from tokens.clients.registry import Client
@@ -51,7 +51,7 @@ def sign_in(
     """
     email = email or state.request.login_hint
     if email or context:
-        more = {"email": email, "proof_required": proof.is_required(), **context}
+        more = {"email": email, "proof_required": email_verification.is_required(), **context}
         return _page("sign_in.html", client, state, browser, **more)
     text = sign_in_page_cache.html(settings.IRONAUTH_OAUTH_SITE_NAME, client, state, browser)
     return _response(text, targets=form_targets.of_client(state.request.redirect_uri, client))

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 import msgspec
 from django.template.loader import render_to_string
 
-from accounts.users import proof
+from accounts.users import email_verification
 from tokens.clients.registry import Client
 from tokens.oauth.authorize import state as authorization_state
 from tokens.oauth.authorize.state import AuthorizationState
@@ -46,7 +46,7 @@ def html(site_name: str, client: Client, state: AuthorizationState, browser: str
     """
     asked = msgspec.structs.replace(state.request, state="", nonce="", code_challenge="", dpop_jkt="")
     plain = msgspec.structs.replace(state, request=asked, expires_at=0)
-    look = _Look(site_name, client, plain, proof.is_required())
+    look = _Look(site_name, client, plain, email_verification.is_required())
     return pages_of(client.client_id)(msgspec.msgpack.encode(look)).replace(
         _MARK, authorization_state.sign(state, browser)
     )

@@ -10,7 +10,7 @@ from rest_framework import exceptions
 
 from accounts.errors import EmailNotVerified, PasswordChangeRequired
 from accounts.mfa.passkeys.errors import InvalidPasskey
-from accounts.mfa.proofs import Shown
+from accounts.users.proofs import Shown
 from ironauth.infrastructure.api.views import ApiRequest
 from ironauth.infrastructure.core import strict_json
 from ironauth.infrastructure.core.errors import DomainError
@@ -143,7 +143,9 @@ def _shown(request: ApiRequest) -> Shown:
         credential = None
     if not isinstance(credential, dict):
         credential = None
-    return Shown(data.get("code") or None, data.get("challenge_token") or None, credential)
+    return Shown(
+        code=data.get("code") or None, challenge_token=data.get("challenge_token") or None, credential=credential
+    )
 
 
 def _refused(error: DomainError) -> dict[str, Any]:

@@ -14,12 +14,15 @@ from pytest_django import Settings
 
 from accounts.audit import recording as audit
 from accounts.audit.models import AuditEvent
+from accounts.audit.recording import Event
 from accounts.conftest import full_pool  # noqa: F401 - a fixture
 from accounts.mfa import services
+from accounts.mfa.errors import InvalidMfaCode
 from accounts.mfa.totp.models import TotpFactor
 from accounts.outbox.models import OutgoingMail
 from accounts.tests.authenticator import Authenticator
 from accounts.users.models import User
+from accounts.users.proofs import Asked, Shown
 from conftest import PASSWORD, bearer
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import Overloaded, Throttled
@@ -88,7 +91,8 @@ async def test_the_owner_is_told_once(api: httpx.AsyncClient, member: Member, pa
     for n in range(FREE_FAILURES - 1):
         assert said(await with_code(api, token, app.wrong() if n % 2 else app.code(-3))) == INVALID_CODE
     assert not await warnings.aexists()
-    assert not await sync_to_async(services.verify_code_blocking)(user, app.wrong(), address="")
+    with pytest.raises(InvalidMfaCode):
+        await services.prove(Shown(code=app.wrong()), Asked(user.pk, Event.ADMIN_SIGN_IN))
     for wait in (0, 1, 3):
         with clock.shifted(wait):
             await with_code(api, token, app.wrong())
@@ -174,10 +178,10 @@ async def test_recovery_codes_are_counted_for_the_address(
         assert said(await with_code(api, token, code)) == THROTTLED
     user = await User.objects.aget(pk=member["id"])
     with pytest.raises(Throttled):
-        await sync_to_async(services.verify_code_blocking)(user, codes[0], address="127.0.0.1")
+        await services.prove(Shown(code=codes[0]), Asked(user.pk, Event.ADMIN_SIGN_IN, "127.0.0.1"))
     assert hash_pool().stats().completed == jobs
     assert await failures() == []
-    assert await sync_to_async(services.verify_code_blocking)(user, codes[0], address="198.51.100.1")
+    await services.prove(Shown(code=codes[0]), Asked(user.pk, Event.ADMIN_SIGN_IN, "198.51.100.1"))
     assert (await with_code(api, token, app.code())).status_code == 200
 
 
@@ -225,7 +229,7 @@ async def test_what_was_not_judged_is_not_counted(
     """A full hash pool answers 503, and the try is given back."""
     user = await User.objects.aget(pk=member["id"])
     with pytest.raises(Overloaded):
-        await sync_to_async(services.verify_code_blocking)(user, "0000-0000-0000-0000", address="")
+        await services.prove(Shown(code="0000-0000-0000-0000"), Asked(user.pk, Event.ADMIN_SIGN_IN))
     assert await failures() == []
 
 
@@ -252,19 +256,15 @@ async def test_a_lost_master_key_keeps_nobody_out(api: httpx.AsyncClient, member
 
 
 async def test_the_admin_has_the_same_count(api: httpx.AsyncClient, member: Member, pair: Pair) -> None:
-    """The blocking form judges as the API does, uses codes up, and is refused with it."""
+    """What the admin's pages call judges as the API does, uses codes up, and is refused with it."""
     app, codes = await enrol(api, pair)
-    user = await User.objects.aget(pk=member["id"])
-    verify = sync_to_async(services.verify_code_blocking)
-    assert await sync_to_async(services.methods_blocking)(user) == ("totp", "recovery_code")
-    assert [await verify(user, code, address="") for code in (app.code(), app.code(), codes[0], codes[0])] == [
-        True,
-        False,
-        True,
-        False,
-    ]
+    asked = Asked(uuid.UUID(member["id"]), Event.ADMIN_SIGN_IN)
+    for code in (app.code(), codes[0]):
+        await services.prove(Shown(code=code), asked)
+        with pytest.raises(InvalidMfaCode):
+            await services.prove(Shown(code=code), asked)
     token = (await password_only(api, member))["mfa_token"]
     for _ in range(FREE_FAILURES):
         assert said(await with_code(api, token, app.wrong())) == INVALID_CODE
     with pytest.raises(Throttled):
-        await verify(user, app.code(), address="")
+        await services.prove(Shown(code=app.code()), asked)

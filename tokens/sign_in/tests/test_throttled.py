@@ -493,15 +493,10 @@ async def test_what_is_no_sign_in_is_counted_for_a_48_too(settings: Settings) ->
         async with client_at(of_site(network)) as client:
             statuses = [(await client.post(REFRESH, json={"refresh_token": "x"})).status_code for _ in range(5)]
         assert statuses == [401 if network < 10 else 429] * 5
-    await sync_to_async(refuse_passkeys, thread_sensitive=True)(settings)
-
-
-def refuse_passkeys(settings: Settings) -> None:
-    """See that the blocking way, the admin's, counts alike."""
     settings.IRONAUTH_THROTTLE_PASSKEYS = 5
     for network in range(10):
         for _ in range(5):
-            rate_limits.admit_blocking(rate_limits.PASSKEY, address=of_site(network))
+            await rate_limits.admit(rate_limits.PASSKEY, address=of_site(network))
     with pytest.raises(Throttled):
-        rate_limits.admit_blocking(rate_limits.PASSKEY, address=of_site(10))
-    rate_limits.admit_blocking(rate_limits.PASSKEY, address=of_site(10, "2001:db8:8"))
+        await rate_limits.admit(rate_limits.PASSKEY, address=of_site(10))
+    await rate_limits.admit(rate_limits.PASSKEY, address=of_site(10, "2001:db8:8"))

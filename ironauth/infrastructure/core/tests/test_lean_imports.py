@@ -15,7 +15,7 @@ NOT_NEEDED = ("psycopg", "psycopg_binary", "redis", "django_redis", "requests", 
 SERVING = """
 import asyncio, ironauth.asgi, sys, threading
 from django.urls import get_resolver
-from accounts.mfa.passkeys.webauthn_ready import webauthn_ready
+from accounts.mfa.passkeys.loading import load_ceremonies
 get_resolver().url_patterns
 loaded = "tokens.sign_in.views" in sys.modules
 print(loaded, sorted({name.partition(".")[0] for name in sys.modules} & set(sys.argv[1:])))
@@ -24,7 +24,7 @@ class Watch:
         if name == "webauthn":
             print("on the loop" if threading.current_thread() is threading.main_thread() else "on a thread")
 sys.meta_path.insert(0, Watch())
-asyncio.run(webauthn_ready())
+asyncio.run(load_ceremonies())
 print("accounts.mfa.passkeys.ceremonies" in sys.modules)
 """
 

@@ -152,7 +152,6 @@ async def test_without_an_answer_of_redis_the_database_is_asked(
     began = time.monotonic()
     asked = hit("f", limit=LIMIT, window_s=WINDOW_S)
     assert await take_in_redis(asked) is None
-    assert await sync_to_async(sliding_window.take_in_redis_blocking)(asked) is None
     assert time.monotonic() - began < 1.9  # less than two limits
     for _ in range(LIMIT):
         assert isinstance(await in_database("f"), Slot)

@@ -1,0 +1,28 @@
+"""A second factor, of whatever kind, as a way to prove again who one is: for a step-up, by people who have one."""
+
+from accounts.audit.recording import Event
+from accounts.mfa import factors
+from accounts.users.proofs import Asked, Proof, Shown
+from accounts.users.reauthentication import Method
+from accounts.users.units import Credentials
+from ironauth.infrastructure.core.errors import FieldError
+
+
+class SecondFactorMethod(Method):
+    """Each kind judges and counts for itself (``mfa.factors``)."""
+
+    name = "second_factor"
+    fields = ("code", "challenge_token", "credential")
+    missing = FieldError("code", "required", "Send a code of your second factor.")
+
+    def serves(self, person: Credentials, event: Event) -> bool:
+        """Tell whether the person has one, and steps up."""
+        return event is Event.STEP_UP and bool(person.methods)
+
+    def accepts(self, shown: Shown) -> bool:
+        """Tell whether some kind judges what was shown."""
+        return factors.accepts(shown)
+
+    async def judge(self, person: Credentials, shown: Shown, asked: Asked) -> Proof | None:
+        """Judge it. Raises ``SecondFactorRefused``, ``Throttled``, ``Unavailable``."""
+        return await factors.judge(shown, asked)

@@ -1,0 +1,28 @@
+"""What this application does once its models exist: register kinds, connect receivers, name the jobs of a server."""
+
+from accounts import signals
+from accounts.admin.access import audit_signals
+from accounts.admin.access import step_up as admin_step_up
+from accounts.mfa import factors
+from accounts.mfa.reauthentication import SecondFactorMethod
+from accounts.outbox import delivery as mail_delivery
+from accounts.passwords import breached, breached_service
+from accounts.passwords.weak_patterns import load_common_passwords
+from accounts.users import reauthentication
+from accounts.users.password_method import PasswordMethod
+from ironauth.infrastructure.core.startup import on_shutdown, on_startup
+
+
+def connect() -> None:
+    """Register methods and connect receivers; have servers load the blocklists before a sign-up, and deliver mail."""
+    factors.register()
+    reauthentication.register(PasswordMethod())
+    reauthentication.register(SecondFactorMethod())
+    signals.connect()
+    audit_signals.connect()
+    admin_step_up.connect()
+    on_startup(load_common_passwords)
+    on_startup(breached.open_at_start)
+    on_startup(mail_delivery.start)
+    on_shutdown(mail_delivery.stop)
+    on_shutdown(breached_service.close)
