@@ -21,6 +21,7 @@ import pytest_django
 from asgiref.sync import sync_to_async
 from django.apps import apps
 from django.conf import settings
+from django.core.cache import cache
 from django.core.management import call_command
 from django.db import connection, connections, transaction
 from django.test import TransactionTestCase
@@ -138,9 +139,11 @@ async def own_connection_closed() -> AsyncIterator[None]:
 def _fresh_caches() -> Iterator[None]:
     """Give every test empty caches and no keys in memory, so that none depends on its neighbour."""
     token_cache().clear()
+    cache.clear()
     key_store().forget()
     yield
     token_cache().clear()
+    cache.clear()
     key_store().forget()
 
 

@@ -8,7 +8,7 @@ import pytest
 from pytest_django import Settings
 
 from ironauth import settings_test
-from ironauth.infrastructure.cache import redis_values as remote_cache
+from ironauth.infrastructure.cache import redis_client
 from ironauth.infrastructure.cache.invalidation import InvalidationFeed, invalidation_feed
 from ironauth.infrastructure.cache.two_level import TwoLevelCache, token_cache
 from ironauth.infrastructure.threads import circuit_breaker as breaker
@@ -31,20 +31,20 @@ def private_redis(tmp_path: Path) -> Iterator[PrivateRedis]:
 @pytest.fixture
 def patient_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     """Redis may take its time: for tests of what it answers, which a busy machine may keep waiting for a processor."""
-    monkeypatch.setattr(remote_cache, "LIMIT_S", 10.0)
+    monkeypatch.setattr(redis_client, "LIMIT_S", 10.0)
 
 
 @pytest.fixture
 def second_of_redis(monkeypatch: pytest.MonkeyPatch) -> None:
     """A second is the limit for Redis, outages last three: time enough to tell one limit from two, and from none."""
-    monkeypatch.setattr(remote_cache, "LIMIT_S", 1.0)
+    monkeypatch.setattr(redis_client, "LIMIT_S", 1.0)
     monkeypatch.setattr(breaker, "PAUSE_S", 3.0)
 
 
 @pytest.fixture
 async def redis_cache(private_redis: PrivateRedis, settings: Settings) -> AsyncIterator[TwoLevelCache]:
     """The process's cache, on a Redis of this test alone."""
-    settings.CACHES = {**settings.CACHES, "default": {**settings.CACHES["default"], "LOCATION": private_redis.url}}
+    settings.REDIS_URL = private_redis.url
     yield token_cache()
     await token_cache().disconnect()
 

@@ -50,23 +50,14 @@ if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
 else:
     DATABASES["default"]["OPTIONS"] = postgres_options(DATABASES["default"].get("OPTIONS", {}))
 
+_REDIS_CACHE = "ironauth.infrastructure.cache.plain_values.PlainRedisCache"
 CACHES: dict[str, dict[str, Any]] = {
-    "default": {
-        "BACKEND": "ironauth.infrastructure.cache.two_level.TwoLevelCache",
-        "LOCATION": given["REDIS_URL"],
-        "KEY_PREFIX": "ironauth",
-    },
-    "cachalot": (
-        {
-            "BACKEND": "django_redis.cache.RedisCache",
-            "LOCATION": given["REDIS_URL"],
-            "KEY_PREFIX": "ironauth-cachalot",
-            "OPTIONS": {"IGNORE_EXCEPTIONS": True, "SOCKET_CONNECT_TIMEOUT": 0.25, "SOCKET_TIMEOUT": 0.25},
-        }
-        if given["REDIS_URL"]
-        else {"BACKEND": "django.core.cache.backends.dummy.DummyCache"}
-    ),
+    "default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"},
+    "cachalot": {"BACKEND": "django.core.cache.backends.dummy.DummyCache"},
 }
+if given["REDIS_URL"]:
+    CACHES["default"] = {"BACKEND": _REDIS_CACHE, "LOCATION": given["REDIS_URL"], "KEY_PREFIX": "ironauth"}
+    CACHES["cachalot"] = {**CACHES["default"], "KEY_PREFIX": "ironauth-cachalot"}
 # Never users, sessions, keys or anything an authentication decision depends on: invalidation can stop silently
 # (django-cachalot#269). Without Redis it is off: in-process copies do not see other processes' writes (#46).
 # Nothing here writes these tables by raw SQL; looking for it costs a regular expression for every statement.

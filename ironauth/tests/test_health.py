@@ -117,9 +117,7 @@ async def test_a_lost_redis_is_degraded(api: httpx.AsyncClient, settings: LazySe
     """Without its Redis the server works on: 200 and degraded."""
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
-        location = f"redis://127.0.0.1:{unused.getsockname()[1]}/0"
-        caches = {**settings.CACHES, "default": {**settings.CACHES["default"], "LOCATION": location}}
-        settings.CACHES = caches
+        settings.REDIS_URL = f"redis://127.0.0.1:{unused.getsockname()[1]}/0"
         await asyncio.sleep(0.15)
         answer = await api.get("/health")
     assert answer.status_code == 200

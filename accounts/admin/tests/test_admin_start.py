@@ -5,6 +5,7 @@ import re
 from typing import Any
 
 import pytest
+from django.core.cache import cache
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
@@ -15,7 +16,6 @@ from accounts.audit import recording as audit
 from accounts.audit.recording import Event, Outcome
 from accounts.conftest import MakeUser
 from accounts.users.models import User
-from ironauth.infrastructure.cache.two_level import token_cache
 from ironauth.infrastructure.core import clock
 
 pytestmark = [pytest.mark.django_db, pytest.mark.storage]
@@ -39,7 +39,7 @@ def happened(event: Event, *ago_s: float, outcome: Outcome = Outcome.SUCCESS) ->
 
 def shown(client: Client) -> dict[str, Any]:
     """Return the figures on the page by their labels."""
-    token_cache().clear()
+    cache.clear()
     return {figure.label: figure for figure in client.get(START).context["figures"]}
 
 

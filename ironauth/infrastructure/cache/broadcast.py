@@ -3,13 +3,14 @@
 import asyncio
 from collections.abc import Callable, Iterable
 from functools import partial
+from typing import Any
 
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 
-from ironauth.infrastructure.cache.redis_values import RemoteCache
+from ironauth.infrastructure.cache.redis_client import RedisClient
 from ironauth.infrastructure.telemetry.logs import get_logger
 
 CHANNEL = "ironauth:invalidate"
@@ -23,15 +24,15 @@ AT_ONCE = 500
 MAX_TAG = 80
 
 
-def publish(remote: RemoteCache, ids: Iterable[tuple[int, str]]) -> None:
+def publish(remote: RedisClient, ids: Iterable[tuple[int, str]]) -> None:
     """Send each ``<id> <tag>``; blocks for at most the cache's time limit for every ``AT_ONCE``, and never raises."""
     messages = [f"{row_id} {tag}" for row_id, tag in ids]
 
-    def send(some: list[str]) -> None:
+    def send(some: list[str], redis: Any) -> None:
         if len(some) == 1:  # a pipeline for one costs twice its time
-            remote.raw().publish(CHANNEL, some[0])
+            redis.publish(CHANNEL, some[0])
             return
-        pipe = remote.raw().pipeline(transaction=False)
+        pipe = redis.pipeline(transaction=False)
         for message in some:
             pipe.publish(CHANNEL, message)
         pipe.execute()

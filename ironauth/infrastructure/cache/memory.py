@@ -10,8 +10,6 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 
 import msgspec
-from django.conf import settings
-from django.core.signals import setting_changed
 
 from ironauth.infrastructure.core import clock
 
@@ -223,37 +221,3 @@ class L1:
 
 #: The process's knowledge.
 freshness = Freshness()
-_stores: dict[str, L1] = {}
-_fixed: set[str] = set()  # names of stores whose size no setting changes
-_stores_lock = threading.Lock()
-
-
-def l1(name: str, *, max_entries: int | None = None) -> L1:
-    """Return the process's L1 of that name, made on first use: Django makes a cache object per thread and task.
-
-    ``max_entries``: None for IRONAUTH_L1_MAX_ENTRIES.
-    """
-    store = _stores.get(name)
-    if store is None:
-        with _stores_lock:
-            store = _stores.get(name)
-            if store is None:
-                store = _stores[name] = L1(
-                    freshness,
-                    max_entries=settings.IRONAUTH_L1_MAX_ENTRIES if max_entries is None else max_entries,
-                    max_stale_s=settings.IRONAUTH_L1_MAX_STALE_S,
-                )
-                if max_entries is not None:
-                    _fixed.add(name)
-    return store
-
-
-def _follow_settings(*, setting: str, **_: object) -> None:
-    if setting in ("IRONAUTH_L1_MAX_ENTRIES", "IRONAUTH_L1_MAX_STALE_S"):
-        for name, store in _stores.items():
-            if name not in _fixed:
-                store.max_entries = settings.IRONAUTH_L1_MAX_ENTRIES
-            store.max_stale_s = settings.IRONAUTH_L1_MAX_STALE_S
-
-
-setting_changed.connect(_follow_settings, dispatch_uid="ironauth.l1")

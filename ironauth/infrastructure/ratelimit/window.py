@@ -18,7 +18,7 @@ from ironauth.infrastructure.ratelimit import window_store
 from ironauth.infrastructure.ratelimit.window_store import Counts, RateLimitHit
 
 if TYPE_CHECKING:
-    from ironauth.infrastructure.cache.redis_values import RemoteCache
+    from ironauth.infrastructure.cache.redis_client import RedisClient
 
 #: One step, so that no two callers see the same count. KEYS: the key. ARGV: slot, weight, limit, life in ms.
 #: As in ``window_store``, a window that another worker's clock has begun already is taken for the present one.
@@ -108,16 +108,16 @@ def wait_s(asked: RateLimitHit, found: Counts | None) -> int:
     return max(1, math.ceil(wait))
 
 
-def _taking(remote: "RemoteCache", asked: RateLimitHit) -> tuple[Any, ...]:
+def _taking(remote: "RedisClient", asked: RateLimitHit) -> tuple[Any, ...]:
     life_ms = 2 * asked.window_s * 1000
     return _TAKE, 1, _name(remote, asked.key), asked.slot, repr(asked.weight), asked.limit, life_ms
 
 
-def _giving_back(remote: "RemoteCache", taken: Slot) -> tuple[Any, ...]:
+def _giving_back(remote: "RedisClient", taken: Slot) -> tuple[Any, ...]:
     return _GIVE_BACK, 1, _name(remote, taken.key), taken.slot
 
 
-def _name(remote: "RemoteCache", key: str) -> str:
+def _name(remote: "RedisClient", key: str) -> str:
     # Not under the cache's own prefix: clearing a cache must not clear the counts.
     return f"{remote.key_prefix}-throttle:{key}"
 

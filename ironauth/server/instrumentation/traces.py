@@ -19,7 +19,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 from opentelemetry.semconv.attributes.error_attributes import ERROR_TYPE
 
-from ironauth.infrastructure.cache.redis import L2
+from ironauth.infrastructure.cache.shared_entries import L2
 from ironauth.infrastructure.core.errors import DomainError, Unavailable
 from ironauth.infrastructure.telemetry import logs
 from ironauth.infrastructure.threads.jobs import Job

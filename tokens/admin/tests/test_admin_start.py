@@ -4,11 +4,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.core.cache import cache
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
 from accounts.users.models import User
-from ironauth.infrastructure.cache.two_level import token_cache
 from ironauth.infrastructure.core import clock
 from tokens.admin import start as admin_start
 from tokens.sessions.models import Session
@@ -40,7 +40,7 @@ def user() -> User:
 
 
 def _figure(client: Client) -> Any:
-    token_cache().clear()
+    cache.clear()
     (figure,) = [one for one in client.get("/admin/").context["figures"] if one.label == "Active sessions"]
     return figure
 

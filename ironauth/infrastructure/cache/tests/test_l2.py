@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from ironauth.infrastructure.cache.memory import Freshness, L1Entry
-from ironauth.infrastructure.cache.redis import L2, SharedEntry
-from ironauth.infrastructure.cache.redis_values import RemoteCache
+from ironauth.infrastructure.cache.redis_client import RedisClient
+from ironauth.infrastructure.cache.shared_entries import L2, SharedEntry
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.crypto.signed_values import NotOurs, seal, unseal
 from ironauth.tests.services import PrivateRedis
@@ -35,7 +35,7 @@ class Worker:
     """One process's view: its own knowledge, the common Redis."""
 
     def __init__(self, url: str, position: int) -> None:
-        self.remote = RemoteCache(url, {"KEY_PREFIX": "ironauth"})
+        self.remote = RedisClient(url)
         self.known = Freshness()
         self.known.restart(time.monotonic(), position, position)
         self.l2 = L2(self.remote, self.known)

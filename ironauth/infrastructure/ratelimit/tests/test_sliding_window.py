@@ -146,7 +146,7 @@ async def test_without_an_answer_of_redis_the_database_is_asked(
     assert redis_cache.remote
     if fault == "garbage":
         remote = redis_cache.remote
-        await sync_to_async(lambda: remote.raw().set(sliding_window._name(remote, "f"), "x"))()
+        await remote.aclient().set(sliding_window._name(remote, "f"), "x")
     else:
         private_redis.process.send_signal(signal.SIGSTOP if fault == "freeze" else signal.SIGKILL)
     began = time.monotonic()
@@ -162,7 +162,7 @@ async def test_clearing_the_cache_keeps_the_counts(redis_cache: TwoLevelCache) -
     """Anybody who empties the cache does not reset a throttle."""
     for _ in range(LIMIT):
         await in_redis("k")
-    await token_cache().aclear()
+    await sync_to_async(token_cache().clear)()
     assert isinstance(await in_redis("k"), Refusal)
 
 

@@ -20,7 +20,7 @@ from ironauth import metrics_page
 from ironauth.config.hash_workers import HashWorkerSettings, WorkerAddress
 from ironauth.infrastructure.cache.invalidation import invalidate, invalidation_feed
 from ironauth.infrastructure.cache.memory import Freshness, L1Entry
-from ironauth.infrastructure.cache.redis import L2
+from ironauth.infrastructure.cache.shared_entries import L2
 from ironauth.infrastructure.cache.two_level import token_cache
 from ironauth.infrastructure.core.errors import Overloaded, Unavailable
 from ironauth.infrastructure.db.unit_of_work import DatabasePool, database
@@ -88,8 +88,7 @@ def recorder(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> Recorder:
     """Metrics on, as with IRONAUTH_METRICS=1, counting from nothing."""
     made = Recorder(private())
     monkeypatch.setattr(metrics, "recorder", made)
-    settings.IRONAUTH_METRICS = True
-    settings.CACHES = dict(settings.CACHES)  # another cache object, which counts
+    settings.IRONAUTH_METRICS = True  # this makes another cache object, which counts
     return made
 
 

@@ -16,7 +16,7 @@ from pytest_django import Settings
 
 from conftest import PASSWORD, bearer
 from ironauth.infrastructure.cache.memory import freshness
-from ironauth.infrastructure.cache.redis import L2
+from ironauth.infrastructure.cache.shared_entries import L2
 from ironauth.infrastructure.cache.two_level import token_cache
 from ironauth.infrastructure.core.asgi_types import Receive, Scope, Send
 from ironauth.infrastructure.db.unit_of_work import database

@@ -19,7 +19,7 @@ from ironauth.infrastructure.crypto.signed_values import NotOurs, seal, unseal
 from ironauth.infrastructure.telemetry import metrics
 
 if TYPE_CHECKING:
-    from ironauth.infrastructure.cache.redis_values import RemoteCache
+    from ironauth.infrastructure.cache.redis_client import RedisClient
 
 #: How far another machine's clock may be ahead before its entries are refused; seconds. NTP keeps within 0.1.
 AHEAD_S = 1.0
@@ -46,7 +46,7 @@ class L2:
     #: A context manager around every lookup; what it yields is called with whether something was found.
     around: Callable[[], AbstractContextManager[Callable[[bool], None]]] | None = None
 
-    def __init__(self, remote: "RemoteCache", freshness: Freshness) -> None:
+    def __init__(self, remote: "RedisClient", freshness: Freshness) -> None:
         self._remote = remote
         self._freshness = freshness
 
@@ -95,6 +95,15 @@ class L2:
         shared = SharedEntry(key, entry.as_of, clock.unix() - age, entry.expires_at, entry.tags, entry.value)
         data = seal(b"entry", msgspec.msgpack.encode(shared))
         await self._remote.aattempt(lambda redis: redis.set(self._name(key), data, px=life_ms), None)
+
+    def clear(self) -> None:
+        """Remove every shared entry; blocks."""
+
+        def unlink(redis: Any) -> None:
+            for key in redis.scan_iter(match=self._name("*"), count=1_000):
+                redis.unlink(key)
+
+        self._remote.attempt(unlink, None)
 
     def _age(self, shared: SharedEntry[Any], key: str, life_ms: object, max_stale_s: float) -> float:
         """Return how old the entry is at most, in seconds; raise NotFresh when it must not be used."""
