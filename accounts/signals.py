@@ -13,8 +13,8 @@ from django.db.models import IntegerField, TextField, UUIDField
 from django.db.models.signals import m2m_changed, post_save, pre_delete, pre_save
 
 from accounts.users import invariants
+from accounts.users.invariants import sub_tag
 from accounts.users.models import Role, User
-from accounts.users.tags import sub_tag
 from ironauth.infrastructure.cache.invalidation import invalidate
 from ironauth.infrastructure.db.compiled import CompiledUpdate
 from ironauth.infrastructure.db.compiled_sql import Param

@@ -1,7 +1,7 @@
 """What this application does once its models exist: register kinds, connect receivers, name the jobs of a server."""
 
 from accounts import signals
-from accounts.admin.access import audit_signals
+from accounts.admin.access import sign_in as admin_sign_in
 from accounts.admin.access import step_up as admin_step_up
 from accounts.mfa import factors
 from accounts.mfa.reauthentication import SecondFactorMethod
@@ -19,7 +19,7 @@ def connect() -> None:
     reauthentication.register(PasswordMethod())
     reauthentication.register(SecondFactorMethod())
     signals.connect()
-    audit_signals.connect()
+    admin_sign_in.connect()
     admin_step_up.connect()
     on_startup(load_common_passwords)
     on_startup(breached.open_at_start)

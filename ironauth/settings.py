@@ -30,7 +30,7 @@ env.refuse_misspelt(of_ours=names_in_file)
 AUTH_USER_MODEL = "accounts.User"
 PASSWORD_HASHERS = [
     # Reads the hashes of Django's own Argon2PasswordHasher too: listing both would let Django pick the unpooled one.
-    "accounts.passwords.hashing.IronArgon2Hasher",
+    "accounts.passwords.formats.argon2.IronArgon2Hasher",
     "django.contrib.auth.hashers.PBKDF2PasswordHasher",
     "django.contrib.auth.hashers.PBKDF2SHA1PasswordHasher",
     "django.contrib.auth.hashers.BCryptSHA256PasswordHasher",

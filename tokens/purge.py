@@ -13,7 +13,7 @@ from django.db import connection, transaction
 from django.db.models import Model
 
 from accounts.audit import units as audit_units
-from accounts.outbox import queue as outgoing_mail
+from accounts.outbox import queue as outbox
 from accounts.outbox import tokens as email_tokens
 from accounts.privacy import units as deletions
 from accounts.privacy.units import PurgedAccounts
@@ -76,7 +76,7 @@ def purge_expired(*, batch: int = DEFAULT_BATCH, keep_s: int = SESSION_KEEP_S) -
         signing_keys=key_rotation.forget_finished(),
         throttle_counts=_in_batches(infrastructure.purge_throttles, batch),
         email_tokens=_in_batches(lambda rows: email_tokens.purge(before=clock.now(), batch=rows), batch),
-        mails=_in_batches(lambda rows: outgoing_mail.purge_failed(batch=rows), batch),
+        mails=_in_batches(lambda rows: outbox.purge_failed(batch=rows), batch),
         audit_events=_in_batches(lambda rows: audit_units.delete_batch(audited_before, size=rows), batch),
         admin_log=_in_batches(lambda rows: _purge_admin_log(audited_before, rows), batch),
         used_once=_in_batches(lambda rows: single_use.purge(batch=rows), batch),

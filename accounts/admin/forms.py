@@ -22,10 +22,10 @@ from accounts import email_address as emails
 from accounts.audit import recording as audit
 from accounts.errors import InvalidCredentials, LastSuperuser, PasswordChangeRequired
 from accounts.lockout import throttling
-from accounts.outbox import queue as outgoing_mail
-from accounts.outbox.queue import Kind
+from accounts.outbox import queue as outbox
+from accounts.outbox.kinds import Kind
 from accounts.passwords import breached as breached_passwords
-from accounts.passwords import hashing as passwords
+from accounts.passwords import formats
 from accounts.users import email_verification, units
 from accounts.users.models import User
 from accounts.users.password_method import PasswordMethod
@@ -115,7 +115,7 @@ class StaffSignInForm(AdminAuthenticationForm):
     password = forms.CharField(
         label="Password",
         strip=False,
-        max_length=passwords.MAX_LENGTH,
+        max_length=formats.MAX_LENGTH,
         widget=forms.PasswordInput(attrs={"autocomplete": "current-password"}),
     )
 
@@ -224,7 +224,7 @@ class _ChoosesPassword(MaybePassword):
         if commit:
             with transaction.atomic():
                 user.save()
-                outgoing_mail.enqueue(Kind.PASSWORD_CHANGED, recipient=user.email, user_id=user.pk)
+                outbox.enqueue(Kind.PASSWORD_CHANGED, recipient=user.email, user_id=user.pk)
                 audit.record(audit.Event.PASSWORD_CHANGED, actor_id=client_context.admin_user_id(), user_id=user.pk)
         return user
 

@@ -30,8 +30,7 @@ from accounts.admin.user_page import UserPage
 from accounts.audit.recording import Event
 from accounts.errors import LastSuperuser
 from accounts.passwords import breached as breached_passwords
-from accounts.passwords import breached_service
-from accounts.passwords import hashing as passwords
+from accounts.passwords import breached_service, formats
 from accounts.privacy import admin as admin_deletions
 from accounts.privacy.models import PendingDeletion
 from accounts.staff import units as staff_units
@@ -152,7 +151,7 @@ class UserAdmin(CheckedSelection, ProtectedDeleteMixin, UserPage, Audited, Djang
     def add_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
         """Have a service asked about the password before the transaction begins in which Django judges the form."""
         password = request.POST.get("password1", "")
-        if not password or passwords.too_long(password) or not self.has_add_permission(request):
+        if not password or formats.too_long(password) or not self.has_add_permission(request):
             return super().add_view(request, *args, **kwargs)
         with breached_service.asked_beforehand(breached_passwords.sha1_of(password)):
             return super().add_view(request, *args, **kwargs)

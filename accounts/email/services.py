@@ -11,9 +11,8 @@ from django.db import IntegrityError
 
 from accounts import email_address as emails
 from accounts.audit.recording import Event
-from accounts.email import address_proofs
 from accounts.email import units as email_units
-from accounts.email.address_proofs import ByPassword, BySession, Owner
+from accounts.email.units import ByPassword, BySession, Owner
 from accounts.errors import EmailTaken, InvalidCredentials, InvalidEmailToken
 from accounts.lockout import rate_limits
 from accounts.mfa import factors
@@ -110,16 +109,16 @@ async def confirm_address(
     elif session is not None and session.user_id == found.user_id:
         owner = session
     try:
-        await database().write(address_proofs.confirm, found=found, owner=owner, chosen=chosen)
+        await database().write(email_units.confirm, found=found, owner=owner, chosen=chosen)
     except IntegrityError as error:
         raise EmailTaken from error
     event = "email_changed" if found.purpose == Purpose.CHANGE_EMAIL else "email_verified"
     get_logger().info(event, user_id=str(found.user_id))
 
 
-async def asked_by(*, token: str) -> address_proofs.Asked | None:
+async def asked_by(*, token: str) -> email_units.Asked | None:
     """Return what this token would confirm, for its page to say; None when it is good for nothing."""
-    return await database().read(address_proofs.asked, token)
+    return await database().read(email_units.asked, token)
 
 
 async def disown_address(*, token: str, address: str = "") -> None:

@@ -4,7 +4,7 @@ from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.response import Response
 
 from accounts.email import services as email_services
-from accounts.email.address_proofs import BySession
+from accounts.email.units import BySession
 from accounts.errors import EmailTaken, InvalidCredentials, InvalidEmailToken, PasswordChanged, StepUpRequired
 from accounts.mfa.errors import InvalidMfaCode
 from accounts.users import step_up

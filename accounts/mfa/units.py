@@ -11,8 +11,8 @@ from accounts.audit import recording as audit
 from accounts.audit.recording import Event
 from accounts.lockout import throttling
 from accounts.mfa import factors
-from accounts.outbox import queue as outgoing_mail
-from accounts.outbox.queue import Kind
+from accounts.outbox import queue as outbox
+from accounts.outbox.kinds import Kind
 from accounts.users import queries as user_queries
 from accounts.users import units
 from ironauth.infrastructure.core.errors import NotFound, PermissionDenied
@@ -48,7 +48,7 @@ def reset(user_id: uuid.UUID, actor_id: uuid.UUID) -> bool:
     if not methods:
         return False
     user_queries.end_sessions(user_id)
-    outgoing_mail.enqueue(Kind.MFA_RESET, recipient=user.email, user_id=user_id)
+    outbox.enqueue(Kind.MFA_RESET, recipient=user.email, user_id=user_id)
     audit.record(Event.MFA_RESET, actor_id=actor_id, user_id=user_id, details={"methods": list(methods)})
     return True
 

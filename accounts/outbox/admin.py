@@ -15,7 +15,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from accounts.audit.events import in_words
-from accounts.outbox import queue as outgoing_mail
+from accounts.outbox import queue as outbox
 from accounts.outbox.models import OutgoingMail
 from ironauth.infrastructure.admin.actions import admin_action
 from ironauth.infrastructure.admin.confirm import CONFIRMED, SHOWN, render
@@ -144,7 +144,7 @@ class OutgoingMailAdmin(CheckedSelection, ReadOnly, admin.ModelAdmin):  # type: 
             )
         caller: Any = request.user
         with transaction.atomic():
-            again = outgoing_mail.try_again(list(idle.values_list("pk", flat=True)), actor_id=caller.pk)
+            again = outbox.try_again(list(idle.values_list("pk", flat=True)), actor_id=caller.pk)
         get_logger().info("admin_action", action="try_again", messages=again, by=str(caller.pk))
         if again:
             self.message_user(request, f"{_count(again)} will be tried again at once.", messages.SUCCESS)

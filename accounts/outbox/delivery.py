@@ -10,7 +10,7 @@ from typing import Final
 from django.conf import settings
 from django.core.mail import mailers
 
-from accounts.outbox import queue as outgoing_mail
+from accounts.outbox import queue as outbox
 from accounts.outbox import rendering as mail_rendering
 from accounts.outbox.queue import LEASE_S, MAX_DUE, Claimed
 from ironauth.infrastructure.core.errors import Unavailable
@@ -38,8 +38,8 @@ class MailDelivery(QueueDelivery[Claimed]):
     failed = "mail_delivery_failed"
     stop_s = STOP_S
     most_due = MAX_DUE
-    due = staticmethod(outgoing_mail.due)
-    claim = staticmethod(outgoing_mail.claim)
+    due = staticmethod(outbox.due)
+    claim = staticmethod(outbox.claim)
 
     async def deliver(self, mail: Claimed) -> None:
         """Send one message and say in the queue how it went."""
@@ -48,7 +48,7 @@ class MailDelivery(QueueDelivery[Claimed]):
         except Exception as error:  # noqa: BLE001 - whatever it was, the message stays and is tried again
             code, text = _reply(error)
             for_good = isinstance(error, SMTPRecipientsRefused) and code in NOBODY and not text.startswith(POLICY)
-            given_up = await database().write(outgoing_mail.failed, mail, for_good=for_good)
+            given_up = await database().write(outbox.failed, mail, for_good=for_good)
             event, name = (log.error, "mail_given_up") if given_up else (log.warning, "mail_failed")
             # Not the error's text: mail servers repeat the address in it.
             cause = type(error).__name__
@@ -64,7 +64,7 @@ class MailDelivery(QueueDelivery[Claimed]):
         )
         while not (await asyncio.wait([sending], timeout=LEASE_S / 3))[0]:
             try:
-                await database().write(outgoing_mail.keep, mail)
+                await database().write(outbox.keep, mail)
             except Unavailable:
                 log.warning("mail_lease_not_kept", mail_id=str(mail.id))
         await sending
@@ -73,7 +73,7 @@ class MailDelivery(QueueDelivery[Claimed]):
         """Delete a message that was sent; a database that does not answer now is asked again."""
         for tries_left in reversed(range(SENT_TRIES)):
             try:
-                await database().write(outgoing_mail.sent, mail)
+                await database().write(outbox.sent, mail)
             except Unavailable:
                 if not tries_left:
                     raise

@@ -59,32 +59,8 @@ class OutgoingMail(models.Model):
     token: a link that opens nothing is not worth sending.
     """
 
-    class Kind(models.TextChoices):
-        """Which templates make the message: ``accounts/mail/<kind>.subject.txt``, ``.txt`` and ``.html``."""
-
-        VERIFY_EMAIL = "verify_email"
-        CHANGE_EMAIL = "change_email"
-        EMAIL_CHANGE_REQUESTED = "email_change_requested"
-        EMAIL_CHANGED = "email_changed"
-        RESET_PASSWORD = "reset_password"  # noqa: S105 - as above
-        CHOOSE_PASSWORD = "choose_password"  # noqa: S105 - as above
-        PASSWORD_CHANGED = "password_changed"  # noqa: S105 - as above
-        PASSWORD_CHANGE_REQUIRED = "password_change_required"  # noqa: S105 - as above
-        PASSWORD_FLAGGED = "password_flagged"  # noqa: S105 - as above
-        NEW_DEVICE = "new_device"
-        ACCOUNT_EXISTS = "account_exists"
-        ACCOUNT_DELETION = "account_deletion"
-        MFA_ENABLED = "mfa_enabled"
-        MFA_DISABLED = "mfa_disabled"
-        MFA_RESET = "mfa_reset"
-        SECOND_FACTOR_REFUSED = "second_factor_refused"
-        RECOVERY_CODES_CREATED = "recovery_codes_created"
-        RECOVERY_CODE_USED = "recovery_code_used"
-        PASSKEY_ADDED = "passkey_added"
-        PASSKEY_REMOVED = "passkey_removed"
-
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    kind = models.CharField(max_length=32)  # no choices: a new kind is a matter of templates, not of migrations
+    kind = models.CharField(max_length=32)  # of ``kinds``; no choices: a new one needs no migration
     recipient = models.CharField(max_length=MAX_ADDRESS, blank=True)
     user = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.DB_CASCADE, related_name="+")
     token = models.ForeignKey(EmailToken, null=True, on_delete=models.DB_CASCADE, related_name="+")

@@ -18,18 +18,10 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 
 from accounts import email_address as emails
+from accounts.outbox.kinds import Kind
 from accounts.outbox.queue import Claimed
 from ironauth.infrastructure.core import clock
 
-#: The page that a kind's token opens. It asks for a click: mail scanners fetch every link.
-PAGES: Final = {
-    "verify_email": "email-pages:verify",
-    "change_email": "email-pages:verify",
-    "reset_password": "email-pages:reset",
-    "choose_password": "email-pages:reset",
-    "password_change_required": "email-pages:reset",
-    "account_deletion": "email-pages:restore",
-}
 SUBJECT_CHARACTERS: Final = 200  # a header line may have 998 (RFC 5322 §2.1.1); people read sixty
 LINE_CHARACTERS: Final = 998  # the longest line of a message, without its end (RFC 5322 §2.1.1)
 
@@ -56,7 +48,7 @@ def render(mail: Claimed) -> EmailMultiAlternatives:
     """
     token = mail.token
     issuer = urlsplit(settings.IRONAUTH_ISSUER)
-    page = PAGES.get(mail.kind)
+    page = next((kind.page for kind in Kind if kind == mail.kind), "")  # of an earlier release: none
     context = {
         **mail.facts,
         "link": f"{settings.IRONAUTH_ISSUER}{reverse(page)}?token={token}" if page else None,

@@ -5,9 +5,9 @@ import uuid
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event, Outcome
 from accounts.email import units as email_units
-from accounts.outbox import queue as outgoing_mail
+from accounts.outbox import queue as outbox
 from accounts.outbox import tokens as email_tokens
-from accounts.outbox.queue import Kind
+from accounts.outbox.kinds import Kind
 from accounts.outbox.tokens import Purpose
 from accounts.users import queries as user_queries
 from accounts.users.models import User
@@ -29,7 +29,7 @@ def create_untold(*, email: str, encoded: str, name: str) -> uuid.UUID | None:
     email_tokens.issue(purpose=Purpose.VERIFY_EMAIL, user_id=None)
     recipient = holder.email if holder and holder.is_active else ""
     holder_id = holder.id if holder else None
-    outgoing_mail.enqueue(Kind.ACCOUNT_EXISTS, recipient=recipient, user_id=holder_id)
+    outbox.enqueue(Kind.ACCOUNT_EXISTS, recipient=recipient, user_id=holder_id)
     audit.record(Event.SIGN_UP, outcome=Outcome.REFUSED, user_id=holder_id)
     return None
 
@@ -38,7 +38,7 @@ def create_unverified(*, email: str, encoded: str, name: str) -> UserOut:
     """Create a person and queue the message that verifies the address. Raises ``IntegrityError`` when it is taken."""
     user = create(email=email, encoded=encoded, name=name)
     token_id = email_tokens.issue(purpose=Purpose.VERIFY_EMAIL, user_id=user.id)
-    outgoing_mail.enqueue(Kind.VERIFY_EMAIL, recipient=user.email, user_id=user.id, token_id=token_id)
+    outbox.enqueue(Kind.VERIFY_EMAIL, recipient=user.email, user_id=user.id, token_id=token_id)
     return user
 
 

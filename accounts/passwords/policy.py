@@ -16,8 +16,7 @@ from django.conf import settings
 from django.core.exceptions import ValidationError
 
 from accounts.passwords import breached as breached_passwords
-from accounts.passwords import breached_service, context_words, weak_patterns
-from accounts.passwords import hashing as passwords
+from accounts.passwords import breached_service, context_words, formats, weak_patterns
 from ironauth.infrastructure.core.errors import FieldError, ValidationFailed
 
 _SHORTEST_FORM: Final = 3  # characters; the shortest name that is looked for
@@ -31,9 +30,9 @@ _MAX_FORMS: Final = 40  # a bound on the search; no password of people needs mor
 
 def policy_errors(password: str, *, email: str = "", name: str = "", field: str = "password") -> list[FieldError]:
     """Return why ``password`` may not be chosen by this person, as errors of ``field``; empty if it may."""
-    text = passwords.normalised(password) if len(password) <= 4 * passwords.MAX_LENGTH else password
-    if len(text) > passwords.MAX_LENGTH:
-        message = f"The password has more than {passwords.MAX_LENGTH} characters: choose a shorter one."
+    text = formats.normalised(password) if len(password) <= 4 * formats.MAX_LENGTH else password
+    if len(text) > formats.MAX_LENGTH:
+        message = f"The password has more than {formats.MAX_LENGTH} characters: choose a shorter one."
         return [FieldError(field, "password_too_long", message)]
     shortest = settings.IRONAUTH_PASSWORD_MIN_LENGTH
     if len(text) < shortest:

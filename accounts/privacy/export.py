@@ -20,8 +20,8 @@ from django.db.models.functions import Now
 from accounts.audit import recording as audit
 from accounts.audit.models import AuditEvent
 from accounts.mfa.factors import FACTORS
+from accounts.outbox.kinds import Kind
 from accounts.outbox.models import EmailToken, OutgoingMail
-from accounts.outbox.queue import Kind
 from accounts.outbox.tokens import Purpose
 from accounts.privacy.models import PendingDeletion
 from accounts.users.models import User

@@ -6,11 +6,15 @@ the address waits beside it.
 """
 
 import uuid
+from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Final, NamedTuple
+from functools import cache
+from typing import Any, Final, NamedTuple
 
 from django.conf import settings
-from django.db import IntegrityError, transaction
+from django.db import DEFAULT_DB_ALIAS, IntegrityError, models, transaction
+from django.db.models.deletion import CASCADE, DB_CASCADE, DO_NOTHING, Collector, get_candidate_relations_to_delete
+from django.db.models.signals import post_delete, pre_delete
 
 from accounts import email_address as emails
 from accounts.audit import recording as audit
@@ -18,21 +22,25 @@ from accounts.audit.recording import Event
 from accounts.errors import InvalidEmailToken, PasswordChanged
 from accounts.lockout import throttling
 from accounts.mfa import factors
-from accounts.outbox import queue as outgoing_mail
+from accounts.outbox import queue as outbox
 from accounts.outbox import tokens as email_tokens
-from accounts.outbox.queue import Kind
+from accounts.outbox.kinds import Kind
 from accounts.outbox.tokens import FoundToken, Purpose
-from accounts.privacy import delete_user as user_deletion
 from accounts.privacy.models import PendingDeletion
 from accounts.users import queries as user_queries
 from accounts.users import units
 from accounts.users.models import User
 from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.db.batch import batch
+from ironauth.infrastructure.db.compiled import CompiledBatch, CompiledDelete
+from ironauth.infrastructure.db.compiled_sql import Param
 from ironauth.infrastructure.telemetry.logs import get_logger
 
 RETRY: Final = timedelta(days=1)  # the purge runs once a day
 DISOWNED_DAYS: Final = 7  # of grace for accounts that are disowned, where their owners' deletions have none
 _TIME_FORMAT: Final = "%-d %B %Y, %H:%M UTC"  # as people read it; LANGUAGE_CODE is English
+_ID: Final = Param("id", models.UUIDField())
+_DELETE: Final = CompiledDelete(lambda: User.objects.filter(pk=_ID))
 
 
 def request(*, user_id: uuid.UUID, old: str, session_id: uuid.UUID | None) -> None:
@@ -50,7 +58,7 @@ def request(*, user_id: uuid.UUID, old: str, session_id: uuid.UUID | None) -> No
         _put_off(user, clock.now() + timedelta(days=days))
     else:
         throttling.forget_devices(email=user.email)
-        user_deletion.delete(user)
+        delete(user)
     audit.record(
         Event.ACCOUNT_DELETED,
         actor_id=user_id,
@@ -194,7 +202,7 @@ def _purge(user_id: uuid.UUID) -> bool:
     if not user.is_being_deleted:  # brought back, and deactivated since
         PendingDeletion.objects.filter(pk=user_id).delete()
         return False
-    user_deletion.delete(user)
+    delete(user)
     audit.record(Event.ACCOUNT_PURGED, user_id=user_id)
     return True
 
@@ -214,7 +222,7 @@ def _tell(user: User, pending: PendingDeletion, *, disowned: bool) -> None:
     """Queue the message that takes the deletion back; while nobody has proved the address, it says what that means."""
     unproved = pending.email_verified_at is None
     token_id = email_tokens.issue(purpose=Purpose.RESTORE_ACCOUNT, user_id=user.pk, expires_at=pending.due_at)
-    outgoing_mail.enqueue(
+    outbox.enqueue(
         Kind.ACCOUNT_DELETION,
         recipient=pending.email,
         user_id=user.pk,
@@ -244,3 +252,44 @@ def _take_back(user: User, pending: PendingDeletion) -> None:
     pending.delete()
     user.email, user.is_active, user.email_verified_at = pending.email, True, pending.email_verified_at
     user_queries.change(user, ["email", "is_active", "email_verified_at"])
+
+
+def delete(user: User, *, record: Callable[[], None] = lambda: None) -> None:
+    """Delete a user and what hangs on them, telling every signal's receivers. Call it inside a transaction.
+
+    As Django's ``delete()`` does, but with statements compiled once: half of it was compiling them.
+
+    One query for each table whose rows go with a user, unless the database cascades to them itself, and the user; on
+    PostgreSQL one for them all, and for what ``record`` inserts, the event of it. What the receivers do comes on top.
+    Receivers of the tables' own signals have to be connected at start-up.
+    """
+    rows = _dependents()
+    if rows is None:
+        user.delete()
+        record()
+        return
+    about: dict[str, Any] = {"instance": user, "using": DEFAULT_DB_ALIAS, "origin": user}
+    with batch():
+        pre_delete.send(sender=User, **about)
+        record()
+        rows.run(id=user.pk)
+    post_delete.send(sender=User, **about)
+
+
+@cache
+def _dependents() -> CompiledBatch | None:
+    """Return what deletes a user and what goes with them; None when Django has to look at each row."""
+    collector = Collector(using=DEFAULT_DB_ALIAS)
+    found = []
+    meta: Any = User._meta  # noqa: SLF001 - documented by Django
+    relations: Any = get_candidate_relations_to_delete(meta)
+    for relation in relations:
+        foreign_key = relation.field
+        on_delete = foreign_key.remote_field.on_delete
+        if on_delete in (DB_CASCADE, DO_NOTHING):
+            continue
+        hanging = relation.related_model._base_manager.filter(**{foreign_key.attname: _ID})  # noqa: SLF001 - as above
+        if on_delete is not CASCADE or not collector.can_fast_delete(hanging, from_field=foreign_key):
+            return None
+        found.append(CompiledDelete(hanging.all))
+    return CompiledBatch(*found, _DELETE)

@@ -20,6 +20,7 @@ from accounts.users import step_up
 from accounts.users.inputs import RoleCreateInput, UserCreateInput, UserPatchInput
 from accounts.users.outputs import RoleOut, RolePage, UserOut, UserPage
 from accounts.users.signed_in import signed_in
+from ironauth.infrastructure.api.paging import Page
 from ironauth.infrastructure.api.problem import flatten
 from ironauth.infrastructure.api.validation import validated
 from ironauth.infrastructure.api.views import ApiRequest
@@ -49,11 +50,7 @@ class UsersView(StaffView):
         """Return one page of users, the newest first unless ``ordering`` says otherwise."""
         query = validated(UserListInput, request.query_params.dict())
         page = await staff_services.list_users(actor_id=caller_id(request), filters=query)
-        return UserPage(
-            results=tuple(page.rows),
-            next=page_url(request, page.next),
-            previous=page_url(request, page.previous),
-        )
+        return listed(UserPage, request, page)
 
     @extend_schema(
         operation_id="users_create",
@@ -197,11 +194,7 @@ class RolesView(StaffView):
         """Return one page of roles with the permissions they grant, by name."""
         query = validated(RoleListInput, request.query_params.dict())
         page = await staff_services.list_roles(actor_id=caller_id(request), filters=query)
-        return RolePage(
-            results=tuple(page.rows),
-            next=page_url(request, page.next),
-            previous=page_url(request, page.previous),
-        )
+        return listed(RolePage, request, page)
 
     @extend_schema(
         operation_id="roles_create",
@@ -245,11 +238,7 @@ class AuditView(StaffView):
         """Return one page of events, the newest first."""
         query = validated(AuditListInput, request.query_params.dict())
         page = await staff_services.list_audit_events(actor_id=caller_id(request), filters=query)
-        return AuditPage(
-            results=tuple(page.rows),
-            next=page_url(request, page.next),
-            previous=page_url(request, page.previous),
-        )
+        return listed(AuditPage, request, page)
 
 
 async def _validated(
@@ -283,6 +272,11 @@ def caller_id(request: ApiRequest) -> uuid.UUID:
     who: Any = request.user
     user_id: uuid.UUID = who.id
     return user_id
+
+
+def listed[T](make: Callable[..., T], request: ApiRequest, page: Page[Any]) -> T:
+    """Return one page of a list as ``make`` builds it, with the addresses of the pages beside it."""
+    return make(results=tuple(page.rows), next=page_url(request, page.next), previous=page_url(request, page.previous))
 
 
 def page_url(request: ApiRequest, cursor: str | None) -> str | None:

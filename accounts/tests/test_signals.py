@@ -9,8 +9,8 @@ from django.core import serializers
 from django.db import transaction
 
 from accounts.conftest import MakeUser
+from accounts.users.invariants import sub_tag
 from accounts.users.models import User
-from accounts.users.tags import sub_tag
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.models import Invalidation
 

@@ -1,5 +1,7 @@
-"""What others depend on when a user row changes: the fields a request sees, and the signal that sessions end."""
+"""What depends on a row of users: fields that a request sees, the signal that sessions end, tags of cached entries."""
 
+import hashlib
+import uuid
 from typing import Final
 
 from django.dispatch import Signal
@@ -23,3 +25,13 @@ VISIBLE: Final = frozenset(
         "created_at",
     }
 )
+
+
+def sub_tag(user_id: uuid.UUID | str) -> str:
+    """Return the tag of what depends on one user."""
+    return f"sub:{user_id}"
+
+
+def role_tag(name: str) -> str:
+    """Return the tag of what depends on one role; a digest, because names are longer than tags."""
+    return f"role:{hashlib.sha256(name.encode()).hexdigest()[:32]}"

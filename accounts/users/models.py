@@ -16,9 +16,10 @@ from accounts import email_address as emails
 from accounts import names
 from accounts.audit import recording as audit
 from accounts.outbox import tokens as email_tokens
+from accounts.passwords import formats
 from accounts.passwords import hashing as passwords
 from accounts.users import email_verification, invariants
-from accounts.users.tags import sub_tag
+from accounts.users.invariants import sub_tag
 from ironauth.infrastructure.cache.invalidation import invalidate
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import new_id
@@ -176,7 +177,7 @@ class User(AbstractBaseUser, PermissionsMixin):
         _("folded e-mail address"), max_length=emails.MAX_KEY_LENGTH, unique=True, editable=False
     )
     name = models.CharField(_("name"), max_length=names.MAX_LENGTH, blank=True, validators=[names.validate])
-    password = models.CharField(_("password"), max_length=passwords.MAX_ENCODED_LENGTH)
+    password = models.CharField(_("password"), max_length=formats.MAX_ENCODED_LENGTH)
     is_active = models.BooleanField(
         _("active"),
         default=True,

@@ -11,8 +11,8 @@ from django.db.models import Exists, F, Q
 
 from accounts import names
 from accounts.users import invariants
+from accounts.users.invariants import sub_tag
 from accounts.users.models import User, check_and_normalize
-from accounts.users.tags import sub_tag
 from ironauth.infrastructure.cache.invalidation import invalidate
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import NotAuthenticated

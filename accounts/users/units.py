@@ -14,8 +14,8 @@ from django.db import models
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
 from accounts.errors import DeletionPending, EmailNotVerified, LastSuperuser, PasswordChanged, PasswordChangeRequired
-from accounts.outbox import queue as outgoing_mail
-from accounts.outbox.queue import Kind
+from accounts.outbox import queue as outbox
+from accounts.outbox.kinds import Kind
 from accounts.users import email_verification, second_factors
 from accounts.users import queries as user_queries
 from accounts.users.models import User
@@ -128,7 +128,7 @@ def set_password(*, user_id: uuid.UUID, old: str, new: str, session_id: uuid.UUI
         raise PasswordChanged
     user.password, user.must_change_password = new, False
     user_queries.change(user, ["password", "must_change_password"])
-    outgoing_mail.enqueue(Kind.PASSWORD_CHANGED, recipient=user.email, user_id=user_id)
+    outbox.enqueue(Kind.PASSWORD_CHANGED, recipient=user.email, user_id=user_id)
     record_own(Event.PASSWORD_CHANGED, user_id, session_id)
     return account(user, user_queries.role_names(user_id))
 
@@ -144,7 +144,7 @@ def flag_password(found: Credentials) -> None:
     Three queries, one when it was noted before or the password has changed meanwhile.
     """
     if user_queries.flag_password(found.id, found.session_epoch):
-        outgoing_mail.enqueue(Kind.PASSWORD_FLAGGED, recipient=found.email, user_id=found.id)
+        outbox.enqueue(Kind.PASSWORD_FLAGGED, recipient=found.email, user_id=found.id)
         audit.record(Event.PASSWORD_FLAGGED, user_id=found.id)
 
 

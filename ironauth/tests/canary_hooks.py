@@ -15,7 +15,7 @@ from django.test import Client, RequestFactory
 
 from accounts.audit import recording as audit
 from accounts.mfa.recovery import codes as recovery_codes
-from accounts.passwords import hashing as passwords
+from accounts.passwords.formats.argon2 import IronArgon2Hasher
 from ironauth import settings_test
 from ironauth.infrastructure.core import base64url
 from ironauth.infrastructure.telemetry import log_pipe, logs
@@ -146,7 +146,7 @@ def _listen_to_conversations() -> None:
 
 def _listen_to_this_process() -> None:
     """Hear what is hashed and minted here, no matter who asked for it, and what leaves as log and mail."""
-    hasher = passwords.IronArgon2Hasher
+    hasher = IronArgon2Hasher
     hashed, verified, encode = hasher._encode, hasher._verify, base64url.encode
     new_codes, app, message, write = recovery_codes.new_codes, pyotp.OTP.__init__, EmailMessage.message, log_pipe._write
 

@@ -17,7 +17,7 @@ from django.test import Client
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
 from accounts.mfa.recovery import codes as recovery_codes
-from accounts.passwords.hashing import IronArgon2Hasher
+from accounts.passwords.formats.argon2 import IronArgon2Hasher
 from accounts.users.models import User
 from conftest import PASSWORD
 from ironauth.infrastructure.admin.session_store import SessionStore

@@ -16,7 +16,7 @@ from rest_framework.authentication import BaseAuthentication
 from rest_framework.permissions import SAFE_METHODS
 from rest_framework.request import Request
 
-from accounts.users.tags import sub_tag
+from accounts.users.invariants import sub_tag
 from ironauth.infrastructure.cache.two_level import Loaded, ReadMark, token_cache
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import BEARER_CHALLENGE

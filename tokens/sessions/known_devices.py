@@ -13,8 +13,8 @@ from uuid import UUID
 from django.db import models
 
 from accounts.lockout.rate_limits import mac
-from accounts.outbox import queue as outgoing_mail
-from accounts.outbox.queue import Kind
+from accounts.outbox import queue as outbox
+from accounts.outbox.kinds import Kind
 from accounts.users.outputs import Account
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import new_id
@@ -94,7 +94,7 @@ def _tell(account: Account, context: ClientContext, now: datetime) -> None:
         "device": kind(context.user_agent),  # in our words: it is sent in this product's name
         "address": context.address or "unknown",
     }
-    outgoing_mail.enqueue(Kind.NEW_DEVICE, recipient=account.user.email, user_id=account.id, facts=facts)
+    outbox.enqueue(Kind.NEW_DEVICE, recipient=account.user.email, user_id=account.id, facts=facts)
 
 
 def _mac(kind: str, user_id: UUID, text: str) -> str:

@@ -15,9 +15,10 @@ from pytest_django import Settings
 from accounts.audit import recording as audit
 from accounts.audit.models import AuditEvent
 from accounts.email.tests.test_email_flows import delivered
-from accounts.outbox import queue as outgoing_mail
+from accounts.outbox import queue as outbox
+from accounts.outbox.kinds import Kind
 from accounts.outbox.models import OutgoingMail
-from accounts.outbox.queue import GIVE_UP_S, Kind
+from accounts.outbox.queue import GIVE_UP_S
 from accounts.users import units
 from accounts.users.models import User
 from conftest import PASSWORD
@@ -142,14 +143,14 @@ async def test_a_message_given_up_leaves_an_event(stage: Stage) -> None:
 
     def give_up() -> str:
         with transaction.atomic():
-            mail_id = outgoing_mail.enqueue(Kind.PASSWORD_CHANGED, recipient=stage.email, user_id=stage.member)
-            mail = outgoing_mail.claim(mail_id)
+            mail_id = outbox.enqueue(Kind.PASSWORD_CHANGED, recipient=stage.email, user_id=stage.member)
+            mail = outbox.claim(mail_id)
             assert mail is not None
-            assert not outgoing_mail.failed(mail)
+            assert not outbox.failed(mail)
         with clock.shifted(GIVE_UP_S + 1), transaction.atomic():
-            mail = outgoing_mail.claim(mail_id)
+            mail = outbox.claim(mail_id)
             assert mail is not None
-            assert outgoing_mail.failed(mail)
+            assert outbox.failed(mail)
         return str(mail_id)
 
     mail_id = await database().write(give_up)

@@ -8,7 +8,7 @@ from asgiref.sync import sync_to_async
 from django.db import transaction
 from pytest_django import Settings
 
-from accounts.email import address_proofs
+from accounts.email import units as email_units
 from accounts.lockout import throttling
 from accounts.outbox import tokens as email_tokens
 from accounts.outbox.tokens import Purpose
@@ -35,7 +35,7 @@ def moved(user: User) -> None:
     """Let the person confirm another address."""
     token_id = email_tokens.issue(purpose=Purpose.CHANGE_EMAIL, user_id=user.pk, new_email="new@example.com")
     found = email_tokens.FoundToken(token_id, Purpose.CHANGE_EMAIL, "new@example.com", user.pk, user.email, "")
-    address_proofs.confirm(found=found, owner=address_proofs.ByPassword(user.password))
+    email_units.confirm(found=found, owner=email_units.ByPassword(user.password))
 
 
 def deleted(user: User) -> None:

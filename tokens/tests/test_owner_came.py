@@ -12,7 +12,7 @@ from django.core import mail
 from pytest_django import Settings
 
 from accounts.audit.models import AuditEvent
-from accounts.email import address_proofs
+from accounts.email import units as email_units
 from accounts.email.tests.test_email_flows import confirm, delivered, token_for
 from accounts.mfa.passkeys import services as passkeys
 from accounts.mfa.passkeys.models import Passkey
@@ -177,7 +177,7 @@ async def test_the_page_is_a_page_without_the_database(
         raise Unavailable(retry_after_s=2)
 
     if away:
-        monkeypatch.setattr(address_proofs, "asked", no_answer)
+        monkeypatch.setattr(email_units, "asked", no_answer)
     shown = await api.get(VERIFY, params={"token": "x" * 64})
     assert (shown.status_code, shown.headers.get("retry-after")) == ((503, "2") if away else (200, None))
     assert shown.headers["content-type"].startswith("text/html")

@@ -20,7 +20,7 @@ from accounts.admin.actions import person_page
 from accounts.admin.forms import is_own_password
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
-from accounts.passwords import hashing as passwords
+from accounts.passwords import formats
 from accounts.users.models import User
 from accounts.users.second_factors import methods_of
 
@@ -38,7 +38,7 @@ class PasswordAgainForm(forms.Form):
     password = forms.CharField(
         label="Password",
         strip=False,
-        max_length=passwords.MAX_LENGTH,
+        max_length=formats.MAX_LENGTH,
         widget=forms.PasswordInput(attrs={"autofocus": True, "autocomplete": "current-password"}),
     )
 

@@ -12,8 +12,8 @@ from pytest_django import DjangoAssertNumQueries
 
 from accounts.admin import forms as admin_forms
 from accounts.conftest import PASSWORD, MakeUser
+from accounts.users.invariants import sub_tag
 from accounts.users.models import User
-from accounts.users.tags import sub_tag
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.constant_time import REFUSAL_STEP_S
 from ironauth.infrastructure.hashing.pool import hash_pool

@@ -5,8 +5,8 @@ from django.contrib.auth.models import Group, Permission
 from django.test import Client
 
 from accounts.conftest import MakeUser
+from accounts.users.invariants import sub_tag
 from accounts.users.models import Role, User
-from accounts.users.tags import sub_tag
 from ironauth.infrastructure.models import Invalidation
 
 pytestmark = [pytest.mark.django_db, pytest.mark.storage]

@@ -16,7 +16,8 @@ from accounts.audit.recording import Event, Outcome
 from accounts.conftest import MakeUser
 from accounts.mfa.recovery.models import RecoveryCode
 from accounts.mfa.totp.models import TotpFactor
-from accounts.outbox import queue as outgoing_mail
+from accounts.outbox import queue as outbox
+from accounts.outbox.kinds import Kind
 from accounts.outbox.models import EmailToken, OutgoingMail
 from accounts.users.models import User
 from ironauth.infrastructure.core import clock
@@ -55,7 +56,7 @@ def test_state_of_sign_in_and_mail(client: Client, root: User, make_user: MakeUs
     assert "None" in page[page.index("Second factor") : page.index("E-mail verified")]
     _enrol(user)
     for one in (user, user, other):
-        outgoing_mail.enqueue(outgoing_mail.Kind.PASSWORD_CHANGED, recipient=one.email, user_id=one.pk)
+        outbox.enqueue(Kind.PASSWORD_CHANGED, recipient=one.email, user_id=one.pk)
     first = OutgoingMail.objects.filter(user=user).order_by("pk")[:1]
     OutgoingMail.objects.filter(pk__in=[mail.pk for mail in first]).update(failed_at=clock.now())
     User.objects.filter(pk=user.pk).update(
@@ -194,7 +195,7 @@ def _grow(number: int, role: Group) -> User:
     _enrol(one)
     audit.record_each(Event.SIGN_IN, ((user.pk, None) for user in users[:50]), actor_id=one.pk)
     for _ in range(number // 10):
-        outgoing_mail.enqueue(outgoing_mail.Kind.PASSWORD_CHANGED, recipient=one.email, user_id=one.pk)
+        outbox.enqueue(Kind.PASSWORD_CHANGED, recipient=one.email, user_id=one.pk)
     return one
 
 

@@ -22,9 +22,9 @@ from accounts.audit import recording as audit
 from accounts.audit.models import AuditEvent
 from accounts.conftest import PASSWORD, MakeUser, SignIn
 from accounts.mfa.totp.models import TotpFactor
-from accounts.outbox import queue as outgoing_mail
+from accounts.outbox import queue as outbox
+from accounts.outbox.kinds import Kind
 from accounts.outbox.models import OutgoingMail
-from accounts.outbox.queue import Kind
 from accounts.own_account import units as sign_up_units
 from accounts.passwords import breached as breached_passwords
 from accounts.privacy import units as deletions
@@ -237,7 +237,7 @@ def give_up_and_retry(kind: Kind, staff: User) -> None:
     """Let the messages of this kind be refused by a mail server, and be tried again."""
     for mail_id in OutgoingMail.objects.filter(kind=kind).values_list("pk", flat=True):
         with transaction.atomic():
-            mail = outgoing_mail.claim(mail_id)
+            mail = outbox.claim(mail_id)
             assert mail is not None
-            assert outgoing_mail.failed(mail, for_good=True)
-            assert outgoing_mail.try_again([mail_id], actor_id=staff.pk) == 1
+            assert outbox.failed(mail, for_good=True)
+            assert outbox.try_again([mail_id], actor_id=staff.pk) == 1

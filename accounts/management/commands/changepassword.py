@@ -7,8 +7,8 @@ from django.contrib.auth.management.commands import changepassword
 from django.db import transaction
 
 from accounts.audit import recording as audit
-from accounts.outbox import queue as outgoing_mail
-from accounts.outbox.queue import Kind
+from accounts.outbox import queue as outbox
+from accounts.outbox.kinds import Kind
 from accounts.users.models import User
 
 
@@ -24,6 +24,6 @@ class Command(changepassword.Command):
         said: str | None = super().handle(*args, **options)
         with transaction.atomic(using=options["database"]):
             user = User.objects.using(options["database"]).get(email=email)
-            outgoing_mail.enqueue(Kind.PASSWORD_CHANGED, recipient=user.email, user_id=user.pk)
+            outbox.enqueue(Kind.PASSWORD_CHANGED, recipient=user.email, user_id=user.pk)
             audit.record(audit.Event.PASSWORD_CHANGED, user_id=user.pk)
         return said

@@ -15,8 +15,8 @@ from accounts.mfa.passkeys.facts import Known, NewCredential
 from accounts.mfa.passkeys.models import Passkey
 from accounts.mfa.recovery import units as recovery_units
 from accounts.mfa.recovery.units import Hashes
-from accounts.outbox import queue as outgoing_mail
-from accounts.outbox.queue import Kind
+from accounts.outbox import queue as outbox
+from accounts.outbox.kinds import Kind
 from accounts.users import second_factors, units
 from ironauth.infrastructure.core.errors import NotAuthenticated
 from ironauth.infrastructure.db import single_use
@@ -119,7 +119,7 @@ def add(
     passkey = Passkey.objects.create(user_id=user_id, name=name, **credential._asdict())
     if hashes is not None and with_codes:
         recovery_units.store_codes(user_id, hashes)
-    outgoing_mail.enqueue(Kind.PASSKEY_ADDED, recipient=user.email, user_id=user_id)
+    outbox.enqueue(Kind.PASSKEY_ADDED, recipient=user.email, user_id=user_id)
     _record(Event.PASSKEY_ADDED, user_id, session_id, passkey.pk)
     return PasskeyOut(passkey.pk, passkey.name, passkey.created_at, None), with_codes
 
@@ -134,7 +134,7 @@ def remove(*, user_id: uuid.UUID, passkey_id: uuid.UUID, session_id: uuid.UUID |
     if not removed:
         return False
     recovery_units.forget_idle_codes(user_id)
-    outgoing_mail.enqueue(Kind.PASSKEY_REMOVED, recipient=user.email, user_id=user_id)
+    outbox.enqueue(Kind.PASSKEY_REMOVED, recipient=user.email, user_id=user_id)
     _record(Event.PASSKEY_REMOVED, user_id, session_id, passkey_id)
     return True
 

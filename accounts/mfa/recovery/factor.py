@@ -21,8 +21,8 @@ from accounts.mfa.outputs import MfaOut
 from accounts.mfa.recovery import codes as recovery_codes
 from accounts.mfa.recovery.models import RecoveryCode
 from accounts.mfa.second_factor import SecondFactor, refused, without_spaces
-from accounts.outbox import queue as outgoing_mail
-from accounts.outbox.queue import Kind
+from accounts.outbox import queue as outbox
+from accounts.outbox.kinds import Kind
 from accounts.passwords import hashing as passwords
 from accounts.passwords.hashing import Verdict
 from accounts.users.proofs import Asked, Shown
@@ -59,7 +59,7 @@ class RecoveryProof(NamedTuple):
             return False
         throttling.forgive_second_factor(self.user_id)
         left = RecoveryCode.objects.filter(user_id=self.user_id).count()
-        outgoing_mail.enqueue(Kind.RECOVERY_CODE_USED, recipient=self.email, user_id=self.user_id, facts={"left": left})
+        outbox.enqueue(Kind.RECOVERY_CODE_USED, recipient=self.email, user_id=self.user_id, facts={"left": left})
         audit.record(Event.RECOVERY_CODE_USED, actor_id=self.user_id, user_id=self.user_id, details={"left": left})
         return True
 

@@ -7,8 +7,8 @@ from datetime import datetime
 from accounts.audit.recording import Event
 from accounts.mfa.errors import MfaNotEnabled
 from accounts.mfa.recovery.models import RecoveryCode
-from accounts.outbox import queue as outgoing_mail
-from accounts.outbox.queue import Kind
+from accounts.outbox import queue as outbox
+from accounts.outbox.kinds import Kind
 from accounts.users import second_factors, units
 from ironauth.infrastructure.core import clock
 
@@ -24,7 +24,7 @@ def replace_codes(*, user_id: uuid.UUID, old: str, hashes: Hashes, session_id: u
     if not second_factors.methods_of(user_id):
         raise MfaNotEnabled
     store_codes(user_id, hashes)
-    outgoing_mail.enqueue(Kind.RECOVERY_CODES_CREATED, recipient=user.email, user_id=user_id)
+    outbox.enqueue(Kind.RECOVERY_CODES_CREATED, recipient=user.email, user_id=user_id)
     units.record_own(Event.RECOVERY_CODES_CREATED, user_id, session_id)
 
 

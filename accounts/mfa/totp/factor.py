@@ -18,8 +18,8 @@ from accounts.mfa.second_factor import SecondFactor, refused, without_spaces
 from accounts.mfa.totp import codes as totp
 from accounts.mfa.totp.models import TotpFactor
 from accounts.mfa.totp.units import TOTP
-from accounts.outbox import queue as outgoing_mail
-from accounts.outbox.queue import Kind
+from accounts.outbox import queue as outbox
+from accounts.outbox.kinds import Kind
 from accounts.users import queries as user_queries
 from accounts.users.proofs import Asked, Shown
 from ironauth.infrastructure.core.errors import Unavailable
@@ -136,4 +136,4 @@ def _warn(user_id: uuid.UUID) -> None:
     """Unit of work: tell the owner that somebody gets as far as the second factor. Two queries."""
     user = user_queries.find(user_id)
     if user is not None:
-        outgoing_mail.enqueue(Kind.SECOND_FACTOR_REFUSED, recipient=user.email, user_id=user_id)
+        outbox.enqueue(Kind.SECOND_FACTOR_REFUSED, recipient=user.email, user_id=user_id)

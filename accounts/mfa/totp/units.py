@@ -11,8 +11,8 @@ from accounts.mfa.errors import MfaAlreadyEnabled, MfaNotEnabled, MfaNotStarted
 from accounts.mfa.recovery import units as recovery_units
 from accounts.mfa.totp import codes as totp
 from accounts.mfa.totp.models import TotpFactor
-from accounts.outbox import queue as outgoing_mail
-from accounts.outbox.queue import Kind
+from accounts.outbox import queue as outbox
+from accounts.outbox.kinds import Kind
 from accounts.users import queries as user_queries
 from accounts.users import units
 from ironauth.infrastructure.core import clock
@@ -93,7 +93,7 @@ def confirm_totp(
         raise MfaNotStarted
     recovery_units.store_codes(user_id, hashes)
     throttling.forgive_second_factor(user_id)
-    outgoing_mail.enqueue(Kind.MFA_ENABLED, recipient=user.email, user_id=user_id)
+    outbox.enqueue(Kind.MFA_ENABLED, recipient=user.email, user_id=user_id)
     units.record_own(Event.MFA_ENABLED, user_id, session_id, method=TOTP)
 
 
@@ -104,7 +104,7 @@ def remove_totp(*, user_id: uuid.UUID, old: str, session_id: uuid.UUID | None) -
     if not removed:
         raise MfaNotEnabled
     recovery_units.forget_idle_codes(user_id)
-    outgoing_mail.enqueue(Kind.MFA_DISABLED, recipient=user.email, user_id=user_id)
+    outbox.enqueue(Kind.MFA_DISABLED, recipient=user.email, user_id=user_id)
     units.record_own(Event.MFA_DISABLED, user_id, session_id, method=TOTP)
 
 

@@ -10,14 +10,15 @@ from django.test import Client
 from accounts.audit.models import AuditEvent
 from accounts.conftest import MakeUser
 from accounts.email import units as email_units
-from accounts.outbox import queue as outgoing_mail
+from accounts.outbox import queue as outbox
+from accounts.outbox.kinds import Kind
 from accounts.outbox.models import EmailToken, OutgoingMail
 from accounts.users.models import User
 from ironauth.infrastructure.core import clock
 
 pytestmark = [pytest.mark.django_db, pytest.mark.storage]
 QUEUE = "/admin/accounts/outgoingmail/"
-KIND = outgoing_mail.Kind.PASSWORD_CHANGED
+KIND = Kind.PASSWORD_CHANGED
 
 
 @pytest.fixture
@@ -33,9 +34,9 @@ def queue(make_user: MakeUser) -> dict[str, OutgoingMail]:
     }
     for name, columns in states.items():
         user = make_user(email=f"{name}@example.com")
-        pk = outgoing_mail.enqueue(KIND, recipient=user.email, user_id=user.pk)
+        pk = outbox.enqueue(KIND, recipient=user.email, user_id=user.pk)
         OutgoingMail.objects.filter(pk=pk).update(**columns)
-    outgoing_mail.enqueue(KIND, recipient="")  # asked for an unknown address
+    outbox.enqueue(KIND, recipient="")  # asked for an unknown address
     return {mail.recipient.partition("@")[0]: mail for mail in OutgoingMail.objects.exclude(recipient="")}
 
 
@@ -103,15 +104,15 @@ def test_trying_again(client: Client, root: User, queue: dict[str, OutgoingMail]
     assert "lost@example.com: Password changed" in asked
     assert not AuditEvent.objects.filter(event="mail_retried").exists()
     assert "4 messages will be tried again at once." in _try_again(client, *queue.values(), confirmed="yes")
-    assert set(outgoing_mail.due()) == {
+    assert set(outbox.due()) == {
         mail.pk for mail in OutgoingMail.objects.all() if mail.recipient != queue["moving"].recipient
     }
-    claimed = outgoing_mail.claim(queue["lost"].pk)
+    claimed = outbox.claim(queue["lost"].pk)
     assert claimed is not None
     events = AuditEvent.objects.filter(event="mail_retried")
     assert {event.details["mail"] for event in events} == {
         str(mail.pk) for name, mail in queue.items() if name != "moving"
     }
     assert {event.actor_id for event in events} == {root.pk}
-    assert outgoing_mail.failed(claimed)  # one try more, and no second day of them
+    assert outbox.failed(claimed)  # one try more, and no second day of them
     assert "Nothing to do" in _try_again(client, queue["moving"], confirmed="yes")

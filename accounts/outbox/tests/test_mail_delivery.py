@@ -24,12 +24,13 @@ from structlog.testing import capture_logs
 from accounts.audit.models import AuditEvent
 from accounts.conftest import MakeUser
 from accounts.outbox import delivery as mail_delivery
-from accounts.outbox import queue as outgoing_mail
+from accounts.outbox import queue as outbox
 from accounts.outbox import rendering as mail_rendering
 from accounts.outbox import tokens as email_tokens
 from accounts.outbox.delivery import MailDelivery
+from accounts.outbox.kinds import Kind
 from accounts.outbox.models import EmailToken, OutgoingMail
-from accounts.outbox.queue import GIVE_UP_S, LEASE_S, Kind
+from accounts.outbox.queue import GIVE_UP_S, LEASE_S
 from accounts.outbox.tests.smtp_server import SmtpServer
 from accounts.outbox.tokens import Purpose
 from conftest import ServeProcess, process_environment
@@ -58,7 +59,7 @@ def through(server: SmtpServer, timeout_s: float = 2.0) -> Any:
 async def queue(count: int = 1, kind: Kind = Kind.PASSWORD_CHANGED) -> None:
     """Queue messages to person-0@example.com and so on."""
     for number in range(count):
-        await database().write(outgoing_mail.enqueue, kind, recipient=f"person-{number}@example.com")
+        await database().write(outbox.enqueue, kind, recipient=f"person-{number}@example.com")
 
 
 async def rows() -> list[OutgoingMail]:
@@ -72,7 +73,7 @@ async def test_a_message_arrives_complete(smtp: SmtpServer, make_user: MakeUser)
     def ask() -> str:
         user = make_user(email="mia@example.com")
         token_id = email_tokens.issue(purpose=Purpose.RESET_PASSWORD, user_id=user.pk)
-        outgoing_mail.enqueue(Kind.RESET_PASSWORD, recipient=user.email, user_id=user.pk, token_id=token_id)
+        outbox.enqueue(Kind.RESET_PASSWORD, recipient=user.email, user_id=user.pk, token_id=token_id)
         return email_tokens.text(EmailToken.objects.get())
 
     token = await sync_to_async(ask)()
@@ -98,7 +99,7 @@ async def test_a_message_arrives_complete(smtp: SmtpServer, make_user: MakeUser)
 def test_every_kind_has_its_templates(kind: Kind) -> None:
     """Each renders to a subject of one line, a text without markup and a page, and nothing is left unfilled."""
     row = EmailToken(purpose=Purpose.RESET_PASSWORD, nonce=b"n" * 32, master_key_id=newest_master_key_id())
-    claimed = outgoing_mail.Claimed(new_id(), kind, "mia@example.com", 1, clock.now(), {}, row)
+    claimed = outbox.Claimed(new_id(), kind, "mia@example.com", 1, clock.now(), {}, row)
     token = email_tokens.text(row)
     message = mail_rendering.render(claimed)
     html = str(message.alternatives[0][0])
@@ -107,7 +108,7 @@ def test_every_kind_has_its_templates(kind: Kind) -> None:
     assert "localhost:8000" in message.body
     assert "localhost:8000" in html
     assert "<" not in message.body
-    assert (token in message.body) == (token in html) == (kind in mail_rendering.PAGES)
+    assert (token in message.body) == (token in html) == bool(Kind(kind).page)
     assert "None" not in message.body + html
 
 
@@ -115,7 +116,7 @@ def test_every_kind_has_its_templates(kind: Kind) -> None:
 def test_a_message_links_to_what_it_asks_for(kind: Kind) -> None:
     """Where it says to sign in, or to ask for or choose a password, the page is a click away, at the issuer."""
     row = EmailToken(purpose=Purpose.RESET_PASSWORD, nonce=b"n" * 32, master_key_id=newest_master_key_id())
-    claimed = outgoing_mail.Claimed(new_id(), kind, "mia@example.com", 1, clock.now(), {}, row)
+    claimed = outbox.Claimed(new_id(), kind, "mia@example.com", 1, clock.now(), {}, row)
     with override_settings(IRONAUTH_ISSUER="https://id.example.org"):
         message = mail_rendering.render(claimed)
     html = str(message.alternatives[0][0])
@@ -136,7 +137,7 @@ def test_a_message_links_to_what_it_asks_for(kind: Kind) -> None:
 def test_a_link_can_be_copied_from_a_file_or_the_console(policy: email.policy.Policy | None) -> None:
     """Nothing breaks a link or encodes it, while header lines stay as short as they are meant to be."""
     row = EmailToken(purpose=Purpose.RESET_PASSWORD, nonce=b"n" * 32, master_key_id=newest_master_key_id())
-    claimed = outgoing_mail.Claimed(new_id(), Kind.RESET_PASSWORD, "mia@example.com", 1, clock.now(), {}, row)
+    claimed = outbox.Claimed(new_id(), Kind.RESET_PASSWORD, "mia@example.com", 1, clock.now(), {}, row)
     message = mail_rendering.render(claimed)
     message.subject = "Ein neues Paßwort " * 11
     head, _, body = message.message(policy=policy).as_bytes().decode("ascii").replace("\r\n", "\n").partition("\n\n")
@@ -146,7 +147,7 @@ def test_a_link_can_be_copied_from_a_file_or_the_console(policy: email.policy.Po
 
 def test_letters_beyond_ascii_need_no_special_mail_server() -> None:
     """An operator's template in another language goes out in seven bits, however short its lines are."""
-    claimed = outgoing_mail.Claimed(new_id(), Kind.PASSWORD_CHANGED, "mia@example.com", 1, clock.now(), {}, None)
+    claimed = outbox.Claimed(new_id(), Kind.PASSWORD_CHANGED, "mia@example.com", 1, clock.now(), {}, None)
     message = mail_rendering.render(claimed)
     message.body = "Grüße\n"
     made = message.message(policy=email.policy.SMTP)
@@ -162,7 +163,7 @@ def test_an_operator_replaces_a_template(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     (folder / "password_changed.subject.txt").write_text("Hello\n\n  from us\r\nBcc: eve@example.com\n")
     ours = settings.TEMPLATES[0]
-    claimed = outgoing_mail.Claimed(new_id(), "password_changed", "mia@example.com", 1, clock.now(), {}, None)
+    claimed = outbox.Claimed(new_id(), "password_changed", "mia@example.com", 1, clock.now(), {}, None)
     with override_settings(TEMPLATES=[{**ours, "DIRS": [str(tmp_path)]}]):
         message = mail_rendering.render(claimed)
     assert message.subject == "Hello from us Bcc: eve@example.com"
@@ -173,7 +174,7 @@ def test_an_operator_replaces_a_template(tmp_path: Path) -> None:
 
 async def test_a_message_goes_to_the_very_domain(smtp: SmtpServer) -> None:
     """Not to that of the look-alike which an older mapping of its letters makes: it may be somebody else's."""
-    await database().write(outgoing_mail.enqueue, Kind.PASSWORD_CHANGED, recipient="mia@stra\u00dfe.example")
+    await database().write(outbox.enqueue, Kind.PASSWORD_CHANGED, recipient="mia@stra\u00dfe.example")
     with through(smtp):
         assert await MailDelivery().deliver_due() == 1
     assert [message["To"] for message in smtp.received] == ["mia@xn--strae-oqa.example"]
@@ -257,7 +258,7 @@ async def test_a_crash_after_the_yes_sends_the_same_message_again(smtp: SmtpServ
     await queue()
     (row,) = await rows()
     with through(smtp):
-        claimed = await database().write(outgoing_mail.claim, row.pk)
+        claimed = await database().write(outbox.claim, row.pk)
         assert claimed is not None
         await asyncio.to_thread(mail_delivery.send, claimed)  # and the worker is gone
         assert await MailDelivery().deliver_due() == 0
@@ -327,7 +328,7 @@ async def test_tokens_of_a_lost_master_key_do_not_stop_the_others() -> None:
     def ask() -> None:
         for _ in range(2 * queue_delivery.THREADS):
             token_id = email_tokens.issue(purpose=Purpose.RESET_PASSWORD, user_id=None)
-            outgoing_mail.enqueue(Kind.RESET_PASSWORD, recipient="a@example.com", token_id=token_id)
+            outbox.enqueue(Kind.RESET_PASSWORD, recipient="a@example.com", token_id=token_id)
         EmailToken.objects.update(master_key_id="lost")
 
     await database().write(ask)
@@ -346,8 +347,8 @@ async def test_rows_for_nobody_do_not_hold_up_messages(monkeypatch: pytest.Monke
     """However many unknown addresses were asked about, one look at the queue gets to the message behind them."""
 
     def flood() -> None:
-        for _ in range(outgoing_mail.MAX_DUE + 20):
-            outgoing_mail.enqueue(Kind.RESET_PASSWORD, recipient="")
+        for _ in range(outbox.MAX_DUE + 20):
+            outbox.enqueue(Kind.RESET_PASSWORD, recipient="")
 
     await database().write(flood)
     await queue()
@@ -370,7 +371,7 @@ async def test_two_deliverers_in_one_process_share_the_queue(smtp: SmtpServer) -
 def test_two_worker_processes_never_send_the_same_message(smtp: SmtpServer) -> None:
     """Two real workers, started together on forty messages: forty arrive, each once, and nothing is left."""
     for number in range(40):
-        outgoing_mail.enqueue(Kind.PASSWORD_CHANGED, recipient=f"person-{number}@example.com")
+        outbox.enqueue(Kind.PASSWORD_CHANGED, recipient=f"person-{number}@example.com")
     smtp.delay_s = 0.4  # one of them would need 4 seconds: time for the other to start
     environment = process_environment(EMAIL_URL=smtp.url, IRONAUTH_LOG_LEVEL="INFO")
     command = [sys.executable, "manage.py", "deliver_mail", "--once"]
@@ -396,7 +397,7 @@ def test_a_worker_delivers_until_it_is_told_to_stop(smtp: SmtpServer) -> None:
     environment = process_environment(EMAIL_URL=smtp.url, IRONAUTH_MAIL_DELIVERY="worker")
     with subprocess.Popen(command, cwd=settings.BASE_DIR, env=environment) as worker:
         for number in range(2):
-            outgoing_mail.enqueue(Kind.PASSWORD_CHANGED, recipient=f"person-{number}@example.com")
+            outbox.enqueue(Kind.PASSWORD_CHANGED, recipient=f"person-{number}@example.com")
             _wait_for(lambda count=number + 1: len(smtp.received) == count)  # type: ignore[misc] # a default is no type
         worker.terminate()
         assert worker.wait(15) == 0
@@ -405,11 +406,11 @@ def test_a_worker_delivers_until_it_is_told_to_stop(smtp: SmtpServer) -> None:
 
 def test_a_server_delivers_by_itself(serve_process: ServeProcess, smtp: SmtpServer) -> None:
     """By default nothing else has to run."""
-    outgoing_mail.enqueue(Kind.PASSWORD_CHANGED, recipient="mia@example.com")
+    outbox.enqueue(Kind.PASSWORD_CHANGED, recipient="mia@example.com")
     base = serve_process(EMAIL_URL=smtp.url)
     _wait_for(lambda: len(smtp.received) == 1)
     smtp.mood = "hangs"
-    outgoing_mail.enqueue(Kind.PASSWORD_CHANGED, recipient="mia@example.com")
+    outbox.enqueue(Kind.PASSWORD_CHANGED, recipient="mia@example.com")
     _wait_for(lambda: smtp.connections == 2)
     began = time.perf_counter()
     assert httpx.get(f"{base}/health", timeout=5).status_code == 200  # a hanging mail server holds nothing else up
@@ -418,7 +419,7 @@ def test_a_server_delivers_by_itself(serve_process: ServeProcess, smtp: SmtpServ
 
 def test_a_server_leaves_it_to_the_worker_when_told(serve_process: ServeProcess, smtp: SmtpServer) -> None:
     """With IRONAUTH_MAIL_DELIVERY=worker the server does not look at the queue."""
-    outgoing_mail.enqueue(Kind.PASSWORD_CHANGED, recipient="mia@example.com")
+    outbox.enqueue(Kind.PASSWORD_CHANGED, recipient="mia@example.com")
     serve_process(EMAIL_URL=smtp.url, IRONAUTH_MAIL_DELIVERY="worker")
     time.sleep(1.5 * queue_delivery.POLL_S)
     assert OutgoingMail.objects.filter(tries=0).count() == 1

@@ -16,7 +16,7 @@ from pytest_django import Settings
 from structlog.testing import capture_logs
 
 from accounts.passwords import hashing as passwords
-from accounts.passwords import phc
+from accounts.passwords.formats import argon2 as argon2_format
 from accounts.passwords.hashing import Verdict
 from ironauth.config.hash_workers import HashWorkerSettings, WorkerAddress
 from ironauth.infrastructure.core.errors import Overloaded
@@ -103,7 +103,7 @@ async def test_neither_the_password_nor_the_stored_hash_is_on_the_wire(
 
     monkeypatch.setattr(socket, "socket", Recorded)
     made = await passwords.hash_password(PASSWORD)
-    stored = phc.read(made)
+    stored = argon2_format.read(made)
     assert stored is not None
     expected = len(sent)
     await passwords.verify_password(PASSWORD, made)

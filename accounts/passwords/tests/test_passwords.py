@@ -21,9 +21,11 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from pytest_django import Settings
 
+from accounts.passwords import formats
 from accounts.passwords import hashing as passwords
-from accounts.passwords import phc
-from accounts.passwords.hashing import IronArgon2Hasher, Verdict
+from accounts.passwords.formats import argon2 as argon2_format
+from accounts.passwords.formats.argon2 import IronArgon2Hasher
+from accounts.passwords.hashing import Verdict
 from ironauth.config.table import SETTINGS
 from ironauth.infrastructure.core.errors import Overloaded
 from ironauth.infrastructure.hashing import argon2 as argon2_raw
@@ -135,7 +137,7 @@ def test_pepper_in_every_combination(
     """Adding and rotating a pepper keeps passwords working and asks for a new hash; without it a hash is dead."""
     settings.IRONAUTH_PASSWORD_PEPPERS = before
     encoded = hashers.make_password(PASSWORD)
-    assert phc.read(encoded).pepper_id == next(iter(before), None)  # type: ignore[union-attr]  # well-formed
+    assert argon2_format.read(encoded).pepper_id == next(iter(before), None)  # type: ignore[union-attr]  # well-formed
     settings.IRONAUTH_PASSWORD_PEPPERS = after
     argon2_runs.clear()
     assert passwords.verify_blocking(PASSWORD, encoded) == verdict
@@ -160,7 +162,7 @@ def test_longest_stored_form_fits_the_column(settings: Settings) -> None:
     """The longest key id and the highest costs stay below the column's 256 characters."""
     settings.IRONAUTH_PASSWORD_PEPPERS = {"k" * 16: b"x" * 32}
     costliest = hashers.make_password(PASSWORD).replace("m=256,t=1,p=1", "m=1048576,t=20,p=16")
-    assert len(costliest) < passwords.MAX_ENCODED_LENGTH
+    assert len(costliest) < formats.MAX_ENCODED_LENGTH
 
 
 @pytest.mark.parametrize(

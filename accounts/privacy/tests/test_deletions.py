@@ -18,10 +18,10 @@ from structlog.testing import capture_logs
 from accounts.audit.models import AuditEvent
 from accounts.conftest import PASSWORD, MakeUser, SignIn
 from accounts.email.tests.test_email_flows import delivered, sign_in_status
-from accounts.outbox import queue as outgoing_mail
+from accounts.outbox import queue as outbox
 from accounts.outbox.models import EmailToken, OutgoingMail
-from accounts.privacy import delete_user as user_deletion
 from accounts.privacy import units as deletions
+from accounts.privacy import units as user_deletion
 from accounts.privacy.models import PendingDeletion
 from accounts.users.models import User
 from ironauth.infrastructure.core import clock
@@ -185,7 +185,7 @@ async def test_a_late_message_promises_no_more_time(api: httpx.AsyncClient, user
     due_at = (await PendingDeletion.objects.aget()).due_at
     message = await OutgoingMail.objects.aget(kind="account_deletion")
     with clock.shifted(3_600):
-        claimed = await sync_to_async(transaction.atomic(outgoing_mail.claim))(message.pk)
+        claimed = await sync_to_async(transaction.atomic(outbox.claim))(message.pk)
     assert claimed is not None
     assert (await EmailToken.objects.aget(purpose="restore_account")).expires_at == due_at
     assert due_at - message.created_at >= timedelta(days=7) - timedelta(seconds=1)

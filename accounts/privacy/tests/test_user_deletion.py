@@ -10,9 +10,9 @@ from django.contrib.contenttypes.models import ContentType
 from django.db import models, transaction
 from django.db.models.signals import post_delete, pre_delete
 
-from accounts.privacy import delete_user as user_deletion
+from accounts.privacy import units as user_deletion
+from accounts.users.invariants import sub_tag
 from accounts.users.models import User
-from accounts.users.tags import sub_tag
 from ironauth.infrastructure.models import Invalidation
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]

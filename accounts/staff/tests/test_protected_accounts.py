@@ -19,8 +19,8 @@ from structlog.testing import capture_logs
 
 from accounts.audit.models import AuditEvent
 from accounts.conftest import PASSWORD, MakeUser, SignIn
-from accounts.privacy import delete_user as user_deletion
 from accounts.privacy import units as deletions
+from accounts.privacy import units as user_deletion
 from accounts.privacy.models import PendingDeletion
 from accounts.users.models import User
 from ironauth.infrastructure.core import clock

@@ -6,7 +6,7 @@ import pytest
 from django.contrib.auth.models import Group
 
 from accounts.conftest import MakeUser
-from accounts.staff import held_roles
+from accounts.staff import units as staff_units
 
 pytestmark = [pytest.mark.storage, pytest.mark.django_db]
 
@@ -19,11 +19,11 @@ def test_everybody_has_their_own(make_user: MakeUser, others: int) -> None:
         for holder in holders:
             holder.groups.add(Group.objects.get_or_create(name=name)[0])
     ids = [first.pk, *(uuid.uuid4() for _ in range(others)), last.pk]
-    names = held_roles.names_of(ids)
+    names = staff_units.roles_of(ids)
     assert list(names) == ids
     assert {key: sorted(held) for key, held in names.items() if held} == {first.pk: ["a"], last.pk: ["a", "b"]}
 
 
 def test_nobody_is_not_asked_about() -> None:
     """No ids, no names."""
-    assert held_roles.names_of([]) == {}
+    assert staff_units.roles_of([]) == {}

@@ -7,7 +7,7 @@ from ironauth.config.table.setting import Given, Section, Setting
 
 # SP 800-63B-4 §3.1.1.2: passwords of 64 characters are accepted, so none may be too short.
 PASSWORD_MUST_FIT = 64
-STORED_HASH = "the most that a stored hash may ask for"  # accounts.passwords.phc: beyond it nothing could be verified
+STORED_HASH = "the most that a stored hash may ask for"  # accounts.passwords.formats: beyond it nothing is verified
 ADDRESS = "a whole office may share one client address, and so may an attacker's machines"
 
 

@@ -6,7 +6,7 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 
 import ironauth.settings
-from accounts.passwords import hashing as passwords
+from accounts.passwords import formats
 from ironauth.config import checks as configuration
 from ironauth.config import hash_workers as setting_hash_workers
 from ironauth.config.environment import Environment
@@ -67,7 +67,7 @@ def test_own_hashes_can_be_read_again() -> None:
 
 def test_some_password_is_long_enough_and_accepted() -> None:
     """The longest minimum is below the longest password."""
-    assert LIMITS["IRONAUTH_PASSWORD_MIN_LENGTH"].most < passwords.MAX_LENGTH
+    assert LIMITS["IRONAUTH_PASSWORD_MIN_LENGTH"].most < formats.MAX_LENGTH
 
 
 def test_invalidations_are_remembered_longer_than_entries_live() -> None:

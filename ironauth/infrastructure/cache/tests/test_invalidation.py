@@ -13,7 +13,7 @@ import redis.asyncio
 from django.db import transaction
 from pytest_django import Settings
 
-from accounts.users.tags import role_tag, sub_tag
+from accounts.users.invariants import role_tag, sub_tag
 from ironauth.infrastructure.cache import broadcast
 from ironauth.infrastructure.cache.invalidation import InvalidationFeed, invalidate, invalidation_feed
 from ironauth.infrastructure.cache.memory import freshness

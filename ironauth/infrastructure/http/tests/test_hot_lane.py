@@ -12,8 +12,8 @@ from rest_framework.permissions import IsAdminUser, IsAuthenticated
 from rest_framework.throttling import UserRateThrottle
 
 from accounts.own_account.views import MeView
+from accounts.users.invariants import sub_tag
 from accounts.users.models import User
-from accounts.users.tags import sub_tag
 from conftest import bearer
 from ironauth import asgi
 from ironauth.infrastructure.cache.two_level import token_cache

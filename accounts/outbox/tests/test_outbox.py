@@ -8,10 +8,11 @@ import pytest
 from django.db import connections, transaction
 
 from accounts.conftest import MakeUser
-from accounts.outbox import queue as outgoing_mail
+from accounts.outbox import queue as outbox
 from accounts.outbox import tokens as email_tokens
+from accounts.outbox.kinds import Kind
 from accounts.outbox.models import EmailToken, OutgoingMail
-from accounts.outbox.queue import GIVE_UP_S, LEASE_S, Claimed, Kind
+from accounts.outbox.queue import GIVE_UP_S, LEASE_S, Claimed
 from accounts.outbox.tokens import Purpose
 from accounts.users.models import User
 from ironauth.infrastructure.core import clock
@@ -27,14 +28,12 @@ def user(make_user: MakeUser) -> User:
 
 def queued(recipient: str = "mia@example.com", token_id: uuid.UUID | None = None) -> uuid.UUID:
     """Queue a message."""
-    return outgoing_mail.enqueue(
-        Kind.RESET_PASSWORD, recipient=recipient, token_id=token_id, facts={"browser": "Firefox"}
-    )
+    return outbox.enqueue(Kind.RESET_PASSWORD, recipient=recipient, token_id=token_id, facts={"browser": "Firefox"})
 
 
 def taken(mail_id: uuid.UUID) -> Claimed:
     """Claim a message that is free."""
-    mail = outgoing_mail.claim(mail_id)
+    mail = outbox.claim(mail_id)
     assert mail is not None
     return mail
 
@@ -44,10 +43,10 @@ def test_a_message_goes_with_its_transaction() -> None:
     with transaction.atomic():
         queued()
         transaction.set_rollback(True)
-    assert outgoing_mail.due() == []
+    assert outbox.due() == []
     with transaction.atomic():
         mail_id = queued()
-    assert outgoing_mail.due() == [mail_id]
+    assert outbox.due() == [mail_id]
 
 
 def test_a_claim_has_all_that_its_message_needs(user: User) -> None:
@@ -81,8 +80,8 @@ def test_a_lease_excludes_others_until_it_ends(after_s: float) -> None:
     taken(mail_id)
     with clock.shifted(after_s):
         over = after_s == LEASE_S
-        assert (outgoing_mail.due() == [mail_id]) == over
-        again = outgoing_mail.claim(mail_id)
+        assert (outbox.due() == [mail_id]) == over
+        again = outbox.claim(mail_id)
         assert (again is not None) == over
         assert again is None or again.tries == 2
 
@@ -97,7 +96,7 @@ def test_of_many_workers_at_once_one_gets_the_message() -> None:
         together.wait()
         try:
             with transaction.atomic():
-                results.append(outgoing_mail.claim(mail_id))
+                results.append(outbox.claim(mail_id))
         finally:
             connections.close_all()
 
@@ -117,37 +116,37 @@ def test_who_lost_the_lease_changes_nothing() -> None:
     with clock.shifted(LEASE_S):
         now_theirs = taken(mail_id)
         before = OutgoingMail.objects.values().get()
-        assert not outgoing_mail.keep(late)
-        assert not outgoing_mail.failed(late)
+        assert not outbox.keep(late)
+        assert not outbox.failed(late)
         with clock.shifted(GIVE_UP_S):
-            assert not outgoing_mail.failed(late)
+            assert not outbox.failed(late)
         assert OutgoingMail.objects.values().get() == before
-        assert outgoing_mail.keep(now_theirs)
+        assert outbox.keep(now_theirs)
 
 
 def test_keeping_begins_the_lease_anew() -> None:
     """A message that takes long to send stays with its worker."""
     mail = taken(queued())
     with clock.shifted(LEASE_S - 1):
-        assert outgoing_mail.keep(mail)
+        assert outbox.keep(mail)
     with clock.shifted(2 * LEASE_S - 2):
-        assert outgoing_mail.due() == []
+        assert outbox.due() == []
     with clock.shifted(2 * LEASE_S):
-        assert outgoing_mail.due() == [mail.id]
+        assert outbox.due() == [mail.id]
 
 
 def test_a_failure_waits_longer_each_time() -> None:
     """15 seconds, doubled up to an hour, a fifth more or less; free for everybody afterwards, not before."""
     for tries, wait in ((1, 15), (2, 30), (3, 60), (8, 1_920), (9, 3_600), (30, 3_600), (10_000, 3_600)):
-        waits = [outgoing_mail.retry_after_s(tries) for _ in range(200)]
+        waits = [outbox.retry_after_s(tries) for _ in range(200)]
         assert 0.8 * wait <= min(waits) < 0.9 * wait
         assert 1.1 * wait < max(waits) <= 1.2 * wait
     mail = taken(queued())
-    assert not outgoing_mail.failed(mail)
+    assert not outbox.failed(mail)
     with clock.shifted(11.9):
-        assert outgoing_mail.due() == []
+        assert outbox.due() == []
     with clock.shifted(18.1):
-        assert outgoing_mail.due() == [mail.id]
+        assert outbox.due() == [mail.id]
 
 
 @pytest.mark.parametrize("age_s", [GIVE_UP_S - 1, GIVE_UP_S + 1])
@@ -155,13 +154,13 @@ def test_a_message_is_given_up_after_a_day_and_kept(age_s: float) -> None:
     """A failure within the day is tried again; one after it is the last, and the row stays to be seen."""
     mail_id = queued()
     with clock.shifted(age_s):
-        given_up = outgoing_mail.failed(taken(mail_id))
+        given_up = outbox.failed(taken(mail_id))
     assert given_up == (age_s > GIVE_UP_S)
     row = OutgoingMail.objects.get()
     assert (row.failed_at is not None) == given_up
     with clock.shifted(age_s + 2 * 3_600):
-        assert (outgoing_mail.due() == []) == given_up
-        assert (outgoing_mail.claim(mail_id) is None) == given_up
+        assert (outbox.due() == []) == given_up
+        assert (outbox.claim(mail_id) is None) == given_up
 
 
 def test_a_message_for_nobody_is_dropped_with_its_token(user: User) -> None:
@@ -169,7 +168,7 @@ def test_a_message_for_nobody_is_dropped_with_its_token(user: User) -> None:
     token_id = email_tokens.issue(purpose=Purpose.RESET_PASSWORD, user_id=None)
     mail_id = queued(recipient="", token_id=token_id)
     queued()
-    assert outgoing_mail.claim(mail_id) is None
+    assert outbox.claim(mail_id) is None
     assert OutgoingMail.objects.count() == 1
     assert not EmailToken.objects.exists()
 
@@ -180,7 +179,7 @@ def test_a_message_goes_with_its_token_and_its_person(user: User) -> None:
         with transaction.atomic():
             queued(token_id=email_tokens.issue(purpose=Purpose.RESET_PASSWORD, user_id=user.pk))
     assert OutgoingMail.objects.count() == 1
-    outgoing_mail.enqueue(Kind.PASSWORD_CHANGED, recipient=user.email, user_id=user.pk)
+    outbox.enqueue(Kind.PASSWORD_CHANGED, recipient=user.email, user_id=user.pk)
     user.delete()
     assert not OutgoingMail.objects.exists()
 
@@ -191,7 +190,7 @@ def test_messages_given_up_are_purged_after_a_month() -> None:
     OutgoingMail.objects.filter(pk=mail_id).update(failed_at=clock.now())
     queued()
     with clock.shifted(timedelta(days=30).total_seconds() - 1):
-        assert outgoing_mail.purge_failed(batch=10) == 0
+        assert outbox.purge_failed(batch=10) == 0
     with clock.shifted(timedelta(days=30).total_seconds() + 1):
-        assert outgoing_mail.purge_failed(batch=10) == 1
+        assert outbox.purge_failed(batch=10) == 1
     assert OutgoingMail.objects.count() == 1
