@@ -107,8 +107,7 @@ _guard = Guard(
     HotLane(
         _lanes,
         paths=_hot_paths,
-        recognise=authentication.peek,
-        is_current=authentication.is_current,
+        answers_of=authentication.answers_of,
         cookie_name=cookies.access_name,
     ),
     longest_body=longest_body,

@@ -114,7 +114,7 @@ TUNING: Final = frozenset(
         "ironauth.infrastructure.cache.gap_tracker.GAP_MIN_S",
         "ironauth.infrastructure.cache.gap_tracker.MAX_GAPS",
         "ironauth.infrastructure.http.host_check.MAX_REMEMBERED",
-        "ironauth.infrastructure.http.hot_lane.LOOKED_AT",
+        "ironauth.infrastructure.cache.memory.ALIASED_SHARE",
         "ironauth.infrastructure.http.hot_lane.MAX_SHARED",
         "ironauth.infrastructure.cache.memory.RECENT_S",
         "ironauth.infrastructure.cache.memory.SWEPT",

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterable, Mapping
 from itertools import islice
+from typing import Any
 
 import msgspec
 
@@ -19,19 +20,28 @@ RECENT_S = 60.0
 UNKNOWN_ID = 2**63 - 1
 #: Share of a full L1 that makes room at once, oldest first: one by one, a dict's dead head makes eviction quadratic.
 EVICTED_SHARE = 64
+#: Share of `L1.max_entries` that may have an alias: what is kept beside these takes 1 KiB of each.
+ALIASED_SHARE = 3
 #: How many of the oldest entries are looked at every `RECENT_S` / 10 whether they have expired: as many as come at 600
 #: refreshes a second, in half a millisecond. What is left over at a higher rate waits for the next look.
 SWEPT = 4_000
 
 
-class L1Entry(msgspec.Struct, frozen=True, gc=False):
-    """A value, when its reading from the database began, the position known then, and what ends it."""
+class L1Entry(msgspec.Struct, gc=False):
+    """A value, when its reading from the database began, the position known then, and what ends it.
+
+    Attributes:
+        alias: What else finds the entry, see `L1.add_alias`.
+        beside: What others keep beside an entry with an alias; gone with it.
+    """
 
     value: object
     checked_at: float
     as_of: int | None
     tags: tuple[str, ...]
     expires_at: float  # unix seconds
+    alias: bytes = b""
+    beside: dict[Any, Any] = {}
 
 
 class _Drop(msgspec.Struct, frozen=True, gc=False):
@@ -154,6 +164,7 @@ class L1:
         self._freshness = freshness
         self._entries: dict[str, L1Entry] = {}
         self._tags: dict[str, set[str]] = {}
+        self._aliases: dict[bytes, L1Entry] = {}
         freshness.attach(self)
 
     def __len__(self) -> int:
@@ -172,6 +183,32 @@ class L1:
         if (entry.checked_at < oldest and self._freshness.synced_at < oldest) or entry.expires_at <= clock.unix():
             return None
         return entry.value
+
+    def find(self, alias: bytes) -> L1Entry | None:
+        """Return the entry with that alias if it may be used now, as ``peek`` judges it, else None."""
+        entry = self._aliases.get(alias)
+        if entry is None:
+            return None
+        oldest = time.monotonic() - self.max_stale_s
+        if (entry.checked_at < oldest and self._freshness.synced_at < oldest) or entry.expires_at <= clock.unix():
+            return None
+        return entry
+
+    def add_alias(self, key: str, value: object, alias: bytes) -> None:
+        """Let ``alias`` find the entry of ``key`` while it is there, if its value is still this very ``value``.
+
+        The oldest aliases make room for new ones.
+        """
+        with self._freshness.lock:
+            entry = self._entries.get(key)
+            if entry is None or entry.value is not value or entry.alias:
+                return
+            most = max(1, self.max_entries // ALIASED_SHARE)
+            if len(self._aliases) >= most:
+                for old in list(islice(self._aliases, max(1, most // EVICTED_SHARE))):
+                    self._remove_alias(self._aliases[old])
+            entry.alias = alias
+            self._aliases[alias] = entry
 
     def put(self, key: str, entry: L1Entry, *, sequence: int) -> bool:
         """Keep ``entry``, unless one of its tags was invalidated after ``sequence``, where its reading began."""
@@ -199,6 +236,7 @@ class L1:
         """Drop everything. Needs the lock."""
         self._entries.clear()
         self._tags.clear()
+        self._aliases.clear()
 
     def sweep(self) -> None:
         """Drop what has expired among the oldest entries. Needs the lock.
@@ -211,12 +249,19 @@ class L1:
             self._remove(key)
 
     def _remove(self, key: str) -> None:
-        for tag in self._entries.pop(key).tags:
+        entry = self._entries.pop(key)
+        self._remove_alias(entry)
+        for tag in entry.tags:
             keys = self._tags.get(tag)
             if keys is not None:
                 keys.discard(key)
                 if not keys:
                     del self._tags[tag]
+
+    def _remove_alias(self, entry: L1Entry) -> None:
+        if entry.alias:
+            del self._aliases[entry.alias]
+            entry.alias, entry.beside = b"", {}
 
 
 #: The process's knowledge.

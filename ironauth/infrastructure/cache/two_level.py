@@ -61,8 +61,7 @@ class TwoLevelCache:
         self._absent = L1(freshness, max_entries=MAX_ABSENT, max_stale_s=stale_s)
         self._l2 = L2(self.remote, freshness) if self.remote else None
         self._flights = SingleFlight()
-        #: ``peek``, for who counts by other means.
-        self.get_if_fresh: Callable[[str], object | None] = self._l1.peek
+        self.find, self.add_alias = self._l1.find, self._l1.add_alias
         #: ``peek(key)``: the tagged entry's value if it may be used now, else None. In memory; see L1.peek.
         self.peek: Callable[[str], object | None] = self._counted_peek if settings.IRONAUTH_METRICS else self._l1.peek
 

@@ -1,20 +1,17 @@
 """The hot lane: what the API lane has answered for a verified token is answered again in ASGI, while the token is good.
 
 Nothing is computed here a second way. The first request after a token was verified goes through the view and its
-answer is kept; later ones get the same status, fields and body with a request id of their own. An answer is used
-only while the cache still vouches for the very object the token was recognised as, so whatever ends a token there
-(a revocation, its age, a changed account) ends its answers in the same instant. Everything unusual about a request
+answer is kept; later ones get the same status, fields and body with a request id of their own. Answers are kept in the
+cache's own entry of the token, so whatever ends the entry (a revocation, its age, a changed account) ends them in the
+same instant. Everything unusual about a request
 sends it to the API lane, which knows what to say.
 """
 
 import time
 from collections.abc import Callable, Hashable
-from hashlib import sha256
-from itertools import islice
 from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes
 
-import msgspec
 from django.core.signals import request_finished, request_started
 
 from ironauth.infrastructure.core.asgi_types import WHOLE_ANSWER, Application, Message, Receive, Scope, Send
@@ -28,17 +25,11 @@ from ironauth.infrastructure.telemetry import logs, metrics
 from ironauth.infrastructure.telemetry.metrics_catalogue import SHORTEST_NS, bucket
 from ironauth.infrastructure.telemetry.request_id import choose_request_id
 
-#: Tokens with remembered answers. Measured: 0.9 KiB for one answer to /me, so 15 MiB of them at most.
-MAX_TOKENS = 16_384
 #: Answers to one token: two paths, two methods, two schemes, and a few scopes that are asked for.
 MAX_ANSWERS = 12
 MAX_QUERY = 256  # bytes; it is kept with the answer
 #: Fields and parts of heads that answers share; those of /me differ by the body's length alone.
 MAX_SHARED = 1_024
-#: Share of a full memory that makes room at once, oldest first, as in L1.
-EVICTED_SHARE = 64
-#: How many of the oldest tokens are looked at with each new one: two, so that at most half of all are dead ones.
-LOOKED_AT = 2
 _ID_FIELD = b"X-Request-ID"
 _SAFE_METHODS = frozenset({"GET", "HEAD"})
 #: A body, its type, or the wish to send one, is for the API lane to judge.
@@ -81,18 +72,15 @@ class _Answer(NamedTuple):
         return {"type": "http.response.start", "status": self.status, "headers": fields}
 
 
-class _Known(msgspec.Struct, frozen=True):
-    """What a token was recognised as, and the answers given to it, by method, path (with scopes asked for), scheme."""
-
-    holder: object
-    answers: dict[tuple[str, str, str], _Answer]
+type _Request = tuple[str, str, str]  # method, path (with scopes asked for), scheme
+type Answers = dict[_Request, _Answer]
 
 
 class HotLane:
     """Answers GET and HEAD of ``paths`` for tokens seen before; hands everything else to ``application``.
 
-    ``recognise(token)`` returns the object a verified token stands for, or None; ``is_current(object)`` whether the
-    token of that object may still be used, now. Both are synchronous and free of I/O.
+    ``answers_of(token)`` returns where the answers to a verified token are kept, the same dict as long as the token
+    stands for the same, or None for a token that is not good now. It is synchronous and free of I/O.
     """
 
     def __init__(
@@ -100,16 +88,13 @@ class HotLane:
         application: Application,
         *,
         paths: frozenset[str],
-        recognise: Callable[[str], object | None],
-        is_current: Callable[[Any], bool],
+        answers_of: Callable[[bytes], Answers | None],
         cookie_name: Callable[[], str],
     ) -> None:
         self.application = application
         self._paths = paths
-        self._recognise = recognise
-        self._is_current = is_current
+        self._answers_of = answers_of
         self._cookie_name = cookie_name
-        self._known: dict[bytes, _Known] = {}
         self._recorder = metrics.recorder
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -122,14 +107,16 @@ class HotLane:
         token, incoming_id = found
         scheme = with_forwarded_scheme(scope)["scheme"] if live.IRONAUTH_TRUSTED_PROXIES else scope["scheme"]
         request = (scope["method"], scope["path"] + _question(scope), scheme)
-        digest = sha256(token).digest()  # not the token itself: what is kept in memory opens nothing
-        known = self._known.get(digest)
-        if known is None or not self._is_current(known.holder):
-            await self._learn(digest, token, request, scope, receive, send)
+        answers = self._answers_of(token)
+        if answers is None:
+            await self.application(scope, receive, send)
             return
-        answer = known.answers.get(request)
+        answer = answers.get(request)
         if answer is None:
-            await self._learn(digest, token, request, scope, receive, send)
+            recorder = _Recorder(send)
+            await self.application(scope, receive, recorder)
+            if self._answers_of(token) is answers:  # good before, and still the same afterwards
+                self._keep(recorder.answer(), answers, request, scope)
             return
         request_id = choose_request_id(incoming_id)
         if WHOLE_ANSWER in scope.get("extensions", ()):
@@ -146,42 +133,14 @@ class HotLane:
             took_ms = took_ns / 1_000_000
             logs.access(scope["method"], scope["path"], answer.status, took_ms, client_address(scope), request_id)
 
-    async def _learn(
-        self, digest: bytes, token: bytes, request: tuple[str, str, str], scope: Scope, receive: Receive, send: Send
-    ) -> None:
-        """Let the application answer; keep it when the token was good before and is still the same afterwards."""
-        holder = self._recognise(token.decode("ascii"))
-        if holder is None:
-            self._known.pop(digest, None)
-            await self.application(scope, receive, send)
+    def _keep(self, answer: _Answer | None, answers: Answers, request: _Request, scope: Scope) -> None:
+        """Keep the answer to ``request``, if there is one that may be given again."""
+        if answer is None or len(answers) >= MAX_ANSWERS:
             return
-        recorder = _Recorder(send)
-        await self.application(scope, receive, recorder)
-        answer = recorder.answer()
-        if answer is None or not self._is_current(holder):
-            return
-        known = self._known.get(digest)
-        if known is None or known.holder is not holder:
-            self._make_room()
-            known = self._known[digest] = _Known(holder, {})
-        if len(known.answers) < MAX_ANSWERS:
-            if self._recorder is not None:
-                tally = self._recorder.request_tally(scope["method"], scope["path"], "hot", answer.status)
-                answer = answer._replace(tally=tally)
-            known.answers[request] = answer
-
-    def _make_room(self) -> None:
-        """Forget tokens that have ended among the oldest; when full, the oldest.
-
-        The others go to the end of the line. Without this, memory grew with every token until it was full.
-        """
-        for digest in list(islice(self._known, LOOKED_AT)):
-            known = self._known.pop(digest)
-            if self._is_current(known.holder):
-                self._known[digest] = known
-        if len(self._known) >= MAX_TOKENS:
-            for digest in list(islice(self._known, MAX_TOKENS // EVICTED_SHARE)):
-                del self._known[digest]
+        if self._recorder is not None:
+            tally = self._recorder.request_tally(scope["method"], scope["path"], "hot", answer.status)
+            answer = answer._replace(tally=tally)
+        answers[request] = answer
 
     def _credential(self, scope: Scope) -> tuple[bytes, str | None] | None:
         """Return the token and the id of a request that is plain in every respect; None for any other."""

@@ -177,3 +177,36 @@ def test_a_peek_costs_less_than_two_microseconds(known: Freshness) -> None:
         l1.put(f"at:{number}", entry(number, "sid:1"), sequence=0)
     best = min(timeit.repeat(lambda: l1.peek("at:5000"), number=2000, repeat=20)) / 2000
     assert best < 2e-6
+
+
+def test_an_alias_lives_as_long_as_its_entry(known: Freshness) -> None:
+    """It finds the entry while that may be used, keeps what was put beside it, and is gone with it."""
+    l1 = store(known, max_stale_s=60)
+    l1.put("k", entry("v", "a"), sequence=known.sequence)
+    value = l1.peek("k")
+    l1.add_alias("k", "another", b"d")
+    assert l1.find(b"d") is None
+    l1.add_alias("k", value, b"d")
+    found = l1.find(b"d")
+    assert found is not None
+    assert found.value is value
+    found.beside["x"] = 1
+    known.apply({"a": 1})
+    assert l1.find(b"d") is None
+    l1.put("k", entry(), sequence=known.sequence)
+    l1.add_alias("k", l1.peek("k"), b"d")
+    again = l1.find(b"d")
+    assert again is not None
+    assert again.beside == {}
+    l1.put("k", entry(life_s=0), sequence=known.sequence)
+    assert l1.find(b"d") is None
+
+
+def test_the_oldest_aliases_make_room(known: Freshness) -> None:
+    """A third of the entries may have one; an entry without keeps its place."""
+    l1 = store(known, max_entries=9, max_stale_s=60)
+    for number in range(5):
+        l1.put(str(number), entry(), sequence=known.sequence)
+        l1.add_alias(str(number), l1.peek(str(number)), bytes([number]))
+    assert [l1.find(bytes([number])) is not None for number in range(5)] == [False, False, True, True, True]
+    assert len(l1) == 5

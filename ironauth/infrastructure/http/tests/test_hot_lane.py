@@ -140,8 +140,8 @@ async def test_what_a_scope_is_asked_for_is_remembered_apart(pair: dict[str, Any
         assert len(api_lane) == seen  # a refusal is not remembered
     for number in range(2 * hot_lane.MAX_ANSWERS):
         await ask(VERIFY, headers, query_string=b"scope=account&x=%d" % number)
-    known = [known for known in _lane()._known.values() if ("GET", VERIFY, "http") in known.answers][-1]
-    assert len(known.answers) == hot_lane.MAX_ANSWERS
+    known = [kept for kept in _kept() if ("GET", VERIFY, "http") in kept][-1]
+    assert len(known) == hot_lane.MAX_ANSWERS
     api_lane.clear()
     for length, lane in ((hot_lane.MAX_QUERY, 0), (hot_lane.MAX_QUERY + 1, 1)):
         await ask(VERIFY, headers, query_string=b"x" * length)
@@ -328,31 +328,20 @@ def test_views_that_must_see_every_request_are_left_to_the_api_lane(monkeypatch:
     assert not asgi._depends_on_the_token_alone(VERIFY)
 
 
-async def test_memory_is_bounded(pair: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beyond the limit the oldest tokens make room, and are learnt again when they come back."""
-    lane = _lane()
-    monkeypatch.setattr(hot_lane, "MAX_TOKENS", 64)
-    monkeypatch.setattr(lane, "_known", {bytes([n]): hot_lane._Known(object(), {}) for n in range(64)})
-    monkeypatch.setattr(lane, "_is_current", lambda _: True)
+async def test_memory_is_bounded(api: httpx.AsyncClient, pair: dict[str, Any], member: dict[str, Any]) -> None:
+    """Answers make room with their entry of the cache, and the oldest for new ones; they are recorded again then."""
+    token_cache()._l1.max_entries = 100
     await warm(by_bearer(pair["access_token"]))
-    assert len(lane._known) == 64
-    assert bytes([hot_lane.LOOKED_AT]) not in lane._known  # those before it have gone to the end of the line
-    assert bytes([0]) in lane._known
-    assert bytes([63]) in lane._known
-
-
-async def test_ended_tokens_do_not_stay_in_memory(pair: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each new token looks at two old ones: the ended are forgotten, the others go to the end of the line."""
-    lane = _lane()
-    live = object()
-    known = {bytes([n]): hot_lane._Known(live if n == 1 else object(), {}) for n in range(4)}
-    monkeypatch.setattr(lane, "_known", known)
-    vouched = lane._is_current
-    monkeypatch.setattr(lane, "_is_current", lambda one: one is live or (type(one) is not object and vouched(one)))
+    mine = _kept()[-1]
+    signin = {"email": member["email"], "password": member["password"]}
+    for _ in range(33):
+        await warm(by_bearer((await api.post("/api/v1/access/signin", json=signin)).json()["access_token"]))
+    assert len(_kept()) == 33
+    assert all(kept is not mine for kept in _kept())
     await warm(by_bearer(pair["access_token"]))
-    digests = list(lane._known)
-    assert digests[:3] == [bytes([2]), bytes([3]), bytes([1])]
-    assert len(digests) == 4  # and the new one
+    assert _kept()[-1].keys() == mine.keys()
+    token_cache().clear()
+    assert _kept() == []
 
 
 async def test_fields_are_shared_between_tokens(
@@ -364,7 +353,7 @@ async def test_fields_are_shared_between_tokens(
     for one in (pair, other):
         await warm(by_bearer(one["access_token"]))
     key = ("GET", VERIFY, "http")
-    answers = [known.answers[key] for known in _lane()._known.values() if key in known.answers]
+    answers = [kept[key] for kept in _kept() if key in kept]
     first, second = ([*answer.before.fields, *answer.after.fields] for answer in answers[-2:])
     shared = [name for (name, _), mine, its in zip(first, first, second, strict=True) if mine is its]
     assert b"Cache-Control" in shared
@@ -391,10 +380,10 @@ async def test_a_server_that_takes_whole_answers_gets_the_same(pair: dict[str, A
 
 async def test_no_token_is_kept(pair: dict[str, Any]) -> None:
     """What is remembered opens nothing: a digest, the answers, and no credential."""
-    lane = _lane()
     await warm(by_bearer(pair["access_token"]))
-    assert lane._known
-    assert pair["access_token"] not in repr(lane._known)
+    entries = token_cache()._l1._aliases
+    assert entries
+    assert pair["access_token"] not in repr(entries)
 
 
 async def test_every_answer_is_logged_with_its_own_id(
@@ -417,7 +406,6 @@ async def test_every_answer_is_logged_with_its_own_id(
     assert len(lines) == 2
 
 
-def _lane() -> hot_lane.HotLane:
-    lane = asgi._guard.application
-    assert isinstance(lane, hot_lane.HotLane)
-    return lane
+def _kept() -> list[dict[Any, Any]]:
+    """Return the answers to every token, the one recognised last at the end."""
+    return [entry.beside for entry in token_cache()._l1._aliases.values()]

@@ -69,8 +69,7 @@ async def traced(tracing: Tracing) -> Any:
     hot = HotLane(
         LaneRouter(RouteLabelHandler(request_threads), pages),
         paths=frozenset({ME}),
-        recognise=authentication.peek,
-        is_current=authentication.is_current,
+        answers_of=authentication.answers_of,
         cookie_name=cookies.access_name,
     )
     application = TracedRequests(Guard(hot, longest_body=longest_body), tracing.tracer, fixed_paths=frozenset({ME}))
