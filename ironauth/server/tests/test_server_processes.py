@@ -76,8 +76,11 @@ from ironauth.server import server; from ironauth.server import supervisor as se
 class SlowToStart(server_processes.Worker):
     def start(self):
         time.sleep(float(sys.argv[2]))
-        if os.path.exists("full"):
+        if os.path.exists("room-for-one") and os.path.exists("one"):
+            while not os.listdir("begun"):
+                time.sleep(0.02)
             raise OSError(11, "Resource temporarily unavailable")
+        pathlib.Path("one").touch()
         super().start()
 
 if __name__ == "__main__":
@@ -414,9 +417,8 @@ def test_newcomers_are_refused_while_running_requests_are_finished(supervise: Su
 
 def test_a_machine_that_allows_no_further_process(supervise: Supervise, tmp_path: Path) -> None:
     """Where a worker cannot be started at all, those that were are ended, and the start has failed."""
-    running = supervise(SLOW_APPLICATION, workers=MANY, start_s=0.3)
-    _until(lambda: _begun(tmp_path), "a first worker")
-    (tmp_path / "full").touch()
+    (tmp_path / "room-for-one").touch()
+    running = supervise(SLOW_APPLICATION, workers=2)
     output, _ = running.communicate(timeout=30)
     assert json.loads(output.splitlines()[-1])["failed"] is True
     assert "Traceback" not in output
