@@ -8,134 +8,98 @@ from ironauth.config.table.setting import Section, Setting
 
 MAIL = Section(
     "mail",
-    (
-        Setting(
-            "EMAIL_URL",
-            kind="text",
-            default=lambda given: (
-                mail.CONSOLE if given["DEBUG"] else f"filemail://{quote(str(given['BASE_DIR']))}/var/mail"
-            ),
-            example="smtp+tls://ironauth:@mail.example.com:587",
-            accept=lambda value, given: mail.mailer(value, "EMAIL_URL", timeout_s=given["IRONAUTH_MAIL_TIMEOUT_S"]),
-            exported=False,
-            refused="no mail URL, a user or a password alone, a password that would travel unencrypted",
-            text=(
-                "Where messages go: smtp+tls://user:password@host:587 (STARTTLS), smtp+ssl://user:password@host:465, "
-                "smtp://host:25 (no TLS, no password but to this machine), filemail:///absolute/folder, "
-                "consolemail:// (default: consolemail:// with DEBUG, else files in var/mail beside the code, which "
-                "nobody receives: the start warns of that without DEBUG)."
-            ),
+    Setting(
+        "EMAIL_URL",
+        "Where messages go: smtp+tls://user:password@host:587 (STARTTLS), smtp+ssl://user:password@host:465, "
+        "smtp://host:25 (no TLS, no password but to this machine), filemail:///absolute/folder, consolemail:// "
+        "(default: consolemail:// with DEBUG, else files in var/mail beside the code, which nobody receives: the start "
+        "warns of that without DEBUG).",
+        kind="text",
+        default=lambda given: (
+            mail.CONSOLE if given["DEBUG"] else f"filemail://{quote(str(given['BASE_DIR']))}/var/mail"
         ),
-        Setting(
-            "IRONAUTH_MAIL_FROM",
-            kind="text",
-            default=lambda given: mail.default_sender(given["IRONAUTH_ISSUER"]),
-            example="no-reply@id.example.com",
-            accept=lambda value, _: mail.sender(value, "IRONAUTH_MAIL_FROM"),
-            refused="no e-mail address",
-            text="The address messages come from (default: no-reply at the host of IRONAUTH_ISSUER).",
+        example="smtp+tls://ironauth:@mail.example.com:587",
+        accept=lambda value, given: mail.mailer(value, "EMAIL_URL", timeout_s=given["IRONAUTH_MAIL_TIMEOUT_S"]),
+        exported=False,
+        refused="no mail URL, a user or a password alone, a password that would travel unencrypted",
+    ),
+    Setting(
+        "IRONAUTH_MAIL_FROM",
+        "The address messages come from (default: no-reply at the host of IRONAUTH_ISSUER).",
+        kind="text",
+        default=lambda given: mail.default_sender(given["IRONAUTH_ISSUER"]),
+        example="no-reply@id.example.com",
+        accept=lambda value, _: mail.sender(value, "IRONAUTH_MAIL_FROM"),
+        refused="no e-mail address",
+    ),
+    Setting(
+        "IRONAUTH_MAIL_DELIVERY",
+        "server: every serving process delivers; worker: `manage.py deliver_mail` does, as a service of its own.",
+        default="server",
+        choices=("server", "worker"),
+    ),
+    Setting(
+        "IRONAUTH_MAIL_TIMEOUT_S",
+        "Longest wait for each answer of the mail server, {least} to {most} seconds; a message not accepted is tried "
+        "again for a day.",
+        default=10.0,
+        limit=Limit(
+            1, 60, "seconds", "less gives up on mail servers that look up names first; more keeps one of four threads"
         ),
-        Setting(
-            "IRONAUTH_MAIL_DELIVERY",
-            kind="choice",
-            default="server",
-            choices=("server", "worker"),
-            text=(
-                "server: every serving process delivers; worker: `manage.py deliver_mail` does, as a service of its "
-                "own."
-            ),
-        ),
-        Setting(
-            "IRONAUTH_MAIL_TIMEOUT_S",
-            kind="number",
-            default=10.0,
-            limit=Limit(
-                1,
-                60,
-                "seconds",
-                "less gives up on mail servers that look up names first; more keeps one of four threads",
-            ),
-            text=(
-                "Longest wait for each answer of the mail server, {least} to {most} seconds; a message not accepted "
-                "is tried again for a day."
-            ),
-        ),
-        Setting(
-            "IRONAUTH_EMAIL_VERIFICATION",
-            kind="choice",
-            example="required",
-            choices=("off", "optional", "required"),
-            read=lambda env, given: mail.verification(env, given["EMAIL_URL"], debug=given["DEBUG"]),
-            text=(
-                "off: new accounts get no message; optional: they are asked to verify their address; required: they "
-                "cannot sign in before, staff not to the admin either (default: required when EMAIL_URL names a mail "
-                "server, without DEBUG; else off). Who has an account: with required nothing tells. With off and "
-                "optional a sign-up does (409 email_taken), and nothing else: no sign-in, reset or message."
-            ),
-        ),
-        Setting(
-            "IRONAUTH_EMAIL_TOKEN_MIN",
-            kind="whole",
-            default=30,
-            limit=Limit(10, 60, "minutes", "mail takes minutes at times; ASVS 6.4.1 wants such tokens short-lived"),
-            text="How long a link in a message works, {least} to {most} minutes from its sending.",
-        ),
-        Setting(
-            "IRONAUTH_NEW_DEVICE_MAIL",
-            kind="switch",
-            default=lambda given: mail.names_server(given["EMAIL_URL"]),
-            example="1",
-            text=(
-                "0 or 1: a message when somebody signs in from a browser and network not seen before with this "
-                "account, never at the first sign-in (default: 1 when EMAIL_URL names a mail server, else 0: the "
-                "message would reach nobody)."
-            ),
-        ),
-        Setting(
-            "IRONAUTH_TEMPLATES",
-            kind="text",
-            accept=lambda value, _: mail.template_folders(value, "IRONAUTH_TEMPLATES"),
-            type="list[str]",
-            refused="no absolute path of a folder",
-            text=(
-                "Absolute path of a folder whose templates replace ours of the same name, e.g. "
-                "accounts/mail/reset_password.txt below it (default: none)."
-            ),
-        ),
+    ),
+    Setting(
+        "IRONAUTH_EMAIL_VERIFICATION",
+        "off: new accounts get no message; optional: they are asked to verify their address; required: they cannot "
+        "sign in before, staff not to the admin either (default: required when EMAIL_URL names a mail server, without "
+        "DEBUG; else off). Who has an account: with required nothing tells. With off and optional a sign-up does (409 "
+        "email_taken), and nothing else: no sign-in, reset or message.",
+        example="required",
+        choices=("off", "optional", "required"),
+        read=lambda env, given: mail.verification(env, given["EMAIL_URL"], debug=given["DEBUG"]),
+    ),
+    Setting(
+        "IRONAUTH_EMAIL_TOKEN_MIN",
+        "How long a link in a message works, {least} to {most} minutes from its sending.",
+        default=30,
+        limit=Limit(10, 60, "minutes", "mail takes minutes at times; ASVS 6.4.1 wants such tokens short-lived"),
+    ),
+    Setting(
+        "IRONAUTH_NEW_DEVICE_MAIL",
+        "0 or 1: a message when somebody signs in from a browser and network not seen before with this account, never "
+        "at the first sign-in (default: 1 when EMAIL_URL names a mail server, else 0: the message would reach nobody).",
+        kind="switch",
+        default=lambda given: mail.names_server(given["EMAIL_URL"]),
+        example="1",
+    ),
+    Setting(
+        "IRONAUTH_TEMPLATES",
+        "Absolute path of a folder whose templates replace ours of the same name, e.g. "
+        "accounts/mail/reset_password.txt below it (default: none).",
+        accept=lambda value, _: mail.template_folders(value, "IRONAUTH_TEMPLATES"),
+        type="list[str]",
+        refused="no absolute path of a folder",
     ),
 )
 
 
 RECORDS = Section(
     "audit and privacy",
-    (
-        Setting(
-            "IRONAUTH_AUDIT_KEEP_DAYS",
-            kind="whole",
-            default=400,
-            limit=Limit(
-                30, 3_650, "days", "an intrusion is often found after weeks, and personal data is not kept without end"
-            ),
-            text=(
-                "How long security-relevant events are kept by `purge_expired`, {least} to {most} days: a year and "
-                "time for a yearly review."
-            ),
+    Setting(
+        "IRONAUTH_AUDIT_KEEP_DAYS",
+        "How long security-relevant events are kept by `purge_expired`, {least} to {most} days: a year and time for a "
+        "yearly review.",
+        default=400,
+        limit=Limit(
+            30, 3_650, "days", "an intrusion is often found after weeks, and personal data is not kept without end"
         ),
-        Setting(
-            "IRONAUTH_DELETION_GRACE_DAYS",
-            kind="whole",
-            default=7,
-            limit=Limit(
-                0,
-                30,
-                "days",
-                "0 deletes at once, and a person may ask to be forgotten within a month: GDPR Art. 12 (3)",
-            ),
-            text=(
-                "How long people can take the deletion of their account back, {least} to {most} days; then "
-                "`purge_expired` deletes it. 0: at once. An account that a mailbox's owner says is a stranger's stays "
-                "7 days where this is 0."
-            ),
+    ),
+    Setting(
+        "IRONAUTH_DELETION_GRACE_DAYS",
+        "How long people can take the deletion of their account back, {least} to {most} days; then `purge_expired` "
+        "deletes it. 0: at once. An account that a mailbox's owner says is a stranger's stays 7 days where this is 0.",
+        default=7,
+        limit=Limit(
+            0, 30, "days", "0 deletes at once, and a person may ask to be forgotten within a month: GDPR Art. 12 (3)"
         ),
     ),
 )

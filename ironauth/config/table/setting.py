@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from ironauth.config.environment import Environment, Limit
 
 type Kind = Literal["switch", "whole", "number", "choice", "text", "words"]
+_KINDS: Final[dict[type, Kind]] = {bool: "switch", int: "whole", float: "number", str: "text", tuple: "words"}
 type Accept = Callable[[Any, "Given"], Any]
 
 
@@ -16,9 +17,10 @@ class Setting:
 
     Attributes:
         name: Of the variable, and of Django's setting unless ``exported`` is false.
-        kind: How it is read: a method of ``Environment``.
         text: What it is for, as ``deploy/env.example`` and the reference have it; ``{least}`` and ``{most}`` stand
             for the bounds, and a line that begins with two spaces is a command.
+        kind: How it is read: a method of ``Environment``. Needed where the default is a function; else the default's
+            type or the choices say it.
         default: The value, or a function of the other settings.
         example: What ``deploy/env.example`` shows where the default is a function or empty.
         limit: Bounds of a number, its unit, and the reason for both.
@@ -33,8 +35,8 @@ class Setting:
     """
 
     name: str
-    kind: Kind
     text: str
+    kind: Kind | Literal[""] = ""
     default: Any = ""
     example: str = ""
     limit: Limit | None = None
@@ -46,6 +48,10 @@ class Setting:
     exported: bool = True
     read_by: str = ""
     refused: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.kind:
+            object.__setattr__(self, "kind", "choice" if self.choices else _KINDS[type(self.default)])
 
     def value(self, env: Environment, given: "Given") -> Any:
         """Return what the environment says, or the default. Raises ``ImproperlyConfigured``."""
@@ -63,6 +69,10 @@ class Section:
 
     title: str
     settings: tuple[Setting, ...]
+
+    def __init__(self, title: str, *settings: Setting) -> None:
+        object.__setattr__(self, "title", title)
+        object.__setattr__(self, "settings", settings)
 
 
 class Given:
