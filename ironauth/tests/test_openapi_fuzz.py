@@ -32,10 +32,10 @@ from accounts.users.models import User
 from conftest import PASSWORD, ServeProcess
 from ironauth.infrastructure.api.openapi import PROBLEM_MEDIA_TYPE
 from ironauth.pages import OPENAPI_FILE
+from tokens.oauth.codes import challenge_of
 from tokens.oauth.models import Consent
 from tokens.oauth.tests.flow import VERIFIER, approve, basic
 from tokens.oauth.tests.material import REDIRECT_URI, make_client
-from tokens.oauth.token.redemption import challenge_of
 from tokens.protocol import GrantType, Scope
 from tokens.tests.second_factor import App
 

@@ -70,8 +70,8 @@ PROMISED: Final[dict[str, float]] = {
     "tokens.clients.assertion.MAX_LIFE_S": 3_600,
     "tokens.clients.keys.MAX_CHARACTERS": 4_096,
     "tokens.clients.keys.MAX_KEYS": 10,
-    "tokens.oauth.authorize.codes.CODE_BYTES": 32,
-    "tokens.oauth.authorize.codes.LIFE_S": 60,
+    "tokens.oauth.codes.CODE_BYTES": 32,
+    "tokens.oauth.codes.LIFE_S": 60,
     "tokens.oauth.device.units.LIFE_S": 600,
     "tokens.clients.dpop.LIFE_S": 60,
     "tokens.oauth.endpoint.MAX_PARAMETERS": 100,
@@ -134,7 +134,6 @@ TUNING: Final = frozenset(
         "ironauth.server.server.KEEP_ALIVE_S",
         "ironauth.server.server.RESERVED_FILES",
         "ironauth.server.supervisor.HANG_UP_S",
-        "tokens.oauth.authorize.sign_in_page_cache.PAGES",
     }
 )
 _CONSTANT: Final = re.compile(r"_?[A-Z][A-Z0-9_]+")

@@ -9,6 +9,7 @@ import base64
 import re
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
+from uuid import UUID
 
 import msgspec
 from django.conf import settings
@@ -19,7 +20,6 @@ from joserfc.util import urlsafe_b64decode
 
 from ironauth.infrastructure.core import strict_json
 from ironauth.infrastructure.telemetry import metrics
-from tokens.access.claims import AccessClaims
 from tokens.errors import InvalidToken, UnknownKey
 from tokens.keys.key_set import ALGORITHMS, ActiveKey, KeySet
 
@@ -46,6 +46,50 @@ class _Registry(jws.JWSRegistry):
 
 _REGISTRIES = {alg: _Registry(algorithms=[alg]) for alg in ALGORITHMS}
 _SIGNERS = {alg: registry.get_alg(alg) for alg, registry in _REGISTRIES.items()}
+
+
+class Actor(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Who acts for the person (RFC 8693 §4.1): a client, and the one that acted before it."""
+
+    sub: str
+    act: "Actor | None" = None
+
+
+class AccessClaims(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The claims of one access token; times in unix seconds.
+
+    ``sid`` names the session, ``epoch`` is the user's session epoch at issue: raising the epoch ends every token
+    at once. ``nbf`` is honoured when present, never issued: a client whose clock runs behind would refuse the token.
+    ``aud`` is one exact string, never a list.
+
+    A token that a client has for itself (RFC 6749 §4.4) names no session: ``sid`` is missing, ``sub`` is the client.
+    ``cnf``: the key that alone may use the token, ``{"jkt": thumbprint}`` (RFC 9449 §6.1). ``act``: who acts for
+    ``sub``.
+    """
+
+    iss: str
+    sub: UUID
+    aud: str
+    client_id: str
+    iat: int
+    exp: int
+    jti: str
+    scope: str
+    epoch: int
+    roles: tuple[str, ...]
+    sid: UUID | None = None
+    nbf: int | None = None
+    cnf: dict[str, str] | None = None
+    act: Actor | None = None
+
+    @property
+    def holders(self) -> tuple[str, ...]:
+        """The client that has the token, and those that acted for the person before it."""
+        found, act = [self.client_id], self.act
+        while act is not None:
+            found.append(act.sub)
+            act = act.act
+        return tuple(dict.fromkeys(found))
 
 
 class VerifiedToken(NamedTuple):

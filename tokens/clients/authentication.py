@@ -19,9 +19,8 @@ from ironauth.infrastructure.http import client_context
 from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.clients import assertion as client_assertion
 from tokens.clients import registry as clients
-from tokens.clients.digests import digest_of
 from tokens.clients.errors import InvalidClient, InvalidRequest
-from tokens.clients.models import OAuthClient
+from tokens.clients.models import OAuthClient, digest_of
 from tokens.clients.registry import Client, ClientSecret
 
 _BASIC: Final = "basic "

@@ -13,7 +13,7 @@ from ironauth.infrastructure.cache.invalidation import invalidate
 from ironauth.infrastructure.cache.two_level import Loaded, token_cache
 from ironauth.infrastructure.db import single_use
 from ironauth.infrastructure.db.unit_of_work import database
-from tokens.access.claims import AccessClaims
+from tokens.access.codec import AccessClaims
 from tokens.clients import registry as clients
 from tokens.clients.models import client_tag
 

@@ -17,8 +17,7 @@ from accounts.audit import recording as audit
 from accounts.audit.recording import Event
 from ironauth.infrastructure.cache.invalidation import invalidate
 from ironauth.infrastructure.core import clock
-from tokens.clients.digests import digest_of
-from tokens.clients.models import OAuthClient, OAuthClientSecret, client_tag
+from tokens.clients.models import OAuthClient, OAuthClientSecret, client_tag, digest_of
 
 SECRET_BYTES: Final = 32  # 256 random bits (security-bar 22)
 HINT_CHARACTERS: Final = 4  # of 43: the 232 bits left are as good as all

@@ -21,7 +21,7 @@ from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.crypto.master_keys import newest_master_key_id
 from tokens.keys import pairwise
 from tokens.keys.key_set import Family, new_key_pair
-from tokens.keys.models import SigningKey
+from tokens.keys.models import SigningKey, kid_tag
 from tokens.keys.wrapping import seal, unseal
 from tokens.protocol import ID_TOKEN_S
 
@@ -46,11 +46,6 @@ def register_token_life(longest_s: Callable[[], int]) -> None:
 
 class RotationRefusedError(Exception):
     """The rotation would break verification somewhere, or there is nothing to rotate; the message has the remedy."""
-
-
-def kid_tag(kid: str) -> str:
-    """Return the invalidation tag of everything that was verified with this key."""
-    return f"kid:{kid}"
 
 
 @transaction.atomic

@@ -9,7 +9,7 @@ from django.conf import settings
 from ironauth.infrastructure.cache.two_level import ReadMark
 from ironauth.infrastructure.core import clock
 from tokens.access import codec
-from tokens.access.claims import AccessClaims, Actor
+from tokens.access.codec import AccessClaims, Actor
 from tokens.keys.key_set import ActiveKey
 from tokens.principal import Principal
 from tokens.protocol import Scope, scope_set

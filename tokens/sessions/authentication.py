@@ -22,14 +22,13 @@ from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import BEARER_CHALLENGE
 from ironauth.infrastructure.db.unit_of_work import database
 from tokens.access import codec
-from tokens.access.claims import AccessClaims
-from tokens.access.codec import VerifiedToken
+from tokens.access.codec import AccessClaims, VerifiedToken
 from tokens.access.credentials import access_credential
 from tokens.clients import dpop, subjects
 from tokens.clients import registry as clients
 from tokens.clients.models import client_tag
 from tokens.errors import DelegatedToken, InsufficientScope, InvalidToken, UnknownKey, UnprovedToken
-from tokens.keys.rotation import kid_tag
+from tokens.keys.models import kid_tag
 from tokens.keys.store import key_store
 from tokens.principal import Principal
 from tokens.sessions import units as sessions

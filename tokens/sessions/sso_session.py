@@ -2,28 +2,105 @@
 
 Units of work on rows of ``Session`` whose client is ``SSO_CLIENT``. Such a session has no refresh token and no access
 token: it answers authorization requests of clients, and ends in all the ways in which any session ends.
+
+A browser is recognised by a cookie, ``base64url(session id ‖ HMAC-SHA-256(server key ‖ session secret, "sso" ‖ session
+id))``: 48 bytes, 64 characters. As with refresh tokens neither the database nor the settings alone make one; unlike
+them it renews nothing.
 """
 
+import hashlib
+import hmac
 from datetime import datetime, timedelta
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from rest_framework.request import Request
 
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
 from accounts.users import queries as user_queries
 from accounts.users.outputs import Account
-from ironauth.infrastructure.core import clock
-from ironauth.infrastructure.crypto.master_keys import newest_master_key_id
+from ironauth.infrastructure.core import base64url, clock
+from ironauth.infrastructure.crypto.master_keys import (
+    MasterKeyMissingError,
+    derived_key,
+    newest_master_key_id,
+    register_purpose,
+)
 from ironauth.infrastructure.db.unit_of_work import about_to_commit
 from ironauth.infrastructure.http.client_context import ClientContext
+from ironauth.infrastructure.http.cookies import names as cookie_names
+from ironauth.infrastructure.http.cookies import policy as cookies
+from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.sessions import queries as session_queries
-from tokens.sessions import sso_cookie
 from tokens.sessions import units as sessions
 from tokens.sessions.models import SSO_CLIENT, Session
 from tokens.sessions.queries import LAST_USE_STEP, NewSession, StoredSession
-from tokens.sessions.sso_cookie import SsoCookie
 from tokens.sessions.units import OpenedSession
+
+_PURPOSE: Final = register_purpose("ironauth sign-on")
+ID_BYTES: Final = 16
+CHARACTERS: Final = 64  # 48 bytes * 4 / 3: no padding
+
+log = get_logger()
+
+
+class SsoCookie(NamedTuple):
+    """A cookie taken apart; nothing is verified yet."""
+
+    session_id: UUID
+    mac: bytes
+
+
+def cookie_name() -> str:
+    """Return the cookie's name."""
+    return cookies.name_of(cookie_names.SSO)
+
+
+def mint_cookie(*, session_id: UUID, secret: bytes, master_key_id: str) -> str:
+    """Return what the cookie says.
+
+    Raises:
+        MasterKeyMissingError: the session's master key is gone.
+    """
+    return base64url.encode(session_id.bytes + _mac(session_id, secret, master_key_id))
+
+
+def read_cookie(request: HttpRequest | Request) -> SsoCookie | None:
+    """Return the request's cookie, None without one of this form."""
+    return parse_cookie(request.COOKIES.get(cookie_name(), ""))
+
+
+def parse_cookie(text: str) -> SsoCookie | None:
+    """Return the parts of what a cookie says, None for any other text."""
+    raw = base64url.decode(text, CHARACTERS)
+    return None if raw is None else SsoCookie(UUID(bytes=raw[:ID_BYTES]), raw[ID_BYTES:])
+
+
+def is_genuine(cookie: SsoCookie, *, secret: bytes, master_key_id: str) -> bool:
+    """Return whether this server made the cookie for the session with this ``secret``; False when its key is gone."""
+    try:
+        return hmac.compare_digest(cookie.mac, _mac(cookie.session_id, secret, master_key_id))
+    except MasterKeyMissingError as error:
+        log.error("session_master_key_missing", remedy=str(error))  # noqa: TRY400 - the reason is the message
+        return False
+
+
+def give_cookie(response: HttpResponse, value: str, *, max_age_s: int) -> None:
+    """Let the browser bring ``value`` from now on; Lax, because clients send people here from their own sites."""
+    cookies.give(response, cookie_names.SSO, value, max_age_s=max_age_s)
+
+
+def clear_cookie(response: HttpResponse) -> None:
+    """Make the browser forget it."""
+    give_cookie(response, "", max_age_s=0)
+
+
+def _mac(session_id: UUID, secret: bytes, master_key_id: str) -> bytes:
+    key = derived_key(master_key_id, _PURPOSE) + secret
+    return hmac.digest(key, b"sso" + session_id.bytes, hashlib.sha256)
 
 
 def find(cookie: SsoCookie) -> StoredSession | None:
@@ -56,7 +133,7 @@ def find_to_end(cookie: SsoCookie) -> StoredSession | None:
     session = session_queries.find(cookie.session_id)
     if session is None or session.client_id != SSO_CLIENT or session.is_over(clock.now()):
         return None
-    genuine = sso_cookie.is_genuine(cookie, secret=session.secret, master_key_id=session.master_key_id)
+    genuine = is_genuine(cookie, secret=session.secret, master_key_id=session.master_key_id)
     return session if genuine else None
 
 
@@ -135,9 +212,7 @@ def store(
         account=account,
         client_id=SSO_CLIENT,
         scope="",
-        refresh_token=sso_cookie.mint(
-            session_id=session.id, secret=session.secret, master_key_id=session.master_key_id
-        ),
+        refresh_token=mint_cookie(session_id=session.id, secret=session.secret, master_key_id=session.master_key_id),
         expires_at=absolute,
         authenticated_at=authenticated_at,
         amr=amr,

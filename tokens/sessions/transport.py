@@ -5,8 +5,7 @@ import secrets
 from django.http import HttpRequest, HttpResponse
 
 from accounts.lockout.throttling import KNOWN_S
-from ironauth.infrastructure.http import client_context
-from ironauth.infrastructure.http.client_context import ClientContext
+from ironauth.infrastructure.http.client_context import ClientContext, context_of
 from ironauth.infrastructure.http.cookies import policy as cookies
 from tokens.access.credentials import refuse_login_csrf
 from tokens.sessions.outputs import TokenPair
@@ -22,8 +21,9 @@ def context_of_sign_in(request: HttpRequest, transport: str) -> ClientContext:
     """
     if transport == "cookie":
         refuse_login_csrf(request)
-        return on_new_device(client_info(request))
-    return client_info(request)
+        # On a new device: what a browser brings may have been planted there.
+        return context_of(request)._replace(new_device=secrets.token_urlsafe(DEVICE_BYTES))
+    return context_of(request)
 
 
 def token_response(pair: TokenPair, context: ClientContext, transport: str) -> TokenPair | HttpResponse:
@@ -60,16 +60,6 @@ def no_content() -> HttpResponse:
     response = HttpResponse(status=204)
     del response.headers["Content-Type"]
     return response
-
-
-def client_info(request: HttpRequest) -> ClientContext:
-    """Return where the request comes from, fit to be stored and shown."""
-    return client_context.context_of(request)
-
-
-def on_new_device(context: ClientContext) -> ClientContext:
-    """Return ``client`` with a new device to be known by: what a browser brings may have been planted there."""
-    return context._replace(new_device=secrets.token_urlsafe(DEVICE_BYTES))
 
 
 def set_device(response: HttpResponse, context: ClientContext) -> None:

@@ -38,7 +38,6 @@ from tokens.sessions.authentication import AccessTokenAuthentication
 from tokens.sessions.outputs import TokenPair
 from tokens.sessions.transport import (
     cleared_response,
-    client_info,
     context_of_sign_in,
     cookie_response,
     no_content,
@@ -276,7 +275,7 @@ class PasswordView(AsyncAPIView):
             principal=request.auth,
             shown=Shown(password=data["current_password"]),
             new_password=data["new_password"],
-            context=client_info(request._request),  # noqa: SLF001 - Django's request
+            context=client_context.context_of(request._request),  # noqa: SLF001 - Django's request
         )
         response = Response(pair)
         credential = access_credential(request._request)  # noqa: SLF001 - Django's request

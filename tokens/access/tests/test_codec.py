@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 from joserfc import jws
 
 from tokens.access import codec
-from tokens.access.claims import AccessClaims
+from tokens.access.codec import AccessClaims
 from tokens.errors import InvalidToken, UnknownKey
 from tokens.tests.material import NOW, Issuer, b64, good_payload
 

@@ -21,8 +21,7 @@ from ironauth.infrastructure.core.ids import new_id
 from ironauth.infrastructure.models import Invalidation
 from tokens.admin.client_form import id_of, signed_id
 from tokens.clients import registry as clients
-from tokens.clients.digests import digest_of
-from tokens.clients.models import OAuthClient, OAuthClientSecret, client_tag
+from tokens.clients.models import OAuthClient, OAuthClientSecret, client_tag, digest_of
 from tokens.oauth.consent.tests.test_consent_views import let_in
 from tokens.oauth.models import AuthorizationCode, Consent
 from tokens.oauth.tests.material import ED25519_JWK, REDIRECT_URI, make_client, make_public_client

@@ -10,8 +10,7 @@ from structlog.testing import capture_logs
 from accounts.audit.models import AuditEvent
 from ironauth.infrastructure.core import clock
 from tokens.clients.authentication import basic_credentials
-from tokens.clients.digests import digest_of
-from tokens.clients.models import OAuthClient, OAuthClientSecret
+from tokens.clients.models import OAuthClient, OAuthClientSecret, digest_of
 from tokens.oauth.tests.flow import INTROSPECT, REVOKE, TOKEN, Party, basic
 from tokens.tests.test_vectors import RFC
 

@@ -17,10 +17,9 @@ from tokens.clients import registry as clients
 from tokens.clients import units as client_units
 from tokens.clients.models import OAuthClient
 from tokens.keys.store import key_store
+from tokens.oauth.codes import PresentedCode, Redemption, redeem
 from tokens.oauth.tests.flow import VERIFIER, approve
 from tokens.oauth.tests.material import REDIRECT_URI, make_client
-from tokens.oauth.token import redemption
-from tokens.oauth.token.redemption import PresentedCode
 from tokens.sessions import units as sessions
 from tokens.sessions.access_tokens import token_pair
 from tokens.sessions.models import Session
@@ -88,9 +87,9 @@ async def test_what_was_opened_while_a_client_was_disabled_ends(
     codes = [await sync_to_async(approve)(client, account.id, scope="account") for _ in range(2)]
     await sync_to_async(client_units.disable)(client.pk)
 
-    async def redeemed(code: str) -> redemption.Redemption:
+    async def redeemed(code: str) -> Redemption:
         presented = PresentedCode(code, REDIRECT_URI, VERIFIER)
-        return await database().write(redemption.redeem, presented=presented, client=known, context=ClientContext())
+        return await database().write(redeem, presented=presented, client=known, context=ClientContext())
 
     assert (await redeemed(codes[0])).opened is None  # codes go with it
     token = await access_token(client, account)  # of a redemption that had read its code before

@@ -12,7 +12,7 @@ from django.test import override_settings
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.models import Invalidation
 from tokens.keys.key_set import public_jwk
-from tokens.keys.models import SigningKey
+from tokens.keys.models import SigningKey, kid_tag
 from tokens.keys.rotation import (
     KEYS_TAG,
     PUBLISHED_BY_ALL_S,
@@ -20,7 +20,6 @@ from tokens.keys.rotation import (
     create_first_keys,
     drop,
     forget_finished,
-    kid_tag,
     rotate,
 )
 from tokens.keys.store import read_records

@@ -3,12 +3,20 @@
 Referrer-Policy is same-origin: nothing of ours goes to a client in a Referer, and a form of ours still says its Origin,
 which no-referrer would make ``null``. No Cross-Origin-Opener-Policy: a client that opens these pages in a pop-up waits
 there for its answer.
+
+Where forms may lead (``form-action``, CSP Level 3 §6.4.2): here, and on to the client alone. Chromium judges every
+redirect behind a form. So the policy names the client's own origins: that of the address the answer goes to, and those
+of the other addresses that staff have registered for it. A client whose callback sends people on to another origin
+registers an address there, for instance its ``post_logout_redirect_uri``.
 """
 
+import secrets
 from collections.abc import Mapping
-from typing import Any, Final
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
+import msgspec
 from django.conf import settings
 from django.http import HttpResponse
 from django.template.loader import render_to_string
@@ -17,11 +25,10 @@ from accounts.users import email_verification
 from accounts.users.outputs import UserOut
 from tokens.clients.errors import OAuthError
 from tokens.clients.registry import Client
-from tokens.oauth import device_codes
-from tokens.oauth.authorize import form_targets, sign_in_page_cache
 from tokens.oauth.authorize import state as authorization_state
 from tokens.oauth.authorize.request import Target
 from tokens.oauth.authorize.state import AuthorizationState
+from tokens.oauth.device import codes as device_codes
 from tokens.protocol import ResponseMode, Scope
 from tokens.sessions.queries import StoredSession
 
@@ -35,11 +42,29 @@ SCOPES: Final[Mapping[str, str]] = {
     Scope.ACCOUNT: "Do everything you can do with your account here",
 }
 FOLDER: Final = "tokens/oauth/"
+_HERE: Final = "'self'"
+_NOWHERE: Final = "'none'"
 _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "form-action {targets}; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; "
     "trusted-types 'none'"
 )
+
+
+#: Stands for the signed state while a page is rendered; of characters that no escaping changes; random.
+_MARK: Final = secrets.token_urlsafe(24)
+
+
+class _Look(NamedTuple):
+    """All that a sign-in page depends on before anybody has typed anything."""
+
+    site_name: str
+    client: Client
+    state: AuthorizationState
+    proof_required: bool
+
+
+_look_decoder: Final = msgspec.msgpack.Decoder(_Look)
 
 
 def sign_in(
@@ -53,8 +78,12 @@ def sign_in(
     if email or context:
         more = {"email": email, "proof_required": email_verification.is_required(), **context}
         return _page("sign_in.html", client, state, browser, **more)
-    text = sign_in_page_cache.html(settings.IRONAUTH_OAUTH_SITE_NAME, client, state, browser)
-    return _response(text, targets=form_targets.of_client(state.request.redirect_uri, client))
+    # The template sees the request without what differs each time.
+    asked = msgspec.structs.replace(state.request, state="", nonce="", code_challenge="", dpop_jkt="")
+    plain = msgspec.structs.replace(state, request=asked, expires_at=0)
+    look = _Look(settings.IRONAUTH_OAUTH_SITE_NAME, client, plain, email_verification.is_required())
+    text = _sign_in_page(msgspec.msgpack.encode(look)).replace(_MARK, authorization_state.sign(state, browser))
+    return _response(text, targets=_targets_of_client(state.request.redirect_uri, client))
 
 
 def second_factor(state: AuthorizationState, client: Client, browser: str, **context: Any) -> HttpResponse:
@@ -68,24 +97,23 @@ def consent(state: AuthorizationState, client: Client, browser: str, session: St
     """Return the page that asks the person of ``session`` whether the client may have what it asks for."""
     asked = state.request.scope.split()
     scopes = [text for scope, text in SCOPES.items() if scope in asked] + [one for one in asked if one not in SCOPES]
+    asked_of = {"scopes": scopes, "user": session.account.user}
+    if state.device:
+        code = device_codes.shown(state.device)
+        return _page("device_confirm.html", client, state, browser, **asked_of, code=code)
     target = urlsplit(state.request.redirect_uri)
-    user = session.account.user
-    template = "device_confirm.html" if state.device else "consent.html"
-    shown = device_codes.shown(state.device)
-    return _page(
-        template, client, state, browser, scopes=scopes, user=user, host=target.netloc or target.scheme, code=shown
-    )
+    return _page("consent.html", client, state, browser, **asked_of, host=target.netloc or target.scheme)
 
 
 def device(*, user_code: str = "", problem: str = "") -> HttpResponse:
     """Return the page that asks which device is waiting (RFC 8628 §3.3)."""
     context = {"user_code": user_code, "problem": problem}
-    return _rendered("device.html", context, targets=form_targets.HERE, status=400 if problem else 200)
+    return _rendered("device.html", context, targets=_HERE, status=400 if problem else 200)
 
 
 def device_done(client: Client, *, allowed: bool) -> HttpResponse:
     """Return the page that sends people back to their device."""
-    return _rendered("device_done.html", {"client": client, "allowed": allowed}, targets=form_targets.NOWHERE)
+    return _rendered("device_done.html", {"client": client, "allowed": allowed}, targets=_NOWHERE)
 
 
 def sign_out(
@@ -107,19 +135,19 @@ def sign_out(
         "redirect_uri": redirect_uri,
         "state": state,
     }
-    return _rendered("sign_out.html", context, targets=form_targets.of_client(redirect_uri, client))
+    return _rendered("sign_out.html", context, targets=_targets_of_client(redirect_uri, client))
 
 
 def signed_out(redirect_uri: str, state: str, *, by_form: bool) -> HttpResponse:
     """Return the way on to where the client wants its people to be, with its ``state``; else a page of ours."""
     if not redirect_uri:
-        return _rendered("signed_out.html", {}, targets=form_targets.NOWHERE)
+        return _rendered("signed_out.html", {}, targets=_NOWHERE)
     return _on_to(redirect_uri, {"state": state} if state else {}, by_form=by_form)
 
 
 def error(*, detail: str, status: int, headers: Mapping[str, str] | None = None) -> HttpResponse:
     """Return a page that says what is wrong; there is nowhere to go on."""
-    return _rendered("error.html", {"detail": detail}, targets=form_targets.NOWHERE, status=status, headers=headers)
+    return _rendered("error.html", {"detail": detail}, targets=_NOWHERE, status=status, headers=headers)
 
 
 def answer(target: Target, *, by_form: bool, **parameters: str) -> HttpResponse:
@@ -130,7 +158,7 @@ def answer(target: Target, *, by_form: bool, **parameters: str) -> HttpResponse:
     everything = {**parameters, **({"state": target.state} if target.state else {}), "iss": settings.IRONAUTH_ISSUER}
     if target.response_mode == ResponseMode.FORM_POST:
         context = {"action": target.redirect_uri, "parameters": everything}
-        return _rendered("form_post.html", context, targets=form_targets.of_answer(target.redirect_uri))
+        return _rendered("form_post.html", context, targets=_targets_of_answer(target.redirect_uri))
     return _on_to(target.redirect_uri, everything, by_form=by_form)
 
 
@@ -147,11 +175,9 @@ def repeated(path: str, query: str) -> HttpResponse:
 def _on_to(address: str, parameters: Mapping[str, str], *, by_form: bool) -> HttpResponse:
     """Return the redirect to a client; a page that goes there where a form's policy cannot name the client."""
     location = _with(address, parameters)
-    if not by_form or not form_targets.is_nameless(address):
+    if not by_form or not _is_nameless(address):
         return _see_other(location)
-    return _rendered(
-        "go_on.html", {"address": location}, targets=form_targets.NOWHERE, headers={"Referrer-Policy": "no-referrer"}
-    )
+    return _rendered("go_on.html", {"address": location}, targets=_NOWHERE, headers={"Referrer-Policy": "no-referrer"})
 
 
 def _with(address: str, parameters: Mapping[str, str]) -> str:
@@ -167,10 +193,17 @@ def _see_other(location: str) -> HttpResponse:
     return response
 
 
+@lru_cache(maxsize=1_024)  # 3 kB each; rendering takes 310 µs of CPU time, putting a state into a page 8
+def _sign_in_page(encoded_look: bytes) -> str:
+    """Return the page that looks so, with a mark where the signed state belongs."""
+    look = _look_decoder.decode(encoded_look)
+    return render_to_string(f"{FOLDER}sign_in.html", {**look._asdict(), "email": "", "signed_state": _MARK})
+
+
 def _page(template: str, client: Client, state: AuthorizationState, browser: str, **context: Any) -> HttpResponse:
     status, headers = context.pop("status", 200), context.pop("headers", None)
     known = {"client": client, "state": state, "signed_state": authorization_state.sign(state, browser), **context}
-    targets = form_targets.of_client(state.request.redirect_uri, client)
+    targets = _targets_of_client(state.request.redirect_uri, client)
     return _rendered(template, known, targets=targets, status=status, headers=headers)
 
 
@@ -194,3 +227,36 @@ def _response(text: str, *, targets: str, status: int = 200, headers: Any = None
             **(headers or {}),
         },
     )
+
+
+def _targets_of_client(redirect_uri: str, client: Client | None) -> str:
+    """Return what forms of a page for this client may lead to; ``redirect_uri`` is where it ends, "" for nowhere."""
+    if not redirect_uri:
+        return _HERE
+    registered = (*client.redirect_uris, *client.post_logout_redirect_uris) if client is not None else ()
+    return _sources(redirect_uri, registered)
+
+
+def _targets_of_answer(redirect_uri: str) -> str:
+    """Return the same for the form that is the answer.
+
+    A policy has no way to name an IPv6 address: then it names the scheme.
+    """
+    return f"{_HERE} {urlsplit(redirect_uri).scheme}:" if _is_nameless(redirect_uri) else _sources(redirect_uri, ())
+
+
+def _is_nameless(uri: str) -> bool:
+    """Return whether a policy cannot name the address's origin: its host is an IPv6 address (CSP Level 3 §2.3.1)."""
+    return urlsplit(uri).netloc.startswith("[")
+
+
+@lru_cache(maxsize=256)  # asked for every page; a site has a few clients with a few addresses
+def _sources(redirect_uri: str, registered: tuple[str, ...]) -> str:
+    sources = [_source(uri) for uri in (redirect_uri, *registered) if not _is_nameless(uri)]
+    return " ".join(dict.fromkeys((_HERE, *sources)))
+
+
+def _source(uri: str) -> str:
+    """Return the origin of an address; the scheme of one that an application on a device claims by its scheme."""
+    parts = urlsplit(uri)
+    return f"{parts.scheme}://{parts.netloc}" if parts.scheme in ("http", "https") else f"{parts.scheme}:"

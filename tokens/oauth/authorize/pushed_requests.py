@@ -15,10 +15,9 @@ from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.db.unit_of_work import database
 from tokens.clients import authentication as client_authentication
 from tokens.clients import dpop
-from tokens.clients.digests import digest_of
 from tokens.clients.errors import InvalidRequest
+from tokens.clients.models import digest_of
 from tokens.clients.registry import Client
-from tokens.oauth.authorize import id_token_hints
 from tokens.oauth.authorize import request as authorization_request
 from tokens.oauth.authorize.request import MAX_BYTES, Unanswerable
 from tokens.oauth.endpoint import REFUSALS, OAuthEndpoint
@@ -80,7 +79,7 @@ async def push(*, client: Client, query: QueryDict, parameters: dict[str, str]) 
         raise InvalidRequest(error.detail) from error
     wanted = {name: value for name, value in parameters.items() if name not in _CREDENTIALS}
     checked = authorization_request.check(client, wanted, target, pushed=True)
-    await id_token_hints.with_hint(client, checked, wanted.get("id_token_hint"))
+    await authorization_request.with_hint(client, checked, wanted.get("id_token_hint"))
     handle = secrets.token_urlsafe(HANDLE_BYTES)
     await database().write(keep, client=client, handle=handle, parameters=wanted)
     return handle

@@ -29,6 +29,7 @@ from tokens.clients.errors import (
 )
 from tokens.clients.models import SCOPE_CHARACTERS, OAuthClient
 from tokens.clients.registry import Client
+from tokens.oauth import id_tokens
 from tokens.oauth.endpoint import MAX_PARAMETERS
 from tokens.protocol import SCOPE_TOKEN, GrantType, ResponseMode, scope_set, scope_text
 
@@ -181,6 +182,20 @@ def check(client: Client, given: Mapping[str, str], target: Target, *, pushed: b
         login_hint=hint if len(hint := given.get("login_hint", "")) <= HINT_CHARACTERS else "",
         hint_sub="",
     )
+
+
+async def with_hint(client: Client, request: AuthorizationRequest, token: str | None) -> AuthorizationRequest:
+    """Return the request, of the person an ID token names if there is one; it may have expired.
+
+    Raises:
+        InvalidRequest: a token this server did not make for this client.
+    """
+    if token is None:
+        return request
+    hint = await id_tokens.read_hint(token)
+    if hint is None or hint.client_id != client.client_id:
+        raise InvalidRequest("id_token_hint is no ID token that this server has given to this client.")
+    return msgspec.structs.replace(request, hint_sub=hint.sub)
 
 
 def _refuse_unsupported(client: Client, given: Mapping[str, str], *, pushed: bool) -> None:

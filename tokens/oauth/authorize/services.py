@@ -13,15 +13,15 @@ from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.clients import subjects
 from tokens.clients.errors import AccessDenied, ConsentRequired, LoginRequired
 from tokens.clients.registry import Client
-from tokens.oauth.authorize import codes
-from tokens.oauth.authorize.codes import AuthorizationCodeData
+from tokens.oauth import codes
 from tokens.oauth.authorize.request import AuthorizationRequest, Refused, Unanswerable
 from tokens.oauth.authorize.state import AuthorizationState
-from tokens.oauth.consent import consents
+from tokens.oauth.codes import AuthorizationCodeData
+from tokens.oauth.consent import units as consents
 from tokens.protocol import scope_set
 from tokens.sessions import sso_session
 from tokens.sessions.queries import StoredSession
-from tokens.sessions.sso_cookie import SsoCookie
+from tokens.sessions.sso_session import SsoCookie
 from tokens.sessions.units import OpenedSession
 from tokens.sign_in.proofs import SignInProof
 from tokens.sign_in.services import recorded_refusals

@@ -24,7 +24,7 @@ from tokens.oauth.authorize import state as authorization_state
 from tokens.oauth.authorize.inputs import PasswordFormInput
 from tokens.oauth.authorize.state import AuthorizationState
 from tokens.oauth.authorize.views import OAuthPage
-from tokens.sessions import sso_cookie, sso_session, transport
+from tokens.sessions import sso_session, transport
 from tokens.sign_in import factor_services, passkey_services, services
 from tokens.sign_in.proofs import SignInProof
 
@@ -48,7 +48,7 @@ class SignInForm(OAuthPage):
 
         1 query more where the browser brings a cookie.
         """
-        cookie = sso_cookie.read(request)
+        cookie = sso_session.read_cookie(request)
         previous = await database().read(sso_session.find, cookie) if cookie is not None else None
         opened, decision = await authorizations.sign_in(
             proof, state=state, client=client, previous=previous, context=context
@@ -59,7 +59,7 @@ class SignInForm(OAuthPage):
         except DomainError as error:  # signed in they are, whatever becomes of the rest
             response = self.handle_exception(error)
         age = int((opened.expires_at - opened.authenticated_at).total_seconds())
-        sso_cookie.give(response, opened.refresh_token, max_age_s=age)
+        sso_session.give_cookie(response, opened.refresh_token, max_age_s=age)
         transport.set_device(response, context)
         return response
 

@@ -14,8 +14,8 @@ from tokens.access.credentials import refuse_login_csrf
 from tokens.clients import redirect_uris
 from tokens.clients.errors import OAuthError
 from tokens.clients.registry import Client
-from tokens.oauth.authorize import id_token_hints, pushed_requests
 from tokens.oauth.authorize import pages as authorize_pages
+from tokens.oauth.authorize import pushed_requests
 from tokens.oauth.authorize import request as authorization_request
 from tokens.oauth.authorize import services as authorizations
 from tokens.oauth.authorize import state as authorization_state
@@ -23,8 +23,9 @@ from tokens.oauth.authorize.inputs import DecisionInput
 from tokens.oauth.authorize.request import MAX_BYTES, AuthorizationRequest, Refused, Unanswerable
 from tokens.oauth.authorize.services import Decision, Step
 from tokens.oauth.authorize.state import AuthorizationState
+from tokens.oauth.device import services as devices
 from tokens.protocol import scope_set
-from tokens.sessions import sso_cookie
+from tokens.sessions import sso_session
 
 EXPIRED = (
     "This page has expired, was opened in another browser, or cookies are off: go back to the application and sign in "
@@ -104,7 +105,7 @@ class AuthorizeView(OAuthPage):
         if len(request.META.get("QUERY_STRING", "")) > MAX_BYTES:
             raise Unanswerable(f"The request is longer than {MAX_BYTES} bytes: the application may push it instead.")
         client, wanted = await _read(request.query_params)
-        decision = await authorizations.decide(request=wanted, client=client, cookie=sso_cookie.read(request))
+        decision = await authorizations.decide(request=wanted, client=client, cookie=sso_session.read_cookie(request))
         return self.shown(request, authorization_state.begin(wanted), client, decision)
 
     @extend_schema(exclude=True)
@@ -117,7 +118,7 @@ class AuthorizeView(OAuthPage):
 
 
 class ConsentView(OAuthPage):
-    """POST /oauth/consent."""
+    """POST /oauth/consent: what somebody says to a client, or to a device that waits for them."""
 
     @extend_schema(exclude=True)
     async def post(self, request: ApiRequest) -> HttpResponse:
@@ -132,15 +133,31 @@ class ConsentView(OAuthPage):
         Raises:
             Refused: a no.
         """
-        if said == "deny":
-            raise authorizations.deny(request=state.request, client=client)
         if said == "switch":
             return self.shown(request, state, client, Decision(Step.SIGN_IN))
-        cookie = sso_cookie.read(request)
+        if state.device:
+            return await self._device_answered(request, state, client, said)
+        if said == "deny":
+            raise authorizations.deny(request=state.request, client=client)
+        cookie = sso_session.read_cookie(request)
         decision = await authorizations.allow(
             request=state.request, client=client, cookie=cookie, session_id=state.session_id
         )
         return self.shown(request, state, client, decision)
+
+    async def _device_answered(
+        self, request: ApiRequest, state: AuthorizationState, client: Client, said: str
+    ) -> HttpResponse:
+        """Tell a device that waits yes or no, or have the person who is to answer sign in (RFC 8628)."""
+        if said == "deny":
+            await devices.deny(state, client)
+            return authorize_pages.device_done(client, allowed=False)
+        done = await devices.allow(state, client, sso_session.read_cookie(request))
+        if done is None:
+            return self.shown(request, state, client, Decision(Step.SIGN_IN))
+        if not done:
+            return authorize_pages.device(problem=devices.GONE)
+        return authorize_pages.device_done(client, allowed=True)
 
 
 async def _read(query: QueryDict) -> tuple[Client, AuthorizationRequest]:
@@ -157,6 +174,6 @@ async def _read(query: QueryDict) -> tuple[Client, AuthorizationRequest]:
     try:
         given = authorization_request.parameters_of(query)
         wanted = authorization_request.check(client, given, target, pushed=pushed)
-        return client, await id_token_hints.with_hint(client, wanted, given.get("id_token_hint"))
+        return client, await authorization_request.with_hint(client, wanted, given.get("id_token_hint"))
     except OAuthError as error:
         raise Refused(error, target) from error

@@ -16,15 +16,15 @@ from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import new_id
 from ironauth.infrastructure.db.unit_of_work import about_to_commit
 from ironauth.infrastructure.http.client_context import ClientContext
-from tokens.clients.digests import digest_of
+from tokens.clients.models import digest_of
 from tokens.clients.registry import Client
-from tokens.oauth import device_codes
-from tokens.oauth.consent import consents
+from tokens.oauth.consent import units as consents
+from tokens.oauth.device import codes as device_codes
 from tokens.oauth.models import DeviceGrant
 from tokens.protocol import scope_set, scope_text
 from tokens.sessions import sso_session
 from tokens.sessions.client_sessions import ConsentedAccess, open_client_session
-from tokens.sessions.sso_cookie import SsoCookie
+from tokens.sessions.sso_session import SsoCookie
 from tokens.sessions.units import OpenedSession
 
 LIFE_S: Final = 600  # seconds: time to find a telephone and sign in on it

@@ -19,7 +19,7 @@ from tokens.oauth.authorize import pages as authorize_pages
 from tokens.oauth.authorize.views import OAuthPage
 from tokens.oauth.logout import request as logout_request
 from tokens.oauth.logout.request import LogoutRequest, Person
-from tokens.sessions import sso_cookie, sso_session
+from tokens.sessions import sso_session
 from tokens.sessions.queries import StoredSession
 
 CONFIRMATION = "confirmation"  # the field that says the page's question was answered with yes
@@ -45,7 +45,7 @@ class LogoutView(OAuthPage):
         of one that claims to be the page's own. Answering it here would take the cookie from the signed-in person.
         """
         data = request.data
-        if sso_cookie.read(request) is None:
+        if sso_session.read_cookie(request) is None:
             asked = _without_confirmation(data)
             await logout_request.read(asked)  # what is wrong with it can be said at once
             return authorize_pages.repeated(request.path, asked.urlencode())
@@ -59,7 +59,7 @@ async def answered(request: ApiRequest, parameters: QueryDict, *, confirmed: boo
 
     Raises ``Unanswerable``.
     """
-    cookie = sso_cookie.read(request)
+    cookie = sso_session.read_cookie(request)
     session = await database().read(sso_session.find_to_end, cookie) if cookie is not None else None
     confirmation = parameters.get(CONFIRMATION, "")
     wanted = await logout_request.read(_without_confirmation(parameters))
@@ -74,8 +74,8 @@ async def answered(request: ApiRequest, parameters: QueryDict, *, confirmed: boo
     if session is not None:
         await database().write(end, session_id=session.id, user_id=session.account.id)
     response = authorize_pages.signed_out(wanted.redirect_uri, wanted.state, by_form=request.method == "POST")
-    if sso_cookie.name() in request.COOKIES:
-        sso_cookie.clear(response)
+    if sso_session.cookie_name() in request.COOKIES:
+        sso_session.clear_cookie(response)
     return response
 
 

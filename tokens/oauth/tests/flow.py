@@ -12,10 +12,9 @@ import httpx
 from accounts.users.models import User
 from ironauth.infrastructure.core import clock
 from tokens.clients.models import OAuthClient
-from tokens.oauth.authorize import codes
-from tokens.oauth.authorize.codes import AuthorizationCodeData
+from tokens.oauth import codes
+from tokens.oauth.codes import AuthorizationCodeData, challenge_of
 from tokens.oauth.tests.material import REDIRECT_URI
-from tokens.oauth.token.redemption import challenge_of
 from tokens.sessions.models import SSO_CLIENT, Session
 
 TOKEN = "/oauth/token"

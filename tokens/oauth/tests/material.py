@@ -3,8 +3,7 @@
 import secrets
 from typing import Any
 
-from tokens.clients.digests import digest_of
-from tokens.clients.models import OAuthClient, OAuthClientSecret
+from tokens.clients.models import OAuthClient, OAuthClientSecret, digest_of
 
 REDIRECT_URI = "https://app.example.com/callback"
 NO_SECRET = ""

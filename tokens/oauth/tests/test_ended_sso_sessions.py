@@ -12,16 +12,16 @@ from accounts.users import queries as user_queries
 from accounts.users.models import User
 from ironauth.infrastructure.crypto.master_keys import newest_master_key_id
 from tokens.clients import registry as clients
-from tokens.oauth import device_codes
+from tokens.oauth.device import codes as device_codes
 from tokens.oauth.device import units as device_units
 from tokens.oauth.models import AuthorizationCode, Consent, DeviceGrant
 from tokens.oauth.tests.flow import signed_on
 from tokens.oauth.tests.material import make_client
 from tokens.oauth.tests.walk import answered, authorize, by_password, is_page, say, send
-from tokens.sessions import sso_cookie, sso_session
+from tokens.sessions import sso_session
 from tokens.sessions.models import SSO_CLIENT, Session
 from tokens.sessions.queries import StoredSession
-from tokens.sessions.sso_cookie import SsoCookie
+from tokens.sessions.sso_session import SsoCookie
 from tokens.tests.browser import Member
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage, pytest.mark.usefixtures("signing_key")]
@@ -62,8 +62,10 @@ def test_nor_is_one_that_lets_a_device_in(member: Member, monkeypatch: pytest.Mo
     client = clients.read_client(row.pk)
     assert client is not None
     session = signed_on(UUID(member["id"]), master_key_id=newest_master_key_id())
-    text = sso_cookie.mint(session_id=session.pk, secret=bytes(session.secret), master_key_id=session.master_key_id)
-    cookie = sso_cookie.parse(text)
+    text = sso_session.mint_cookie(
+        session_id=session.pk, secret=bytes(session.secret), master_key_id=session.master_key_id
+    )
+    cookie = sso_session.parse_cookie(text)
     assert cookie is not None
     _, shown = device_units.begin(client=client, scope="openid", jkt="")
     user_code = device_codes.typed(shown)

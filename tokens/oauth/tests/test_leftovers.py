@@ -8,7 +8,7 @@ import pytest
 
 from accounts.users.outputs import Account
 from ironauth.infrastructure.core import clock
-from tokens.oauth.authorize.codes import LIFE_S
+from tokens.oauth.codes import LIFE_S
 from tokens.oauth.expiry import KEEP_S
 from tokens.oauth.models import AuthorizationCode, DeviceGrant, PushedRequest
 from tokens.oauth.tests.flow import approve

@@ -25,7 +25,7 @@ from tokens.oauth import id_tokens
 from tokens.oauth.models import AuthorizationCode, Consent, LogoutNotice
 from tokens.oauth.tests.material import make_client
 from tokens.oauth.tests.walk import AUTHORIZE, answered, authorize, by_password, is_page, request_of, say
-from tokens.sessions import sso_cookie, sso_session
+from tokens.sessions import sso_session
 from tokens.sessions.client_sessions import ConsentedAccess, open_client_session
 from tokens.sessions.models import Session
 from tokens.tests.browser import LOGOUT_ALL, ME, PASSWORD_URL, Member, Pair
@@ -274,13 +274,13 @@ async def test_cookies_that_mean_nothing(
 ) -> None:
     """Forged, changed, of a session that is none of these, planted by an attacker: nobody is signed in by them."""
     genuine = api.cookies["sso"]
-    cookie = sso_cookie.parse(genuine)
+    cookie = sso_session.parse_cookie(genuine)
     assert cookie is not None
-    other = sso_cookie.mint(
+    other = sso_session.mint_cookie(
         session_id=uuid.UUID(pair["session_id"]), secret=bytes(32), master_key_id=signed_in.master_key_id
     )
     first_party = await Session.objects.aget(pk=pair["session_id"])
-    of_first_party = sso_cookie.mint(
+    of_first_party = sso_session.mint_cookie(
         session_id=first_party.pk, secret=bytes(first_party.secret), master_key_id=first_party.master_key_id
     )
     flipped = ("B" if genuine[-1] != "B" else "C").join([genuine[:-1], ""])

@@ -13,7 +13,7 @@ from accounts.audit.recording import Event
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.access import codec
-from tokens.access.claims import Actor
+from tokens.access.codec import Actor
 from tokens.clients import subjects
 from tokens.clients.errors import InvalidRequest, InvalidScope, InvalidTarget, UnauthorizedClient
 from tokens.errors import InvalidToken

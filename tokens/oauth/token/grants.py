@@ -14,10 +14,10 @@ from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.clients.errors import InvalidScope, UnauthorizedClient
 from tokens.keys.store import key_store
-from tokens.oauth.token import redemption
+from tokens.oauth import codes
+from tokens.oauth.codes import PresentedCode, Redemption
 from tokens.oauth.token.device_grant import by_device_code
 from tokens.oauth.token.exchange import by_exchange
-from tokens.oauth.token.redemption import PresentedCode, Redemption
 from tokens.oauth.token.response import TokenRequest, TokenResponse, answer, id_key_for, refuse
 from tokens.protocol import GrantType, Scope, scope_set, scope_text
 from tokens.sessions import access_tokens, refresh_token
@@ -47,7 +47,7 @@ async def by_code(asked: TokenRequest) -> TokenResponse:
     mark = token_cache().mark()
     key, id_key = await key_store().signing(), await id_key_for(asked.client, asked.client.scopes)
     redeemed = await _redeemed(presented, asked)
-    event = log.warning if redeemed.outcome is redemption.Outcome.REUSED else log.info
+    event = log.warning if redeemed.outcome is codes.Outcome.REUSED else log.info
     event("code_redeemed", outcome=redeemed.outcome.value, client_id=asked.client.client_id)
     if redeemed.opened is None:
         await refuse(asked)
@@ -125,14 +125,12 @@ async def _redeemed(presented: PresentedCode, asked: TokenRequest) -> Redemption
     """Return what became of the code; UNKNOWN when its person or client was deleted in this very moment."""
     try:
         made = await database().write_single_statement(
-            redemption.redeem_at_once, presented=presented, client=asked.client, context=asked.context
+            codes.redeem_at_once, presented=presented, client=asked.client, context=asked.context
         )
         if made is not None:
             return made
-        return await database().write(
-            redemption.redeem, presented=presented, client=asked.client, context=asked.context
-        )
+        return await database().write(codes.redeem, presented=presented, client=asked.client, context=asked.context)
     except IntegrityError as error:
         if not refers_to_nothing(error):
             raise
-        return Redemption(redemption.Outcome.UNKNOWN)
+        return Redemption(codes.Outcome.UNKNOWN)

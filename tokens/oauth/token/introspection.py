@@ -13,7 +13,7 @@ from django.conf import settings
 from accounts.users.outputs import UserOut
 from ironauth.infrastructure.db.unit_of_work import database
 from tokens.access import codec
-from tokens.access.claims import AccessClaims, Actor
+from tokens.access.codec import AccessClaims, Actor
 from tokens.clients import subjects
 from tokens.clients import tokens as client_tokens
 from tokens.clients.registry import Client

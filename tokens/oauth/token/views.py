@@ -6,6 +6,7 @@ from drf_spectacular.utils import OpenApiResponse, extend_schema
 
 from ironauth.infrastructure.api.views import ApiRequest
 from ironauth.infrastructure.core.errors import Throttled
+from ironauth.infrastructure.http.client_context import context_of
 from tokens.clients import dpop
 from tokens.clients.authentication import authenticate
 from tokens.clients.errors import InvalidRequest, OAuthError, UnauthorizedClient, UnsupportedGrantType
@@ -16,7 +17,6 @@ from tokens.oauth.token.grants import GRANTS
 from tokens.oauth.token.introspection import INACTIVE, Introspection
 from tokens.oauth.token.response import TokenRequest, TokenResponse
 from tokens.protocol import GrantType
-from tokens.sessions.transport import client_info
 
 
 class TokenView(OAuthEndpoint):
@@ -47,7 +47,7 @@ class TokenView(OAuthEndpoint):
             raise UnauthorizedClient
         http = request._request  # noqa: SLF001 - Django's request
         proof = dpop.presented(http, client)
-        asked = TokenRequest(client, parameters, client_info(http), proof.jkt if proof is not None else "")
+        asked = TokenRequest(client, parameters, context_of(http), proof.jkt if proof is not None else "")
         if grant_type == GrantType.DEVICE_CODE:  # before anything is written: devices ask again and again
             await device_grant.refuse_waiting(asked)
         await dpop.use_for_client(proof)

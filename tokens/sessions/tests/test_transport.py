@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from django.test import RequestFactory
 
-from tokens.sessions.transport import cleared_response, client_info, no_content
+from ironauth.infrastructure.http.client_context import context_of
+from tokens.sessions.transport import cleared_response, no_content
 
 
 @pytest.mark.parametrize(
@@ -14,15 +15,15 @@ from tokens.sessions.transport import cleared_response, client_info, no_content
 )
 def test_address(peer: str, kept: str) -> None:
     """Only an IP address is kept, in one spelling and without zone; anything else is unknown, not an error."""
-    assert client_info(RequestFactory().get("/", REMOTE_ADDR=peer)).address == kept
+    assert context_of(RequestFactory().get("/", REMOTE_ADDR=peer)).address == kept
 
 
 def test_forwarded_address(settings: Any) -> None:
     """Behind a trusted proxy the client's own address is kept; from anyone else the header means nothing."""
     request = RequestFactory().get("/", REMOTE_ADDR="10.0.0.1", headers={"x-forwarded-for": "192.0.2.7"})
-    assert client_info(request).address == "10.0.0.1"
+    assert context_of(request).address == "10.0.0.1"
     settings.IRONAUTH_TRUSTED_PROXIES = ["10.0.0.0/8"]
-    assert client_info(request).address == "192.0.2.7"
+    assert context_of(request).address == "192.0.2.7"
 
 
 @pytest.mark.parametrize(
@@ -31,7 +32,7 @@ def test_forwarded_address(settings: Any) -> None:
 )
 def test_user_agent(sent: str, kept: str) -> None:
     """The user agent is kept without control characters and at most 255 characters of it."""
-    assert client_info(RequestFactory().get("/", HTTP_USER_AGENT=sent)).user_agent == kept
+    assert context_of(RequestFactory().get("/", HTTP_USER_AGENT=sent)).user_agent == kept
 
 
 def test_no_content() -> None:

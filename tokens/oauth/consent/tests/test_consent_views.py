@@ -15,7 +15,7 @@ from conftest import PASSWORD, bearer
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.clients.models import OAuthClient
-from tokens.oauth.authorize.codes import AuthorizationCodeData, issue
+from tokens.oauth.codes import AuthorizationCodeData, issue
 from tokens.oauth.consent import units as consent_units
 from tokens.oauth.models import AuthorizationCode, Consent
 from tokens.oauth.tests.material import REDIRECT_URI, make_client

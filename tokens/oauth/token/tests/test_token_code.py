@@ -25,12 +25,11 @@ from tokens.keys.key_set import Family
 from tokens.keys.models import SigningKey
 from tokens.keys.rotation import create_first_keys
 from tokens.keys.store import key_store
-from tokens.oauth.authorize.codes import LIFE_S
+from tokens.oauth import codes
+from tokens.oauth.codes import LIFE_S, Outcome, PresentedCode, challenge_of
 from tokens.oauth.models import AuthorizationCode
 from tokens.oauth.tests.flow import SCOPE, VERIFIER, Party, approve, signed_on
 from tokens.oauth.tests.material import REDIRECT_URI, make_client
-from tokens.oauth.token import redemption
-from tokens.oauth.token.redemption import Outcome, PresentedCode, challenge_of
 from tokens.sessions.models import Session
 from tokens.tests.browser import ME, REFRESH, VERIFY, Member
 from tokens.tests.test_vectors import RFC
@@ -152,14 +151,14 @@ async def test_a_second_use_that_is_given_up_ends_nothing(
     """It hears 503 even where the loop learns of its end first: the first use may have been its own next try."""
     code = await a_code(wiki, member)
     tokens = (await wiki.redeem(code)).json()
-    find = redemption._find
+    find = codes._find
 
-    def find_late(digest: str) -> redemption._Code | None:
+    def find_late(digest: str) -> codes._Code | None:
         database._here.deadline = 0.0  # over; the pool forgets it with the unit
         return find(digest)
 
     with monkeypatch.context() as patched:
-        patched.setattr(redemption, "_find", find_late)
+        patched.setattr(codes, "_find", find_late)
         assert (await wiki.redeem(code)).status_code == 503
     assert (await wiki.introspect(tokens["access_token"]))["active"]
     await refused(await wiki.redeem(code))
@@ -304,7 +303,7 @@ def test_a_redemption_that_fails_leaves_the_code(new_account: Any) -> None:
     assert known is not None
     wrong = PresentedCode(code, REDIRECT_URI, "w" * 43)
     with transaction.atomic(), CaptureQueriesContext(connection) as captured:
-        assert redemption.redeem(presented=wrong, client=known, context=ClientContext()).outcome is Outcome.MISMATCH
+        assert codes.redeem(presented=wrong, client=known, context=ClientContext()).outcome is Outcome.MISMATCH
     assert len(captured) == 1
     assert AuthorizationCode.objects.get().used_at is None
     assert Session.objects.count() == 0
@@ -323,12 +322,12 @@ def test_a_code_that_is_deleted_in_mid_race(new_account: Any, monkeypatch: pytes
         def run(self, **values: Any) -> int:
             return AuthorizationCode.objects.all().delete()[0] * 0
 
-    monkeypatch.setattr(redemption, "_USE", Lost())
+    monkeypatch.setattr(codes, "_USE", Lost())
     with transaction.atomic():
-        found = redemption.redeem(
+        found = codes.redeem(
             presented=PresentedCode(code, REDIRECT_URI, VERIFIER), client=known, context=ClientContext()
         )
-    assert found == redemption.Redemption(Outcome.REUSED)
+    assert found == codes.Redemption(Outcome.REUSED)
     assert list(Session.objects.filter(revoked_at=None)) == [other]
     assert not AuditEvent.objects.filter(event="code_reuse").exists()
 
