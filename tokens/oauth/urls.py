@@ -12,7 +12,7 @@ from tokens.oauth.token import views as token_views
 urlpatterns: list[URLPattern] = [
     path("authorize", authorize_views.AuthorizeView.as_view(), name="authorize"),
     path("par", pushed_requests.PushedRequestView.as_view(), name="par"),
-    path("consent", authorize_views.ConsentView.as_view(), name="consent"),
+    path("consent", device_views.ClientOrDeviceConsentView.as_view(), name="consent"),
     path("signin", sign_in_views.PasswordForm.as_view(), name="signin"),
     path("signin/code", sign_in_views.SecondFactorForm.as_view(), name="signin-code"),
     path("signin/passkey", sign_in_views.PasskeyForm.as_view(), name="signin-passkey"),

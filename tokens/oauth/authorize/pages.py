@@ -25,10 +25,10 @@ from accounts.users import email_verification
 from accounts.users.outputs import UserOut
 from tokens.clients.errors import OAuthError
 from tokens.clients.registry import Client
+from tokens.oauth import device_codes
 from tokens.oauth.authorize import state as authorization_state
 from tokens.oauth.authorize.request import Target
 from tokens.oauth.authorize.state import AuthorizationState
-from tokens.oauth.device import codes as device_codes
 from tokens.protocol import ResponseMode, Scope
 from tokens.sessions.queries import StoredSession
 

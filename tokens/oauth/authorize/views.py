@@ -23,7 +23,6 @@ from tokens.oauth.authorize.inputs import DecisionInput
 from tokens.oauth.authorize.request import MAX_BYTES, AuthorizationRequest, Refused, Unanswerable
 from tokens.oauth.authorize.services import Decision, Step
 from tokens.oauth.authorize.state import AuthorizationState
-from tokens.oauth.device import services as devices
 from tokens.protocol import scope_set
 from tokens.sessions import sso_session
 
@@ -118,7 +117,7 @@ class AuthorizeView(OAuthPage):
 
 
 class ConsentView(OAuthPage):
-    """POST /oauth/consent: what somebody says to a client, or to a device that waits for them."""
+    """POST /oauth/consent."""
 
     @extend_schema(exclude=True)
     async def post(self, request: ApiRequest) -> HttpResponse:
@@ -135,8 +134,6 @@ class ConsentView(OAuthPage):
         """
         if said == "switch":
             return self.shown(request, state, client, Decision(Step.SIGN_IN))
-        if state.device:
-            return await self._device_answered(request, state, client, said)
         if said == "deny":
             raise authorizations.deny(request=state.request, client=client)
         cookie = sso_session.read_cookie(request)
@@ -144,20 +141,6 @@ class ConsentView(OAuthPage):
             request=state.request, client=client, cookie=cookie, session_id=state.session_id
         )
         return self.shown(request, state, client, decision)
-
-    async def _device_answered(
-        self, request: ApiRequest, state: AuthorizationState, client: Client, said: str
-    ) -> HttpResponse:
-        """Tell a device that waits yes or no, or have the person who is to answer sign in (RFC 8628)."""
-        if said == "deny":
-            await devices.deny(state, client)
-            return authorize_pages.device_done(client, allowed=False)
-        done = await devices.allow(state, client, sso_session.read_cookie(request))
-        if done is None:
-            return self.shown(request, state, client, Decision(Step.SIGN_IN))
-        if not done:
-            return authorize_pages.device(problem=devices.GONE)
-        return authorize_pages.device_done(client, allowed=True)
 
 
 async def _read(query: QueryDict) -> tuple[Client, AuthorizationRequest]:

@@ -12,11 +12,11 @@ from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.clients import registry as clients
 from tokens.clients.errors import InvalidClient
 from tokens.clients.registry import Client
+from tokens.oauth import device_codes
 from tokens.oauth.authorize import state as authorization_state
 from tokens.oauth.authorize.request import AuthorizationRequest
 from tokens.oauth.authorize.services import Decision, Step
 from tokens.oauth.authorize.state import AuthorizationState
-from tokens.oauth.device import codes as device_codes
 from tokens.oauth.device import units as device_units
 from tokens.protocol import GrantType, ResponseMode
 from tokens.sessions import sso_session

@@ -18,8 +18,8 @@ from ironauth.infrastructure.db.unit_of_work import about_to_commit
 from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.clients.models import digest_of
 from tokens.clients.registry import Client
+from tokens.oauth import device_codes
 from tokens.oauth.consent import units as consents
-from tokens.oauth.device import codes as device_codes
 from tokens.oauth.models import DeviceGrant
 from tokens.protocol import scope_set, scope_text
 from tokens.sessions import sso_session

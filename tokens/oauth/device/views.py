@@ -11,10 +11,13 @@ from tokens.access.credentials import refuse_login_csrf
 from tokens.clients import dpop
 from tokens.clients.authentication import admit_public, authenticate
 from tokens.clients.errors import UnauthorizedClient
+from tokens.clients.registry import Client
+from tokens.oauth import device_codes
 from tokens.oauth.authorize import pages as authorize_pages
 from tokens.oauth.authorize import request as authorization_request
-from tokens.oauth.authorize.views import OAuthPage
-from tokens.oauth.device import codes as device_codes
+from tokens.oauth.authorize.services import Decision, Step
+from tokens.oauth.authorize.state import AuthorizationState
+from tokens.oauth.authorize.views import ConsentView, OAuthPage
 from tokens.oauth.device import services as devices
 from tokens.oauth.device.units import INTERVAL_S, LIFE_S
 from tokens.oauth.endpoint import REFUSALS, OAuthEndpoint
@@ -77,3 +80,21 @@ class DeviceView(OAuthPage):
         if found is None:
             return authorize_pages.device(user_code=typed[: device_codes.MAX_TYPED], problem=devices.GONE)
         return self.shown(request, found.state, found.client, await devices.decide(cookie))
+
+
+class ClientOrDeviceConsentView(ConsentView):
+    """POST /oauth/consent, where a device may wait for the answer instead of a client."""
+
+    async def answered(self, request: ApiRequest, state: AuthorizationState, client: Client, said: str) -> HttpResponse:
+        """Tell a device that waits yes or no, or have the person who is to answer sign in."""
+        if not state.device or said == "switch":
+            return await super().answered(request, state, client, said)
+        if said == "deny":
+            await devices.deny(state, client)
+            return authorize_pages.device_done(client, allowed=False)
+        done = await devices.allow(state, client, sso_session.read_cookie(request))
+        if done is None:
+            return self.shown(request, state, client, Decision(Step.SIGN_IN))
+        if not done:
+            return authorize_pages.device(problem=devices.GONE)
+        return authorize_pages.device_done(client, allowed=True)

@@ -12,7 +12,7 @@ from accounts.users import queries as user_queries
 from accounts.users.models import User
 from ironauth.infrastructure.crypto.master_keys import newest_master_key_id
 from tokens.clients import registry as clients
-from tokens.oauth.device import codes as device_codes
+from tokens.oauth import device_codes
 from tokens.oauth.device import units as device_units
 from tokens.oauth.models import AuthorizationCode, Consent, DeviceGrant
 from tokens.oauth.tests.flow import signed_on

@@ -17,7 +17,7 @@ from ironauth.infrastructure.cache.two_level import token_cache
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import Throttled
 from tokens.clients.models import OAuthClient
-from tokens.oauth.device import codes as device_codes
+from tokens.oauth import device_codes
 from tokens.oauth.device import counts as device_counts
 from tokens.oauth.device.units import LIFE_S
 from tokens.oauth.models import Consent, DeviceGrant

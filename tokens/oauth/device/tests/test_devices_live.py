@@ -14,7 +14,7 @@ from asgiref.sync import sync_to_async
 from accounts.users.models import User
 from ironauth.infrastructure.core import clock
 from tokens.clients.models import digest_of
-from tokens.oauth.device import codes as device_codes
+from tokens.oauth import device_codes
 from tokens.oauth.models import DeviceGrant
 from tokens.oauth.tests.flow import TOKEN, Party
 from tokens.oauth.tests.material import make_client
