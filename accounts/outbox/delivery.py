@@ -20,7 +20,6 @@ from ironauth.infrastructure.telemetry.logs import get_logger
 
 STOP_S: Final = 5.0  # seconds a stopping process waits for messages on their way; the server has 10 in all
 SENT_TRIES: Final = 5  # attempts to forget a message that was sent, before its lease ends and it is sent again
-START_S: Final = 3_600.0  # seconds until a job that found no thread is refused; none waits, there are as many as jobs
 #: Replies that refuse this recipient forever: no such mailbox, moved away, no name of one (RFC 5321 §4.2.3).
 NOBODY: Final = frozenset({550, 551, 553})
 #: The same with such a status is about this sender (RFC 3463 §3.8): a relay that does not know us yet may tomorrow.
@@ -59,9 +58,7 @@ class MailDelivery(QueueDelivery[Claimed]):
 
     async def _send(self, mail: Claimed) -> None:
         """Render and send on a thread, keeping the lease meanwhile. Raises whatever went wrong."""
-        sending = asyncio.ensure_future(
-            self._pool.run(lambda: send(mail), limit_s=START_S, late=Unavailable, leave_running=False)
-        )
+        sending = asyncio.ensure_future(self._executor.offload(send, mail))
         while not (await asyncio.wait([sending], timeout=LEASE_S / 3))[0]:
             try:
                 await database().write(outbox.keep, mail)

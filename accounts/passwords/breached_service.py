@@ -22,7 +22,7 @@ from django.db import connection as database_connection
 
 from ironauth.infrastructure.outbound.request import Exchange, ExchangeFailedError
 from ironauth.infrastructure.threads.circuit_breaker import Breaker
-from ironauth.infrastructure.threads.pool import Pool
+from ironauth.infrastructure.threads.executor import BoundedExecutor
 
 PREFIX_CHARACTERS: Final = 5  # all that ever leaves: of a billion known passwords a thousand have the same
 LONGEST_ANSWER: Final = 256 * 1024  # bytes; a thousand lines have 40 KiB
@@ -31,7 +31,7 @@ THREADS: Final = 4  # questions at a time of one process: each mostly waits for 
 HEADERS: Final = {"User-Agent": "ironauth", "Add-Padding": "true"}
 _LINE: Final = re.compile(rb"([0-9A-Fa-f]{35}):([0-9]{1,15})")
 
-_pool: Final = Pool(name="breaches", threads=THREADS)
+_executor: Final = BoundedExecutor(name="breaches", threads=THREADS)
 _breaker = Breaker("breached_passwords_service")
 _asked_beforehand: ContextVar[tuple[bytes, bool] | None] = ContextVar("asked_beforehand", default=None)
 
@@ -65,9 +65,9 @@ async def knows(digest: bytes) -> bool:
     if not _may_ask():
         return False
     question = _Question(digest)
-    limit_s = settings.IRONAUTH_BREACHED_PASSWORDS_TIMEOUT_S
     try:
-        known = await _pool.run(question.ask, limit_s=limit_s, late=_late, leave_running=True)
+        async with asyncio.timeout(settings.IRONAUTH_BREACHED_PASSWORDS_TIMEOUT_S):
+            known = await _executor.offload(question.ask)
     except Exception as error:  # noqa: BLE001 - whatever it was, it is logged, and nobody is refused for it
         return _failed(error)
     finally:
@@ -83,12 +83,13 @@ def knows_blocking(digest: bytes) -> bool:
     if not _may_ask():
         return False
     question = _Question(digest)
-    limit_s = settings.IRONAUTH_BREACHED_PASSWORDS_TIMEOUT_S
+    job = _executor.submit(question.ask)
     try:
-        known = _pool.run_blocking(question.ask, limit_s=limit_s, late=_late, leave_running=True)
+        known: bool = job.result(settings.IRONAUTH_BREACHED_PASSWORDS_TIMEOUT_S)
     except Exception as error:  # noqa: BLE001 - as above
         return _failed(error)
     finally:
+        job.cancel()
         question.cut()
     _breaker.succeeded()
     return known
@@ -106,15 +107,11 @@ def asked_beforehand(digest: bytes) -> Iterator[None]:
 
 async def close() -> None:
     """Let the threads end; questions still under way are not waited for."""
-    await asyncio.to_thread(_pool.close, wait=False)
+    await asyncio.to_thread(_executor.shutdown, wait=False)
 
 
 def _may_ask() -> bool:
     return bool(settings.IRONAUTH_BREACHED_PASSWORDS_URL) and _breaker.allows()
-
-
-def _late() -> Exception:
-    return ExchangeFailedError("no answer in time")
 
 
 def _failed(error: Exception) -> bool:

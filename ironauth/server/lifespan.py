@@ -66,7 +66,7 @@ async def stop() -> None:
         await _tried(hook)
     await _tried(invalidation_feed().stop)
     await _tried(token_cache().disconnect)
-    await _tried(lambda: asyncio.to_thread(hash_pool().close))
+    await _tried(lambda: asyncio.to_thread(hash_pool().shutdown))
     await _tried(lambda: asyncio.to_thread(database().close))
     logs.flush()
 

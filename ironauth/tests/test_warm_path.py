@@ -17,7 +17,6 @@ from redis.asyncio.connection import AbstractConnection
 
 from conftest import bearer
 from ironauth.infrastructure.db import prepared as prepared_statements
-from ironauth.infrastructure.threads.pool import Pool
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
 
@@ -41,7 +40,6 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, int]]:
     watch("redis", AbstractConnection, "send_command")
     watch("redis", AbstractConnection, "send_packed_command")
     watch("hops", asgiref.sync.SyncToAsync, "__call__")
-    watch("hops", Pool, "submit")
     watch("hops", Executor, "submit")
     for executor in Executor.__subclasses__():
         watch("hops", executor, "submit")

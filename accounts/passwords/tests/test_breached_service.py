@@ -71,7 +71,7 @@ def service(settings: Settings) -> Iterator[RangeServer]:
 async def thread_is_free() -> None:
     """Wait until no question is under way, at most 5 s."""
     for _ in range(500):
-        if not breached_service._pool.running:
+        if not breached_service._executor.running:
             return
         await asyncio.sleep(0.01)
     pytest.fail("a thread is still busy")

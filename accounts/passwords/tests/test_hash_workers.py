@@ -47,7 +47,7 @@ def workers(settings: Settings, tmp_path: Path) -> Iterator[Workers]:
             return made
 
         yield start
-        hash_pool().close()
+        hash_pool().shutdown()
 
 
 def use(settings: Settings, *addresses: WorkerAddress, timeout_s: float = 2.0, connections: int = 8) -> None:
@@ -305,7 +305,7 @@ async def test_without_any_worker_everything_is_hashed_here(
     assert await passwords.verify_password("wrong", made) == WRONG
     assert here() == 3
     assert [(one.available, one.failures) for one in hash_pool().worker_stats()] == [(False, 1), (False, 1)]
-    hash_pool().close()
+    hash_pool().shutdown()
 
 
 async def test_a_worker_that_comes_back_is_used_again(workers: Workers, settings: Settings, tmp_path: Path) -> None:
@@ -338,7 +338,7 @@ async def test_a_silent_worker_delays_one_sign_in(
         assert first_s >= 1.0
         assert time.monotonic() - began < first_s + 1.0
         assert here() == 2
-        hash_pool().close()
+        hash_pool().shutdown()
 
 
 async def test_after_one_silence_nobody_else_is_asked(
@@ -353,7 +353,7 @@ async def test_after_one_silence_nobody_else_is_asked(
         assert (len(frozen.heard), done(used), here()) == (1, [0], 1)
         await passwords.hash_password(PASSWORD)
         assert (len(frozen.heard), done(used), here()) == (1, [1], 1)
-        hash_pool().close()
+        hash_pool().shutdown()
 
 
 @pytest.mark.parametrize("says", [b"", b"no frame at all", frame(Refused())])
@@ -366,7 +366,7 @@ async def test_a_worker_that_answers_nonsense_changes_no_verdict(
         made = await passwords.hash_password(PASSWORD)
         assert await passwords.verify_password(PASSWORD, made) == RIGHT
         assert await passwords.verify_password("wrong", made) == WRONG
-        hash_pool().close()
+        hash_pool().shutdown()
     settings.IRONAUTH_HASH_WORKERS = None
     assert await passwords.verify_password(PASSWORD, made) == RIGHT
 
@@ -384,7 +384,7 @@ async def test_the_fall_back_is_bounded_too(settings: Settings, tmp_path: Path) 
         assert len(other.heard) == 1
         release.set()
         await busy
-        hash_pool().close()
+        hash_pool().shutdown()
 
 
 async def test_argon2_never_runs_on_a_thread_that_waits(
@@ -404,4 +404,4 @@ async def test_argon2_never_runs_on_a_thread_that_waits(
     assert await passwords.verify_password("wrong", made.replace("pepper=new", "pepper=gone")) == WRONG
     assert len(ran) == 2
     assert all(name.startswith("hash-") for name in ran)
-    hash_pool().close()
+    hash_pool().shutdown()

@@ -13,8 +13,8 @@ from typing import Final
 
 from django.db import DEFAULT_DB_ALIAS, Error, IntegrityError, connections, transaction
 
+from ironauth.infrastructure.threads.executor import NextJob, Outcome, RunJob
 from ironauth.infrastructure.threads.jobs import Job
-from ironauth.infrastructure.threads.pool import Done, NextJob, RunJob
 
 #: Units that share a commit, at most.
 MOST: Final = 32
@@ -49,7 +49,7 @@ class GroupCommit:
         self._failed = failed
         self._afresh = afresh
 
-    def run(self, first: Job, run: RunJob, more: NextJob) -> list[Done]:
+    def run(self, first: Job, run: RunJob, more: NextJob) -> list[Outcome]:
         """Run ``first`` by itself when nobody waits behind it, else with what waits, and commit once.
 
         A unit that fails undoes its own part. When the transaction is lost before its commit, or a constraint forbids
@@ -81,7 +81,7 @@ class GroupCommit:
             _here.group = None
         return done
 
-    def _joined(self, group: Group, taken: list[Job], run: RunJob, more: NextJob) -> list[Done]:
+    def _joined(self, group: Group, taken: list[Job], run: RunJob, more: NextJob) -> list[Outcome]:
         """Run those taken, then what else waits.
 
         Raises:
@@ -89,7 +89,7 @@ class GroupCommit:
         """
         connection = connections[DEFAULT_DB_ALIAS]
         until = time.monotonic() + JOIN_WITHIN_S
-        done: list[Done] = []
+        done: list[Outcome] = []
         for job in taken:  # it grows meanwhile
             done.append(run(job))
             if group.lost or connection.needs_rollback or not connection.connection.in_transaction:

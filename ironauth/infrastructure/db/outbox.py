@@ -15,7 +15,7 @@ from uuid import UUID
 from ironauth.infrastructure.core.errors import Unavailable
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.telemetry.logs import get_logger
-from ironauth.infrastructure.threads.pool import Pool
+from ironauth.infrastructure.threads.executor import BoundedExecutor
 
 POLL_S: Final = 2.0  # seconds between two looks at a queue, a quarter more or less
 THREADS: Final = 4  # entries sent at once by one process: each thread mostly waits for somebody else's server
@@ -36,7 +36,7 @@ class QueueDelivery[Claimed](ABC):
     most_due: ClassVar[int]
 
     def __init__(self) -> None:
-        self._pool = Pool(name=self.name, threads=THREADS)
+        self._executor = BoundedExecutor(name=self.name, threads=THREADS)
         self._polling: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
 
@@ -67,7 +67,7 @@ class QueueDelivery[Claimed](ABC):
         if polling is not None:
             await asyncio.wait([polling], timeout=self.stop_s)
             polling.cancel()
-        await asyncio.to_thread(self._pool.close, wait=False)
+        await asyncio.to_thread(self._executor.shutdown, wait=False)
 
     async def deliver_due(self) -> int:
         """Deliver every entry that is due and free; return how many were taken. Raises ``Unavailable``."""

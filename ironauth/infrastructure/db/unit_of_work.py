@@ -1,5 +1,6 @@
 """Units of work: one synchronous function, one hop to a thread with its own connection, one commit."""
 
+import asyncio
 import math
 import os
 import threading
@@ -16,8 +17,7 @@ from ironauth.infrastructure.db.connections import drop_connections, open_reader
 from ironauth.infrastructure.db.faults import Fault, classify, outages
 from ironauth.infrastructure.telemetry import metrics
 from ironauth.infrastructure.telemetry.logs import get_logger
-from ironauth.infrastructure.threads.jobs import Job
-from ironauth.infrastructure.threads.pool import CLOSE_WAIT_S, Pool
+from ironauth.infrastructure.threads.executor import SHUTDOWN_WAIT_S, BoundedExecutor
 
 #: Retry-After of a 503; seconds. The fault matrix asks for at most 2.
 RETRY_AFTER_S = 1
@@ -37,12 +37,14 @@ class DatabasePool:
     def __init__(self, *, threads: int, timeout_s: float) -> None:
         self._timeout_s = timeout_s
         self._sqlite = connections.settings[DEFAULT_DB_ALIAS]["ENGINE"] == "django.db.backends.sqlite3"
-        self._readers = Pool(name="database", threads=threads, leave=connections.close_all)
+        self._readers = BoundedExecutor(name="database", threads=threads, finalizer=connections.close_all)
         self._writers = self._readers
         if self._sqlite:  # one transaction at a time may write; more threads would only wait for its lock
             group = group_commit.GroupCommit(failed=self._failed, afresh=drop_connections)
-            self._writers = Pool(name="database-writer", threads=1, leave=connections.close_all, together=group.run)
-        self._apart = Pool(name="database-apart", threads=1, leave=connections.close_all)
+            self._writers = BoundedExecutor(
+                name="database-writer", threads=1, finalizer=connections.close_all, run_batch=group.run
+            )
+        self._apart = BoundedExecutor(name="database-apart", threads=1, finalizer=connections.close_all)
 
     async def read[**P, T](self, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run ``fn`` in autocommit mode and return its result.
@@ -96,18 +98,12 @@ class DatabasePool:
 
         ``done`` hears on the pool's thread that it was written, or why not. ``close`` runs what is queued first.
         """
-        deadline = time.monotonic() + LATER_S
         attempt = _Attempt(fn, atomic=False, reader=False)
-
-        def perform() -> None:
-            self._perform(attempt, deadline=deadline)
-
-        self._writers.submit(
-            Job(perform, start_by=deadline, late=self._too_late, settle=lambda _value, error: done(error))
-        )
+        written = self._writers.submit(self._perform, attempt, time.monotonic() + LATER_S)
+        written.add_done_callback(lambda job: done(job.exception()))
 
     @property
-    def pools(self) -> tuple[Pool, ...]:
+    def pools(self) -> tuple[BoundedExecutor, ...]:
         """The pools that units run on: one for both, or readers and the writer."""
         return (self._readers,) if self._writers is self._readers else (self._readers, self._writers)
 
@@ -118,21 +114,25 @@ class DatabasePool:
     def close(self) -> None:
         """Close every thread's connection and end the threads; a later unit starts new ones.
 
-        Blocks, for ``CLOSE_WAIT_S`` at most: a thread that still waits for the database then is left behind.
+        Blocks, for ``SHUTDOWN_WAIT_S`` at most: a thread that still waits for the database then is left behind.
         """
-        by = time.monotonic() + CLOSE_WAIT_S
-        for pool in (self._readers, self._writers, self._apart):
-            pool.close(by=by)
+        until = time.monotonic() + SHUTDOWN_WAIT_S
+        for executor in (self._readers, self._writers, self._apart):
+            executor.shutdown(until=until)
 
-    async def _run[T](self, pool: Pool, unit: Callable[[], T], *, write: bool, atomic: bool | None = None) -> T:
+    async def _run[T](
+        self, executor: BoundedExecutor, unit: Callable[[], T], *, write: bool, atomic: bool | None = None
+    ) -> T:
         deadline = time.monotonic() + self._timeout_s
         attempt = _Attempt(unit, atomic=write if atomic is None else atomic, reader=self._sqlite and not write)
-        return await pool.run(
-            lambda: self._perform(attempt, deadline=deadline),
-            limit_s=self._timeout_s,
-            late=self._too_late,
-            leave_running=True,
-        )
+        try:
+            async with asyncio.timeout(self._timeout_s) as limit:
+                # Not by asgiref, as everywhere else: measured in docs/decisions/executors.md.
+                return await asyncio.get_running_loop().run_in_executor(executor, self._perform, attempt, deadline)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise self._too_late() from None
 
     def _too_late(self) -> Unavailable:
         if metrics.recorder is not None:
@@ -140,8 +140,10 @@ class DatabasePool:
         get_logger().warning("database_timeout", timeout_s=self._timeout_s, queued=self._readers.queued)
         return Unavailable(retry_after_s=RETRY_AFTER_S)
 
-    def _perform[T](self, attempt: "_Attempt[T]", *, deadline: float) -> T:
-        """Run a unit on this thread, in the group whose commit it shares or by itself."""
+    def _perform[T](self, attempt: "_Attempt[T]", deadline: float) -> T:
+        """Run a unit on this thread, in the group whose commit it shares or by itself; none that begins too late."""
+        if time.monotonic() > deadline:
+            raise self._too_late()
         _here.deadline = deadline
         if settings.DEBUG:
             reset_queries()  # Django keeps every query in memory; no request signal clears it on this thread

@@ -10,7 +10,12 @@ import os
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable
+from concurrent.futures import wait
+from contextlib import suppress
+from functools import partial
+from typing import Any
 
 import argon2
 import msgspec
@@ -20,9 +25,9 @@ from ironauth.infrastructure.hashing import argon2 as argon2_raw
 from ironauth.infrastructure.hashing import claims as hash_claims
 from ironauth.infrastructure.telemetry import metrics
 from ironauth.infrastructure.telemetry.logs import get_logger
+from ironauth.infrastructure.threads.executor import BoundedExecutor
 from ironauth.infrastructure.threads.job_queues import FairQueue
-from ironauth.infrastructure.threads.jobs import Claim
-from ironauth.infrastructure.threads.pool import Pool
+from ironauth.infrastructure.threads.jobs import Claim, Job
 
 #: What one hash is taken to last before the first is measured; seconds. Argon2id, t=3, m=64 MiB: 0.07-0.14 measured.
 FIRST_GUESS_S = 0.1
@@ -63,86 +68,129 @@ class HashWorkerStats(msgspec.Struct, frozen=True):
     failures: int
 
 
-class HashPool:
+class HashPool(BoundedExecutor):
     """Runs hash jobs on ``threads`` threads; no job waits longer than ``max_wait_s`` seconds to start.
 
     ``remote.pool.SharedHashPool`` sends hashes to other machines too; here ``movable`` and ``keyed`` mean nothing.
 
-    Peak memory is ``threads`` times the memory cost of one hash. The threads run at niceness ``nice`` with
-    SCHED_BATCH; 0 leaves both alone. Thread-safe, and usable from several event loops.
+    Peak memory is ``threads`` times the memory cost of one hash. Thread-safe, and usable from several event loops.
     """
 
     #: Whether there are hash workers; then a caller should say what is ``movable``.
     shares = False
 
     def __init__(self, threads: int, max_wait_s: float, nice: int = WEAKEST_NICE) -> None:
-        self._queue = FairQueue(self._room)
-        self._pool = self.pool = Pool(name="hash", threads=threads, enter=lambda: give_way(nice), queue=self._queue)
+        """Prepare a pool; its threads start with the first hash.
+
+        Args:
+            threads: hashes that run at once.
+            max_wait_s: seconds within which a job has to start.
+            nice: niceness of the threads, which run with SCHED_BATCH then; 0 leaves both alone.
+        """
+        self._fair_queue = FairQueue(self._room)
+        super().__init__(name="hash", threads=threads, initializer=partial(give_way, nice), queue=self._fair_queue)
         self._max_wait_s = max_wait_s
-        self._lock = threading.Lock()
         self._mean_s = FIRST_GUESS_S
         self._rejected = 0
         self._completed = 0
 
-    async def run[T](self, fn: Callable[[], T], *, movable: bool = False) -> T:
-        """Run ``fn`` on a pool thread and return its result, or raise what it raised.
+    def submit[**P](self, fn: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> Job:
+        """Queue ``fn(*args, **kwargs)`` and return its future; it fails with ``Overloaded`` unless it starts in time.
 
-        A cancelled caller's job does not start. Raises Overloaded (503, Retry-After) at once when the expected wait
-        exceeds the limit and nobody else holds more of it, later when somebody who holds less needs the place, or when
-        the job could not start within the limit; such a job never runs.
+        Raises:
+            Overloaded: the expected wait exceeds the limit, and nobody else holds more of the queue.
         """
-        return await self._run_here(fn)
+        start_by = time.monotonic() + self._max_wait_s
+        job = super().submit(self._measured, start_by, partial(fn, *args, **kwargs))
+        with suppress(RuntimeError):  # no event loop runs here: who blocks keeps the limit by `run_blocking`
+            asyncio.get_running_loop().call_later(self._max_wait_s, self._expire, weakref.ref(job))
+        return job
 
-    async def _run_here[T](self, fn: Callable[[], T]) -> T:
-        return await self._pool.run(
-            lambda: self._measured(fn),
-            limit_s=self._max_wait_s,
-            late=self._refusal,
-            leave_running=False,
-            claim=hash_claims.current(),
-        )
+    async def run[T](self, fn: Callable[[], T], *, movable: bool = False) -> T:
+        """Run ``fn`` on a pool thread and return its result; a cancelled caller's job does not start.
+
+        Args:
+            fn: what hashes.
+            movable: whether a hash worker may do it.
+
+        Raises:
+            Overloaded: (503, Retry-After) at once when the expected wait exceeds the limit and nobody else holds more
+                of it, later when somebody who holds less needs the place, or when the job could not start within the
+                limit; such a job never runs.
+            Exception: what ``fn`` raises.
+        """
+        return await self.offload(fn)
 
     def run_blocking[T](self, fn: Callable[[], T], *, movable: bool = False) -> T:
-        """Like ``run`` for synchronous callers: blocks. On a pool thread ``fn`` runs at once, in place.
+        """Run ``fn`` as ``run`` does, blocking the caller. On a pool thread it runs at once, in place.
 
-        Raises Overloaded as ``run`` does, and RuntimeError on a thread that runs an event loop.
+        Args:
+            fn: what hashes.
+            movable: whether a hash worker may do it.
+
+        Raises:
+            Overloaded: as ``run`` does.
+            RuntimeError: the calling thread runs an event loop.
+            Exception: what ``fn`` raises.
         """
-        if self._pool.is_own_thread():
+        if self.is_own_thread():
             return fn()
         refuse_event_loop()
         return self._run_here_blocking(fn)
 
     def _run_here_blocking[T](self, fn: Callable[[], T]) -> T:
-        return self._pool.run_blocking(
-            lambda: self._measured(fn), limit_s=self._max_wait_s, late=self._refusal, claim=hash_claims.current()
-        )
+        job = self.submit(fn)
+        try:
+            wait([job], self._max_wait_s)
+            self._expire(weakref.ref(job))
+            result: T = job.result()
+        finally:
+            job.cancel()
+        return result
+
+    def _expire(self, reference: "weakref.ref[Job]") -> None:
+        """Refuse a job that still waits at the end of the limit."""
+        job = reference()
+        if job is not None and self.withdraw(job):
+            self.refuse(job)
 
     def raw_hash(self, secret: bytes, salt: bytes, params: argon2.Parameters, *, keyed: bool = False) -> bytes:
-        """Run Argon2 once, inside a job of this pool; raises as ``argon2_raw.raw_hash`` does.
+        """Run Argon2 once, inside a job of this pool.
 
-        ``keyed``: ``secret`` is no password but its MAC under a pepper, which another machine may see.
+        Args:
+            secret: the password, or its MAC.
+            salt: as it is stored with the hash.
+            params: the costs.
+            keyed: ``secret`` is no password but its MAC under a pepper, which another machine may see.
+
+        Returns:
+            ``params.hash_len`` bytes.
+
+        Raises:
+            MemoryError: the system has no memory for it.
+            Argon2Failure: Argon2 refuses the parameters.
         """
         return argon2_raw.by_parameters(secret, salt, params)
 
     def expected_wait_s(self) -> float:
         """Return how long the last in the queue may wait for a thread, by the recent mean and `CAUTION`; seconds."""
-        return self._wait_behind_s(self._pool.queued)
+        return self._wait_behind_s(self.queued)
 
     def _wait_behind_s(self, jobs: int) -> float:
-        ahead = jobs + self._pool.running - self._pool.threads + 1
-        return max(ahead, 0) * self._mean_s * CAUTION / self._pool.threads
+        ahead = jobs + self.running - self.threads + 1
+        return max(ahead, 0) * self._mean_s * CAUTION / self.threads
 
     def _room(self) -> int:
         """Return how many jobs may wait so that the last of them starts within the limit."""
-        most = self._max_wait_s * self._pool.threads / (max(self._mean_s, SHORTEST_S) * CAUTION)
-        return int(most) + max(self._pool.threads - self._pool.running, 0)
+        most = self._max_wait_s * self.threads / (max(self._mean_s, SHORTEST_S) * CAUTION)
+        return int(most) + max(self.threads - self.running, 0)
 
     def stats(self) -> HashPoolStats:
         """Return the pool's figures."""
         return HashPoolStats(
-            threads=self._pool.threads,
-            queued=self._pool.queued,
-            running=self._pool.running,
+            threads=self.threads,
+            queued=self.queued,
+            running=self.running,
             mean_hash_s=self._mean_s,
             rejected=self._rejected,
             completed=self._completed,
@@ -155,29 +203,36 @@ class HashPool:
     async def meet_workers(self) -> None:
         """Ask every hash worker for a sign of life, at the start of a server; the log tells who gave one."""
 
-    def close(self, *, wait: bool = True) -> None:
-        """End the threads after what is queued; a later job starts new ones."""
-        self._pool.close(wait=wait)
-
     def require_capacity(self) -> None:
-        """Raise Overloaded if a job of this caller would be refused now; asked first, it spares what comes before it.
+        """Ask whether a job of this caller would be refused now; asked first, it spares what comes before it.
 
         A caller within their share is let in, however full the queue is of others' jobs.
+
+        Raises:
+            Overloaded: it would.
         """
-        if not self._admits(hash_claims.current()):
-            raise self._refusal()
+        if not self._admits(self.claim()):
+            raise self.refusal()
 
     def _admits(self, claim: Claim) -> bool:
-        return self._pool.asked(lambda: self._queue.admits(claim))
+        with self._lock:
+            return self._fair_queue.admits(claim)
 
-    def _refusal(self) -> Overloaded:
+    def claim(self) -> Claim:
+        """Return who asks for a hash now."""
+        return hash_claims.current()
+
+    def refusal(self) -> Overloaded:
+        """Count a refusal, and return it with the seconds after which to ask again."""
         with self._lock:
             self._rejected += 1
         if metrics.recorder is not None:
             metrics.recorder.count("ironauth_pool_refusals", "hash")
         return Overloaded(retry_after_s=max(1, math.ceil(self.expected_wait_s())))
 
-    def _measured[T](self, fn: Callable[[], T]) -> T:
+    def _measured[T](self, start_by: float, fn: Callable[[], T]) -> T:
+        if time.monotonic() > start_by:
+            raise self.refusal()
         started = time.perf_counter()
         try:
             return fn()
@@ -190,7 +245,11 @@ class HashPool:
 
 
 def refuse_event_loop() -> None:
-    """Raise ``RuntimeError`` on a thread that runs an event loop, which a hash must not block."""
+    """Keep a hash from blocking an event loop.
+
+    Raises:
+        RuntimeError: the calling thread runs one.
+    """
     try:
         asyncio.get_running_loop()
     except RuntimeError:

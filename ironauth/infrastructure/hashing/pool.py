@@ -41,7 +41,7 @@ def _forget(*, setting: str, **_: object) -> None:
         with _shared_lock:
             pool, _shared = _shared, None
         if pool is not None:
-            pool.close(wait=False)
+            pool.shutdown(wait=False)
 
 
 def _after_fork() -> None:

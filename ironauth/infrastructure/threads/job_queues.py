@@ -86,7 +86,7 @@ class _Line:
 
     def largest(self) -> InOrder:
         """Return the jobs of the owner who has the most here; of several, the one who came with the newest."""
-        return max(self.owners.values(), key=lambda jobs: (len(jobs), _newest(jobs).start_by))
+        return max(self.owners.values(), key=lambda jobs: (len(jobs), _newest(jobs).submitted_at))
 
 
 class FairQueue:

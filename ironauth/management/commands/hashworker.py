@@ -62,7 +62,7 @@ class Command(BaseCommand):
             asyncio.run(self._serve(HashWorkerServer(pool), bound, tls, f"{where}, {threads} hashes at once"))
         finally:
             bound.close()
-            pool.close()
+            pool.shutdown()
             if path:
                 path.unlink(missing_ok=True)
             logs.flush()

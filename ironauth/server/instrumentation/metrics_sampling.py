@@ -66,7 +66,7 @@ class Sampling:
         for worker in hashes.worker_stats():
             to.set(worker.available, "ironauth_hash_worker_available", worker.name)
             to.set(worker.under_way, "ironauth_hash_worker_under_way", worker.name)
-        for pool in (hashes.pool, *database().pools):
+        for pool in (hashes, *database().pools):
             to.set(pool.threads, "ironauth_pool_threads", pool.name)
             to.set(pool.running, "ironauth_pool_running", pool.name)
             to.set(pool.queued, "ironauth_pool_queued", pool.name)

@@ -22,8 +22,8 @@ from opentelemetry.semconv.attributes.error_attributes import ERROR_TYPE
 from ironauth.infrastructure.cache.shared_entries import L2
 from ironauth.infrastructure.core.errors import DomainError, Unavailable
 from ironauth.infrastructure.telemetry import logs
+from ironauth.infrastructure.threads.executor import BoundedExecutor
 from ironauth.infrastructure.threads.jobs import Job
-from ironauth.infrastructure.threads.pool import Pool
 from ironauth.version import VERSION
 
 #: How long the end of a process may wait until its last spans are sent; seconds. What is left is lost.
@@ -42,11 +42,11 @@ class Tracing:
 
     def attach(self) -> None:
         """Have pools, Redis lookups and log lines of this process take part, for good."""
-        Pool.admit = self.admit
+        BoundedExecutor.on_submit = self.on_submit
         L2.around = self.lookup
         logs.name_traces(trace_id)
 
-    def admit(self, pool: str, job: Job) -> None:
+    def on_submit(self, pool: str, job: Job) -> None:
         """Have ``job`` leave two spans, its wait and its run, when it belongs to a request that is sampled."""
         if not trace.get_current_span().is_recording():
             return

@@ -1,6 +1,7 @@
 """The Compose files: whatever they name is there, and no service may do more than it has to."""
 
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,17 @@ def test_images_built_here_are_not_roots() -> None:
     for file in (DEPLOY / "Dockerfile", DEPLOY / "pgbouncer" / "Dockerfile"):
         users = [line.split()[1] for line in file.read_text().splitlines() if line.startswith("USER ")]
         assert int(users[-1].partition(":")[0]) > 0
+
+
+def test_what_compiles_argon2_finds_its_modules(tmp_path: Path) -> None:
+    """The image copies every module of ours that prints the build, before it copies the product."""
+    lines = (DEPLOY / "Dockerfile").read_text().replace("\\\n", " ").splitlines()
+    copied = [line.split()[1:-1] for line in lines if line.startswith("COPY ironauth/")]
+    for name in (name for names in copied for name in names):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text((DEPLOY.parent / name).read_text())
+    code = "import ironauth.infrastructure.hashing.argon2_build"
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
 
 
 def test_development_is_for_this_machine() -> None:

@@ -4,6 +4,7 @@ A notice is delivered until its client confirms it, at growing intervals, for a 
 sending it, or an answer gets lost.
 """
 
+import asyncio
 import time
 from http import HTTPStatus
 from http.client import HTTPException
@@ -36,10 +37,6 @@ HEADERS: Final = {"Content-Type": "application/x-www-form-urlencoded", "User-Age
 log = get_logger()
 
 
-class _HangsError(ExchangeFailedError):
-    """A client let a notice wait in vain."""
-
-
 class LogoutDelivery(QueueDelivery[Claimed]):
     """Delivers the queue of notices; one per process, on one event loop."""
 
@@ -65,7 +62,7 @@ class LogoutDelivery(QueueDelivery[Claimed]):
                     raise ExchangeFailedError("let another one wait")
                 await self._send(client, notice)
             except (OSError, HTTPException, ExchangeFailedError, Unavailable) as error:
-                if isinstance(error, TimeoutError | _HangsError):
+                if isinstance(error, TimeoutError):
                     self._resting[client.client_id] = time.monotonic() + REST_S
                 await self._note_failure(notice, error)
                 return
@@ -83,12 +80,8 @@ class LogoutDelivery(QueueDelivery[Claimed]):
         )
         body = urlencode({"logout_token": token}).encode()
         try:
-            await self._pool.run(
-                lambda: exchange.run("POST", headers=HEADERS, wanted=CONFIRMED, body=body),
-                limit_s=LIMIT_S,
-                late=_late,
-                leave_running=True,
-            )
+            async with asyncio.timeout(LIMIT_S):
+                await self._executor.offload(exchange.run, "POST", headers=HEADERS, wanted=CONFIRMED, body=body)
         finally:
             exchange.cut()
 
@@ -98,10 +91,6 @@ class LogoutDelivery(QueueDelivery[Claimed]):
         event, name = (log.error, "logout_notice_given_up") if given_up else (log.warning, "logout_notice_failed")
         reason = str(error) if isinstance(error, ExchangeFailedError | NotPublicError) else type(error).__name__
         event(name, client_id=str(notice.client_id), attempts=notice.attempts, cause=reason)
-
-
-def _late() -> Exception:
-    return _HangsError("no answer in time")
 
 
 _shared: LogoutDelivery | None = None

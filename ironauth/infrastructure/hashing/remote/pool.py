@@ -13,13 +13,12 @@ from functools import partial
 import argon2
 
 from ironauth.config.hash_workers import HashWorkerSettings
-from ironauth.infrastructure.hashing import claims as hash_claims
 from ironauth.infrastructure.hashing.local_pool import HashPool, HashWorkerStats, refuse_event_loop
 from ironauth.infrastructure.hashing.remote import trust as hash_worker_trust
 from ironauth.infrastructure.hashing.remote.client import SIGN_OF_LIFE_S, HashWorkerClient, WorkerBusy, WorkerRefused
 from ironauth.infrastructure.hashing.remote.protocol import Hash, ProtocolError
+from ironauth.infrastructure.threads.executor import BoundedExecutor
 from ironauth.infrastructure.threads.jobs import Claim
-from ironauth.infrastructure.threads.pool import Pool
 
 
 class _Here(threading.local):
@@ -51,31 +50,28 @@ class SharedHashPool(HashPool):
             )
             for number, address in enumerate(workers.addresses, start=1)
         ]
-        self._away = Pool(name="remote_hash", threads=workers.connections * len(self._workers))
+        self._away = BoundedExecutor(name="remote_hash", threads=workers.connections * len(self._workers))
         self._here = _Here()
 
     async def run[T](self, fn: Callable[[], T], *, movable: bool = False) -> T:
         """Run ``fn`` as ``HashPool.run`` does, or at a worker."""
         worker = self._freest() if movable else None
         if worker is None:
-            return await self._run_here(fn)
+            return await self.offload(fn)
         with worker.counted():
-            return await self._away.run(
-                partial(self._meant_for, worker, fn), limit_s=self._max_wait_s, late=self._refusal, leave_running=False
-            )
+            return await self._away.offload(self._meant_for, worker, fn)
 
     def run_blocking[T](self, fn: Callable[[], T], *, movable: bool = False) -> T:
         """Run ``fn`` as ``HashPool.run_blocking`` does, or at a worker; in place also within a job meant for one."""
-        if self._pool.is_own_thread() or (movable and self._here.worker is not None):
+        if self.is_own_thread() or (movable and self._here.worker is not None):
             return fn()
         refuse_event_loop()
         worker = self._freest() if movable else None
         if worker is None:
             return self._run_here_blocking(fn)
         with worker.counted():
-            return self._away.run_blocking(
-                partial(self._meant_for, worker, fn), limit_s=self._max_wait_s, late=self._refusal
-            )
+            result: T = self._away.submit(self._meant_for, worker, fn).result()
+        return result
 
     def raw_hash(self, secret: bytes, salt: bytes, params: argon2.Parameters, *, keyed: bool = False) -> bytes:
         """Run Argon2 once where this job is meant to; a ``secret`` that is not ``keyed`` never leaves."""
@@ -113,16 +109,13 @@ class SharedHashPool(HashPool):
 
     async def meet_workers(self) -> None:
         """Learn each worker's threads, too: until then it counts as one."""
-        meetings = [
-            self._away.run(worker.meet, limit_s=2 * SIGN_OF_LIFE_S, late=TimeoutError, leave_running=True)
-            for worker in self._workers
-        ]
+        meetings = [asyncio.wait_for(self._away.offload(each.meet), 2 * SIGN_OF_LIFE_S) for each in self._workers]
         await asyncio.gather(*meetings, return_exceptions=True)  # anybody who is not met is left for later
 
-    def close(self, *, wait: bool = True) -> None:
-        """End the threads, and close the connections."""
-        self._away.close(wait=wait)
-        super().close(wait=wait)
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False, until: float | None = None) -> None:
+        """End the threads as ``BoundedExecutor.shutdown`` does, and close the connections."""
+        self._away.shutdown(wait, cancel_futures=cancel_futures, until=until)
+        super().shutdown(wait, cancel_futures=cancel_futures, until=until)
         for worker in self._workers:
             worker.close()
 
@@ -159,8 +152,10 @@ class SharedHashPool(HashPool):
         Here it waits for its turn alone. Workers do not know who asks: a flood fills them, and a caller who holds
         little has their turn here sooner. One that has failed is given a try now and then, by its breaker.
         """
-        claim = hash_claims.current()
-        turn_s = self._wait_behind_s(self._pool.asked(lambda: self._queue.ahead_of(claim)))
+        claim = self.claim()
+        with self._lock:
+            ahead = self._fair_queue.ahead_of(claim)
+        turn_s = self._wait_behind_s(ahead)
         bound_s = min(turn_s, self._max_wait_s)
         waits = [(each.expected_wait_s(), each.under_way, each) for each in self._workers if each not in but]
         for wait_s, _, worker in sorted(waits, key=lambda one: one[:2]):

@@ -59,7 +59,7 @@ class LocalWorker:
             self._loop.call_soon_threadsafe(self._stop.set)
             self._thread.join()
         self._bound.close()
-        self.pool.close()
+        self.pool.shutdown()
         if self._path:
             self._path.unlink(missing_ok=True)
 

@@ -35,7 +35,7 @@ def make() -> Iterator[Callable[..., HashPool]]:
 
     yield maker
     for pool in made:
-        pool.close()
+        pool.shutdown()
 
 
 async def measured(pool: HashPool, seconds: float) -> None:
@@ -85,6 +85,21 @@ async def test_a_job_that_could_not_start_in_time_never_runs(make: Callable[...,
     await blocker
     await pool.run(lambda: None)
     assert ran == []
+
+
+async def test_a_running_hash_is_waited_for(make: Callable[..., HashPool]) -> None:
+    """The limit is one for the start: a hash that has begun is worth its end, async and blocking."""
+    pool = make(1, 0.05)
+    pool._mean_s = 0.001
+
+    def slow() -> str:
+        time.sleep(0.15)
+        return "done"
+
+    assert await pool.run(slow) == "done"
+    pool._mean_s = 0.001
+    assert await asyncio.to_thread(pool.run_blocking, slow) == "done"
+    assert pool.stats().rejected == 0
 
 
 async def test_a_cancelled_callers_queued_hash_never_runs(make: Callable[..., HashPool]) -> None:

@@ -324,7 +324,7 @@ async def test_refusals_of_pools(figures: Figures) -> None:
         await hashes.run(int)
     gate.set()
     await running
-    hashes.close()
+    hashes.shutdown()
     pool = DatabasePool(threads=1, timeout_s=0.02)
     with pytest.raises(Unavailable):
         await pool.read(time.sleep, 0.06)
@@ -349,7 +349,7 @@ async def test_hash_workers(figures: Figures, settings: Settings, tmp_path: Path
         sampling = Sampling(figures.recorder)
         sampling.start()
         sampling.stop()
-        hash_pool().close()
+        hash_pool().shutdown()
     now = figures.now()
     assert now["ironauth_hash_worker_available", "hash_worker_1 0"] == 0
     assert now["ironauth_hash_worker_available", "hash_worker_2 0"] == 1

@@ -19,8 +19,9 @@ class Full(Exception):
 
 def job(network: str = "", owner: str = "") -> Job:
     """Return a job with this claim, newer than every one before."""
-    claim = Claim(network, owner)
-    return Job(lambda: None, start_by=next(_moments), late=Full, settle=lambda *_: None, claim=claim)
+    made = Job(lambda: None, claim=Claim(network, owner))
+    made.submitted_at = next(_moments)
+    return made
 
 
 def filled(room: int, *claims: tuple[str, str]) -> tuple[FairQueue, list[Job]]:
@@ -148,7 +149,7 @@ def test_what_goes_is_counted_out() -> None:
         elif act == 3 and len(queue):
             held.remove(queue.take())
         elif held:
-            gone = chance.choice(sorted(held, key=lambda each: each.start_by))
+            gone = chance.choice(sorted(held, key=lambda each: each.submitted_at))
             assert queue.drop(gone)
             assert not queue.drop(gone)
             held.remove(gone)

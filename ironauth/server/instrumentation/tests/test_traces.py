@@ -26,7 +26,7 @@ from ironauth.infrastructure.http.guard import Guard
 from ironauth.infrastructure.http.hot_lane import HotLane
 from ironauth.infrastructure.http.lanes import AdminLane, LaneRouter, longest_body
 from ironauth.infrastructure.telemetry import logs
-from ironauth.infrastructure.threads.pool import Pool
+from ironauth.infrastructure.threads.executor import BoundedExecutor
 from ironauth.infrastructure.threads.request_threads import request_threads
 from ironauth.server.instrumentation import traces
 from ironauth.server.instrumentation.route_label import NotingPageHandler, RouteLabelHandler
@@ -55,7 +55,7 @@ def tracing(spans: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch) -> Ite
     provider = TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(spans))
     made = Tracing(provider)
-    for owner, name in ((Pool, "admit"), (L2, "around")):
+    for owner, name in ((BoundedExecutor, "on_submit"), (L2, "around")):
         monkeypatch.setattr(owner, name, None)
     made.attach()
     yield made

@@ -1,36 +1,32 @@
-"""Threads, queue, cancellation and time limits shared by the hash pool and the database pool."""
+"""Threads, queue and cancellation shared by the hash pool and the database pool."""
 
 import asyncio
 import contextvars
 import gc
-import math
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import wait
+from functools import partial
 
 import pytest
 
-from ironauth.infrastructure.threads import pool as pools
-from ironauth.infrastructure.threads.jobs import Job
-from ironauth.infrastructure.threads.pool import Pool
-
-
-class Late(Exception):
-    """Raised for a job that was too late."""
+from ironauth.infrastructure.threads import executor as executors
+from ironauth.infrastructure.threads.executor import BoundedExecutor
 
 
 @pytest.fixture
-def pool() -> Iterator[Pool]:
+def pool() -> Iterator[BoundedExecutor]:
     """Two threads."""
-    made = Pool(name="test", threads=2)
+    made = BoundedExecutor(name="test", threads=2)
     yield made
-    made.close()
+    made.shutdown()
 
 
-def run(pool: Pool, call: object, limit_s: float = 5.0, *, leave_running: bool = False) -> asyncio.Task[object]:
+def run(pool: BoundedExecutor, call: Callable[[], object]) -> asyncio.Task[object]:
     """Hand ``call`` in as a task of its own."""
-    return asyncio.ensure_future(pool.run(call, limit_s=limit_s, late=Late, leave_running=leave_running))  # type: ignore[arg-type]
+    return asyncio.ensure_future(pool.offload(call))
 
 
 async def until(condition: object, limit_s: float = 5.0) -> None:
@@ -41,7 +37,7 @@ async def until(condition: object, limit_s: float = 5.0) -> None:
         await asyncio.sleep(0.005)
 
 
-async def test_results_and_errors_reach_their_caller(pool: Pool) -> None:
+async def test_results_and_errors_reach_their_caller(pool: BoundedExecutor) -> None:
     """Each of 500 concurrent calls gets its own result or error."""
 
     def call(number: int) -> int:
@@ -49,13 +45,13 @@ async def test_results_and_errors_reach_their_caller(pool: Pool) -> None:
             raise KeyError(number)
         return number * 2
 
-    results = await asyncio.gather(*(run(pool, lambda n=n: call(n)) for n in range(500)), return_exceptions=True)
+    results = await asyncio.gather(*(run(pool, partial(call, n)) for n in range(500)), return_exceptions=True)
     for number, result in enumerate(results):
         assert (isinstance(result, KeyError) and result.args == (number,)) if number % 7 == 0 else result == number * 2
     assert (pool.queued, pool.running) == (0, 0)
 
 
-async def test_a_stop_iteration_is_not_lost(pool: Pool) -> None:
+async def test_a_stop_iteration_is_not_lost(pool: BoundedExecutor) -> None:
     """StopIteration, which a future refuses, arrives as RuntimeError instead of hanging its caller."""
 
     def call() -> None:
@@ -65,13 +61,13 @@ async def test_a_stop_iteration_is_not_lost(pool: Pool) -> None:
         await asyncio.wait_for(run(pool, call), 2)
 
 
-async def test_a_cancelled_queued_job_never_runs(pool: Pool) -> None:
+async def test_a_cancelled_queued_job_never_runs(pool: BoundedExecutor) -> None:
     """Jobs whose callers are cancelled while they wait are not run, and the jobs after them are."""
     gate = threading.Event()
     ran: list[int] = []
     blockers = [run(pool, gate.wait) for _ in range(2)]
     await until(lambda: pool.running == 2)
-    doomed = [run(pool, lambda n=n: ran.append(n)) for n in range(100)]
+    doomed = [run(pool, partial(ran.append, n)) for n in range(100)]
     last = run(pool, lambda: ran.append(-1))
     await until(lambda: pool.queued == 101)
     for task in doomed:
@@ -83,44 +79,45 @@ async def test_a_cancelled_queued_job_never_runs(pool: Pool) -> None:
     assert ran == [-1]
 
 
-async def test_a_job_that_starts_too_late_is_refused_in_time(pool: Pool) -> None:
-    """With both threads stuck, a waiting caller gets its error at the limit, and the job never runs."""
+def test_a_cancelled_future_leaves_the_queue_at_once(pool: BoundedExecutor) -> None:
+    """Also without an event loop; who waits for it by the standard library hears of it, and a second time nothing."""
     gate = threading.Event()
-    ran: list[int] = []
-    blockers = [run(pool, gate.wait) for _ in range(2)]
-    await until(lambda: pool.running == 2)
-    began = time.monotonic()
-    with pytest.raises(Late):
-        await run(pool, lambda: ran.append(1), limit_s=0.1)
-    assert 0.09 < time.monotonic() - began < 0.5
-    with pytest.raises(Late):
-        await asyncio.to_thread(pool.run_blocking, lambda: ran.append(2), limit_s=0.1, late=Late)
+    for _ in range(2):
+        pool.submit(gate.wait)
+    doomed = pool.submit(list)
+    assert doomed.cancel()
+    assert doomed.cancel()
+    assert pool.queued == 0
+    assert wait([doomed], 5).done == {doomed}
     gate.set()
-    await asyncio.gather(*blockers)
-    await run(pool, lambda: None)
-    assert ran == []
 
 
-async def test_a_running_job_is_left_only_when_asked(pool: Pool) -> None:
-    """Past the limit a running job's caller waits on, unless it asked to be let go; the thread stays counted."""
-
-    def slow() -> str:
-        time.sleep(0.15)
-        return "done"
-
-    assert await run(pool, slow, limit_s=0.05) == "done"
+def test_a_running_future_cannot_be_cancelled(pool: BoundedExecutor) -> None:
+    """As the standard library has it: its result comes all the same."""
+    together = threading.Barrier(2, timeout=5)
     gate = threading.Event()
-    with pytest.raises(Late):
-        await run(pool, gate.wait, limit_s=0.05, leave_running=True)
-    with pytest.raises(Late):
-        await asyncio.to_thread(pool.run_blocking, gate.wait, limit_s=0.05, late=Late, leave_running=True)
-    assert pool.running == 2
+    job = pool.submit(lambda: together.wait() >= 0 and gate.wait())
+    together.wait()
+    assert not job.cancel()
     gate.set()
-    await until(lambda: pool.running == 0)
-    assert await asyncio.to_thread(pool.run_blocking, slow, limit_s=0.05, late=Late) == "done"
+    assert job.result(5) is True
 
 
-async def test_no_wake_up_is_lost(pool: Pool) -> None:
+def test_what_a_shutdown_cancels_never_runs() -> None:
+    """With ``cancel_futures`` what waits is cancelled; what runs ends."""
+    pool = BoundedExecutor(name="cancelling", threads=1)
+    together = threading.Barrier(2, timeout=5)
+    gate = threading.Event()
+    running = pool.submit(lambda: together.wait() >= 0 and gate.wait())
+    waiting = [pool.submit(list) for _ in range(3)]
+    together.wait()
+    pool.shutdown(wait=False, cancel_futures=True)
+    gate.set()
+    assert running.result(5) is True
+    assert all(job.cancelled() for job in waiting)
+
+
+async def test_no_wake_up_is_lost(pool: BoundedExecutor) -> None:
     """Under random cancellations and idle pauses every job that is waited for ends."""
     for round_number in range(60):
         tasks = [run(pool, lambda: None) for _ in range(20)]
@@ -132,7 +129,7 @@ async def test_no_wake_up_is_lost(pool: Pool) -> None:
     assert pool.queued == 0
 
 
-async def test_jobs_one_after_the_other_stay_on_one_thread(pool: Pool) -> None:
+async def test_jobs_one_after_the_other_stay_on_one_thread(pool: BoundedExecutor) -> None:
     """Of two idle threads the one that was busy last takes the next job; one at a time, they need no second thread."""
     both = threading.Barrier(2, timeout=5)
     await asyncio.gather(run(pool, both.wait), run(pool, both.wait))  # both have worked, and both are idle again
@@ -143,7 +140,7 @@ async def test_jobs_one_after_the_other_stay_on_one_thread(pool: Pool) -> None:
         assert await run(pool, threading.get_ident) == first
 
 
-async def test_context_variables_travel_with_the_job(pool: Pool) -> None:
+async def test_context_variables_travel_with_the_job(pool: BoundedExecutor) -> None:
     """A job sees the context variables of its caller, and its changes stay its own."""
     variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="-")
     variable.set("request-1")
@@ -157,7 +154,7 @@ async def test_context_variables_travel_with_the_job(pool: Pool) -> None:
     assert variable.get() == "request-1"
 
 
-async def test_an_idle_thread_keeps_nothing_alive(pool: Pool) -> None:
+async def test_an_idle_thread_keeps_nothing_alive(pool: BoundedExecutor) -> None:
     """After a job its arguments (a password) and its result are freed."""
 
     class Secret:
@@ -165,32 +162,32 @@ async def test_an_idle_thread_keeps_nothing_alive(pool: Pool) -> None:
 
     secret = Secret()
     gone = weakref.ref(secret)
-    await run(pool, lambda held=secret: held)
+    await run(pool, partial(lambda held: held, secret))
     del secret
     gc.collect()
     await until(lambda: gone() is None, 1)
 
 
 async def test_a_closed_pool_ends_its_threads_and_works_again() -> None:
-    """close() runs what is queued, ends the threads and calls ``leave`` on each; the next job starts new ones."""
+    """shutdown() runs what is queued and ends the threads, each with the finalizer; the next job starts new ones."""
     left: list[str] = []
-    pool = Pool(name="closing", threads=3, leave=lambda: left.append(threading.current_thread().name))
+    pool = BoundedExecutor(name="closing", threads=3, finalizer=lambda: left.append(threading.current_thread().name))
     assert await run(pool, lambda: 1) == 1
-    pool.close()
+    pool.shutdown()
     assert sorted(left) == ["closing-0", "closing-1", "closing-2"]
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("closing-")]
     assert await run(pool, lambda: 2) == 2
-    pool.close()
+    pool.shutdown()
 
 
-def test_closing_waits_for_all_threads_at_once(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closing_waits_for_all_threads_at_once(pool: BoundedExecutor, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two threads that hang cost one wait, not two: else a server takes as many as it has threads to end."""
-    monkeypatch.setattr(pools, "CLOSE_WAIT_S", 0.5)
+    monkeypatch.setattr(executors, "SHUTDOWN_WAIT_S", 0.5)
     over = threading.Event()
     for _ in range(2):
-        pool.submit(Job(over.wait, start_by=math.inf, late=Late, settle=lambda _value, _error: None))
+        pool.submit(over.wait)
     began = time.monotonic()
-    pool.close()
+    pool.shutdown()
     took_s = time.monotonic() - began
     over.set()
     assert 0.5 <= took_s < 0.9
@@ -199,16 +196,16 @@ def test_closing_waits_for_all_threads_at_once(pool: Pool, monkeypatch: pytest.M
 def test_a_pool_needs_a_thread() -> None:
     """A size of zero is refused with the remedy."""
     with pytest.raises(ValueError, match="1 or more"):
-        Pool(name="empty", threads=0)
+        BoundedExecutor(name="empty", threads=0)
 
 
-async def test_who_fails_to_hear_of_a_job_ends_no_thread(pool: Pool) -> None:
+async def test_who_fails_to_hear_of_a_job_ends_no_thread(pool: BoundedExecutor) -> None:
     """A thread has taken its next job by then: that one runs, and so do those after it."""
 
-    def deaf(_value: object, _error: BaseException | None) -> None:
+    def deaf(_job: object) -> None:
         raise ValueError("unheard")
 
     for _ in range(2 * pool.threads):
-        pool.submit(Job(lambda: None, start_by=time.monotonic() + 5, late=Late, settle=deaf))
+        pool.submit(time.sleep, 0.01).add_done_callback(deaf)
     assert await asyncio.gather(*(run(pool, lambda: "heard") for _ in range(4))) == ["heard"] * 4
     assert pool.queued == 0
