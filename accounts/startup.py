@@ -10,7 +10,7 @@ from accounts.passwords import breached, breached_service
 from accounts.passwords.weak_patterns import load_common_passwords
 from accounts.users import reauthentication
 from accounts.users.password_method import PasswordMethod
-from ironauth.infrastructure.core.startup import on_shutdown, on_startup
+from ironauth.infrastructure.core.lifecycle import on_shutdown, on_startup
 
 
 def connect() -> None:

@@ -21,7 +21,7 @@ from ironauth.infrastructure.core.asgi_types import (  # noqa: E402 - after djan
     Scope,
     Send,
 )
-from ironauth.infrastructure.core.startup import on_shutdown, on_startup  # noqa: E402 - after django.setup()
+from ironauth.infrastructure.core.lifecycle import on_shutdown, on_startup  # noqa: E402 - after django.setup()
 from ironauth.infrastructure.db.unit_of_work import database, ping  # noqa: E402 - after django.setup()
 from ironauth.infrastructure.http.cookies import policy as cookies  # noqa: E402 - after django.setup()
 from ironauth.infrastructure.http.guard import Guard  # noqa: E402 - after django.setup()

@@ -24,7 +24,7 @@ from rest_framework.response import Response
 from ironauth.infrastructure.api.read_only import read_only
 from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView
 from ironauth.infrastructure.cache.two_level import token_cache
-from ironauth.infrastructure.core import readiness
+from ironauth.infrastructure.core import lifecycle
 from ironauth.infrastructure.core.errors import DomainError, Unavailable
 from ironauth.infrastructure.db import unit_of_work
 from ironauth.infrastructure.db.unit_of_work import database
@@ -106,7 +106,7 @@ class HealthView(AsyncAPIView):
 
         A process that ends looks at nothing.
         """
-        if readiness.is_leaving():
+        if lifecycle.is_leaving():
             report, tell = Health(status="draining", checks={}), is_local(request)
         else:  # both at once: without a database each takes as long as it may
             report, tell = await asyncio.gather(_shared.report(), _may_know_version(request))

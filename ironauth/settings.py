@@ -8,7 +8,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from ironauth.config.admin_policy import MIDDLEWARE, SECURE_CSP  # noqa: F401 - settings, read by Django
+from django.utils.csp import CSP
+
 from ironauth.config.checks import postgres_options, sqlite_options
 from ironauth.config.declared import *  # noqa: F403 - types of what is read from the table below
 from ironauth.config.environment import Environment, load_environment_file
@@ -140,3 +141,31 @@ REST_FRAMEWORK = {
 # ---------------------------------------------------------------- logs
 LOGGING_CONFIG = "ironauth.infrastructure.telemetry.logs.configure"
 LOGGING = {"level": given["IRONAUTH_LOG_LEVEL"], "format": given["IRONAUTH_LOG_FORMAT"]}
+
+# What a request in the admin lane passes through. Its pages load no inline script, and nothing from elsewhere.
+MIDDLEWARE = [
+    "ironauth.infrastructure.http.middleware.RequestContextMiddleware",
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.middleware.csp.ContentSecurityPolicyMiddleware",
+    "ironauth.infrastructure.http.error_pages.CookieMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "ironauth.infrastructure.http.error_pages.BusyPageMiddleware",
+]
+
+SECURE_CSP = {
+    "default-src": [CSP.NONE],
+    "script-src": [CSP.SELF],
+    "style-src": [CSP.SELF],
+    "img-src": [CSP.SELF, "data:"],
+    "font-src": [CSP.SELF],
+    "connect-src": [CSP.SELF],
+    "form-action": [CSP.SELF],
+    "base-uri": [CSP.NONE],
+    "frame-ancestors": [CSP.NONE],
+}

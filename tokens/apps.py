@@ -17,7 +17,7 @@ class TokensConfig(AppConfig):
         """
         from accounts.users import invariants  # noqa: PLC0415 - as below
         from ironauth.infrastructure.cache.invalidation import invalidation_feed  # noqa: PLC0415 - as below
-        from ironauth.infrastructure.core.startup import on_shutdown, on_startup  # noqa: PLC0415 - as below
+        from ironauth.infrastructure.core.lifecycle import on_shutdown, on_startup  # noqa: PLC0415 - as below
         from tokens import export, first_proof  # noqa: PLC0415 - as below
         from tokens.admin import devices as admin_devices  # noqa: PLC0415 - as below
         from tokens.clients import units as client_units  # noqa: PLC0415 - as above

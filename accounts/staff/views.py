@@ -21,8 +21,8 @@ from accounts.users.inputs import RoleCreateInput, UserCreateInput, UserPatchInp
 from accounts.users.outputs import RoleOut, RolePage, UserOut, UserPage
 from accounts.users.signed_in import signed_in
 from ironauth.infrastructure.api.paging import Page
+from ironauth.infrastructure.api.parsers import validated
 from ironauth.infrastructure.api.problem import flatten
-from ironauth.infrastructure.api.validation import validated
 from ironauth.infrastructure.api.views import ApiRequest
 from ironauth.infrastructure.core.errors import NotFound, PermissionDenied, ValidationFailed
 

@@ -12,7 +12,7 @@ from typing import cast
 
 import uvicorn
 
-from ironauth.infrastructure.core import readiness
+from ironauth.infrastructure.core import lifecycle
 from ironauth.infrastructure.telemetry import logs
 from ironauth.server.connection import BoundedHttpProtocol
 
@@ -49,7 +49,7 @@ class GracefulServer(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Note the signal; from this moment ``/health`` tells of it, and the drain begins."""
-        readiness.leave()
+        lifecycle.leave()
         super().handle_exit(sig, frame)
         self.look()
 
@@ -79,7 +79,7 @@ class GracefulServer(uvicorn.Server):
 
         The process ends within `END_S`, whatever hangs.
         """
-        readiness.leave()
+        lifecycle.leave()
         logger.info("server_ending", extra={"connections": len(self.server_state.connections)})
         _end_in_any_case()
         began = time.monotonic()

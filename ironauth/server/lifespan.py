@@ -11,7 +11,7 @@ from django.conf import settings
 
 from ironauth.infrastructure.cache.invalidation import invalidation_feed
 from ironauth.infrastructure.cache.two_level import token_cache
-from ironauth.infrastructure.core import startup
+from ironauth.infrastructure.core import lifecycle
 from ironauth.infrastructure.core.asgi_types import Receive, Send
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.hashing import argon2_build
@@ -54,7 +54,7 @@ async def start() -> None:
     await invalidation_feed().start()
     await _warm_hash_pool()
     await hash_pool().meet_workers()
-    for hook in startup.startup_hooks:
+    for hook in lifecycle.startup_hooks:
         await hook()
     gc.collect()
     gc.freeze()  # what lives as long as the process need not be looked at in every collection
@@ -62,7 +62,7 @@ async def start() -> None:
 
 async def stop() -> None:
     """Run the apps' hooks, stop the feed, close the pools and the connections to Redis, write the last log lines."""
-    for hook in reversed(startup.shutdown_hooks):
+    for hook in reversed(lifecycle.shutdown_hooks):
         await _tried(hook)
     await _tried(invalidation_feed().stop)
     await _tried(token_cache().disconnect)

@@ -9,8 +9,7 @@ from asgiref.sync import sync_to_async
 from ironauth.infrastructure.core.asgi_types import Receive, Scope, Send
 from ironauth.infrastructure.core.errors import Overloaded
 from ironauth.infrastructure.http.error_pages import BUSY
-from ironauth.infrastructure.http.lane_turns import Turns
-from ironauth.infrastructure.http.lanes import AdminLane
+from ironauth.infrastructure.http.lanes import AdminLane, Turns
 from ironauth.infrastructure.threads.request_threads import RequestThreads
 from ironauth.tests.asgi_conversation import Conversation
 

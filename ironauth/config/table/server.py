@@ -2,10 +2,11 @@
 
 from urllib.parse import quote
 
-from ironauth.config import addresses, hash_workers, metrics, traces
+from ironauth.config import addresses, hash_workers, traces
 from ironauth.config.checks import (
     default_database_threads,
     default_hash_threads,
+    metrics_token,
     refuse_missing_laboratory,
     required_secret,
 )
@@ -236,7 +237,7 @@ TELEMETRY = Section(
         "Required with IRONAUTH_METRICS: what Prometheus sends as Bearer token (authorization.credentials_file in its "
         "job), 43 to 255 characters; nobody else gets an answer, also not from this machine:\n"
         "  python3 -c 'import secrets; print(secrets.token_urlsafe(32))'",
-        accept=lambda value, given: metrics.token(value, on=given["IRONAUTH_METRICS"]),
+        accept=lambda value, given: metrics_token(value, on=given["IRONAUTH_METRICS"]),
         refused="missing with IRONAUTH_METRICS=1, shorter than 43 characters, other characters",
     ),
     Setting(

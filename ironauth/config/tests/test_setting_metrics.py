@@ -3,7 +3,7 @@
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from ironauth.config.metrics import token
+from ironauth.config.checks import metrics_token
 
 SHORTEST = "t" * 43
 
@@ -12,12 +12,12 @@ SHORTEST = "t" * 43
 @pytest.mark.parametrize("on", [True, False])
 def test_what_a_scraper_can_send_is_taken(value: str, on: bool) -> None:
     """43 to 255 characters of a bearer token, also while metrics are off."""
-    assert token(value, on=on) == value
+    assert metrics_token(value, on=on) == value
 
 
 def test_without_metrics_no_token_is_needed() -> None:
     """Nobody has to think of what they do not use."""
-    assert token("", on=False) == ""
+    assert metrics_token("", on=False) == ""
 
 
 @pytest.mark.parametrize(
@@ -28,5 +28,5 @@ def test_metrics_that_anybody_could_read_stop_the_start(value: str) -> None:
     with pytest.raises(
         ImproperlyConfigured, match=r"^IRONAUTH_METRICS_TOKEN must have 43 to 255 .*makes one$"
     ) as refused:
-        token(value, on=True)
+        metrics_token(value, on=True)
     assert not value or value not in str(refused.value)

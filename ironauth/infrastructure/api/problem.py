@@ -21,7 +21,7 @@ from django.http.request import UnreadablePostError
 from rest_framework import exceptions as drf
 
 from ironauth.infrastructure.api import renderers
-from ironauth.infrastructure.api.fast_response import LeanResponse
+from ironauth.infrastructure.api.renderers import LeanResponse
 from ironauth.infrastructure.core import errors as domain
 from ironauth.infrastructure.core.errors import DomainError, FieldError
 from ironauth.infrastructure.telemetry.logs import get_logger

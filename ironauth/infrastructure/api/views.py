@@ -28,12 +28,10 @@ from rest_framework.serializers import BaseSerializer
 from rest_framework.settings import api_settings
 from rest_framework.throttling import BaseThrottle
 
-from ironauth.infrastructure.api.fast_response import LeanResponse
-from ironauth.infrastructure.api.parsers import FormParser
+from ironauth.infrastructure.api.parsers import FormParser, validated
 from ironauth.infrastructure.api.permissions import answers_at_once, holds, holds_for_object
 from ironauth.infrastructure.api.problem import report_unexpected
-from ironauth.infrastructure.api.renderers import MsgspecRenderer, encode
-from ironauth.infrastructure.api.validation import validated
+from ironauth.infrastructure.api.renderers import LeanResponse, MsgspecRenderer, encode
 from ironauth.infrastructure.core.errors import BEARER_CHALLENGE
 from ironauth.infrastructure.threads.request_threads import request_threads
 

@@ -8,9 +8,11 @@ from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.utils.deprecation import MiddlewareMixin
 
-from ironauth.infrastructure.api.problem import MEDIA_TYPE
+from ironauth.infrastructure.api.problem import MEDIA_TYPE, exception_handler
 from ironauth.infrastructure.core.errors import DomainError, Overloaded, Unavailable
 from ironauth.infrastructure.db.faults import Fault, classify, outages
+from ironauth.infrastructure.http.cookies.reader import AmbiguousCookies
+from ironauth.infrastructure.telemetry.logs import get_logger
 
 #: Where the admin lane leaves, in the ASGI scope, the refusal that it has found out before Django began.
 BUSY: Final = "ironauth.busy"
@@ -80,3 +82,25 @@ def busy_page(request: HttpRequest, refused: DomainError) -> HttpResponse:
     for name, value in refused.headers.items():
         response.headers[name] = value
     return response
+
+
+def ambiguous_cookies(request: HttpRequest) -> HttpResponse | None:
+    """Return the answer to a request with ambiguous cookies, None to any other one."""
+    if "HTTP_COOKIE" not in request.META:
+        return None
+    try:
+        _ = request.COOKIES
+    except AmbiguousCookies as error:
+        get_logger().warning("cookies_refused", path=request.path)
+        if prefers_page(request):
+            return page("400_cookies.html", error.status)
+        return exception_handler(error, {})
+    return None
+
+
+class CookieMiddleware(MiddlewareMixin):
+    """Refuses such a request in the admin lane, before Django looks for a session."""
+
+    def process_request(self, request: HttpRequest) -> HttpResponse | None:
+        """Return the refusal, or nothing."""
+        return ambiguous_cookies(request)

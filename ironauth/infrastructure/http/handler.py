@@ -30,17 +30,17 @@ from django.utils.module_loading import import_string
 from ironauth.infrastructure.api.problem import exception_handler, report_unexpected
 from ironauth.infrastructure.core.asgi_types import Receive, Scope, Send
 from ironauth.infrastructure.http import error_pages
-from ironauth.infrastructure.http.cookies import refusal as cookie_refusal
 from ironauth.infrastructure.http.fast_request import UNREADABLE_HEAD, LeanRequest
 from ironauth.infrastructure.http.host_check import check_host
 from ironauth.infrastructure.http.middleware import harden_unread
-from ironauth.infrastructure.http.request_signals import custom_receivers, send_to
 from ironauth.infrastructure.http.request_state import (
     RequestObserver,
     RequestState,
+    custom_receivers,
     finish_unless_gone,
     may_block,
     run_closers,
+    send_to,
 )
 from ironauth.infrastructure.threads.request_threads import RequestThreads, make_async
 
@@ -216,7 +216,7 @@ class LeanHandler(ASGIHandler):
     async def _get_response_async(self, request: HttpRequest) -> HttpResponseBase:
         """Refuse what no view is to see, or answer."""
         check_host(request)
-        return cookie_refusal.refused(request) or await self._answer_of_view(request)
+        return error_pages.ambiguous_cookies(request) or await self._answer_of_view(request)
 
     async def _answer_of_view(self, request: HttpRequest) -> HttpResponseBase:
         """Resolve the URL and call the view with its hooks."""

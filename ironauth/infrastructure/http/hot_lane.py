@@ -20,7 +20,7 @@ from ironauth.infrastructure.http.client_address import client_address, with_for
 from ironauth.infrastructure.http.cookies import reader as cookie_reader
 from ironauth.infrastructure.http.cookies.reader import AmbiguousCookies
 from ironauth.infrastructure.http.host_check import is_allowed_host
-from ironauth.infrastructure.http.request_signals import custom_receivers
+from ironauth.infrastructure.http.request_state import custom_receivers
 from ironauth.infrastructure.telemetry import logs, metrics
 from ironauth.infrastructure.telemetry.metrics_catalogue import SHORTEST_NS, bucket
 from ironauth.infrastructure.telemetry.request_id import choose_request_id

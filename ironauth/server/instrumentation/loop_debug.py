@@ -22,7 +22,7 @@ import threading
 import time
 from types import FrameType
 
-from ironauth.infrastructure.core.startup import on_shutdown, on_startup
+from ironauth.infrastructure.core.lifecycle import on_shutdown, on_startup
 from ironauth.infrastructure.telemetry.logs import get_logger
 from ironauth.server.instrumentation.lag_histogram import LagHistogram
 

@@ -9,7 +9,7 @@ import pytest
 import structlog
 
 from ironauth.infrastructure.cache.invalidation import invalidation_feed
-from ironauth.infrastructure.core import startup
+from ironauth.infrastructure.core import lifecycle
 from ironauth.infrastructure.hashing.pool import hash_pool
 from ironauth.server import lifespan
 
@@ -33,8 +33,8 @@ class Server:
 @pytest.fixture(autouse=True)
 def _hooks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Registries of the test's own, and a garbage collector as it was."""
-    monkeypatch.setattr(startup, "startup_hooks", [])
-    monkeypatch.setattr(startup, "shutdown_hooks", [])
+    monkeypatch.setattr(lifecycle, "startup_hooks", [])
+    monkeypatch.setattr(lifecycle, "shutdown_hooks", [])
     yield
     gc.unfreeze()
 
@@ -43,15 +43,15 @@ async def test_a_whole_life() -> None:
     """Start-up warms the pool, starts the feed and runs the hooks in order; shutdown undoes it in reverse."""
     told: list[str] = []
 
-    def hook(name: str) -> startup.Hook:
+    def hook(name: str) -> lifecycle.Hook:
         async def run() -> None:
             told.append(f"{name} {invalidation_feed().position is not None}")
 
         return run
 
     for name in ("one", "two"):
-        startup.on_startup(hook(f"start {name}"))
-        startup.on_shutdown(hook(f"stop {name}"))
+        lifecycle.on_startup(hook(f"start {name}"))
+        lifecycle.on_shutdown(hook(f"stop {name}"))
     server = Server()
     assert await server.say("lifespan.startup") == {"type": "lifespan.startup.complete"}
     assert told == ["start one True", "start two True"]
@@ -69,7 +69,7 @@ async def test_a_failing_start_is_reported_and_undone() -> None:
     async def fail() -> None:
         raise LookupError("No signing key: run manage.py create_signing_key")
 
-    startup.on_startup(fail)
+    lifecycle.on_startup(fail)
     server = Server()
     answer = await server.say("lifespan.startup")
     assert answer["type"] == "lifespan.startup.failed"
@@ -88,8 +88,8 @@ async def test_a_failing_shutdown_hook_does_not_stop_the_others() -> None:
     async def fail() -> None:
         raise KeyError
 
-    startup.on_shutdown(note)
-    startup.on_shutdown(fail)
+    lifecycle.on_shutdown(note)
+    lifecycle.on_shutdown(fail)
     server = Server()
     await server.say("lifespan.startup")
     assert (await server.say("lifespan.shutdown"))["type"] == "lifespan.shutdown.complete"
@@ -128,5 +128,5 @@ def test_a_hook_is_registered_once() -> None:
     async def hook() -> None:
         pass
 
-    assert startup.on_startup(startup.on_startup(hook)) is hook
-    assert startup.startup_hooks == [hook]
+    assert lifecycle.on_startup(lifecycle.on_startup(hook)) is hook
+    assert lifecycle.startup_hooks == [hook]

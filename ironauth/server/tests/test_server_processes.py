@@ -33,12 +33,12 @@ time.sleep(30)
 #: Answers at once, save for what lasts a second, and says whether it ends; each worker leaves a file when it begins.
 QUICK_APPLICATION = """
 import asyncio, os, pathlib
-from ironauth.infrastructure.core import readiness
+from ironauth.infrastructure.core import lifecycle
 async def application(scope, receive, send):
     if scope["path"] == "/slow":
         pathlib.Path("asked").touch()
         await asyncio.sleep(1)
-    said = (b"x-worker", b"%d" % os.getpid()), (b"x-leaving", b"%d" % readiness.is_leaving())
+    said = (b"x-worker", b"%d" % os.getpid()), (b"x-leaving", b"%d" % lifecycle.is_leaving())
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2"), *said]})
     await send({"type": "http.response.body", "body": b"OK"})
 pathlib.Path("begun", str(os.getpid())).touch()

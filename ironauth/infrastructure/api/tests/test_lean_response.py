@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from django.http import HttpResponse
 
-from ironauth.infrastructure.api.fast_response import LeanResponse
+from ironauth.infrastructure.api.renderers import LeanResponse
 
 
 def held(response: HttpResponse) -> dict[str, Any]:

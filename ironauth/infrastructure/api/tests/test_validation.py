@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from rest_framework import serializers
 
-from ironauth.infrastructure.api.validation import validated
+from ironauth.infrastructure.api.parsers import validated
 
 
 class Inner(serializers.Serializer[Any]):

@@ -7,7 +7,7 @@ import pytest
 from django.conf import settings
 
 from conftest import process_environment
-from ironauth.infrastructure.core.lean_imports import without
+from ironauth.infrastructure.apps import without
 
 #: The worst of what was loaded without need, in MiB of a worker's memory: psycopg 9, redis 8, requests 5, webauthn 6.
 NOT_NEEDED = ("psycopg", "psycopg_binary", "redis", "django_redis", "requests", "yaml", "webauthn")

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 import uvloop
 
-from ironauth.infrastructure.core import startup
+from ironauth.infrastructure.core import lifecycle
 from ironauth.infrastructure.telemetry import logs
 from ironauth.server.instrumentation import loop_debug
 from ironauth.server.instrumentation.loop_debug import LoopWatch, name_of
@@ -167,8 +167,8 @@ def test_only_the_name_is_taken(described: str, name: str) -> None:
 @pytest.fixture
 def own_hooks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hooks of this test only."""
-    monkeypatch.setattr(startup, "startup_hooks", [])
-    monkeypatch.setattr(startup, "shutdown_hooks", [])
+    monkeypatch.setattr(lifecycle, "startup_hooks", [])
+    monkeypatch.setattr(lifecycle, "shutdown_hooks", [])
 
 
 def test_it_watches_from_start_up_to_shutdown(events: Events, own_hooks: None) -> None:
@@ -176,12 +176,12 @@ def test_it_watches_from_start_up_to_shutdown(events: Events, own_hooks: None) -
 
     async def life() -> None:
         loop_debug.watch(50.0)
-        for hook in startup.startup_hooks:
+        for hook in lifecycle.startup_hooks:
             await hook()
         assert not asyncio.get_running_loop().get_debug()
         await asyncio.sleep(0.05)
         assert asyncio.get_running_loop().get_debug()
-        for hook in startup.shutdown_hooks:
+        for hook in lifecycle.shutdown_hooks:
             await hook()
 
     asyncio.run(life(), loop_factory=uvloop.new_event_loop)

@@ -1,4 +1,4 @@
-"""What a server awaits before its first request and after its last: hooks, registered by the apps."""
+"""Start and end of a process: hooks that a server awaits, and whether it still wants requests."""
 
 from collections.abc import Awaitable, Callable
 
@@ -6,6 +6,7 @@ Hook = Callable[[], Awaitable[None]]
 
 startup_hooks: list[Hook] = []
 shutdown_hooks: list[Hook] = []
+_leaving: list[bool] = []
 
 
 def on_startup(hook: Hook) -> Hook:
@@ -20,3 +21,14 @@ def on_shutdown(hook: Hook) -> Hook:
     if hook not in shutdown_hooks:
         shutdown_hooks.append(hook)
     return hook
+
+
+def leave() -> None:
+    """Say that this process ends, for good; safe in a signal handler, and again."""
+    if not _leaving:
+        _leaving.append(True)
+
+
+def is_leaving() -> bool:
+    """Return whether this process finishes what it has begun and wants nothing new."""
+    return bool(_leaving)
