@@ -17,12 +17,12 @@ from uuid import UUID
 import psycopg
 
 from ironauth.config.checks import default_hash_threads
-from ironauth.tests.services import BinaryMissing, PrivatePostgres, PrivateRedis
+from ironauth.tests.services import PrivatePostgres, PrivateRedis
 from perf.faults.proxy import TcpProxy
 from perf.faults.wire import Connector
 from perf.rig import seed
-from perf.rig.processes import Server, StartError, free_port, process_tree
-from perf.rig.site_setup import ROOT, prepare, prepare_site, serve, site_environment
+from perf.rig.processes import Server, free_port, process_tree
+from perf.rig.site_setup import ROOT, installed, prepare, prepare_site, serve, site_environment
 
 PEOPLE = 600  # each with a session in the database: a sign-in takes a hash, these only rows
 VOLUME_MIB = 64  # of the small volume; a site's tables, indexes and journal take a quarter of it
@@ -82,15 +82,13 @@ class Site:
             NotRun: the small volume needs rights this user does not have.
         """
         await self.to_server.start()
-        try:
-            if self.kind in (Kind.SQLITE_VOLUME, Kind.POSTGRES_VOLUME):
-                self._mount()
-            if self.kind is Kind.SQLITE_VOLUME:
-                self.environment["DATABASE_URL"] = f"sqlite:///{self._sqlite}"
-            else:
+        if self.kind in (Kind.SQLITE_VOLUME, Kind.POSTGRES_VOLUME):
+            self._mount()
+        if self.kind is Kind.SQLITE_VOLUME:
+            self.environment["DATABASE_URL"] = f"sqlite:///{self._sqlite}"
+        else:
+            with installed():
                 await self._start_services()
-        except BinaryMissing as missing:
-            raise StartError(str(missing)) from missing
         await to_its_end(self._fill)
         await to_its_end(self._serve)
 
@@ -170,10 +168,7 @@ class Site:
         self._stack.callback(subprocess.run, ["umount", "--lazy", str(self.volume)], check=False)
 
     def _fill(self) -> None:
-        prepare_site(self.environment, people=PEOPLE)
-        file = self.folder / "sessions.json"
-        prepare(["-m", "perf.rig.seed", "--sessions", str(PEOPLE), "--into", str(file)], self.environment)
-        self.sessions = seed.read_sessions(file)
+        self.sessions = prepare_site(self.environment, people=PEOPLE, sessions=True)
         if self.kind is not Kind.SQLITE_VOLUME:
             # As rollbacks and the purge do: a feed that starts cannot know that this number will never be used.
             with psycopg.connect(self.database_url, autocommit=True) as direct:

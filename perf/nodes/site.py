@@ -1,30 +1,27 @@
 """Two nodes, the Postgres and Redis they share, and nginx in front of them, as deploy/ describes it."""
 
-import asyncio
 import os
 import re
 import signal
-import subprocess
 import sys
 import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from ironauth.tests.services import BinaryMissing, PrivatePostgres, PrivateRedis
-from perf.http_client import Connection, ResponseError
+from ironauth.tests.services import PrivatePostgres, PrivateRedis
+from perf.http_client import Connection
 from perf.nodes import network
 from perf.rig import nginx
-from perf.rig.processes import StartError, process_tree
-from perf.rig.seed import SeededSession, read_sessions
-from perf.rig.site_setup import ROOT, prepare, site_environment
+from perf.rig.processes import Server, StartError, process_tree
+from perf.rig.seed import SeededSession
+from perf.rig.site_setup import ROOT, installed, prepare_site, site_environment
 
 HOST = nginx.HOST
 PORT = 8000
 POSTGRES_PORT, REDIS_PORT = 5432, 6379
 CLIENTS = 12  # addresses of clients: nginx counts requests by address
 NAMES = {11: "a", 12: "b"}  # by the last byte of the address, as deploy/nginx/upstream-nodes.conf has them
-_START_S = 60.0
-_STOP_S = 20.0
+RENEWED_S = 60.0  # longest that all workers may take to be replaced
 #: The hash costs the least that start-up allows, and gives way to nothing: these runs are about everything else.
 CHEAP_HASH = {
     "IRONAUTH_ARGON2_TIME_COST": "2",
@@ -34,15 +31,17 @@ CHEAP_HASH = {
 }
 
 
-class Node:
+class Node(Server):
     """One machine with a server of IronAuth on it."""
 
     def __init__(self, machine: network.Machine, environment: dict[str, str], workers: int, log: Path) -> None:
+        serve = [sys.executable, "manage.py", "serve", "--host", "0.0.0.0", "--port", str(PORT)]  # noqa: S104 - in its own namespace
+        super().__init__(
+            machine.within(*serve, "--workers", str(workers), "--refuse-until-ready"),
+            folder=ROOT, port=PORT, environment=environment, log=log,
+            address=machine.address("side"), host=HOST, ready="/health",
+        )  # fmt: skip
         self.machine = machine
-        self.log = log
-        self._environment = environment
-        self._workers = workers
-        self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def name(self) -> str:
@@ -51,76 +50,27 @@ class Node:
 
     def connection(self, patience_s: float = 20.0) -> Connection:
         """Return a connection to it alone, past nginx, on the laboratory's link."""
-        return Connection((self.machine.address("side"), PORT), host=HOST, patience_s=patience_s)
-
-    def start(self, **settings: str) -> None:
-        """Start the server, with ``settings`` in place of the site's, and return when it is healthy.
-
-        Raises:
-            StartError: it ended early or stayed silent.
-        """
-        serve = [sys.executable, "manage.py", "serve", "--host", "0.0.0.0", "--port", str(PORT)]  # noqa: S104 - in its own namespace
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                self.machine.within(*serve, "--workers", str(self._workers), "--refuse-until-ready"),
-                cwd=ROOT, env=self._environment | settings, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                start_new_session=True,
-            )  # fmt: skip
-        deadline = time.monotonic() + _START_S
-        while time.monotonic() < deadline and self._process.poll() is None:
-            if asyncio.run(self._healthy()):
-                return
-            time.sleep(0.05)
-        raise StartError(f"node {self.name} does not answer:\n{self.log.read_text(errors='replace')[-2000:]}")
-
-    async def _healthy(self) -> bool:
-        async with self.connection(patience_s=2) as connection:
-            try:
-                return (await connection.send("GET", "/health")).status == 200
-            except (OSError, ResponseError):
-                return False
+        return Connection(self.address, host=HOST, patience_s=patience_s)
 
     def renew(self) -> None:
         """Ask for new workers (SIGHUP), and return when the old ones have gone."""
-        process = self._running()
-        before = self._workers_of(process)
-        process.send_signal(signal.SIGHUP)
-        deadline = time.monotonic() + _START_S
-        while before & self._workers_of(process):
+        before = self._workers()
+        os.kill(self.pid, signal.SIGHUP)
+        deadline = time.monotonic() + RENEWED_S
+        while before & self._workers():
             if time.monotonic() > deadline:
-                raise StartError(f"node {self.name} did not renew its workers in {_START_S:.0f} s")
+                raise StartError(f"node {self.name} did not renew its workers in {RENEWED_S:.0f} s")
             time.sleep(0.05)
-
-    def stop(self) -> None:
-        """End it as systemd does, and wait for it; what does not end is killed."""
-        if self._process is None:
-            return
-        process, self._process = self._process, None
-        members = process_tree(process.pid)
-        process.terminate()
-        try:
-            process.wait(_STOP_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        for member in members[1:]:
-            if Path(f"/proc/{member}").exists():
-                os.kill(member, signal.SIGKILL)
 
     def errors(self) -> list[str]:
         """Return the lines of its log that tell of a defect."""
         lines = self.log.read_text(errors="replace").splitlines()
         return [line for line in lines if '"level":"error"' in line or '"level":"critical"' in line]
 
-    def _running(self) -> subprocess.Popen[bytes]:
-        if self._process is None:
-            raise StartError(f"node {self.name} was not started")
-        return self._process
-
-    def _workers_of(self, process: subprocess.Popen[bytes]) -> set[int]:
+    def _workers(self) -> set[int]:
         """Return its workers; its other child, which tracks what processes share, stays."""
         found = set()
-        for pid in process_tree(process.pid)[1:]:
+        for pid in process_tree(self.pid)[1:]:
             with suppress(OSError):  # it may end at any moment
                 if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes():
                     found.add(pid)
@@ -134,12 +84,7 @@ class Site:
         self.folder = folder
         network.lay(CLIENTS)
         environment = self._storage(stack)
-        seeded, count = folder / "sessions.json", str(people)
-        prepare(["manage.py", "migrate", "--verbosity", "0"], environment)
-        prepare(["manage.py", "create_signing_key"], environment)
-        seeding = ["-m", "perf.rig.seed", "--users", count, "--superuser", "--sessions", count, "--into", str(seeded)]
-        prepare(seeding, environment)
-        self._free = list(enumerate(read_sessions(seeded)))
+        self._free = list(enumerate(prepare_site(environment, people=people, superuser=True, sessions=True)))
         self._free.reverse()  # the first, who has every right, is taken last
         self._settings: dict[str, str] | None = None  # with which the nodes run
         machines = [network.Machine(name, host, stack) for host, name in NAMES.items()]
@@ -200,12 +145,10 @@ class Site:
         hba.chmod(0o644)
         postgres, redis = network.address("postgres"), network.address("redis")
         options = ("-c", f"listen_addresses=127.0.0.1,{postgres}", "-c", f"hba_file={hba}")
-        try:
+        with installed():
             stack.enter_context(PrivatePostgres(self.folder / "postgres", POSTGRES_PORT, *options))
             bind = ("--bind", f"127.0.0.1 {redis}", "--protected-mode", "no")
             stack.enter_context(PrivateRedis(self.folder / "redis", REDIS_PORT, *bind))
-        except BinaryMissing as missing:
-            raise StartError(str(missing)) from missing
         return site_environment(self.folder, port=PORT, hash_threads=2) | CHEAP_HASH | {
             "ALLOWED_HOSTS": HOST,
             "IRONAUTH_ISSUER": f"https://{HOST}",

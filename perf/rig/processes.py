@@ -103,33 +103,28 @@ def environment_of(pid: int, name: str) -> str:
 
 
 class Server:
-    """A server process on a free loopback port, its output going to a file.
+    """A server process, on a free loopback port unless it is told another address, its output added to a file.
 
-    Use as a context manager: entering starts it and waits until ``/ping`` answers 200, leaving ends it.
+    Use as a context manager: entering starts it and waits until ``ready`` answers 200, leaving ends it.
 
     Raises:
         StartError: it ended early or did not answer within ``READY_S``.
     """
 
     def __init__(
-        self, arguments: list[str], *, folder: Path, port: int, environment: Mapping[str, str], log: Path
-    ) -> None:
+        self, arguments: list[str], *, folder: Path, port: int, environment: Mapping[str, str], log: Path,
+        address: str = "127.0.0.1", host: str = "", ready: str = "/ping",
+    ) -> None:  # fmt: skip
         self.port = port
         self.log = log
+        self.address = address, port
+        #: The value of the Host header.
+        self.host = host or f"{address}:{port}"
+        self._ready = ready
         self._arguments = arguments
         self._folder = folder
         self._environment = dict(environment)
         self._process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def address(self) -> tuple[str, int]:
-        """Where it listens."""
-        return "127.0.0.1", self.port
-
-    @property
-    def host(self) -> str:
-        """The value of the Host header."""
-        return f"127.0.0.1:{self.port}"
 
     @property
     def pid(self) -> int:
@@ -139,11 +134,19 @@ class Server:
         return self._process.pid
 
     def __enter__(self) -> Self:
-        with self.log.open("wb") as log:
+        self.start()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.stop()
+
+    def start(self, **settings: str) -> None:
+        """Start it, with ``settings`` in place of its environment's, and return when it answers."""
+        with self.log.open("ab") as log:
             self._process = subprocess.Popen(  # its own session: Ctrl-C reaches only the benchmark, which ends it
                 self._arguments,
                 cwd=self._folder,
-                env=self._environment,
+                env=self._environment | settings,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -154,10 +157,6 @@ class Server:
         except BaseException:
             self.stop()
             raise
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.stop()
 
     def stop(self) -> None:
         """End the process and its descendants by pid: SIGTERM, then SIGKILL after ``STOP_S``."""
@@ -177,16 +176,20 @@ class Server:
 
     def _wait_ready(self, process: subprocess.Popen[bytes]) -> None:
         deadline = time.monotonic() + READY_S
+        url = f"http://{self.address[0]}:{self.port}{self._ready}"
+        asked = urllib.request.Request(url, headers={"Host": self.host})
         while time.monotonic() < deadline:
             if process.poll() is not None:
                 raise StartError(f"{' '.join(self._arguments)} ended with {process.returncode}:\n{self._tail()}")
             try:
-                with urllib.request.urlopen(f"http://{self.host}/ping", timeout=1) as answer:
+                with urllib.request.urlopen(asked, timeout=2) as answer:  # noqa: S310 - our own server
                     if answer.status == HTTPStatus.OK:
                         return
             except (urllib.error.URLError, OSError):
                 time.sleep(_POLL_S)
-        raise StartError(f"{' '.join(self._arguments)} did not answer /ping in {READY_S:.0f} s:\n{self._tail()}")
+        raise StartError(
+            f"{' '.join(self._arguments)} did not answer {self._ready} in {READY_S:.0f} s:\n{self._tail()}"
+        )
 
     def _tail(self) -> str:
         return self.log.read_text(errors="replace")[-_LOG_TAIL:]

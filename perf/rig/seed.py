@@ -1,13 +1,12 @@
 """Fill the benchmark's own database with people and sessions: ``python -m perf.rig.seed --users 4000``.
 
-It runs in the environment of the server whose database it is. ``--sessions 500 --into FILE`` opens one session for
-each of the first 500 people and leaves what opens them in FILE: hashing a password for each would take a minute.
+It runs in the environment of the server whose database it is. ``--sessions 500`` opens one session for each of the
+first 500 people and prints what opens them, as JSON: hashing a password for each would take a minute.
 """
 
 import argparse
 import os
 import sys
-from pathlib import Path
 
 import django
 import msgspec
@@ -30,21 +29,13 @@ def email_of(serial: int) -> str:
     return f"person{serial}@bench.example"
 
 
-def read_sessions(path: Path) -> list[SeededSession]:
-    """Return what ``--into`` left, in the people's order."""
-    return msgspec.json.decode(path.read_bytes(), type=list[SeededSession])
-
-
 def main() -> int:
     """Insert people who share one password hash (checking it costs as much as one of their own), or open sessions."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--users", type=int, default=0, help="people to insert, numbered from 0")
     parser.add_argument("--superuser", action="store_true", help="give the first person every right")
     parser.add_argument("--sessions", type=int, default=0, help="open one for each of the first people, who exist")
-    parser.add_argument("--into", type=Path, help="file for what opens the sessions, readable by its owner only")
     options = parser.parse_args()
-    if bool(options.sessions) != bool(options.into):
-        parser.error("--sessions and --into go together")
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "ironauth.settings")
     django.setup()
     if options.users:
@@ -52,9 +43,7 @@ def main() -> int:
     if options.superuser:
         _raise_first_person()
     if options.sessions:
-        sessions = _open_sessions(options.sessions)
-        options.into.touch(mode=0o600)
-        options.into.write_bytes(msgspec.json.encode(sessions))
+        sys.stdout.write(f"{msgspec.json.encode(_open_sessions(options.sessions)).decode()}\n")
     return 0
 
 

@@ -4,12 +4,15 @@ import os
 import secrets
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+
+import msgspec
 
 from ironauth.tests.services import BinaryMissing, PrivatePostgres, PrivateRedis
 from perf.rig.processes import Server, StartError, free_port
+from perf.rig.seed import SeededSession
 
 ROOT = Path(__file__).resolve().parents[2]  # of the repository
 SET_UP_S = 120  # longest that migrating, making a key or seeding may take
@@ -17,18 +20,35 @@ SET_UP_S = 120  # longest that migrating, making a key or seeding may take
 ARGON2 = {"time_cost": 3, "memory_kib": 65_536, "parallelism": 1}
 
 
-def prepare_site(environment: dict[str, str], *, people: int) -> None:
+def prepare_site(
+    environment: dict[str, str], *, people: int, superuser: bool = False, sessions: bool = False
+) -> list[SeededSession]:
     """Give the site of ``environment`` its tables, a signing key, and people to sign in (``perf.rig.seed``).
+
+    Args:
+        environment: of the site.
+        people: how many there are.
+        superuser: whether the first has every right.
+        sessions: whether each has a session, which are returned in the people's order.
 
     Raises:
         StartError: a command failed.
     """
-    for arguments in (
-        ["manage.py", "migrate", "--verbosity", "0"],
-        ["manage.py", "create_signing_key"],
-        ["-m", "perf.rig.seed", "--users", str(people)],
-    ):
-        prepare(arguments, environment)
+    prepare(["manage.py", "migrate", "--verbosity", "0"], environment)
+    prepare(["manage.py", "create_signing_key"], environment)
+    seeding = ["-m", "perf.rig.seed", "--users", str(people), *(["--superuser"] if superuser else [])]
+    printed = prepare([*seeding, *(["--sessions", str(people)] if sessions else [])], environment)
+    opened = next((line for line in printed.splitlines() if line.startswith("[")), "[]")  # its log is there too
+    return msgspec.json.decode(opened, type=list[SeededSession])
+
+
+@contextmanager
+def installed() -> Iterator[None]:
+    """Turn a program that is missing inside into ``StartError``."""
+    try:
+        yield
+    except BinaryMissing as missing:
+        raise StartError(str(missing)) from missing
 
 
 def private_servers(folder: Path, stack: ExitStack) -> dict[str, str]:
@@ -37,11 +57,9 @@ def private_servers(folder: Path, stack: ExitStack) -> dict[str, str]:
     Raises:
         StartError: one of the two is not installed.
     """
-    try:
+    with installed():
         postgres = stack.enter_context(PrivatePostgres(folder / "postgres", free_port(), "-c", "fsync=on"))
         redis = stack.enter_context(PrivateRedis(folder / "redis", free_port()))
-    except BinaryMissing as missing:
-        raise StartError(str(missing)) from missing
     return {"DATABASE_URL": postgres.url, "REDIS_URL": redis.url}
 
 

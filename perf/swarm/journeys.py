@@ -14,10 +14,9 @@ from locust import task
 from locust.env import Environment
 
 from perf.swarm.answers import user_in, user_of, verified
-from perf.swarm.crew import CREW
 from perf.swarm.people import Schedule
 from perf.swarm.sessions import BearerGuest, CookieGuest
-from perf.swarm.visitor import JourneyEnded
+from perf.swarm.visitor import CREW, JourneyEnded
 
 NEWCOMER_PERIOD_S = 15.0  # four hashes each time: sign-up, sign-in, and both again to close the account
 

@@ -18,10 +18,10 @@ from locust.runners import LocalRunner, MasterRunner, Runner, WorkerRunner
 from locust.stats import StatsEntry
 
 from perf.swarm.assignment import SHAPES, stages, users_at
-from perf.swarm.crew import CREW, Crew
 from perf.swarm.journeys import Browser, Member, Newcomer, ServiceClient
 from perf.swarm.oauth_journey import Applicant
 from perf.swarm.thresholds import Entry, Result, Trouble, judge, kinds, rounded
+from perf.swarm.visitor import CREW, Crew
 
 __all__ = ["Applicant", "Browser", "Member", "Newcomer", "ServiceClient", "Swarm"]
 

@@ -22,9 +22,8 @@ from perf.load.oauth_messages import (
     tokens_in,
 )  # fmt: skip
 from perf.swarm.answers import Answer
-from perf.swarm.crew import CREW
 from perf.swarm.thresholds import APPLICANT
-from perf.swarm.visitor import JourneyEnded, Visitor
+from perf.swarm.visitor import CREW, JourneyEnded, Visitor
 
 
 class Applicant(Visitor):

@@ -8,8 +8,7 @@ from http.cookiejar import DefaultCookiePolicy
 from locust.env import Environment
 
 from perf.swarm.answers import Answer, Check, TokenPair, only_session, pair_in, token_pair, user_of
-from perf.swarm.crew import CREW
-from perf.swarm.visitor import JourneyEnded, Visitor
+from perf.swarm.visitor import CREW, JourneyEnded, Visitor
 
 EXPIRY_ROUNDING_S = 2.0  # a token's lifetime begins at a whole second before it was received
 

@@ -1,9 +1,12 @@
 """A Locust user that checks every answer, waits when it is told to, and leaves nothing behind."""
 
+import os
 import random
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -14,11 +17,43 @@ from locust import FastHttpUser
 from locust.env import Environment
 from locust.user.task import LOCUST_STATE_STOPPING, LOCUST_STATE_WAITING
 
+from perf.swarm import assignment as assignments
 from perf.swarm.answers import Answer, Check, retry_after_s, wrong
-from perf.swarm.crew import CREW
+from perf.swarm.assignment import Assignment
+from perf.swarm.people import Ledger, People
+from perf.swarm.thresholds import Tally
 
 SHED_RETRIES: Final = 5  # a client gives up after so many 503 in a row
 API: Final = "/api/v1/access"
+
+
+@dataclass
+class Crew:
+    """One process of the swarm. ``total`` is what all processes counted, as far as they have reported."""
+
+    assignment: Assignment
+    index: int = 0
+    tally: Tally = field(default_factory=Tally)
+    total: Tally = field(default_factory=Tally)
+    _serial: int = 0
+
+    def __post_init__(self) -> None:
+        self.enrol(self.index)
+
+    def enrol(self, index: int) -> None:
+        """Become process ``index``: known only once Locust has forked and the master has given it out."""
+        given = self.assignment
+        self.index = index
+        self.people = People(given.address, given.people, index=index, processes=given.processes)
+        self.ledger = Ledger(Path(given.ledger), f"process-{os.getpid()}")
+
+    def new_address(self) -> str:
+        """Return an address that no other newcomer of any process has."""
+        self._serial += 1
+        return f"{self.assignment.prefix}-{os.getpid()}-{self._serial}@swarm.example"
+
+
+CREW = Crew(assignments.read())
 
 
 class JourneyEnded(Exception):

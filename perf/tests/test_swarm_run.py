@@ -146,7 +146,7 @@ def test_an_interrupted_swarm_ends_locust_and_closes_its_accounts(stub: str, tmp
 
 def test_locust_is_not_started_without_preparation() -> None:
     """Anybody who gives the locustfile to Locust by hand is told what to run instead."""
-    program = "import os; os.environ.pop('IRONAUTH_SWARM', None); import perf.swarm.crew"
+    program = "import os; os.environ.pop('IRONAUTH_SWARM', None); import perf.swarm.visitor"
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "python -m perf.swarm" in done.stderr
