@@ -56,13 +56,16 @@ class Purged:
 
 
 def purge_expired(*, batch: int = DEFAULT_BATCH, keep_s: int = SESSION_KEEP_S) -> Purged:
-    """Delete sessions that ended more than ``keep_s`` seconds ago, and whatever else has no use any more.
+    """Delete sessions that ended some time ago, and whatever else has no use any more.
 
     That is: accounts whose days of grace are over, expired sessions of the admin, old invalidations, finished signing
     keys, old counts of the throttles, expired e-mail tokens, messages given up a month ago, audit events older than
     IRONAUTH_AUDIT_KEEP_DAYS and the admin's log of that time, what was used up of tokens long dead, OAuth codes, pushed
-    requests and device grants.
-    ``batch``: rows per transaction. Safe to run at any time and more than once at a time.
+    requests and device grants. Safe to run at any time and more than once at a time.
+
+    Args:
+        batch: Rows per transaction.
+        keep_s: Seconds a session is kept after its end.
     """
     _wait_for_writers()
     accounts = _purge_accounts(max(1, batch // ACCOUNT_COST))

@@ -1,5 +1,6 @@
 """Rooms and words of the house: ceilings of what is too much today, which may only become lower."""
 
+import ast
 import json
 import re
 import subprocess
@@ -71,3 +72,44 @@ def test_a_room_has_about_fifteen_modules() -> None:
 def test_banned_words_become_fewer(kind: str, words: tuple[str, ...], flags: re.RegexFlag) -> None:
     """A banned word appears as often as is listed; who removes one lowers the number in `house_ceilings.json`."""
     assert dict(counted(words, flags)) == ceilings(kind)
+
+
+def own_nodes(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.AST]:
+    """Return what the function does itself, without the functions and classes in it."""
+    found, waiting = [], list(ast.iter_child_nodes(function))
+    while waiting:
+        node = waiting.pop()
+        found.append(node)
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            waiting += ast.iter_child_nodes(node)
+    return found
+
+
+def lacks_a_section(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Return whether a docstring explains arguments or errors outside their sections, or leaves an error out."""
+    text = ast.get_docstring(function) or ""
+    given = function.args
+    names = {argument.arg for argument in (*given.posonlyargs, *given.args, *given.kwonlyargs)}
+    explained = {name for group in re.findall(r"((?:``\w+``,? ?)+):", text) for name in re.findall(r"\w+", group)}
+    raises = any(isinstance(node, ast.Raise) and node.exc is not None for node in own_nodes(function))
+    named = re.search(r"\b[Rr]aises? (?:``|what |whatever )", text) is not None
+    lacks_raises = (raises or named) and "Raises:" not in text and not text.startswith("Raise ")
+    return lacks_raises or (bool(explained & names) and "Args:" not in text)
+
+
+def test_docstrings_have_sections() -> None:
+    """A public function says in `Raises:` what it raises on purpose, and explains its arguments in `Args:` if at all.
+
+    Functions of modules, not methods: those of views and of Django's classes are said by their framework. A summary
+    that begins with "Raise" has said it.
+    """
+    found = Counter(
+        name.partition("/")[0]
+        for name in tracked()
+        if name.endswith(".py") and name.startswith(("ironauth/", "accounts/", "tokens/"))
+        if not {"tests", "migrations", "conftest.py"} & set(Path(name).parts)
+        for node in ast.parse((ROOT / name).read_text()).body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.name.startswith("_")
+        if lacks_a_section(node)
+    )
+    assert dict(found) == ceilings("docstrings")

@@ -120,7 +120,9 @@ def compact(claims: object, active: ActiveKey, signer: JWSAlgModel, *, typ: str)
 def decode(token: str, keys: KeySet, *, now: float) -> VerifiedToken:
     """Return what ``token`` says when it is ours, for us and in force at ``now`` (unix seconds).
 
-    Raises ``UnknownKey`` when its key is not in ``keys``, ``InvalidToken`` for every other reason.
+    Raises:
+        UnknownKey: Its key is not in ``keys``.
+        InvalidToken: Any other reason.
     """
     header = header_of(token)
     _check_header(header)
@@ -179,21 +181,32 @@ def _check_claims(claims: AccessClaims, now: float) -> None:
 
 
 def header_of(token: str) -> dict[str, Any]:
-    """Return the header of a signed token, unverified; raise ``InvalidToken`` for any other text.
+    """Return the header of a signed token, unverified.
 
     This and ``payload_of`` are the only readers of a token that nobody has verified (RFC 8725 §2.4): each text is
     bounded here in size, alphabet, nesting and repeated members, whatever kind of token it claims to be.
+
+    Raises:
+        InvalidToken: The text is no signed token.
     """
     return json_object(_segments(token)[0], "header")
 
 
 def payload_of(token: str) -> dict[str, Any]:
-    """Return the payload of a signed token, unverified; raise ``InvalidToken`` for any other text."""
+    """Return the payload of a signed token, unverified.
+
+    Raises:
+        InvalidToken: The text is no signed token.
+    """
     return json_object(_segments(token)[1], "payload")
 
 
 def claims_of(token: str) -> AccessClaims:
-    """Return what the payload of an access token says, unverified; raise ``InvalidToken`` for any other text."""
+    """Return what the payload of an access token says, unverified.
+
+    Raises:
+        InvalidToken: The text is no access token.
+    """
     try:
         return msgspec.convert(payload_of(token), AccessClaims)
     except msgspec.ValidationError as error:
@@ -209,9 +222,14 @@ def _segments(token: str) -> list[str]:
 def json_object(segment: str, part: str) -> dict[str, Any]:
     """Return the JSON object of a canonical base64url ``segment``.
 
-    Raises ``InvalidToken`` for any other spelling of the same bytes, and for what ``strict_json`` refuses: a byte order
-    mark, an encoding other than UTF-8, NaN, nesting without bound, and a repeated member (RFC 7515 §4 lets a parser
-    refuse it, and two readers may disagree about it).
+    Args:
+        segment: A segment of a token.
+        part: What the segment is, as the error names it.
+
+    Raises:
+        InvalidToken: Another spelling of the same bytes, or what ``strict_json`` refuses: a byte order mark, an
+            encoding other than UTF-8, NaN, nesting without bound, and a repeated member (RFC 7515 §4 lets a parser
+            refuse it, and two readers may disagree about it).
     """
     try:
         value = strict_json.loads(urlsafe_b64decode(segment.encode()))

@@ -75,6 +75,9 @@ def bearer_token(header: str) -> str | None:
     """Return the bearer token of an Authorization header, None for another scheme.
 
     Two headers arrive joined by a comma, which is in no token.
+
+    Raises:
+        MalformedCredential: (400) several headers, a token without its scheme, or anything but a token behind it.
     """
     if header[:7] == "Bearer ":
         # The alphabet of our own tokens, checked in a third of the regular expression's time: every request comes here.

@@ -40,14 +40,20 @@ class Presented(NamedTuple):
 
 
 async def authenticate(request: ApiRequest, parameters: dict[str, str], *, allow_public: bool) -> Client:
-    """Return the enabled client that sent the request; ``parameters``: those of its body.
+    """Return the enabled client that sent the request.
 
     No query when it is known; one for an assertion, which is used up. What would be refused is held against the
     database once more (2 queries): a secret made a moment ago works at once, in whichever worker.
 
-    Raises ``InvalidRequest`` (400) for two ways to authenticate at once, ``InvalidClient`` (401) for no client, one
-    that is unknown or disabled, one with the wrong proof, a public one unless ``allow_public``; ``Throttled`` (429)
-    instead of the 401 when too many came from the caller's address. Right credentials are never counted.
+    Args:
+        request: The request, for its Authorization header and address.
+        parameters: Those of its body.
+        allow_public: Whether a client that can keep no secret may call.
+
+    Raises:
+        InvalidRequest: (400) two ways to authenticate at once.
+        InvalidClient: (401) no client, one that is unknown or disabled, one with the wrong proof, or a public one.
+        Throttled: (429) instead of the 401, when too many came from the address. Right credentials are never counted.
     """
     presented = _presented(request, parameters)
     client, cause = None, "unknown"

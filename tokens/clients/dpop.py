@@ -57,7 +57,9 @@ class Proof(NamedTuple):
 def verified(request: HttpRequest, *, token: str | None = None) -> Proof:
     """Return the proof in the request's header, after every check of RFC 9449 §4.3 but whether it was used before.
 
-    ``token``: the access token it has to name.
+    Args:
+        request: The request it has to be made for.
+        token: The access token it has to name; None for none.
 
     Raises:
         InvalidProof: (401) a check has failed.
@@ -77,9 +79,11 @@ def verified(request: HttpRequest, *, token: str | None = None) -> Proof:
 
 
 async def consume(proof: Proof) -> None:
-    """Take note that the proof was used. 1 query. Raises ``InvalidProof`` (401) when it was before, here or elsewhere.
+    """Take note that the proof was used. 1 query.
 
-    Raises ``Unavailable`` (503) when that cannot be asked.
+    Raises:
+        InvalidProof: (401) it was used before, here or in another worker.
+        Unavailable: (503) that cannot be asked.
     """
     if not await database().write(single_use.consume, ONCE, proof.id, proof.expires_at):
         raise InvalidProof("jti")
@@ -93,8 +97,14 @@ async def give_back(proof: Proof) -> None:
 def presented(request: HttpRequest, client: Client, *, required: bool = True) -> Proof | None:
     """Return the proof of the key that tokens given now are bound to, None for none; ``use_for_client`` uses it up.
 
-    As the client's policy says: ``off`` ignores proofs, ``required`` wants one, unless ``required`` is False. Raises
-    ``InvalidRequest`` (400) without one, ``InvalidDpopProof`` (400) for one that is not good (RFC 9449 §5).
+    Args:
+        request: The request that may have a proof.
+        client: Its policy decides: ``off`` ignores proofs, ``required`` wants one.
+        required: Whether ``required`` is enforced here.
+
+    Raises:
+        InvalidRequest: (400) there is no proof, and the client needs one.
+        InvalidDpopProof: (400) the proof is not good (RFC 9449 §5).
     """
     if client.dpop == OAuthClient.Policy.OFF:
         return None

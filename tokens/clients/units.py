@@ -41,7 +41,12 @@ class NoSecretError(Exception):
 
 @transaction.atomic
 def create(client: OAuthClient, *, actor_id: UUID | None = None) -> str:
-    """Store a new client; return its secret, "" where it has none. ``actor_id``: who does it, None for a command."""
+    """Store a new client; return its secret, "" where it has none.
+
+    Args:
+        client: The client, not stored yet.
+        actor_id: Who does it; None for a command.
+    """
     client.save(force_insert=True)
     secret = _add_secret(client) if _has_secret(client) else NO_SECRET
     details = {"auth_method": client.auth_method, **_believed(client, _BELIEVED)}
@@ -70,9 +75,18 @@ def change(client: OAuthClient, *, fields: Sequence[str], actor_id: UUID | None 
 
 @transaction.atomic
 def rotate_secret(client_id: UUID, *, expire_old_in_s: int = EXPIRE_OLD_S, actor_id: UUID | None = None) -> str:
-    """Give the client another secret and return it; the newest before works for ``expire_old_in_s`` more seconds.
+    """Give the client another secret and return it; the newest before works on for a while.
 
-    Others end at once, so that two work at most. Raises ``NoSecretError``; ``OAuthClient.DoesNotExist``.
+    Others end at once, so that two work at most.
+
+    Args:
+        client_id: The client's id.
+        expire_old_in_s: Seconds the newest secret before goes on working.
+        actor_id: Who does it; None for a command.
+
+    Raises:
+        NoSecretError: The client has no secrets.
+        OAuthClient.DoesNotExist: There is no such client.
     """
     client = OAuthClient.objects.select_for_update().get(pk=client_id)
     if not _has_secret(client):
@@ -99,7 +113,10 @@ def disable(client_id: UUID, *, actor_id: UUID | None = None) -> int | None:
     """Refuse the client and whatever it holds from now on; return how many sessions that ended.
 
     None when it was disabled before. Other workers hear of it within IRONAUTH_L1_MAX_STALE_S. One statement over its
-    sessions, however many. Raises ``OAuthClient.DoesNotExist``.
+    sessions, however many.
+
+    Raises:
+        OAuthClient.DoesNotExist: There is no such client.
     """
     client = OAuthClient.objects.select_for_update().get(pk=client_id)
     if client.disabled_at is not None:
@@ -117,7 +134,8 @@ def enable(client_id: UUID, *, actor_id: UUID | None = None) -> bool:
 
     What was opened since ends too: a worker that had not heard of it may have answered the client for some seconds.
 
-    Raises ``OAuthClient.DoesNotExist``.
+    Raises:
+        OAuthClient.DoesNotExist: There is no such client.
     """
     client = OAuthClient.objects.select_for_update().get(pk=client_id)
     if client.disabled_at is None:

@@ -159,10 +159,13 @@ def _active_ed25519_first(record: KeyRecord) -> tuple[bool, Family, bool]:
 
 
 def new_key_pair(alg: str) -> tuple[PublicJwk, bytes]:
-    """Return a new key's published half and its private part; ``alg``: the name it will sign under.
+    """Return a new key's published half and its private part.
 
     The private part is a 32-byte seed for Ed25519, else PKCS #8. The kid never begins with a hyphen, so that
     ``rotate_signing_key --drop KID`` takes it for what it is.
+
+    Args:
+        alg: The name it will sign under.
     """
     while True:
         if alg == Family.ES256:
@@ -194,7 +197,11 @@ def public_jwk(private: bytes, alg: str) -> PublicJwk:
 
 
 def public_key(jwk: PublicJwk) -> Key:
-    """Return the verifying key of a published one. Raises ``JoseError`` or ``ValueError`` for members that are none."""
+    """Return the verifying key of a published one.
+
+    Raises:
+        JoseError: The members are none of a key's; ``ValueError`` for some of them.
+    """
     match jwk.family:
         case Family.ES256:
             return ECKey.import_key({"kty": "EC", "crv": jwk.crv, "x": jwk.x, "y": jwk.y})

@@ -75,7 +75,8 @@ def only_host(uris: Sequence[str]) -> str:
 def sector_key(sector: str) -> bytes:
     """Unit of work: return the key of a sector, which makes its clients' subjects. 1 query.
 
-    Raises ``PairwiseSalt.DoesNotExist`` when there is no salt: saving a pairwise client makes it.
+    Raises:
+        PairwiseSalt.DoesNotExist: There is no salt: saving a pairwise client makes it.
     """
     salt = PairwiseSalt.objects.get(pk=ONLY).salt
     return hmac.digest(salt, b"sector\0" + sector.encode(), hashlib.sha256)[:KEY_BYTES]

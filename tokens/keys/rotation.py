@@ -80,10 +80,13 @@ def create_first_keys(family: Family = Family.ED25519) -> str:
 def rotate(family: Family = Family.ED25519, *, at_once: bool = False, actor_id: UUID | None = None) -> str:
     """Retire the active key, activate the next one, publish a new next; return the kid that signs from now on.
 
-    ``at_once``: do not wait until every client can know the next key. ``actor_id``: who does it, None for a command.
+    Args:
+        family: The family of keys.
+        at_once: Do not wait until every client can know the next key.
+        actor_id: Who does it; None for a command.
 
     Raises:
-        RotationRefusedError: there are no keys yet, or the next one has been published by every worker for less than
+        RotationRefusedError: There are no keys yet, or the next one has been published by every worker for less than
             IRONAUTH_JWKS_MAX_AGE_S seconds, without ``at_once``.
     """
     ours = SigningKey.objects.filter(family=family)

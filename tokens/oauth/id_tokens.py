@@ -69,10 +69,20 @@ async def mint(
 ) -> str:
     """Return a signed ID token.
 
-    ``session_id``: the SSO session in which the person signed in, if any. ``amr``: as a session keeps it.
-    ``access_token``: the one that is issued with it, if any. ``key``: from ``signing_key``, where that was asked
-    before. Raises ``SigningKeyMissing`` (503), ``ValueError`` without the scope openid: nobody asked for it then
-    (§3.1.2.1).
+    Args:
+        client: The client it is for.
+        account: Whose it is.
+        scope: What the client was given.
+        session_id: The SSO session in which the person signed in, if any.
+        authenticated_at: When they did.
+        amr: How, as a session keeps it.
+        nonce: The authorization request's, "" for none.
+        access_token: The one that is issued with it, if any.
+        key: From ``signing_key``, where that was asked before.
+
+    Raises:
+        SigningKeyMissing: (503) there is no key to sign with.
+        ValueError: The scope openid is missing: nobody asked for an ID token then (§3.1.2.1).
     """
     if Scope.OPENID not in scope_set(scope):
         raise ValueError("an ID token needs the scope openid")

@@ -46,9 +46,15 @@ def of_session(
 ) -> IssuedToken:
     """Return an access token of the session; it never outlives it.
 
-    ``mark``: taken before the key was chosen and the grant's account and session were read; with it, this process
-    knows the token already. ``subject``: who the person is to the client; None: by their own id. ``scope``: None: all
-    that the session has. ``life_s``: seconds; None: as the settings say. ``jkt``: the key that alone may use it.
+    Args:
+        opened: The session.
+        key: What signs the token.
+        mark: Taken before the key was chosen and account and session were read; with it, this process knows the token
+            already.
+        subject: Who the person is to the client; None: by their own id.
+        scope: None: all that the session has.
+        life_s: Seconds; None: as the settings say.
+        jkt: The key that alone may use it, "" for none.
     """
     now = int(clock.unix())
     given = opened.scope if scope is None else scope
@@ -77,7 +83,12 @@ def of_session(
 def of_client(client_id: UUID, key: ActiveKey, *, scope: str, life_s: int | None = None, jkt: str = "") -> IssuedToken:
     """Return an access token that a client has for itself (RFC 6749 §4.4): nobody is behind it.
 
-    ``life_s``, ``jkt``: as above.
+    Args:
+        client_id: The client.
+        key: What signs the token.
+        scope: What it may do.
+        life_s: Seconds; None: as the settings say.
+        jkt: The key that alone may use it, "" for none.
     """
     now = int(clock.unix())
     claims = AccessClaims(
@@ -99,9 +110,19 @@ def of_client(client_id: UUID, key: ActiveKey, *, scope: str, life_s: int | None
 def of_person(
     person: Principal, key: ActiveKey, *, client_id: UUID, subject: UUID, scope: str, life_s: int, act: Actor, jkt: str
 ) -> IssuedToken:
-    """Return an access token with which ``act`` acts for a person whose token was shown (RFC 8693).
+    """Return an access token with which a client acts for a person whose token was shown (RFC 8693).
 
-    It lives no longer than that one, and ends with the same session. ``life_s``, ``jkt``: as above.
+    It lives no longer than that one, and ends with the same session.
+
+    Args:
+        person: Who the token that was shown stands for.
+        key: What signs the token.
+        client_id: The client that acts.
+        subject: Who the person is to that client.
+        scope: What it may do.
+        life_s: Seconds, at most.
+        act: Who acts: the client, and those before it.
+        jkt: The key that alone may use it, "" for none.
     """
     now = int(clock.unix())
     claims = AccessClaims(
@@ -132,8 +153,12 @@ def token_pair(
 ) -> TokenPair:
     """Return the tokens of a session; the access token never outlives the session.
 
-    ``mark``: taken before the key was chosen and its account and session were read; with it, this process
-    knows the token already. ``subject``, ``jkt``: as in ``of_session``.
+    Args:
+        opened: The session.
+        key: What signs the access token.
+        mark: As in ``of_session``.
+        subject: As in ``of_session``.
+        jkt: As in ``of_session``.
     """
     access = of_session(opened, key, mark, subject=subject, jkt=jkt)
     return TokenPair(

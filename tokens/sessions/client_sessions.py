@@ -86,13 +86,22 @@ def open_client_session(
 ) -> OpenedSession | None:
     """Store a new session of the person for the client, and that they signed in there. 4 queries; 3 without parent.
 
-    On PostgreSQL one less.
+    On PostgreSQL one less. It lasts as the client's settings say; without the grant refresh_token, as long as its
+    access token. It is shown with the address and browser of the SSO session, where there is one: a client's server
+    says nothing to its user.
 
-    It lasts as the client's settings say; without the grant refresh_token, as long as its access token. Without the
-    scope offline_access it ends with its SSO session at the latest: None when that is over already. It is shown
-    with the address and browser of the SSO session, where there is one, else with ``context``: a client's server says
-    nothing to its user. ``elsewhere``: it is on another device than the SSO session, and shown with ``context``. Raises
-    ``IntegrityError`` when the user or client was deleted meanwhile.
+    Args:
+        client: Whom it is for.
+        consented: What the person has allowed.
+        context: Where the request comes from.
+        session_id: The session's id; None: a new one.
+        elsewhere: Whether it is on another device than the SSO session, and shown with ``context``.
+
+    Returns:
+        None when the SSO session is over with which it would end: one without the scope offline_access.
+
+    Raises:
+        IntegrityError: The user or client was deleted meanwhile.
     """
     sessions.make_room(consented.account, keep=consented.parent_id)
     parent = _parent(_PARENT_LOCKED, consented.parent_id)

@@ -38,7 +38,13 @@ class SessionOut(msgspec.Struct, frozen=True):
 
 
 def session_out(session: Session, *, current_id: UUID | None, application: str | None) -> SessionOut:
-    """Return what the API says about ``session``; ``current_id``: the session of the one who asks."""
+    """Return what the API says about a session.
+
+    Args:
+        session: The row.
+        current_id: The session of the one who asks.
+        application: What its client is called; None for one opened here.
+    """
     return SessionOut(
         id=session.pk,
         created_at=session.created_at,

@@ -66,12 +66,16 @@ def rotate(
 ) -> Rotation:
     """Exchange a refresh token: advance the session by one generation, or say why not.
 
-    ``wanted``: scopes the session must have; it is left alone when it has not. ``idle_s``: the client's own limit.
-    ``jkt``: the key that was proved; without the session's own it is left alone, whatever token was shown.
-
     Needs no transaction: the update names the generation that was read, so it takes effect once or not at all. A
     deactivation committed between the two leaves one pair of tokens of the old epoch, which nothing here accepts.
     2 queries (session with user and roles, update); one more when another refresh of the same token won the race.
+
+    Args:
+        parsed: The token.
+        client_id: The client that shows it; the session has to be its.
+        wanted: Scopes the session must have; it is left alone when it has not.
+        idle_s: The client's own limit, in seconds; None: the settings'.
+        jkt: The key that was proved; without the session's own it is left alone, whatever token was shown.
     """
     session = session_queries.find(parsed.session_id)
     if session is not None and session.dpop_jkt and session.dpop_jkt != jkt and session.client_id == client_id:

@@ -24,9 +24,14 @@ log = get_logger()
 async def refresh(*, token: str, address: str = "") -> TokenPair:
     """Exchange a refresh token for the next pair; a reused one ends its session, committed, before this raises.
 
-    Raises ``InvalidRefreshToken`` (401), saying whether the session is over; ``SigningKeyMissing`` (503) before
-    anything is changed; ``Throttled`` (429) instead of the 401 when too many came from the client's ``address`` ("":
-    unknown, not counted). A valid token is never counted, which costs nothing.
+    Args:
+        token: The refresh token.
+        address: The caller's; "": unknown, not counted.
+
+    Raises:
+        InvalidRefreshToken: (401) saying whether the session is over.
+        SigningKeyMissing: (503) before anything is changed.
+        Throttled: (429) instead of the 401, when too many came from the address. A valid token is never counted.
     """
     parsed = refresh_token.parse(token)
     if parsed is None:

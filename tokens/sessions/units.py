@@ -101,9 +101,14 @@ def store_first_party(
 ) -> OpenedSession:
     """Store a new session of the account and return what its first tokens are made from. 1 query.
 
-    ``amr``, ``authenticated_at``: how the person proved who they are, and when; None: just now.
-
     The session carries the epoch the password was checked under: if that has been raised meanwhile, it is born dead.
+
+    Args:
+        account: Whose it is.
+        context: Where the sign-in comes from.
+        scope: What its tokens may do.
+        amr: How the person proved who they are (RFC 8176).
+        authenticated_at: When they did; None: just now.
 
     Raises:
         IntegrityError: the user was deleted meanwhile.
@@ -154,7 +159,10 @@ def store(session: NewSession, account: Account) -> OpenedSession:
 def idle_end(now: datetime, absolute: datetime, idle_s: int | None = None) -> datetime:
     """Return when a session used at ``now`` ends unless used again; never past its absolute end.
 
-    ``idle_s``: seconds, where its client has a limit of its own.
+    Args:
+        now: When it is used.
+        absolute: Its absolute end.
+        idle_s: Seconds, where its client has a limit of its own.
     """
     return min(now + timedelta(seconds=settings.IRONAUTH_SESSION_IDLE_S if idle_s is None else idle_s), absolute)
 
@@ -216,7 +224,9 @@ def live_sessions(*, user_id: UUID) -> list[Session]:
 def of_user(*, user_id: UUID, current_id: UUID) -> list[SessionOut]:
     """Return the user's live sessions, the most recently used first. 1 query, 2 when some are of OAuth clients.
 
-    ``current_id``: the session of the one who asks.
+    Args:
+        user_id: The user.
+        current_id: The session of the one who asks.
     """
     found = live_sessions(user_id=user_id)
     names = applications_of(found)
@@ -246,9 +256,13 @@ def is_full(held: int) -> bool:
 def make_room(account: Account, *, keep: UUID | None = None) -> None:
     """End sessions of the person, so that another one may be opened; the trail says why. 1 query as a rule.
 
-    ``keep``: the SSO session in which the new one begins. Where there is no room, 1 query more, 1 to mark what is
-    dead anyway, and what ending a session takes: of the client that has most of them, the one that was not used for
-    longest. So an application that opens sessions without end ends its own. Call it before rows of sessions are locked.
+    Where there is no room, 1 query more, 1 to mark what is dead anyway, and what ending a session takes: of the client
+    that has most of them, the one that was not used for longest. So an application that opens sessions without end ends
+    its own. Call it before rows of sessions are locked.
+
+    Args:
+        account: The person.
+        keep: The SSO session in which the new one begins.
     """
     rows = _HELD.rows(user_id=account.id)
     if rows and is_full(rows[0][0]):

@@ -80,8 +80,9 @@ async def step_up(*, principal: Principal, shown: Shown, address: str) -> None:
 async def confirm_session(*, principal: Principal, proof: Proof | None) -> None:
     """Note in the caller's session that they have just proved who they are, by ``proof`` or else the password.
 
-    Raises ``InvalidMfaCode`` or ``InvalidPasskey`` when the proof was used meanwhile, ``NotAuthenticated`` when the
-    session is over.
+    Raises:
+        InvalidMfaCode: (401) the proof was used meanwhile; ``InvalidPasskey`` for a passkey.
+        NotAuthenticated: (401) the session is over.
     """
     amr = with_factor(principal.amr, proof)
     try:

@@ -89,7 +89,11 @@ async def open_session(proof: SignInProof, *, context: ClientContext) -> OpenedS
 
 @asynccontextmanager
 async def recorded_refusals(proof: SignInProof, context: ClientContext) -> AsyncIterator[None]:
-    """Record in the trail why the block opened no session; a person who was just deleted is one who has changed."""
+    """Record in the trail why the block opened no session.
+
+    Raises:
+        DomainError: What the block raises; what the proof says of a changed account, where its person was deleted.
+    """
     try:
         try:
             yield
@@ -115,8 +119,10 @@ async def change_password(
 ) -> TokenPair:
     """Set a new password, which ends every session, and open a new one for the caller, of the same client.
 
-    Raises what ``accounts.change_password`` raises; ``SigningKeyMissing`` (503) and ``InvalidToken`` (401), when the
-    caller's client has just been disabled, before anything is changed.
+    Raises:
+        SigningKeyMissing: (503) before anything is changed.
+        InvalidToken: (401) the caller's client has just been disabled; before anything is changed.
+        DomainError: What ``accounts.change_password`` raises.
     """
     key = await key_store().signing()
     application, parent_id = await _application_of(principal)

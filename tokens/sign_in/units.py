@@ -132,8 +132,17 @@ def holder_of(ticket: MfaTicket) -> Credentials:
 def step_up(*, session_id: UUID, user_id: UUID, amr: str, proof: Proof | None = None) -> None:
     """Note in the session that its person has just proved who they are again, and make every worker see it.
 
-    ``proof``: the second factor it was done with, used up here. Raises ``InvalidMfaCode`` or ``InvalidPasskey`` when it
-    was used before, ``NotAuthenticated`` when the session is over. 3 queries and what the proof takes.
+    3 queries and what the proof takes.
+
+    Args:
+        session_id: The session.
+        user_id: Its person.
+        amr: How the session has been authenticated from now on (RFC 8176).
+        proof: The second factor it was done with, used up here; None for the password.
+
+    Raises:
+        SecondFactorRefused: (401) the proof was used before.
+        NotAuthenticated: (401) the session is over.
     """
     if proof is not None and not proof.use():
         raise proof.refusal

@@ -21,7 +21,9 @@ log = get_logger()
 async def list_sessions(*, caller: Principal, user_id: UUID) -> list[SessionOut]:
     """Return a user's live sessions, the most recently used first.
 
-    Raises ``PermissionDenied`` (403) without ``accounts.view_user``; ``NotFound`` (404) for an unknown user.
+    Raises:
+        PermissionDenied: (403) the caller has not ``accounts.view_user``.
+        NotFound: (404) there is no such user.
     """
     return await database().read(for_holder, caller.id, "accounts.view_user", _list, caller=caller, user_id=user_id)
 
@@ -29,8 +31,10 @@ async def list_sessions(*, caller: Principal, user_id: UUID) -> list[SessionOut]
 async def end_sessions(*, caller: Principal, user_id: UUID) -> None:
     """End every session of a user.
 
-    Raises ``PermissionDenied`` (403) without ``accounts.change_user``, or for a superuser's sessions when the caller
-    is none; ``NotFound`` (404) for an unknown user.
+    Raises:
+        PermissionDenied: (403) the caller has not ``accounts.change_user``, or the user is a superuser and the caller
+            is not.
+        NotFound: (404) there is no such user.
     """
     await database().write(_end_all, caller_id=caller.id, user_id=user_id)
     log.info("all_sessions_ended", user_id=str(user_id), by=str(caller.id))

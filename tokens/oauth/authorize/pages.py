@@ -153,7 +153,10 @@ def error(*, detail: str, status: int, headers: Mapping[str, str] | None = None)
 def answer(target: Target, *, by_form: bool, **parameters: str) -> HttpResponse:
     """Return the answer to the client, with its ``state`` and our ``iss`` (RFC 9207 §2): a redirect, or a form.
 
-    ``by_form``: whether a form of our pages leads there.
+    Args:
+        target: Where the answer goes.
+        by_form: Whether a form of our pages leads there.
+        parameters: What the client is told.
     """
     everything = {**parameters, **({"state": target.state} if target.state else {}), "iss": settings.IRONAUTH_ISSUER}
     if target.response_mode == ResponseMode.FORM_POST:

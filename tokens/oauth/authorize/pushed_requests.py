@@ -64,8 +64,15 @@ class PushedRequestView(OAuthEndpoint):
 async def push(*, client: Client, query: QueryDict, parameters: dict[str, str]) -> str:
     """Store the parameters a client has sent, and return the handle to them.
 
-    Raises ``InvalidRequest`` for a ``request_uri`` among them (RFC 9126 §2.1), one that is too long, another client's
-    ``client_id``, an address that is not registered; what ``authorization_request.check`` raises.
+    Args:
+        client: The client, which has proved who it is.
+        query: The body as it was sent.
+        parameters: The same, without empty values and repetitions.
+
+    Raises:
+        InvalidRequest: A ``request_uri`` among them (RFC 9126 §2.1), too long a request, another client's
+            ``client_id``, or an address that is not registered.
+        OAuthError: What ``authorization_request.check`` raises.
     """
     if "request_uri" in parameters:
         raise InvalidRequest("A pushed request cannot refer to another one: leave request_uri out.")

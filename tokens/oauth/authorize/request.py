@@ -117,9 +117,11 @@ async def client_of(query: QueryDict) -> Client:
 
 
 async def enabled_client(client_id: str) -> Client:
-    """Return the client of this id. Raises ``Unanswerable`` for one that is not enabled, or never was.
+    """Return the client of this id.
 
-    Raises ``Throttled`` (429) instead when too many of those came from one network.
+    Raises:
+        Unanswerable: It is not enabled, or never was.
+        Throttled: (429) instead, when too many of those came from one network.
     """
     client = await clients.find_for_stranger(client_id)
     if client is None:
@@ -162,8 +164,14 @@ def parameters_of(query: QueryDict) -> dict[str, str]:
 def check(client: Client, given: Mapping[str, str], target: Target, *, pushed: bool) -> AuthorizationRequest:
     """Return the request that these parameters make, if the client may make it.
 
-    ``pushed``: whether it sent them itself (RFC 9126). Raises the ``OAuthError`` the client is to hear: the first one
-    that applies, in the order of this function.
+    Args:
+        client: Who asks.
+        given: The parameters, each once.
+        target: Where the answer goes.
+        pushed: Whether the client sent them itself (RFC 9126).
+
+    Raises:
+        OAuthError: What the client is to hear: the first error that applies, in the order of this function.
     """
     if not all(_PRINTABLE.fullmatch(text) for pair in given.items() for text in pair):
         raise InvalidRequest("A parameter has control characters in it.")

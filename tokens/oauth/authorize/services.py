@@ -123,8 +123,16 @@ async def allow(
 ) -> Decision:
     """Return the code for what the person has just allowed, in the SSO session they were asked in.
 
-    In another one, or in none, they have to sign in: what was shown to one person is not allowed by another. Raises
-    ``Unanswerable`` when client or person have been deleted meanwhile.
+    In another one, or in none, they have to sign in: what was shown to one person is not allowed by another.
+
+    Args:
+        request: What was allowed.
+        client: To whom.
+        cookie: What the browser brings.
+        session_id: The SSO session of the person who was asked.
+
+    Raises:
+        Unanswerable: Client or person have been deleted meanwhile.
     """
     if cookie is None or cookie.session_id != session_id:
         return Decision(Step.SIGN_IN)

@@ -26,7 +26,13 @@ def remember(*, user_id: UUID, client_id: UUID, scope: str, session_id: UUID) ->
     """Note that the person has just allowed the client these scopes, in addition to those allowed before.
 
     3 queries, and a savepoint for the first time. Of two at once, in two tabs, one waits for the other: the second adds
-    to what the first has written. ``session_id``: the SSO session it is done in.
+    to what the first has written.
+
+    Args:
+        user_id: The person.
+        client_id: The client.
+        scope: What was allowed, separated by spaces.
+        session_id: The SSO session it is done in.
     """
     now = clock.now()
     row, new = Consent.objects.select_for_update().get_or_create(

@@ -148,8 +148,14 @@ def note(*, client: Client, device_code: str) -> None:
 def poll(*, client: Client, device_code: str, jkt: str, session_jkt: str, context: ClientContext) -> Polled:
     """Return what a device is told whose person has said yes, as ``look`` found; the first to ask gets the session.
 
-    6 queries. ``jkt``, ``session_jkt``: the key that was proved, and the one its
-    session is to be bound to.
+    6 queries.
+
+    Args:
+        client: The device's client.
+        device_code: What the device asks with.
+        jkt: The key that was proved, "" for none.
+        session_jkt: The key its session is to be bound to, "" for none.
+        context: Where the device is.
 
     Raises:
         IntegrityError: the user or client was deleted meanwhile.

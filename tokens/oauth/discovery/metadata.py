@@ -80,7 +80,11 @@ class OAuthServerView(MetadataView):
 
 
 def metadata(algorithms: tuple[str, ...]) -> dict[str, Any]:
-    """Return the document; ``algorithms``: what ID tokens may be signed with."""
+    """Return the document.
+
+    Args:
+        algorithms: What ID tokens may be signed with.
+    """
     issuer: str = settings.IRONAUTH_ISSUER
     return {
         "issuer": issuer,

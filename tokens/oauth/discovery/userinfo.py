@@ -107,8 +107,14 @@ def in_header(request: ApiRequest) -> tuple[str | None, HttpRequest | None]:
 async def told(token: str | None, proving: HttpRequest | None = None) -> UserInfo:
     """Return what the client of this access token may know about its person.
 
-    ``proving``: the request, where it is to prove the token's key (RFC 9449). Raises ``NotAuthenticated`` without a
-    token, ``InvalidToken`` or ``InvalidProof`` (401), ``InsufficientScope`` (403) without openid.
+    Args:
+        token: The access token; None where none was sent.
+        proving: The request, where it is to prove the token's key (RFC 9449).
+
+    Raises:
+        NotAuthenticated: (401) there is no token.
+        InvalidToken: (401) the token is not good; ``InvalidProof`` where the proof is not.
+        InsufficientScope: (403) the token has not the scope openid.
     """
     if token is None:
         raise NotAuthenticated

@@ -35,7 +35,11 @@ class LogoutClaims(msgspec.Struct, frozen=True):
 
 
 async def mint(*, client: Client, user_id: UUID, session_id: UUID) -> str:
-    """Return a logout token that says that this person's SSO session has ended. Raises ``SigningKeyMissing``."""
+    """Return a logout token that says that this person's SSO session has ended.
+
+    Raises:
+        SigningKeyMissing: (503) there is no key to sign with.
+    """
     key = await key_store().signing(Family(client.id_token_alg))
     now = int(clock.unix())
     claims = LogoutClaims(

@@ -55,9 +55,15 @@ class LogoutView(OAuthPage):
 
 
 async def answered(request: ApiRequest, parameters: QueryDict, *, confirmed: bool = False) -> HttpResponse:
-    """Return the answer to a request with these parameters; ``confirmed``: nobody is asked.
+    """Return the answer to a request with these parameters.
 
-    Raises ``Unanswerable``.
+    Args:
+        request: The request, for its cookie.
+        parameters: The query, or the form.
+        confirmed: Whether nobody needs to be asked.
+
+    Raises:
+        Unanswerable: What ``logout_request.read`` raises.
     """
     cookie = sso_session.read_cookie(request)
     session = await database().read(sso_session.find_to_end, cookie) if cookie is not None else None

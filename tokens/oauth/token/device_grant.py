@@ -50,8 +50,10 @@ async def refuse_waiting(asked: TokenRequest) -> None:
 async def by_device_code(asked: TokenRequest) -> TokenResponse:
     """Exchange a device code that its person has allowed, as ``refuse_waiting`` has found. One unit of work.
 
-    Raises what RFC 8628 §3.5 has a device told, ``InvalidGrant`` for a code that was used meanwhile, or whose person
-    is gone. Raises ``SigningKeyMissing`` (503) before anything is used up.
+    Raises:
+        OAuthError: What RFC 8628 §3.5 has a device told.
+        InvalidGrant: The code was used meanwhile, or its person is gone.
+        SigningKeyMissing: (503) before anything is used up.
     """
     device_code = asked.required("device_code")
     mark = token_cache().mark()

@@ -33,9 +33,11 @@ log = get_logger()
 async def by_code(asked: TokenRequest) -> TokenResponse:
     """Exchange an authorization code. One unit of work.
 
-    Raises ``InvalidRequest`` for a missing parameter, ``InvalidGrant`` for a code that is unknown, expired, used or
-    another client's, or asked for with another redirect address or verifier; a used one ends the session of its first
-    use, committed, before this raises. Raises ``SigningKeyMissing`` (503) before anything is used up.
+    Raises:
+        InvalidRequest: A parameter is missing.
+        InvalidGrant: The code is unknown, expired, used or another client's, or was asked for with another redirect
+            address or verifier. A used one ends the session of its first use, committed, before this raises.
+        SigningKeyMissing: (503) before anything is used up.
     """
     presented = PresentedCode(
         asked.required("code"),
@@ -58,9 +60,12 @@ async def by_code(asked: TokenRequest) -> TokenResponse:
 async def by_refresh_token(asked: TokenRequest) -> TokenResponse:
     """Exchange a refresh token, by the rules of all refresh tokens (``session_rotation``). One unit of work.
 
-    ``scope`` may ask for less, for this access token alone; what staff have taken from the client is left out. Raises
-    ``InvalidScope`` for more, and the token stays as it was; ``InvalidGrant`` for a token that is unknown, expired,
-    revoked, used before or another client's; ``SigningKeyMissing`` (503) before anything is changed.
+    ``scope`` may ask for less, for this access token alone; what staff have taken from the client is left out.
+
+    Raises:
+        InvalidScope: It asks for more; the token stays as it was.
+        InvalidGrant: The token is unknown, expired, revoked, used before or another client's.
+        SigningKeyMissing: (503) before anything is changed.
     """
     client = asked.client
     wanted = scope_set(asked.parameters.get("scope", ""))

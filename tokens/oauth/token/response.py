@@ -68,7 +68,10 @@ class TokenResponse(msgspec.Struct, frozen=True, omit_defaults=True):
 async def id_key_for(client: Client, scopes: AbstractSet[str]) -> ActiveKey | None:
     """Return the key that signs the ID token, None where ``scopes`` are all there can be and make none.
 
-    Asked before anything is used up: what the code was given for is known when it is. Raises ``SigningKeyMissing``.
+    Asked before anything is used up: what the code was given for is known when it is.
+
+    Raises:
+        SigningKeyMissing: (503) there is no key to sign with.
     """
     return await id_tokens.signing_key(client) if Scope.OPENID in scopes else None
 
@@ -83,7 +86,17 @@ async def answer(
     nonce: str = "",
     id_key: ActiveKey | None = None,
 ) -> TokenResponse:
-    """Return the tokens of a session's grant; ``id_key``: what signs the ID token, if it was looked up before."""
+    """Return the tokens of a session's grant.
+
+    Args:
+        asked: The request to the token endpoint.
+        opened: The session.
+        key: What signs the access token.
+        mark: Taken before the key was chosen and the session was read or stored.
+        scope: What the access token may do.
+        nonce: The authorization request's, "" for none.
+        id_key: What signs the ID token, if it was looked up before.
+    """
     client = asked.client
     subject = subjects.subject_id(client, opened.account.id)
     access = access_tokens.of_session(

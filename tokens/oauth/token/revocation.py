@@ -21,8 +21,11 @@ async def revoke(*, token: str, caller: Client) -> None:
     A refresh token ends its session, whatever its generation, and with it every access token of the session. So does
     an access token of a session: a client that wants to be rid of one wants its user signed out, and the session would
     give out the next one at once (RFC 7009 §2.1 leaves it to the server). A token that a client has for itself ends
-    alone; one got in exchange does not, for its session is another client's: ``UnsupportedTokenType`` (400). Raises
-    ``Unavailable`` (503) when that cannot be done: the client is to try again.
+    alone.
+
+    Raises:
+        UnsupportedTokenType: (400) the token was got in exchange: its session is another client's.
+        Unavailable: (503) that cannot be done now: the client is to try again.
     """
     parsed = refresh_token.parse(token)
     if parsed is not None:
