@@ -91,7 +91,7 @@ def open_client_session(
     says nothing to its user.
 
     Args:
-        client: Whom it is for.
+        client: The client that holds it.
         consented: What the person has allowed.
         context: Where the request comes from.
         session_id: The session's id; None: a new one.

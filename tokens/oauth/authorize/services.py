@@ -127,7 +127,7 @@ async def allow(
 
     Args:
         request: What was allowed.
-        client: To whom.
+        client: Who gets the code.
         cookie: What the browser brings.
         session_id: The SSO session of the person who was asked.
 
