@@ -19,6 +19,7 @@ import uuid
 from datetime import datetime
 from typing import Final
 
+from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.validators import EmailValidator
 
@@ -136,6 +137,20 @@ def describe(email: str, deleted_at: datetime | None) -> str:
     if not is_stand_in(email):
         return email
     return f"Deleted account, since {deleted_at:%Y-%m-%d}" if deleted_at else "Deleted account"
+
+
+def is_proof_required() -> bool:
+    """Tell whether the owner of an address has to prove it here before the account opens."""
+    return bool(settings.IRONAUTH_EMAIL_VERIFICATION == "required")
+
+
+def is_proof_awaited(email_verified_at: datetime | None) -> bool:
+    """Tell whether no password is right yet for the account with this address.
+
+    Anybody may sign up with an address of somebody else. An answer of its own to the password of such an account would
+    tell that the sign-up made it, hence that the address had no account before.
+    """
+    return email_verified_at is None and is_proof_required()
 
 
 def stand_in(user_id: uuid.UUID) -> str:

@@ -1,10 +1,13 @@
 """What this application does once its models exist: register kinds, connect receivers, name the jobs of a server."""
 
+from django.core import checks
+
 from accounts import signals
 from accounts.admin.access import sign_in as admin_sign_in
 from accounts.admin.access import step_up as admin_step_up
 from accounts.mfa import factors
 from accounts.mfa.reauthentication import SecondFactorMethod
+from accounts.outbox import checks as mail_checks
 from accounts.outbox import delivery as mail_delivery
 from accounts.passwords import breached, breached_service
 from accounts.passwords.weak_patterns import load_common_passwords
@@ -18,6 +21,7 @@ def connect() -> None:
     factors.register()
     reauthentication.register(PasswordMethod())
     reauthentication.register(SecondFactorMethod())
+    checks.register(mail_checks.check_mail, checks.Tags.security, deploy=True)
     signals.connect()
     admin_sign_in.connect()
     admin_step_up.connect()

@@ -23,7 +23,6 @@ from ironauth.infrastructure.core.asgi_types import (  # noqa: E402 - after djan
 )
 from ironauth.infrastructure.core.lifecycle import on_shutdown, on_startup  # noqa: E402 - after django.setup()
 from ironauth.infrastructure.db.unit_of_work import database, ping  # noqa: E402 - after django.setup()
-from ironauth.infrastructure.http.cookies import policy as cookies  # noqa: E402 - after django.setup()
 from ironauth.infrastructure.http.guard import Guard  # noqa: E402 - after django.setup()
 from ironauth.infrastructure.http.handler import LeanHandler  # noqa: E402 - after django.setup()
 from ironauth.infrastructure.http.hot_lane import HotLane  # noqa: E402 - after django.setup()
@@ -39,6 +38,7 @@ from ironauth.server.instrumentation.route_label import (  # noqa: E402 - after 
     NotingPageHandler,
     RouteLabelHandler,
 )
+from tokens.access.credentials import access_name  # noqa: E402 - after django.setup()
 from tokens.sessions import authentication  # noqa: E402 - after django.setup()
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ _guard = Guard(
         _lanes,
         paths=_hot_paths,
         answers_of=authentication.answers_of,
-        cookie_name=cookies.access_name,
+        cookie_name=access_name,
     ),
     longest_body=longest_body,
     is_staff=is_staff,

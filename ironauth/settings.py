@@ -10,13 +10,13 @@ from typing import Any
 
 from django.utils.csp import CSP
 
+from ironauth.config import cookies as cookie_names
 from ironauth.config.checks import postgres_options, sqlite_options
 from ironauth.config.declared import *  # noqa: F403 - types of what is read from the table below
 from ironauth.config.environment import Environment, load_environment_file
 from ironauth.config.openapi import SPECTACULAR_SETTINGS  # noqa: F401 - a setting, read by drf-spectacular
 from ironauth.config.table import LIMITS, SETTINGS
 from ironauth.config.table.setting import Given
-from ironauth.infrastructure.http.cookies import names as cookie_names
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 names_in_file = load_environment_file(Path(os.environ.get("IRONAUTH_ENV_FILE") or BASE_DIR / "var" / "env"))

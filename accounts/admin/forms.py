@@ -26,7 +26,7 @@ from accounts.outbox import queue as outbox
 from accounts.outbox.kinds import Kind
 from accounts.passwords import breached as breached_passwords
 from accounts.passwords import formats
-from accounts.users import email_verification, units
+from accounts.users import units
 from accounts.users.models import User
 from accounts.users.password_method import PasswordMethod
 from accounts.users.proofs import Asked, Shown
@@ -177,7 +177,7 @@ class StaffSignInForm(AdminAuthenticationForm):
 
         While the address has still to be proved, a right password is a wrong one, in the trail too.
         """
-        if email_verification.is_awaited(user.email_verified_at):
+        if emails.is_proof_awaited(user.email_verified_at):
             user_login_failed.send(sender=__name__, credentials={"username": user.email}, request=self.request)
             raise self.get_invalid_login_error()
         reason = ""

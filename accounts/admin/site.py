@@ -15,6 +15,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_protect
 from django.views.decorators.debug import sensitive_post_parameters
 
+from accounts import email_address as emails
 from accounts.admin import audited as audited_admin
 from accounts.admin import start as admin_start
 from accounts.admin.access import confirm as admin_confirm
@@ -23,7 +24,6 @@ from accounts.admin.access import sign_in as admin_sign_in
 from accounts.admin.access import step_up as admin_step_up
 from accounts.admin.access.second_factor import PasswordView
 from accounts.errors import StepUpRequired
-from accounts.users import email_verification
 
 
 class StaffSite(AdminSite):
@@ -92,7 +92,7 @@ class StaffSite(AdminSite):
             "app_path": request.get_full_path(),
             "username": request.user.get_username(),
             "lacks_factor": super().has_permission(request),
-            "proof_required": email_verification.is_required(),
+            "proof_required": emails.is_proof_required(),
             REDIRECT_FIELD_NAME: redirect_url,
             **(extra_context or {}),
         }

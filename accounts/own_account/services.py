@@ -14,7 +14,7 @@ from accounts.passwords import hashing as passwords
 from accounts.passwords.breached import require_unbreached
 from accounts.passwords.policy import require_policy
 from accounts.privacy import units as deletions
-from accounts.users import email_verification, reauthentication
+from accounts.users import reauthentication
 from accounts.users import units as user_units
 from accounts.users.outputs import UserOut
 from accounts.users.proofs import Asked, Shown
@@ -39,7 +39,7 @@ async def sign_up(*, email: str, password: str, name: str = "", address: str = "
     require_policy(password, email=email, name=name, field="password")
     await rate_limits.admit(rate_limits.SIGN_UP, address=address)
     await require_unbreached(password, field="password")
-    if email_verification.is_required():
+    if emails.is_proof_required():
         await _sign_up_untold(email=email, password=password, name=name)
         return None
     if await database().read(user_units.email_is_taken, emails.fold(email)):

@@ -11,8 +11,8 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 from drf_spectacular.utils import extend_schema
 
+from accounts import email_address as emails
 from accounts.email.views import OpenView
-from accounts.users import email_verification
 from ironauth.infrastructure.api.views import ApiRequest
 
 HEADERS = {
@@ -50,7 +50,7 @@ class SignInPage(AccountPage):
 
     def context(self) -> dict[str, Any]:
         """Say whether people who have just signed up have to confirm their address first."""
-        return {"proof_required": email_verification.is_required()}
+        return {"proof_required": emails.is_proof_required()}
 
 
 class SecurityPage(AccountPage):

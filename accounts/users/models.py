@@ -18,7 +18,7 @@ from accounts.audit import recording as audit
 from accounts.outbox import tokens as email_tokens
 from accounts.passwords import formats
 from accounts.passwords import hashing as passwords
-from accounts.users import email_verification, invariants
+from accounts.users import invariants
 from accounts.users.invariants import sub_tag
 from ironauth.infrastructure.cache.invalidation import invalidate
 from ironauth.infrastructure.core import clock
@@ -294,7 +294,7 @@ class User(AbstractBaseUser, PermissionsMixin):
         Blocks the calling thread; raises ``Overloaded`` when the pool is full and ``RuntimeError`` on an event loop.
         """
         verdict = passwords.verify_blocking(raw_password or "", self.password)
-        opens = self.is_active and not email_verification.is_awaited(self.email_verified_at)
+        opens = self.is_active and not emails.is_proof_awaited(self.email_verified_at)
         if raw_password and verdict.needs_rehash and opens:
             self._upgrade_hash(raw_password)
         return verdict.ok

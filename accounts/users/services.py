@@ -14,7 +14,7 @@ from accounts.lockout.throttling import Attempt, PendingAttempt
 from accounts.passwords import hashing as passwords
 from accounts.passwords.breached import require_unbreached
 from accounts.passwords.policy import require_policy
-from accounts.users import email_verification, reauthentication, units
+from accounts.users import reauthentication, units
 from accounts.users.outputs import Account, UserOut
 from accounts.users.proofs import Asked, Shown
 from accounts.users.reauthentication import reauthenticate
@@ -78,13 +78,13 @@ async def authenticate(*, email: str, password: str, context: ClientContext = th
     except (Overloaded, Unavailable):  # nothing was judged. A caller who hangs up has been: their try stays counted
         await throttling.give_back(attempt)
         raise
-    if found is None or not verdict.ok or not found.is_active or email_verification.is_awaited(found.email_verified_at):
+    if found is None or not verdict.ok or not found.is_active or emails.is_proof_awaited(found.email_verified_at):
         user_id = found.id if found else None
         get_logger().info("sign_in_refused", user_id=str(user_id) if user_id else None)
         await audit.record_later(Event.SIGN_IN, outcome=Outcome.FAILURE, user_id=user_id)
         await wait_for_step(began, REFUSAL_STEP_S)
         raise InvalidCredentials(
-            InvalidCredentials.detail_where_proof_is_required if email_verification.is_required() else None
+            InvalidCredentials.detail_where_proof_is_required if emails.is_proof_required() else None
         )
     if found.methods:
         await throttling.give_back(attempt)

@@ -11,13 +11,14 @@ from typing import Any, Final, NamedTuple
 
 from django.db import models
 
+from accounts import email_address as emails
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
 from accounts.errors import DeletionPending, EmailNotVerified, LastSuperuser, PasswordChanged, PasswordChangeRequired
 from accounts.outbox import queue as outbox
 from accounts.outbox.kinds import Kind
-from accounts.users import email_verification, second_factors
 from accounts.users import queries as user_queries
+from accounts.users import second_factors
 from accounts.users.models import User
 from accounts.users.outputs import ACCOUNT_COLUMNS, Account, UserOut, account, account_of
 from ironauth.infrastructure.core.errors import NotAuthenticated
@@ -93,7 +94,7 @@ def inadmissible(
     *, email_verified_at: datetime | None, must_change_password: bool
 ) -> EmailNotVerified | PasswordChangeRequired | None:
     """Return why somebody who has proved who they are may not sign in yet, to the API or to the admin."""
-    if email_verification.is_awaited(email_verified_at):
+    if emails.is_proof_awaited(email_verified_at):
         return EmailNotVerified()
     return PasswordChangeRequired() if must_change_password else None
 

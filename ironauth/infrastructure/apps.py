@@ -5,9 +5,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from django.apps import AppConfig, apps
-from django.core import checks
-
-from ironauth.infrastructure import deployment
 
 
 @contextmanager
@@ -46,7 +43,6 @@ class InfrastructureConfig(AppConfig):
     def ready(self) -> None:
         """Import DRF first, before the apps that use it; this is the first app that is asked."""
         import_rest_framework()
-        checks.register(deployment.check_mail, checks.Tags.security, deploy=True)
         if apps.is_installed("cachalot"):  # behind this one, so what it wraps is this
             from ironauth.infrastructure.cache.query_cache import (  # noqa: PLC0415 - with Redis only
                 close_levels_of_failed_transactions,

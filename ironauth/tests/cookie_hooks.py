@@ -8,7 +8,7 @@ import pytest
 from django.conf import settings
 from django.http.response import HttpResponseBase
 
-from ironauth.infrastructure.http.cookies import names as cookie_names
+from ironauth.config import cookies as cookie_names
 
 _patch = pytest.MonkeyPatch()
 _faults: list[str] = []

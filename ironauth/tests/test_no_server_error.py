@@ -21,11 +21,12 @@ from django.test import Client
 from accounts.users.models import User
 from conftest import PASSWORD, ServeProcess
 from ironauth.asgi import application
-from ironauth.infrastructure.http.cookies import names as cookie_names
+from ironauth.config import cookies as cookie_names
 from ironauth.infrastructure.http.cookies import policy as cookies
 from ironauth.tests import sweep
 from ironauth.tests.canary_hooks import watched
 from ironauth.tests.sweep import CONTENT_TYPES, FORM, HOSTILE, JSON, METHODS, MULTIPART, WITH_BODY, Body
+from tokens.access.credentials import access_name
 from tokens.clients import assertion as client_assertion
 from tokens.oauth.tests.flow import basic
 from tokens.oauth.tests.material import make_client
@@ -130,7 +131,7 @@ class Sweeper:
         return {
             "nobody": {},
             "bearer": {"authorization": f"Bearer {token}"},
-            "cookie": {"cookie": f"{cookies.access_name()}={token}", "sec-fetch-site": "same-origin"},
+            "cookie": {"cookie": f"{access_name()}={token}", "sec-fetch-site": "same-origin"},
             "client": self.client,
         }
 

@@ -1,10 +1,12 @@
 """Where a request carries its access token: the Authorization header or the cookie, never both, never the URL."""
 
 import re
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from django.http import HttpRequest
 
+from ironauth.config.cookies import ACCESS, name_of
+from ironauth.infrastructure.core.live_settings import live
 from ironauth.infrastructure.http.cookies import policy as cookies
 from tokens.access.codec import MAX_TOKEN_BYTES
 from tokens.errors import CrossOrigin, InvalidToken, MalformedCredential, TwoCredentials
@@ -14,6 +16,12 @@ SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 # RFC 6750 §2.1. Not IGNORECASE: over a 600-character token it costs six times as much (4.5 µs).
 _BEARER = re.compile(r"[Bb][Ee][Aa][Rr][Ee][Rr] +([A-Za-z0-9._~+/-]+=*) *")
 _DPOP = re.compile(r"[Dd][Pp][Oo][Pp] +([A-Za-z0-9._~+/-]+=*) *")  # RFC 9449 §7.1
+_NAMES: Final = {secure: name_of(ACCESS, secure=secure) for secure in (True, False)}
+
+
+def access_name() -> str:
+    """Return the name of the cookie with the access token; asked by every request."""
+    return _NAMES[live.IRONAUTH_COOKIE_SECURE]
 
 
 class Credential(NamedTuple):
@@ -116,4 +124,4 @@ def _cookie_token(request: HttpRequest) -> str | None:
 
     Raises ``AmbiguousCookies`` (400) for the cookie twice: another one can only have been planted.
     """
-    return request.COOKIES.get(cookies.access_name()) or None
+    return request.COOKIES.get(access_name()) or None

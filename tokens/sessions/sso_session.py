@@ -22,6 +22,7 @@ from accounts.audit import recording as audit
 from accounts.audit.recording import Event
 from accounts.users import queries as user_queries
 from accounts.users.outputs import Account
+from ironauth.config import cookies as cookie_names
 from ironauth.infrastructure.core import base64url, clock
 from ironauth.infrastructure.crypto.master_keys import (
     MasterKeyMissingError,
@@ -31,7 +32,6 @@ from ironauth.infrastructure.crypto.master_keys import (
 )
 from ironauth.infrastructure.db.unit_of_work import about_to_commit
 from ironauth.infrastructure.http.client_context import ClientContext
-from ironauth.infrastructure.http.cookies import names as cookie_names
 from ironauth.infrastructure.http.cookies import policy as cookies
 from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.sessions import queries as session_queries

@@ -5,6 +5,7 @@ import secrets
 from django.http import HttpRequest, HttpResponse
 
 from accounts.lockout.throttling import KNOWN_S
+from ironauth.config.cookies import ACCESS, DEVICE, REFRESH
 from ironauth.infrastructure.http.client_context import ClientContext, context_of
 from ironauth.infrastructure.http.cookies import policy as cookies
 from tokens.access.credentials import refuse_login_csrf
@@ -44,8 +45,8 @@ def cookie_response(pair: TokenPair) -> HttpResponse:
 
 def set_cookies(response: HttpResponse, pair: TokenPair) -> None:
     """Give the browser both cookies along with ``response``."""
-    cookies.set_access(response, pair.access_token, pair.expires_in)
-    cookies.set_refresh(response, pair.refresh_token, pair.refresh_expires_in)
+    cookies.give(response, ACCESS, pair.access_token, max_age_s=pair.expires_in)
+    cookies.give(response, REFRESH, pair.refresh_token, max_age_s=pair.refresh_expires_in)
 
 
 def cleared_response() -> HttpResponse:
@@ -64,4 +65,4 @@ def no_content() -> HttpResponse:
 
 def set_device(response: HttpResponse, context: ClientContext) -> None:
     """Give the browser its device cookie, which lives as long as the device is known."""
-    cookies.set_device(response, context.new_device, KNOWN_S)
+    cookies.give(response, DEVICE, context.new_device, max_age_s=KNOWN_S)

@@ -16,12 +16,13 @@ from accounts.errors import (
     StepUpRequired,
 )
 from accounts.users.proofs import Shown
+from ironauth.config.cookies import REFRESH
 from ironauth.infrastructure.api.parsers import FormParser, JSONParser
 from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView
 from ironauth.infrastructure.core.errors import FieldError, NotAuthenticated, Overloaded, Throttled, ValidationFailed
 from ironauth.infrastructure.http import client_context
 from ironauth.infrastructure.http.cookies import policy as cookies
-from tokens.access.credentials import access_credential, require_same_origin
+from tokens.access.credentials import access_credential, access_name, require_same_origin
 from tokens.errors import (
     CrossOrigin,
     InsufficientScope,
@@ -286,10 +287,10 @@ class PasswordView(AsyncAPIView):
 
 def _refresh_cookie(request: ApiRequest) -> str | None:
     """Return the refresh cookie's value, None when there is none or an empty one."""
-    value: str | None = request.COOKIES.get(cookies.refresh_name())
+    value: str | None = request.COOKIES.get(cookies.name_of(REFRESH))
     return value or None
 
 
 def _has_our_cookies(request: ApiRequest) -> bool:
     """Return whether the browser sent any of the two cookies."""
-    return bool(request.COOKIES.get(cookies.access_name()) or request.COOKIES.get(cookies.refresh_name()))
+    return bool(request.COOKIES.get(access_name()) or request.COOKIES.get(cookies.name_of(REFRESH)))

@@ -14,6 +14,7 @@ from django.http import HttpRequest
 from django.utils.functional import SimpleLazyObject
 from rest_framework.request import Request
 
+from ironauth.config.cookies import DEVICE
 from ironauth.infrastructure.hashing import claims
 from ironauth.infrastructure.http.client_address import client_address, client_share
 from ironauth.infrastructure.http.cookies import policy as cookies
@@ -120,7 +121,7 @@ def user_agent_of(request: HttpRequest | Request) -> str:
 
 def device_of(request: HttpRequest | Request) -> str:
     """Return what the browser is known by; "" without the cookie, or when it says what no server of ours gave it."""
-    device: str = request.COOKIES.get(cookies.device_name(), "")
+    device: str = request.COOKIES.get(cookies.name_of(DEVICE), "")
     return device if _DEVICE.fullmatch(device) else ""
 
 

@@ -18,8 +18,8 @@ from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.migrations.executor import MigrationExecutor
 from django.db.utils import DatabaseError, OperationalError
 
+from accounts.outbox import checks as mail_checks
 from ironauth.config.checks import usable_cpus
-from ironauth.infrastructure import deployment
 from ironauth.infrastructure.telemetry.logs import get_logger
 from ironauth.server import server
 
@@ -152,7 +152,7 @@ class Command(BaseCommand):
                     "perf_endpoints_on", remedy="unset IRONAUTH_PERF_ENDPOINTS unless you measure here"
                 )
         if not settings.DEBUG:
-            deployment.warn_of_no_mail()
+            mail_checks.warn_of_no_mail()
             self.stdout.write(f"  It answers to the Host {', '.join(settings.ALLOWED_HOSTS)} only (ALLOWED_HOSTS).")
         self.stdout.flush()
 

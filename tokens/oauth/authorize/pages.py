@@ -21,7 +21,7 @@ from django.conf import settings
 from django.http import HttpResponse
 from django.template.loader import render_to_string
 
-from accounts.users import email_verification
+from accounts import email_address as emails
 from accounts.users.outputs import UserOut
 from tokens.clients.errors import OAuthError
 from tokens.clients.registry import Client
@@ -76,12 +76,12 @@ def sign_in(
     """
     email = email or state.request.login_hint
     if email or context:
-        more = {"email": email, "proof_required": email_verification.is_required(), **context}
+        more = {"email": email, "proof_required": emails.is_proof_required(), **context}
         return _page("sign_in.html", client, state, browser, **more)
     # The template sees the request without what differs each time.
     asked = msgspec.structs.replace(state.request, state="", nonce="", code_challenge="", dpop_jkt="")
     plain = msgspec.structs.replace(state, request=asked, expires_at=0)
-    look = _Look(settings.IRONAUTH_OAUTH_SITE_NAME, client, plain, email_verification.is_required())
+    look = _Look(settings.IRONAUTH_OAUTH_SITE_NAME, client, plain, emails.is_proof_required())
     text = _sign_in_page(msgspec.msgpack.encode(look)).replace(_MARK, authorization_state.sign(state, browser))
     return _response(text, targets=_targets_of_client(state.request.redirect_uri, client))
 

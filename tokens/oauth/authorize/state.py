@@ -17,9 +17,9 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from rest_framework.request import Request
 
+from ironauth.config import cookies as cookie_names
 from ironauth.infrastructure.core import base64url, clock
 from ironauth.infrastructure.crypto.master_keys import derived_key, newest_master_key_id, register_purpose
-from ironauth.infrastructure.http.cookies import names as cookie_names
 from ironauth.infrastructure.http.cookies import policy as cookies
 from tokens.oauth.authorize.request import AuthorizationRequest
 

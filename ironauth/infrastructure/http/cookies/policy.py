@@ -6,9 +6,9 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from rest_framework.request import Request
 
+from ironauth.config import cookies as cookie_names
+from ironauth.config.cookies import Cookie
 from ironauth.infrastructure.core.live_settings import live
-from ironauth.infrastructure.http.cookies import names as cookie_names
-from ironauth.infrastructure.http.cookies.names import Cookie
 
 _DEFAULT_PORTS = {"http": "80", "https": "443"}
 
@@ -16,21 +16,6 @@ _DEFAULT_PORTS = {"http": "80", "https": "443"}
 def name_of(cookie: Cookie) -> str:
     """Return what a browser calls a cookie of ours."""
     return cookie_names.name_of(cookie, secure=live.IRONAUTH_COOKIE_SECURE)
-
-
-def access_name() -> str:
-    """Return the name of the cookie with the access token."""
-    return "__Host-access_token" if live.IRONAUTH_COOKIE_SECURE else "access_token"  # asked by every request
-
-
-def refresh_name() -> str:
-    """Return the name of the cookie with the refresh token."""
-    return name_of(cookie_names.REFRESH)
-
-
-def device_name() -> str:
-    """Return the name of the cookie by which a browser is known."""
-    return name_of(cookie_names.DEVICE)
 
 
 def give(response: HttpResponse, cookie: Cookie, value: str, *, max_age_s: int) -> None:
@@ -46,25 +31,11 @@ def give(response: HttpResponse, cookie: Cookie, value: str, *, max_age_s: int) 
     )
 
 
-def set_access(response: HttpResponse, token: str, max_age_s: int) -> None:
-    """Give the browser an access token; Lax, so that following a link into the site arrives signed in."""
-    give(response, cookie_names.ACCESS, token, max_age_s=max_age_s)
-
-
-def set_refresh(response: HttpResponse, token: str, max_age_s: int) -> None:
-    """Give the browser a refresh token; Strict, because only this site's own pages refresh."""
-    give(response, cookie_names.REFRESH, token, max_age_s=max_age_s)
-
-
-def set_device(response: HttpResponse, device: str, max_age_s: int) -> None:
-    """Give the browser what it is known by at its next sign-in; Strict, because only this site's own pages sign in."""
-    give(response, cookie_names.DEVICE, device, max_age_s=max_age_s)
-
-
 def clear(response: HttpResponse) -> None:
-    """Make the browser forget both tokens; the device stays known."""
-    set_access(response, "", 0)
-    set_refresh(response, "", 0)
+    """Make the browser forget every cookie that signs in by itself; the device stays known."""
+    for cookie in cookie_names.REGISTRY:
+        if cookie.signs_in:
+            give(response, cookie, "", max_age_s=0)
 
 
 def _origin(url: str) -> str | None:

@@ -12,9 +12,9 @@ from types import MappingProxyType
 from typing import Final
 from urllib.parse import unquote
 
+from ironauth.config import cookies as cookie_names
 from ironauth.infrastructure.core.errors import BEARER_CHALLENGE, BadRequest
 from ironauth.infrastructure.core.live_settings import live
-from ironauth.infrastructure.http.cookies import names as cookie_names
 
 #: What RFC 6265 §5.4 and RFC 9110 §5.6.3 let stand around a name or a value: space and tab.
 BLANK: Final = " \t"

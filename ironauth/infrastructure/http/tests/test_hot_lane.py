@@ -20,9 +20,9 @@ from ironauth.infrastructure.cache.two_level import token_cache
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.asgi_types import WHOLE_ANSWER, Receive, Scope, Send
 from ironauth.infrastructure.http import host_check, hot_lane
-from ironauth.infrastructure.http.cookies import policy as cookies
 from ironauth.infrastructure.telemetry import logs
 from ironauth.tests.asgi_conversation import Conversation
+from tokens.access.credentials import access_name
 from tokens.sign_in.views import VerifyView
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
@@ -76,7 +76,7 @@ def by_bearer(token: str) -> list[tuple[str, str]]:
 
 def by_cookie(token: str) -> list[tuple[str, str]]:
     """Return the fields of a browser."""
-    return [("cookie", f"theme=dark; {cookies.access_name()}={token}; other=1")]
+    return [("cookie", f"theme=dark; {access_name()}={token}; other=1")]
 
 
 @pytest.mark.parametrize("credential", [by_bearer, by_cookie])
@@ -151,7 +151,7 @@ async def test_what_a_scope_is_asked_for_is_remembered_apart(pair: dict[str, Any
 
 def variants(token: str) -> dict[str, tuple[list[tuple[str, str]], dict[str, Any]]]:
     """Return requests of every kind: the plain, and all that is unusual about a credential or a request."""
-    name = cookies.access_name()
+    name = access_name()
     good = by_bearer(token)
     other = f"{token[:-2]}{'AA' if token[-2:] != 'AA' else 'BB'}"
     header, payload, signature = token.split(".")

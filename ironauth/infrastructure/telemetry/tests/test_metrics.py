@@ -27,7 +27,6 @@ from ironauth.infrastructure.db.unit_of_work import DatabasePool, database
 from ironauth.infrastructure.hashing.local_pool import HashPool
 from ironauth.infrastructure.hashing.pool import hash_pool
 from ironauth.infrastructure.hashing.tests.hash_worker import LocalWorker
-from ironauth.infrastructure.http.cookies import policy as cookies
 from ironauth.infrastructure.http.guard import Guard
 from ironauth.infrastructure.http.handler import LeanHandler
 from ironauth.infrastructure.http.hot_lane import HotLane
@@ -44,6 +43,7 @@ from ironauth.server.instrumentation.metrics_requests import CountedApi, Counted
 from ironauth.server.instrumentation.metrics_sampling import TICK_S, Sampling
 from ironauth.server.instrumentation.route_label import NotingPageHandler, RouteLabelHandler
 from ironauth.tests.asgi_conversation import Conversation
+from tokens.access.credentials import access_name
 from tokens.sessions import authentication
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
@@ -106,7 +106,7 @@ async def measured(recorder: Recorder) -> Any:
         LaneRouter(LeanHandler(request_threads, observer=CountedApi(recorder)), pages),
         paths=frozenset({ME}),
         answers_of=authentication.answers_of,
-        cookie_name=cookies.access_name,
+        cookie_name=access_name,
     )
     transport = httpx.ASGITransport(app=cast("Any", Guard(hot, longest_body=longest_body)), raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://testserver") as client:

@@ -21,7 +21,6 @@ from ironauth.infrastructure.cache.two_level import token_cache
 from ironauth.infrastructure.core.asgi_types import Receive, Scope, Send
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.hashing.pool import hash_pool
-from ironauth.infrastructure.http.cookies import policy as cookies
 from ironauth.infrastructure.http.guard import Guard
 from ironauth.infrastructure.http.hot_lane import HotLane
 from ironauth.infrastructure.http.lanes import AdminLane, LaneRouter, longest_body
@@ -34,6 +33,7 @@ from ironauth.server.instrumentation.traces import BestEffortExporter, Tracing
 from ironauth.server.instrumentation.traces_requests import TracedRequests
 from ironauth.server.response import OFFERED
 from ironauth.tests.canary_hooks import watched
+from tokens.access.credentials import access_name
 from tokens.sessions import authentication
 
 ME = "/api/v1/access/me"
@@ -70,7 +70,7 @@ async def traced(tracing: Tracing) -> Any:
         LaneRouter(RouteLabelHandler(request_threads), pages),
         paths=frozenset({ME}),
         answers_of=authentication.answers_of,
-        cookie_name=cookies.access_name,
+        cookie_name=access_name,
     )
     application = TracedRequests(Guard(hot, longest_body=longest_body), tracing.tracer, fixed_paths=frozenset({ME}))
 

@@ -12,7 +12,7 @@ from django.test import Client, override_settings
 from accounts.users.models import User
 from conftest import PASSWORD
 from ironauth import asgi
-from ironauth.infrastructure.http.cookies import names as cookie_names
+from ironauth.config import cookies as cookie_names
 from ironauth.infrastructure.http.cookies.tests.cookie_spellings import WIDE, expected
 from ironauth.tests.asgi_conversation import Conversation
 from tokens.oauth.tests.material import make_client

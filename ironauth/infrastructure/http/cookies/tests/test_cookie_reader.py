@@ -7,7 +7,7 @@ from django.test import override_settings
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ironauth.infrastructure.http.cookies import names as cookie_names
+from ironauth.config import cookies as cookie_names
 from ironauth.infrastructure.http.cookies import reader as cookie_reader
 from ironauth.infrastructure.http.cookies.reader import AmbiguousCookies
 from ironauth.infrastructure.http.cookies.tests.cookie_spellings import (

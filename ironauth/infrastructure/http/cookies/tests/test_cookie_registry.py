@@ -8,7 +8,7 @@ import pytest
 
 from accounts.users.models import User
 from conftest import PASSWORD, ServeProcess
-from ironauth.infrastructure.http.cookies import names as cookie_names
+from ironauth.config import cookies as cookie_names
 from ironauth.tests.cookie_hooks import fault_of
 from tokens.oauth.tests.material import make_client
 from tokens.oauth.tests.walk import form_to, request_of

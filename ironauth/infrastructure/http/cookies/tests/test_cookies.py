@@ -4,7 +4,9 @@ import pytest
 from django.http import HttpResponse
 from django.test import RequestFactory, override_settings
 
+from ironauth.config.cookies import ACCESS, REFRESH
 from ironauth.infrastructure.http.cookies import policy as cookies
+from tokens.access.credentials import access_name
 
 
 @pytest.mark.parametrize(("secure", "prefix"), [(True, "__Host-"), (False, "")])
@@ -12,10 +14,10 @@ def test_cookies_are_as_the_contract_says(secure: bool, prefix: str) -> None:
     """HttpOnly, Path=/, no Domain, access Lax, refresh Strict, Secure with the prefix that demands it."""
     with override_settings(IRONAUTH_COOKIE_SECURE=secure):
         response = HttpResponse()
-        cookies.set_access(response, "a", 600)
-        cookies.set_refresh(response, "r", 1_200)
-        assert cookies.access_name() == f"{prefix}access_token"
-        assert cookies.refresh_name() == f"{prefix}refresh_token"
+        cookies.give(response, ACCESS, "a", max_age_s=600)
+        cookies.give(response, REFRESH, "r", max_age_s=1_200)
+        assert cookies.name_of(ACCESS) == access_name() == f"{prefix}access_token"
+        assert cookies.name_of(REFRESH) == f"{prefix}refresh_token"
     access, refresh = response.cookies[f"{prefix}access_token"], response.cookies[f"{prefix}refresh_token"]
     assert (access.value, access["max-age"], access["samesite"]) == ("a", 600, "Lax")
     assert (refresh.value, refresh["max-age"], refresh["samesite"]) == ("r", 1_200, "Strict")

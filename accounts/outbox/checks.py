@@ -1,4 +1,4 @@
-"""What a deployment lacks that no start is refused for: the start says it, and so does ``check --deploy``."""
+"""The check that messages reach somebody: no start is refused for it, but it is said, also by ``check --deploy``."""
 
 from typing import Any, Final
 

@@ -7,8 +7,8 @@ from django.core.checks import registry, run_checks
 from pytest_django import Settings
 from structlog.testing import capture_logs
 
+from accounts.outbox import checks as mail_checks
 from ironauth.config import mail as setting_mail
-from ironauth.infrastructure import deployment
 
 NOBODY = ("consolemail://", "filemail:///var/mail")
 PEOPLE = ("smtp://127.0.0.1", "smtp+tls://ironauth:hush@mail.example.com", "smtp+ssl://mail.example.com")
@@ -19,7 +19,7 @@ def test_a_deployment_whose_mail_reaches_nobody_is_warned_of(settings: Settings,
     """One warning in the log and one of the check, each with the remedy, without a mail server and not with one."""
     settings.MAILERS = {"default": setting_mail.mailer(url, "EMAIL_URL", timeout_s=10.0)}
     with capture_logs() as logged:
-        deployment.warn_of_no_mail()
+        mail_checks.warn_of_no_mail()
     found = [
         message
         for message in run_checks(tags=["security"], include_deployment_checks=True)
@@ -33,6 +33,6 @@ def test_a_deployment_whose_mail_reaches_nobody_is_warned_of(settings: Settings,
 
 def test_only_deployments_are_checked() -> None:
     """A development machine has no mail server, and its checks are quiet."""
-    mail: Any = deployment.check_mail
+    mail: Any = mail_checks.check_mail
     assert mail in registry.registry.deployment_checks
     assert mail not in registry.registry.registered_checks

@@ -1,7 +1,7 @@
 """Every cookie this product sets: its name and its flags. A test fails for one that is not in this list.
 
 All of them are HttpOnly, have ``Path=/`` and no ``Domain``, and are Secure unless a development server says otherwise.
-No import of Django's: the settings read this module.
+A closed list without an import of Django's: the settings read it, and the reader of cookies refuses what imitates one.
 """
 
 from typing import Final, Literal, NamedTuple
@@ -13,14 +13,18 @@ PREFIX: Final = "__Host-"
 
 
 class Cookie(NamedTuple):
-    """A cookie without its prefix, and which requests of other sites bring it."""
+    """A cookie without its prefix, and which requests of other sites bring it.
+
+    ``signs_in``: it lets its bearer in by itself, so that the end of a session or an account takes it away.
+    """
 
     base: str
     samesite: SameSite
+    signs_in: bool = False
 
 
-ACCESS: Final = Cookie("access_token", "Lax")
-REFRESH: Final = Cookie("refresh_token", "Strict")
+ACCESS: Final = Cookie("access_token", "Lax", signs_in=True)
+REFRESH: Final = Cookie("refresh_token", "Strict", signs_in=True)
 DEVICE: Final = Cookie("device", "Strict")
 SSO: Final = Cookie("sso", "Lax")
 AUTHORIZE: Final = Cookie("authorize", "Lax")
