@@ -19,7 +19,8 @@ from django.db import DEFAULT_DB_ALIAS, models
 from accounts.outbox.models import EmailToken, OutgoingMail
 from ironauth.infrastructure.core import base64url, clock
 from ironauth.infrastructure.core.ids import new_id
-from ironauth.infrastructure.crypto.master_keys import derived_key, newest_master_key_id, register_purpose
+from ironauth.infrastructure.crypto.master_keys import newest_master_key_id, register_purpose
+from ironauth.infrastructure.crypto.stateless_token import mac
 from ironauth.infrastructure.db.compiled import (
     CompiledDelete,
     CompiledInsert,
@@ -96,8 +97,7 @@ def issue(
 
 def text(token: EmailToken) -> str:
     """Return what the message says. Raises ``MasterKeyMissingError`` when the row's key has left the settings."""
-    mac = _mac(token.pk, token.purpose, bytes(token.nonce), token.master_key_id)
-    return base64url.encode(token.pk.bytes + mac)
+    return base64url.encode(token.pk.bytes + _mac(token.pk, token.purpose, bytes(token.nonce), token.master_key_id))
 
 
 def renew(token_id: uuid.UUID) -> None:
@@ -155,5 +155,4 @@ def _parts(token: str) -> tuple[uuid.UUID, bytes] | None:
 
 def _mac(token_id: uuid.UUID, purpose: str, nonce: bytes, master_key_id: str) -> bytes:
     """Return the 32-byte authentication code of ``purpose ‖ id ‖ nonce``; id and nonce have fixed lengths."""
-    key = derived_key(master_key_id, _PURPOSE)
-    return hmac.digest(key, purpose.encode() + token_id.bytes + nonce, hashlib.sha256)
+    return mac(_PURPOSE, purpose.encode() + token_id.bytes + nonce, master_key_id)

@@ -3,15 +3,14 @@
 Neither is stored: of the device's a SHA-256, of the person's, which is short, a MAC under a key the database has not.
 """
 
-import hashlib
-import hmac
 import re
 import secrets
 from typing import Final
 
 from django.conf import settings
 
-from ironauth.infrastructure.crypto.master_keys import derived_key, newest_master_key_id, register_purpose
+from ironauth.infrastructure.crypto.master_keys import register_purpose
+from ironauth.infrastructure.crypto.stateless_token import mac
 
 _PURPOSE: Final = register_purpose("ironauth user code")
 DEVICE_CODE_BYTES: Final = 32  # 256 random bits
@@ -48,8 +47,7 @@ def typed(text: str) -> str | None:
 
 def stored(user_code: str, master_key_id: str | None = None) -> str:
     """Return what stands for the person's code in the database."""
-    key = derived_key(master_key_id or newest_master_key_id(), _PURPOSE)
-    return hmac.digest(key, user_code.encode(), hashlib.sha256).hex()
+    return mac(_PURPOSE, user_code.encode(), master_key_id).hex()
 
 
 def stored_forms(user_code: str) -> list[str]:

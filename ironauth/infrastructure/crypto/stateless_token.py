@@ -1,8 +1,8 @@
-"""Tokens for which no row is written: what they say, behind a MAC that only this server can make.
+"""Tokens with a MAC that only this server can make, and those among them for which no row is written.
 
-``base64url(body ‖ HMAC-SHA-256(server key, context ‖ body))``, under the newest master key, and accepted under any: a
-token names no key, for it outlives a change of them by minutes, and there are few. What a body means, when it ends and
-whether it was used (``db.single_use``) is its owner's to say.
+Without a row a token is ``base64url(body ‖ HMAC-SHA-256(server key, context ‖ body))``, under the newest master key,
+and accepted under any: it names no key, for it outlives a change of them by minutes, and there are few. What a body
+means, when it ends and whether it was used (``db.single_use``) is its owner's to say.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ def mint(purpose: Purpose, body: bytes, context: bytes = b"") -> str:
 
     ``context``: what the token is good for and does not say; it opens under the same one only.
     """
-    return base64url.encode(body + _mac(newest_master_key_id(), purpose, context + body))
+    return base64url.encode(body + mac(purpose, context + body))
 
 
 def parse(purpose: Purpose, token: str, body_bytes: int, context: bytes = b"") -> bytes | None:
@@ -33,10 +33,18 @@ def parse(purpose: Purpose, token: str, body_bytes: int, context: bytes = b"") -
     raw = base64url.decode(token, -(-(body_bytes + MAC_BYTES) * 4 // 3))
     if raw is None:
         return None
-    body, mac = raw[:body_bytes], raw[body_bytes:]
-    macs = (_mac(key_id, purpose, context + body) for key_id in settings.IRONAUTH_MASTER_KEYS)
-    return body if any(hmac.compare_digest(mac, one) for one in macs) else None
+    body = raw[:body_bytes]
+    return body if is_mac(raw[body_bytes:], purpose, context + body) else None
 
 
-def _mac(master_key_id: str, purpose: Purpose, message: bytes) -> bytes:
-    return hmac.digest(derived_key(master_key_id, purpose), message, hashlib.sha256)
+def mac(purpose: Purpose, message: bytes, master_key_id: str | None = None) -> bytes:
+    """Return the 32-byte MAC of ``message`` under the key of ``purpose``: of the newest master key unless one is named.
+
+    Raises ``MasterKeyMissingError`` for a master key that is gone.
+    """
+    return hmac.digest(derived_key(master_key_id or newest_master_key_id(), purpose), message, hashlib.sha256)
+
+
+def is_mac(given: bytes, purpose: Purpose, message: bytes) -> bool:
+    """Return whether ``given`` is the MAC of ``message`` under any master key; in constant time for each."""
+    return any(hmac.compare_digest(given, mac(purpose, message, key_id)) for key_id in settings.IRONAUTH_MASTER_KEYS)

@@ -5,21 +5,19 @@ somebody looks for a password, and what a page has shown is what its form does. 
 the first page: a value made in one browser is good in no other one (CSRF).
 """
 
-import hashlib
-import hmac
 import re
 import secrets
 from typing import Final
 from uuid import UUID
 
 import msgspec
-from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from rest_framework.request import Request
 
 from ironauth.config import cookies as cookie_names
 from ironauth.infrastructure.core import base64url, clock
-from ironauth.infrastructure.crypto.master_keys import derived_key, newest_master_key_id, register_purpose
+from ironauth.infrastructure.crypto.master_keys import register_purpose
+from ironauth.infrastructure.crypto.stateless_token import is_mac, mac
 from ironauth.infrastructure.http.cookies import policy as cookies
 from tokens.oauth.authorize.request import AuthorizationRequest
 
@@ -58,7 +56,7 @@ def begin(request: AuthorizationRequest, *, device: str = "") -> AuthorizationSt
 def sign(state: AuthorizationState, browser: str) -> str:
     """Return the value for a form in this browser."""
     body = msgspec.json.encode(state)
-    return f"{base64url.encode(body)}.{base64url.encode(_mac(body, browser, newest_master_key_id()))}"
+    return f"{base64url.encode(body)}.{base64url.encode(mac(_PURPOSE, browser.encode() + body))}"
 
 
 def verify(value: str, browser: str) -> AuthorizationState | None:
@@ -66,11 +64,9 @@ def verify(value: str, browser: str) -> AuthorizationState | None:
     text, dot, mac_text = value.partition(".")
     if not dot or not browser or len(value) > MAX_CHARACTERS:
         return None
-    body, mac = base64url.decode(text, len(text)), base64url.decode(mac_text, MAC_CHARACTERS)
-    if body is None or mac is None:
-        return None
-    # Any master key: a rotation sends nobody back to the start.
-    if not any(hmac.compare_digest(mac, _mac(body, browser, key_id)) for key_id in settings.IRONAUTH_MASTER_KEYS):
+    body, found = base64url.decode(text, len(text)), base64url.decode(mac_text, MAC_CHARACTERS)
+    # Under any master key: a rotation sends nobody back to the start.
+    if body is None or found is None or not is_mac(found, _PURPOSE, browser.encode() + body):
         return None
     try:
         state = _decoder.decode(body)
@@ -98,8 +94,3 @@ def new_browser() -> str:
 def remember_browser(response: HttpResponse, browser: str) -> None:
     """Have the browser bring the value; Lax, because a second tab comes here from a client's own site."""
     cookies.give(response, cookie_names.AUTHORIZE, browser, max_age_s=LIFE_S)
-
-
-def _mac(body: bytes, browser: str, master_key_id: str) -> bytes:
-    key = derived_key(master_key_id, _PURPOSE)
-    return hmac.digest(key, browser.encode() + body, hashlib.sha256)

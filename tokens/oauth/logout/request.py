@@ -1,16 +1,13 @@
 """What a client says when it sends somebody to sign out, and what is true of it (RP-Initiated Logout 1.0 §2)."""
 
-import hashlib
-import hmac
 from typing import Final
 from uuid import UUID
 
 import msgspec
-from django.conf import settings
 from django.http import QueryDict
 
-from ironauth.infrastructure.core import base64url
-from ironauth.infrastructure.crypto.master_keys import derived_key, newest_master_key_id, register_purpose
+from ironauth.infrastructure.crypto import stateless_token
+from ironauth.infrastructure.crypto.master_keys import register_purpose
 from tokens.clients import registry as clients
 from tokens.clients import subjects
 from tokens.clients.errors import InvalidRequest
@@ -20,7 +17,6 @@ from tokens.oauth.authorize.request import MAX_BYTES, Unanswerable
 from tokens.oauth.endpoint import unique_parameters
 
 _PURPOSE: Final = register_purpose("ironauth sign-out")
-MAC_CHARACTERS: Final = 43  # 32 bytes * 4 / 3, unpadded
 
 
 class Person(msgspec.Struct, frozen=True):
@@ -80,16 +76,9 @@ async def read(query: QueryDict) -> LogoutRequest:
 
 def confirmation(session_id: UUID) -> str:
     """Return what the page's form brings back: nobody who cannot read the page of this session has it."""
-    return base64url.encode(_mac(session_id, newest_master_key_id()))
+    return stateless_token.mint(_PURPOSE, b"", context=session_id.bytes)
 
 
 def is_confirmation(text: str, session_id: UUID) -> bool:
     """Return whether the form of this session's page was sent."""
-    mac = base64url.decode(text, MAC_CHARACTERS)
-    if mac is None:
-        return False
-    return any(hmac.compare_digest(mac, _mac(session_id, key_id)) for key_id in settings.IRONAUTH_MASTER_KEYS)
-
-
-def _mac(session_id: UUID, master_key_id: str) -> bytes:
-    return hmac.digest(derived_key(master_key_id, _PURPOSE), session_id.bytes, hashlib.sha256)
+    return stateless_token.parse(_PURPOSE, text, 0, context=session_id.bytes) is not None
