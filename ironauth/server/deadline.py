@@ -9,6 +9,12 @@ class Deadline:
     """Calls ``expire`` when the deadline has passed."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, expire: Callable[[], None]) -> None:
+        """Prepare a deadline that is not set yet.
+
+        Args:
+            loop: where the timer runs.
+            expire: called when the deadline has passed.
+        """
         self.at = math.inf  # loop time; infinite while a request is answered
         self._loop = loop
         self._expire = expire

@@ -23,6 +23,10 @@ async def run(receive: Receive, send: Send) -> None:
     """Serve one lifespan: start up, say so (or why not), wait for the end, shut down.
 
     A server that is told twice to stop cancels it: then the process is about to end, and nothing is left to do.
+
+    Args:
+        receive: gives the server's messages.
+        send: takes the answers to them.
     """
     with suppress(asyncio.CancelledError):
         await _serve(receive, send)
@@ -49,11 +53,14 @@ async def _serve(receive: Receive, send: Send) -> None:
 async def start() -> None:
     """Start the feed, warm the hash pool, run the apps' hooks; keep what is loaded out of collections.
 
-    Raises what a hook raises. A database or Redis that cannot be reached stops nothing: both are tried again.
+    A database or Redis that cannot be reached stops nothing: both are tried again.
+
+    Raises:
+        Exception: what a hook raises.
     """
     await invalidation_feed().start()
     await _warm_hash_pool()
-    await hash_pool().meet_workers()
+    await hash_pool().ping_workers()
     for hook in lifecycle.startup_hooks:
         await hook()
     gc.collect()

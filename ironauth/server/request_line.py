@@ -50,7 +50,13 @@ def check_authority(url: bytes, headers: Iterable[tuple[bytes, bytes]]) -> None:
 
 
 def known_scope(scope: Mapping[str, Any], url: bytes, parser: HttpRequestParser) -> dict[str, Any]:
-    """Return as much of an ASGI scope as the bytes so far amount to, of a request whose ``url`` may be incomplete."""
+    """Return as much of an ASGI scope as the bytes so far amount to.
+
+    Args:
+        scope: what is known without them.
+        url: the target, which may be incomplete.
+        parser: has parsed the request line.
+    """
     known = {**scope}
     if url:
         known.setdefault("method", parser.get_method().decode("ascii"))

@@ -52,13 +52,26 @@ def is_one_part(data: bytes) -> bool:
 
 
 def end_of_part(data: bytes, at: int) -> int:
-    """Return where the part of ``data`` that begins ``at`` ends: behind what looks like a head, or by its size."""
+    """Return where a part of ``data`` ends: behind what looks like a head, or by its size.
+
+    Args:
+        data: what was received.
+        at: where the part begins.
+    """
     found = data.find(_HEAD_END, at, at + FED_BYTES)
     return at + FED_BYTES if found < 0 else found + len(_HEAD_END)
 
 
 def line(name: bytes, value: bytes) -> bytes:
-    """Return the line of a field. Errors: ``RuntimeError`` for a name or value that would break out of it."""
+    """Return the line of a field.
+
+    Args:
+        name: in any case.
+        value: as it is sent.
+
+    Raises:
+        RuntimeError: the name or the value would break out of the line.
+    """
     if name not in _good_names:
         if HEADER_RE.search(name):
             raise RuntimeError("Invalid HTTP header name.")
@@ -83,7 +96,13 @@ def default_lines(fields: list[Field]) -> bytes:
 
 
 def refusal_bytes(answer: Answer, default_headers: list[Field], *, with_body: bool) -> bytes:
-    """Return what is sent for a refusal: the head, and the body unless the request was a HEAD."""
+    """Return what is sent for a refusal.
+
+    Args:
+        answer: status, fields and body.
+        default_headers: Uvicorn's own fields.
+        with_body: whether the request was no HEAD.
+    """
     content = [STATUS_LINE[answer.status]]
     for name, value in [*default_headers, *answer.headers]:
         content.extend([name, b": ", value, b"\r\n"])
@@ -213,6 +232,12 @@ class PausableFlowControl(FlowControl):
     """
 
     def __init__(self, transport: asyncio.Transport, waiting: deque[Any]) -> None:
+        """Control the flow of one connection.
+
+        Args:
+            transport: of the connection.
+            waiting: its parsed requests that wait for their turn.
+        """
         super().__init__(transport)
         self._waiting = waiting
 

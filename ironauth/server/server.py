@@ -55,9 +55,14 @@ def is_loopback(host: str) -> bool:
 
 
 def bind_tcp(host: str, port: int) -> socket.socket:
-    """Return a TCP socket bound to ``host`` (name, IPv4 or IPv6) and ``port`` (0: any free one), not yet listening.
+    """Return a bound TCP socket that does not listen yet.
 
-    Raises ``ServerError`` when the port does not exist, is taken or privileged, or the host is not this machine's.
+    Args:
+        host: a name, an IPv4 or an IPv6 address of this machine.
+        port: 0 for any free one.
+
+    Raises:
+        ServerError: the port does not exist, is taken or privileged, or the host is not this machine's.
     """
     if not 0 <= port <= HIGHEST_PORT:  # getaddrinfo would take it modulo 65,536
         raise ServerError(f"There is no port {port}: choose --port 0 (any free one) to {HIGHEST_PORT}")
@@ -83,8 +88,9 @@ def bind_tcp(host: str, port: int) -> socket.socket:
 def bind_unix(path: Path) -> socket.socket:
     """Return a socket bound to ``path`` with mode 0660, replacing one that nobody listens on any more.
 
-    Raises ``ServerError`` when another server listens there, when something else than a socket is in the way, or
-    when the folder cannot be written.
+    Raises:
+        ServerError: another server listens there, something other than a socket is in the way, or the folder cannot be
+            written.
     """
     bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -107,7 +113,8 @@ def bind_unix(path: Path) -> socket.socket:
 def listen(bound: socket.socket) -> None:
     """Let the kernel accept connections: they wait in the backlog until the workers are ready.
 
-    Raises ``ServerError`` when another server began to listen on the same port since it was bound.
+    Raises:
+        ServerError: another server began to listen on the same port since it was bound.
     """
     try:
         bound.listen(BACKLOG)
@@ -123,9 +130,11 @@ def configuration(
 ) -> uvicorn.Config:
     """Return Uvicorn's configuration; see the constants above for every number's reason.
 
-    ``slow_callback_ms``: report what keeps a worker's event loop longer, and its lag
-    (``server.instrumentation.loop_debug``). ``metrics_folder``: where the workers keep their figures together
-    (``infrastructure.telemetry.metrics``).
+    Args:
+        workers: processes that serve.
+        slow_callback_ms: report what keeps a worker's event loop longer, and its lag
+            (``server.instrumentation.loop_debug``).
+        metrics_folder: where the workers keep their figures together (``infrastructure.telemetry.metrics``).
     """
     config = _Configuration(
         APPLICATION,
@@ -178,9 +187,15 @@ def serve(
 ) -> None:
     """Serve on ``bound`` until SIGTERM or SIGINT, let running requests finish (10 s), and return.
 
-    ``on_ready`` is called once, when every worker has completed its lifespan start-up; for ``slow_callback_ms`` see
-    ``configuration``. Who connects before waits for the first worker, or with ``refuse_until_ready`` is refused.
-    Raises ``ServerError`` when the start-up failed; its cause has been logged.
+    Args:
+        bound: the socket; it is closed at the end.
+        workers: processes that serve; one serves in this process.
+        on_ready: called once, when every worker has completed its lifespan start-up.
+        slow_callback_ms: see ``configuration``.
+        refuse_until_ready: refuse a client that connects before the first worker is ready, instead of letting it wait.
+
+    Raises:
+        ServerError: the start-up failed; its cause has been logged.
     """
     if not refuse_until_ready:  # else the workers listen, each when it is ready
         listen(bound)

@@ -97,7 +97,12 @@ def _look(connection: Connection, left: int) -> None:
 
 
 def make_room(connections: set[Any], newcomer: Connection) -> None:
-    """Close the connections that have waited longest for their (next) request; ``newcomer``, if no other waits."""
+    """Close the connections that have waited longest for their (next) request.
+
+    Args:
+        connections: those of this worker; what is closed is taken out.
+        newcomer: closed if no other waits.
+    """
     others = [one for one in connections if one.waiting_since < math.inf]
     for one in nsmallest(newcomer.closed_at_once, others, key=lambda one: one.waiting_since) or [newcomer]:
         connections.discard(one)

@@ -33,9 +33,16 @@ class ReadyServer(GracefulServer):
     """A single worker in this process that tells when it is ready."""
 
     def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None], noted: list[int]) -> None:
+        """Prepare a server.
+
+        Args:
+            config: Uvicorn's configuration.
+            on_ready: called once the application has started.
+            noted: signals that came before Uvicorn listened for them, and those it never listens for.
+        """
         super().__init__(config)
         self._on_ready = on_ready
-        self._noted = noted  # signals that came before Uvicorn listened for them, and those it never listens for
+        self._noted = noted
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start, then say so; or stop, when that has been asked for already."""
@@ -68,9 +75,16 @@ class WorkerServer(GracefulServer):
 
 
 class Worker(Process):
-    """A worker process as its supervisor sees it; whatever waits for it gives up once ``stop`` is set."""
+    """A worker process as its supervisor sees it."""
 
     def __init__(self, config: uvicorn.Config, sockets: list[socket.socket], stop: threading.Event) -> None:
+        """Prepare a process that is not started yet.
+
+        Args:
+            config: Uvicorn's configuration.
+            sockets: where it accepts connections.
+            stop: whatever waits for the process gives up once it is set.
+        """
         super().__init__(config, sockets)
         self._stop = stop
 
@@ -86,7 +100,11 @@ class Worker(Process):
         return self._server
 
     def start(self) -> None:
-        """Start the child process; raises ``OSError`` where the machine allows no further one."""
+        """Start the child process.
+
+        Raises:
+            OSError: the machine allows no further one.
+        """
         with _no_interrupts():
             super().start()
 
@@ -111,6 +129,13 @@ class Supervisor(Multiprocess):
     """
 
     def __init__(self, config: uvicorn.Config, sockets: list[socket.socket], on_ready: Callable[[], None]) -> None:
+        """Prepare a supervisor; signals count from now on.
+
+        Args:
+            config: Uvicorn's configuration.
+            sockets: where the workers accept connections.
+            on_ready: called once every worker has started.
+        """
         self._minds_terminal = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN  # nohup(1) has it ignored
         super().__init__(config, sockets)
         self._terminal_seen_at = -math.inf

@@ -31,7 +31,12 @@ _turns = [_Turn(None)]  # one: a process has one loop, but for tests
 
 
 def answer(transport: Any, data: bytes) -> None:
-    """Send a whole answer, now or with those of other connections, where the transport can wait."""
+    """Send a whole answer, now or with those of other connections, where the transport can wait.
+
+    Args:
+        transport: of the connection.
+        data: the bytes of the answer.
+    """
     if isinstance(transport, WriteCoalescer):
         transport.answer(data)
     else:
@@ -39,14 +44,18 @@ def answer(transport: Any, data: bytes) -> None:
 
 
 class WriteCoalescer:
-    """A transport whose ``answer`` may wait for the end of the loop's turn; whatever else is done to it sends it first.
-
-    ``running``: the requests being answered. Where there is one only, nothing waits.
-    """
+    """A transport whose ``answer`` may wait for the end of the loop's turn; whatever else is called sends it first."""
 
     __slots__ = ("_answers", "_inner", "_loop", "_running", "is_closing")
 
     def __init__(self, inner: asyncio.Transport, loop: asyncio.AbstractEventLoop, running: Sized) -> None:
+        """Wrap a transport.
+
+        Args:
+            inner: sends.
+            loop: whose turns are waited for.
+            running: the requests being answered; where there is only one, nothing waits.
+        """
         self._inner: Any = inner
         self.is_closing = inner.is_closing  # asked for with every answer
         self._loop = loop

@@ -107,7 +107,7 @@ TUNING: Final = frozenset(
         "ironauth.infrastructure.http.cookies.reader.LONGEST_REMEMBERED",
         "ironauth.infrastructure.http.cookies.reader.MOST_REMEMBERED",
         "ironauth.infrastructure.db.faults.QUIET_S",
-        "ironauth.infrastructure.hashing.local_pool.CAUTION",
+        "ironauth.infrastructure.hashing.local_pool.SAFETY_FACTOR",
         "ironauth.infrastructure.hashing.local_pool.FIRST_GUESS_S",
         "ironauth.infrastructure.hashing.local_pool.WEAKEST_NICE",
         "ironauth.infrastructure.hashing.remote.protocol.HEADER_BYTES",

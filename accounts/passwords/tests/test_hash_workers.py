@@ -21,7 +21,7 @@ from accounts.passwords.hashing import Verdict
 from ironauth.config.hash_workers import HashWorkerSettings, WorkerAddress
 from ironauth.infrastructure.core.errors import Overloaded
 from ironauth.infrastructure.hashing import argon2 as argon2_raw
-from ironauth.infrastructure.hashing.local_pool import CAUTION, HashPool
+from ironauth.infrastructure.hashing.local_pool import SAFETY_FACTOR, HashPool
 from ironauth.infrastructure.hashing.pool import hash_pool
 from ironauth.infrastructure.hashing.remote.pool import SharedHashPool
 from ironauth.infrastructure.hashing.remote.protocol import Load, Refused, frame
@@ -151,7 +151,7 @@ async def test_what_costs_as_much_as_today_may_leave(workers: Workers, settings:
     assert (done(used), here()) == ([4], 0)
 
 
-def test_a_job_meant_for_a_worker_never_sends_what_has_no_pepper(workers: Workers, settings: Settings) -> None:
+def test_a_job_at_worker_a_worker_never_sends_what_has_no_pepper(workers: Workers, settings: Settings) -> None:
     """Even where such a hash is asked for inside a job that was sent away, and fits, it runs on the local pool."""
     used = workers()
     settings.IRONAUTH_PASSWORD_PEPPERS = {}
@@ -226,7 +226,7 @@ async def test_a_flood_of_one_network_leaves_anothers_turn(workers: Workers) -> 
     """With the worker and the local queue full of one network's hashes, another's is let in, and goes first here."""
     workers(connections=1)
     pool, release, order = hash_pool(), threading.Event(), list[str]()
-    pool._mean_s = pool._max_wait_s / CAUTION / 4.5  # room for four
+    pool._mean_s = pool._max_wait_s / SAFETY_FACTOR / 4.5  # room for four
     loop = asyncio.get_running_loop()
 
     def ask(address: str, owner: str) -> asyncio.Task[None]:
@@ -284,10 +284,10 @@ def test_a_busy_worker_is_passed_over(workers: Workers) -> None:
 async def test_workers_are_met_at_start(workers: Workers, settings: Settings, tmp_path: Path) -> None:
     """Before the first sign-in the log says who is there and who is not; without workers it says nothing."""
     with capture_logs() as lines:
-        await hash_pool().meet_workers()
+        await hash_pool().ping_workers()
         used = workers(threads=3)
         use(settings, used[0].address, WorkerAddress(path=str(tmp_path / "nobody.sock")))
-        await hash_pool().meet_workers()
+        await hash_pool().ping_workers()
     told = {line["event"]: line.get("threads") for line in lines}
     assert told == {"hash_worker_1_ready": 3, "hash_worker_2_lost": None}
     assert [one.available for one in hash_pool().worker_stats()] == [True, False]

@@ -63,7 +63,19 @@ def raw_hash(
 ) -> bytes:
     """Return the raw hash of ``secret``; blocks for the whole run, without the interpreter's lock.
 
-    Raises ``MemoryError`` when the system has no memory for it, ``Argon2Failure`` for parameters Argon2 refuses.
+    Args:
+        secret: what is hashed.
+        salt: at least 8 bytes (RFC 9106 §3.1).
+        time_cost: passes over the memory.
+        memory_kib: memory of the run; KiB.
+        parallelism: lanes, each computed by a thread of its own.
+        hash_len: bytes to return.
+        variety: Argon2d, Argon2i or Argon2id.
+        version: of the algorithm.
+
+    Raises:
+        MemoryError: the system has no memory for it.
+        Argon2Failure: Argon2 refuses the parameters.
     """
     if _callbacks:
         _provide(memory_kib * 1024)
@@ -88,7 +100,13 @@ def raw_hash(
 
 
 def by_parameters(secret: bytes, salt: bytes, params: Parameters) -> bytes:
-    """Return the raw hash at the costs of ``params``, as ``raw_hash`` does."""
+    """Return the raw hash at the costs of ``params``, as ``raw_hash`` does.
+
+    Args:
+        secret: what is hashed.
+        salt: at least 8 bytes.
+        params: costs, variety, version and length.
+    """
     return raw_hash(
         secret,
         salt,
@@ -102,7 +120,11 @@ def by_parameters(secret: bytes, salt: bytes, params: Parameters) -> bytes:
 
 
 def _provide(size: int) -> None:
-    """Give this thread ``size`` bytes, unless it has them; raises ``MemoryError``."""
+    """Give this thread ``size`` bytes, unless it has them.
+
+    Raises:
+        MemoryError: the system has none.
+    """
     if _kept.memory is None or _kept.memory.size < size:
         _kept.memory = None  # before the new one: never both
         try:

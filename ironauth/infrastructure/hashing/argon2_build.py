@@ -31,7 +31,13 @@ def is_native() -> bool:
 
 
 def one_hash(*, time_cost: int, memory_kib: int, parallelism: int) -> bytes:
-    """Compute one Argon2id hash of a constant text under a random salt."""
+    """Compute one Argon2id hash of a constant text under a random salt.
+
+    Args:
+        time_cost: passes over the memory.
+        memory_kib: memory of the run; KiB.
+        parallelism: lanes.
+    """
     return raw_hash(
         secret=b"measured",
         salt=os.urandom(SALT_BYTES),
@@ -43,7 +49,15 @@ def one_hash(*, time_cost: int, memory_kib: int, parallelism: int) -> bytes:
 
 
 def measure_ms(*, threads: int, rounds: int, time_cost: int, memory_kib: int, parallelism: int) -> float:
-    """Return the median time of one hash in milliseconds while ``threads`` threads hash at once."""
+    """Return the median time of one hash in milliseconds while several threads hash at once.
+
+    Args:
+        threads: threads that hash.
+        rounds: hashes of each thread.
+        time_cost: passes over the memory.
+        memory_kib: memory of each run; KiB.
+        parallelism: lanes.
+    """
 
     def timed(_number: int) -> float:
         started = time.perf_counter()

@@ -35,7 +35,7 @@ FIRST_GUESS_S = 0.1
 EWMA_WEIGHT = 0.2
 #: What expected waits are multiplied by. The estimate is a moving one, and a flood asks again whenever it is low, so
 #: the mean alone lets in more than can start in time: those would be refused after the whole wait instead of at once.
-CAUTION = 1.25
+SAFETY_FACTOR = 1.25
 #: What a hash is taken to last at least, seconds: what waits is counted by it.
 SHORTEST_S = 1e-6
 #: The weakest claim to the CPU that setpriority(2) offers, so that the event loop goes first.
@@ -88,7 +88,9 @@ class HashPool(BoundedExecutor):
             nice: niceness of the threads, which run with SCHED_BATCH then; 0 leaves both alone.
         """
         self._fair_queue = FairQueue(self._room)
-        super().__init__(name="hash", threads=threads, initializer=partial(give_way, nice), queue=self._fair_queue)
+        super().__init__(
+            name="hash", threads=threads, initializer=partial(lower_priority, nice), queue=self._fair_queue
+        )
         self._max_wait_s = max_wait_s
         self._mean_s = FIRST_GUESS_S
         self._rejected = 0
@@ -173,16 +175,16 @@ class HashPool(BoundedExecutor):
         return argon2_raw.by_parameters(secret, salt, params)
 
     def expected_wait_s(self) -> float:
-        """Return how long the last in the queue may wait for a thread, by the recent mean and `CAUTION`; seconds."""
+        """Return how long the last in the queue may wait for a thread, by the recent mean, with the `SAFETY_FACTOR`."""
         return self._wait_behind_s(self.queued)
 
     def _wait_behind_s(self, jobs: int) -> float:
         ahead = jobs + self.running - self.threads + 1
-        return max(ahead, 0) * self._mean_s * CAUTION / self.threads
+        return max(ahead, 0) * self._mean_s * SAFETY_FACTOR / self.threads
 
     def _room(self) -> int:
         """Return how many jobs may wait so that the last of them starts within the limit."""
-        most = self._max_wait_s * self.threads / (max(self._mean_s, SHORTEST_S) * CAUTION)
+        most = self._max_wait_s * self.threads / (max(self._mean_s, SHORTEST_S) * SAFETY_FACTOR)
         return int(most) + max(self.threads - self.running, 0)
 
     def stats(self) -> HashPoolStats:
@@ -200,8 +202,8 @@ class HashPool(BoundedExecutor):
         """Return each hash worker's figures, in the order of the setting."""
         return []
 
-    async def meet_workers(self) -> None:
-        """Ask every hash worker for a sign of life, at the start of a server; the log tells who gave one."""
+    async def ping_workers(self) -> None:
+        """Ask every hash worker for its load, at the start of a server; the log tells which answered."""
 
     def require_capacity(self) -> None:
         """Ask whether a job of this caller would be refused now; asked first, it spares what comes before it.
@@ -257,7 +259,7 @@ def refuse_event_loop() -> None:
     raise RuntimeError("A password hash would block this event loop: await hash_pool().run(...), or call from a thread")
 
 
-def give_way(nice: int) -> None:
+def lower_priority(nice: int) -> None:
     """Lower the calling thread's claim to the CPU to niceness ``nice`` and SCHED_BATCH; 0 changes nothing.
 
     A process that is nicer already stays so. Where the system refuses, hashing works at normal priority.

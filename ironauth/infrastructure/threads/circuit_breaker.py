@@ -8,7 +8,7 @@ from ironauth.infrastructure.telemetry.logs import get_logger
 #: How long nobody asks after a failure, and how often one caller tries again during an outage; seconds.
 PAUSE_S = 1.0
 #: At most one warning about unreadable values in this time; seconds.
-GARBAGE_WARNING_S = 60.0
+UNUSABLE_WARNING_S = 60.0
 
 
 class Breaker:
@@ -16,7 +16,7 @@ class Breaker:
 
     def __init__(self, what: str) -> None:
         self.failures = 0
-        self.garbage = 0
+        self.unusable_answers = 0
         self._what = what
         self._lock = threading.Lock()
         self._broken = False
@@ -40,7 +40,7 @@ class Breaker:
             return True
 
     def failed(self, error: Exception) -> None:
-        """Begin or prolong the outage."""
+        """Begin or prolong the outage, for which ``error`` is logged once."""
         with self._lock:
             self.failures += 1
             first, self._broken = not self._broken, True
@@ -59,9 +59,9 @@ class Breaker:
     def unusable(self, error: Exception) -> None:
         """Count an answer that was refused or could not be read; the server itself works."""
         with self._lock:
-            self.garbage += 1
+            self.unusable_answers += 1
             warn = time.monotonic() >= self._warn_again_at
             if warn:
-                self._warn_again_at = time.monotonic() + GARBAGE_WARNING_S
+                self._warn_again_at = time.monotonic() + UNUSABLE_WARNING_S
         if warn:
-            get_logger().warning(f"{self._what}_unusable", error=type(error).__name__, count=self.garbage)
+            get_logger().warning(f"{self._what}_unusable", error=type(error).__name__, count=self.unusable_answers)

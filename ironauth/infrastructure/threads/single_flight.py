@@ -21,10 +21,18 @@ class SingleFlight:
         self._flights: dict[tuple[int, str], _Flight] = {}
 
     async def join[T](self, key: str, sequence: int, read: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Return the result of the reading of ``key`` under way, or of ``read()``, or raise what it raised.
+        """Return the result of the reading of ``key`` under way, or of a new one.
 
-        One that began before ``sequence`` changed, hence before an invalidation this caller might rely on, is not
-        joined. The reading is a task of its own: anybody who is cancelled, it goes on for the others.
+        The reading is a task of its own: when a caller is cancelled, it goes on for the others.
+
+        Args:
+            key: what is read.
+            sequence: a number that changes with every invalidation. A reading that began under another one is not
+                joined: it may have missed what this caller relies on.
+            read: starts a reading.
+
+        Raises:
+            Exception: what ``read`` raises.
         """
         loop = asyncio.get_running_loop()
         place = (id(loop), key)

@@ -60,7 +60,13 @@ class CountedApi(_Counting):
         super().__init__(recorder, API)
 
     def end(self, scope: Scope, state: RequestState, begun: int) -> None:
-        """Count it."""
+        """Count a request that has been answered, or given up.
+
+        Args:
+            scope: of the request.
+            state: what the lane knows of it.
+            begun: when it began, ``time.perf_counter_ns``.
+        """
         request, response = state.request, state.response
         match = None if request is None else request.resolver_match
         if getattr(response, "head_is_sent", False):
@@ -98,6 +104,12 @@ class CountedPages(_Counting):
     """Counts what ``application``, the admin lane, answers; its handler is Django's own."""
 
     def __init__(self, application: Application, recorder: Recorder) -> None:
+        """Wrap an application.
+
+        Args:
+            application: answers.
+            recorder: counts.
+        """
         super().__init__(recorder, ADMIN)
         self._application = application
 

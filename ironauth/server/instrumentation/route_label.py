@@ -27,13 +27,22 @@ class Listener(Protocol):
 
 
 def listen(scope: Scope, listener: Listener) -> None:
-    """Have ``listener`` told the route of the request of ``scope``."""
+    """Have ``listener`` told the route of a request.
+
+    Args:
+        scope: of the request.
+        listener: its ``route`` is set when a pattern fits.
+    """
     scope.setdefault(_KEY, []).append(listener)
 
 
 class _NotesRoute(BaseHandler):
     def resolve_request(self, request: HttpRequest) -> ResolverMatch:
-        """Find the view, and tell its pattern. Errors: `Resolver404`."""
+        """Find the view, and tell its pattern.
+
+        Raises:
+            Resolver404: no pattern fits.
+        """
         match = super().resolve_request(request)
         listeners: list[Listener] = request.scope.get(_KEY, [])  # type: ignore[attr-defined] # ASGIRequest has it
         for listener in listeners:

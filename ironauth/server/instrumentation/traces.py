@@ -47,7 +47,12 @@ class Tracing:
         logs.name_traces(trace_id)
 
     def on_submit(self, pool: str, job: Job) -> None:
-        """Have ``job`` leave two spans, its wait and its run, when it belongs to a request that is sampled."""
+        """Have ``job`` leave two spans, its wait and its run, when it belongs to a request that is sampled.
+
+        Args:
+            pool: the name of the executor.
+            job: what is submitted to it; its ``call`` is replaced.
+        """
         if not trace.get_current_span().is_recording():
             return
         asked_at = time.time_ns()

@@ -53,12 +53,19 @@ class _Answering:
 class TracedRequests:
     """Leaves a span of everything that ``application`` answers.
 
-    ``fixed_paths`` are routes without parameters, which may be answered without a handler. A caller's trace is gone on
+    A caller's trace is gone on
     with only where a proxy of IRONAUTH_TRUSTED_PROXIES names it: anybody else could have all of their requests sampled,
     or lead them into traces of others.
     """
 
     def __init__(self, application: Application, tracer: trace.Tracer, *, fixed_paths: frozenset[str]) -> None:
+        """Wrap an application.
+
+        Args:
+            application: answers.
+            tracer: makes the spans.
+            fixed_paths: routes without parameters, which may be answered without a handler.
+        """
         self._application = application
         self._tracer = tracer
         self._fixed_paths = fixed_paths

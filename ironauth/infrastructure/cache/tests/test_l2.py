@@ -155,7 +155,7 @@ async def test_garbage_and_forgeries_are_misses(a: Worker, b: Worker) -> None:
     await client.rpush("ironauth:t:k", "a list")
     assert await b.get() is None
     assert not b.remote.breaker.is_open
-    assert b.remote.breaker.garbage >= 7
+    assert b.remote.breaker.unusable_answers >= 7
 
 
 async def test_an_expired_value_is_refused(a: Worker, b: Worker) -> None:

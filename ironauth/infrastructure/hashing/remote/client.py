@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from ironauth.config.hash_workers import WorkerAddress
-from ironauth.infrastructure.hashing.local_pool import CAUTION, FIRST_GUESS_S, HashWorkerStats
+from ironauth.infrastructure.hashing.local_pool import FIRST_GUESS_S, SAFETY_FACTOR, HashWorkerStats
 from ironauth.infrastructure.hashing.remote import protocol as hash_worker_protocol
 from ironauth.infrastructure.hashing.remote import trust as hash_worker_trust
 from ironauth.infrastructure.hashing.remote.protocol import (
@@ -33,8 +33,8 @@ from ironauth.infrastructure.telemetry import metrics
 from ironauth.infrastructure.telemetry.logs import get_logger
 from ironauth.infrastructure.threads.circuit_breaker import Breaker
 
-#: Longest that connecting may take, TLS included, and that a worker which failed may take for a sign of life; seconds.
-SIGN_OF_LIFE_S: Final = 0.5
+#: Longest that connecting may take, TLS included, and that a worker which failed may take for a ping; seconds.
+PING_TIMEOUT_S: Final = 0.5
 #: How long what a worker told of other nodes' hashes counts; seconds. A queue of a few hashes lasts about as long.
 LOAD_KEPT_S: Final = 1.0
 
@@ -60,7 +60,16 @@ class HashWorkerClient:
         timeout_s: float,
         uid: int | None = None,
     ) -> None:
-        """``uid``: the user that must serve a Unix socket; our own when it is left out."""
+        """Prepare a client; the first request connects.
+
+        Args:
+            name: what logs and metrics call the worker.
+            address: a Unix socket, or host and port.
+            tls: for host and port.
+            limit: hashes under way at once.
+            timeout_s: seconds until an answer.
+            uid: the user that must serve a Unix socket; our own when it is left out.
+        """
         self.name = name
         self.breaker = Breaker(name)
         self.under_way = 0
@@ -84,7 +93,7 @@ class HashWorkerClient:
         """Return how long a hash sent now may wait there for a thread, as ``HashPool.expected_wait_s``; seconds."""
         others = self._others if time.monotonic() < self._others_until else 0
         ahead = self.under_way + others - self._load.threads + 1
-        return max(ahead, 0) * self._load.mean_s * CAUTION / self._load.threads
+        return max(ahead, 0) * self._load.mean_s * SAFETY_FACTOR / self._load.threads
 
     @contextmanager
     def counted(self) -> Iterator[None]:
@@ -100,12 +109,16 @@ class HashWorkerClient:
     def hash(self, request: Hash) -> bytes:
         """Return the raw hash; blocks. Called within ``counted``.
 
-        Raises ``WorkerBusy``, ``WorkerRefused``, ``TimeoutError``, and ``OSError`` or ``ProtocolError`` where the
-        worker cannot be reached or is none.
+        Raises:
+            WorkerBusy: the worker has too much to do.
+            WorkerRefused: the worker does not take the request.
+            TimeoutError: no answer within ``timeout_s``.
+            OSError: the worker cannot be reached.
+            ProtocolError: what answers is no hash worker.
         """
         try:
             if self.breaker.is_open:
-                self._ask(Ping(), SIGN_OF_LIFE_S)  # what is frozen costs a person this and not the whole time-out
+                self._ask(Ping(), PING_TIMEOUT_S)  # one that is frozen costs a person this and not the whole time-out
             answer = self._ask(request, self._timeout_s)
             if not isinstance(answer, Hashed | Busy | Refused):
                 raise ProtocolError("the answer to something else")
@@ -126,10 +139,10 @@ class HashWorkerClient:
             raise WorkerBusy
         return answer.raw
 
-    def meet(self) -> None:
-        """Ask for a sign of life, and log it or its lack."""
+    def ping(self) -> None:
+        """Ask the worker for its load, and log whether it answered."""
         try:
-            self._ask(Ping(), SIGN_OF_LIFE_S)
+            self._ask(Ping(), PING_TIMEOUT_S)
         except (OSError, ProtocolError) as error:
             self.breaker.failed(error)
         else:
@@ -144,7 +157,7 @@ class HashWorkerClient:
             expected_wait_s=self.expected_wait_s(),
             answered=self._answered,
             busy=self._busy,
-            failures=self.breaker.failures + self.breaker.garbage,
+            failures=self.breaker.failures + self.breaker.unusable_answers,
         )
 
     def close(self) -> None:
@@ -163,7 +176,7 @@ class HashWorkerClient:
 
     def _ask(self, request: Request, limit_s: float) -> Answer:
         deadline = time.monotonic() + limit_s
-        connection = self._kept() or self._connect(min(limit_s, SIGN_OF_LIFE_S))
+        connection = self._kept() or self._connect(min(limit_s, PING_TIMEOUT_S))
         try:
             connection.settimeout(_left_s(deadline))
             connection.sendall(frame(request))
@@ -216,7 +229,11 @@ class HashWorkerClient:
 
 
 def _left_s(deadline: float) -> float:
-    """Return the seconds until ``deadline`` (monotonic); raises ``TimeoutError`` when there are none."""
+    """Return the seconds until ``deadline`` (monotonic).
+
+    Raises:
+        TimeoutError: there are none.
+    """
     left_s = deadline - time.monotonic()
     if left_s <= 0:
         raise TimeoutError("no answer in time")
@@ -224,7 +241,11 @@ def _left_s(deadline: float) -> float:
 
 
 def _receive(connection: socket.socket, count: int, deadline: float) -> bytes:
-    """Return exactly ``count`` bytes; raises ``OSError`` when they do not come."""
+    """Return exactly ``count`` bytes.
+
+    Raises:
+        OSError: they do not come.
+    """
     found = b""
     while len(found) < count:
         connection.settimeout(_left_s(deadline))

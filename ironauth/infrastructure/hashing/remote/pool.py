@@ -15,7 +15,7 @@ import argon2
 from ironauth.config.hash_workers import HashWorkerSettings
 from ironauth.infrastructure.hashing.local_pool import HashPool, HashWorkerStats, refuse_event_loop
 from ironauth.infrastructure.hashing.remote import trust as hash_worker_trust
-from ironauth.infrastructure.hashing.remote.client import SIGN_OF_LIFE_S, HashWorkerClient, WorkerBusy, WorkerRefused
+from ironauth.infrastructure.hashing.remote.client import PING_TIMEOUT_S, HashWorkerClient, WorkerBusy, WorkerRefused
 from ironauth.infrastructure.hashing.remote.protocol import Hash, ProtocolError
 from ironauth.infrastructure.threads.executor import BoundedExecutor
 from ironauth.infrastructure.threads.jobs import Claim
@@ -39,7 +39,17 @@ class SharedHashPool(HashPool):
     shares = True
 
     def __init__(self, threads: int, max_wait_s: float, nice: int, workers: HashWorkerSettings) -> None:
-        """Connects to nobody yet. Raises ``ImproperlyConfigured`` when the files for TLS cannot be used."""
+        """Prepare a pool; nothing is connected yet.
+
+        Args:
+            threads: hashes that run here at once.
+            max_wait_s: seconds within which a job has to start.
+            nice: niceness of the threads here.
+            workers: addresses, TLS and limits of the hash workers.
+
+        Raises:
+            ImproperlyConfigured: the files for TLS cannot be used.
+        """
         super().__init__(threads, max_wait_s, nice)
         tls = None
         if workers.tls is not None:
@@ -54,15 +64,18 @@ class SharedHashPool(HashPool):
         self._here = _Here()
 
     async def run[T](self, fn: Callable[[], T], *, movable: bool = False) -> T:
-        """Run ``fn`` as ``HashPool.run`` does, or at a worker."""
+        """Run ``fn`` as ``HashPool.run`` does, or at a worker; arguments and errors are the same."""
         worker = self._freest() if movable else None
         if worker is None:
             return await self.offload(fn)
         with worker.counted():
-            return await self._away.offload(self._meant_for, worker, fn)
+            return await self._away.offload(self._at_worker, worker, fn)
 
     def run_blocking[T](self, fn: Callable[[], T], *, movable: bool = False) -> T:
-        """Run ``fn`` as ``HashPool.run_blocking`` does, or at a worker; in place also within a job meant for one."""
+        """Run ``fn`` as ``HashPool.run_blocking`` does, or at a worker; in place also within a job meant for one.
+
+        Arguments and errors are the same.
+        """
         if self.is_own_thread() or (movable and self._here.worker is not None):
             return fn()
         refuse_event_loop()
@@ -70,11 +83,14 @@ class SharedHashPool(HashPool):
         if worker is None:
             return self._run_here_blocking(fn)
         with worker.counted():
-            result: T = self._away.submit(self._meant_for, worker, fn).result()
+            result: T = self._away.submit(self._at_worker, worker, fn).result()
         return result
 
     def raw_hash(self, secret: bytes, salt: bytes, params: argon2.Parameters, *, keyed: bool = False) -> bytes:
-        """Run Argon2 once where this job is meant to; a ``secret`` that is not ``keyed`` never leaves."""
+        """Run Argon2 once where this job is meant to; a ``secret`` that is not ``keyed`` never leaves.
+
+        Arguments and errors are those of ``HashPool.raw_hash``.
+        """
         worker = self._here.worker
         if worker is None:
             return super().raw_hash(secret, salt, params)
@@ -107,9 +123,9 @@ class SharedHashPool(HashPool):
         """Return each worker's figures."""
         return [worker.stats() for worker in self._workers]
 
-    async def meet_workers(self) -> None:
-        """Learn each worker's threads, too: until then it counts as one."""
-        meetings = [asyncio.wait_for(self._away.offload(each.meet), 2 * SIGN_OF_LIFE_S) for each in self._workers]
+    async def ping_workers(self) -> None:
+        """Ask every worker for its load, and learn its threads: until then it counts as one."""
+        meetings = [asyncio.wait_for(self._away.offload(each.ping), 2 * PING_TIMEOUT_S) for each in self._workers]
         await asyncio.gather(*meetings, return_exceptions=True)  # anybody who is not met is left for later
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False, until: float | None = None) -> None:
@@ -119,7 +135,7 @@ class SharedHashPool(HashPool):
         for worker in self._workers:
             worker.close()
 
-    def _meant_for[T](self, worker: HashWorkerClient, fn: Callable[[], T]) -> T:
+    def _at_worker[T](self, worker: HashWorkerClient, fn: Callable[[], T]) -> T:
         self._here.worker = worker
         try:
             return fn()

@@ -41,7 +41,7 @@ class Hash(_Message, tag="hash", frozen=True):
 
 
 class Ping(_Message, tag="ping", frozen=True):
-    """Ask for nothing but a sign of life and the load."""
+    """Ask for nothing but the load."""
 
 
 class Load(_Message, frozen=True):
@@ -66,7 +66,7 @@ class Busy(_Message, tag="busy", frozen=True):
 
 
 class Pong(_Message, tag="pong", frozen=True):
-    """A sign of life."""
+    """The answer to a ping."""
 
     load: Load
 
@@ -90,7 +90,11 @@ def frame(message: Request | Answer) -> bytes:
 
 
 def body_length(header: bytes) -> int:
-    """Return how many bytes follow; raises ``ProtocolError`` when no message has that many."""
+    """Return how many bytes follow.
+
+    Raises:
+        ProtocolError: no message has that many.
+    """
     length = int.from_bytes(header)
     if not 0 < length <= MAX_BODY_BYTES:
         raise ProtocolError(f"a message of {length} bytes")
@@ -98,7 +102,11 @@ def body_length(header: bytes) -> int:
 
 
 def request(body: bytes) -> Request:
-    """Return the request in ``body``; raises ``ProtocolError``."""
+    """Return the request in ``body``.
+
+    Raises:
+        ProtocolError: no request is in it.
+    """
     try:
         return _requests.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):  # also beyond the bounds; the text may repeat the input
@@ -106,7 +114,11 @@ def request(body: bytes) -> Request:
 
 
 def answer(body: bytes) -> Answer:
-    """Return the answer in ``body``; raises ``ProtocolError``."""
+    """Return the answer in ``body``.
+
+    Raises:
+        ProtocolError: no answer is in it.
+    """
     try:
         return _answers.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -47,11 +47,16 @@ class HashWorkerServer:
     """Answers nodes with ``pool``; each hash waits for a thread as long as one of this machine's own would."""
 
     def __init__(self, pool: HashPool, *, uid: int | None = None) -> None:
-        """``uid``: the user whose processes may ask at a Unix socket; our own when it is left out."""
+        """Prepare a server.
+
+        Args:
+            pool: computes the hashes.
+            uid: the user whose processes may ask at a Unix socket; our own when it is left out.
+        """
         self._pool = pool
         self._uid = os.geteuid() if uid is None else uid
         self._stopping = False
-        self._talks: set[asyncio.Task[None]] = set()
+        self._conversations: set[asyncio.Task[None]] = set()
         self._idle: set[asyncio.StreamWriter] = set()
 
     async def serve(
@@ -64,7 +69,11 @@ class HashWorkerServer:
     ) -> None:
         """Answer on ``bound`` until ``stop``; then nobody is let in, and what runs is finished within ``GRACEFUL_S``.
 
-        Without ``tls`` it must be a Unix socket.
+        Args:
+            bound: the socket to listen on; a Unix socket without ``tls``.
+            tls: what each connection begins with.
+            stop: ends the server.
+            on_ready: called once connections are accepted.
         """
         listener = await asyncio.start_server(
             self._accepted,
@@ -81,27 +90,27 @@ class HashWorkerServer:
         listener.close()
         for writer in list(self._idle):
             writer.transport.abort()  # nothing is under way; ending TLS gracefully would wait for a node that sleeps
-        if self._talks:
-            _, late = await asyncio.wait(self._talks, timeout=GRACEFUL_S)
-            for talk in late:
-                talk.cancel()
+        if self._conversations:
+            _, late = await asyncio.wait(self._conversations, timeout=GRACEFUL_S)
+            for each in late:
+                each.cancel()
             await asyncio.gather(*late, return_exceptions=True)
         with suppress(TimeoutError):  # connections that were being accepted; one in the middle of TLS is not waited for
             await asyncio.wait_for(listener.wait_closed(), TLS_CLOSE_S)
 
     def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Begin a talk; noted before it runs, so that the end waits for this one too."""
+        """Begin a conversation; noted before it runs, so that the end waits for this one too."""
         if self._stopping:
             writer.transport.abort()
             return
         task = asyncio.get_running_loop().create_task(self._served(reader, writer))
-        self._talks.add(task)
-        task.add_done_callback(self._talks.discard)
+        self._conversations.add(task)
+        task.add_done_callback(self._conversations.discard)
 
     async def _served(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             if self._accepts(writer):
-                await self._talk(reader, writer)
+                await self._converse(reader, writer)
         except (OSError, ProtocolError, asyncio.IncompleteReadError) as error:
             get_logger().warning("hash_worker_connection_failed", error=type(error).__name__, detail=str(error)[:200])
         finally:
@@ -112,7 +121,7 @@ class HashWorkerServer:
 
     def _accepts(self, writer: asyncio.StreamWriter) -> bool:
         """Tell whether the other end may ask here; TLS has judged certificates before."""
-        reason = "connections" if len(self._talks) > MAX_CONNECTIONS else ""
+        reason = "connections" if len(self._conversations) > MAX_CONNECTIONS else ""
         connection = writer.get_extra_info("socket")
         if connection.family == socket.AF_UNIX and hash_worker_trust.peer_uid(connection) != self._uid:
             reason = "user"
@@ -122,7 +131,7 @@ class HashWorkerServer:
             get_logger().warning("hash_worker_peer_refused", reason=reason)
         return not reason
 
-    async def _talk(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while not self._stopping:
             self._idle.add(writer)
             try:
@@ -176,7 +185,11 @@ class HashWorkerServer:
 
 
 async def _next(reader: asyncio.StreamReader) -> Request | None:
-    """Return the next request, or nothing when the node hung up between two; raises ``ProtocolError``."""
+    """Return the next request, or nothing when the node hung up between two.
+
+    Raises:
+        ProtocolError: what came is no request, or does not end in time.
+    """
     header = await reader.read(1)
     if not header:
         return None

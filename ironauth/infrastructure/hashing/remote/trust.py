@@ -23,7 +23,14 @@ def peer_uid(connection: socket.socket) -> int:
 def context(*, server: bool, cert: Path, key: Path, ca: Path) -> ssl.SSLContext:
     """Return TLS 1.3 that shows ``cert`` and accepts only certificates of ``ca``; a node checks the host name too.
 
-    Raises ``ImproperlyConfigured`` when one of the files cannot be used.
+    Args:
+        server: whether this end is the hash worker.
+        cert: a PEM certificate of this end.
+        key: its unencrypted key.
+        ca: the certificate of the CA that signed both ends'.
+
+    Raises:
+        ImproperlyConfigured: one of the files cannot be used.
     """
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if server else ssl.PROTOCOL_TLS_CLIENT)
     made.minimum_version = ssl.TLSVersion.TLSv1_3  # both ends are ours

@@ -17,7 +17,7 @@ from pytest_django import Settings
 
 from ironauth.infrastructure.core.errors import Overloaded
 from ironauth.infrastructure.hashing import claims as hash_claims
-from ironauth.infrastructure.hashing.local_pool import CAUTION, WEAKEST_NICE, HashPool
+from ironauth.infrastructure.hashing.local_pool import SAFETY_FACTOR, WEAKEST_NICE, HashPool
 from ironauth.infrastructure.hashing.pool import hash_pool
 from ironauth.infrastructure.hashing.tests.hash_worker import asking
 from ironauth.infrastructure.http import client_context
@@ -193,7 +193,7 @@ async def test_what_is_let_in_can_start_in_time(make: Callable[..., HashPool]) -
     refused = [task for task in waiting if task.done() and isinstance(task.exception(), Overloaded)]
     queued, mean_s = pool.stats().queued, pool.stats().mean_hash_s
     assert len(refused) + queued + 1 == 200
-    assert (queued - 1) * mean_s * CAUTION <= 1.0 < (queued + 1) * mean_s * CAUTION
+    assert (queued - 1) * mean_s * SAFETY_FACTOR <= 1.0 < (queued + 1) * mean_s * SAFETY_FACTOR
     for task in waiting:
         task.cancel()
     gate.set()

@@ -128,7 +128,7 @@ def test_the_load_is_told_with_each_answer(tmp_path: Path, client: Make) -> None
         assert asking.expected_wait_s() == 0
         with LocalWorker(tmp_path / "idle.sock") as idle:
             met = client(idle)
-            met.meet()
+            met.ping()
             assert met.expected_wait_s() == 0, "a sign of life is no hash"
         with asking.counted():
             assert asking.expected_wait_s() > 0, "one thread, and one hash under way"
@@ -237,7 +237,7 @@ def test_connections_are_bounded(worker: LocalWorker, client: Make, monkeypatch:
         second.hash(CHEAP)
     first.close()
     deadline = time.monotonic() + 5
-    while worker._server._talks and time.monotonic() < deadline:
+    while worker._server._conversations and time.monotonic() < deadline:
         time.sleep(0.005)
     assert second.hash(CHEAP) == by_hand(CHEAP)
 

@@ -38,5 +38,5 @@ def test_unusable_answers_are_counted_and_warned_about_once_a_minute() -> None:
         for _ in range(5):
             breaker.unusable(ValueError("garbage"))
     assert [line["event"] for line in lines] == ["thing_unusable"]
-    assert breaker.garbage == 5
+    assert breaker.unusable_answers == 5
     assert not breaker.is_open

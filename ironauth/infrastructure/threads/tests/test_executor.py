@@ -81,9 +81,10 @@ async def test_a_cancelled_queued_job_never_runs(pool: BoundedExecutor) -> None:
 
 def test_a_cancelled_future_leaves_the_queue_at_once(pool: BoundedExecutor) -> None:
     """Also without an event loop; who waits for it by the standard library hears of it, and a second time nothing."""
-    gate = threading.Event()
+    together, gate = threading.Barrier(3, timeout=5), threading.Event()
     for _ in range(2):
-        pool.submit(gate.wait)
+        pool.submit(lambda: together.wait() >= 0 and gate.wait())
+    together.wait()
     doomed = pool.submit(list)
     assert doomed.cancel()
     assert doomed.cancel()
