@@ -15,6 +15,7 @@ from accounts.lockout import throttling
 from accounts.lockout.throttling import Attempt
 from accounts.mfa.errors import SecondFactorRefused
 from accounts.mfa.passkeys import proofs as passkey_proofs
+from accounts.mfa.passkeys.errors import InvalidPasskey
 from accounts.mfa.passkeys.proofs import PasskeyProof
 from accounts.mfa.second_factor import refused
 from accounts.users.proofs import Asked, Proof
@@ -150,6 +151,10 @@ class BySecondFactor:
             await refused(Asked(self.user_id, Event.SIGN_IN), error.code)
 
 
+class _AccountChanged(InvalidPasskey):
+    """The passkey was right; its person was deleted or deactivated, or ended all sessions, since."""
+
+
 @dataclass(frozen=True, slots=True)
 class ByPasskey:
     """A passkey instead of a password, whose authenticator has verified its user. ``email``: the account's."""
@@ -178,10 +183,10 @@ class ByPasskey:
 
     def account_changed(self) -> DomainError:
         """Return the same as for a passkey that is no good."""
-        return self.assertion.refusal()
+        return _AccountChanged()
 
     async def record_refusal(self, error: DomainError, context: ClientContext) -> None:
-        """Leave in the trail that the assertion was used before.
+        """Leave in the trail that the assertion was used before, or the account has changed.
 
         Raises:
             Throttled: after too many.
@@ -189,7 +194,7 @@ class ByPasskey:
         if isinstance(error, SecondFactorRefused):
             await passkey_proofs.refused(
                 Event.SIGN_IN,
-                "used",
+                "account" if isinstance(error, _AccountChanged) else "used",
                 user_id=self.user_id,
                 passkey_id=self.assertion.passkey_id,
                 address=context.address,

@@ -29,7 +29,7 @@ from tokens.sessions import known_devices, sso_session
 from tokens.sessions import queries as session_queries
 from tokens.sessions import units as sessions
 from tokens.sessions.models import sid_tag
-from tokens.sessions.queries import StoredSession
+from tokens.sessions.sso_session import SsoCookie
 from tokens.sessions.units import OpenedSession
 from tokens.sign_in import mfa_token
 from tokens.sign_in.mfa_token import MfaTicket
@@ -43,9 +43,9 @@ class FirstParty:
 
 @dataclass(frozen=True, slots=True)
 class SingleSignOn:
-    """Open the SSO session of a browser whose cookie named ``previous`` until now."""
+    """Open the SSO session of a browser that brings ``cookie``, None for none."""
 
-    previous: StoredSession | None = None
+    cookie: SsoCookie | None = None
 
 
 #: What kind of session a proof opens.
@@ -99,13 +99,14 @@ def open_session(proof: SignInProof, *, context: ClientContext, kind: SessionKin
 
 def only_inserts(proof: SignInProof, kind: SessionKind) -> bool:
     """Return whether opening this session changes no row: then it is one statement on PostgreSQL."""
-    replaces = isinstance(kind, SingleSignOn) and kind.previous is not None
-    return proof.only_inserts and not replaces and not settings.IRONAUTH_NEW_DEVICE_MAIL
+    may_replace = isinstance(kind, SingleSignOn) and kind.cookie is not None
+    return proof.only_inserts and not may_replace and not settings.IRONAUTH_NEW_DEVICE_MAIL
 
 
 def _store(proof: SignInProof, account: Account, context: ClientContext, kind: SessionKind) -> OpenedSession:
     match kind:
-        case SingleSignOn(previous):
+        case SingleSignOn(cookie):
+            previous = sso_session.find(cookie) if cookie is not None else None
             return sso_session.store(
                 account=account, context=context, amr=proof.amr, authenticated_at=proof.proved_at, previous=previous
             )

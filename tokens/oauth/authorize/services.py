@@ -51,7 +51,7 @@ async def sign_in(
     *,
     state: AuthorizationState,
     client: Client,
-    previous: StoredSession | None,
+    cookie: SsoCookie | None,
     context: ClientContext,
 ) -> tuple[OpenedSession, Decision]:
     """Open the browser's SSO session for a proof, and decide what comes next, in one unit of work.
@@ -62,13 +62,13 @@ async def sign_in(
         proof: Who has proved to be who they are.
         state: The request on the way to which they did.
         client: The client that sent it.
-        previous: The session that the browser's cookie named until now.
+        cookie: What the browser brings: its session is replaced.
         context: Where the sign-in comes from.
 
     Raises:
         DomainError: what the proof says where it was used, or the account or client has changed, since it was judged.
     """
-    kind = SingleSignOn(previous)
+    kind = SingleSignOn(cookie)
     async with recorded_refusals(proof, context):
         write = database().write_single_statement if only_inserts(proof, kind) else database().write
         opened, decision = await write(_sign_in, proof, state=state, client=client, kind=kind, context=context)

@@ -14,7 +14,6 @@ from accounts.users.proofs import Shown
 from ironauth.infrastructure.api.views import ApiRequest
 from ironauth.infrastructure.core import strict_json
 from ironauth.infrastructure.core.errors import DomainError
-from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.clients.registry import Client
 from tokens.errors import InvalidMfaToken, MfaRequired
@@ -48,10 +47,8 @@ class SignInForm(OAuthPage):
 
         1 query more where the browser brings a cookie.
         """
-        cookie = sso_session.read_cookie(request)
-        previous = await database().read(sso_session.find, cookie) if cookie is not None else None
         opened, decision = await authorizations.sign_in(
-            proof, state=state, client=client, previous=previous, context=context
+            proof, state=state, client=client, cookie=sso_session.read_cookie(request), context=context
         )
         known = msgspec.structs.replace(state, mfa_token="", methods=())
         try:

@@ -28,6 +28,8 @@ from tokens.oauth.tests.walk import AUTHORIZE, answered, authorize, by_password,
 from tokens.sessions import sso_session
 from tokens.sessions.client_sessions import ConsentedAccess, open_client_session
 from tokens.sessions.models import Session
+from tokens.sessions.queries import StoredSession
+from tokens.sessions.sso_session import SsoCookie
 from tokens.tests.browser import LOGOUT_ALL, ME, PASSWORD_URL, Member, Pair
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage, pytest.mark.usefixtures("still_clock")]
@@ -134,6 +136,24 @@ async def test_signing_in_again(
     assert not await silently(api, client)
     api.cookies.set("sso", before, domain="testserver.local")
     assert await silently(api, client) == "login_required"  # ASVS 7.2.4
+
+
+async def test_the_session_of_before_is_read_where_it_is_replaced(
+    api: httpx.AsyncClient, client: OAuthClient, member: Member, signed_in: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the cookie names is read in the transaction that replaces it: nothing can end it in between."""
+    page = await authorize(api, client, prompt="login")
+    in_transaction: list[bool] = []
+    find = sso_session.find
+
+    def noted(cookie: SsoCookie) -> StoredSession | None:
+        in_transaction.append(connection.in_atomic_block)
+        return find(cookie)
+
+    monkeypatch.setattr(sso_session, "find", noted)
+    answered(await by_password(api, page, member["email"]))
+    assert in_transaction == [True]
+    assert await Session.objects.aget(**SSO) == signed_in
 
 
 async def test_another_person(

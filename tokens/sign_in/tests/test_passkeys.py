@@ -29,6 +29,9 @@ from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.models import UsedOnce
 from tokens.sessions.models import Session
+from tokens.sessions.units import OpenedSession
+from tokens.sign_in import passkey_services, services
+from tokens.sign_in.proofs import SignInProof
 from tokens.tests.browser import CROSS_SITE, SAME_ORIGIN, SIGNIN, Member, Pair, me
 from tokens.tests.stage import Stage
 
@@ -406,6 +409,22 @@ async def test_a_counter_that_goes_back_is_refused(api: httpx.AsyncClient, pair:
     ] * 3
     device.sign_count = 2
     assert (await by_passkey(api, device)).status_code == 200
+
+
+async def test_whose_account_changes_meanwhile_is_no_passkey_used_before(
+    api: httpx.AsyncClient, member: Member, device: Authenticator, added: Json, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A right passkey of an account that changes before its session is stored: the trail says account, not used."""
+
+    async def changed(proof: SignInProof, **given: Any) -> OpenedSession:
+        await User.objects.filter(pk=member["id"]).aupdate(is_active=False)
+        return await services.open_session(proof, **given)
+
+    monkeypatch.setattr(passkey_services, "open_session", changed)
+    assert refused(await by_passkey(api, device))
+    await sync_to_async(audit.wait_until_written)()
+    event = await AuditEvent.objects.aget(outcome="failure")
+    assert event.details == {"reason": "invalid_passkey", "cause": "account", "passkey": added["passkey"]["id"]}
 
 
 async def test_when_it_was_last_used_is_written_once_a_minute(
