@@ -16,8 +16,7 @@ from accounts.users import invariants
 from accounts.users.invariants import sub_tag
 from accounts.users.models import Role, User
 from ironauth.infrastructure.cache.invalidation import invalidate
-from ironauth.infrastructure.db.compiled import CompiledUpdate
-from ironauth.infrastructure.db.compiled_sql import Param
+from ironauth.infrastructure.db.compiled import CompiledUpdate, Param
 
 #: What the admin's log calls somebody who is gone.
 DELETED: Final = "deleted user"
@@ -53,7 +52,7 @@ def _user_deleted(instance: User, **_: object) -> None:
     """
     invariants.sessions_end.send(sender=User, user_ids=[instance.pk])
     invalidate(sub_tag(instance.pk))
-    _UNNAME.execute_deferred(kind=ContentType.objects.get_for_model(User).pk, id=str(instance.pk), user_id=instance.pk)
+    _UNNAME.run(kind=ContentType.objects.get_for_model(User).pk, id=str(instance.pk), user_id=instance.pk)
 
 
 def _roles_changed(

@@ -5,7 +5,7 @@ from typing import Any
 from django.db.models import QuerySet
 
 from accounts.privacy import export
-from ironauth.infrastructure.db.compiled_sql import Param
+from ironauth.infrastructure.db.compiled import Param
 from tokens.oauth.models import AuthorizationCode, Consent, DeviceGrant, LogoutNotice
 from tokens.sessions.models import KnownDevice, Session
 

@@ -10,11 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
+from django.db import transaction
+
 from accounts.audit.events import Event, Outcome
 from accounts.audit.models import AuditEvent
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import id_at
-from ironauth.infrastructure.db.batch import when_written
 from ironauth.infrastructure.db.compiled import CompiledInsert, given_row
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.http import client_context
@@ -154,7 +155,7 @@ def _count(event: Event, outcome: Outcome, events: int) -> None:
 def _count_committed(event: Event, outcome: Outcome, events: int) -> None:
     """Count what this transaction records: when it is repeated or rolled back, it leaves no event either."""
     if metrics.recorder is not None:
-        when_written(partial(_count, event, outcome, events))
+        transaction.on_commit(partial(_count, event, outcome, events), robust=True)
 
 
 def _values(

@@ -12,8 +12,7 @@ from accounts.audit.models import AuditEvent
 from accounts.audit.outputs import AuditEventOut
 from ironauth.infrastructure.api import paging
 from ironauth.infrastructure.core.ids import first_id_at
-from ironauth.infrastructure.db.compiled import CompiledDelete
-from ironauth.infrastructure.db.compiled_sql import Param
+from ironauth.infrastructure.db.compiled import CompiledDelete, Param
 
 #: The only order there is; part of each cursor, so that one of another list is refused.
 ORDERING: Final = "-at"

@@ -22,8 +22,7 @@ from accounts.privacy.models import PendingDeletion
 from accounts.users import queries as user_queries
 from accounts.users.models import User
 from ironauth.infrastructure.core import clock
-from ironauth.infrastructure.db.compiled import CompiledBatch, CompiledDelete
-from ironauth.infrastructure.db.compiled_sql import Param
+from ironauth.infrastructure.db.compiled import CompiledDelete, Param
 
 
 class Fate(enum.StrEnum):
@@ -50,7 +49,7 @@ def register(model: type[Model], fate: Fate, because: str) -> None:
     if model in _rules:
         raise ValueError(f"There is a rule for {model._meta.label} already: change that one.")  # noqa: SLF001 - documented by Django
     _rules[model] = Rule(fate, because)
-    _removal.cache_clear()
+    _removals.cache_clear()
 
 
 def rules() -> Mapping[type[Model], Rule]:
@@ -61,7 +60,7 @@ def rules() -> Mapping[type[Model], Rule]:
 def start_clean(user: User, *, encoded: str, fields: Iterable[str] = ()) -> tuple[str, ...]:
     """Store that the owner of the address has come, whose password is ``encoded``; return the factors that went.
 
-    The new password ends every session and forgets every token that was mailed. Fourteen queries, eight on PostgreSQL.
+    The new password ends every session and forgets every token that was mailed. Fourteen queries.
 
     Args:
         user: The account, locked in this transaction.
@@ -71,7 +70,8 @@ def start_clean(user: User, *, encoded: str, fields: Iterable[str] = ()) -> tupl
     methods = factors.methods_of(user.pk)
     user.password, user.must_change_password, user.email_verified_at = encoded, False, clock.now()
     user_queries.change(user, {"password", "must_change_password", "email_verified_at", *fields})
-    _removal().run(user_id=user.pk)
+    for delete in _removals():
+        delete.run(user_id=user.pk)
     throttling.forgive_second_factor(user.pk)
     throttling.forget_devices(email=user.email)
     return methods
@@ -83,10 +83,10 @@ def details(removed: tuple[str, ...]) -> dict[str, object]:
 
 
 @cache
-def _removal() -> CompiledBatch:
+def _removals() -> tuple[CompiledDelete, ...]:
     """Return what deletes the rows of every model that is to be removed."""
     doomed = [model for model, rule in _rules.items() if rule.fate is Fate.REMOVED]
-    return CompiledBatch(*(CompiledDelete(partial(_rows_of, model)) for model in doomed))
+    return tuple(CompiledDelete(partial(_rows_of, model)) for model in doomed)
 
 
 def _rows_of(model: type[Model]) -> QuerySet[Model]:

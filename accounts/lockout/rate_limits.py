@@ -27,8 +27,7 @@ from accounts.audit.recording import Event, Outcome
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.durations import in_words
 from ironauth.infrastructure.core.errors import Throttled
-from ironauth.infrastructure.db.compiled import CompiledSelect
-from ironauth.infrastructure.db.compiled_sql import Param
+from ironauth.infrastructure.db.compiled import CompiledSelect, Param
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.http.client_address import client_network, client_site
 from ironauth.infrastructure.ratelimit import window as sliding_window

@@ -16,8 +16,7 @@ from accounts.users import second_factors
 from accounts.users.models import User
 from accounts.users.proofs import Asked, Proof, Shown
 from accounts.users.second_factors import any_of, methods_of
-from ironauth.infrastructure.db.compiled import CompiledSelect
-from ironauth.infrastructure.db.compiled_sql import Param
+from ironauth.infrastructure.db.compiled import CompiledSelect, Param
 
 __all__ = ["FACTORS", "PASSKEY", "TOTP", "Kept", "accepts", "any_of", "judge", "kept", "methods_of", "overview"]
 

@@ -13,7 +13,7 @@ from accounts.audit.recording import Outcome
 from accounts.mfa.errors import InvalidMfaCode
 from accounts.mfa.outputs import MfaOut
 from accounts.users.proofs import Asked, Proof, Shown
-from ironauth.infrastructure.db.compiled_sql import Param
+from ironauth.infrastructure.db.compiled import Param
 from ironauth.infrastructure.telemetry.logs import get_logger
 
 

@@ -16,8 +16,7 @@ from accounts.outbox.kinds import Kind
 from accounts.users import queries as user_queries
 from accounts.users import units
 from ironauth.infrastructure.core.errors import NotFound, PermissionDenied
-from ironauth.infrastructure.db.compiled import CompiledBatch, CompiledDelete
-from ironauth.infrastructure.db.compiled_sql import Param
+from ironauth.infrastructure.db.compiled import CompiledDelete, Param
 
 _OF_USER: Final = Param("user_id", models.UUIDField())
 
@@ -27,7 +26,7 @@ def _rows_of(model: type[models.Model]) -> models.QuerySet[models.Model]:
 
 
 _NO_USER: Final = "There is no user with this id."
-_FORGET: Final = CompiledBatch(*(CompiledDelete(partial(_rows_of, factor.model)) for factor in factors.FACTORS))
+_FORGET: Final = tuple(CompiledDelete(partial(_rows_of, factor.model)) for factor in factors.FACTORS)
 
 
 def reset(user_id: uuid.UUID, actor_id: uuid.UUID) -> bool:
@@ -56,9 +55,10 @@ def reset(user_id: uuid.UUID, actor_id: uuid.UUID) -> bool:
 def remove_all(user_id: uuid.UUID) -> tuple[str, ...]:
     """Take every factor away, one that is being set up too; return which methods there were.
 
-    Five queries, three on PostgreSQL.
+    Five queries.
     """
     methods = factors.methods_of(user_id)
-    _FORGET.run(user_id=user_id)
+    for delete in _FORGET:
+        delete.run(user_id=user_id)
     throttling.forgive_second_factor(user_id)
     return methods

@@ -20,8 +20,7 @@ from accounts.outbox.kinds import Kind
 from accounts.outbox.models import EmailToken, OutgoingMail
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import new_id
-from ironauth.infrastructure.db.compiled import CompiledInsert, CompiledSelect, given_row
-from ironauth.infrastructure.db.compiled_sql import Param
+from ironauth.infrastructure.db.compiled import CompiledInsert, CompiledSelect, Param, given_row
 
 LEASE_S: Final = 60  # seconds; renewed while a message is being sent, so this is what a crash delays it by
 FIRST_RETRY_S: Final = 15  # seconds after the first failure, doubled after each further one

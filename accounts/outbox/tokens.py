@@ -26,9 +26,9 @@ from ironauth.infrastructure.db.compiled import (
     CompiledInsert,
     CompiledSelect,
     CompiledUpdate,
+    Param,
     given_row,
 )
-from ironauth.infrastructure.db.compiled_sql import Param
 
 _PURPOSE: Final = register_purpose("ironauth e-mail token")
 ID_BYTES: Final = 16

@@ -27,8 +27,7 @@ from accounts.privacy.models import PendingDeletion
 from accounts.users.models import User
 from accounts.users.outputs import ExportOut
 from ironauth.infrastructure.core import clock
-from ironauth.infrastructure.db.compiled import CompiledSelect
-from ironauth.infrastructure.db.compiled_sql import Param
+from ironauth.infrastructure.db.compiled import CompiledSelect, Param
 
 #: Returns a queryset of dicts; it is given what stands for the person's id in it.
 type Rows = Callable[[Param], QuerySet[Any, Any]]

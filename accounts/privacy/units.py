@@ -6,7 +6,6 @@ the address waits beside it.
 """
 
 import uuid
-from collections.abc import Callable
 from datetime import datetime, timedelta
 from functools import cache
 from typing import Any, Final, NamedTuple
@@ -31,9 +30,7 @@ from accounts.users import queries as user_queries
 from accounts.users import units
 from accounts.users.models import User
 from ironauth.infrastructure.core import clock
-from ironauth.infrastructure.db.batch import batch
-from ironauth.infrastructure.db.compiled import CompiledBatch, CompiledDelete
-from ironauth.infrastructure.db.compiled_sql import Param
+from ironauth.infrastructure.db.compiled import CompiledDelete, Param
 from ironauth.infrastructure.telemetry.logs import get_logger
 
 RETRY: Final = timedelta(days=1)  # the purge runs once a day
@@ -172,9 +169,9 @@ class PurgedAccounts(NamedTuple):
 def purge_due(batch: int) -> PurgedAccounts:
     """Delete at most ``batch`` accounts whose time has come, for good; tell what became of them: of none at the end.
 
-    Eleven queries for each, eight on PostgreSQL, in a transaction of its own: call it outside of any, because foreign
-    keys of other programs are judged when that ends. Anybody who restores one at this moment, or purges too, waits, and
-    then finds it decided. One that rows of an application protect is logged, and tried again a day later, so that it
+    Eleven queries for each, in a transaction of its own: call it outside of any, because foreign keys of other
+    programs are judged when that ends. Anybody who restores one at this moment, or purges too, waits, and then finds it
+    decided. One that rows of an application protect is logged, and tried again a day later, so that it
     holds up nobody else.
     """
     now = clock.now()
@@ -254,30 +251,27 @@ def _take_back(user: User, pending: PendingDeletion) -> None:
     user_queries.change(user, ["email", "is_active", "email_verified_at"])
 
 
-def delete(user: User, *, record: Callable[[], None] = lambda: None) -> None:
+def delete(user: User) -> None:
     """Delete a user and what hangs on them, telling every signal's receivers. Call it inside a transaction.
 
     As Django's ``delete()`` does, but with statements compiled once: half of it was compiling them.
 
-    One query for each table whose rows go with a user, unless the database cascades to them itself, and the user; on
-    PostgreSQL one for them all, and for what ``record`` inserts, the event of it. What the receivers do comes on top.
-    Receivers of the tables' own signals have to be connected at start-up.
+    One query for each table whose rows go with a user, unless the database cascades to them itself, and one for the
+    user. What the receivers do comes on top. Receivers of the tables' own signals have to be connected at start-up.
     """
-    rows = _dependents()
-    if rows is None:
+    deletes = _dependents()
+    if deletes is None:
         user.delete()
-        record()
         return
     about: dict[str, Any] = {"instance": user, "using": DEFAULT_DB_ALIAS, "origin": user}
-    with batch():
-        pre_delete.send(sender=User, **about)
-        record()
+    pre_delete.send(sender=User, **about)
+    for rows in deletes:
         rows.run(id=user.pk)
     post_delete.send(sender=User, **about)
 
 
 @cache
-def _dependents() -> CompiledBatch | None:
+def _dependents() -> tuple[CompiledDelete, ...] | None:
     """Return what deletes a user and what goes with them; None when Django has to look at each row."""
     collector = Collector(using=DEFAULT_DB_ALIAS)
     found = []
@@ -292,4 +286,4 @@ def _dependents() -> CompiledBatch | None:
         if on_delete is not CASCADE or not collector.can_fast_delete(hanging, from_field=foreign_key):
             return None
         found.append(CompiledDelete(hanging.all))
-    return CompiledBatch(*found, _DELETE)
+    return (*found, _DELETE)

@@ -17,9 +17,7 @@ from ironauth.infrastructure.api import paging
 from ironauth.infrastructure.api.paging import Cursor, Page
 from ironauth.infrastructure.cache.query_cache import table_changed
 from ironauth.infrastructure.core.errors import FieldError, ValidationFailed
-from ironauth.infrastructure.db.batch import batch
-from ironauth.infrastructure.db.compiled import CompiledNumberedInsert, CompiledOfMany, CompiledSelect
-from ironauth.infrastructure.db.compiled_sql import Param
+from ironauth.infrastructure.db.compiled import CompiledNumberedInsert, CompiledOfMany, CompiledSelect, Param
 
 #: What ``ordering`` may name. Names are unique, so that a name alone is a place in the list.
 ORDERINGS: Final = ("name", "-name")
@@ -77,12 +75,10 @@ def create_role(*, actor_id: uuid.UUID, name: str, permissions: Iterable[str]) -
     rights.require("auth.add_group")
     granted = _permissions(set(permissions))
     rights.require(*granted)
-    numbers: list[int] = []
-    with batch():
-        _CREATE.on_insert_id(numbers.append, name=name)
-        audit.record(Event.ROLE_CREATED, actor_id=actor_id, details={"role": name, "permissions": sorted(granted)})
+    number = _CREATE.new_id(name=name)
+    audit.record(Event.ROLE_CREATED, actor_id=actor_id, details={"role": name, "permissions": sorted(granted)})
     if granted:
-        group = Group.from_db(DEFAULT_DB_ALIAS, ("id", "name"), (numbers[0], name))
+        group = Group.from_db(DEFAULT_DB_ALIAS, ("id", "name"), (number, name))
         group.permissions.add(*granted.values())  # it has none: nothing to compare with
     table_changed(Group)
     return RoleOut(name=name, permissions=tuple(sorted(granted)))

@@ -31,9 +31,7 @@ from accounts.users.outputs import UserOut, user_out
 from ironauth.infrastructure.api.paging import Page, decode
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import FieldError, NotFound, PermissionDenied, ValidationFailed
-from ironauth.infrastructure.db.batch import batch
-from ironauth.infrastructure.db.compiled import CompiledOfMany, CompiledSelect
-from ironauth.infrastructure.db.compiled_sql import Param
+from ironauth.infrastructure.db.compiled import CompiledOfMany, CompiledSelect, Param
 
 VERIFY_EMAIL: Final = "accounts.verify_email"
 _PLAIN: Final = ("email", "name", "is_active", "is_staff", "is_superuser")
@@ -211,7 +209,8 @@ def delete_user(*, actor_id: uuid.UUID, user_id: uuid.UUID) -> None:
     units.keep_a_superuser(without=[user])
     if user_id == actor_id:
         raise PermissionDenied("This is your own account: DELETE /api/v1/access/me asks for its password.")
-    user_deletion.delete(user, record=partial(audit.record, Event.USER_DELETED, actor_id=actor_id, user_id=user_id))
+    user_deletion.delete(user)
+    audit.record(Event.USER_DELETED, actor_id=actor_id, user_id=user_id)
 
 
 def set_role(*, actor_id: uuid.UUID, user_id: uuid.UUID, role: str, member: bool) -> None:
@@ -222,13 +221,12 @@ def set_role(*, actor_id: uuid.UUID, user_id: uuid.UUID, role: str, member: bool
         raise NotFound(NO_ROLE)
     rights.require_grants(role, frozenset(f"{label}.{codename}" for _, label, codename in granted if codename))
     group_id = granted[0][0]
-    with batch():
-        if member:
-            event, moved = Event.ROLE_GIVEN, user_queries.give_role(user.pk, group_id)
-        else:
-            event, moved = Event.ROLE_TAKEN, user_queries.take_role(user.pk, group_id)
-        if moved:
-            audit.record(event, actor_id=actor_id, user_id=user_id, details={"role": role})
+    if member:
+        event, moved = Event.ROLE_GIVEN, user_queries.give_role(user.pk, group_id)
+    else:
+        event, moved = Event.ROLE_TAKEN, user_queries.take_role(user.pk, group_id)
+    if moved:
+        audit.record(event, actor_id=actor_id, user_id=user_id, details={"role": role})
 
 
 def require_roles(names: Iterable[str]) -> None:
@@ -260,9 +258,8 @@ def _store(rights: Rights, user: User, touched: set[str], roles: Iterable[str] |
         if touched or moved:
             record(details={**facts, **moved})
     elif touched:
-        with batch():
-            record(details=facts)
-            user_queries.change(user, touched)
+        record(details=facts)
+        user_queries.change(user, touched)
 
 
 def _replace_roles(rights: Rights, user: User, names: Iterable[str]) -> dict[str, list[str]]:

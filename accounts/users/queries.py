@@ -1,7 +1,7 @@
 """What units of work ask of a user's row by its id: each one statement, compiled once."""
 
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import datetime
 from functools import cache
 from typing import Any, Final, NamedTuple
@@ -16,15 +16,14 @@ from accounts.users.models import User, check_and_normalize
 from ironauth.infrastructure.cache.invalidation import invalidate
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import NotAuthenticated
-from ironauth.infrastructure.db.batch import batch
 from ironauth.infrastructure.db.compiled import (
     CompiledDelete,
     CompiledInsert,
     CompiledSelect,
     CompiledUpdate,
+    Param,
     given_row,
 )
-from ironauth.infrastructure.db.compiled_sql import Param
 
 GONE: Final = "This account does not exist any more: sign in again."
 
@@ -125,11 +124,11 @@ def role_names(user_id: uuid.UUID) -> tuple[str, ...]:
 
 
 def rename(user_id: uuid.UUID, name: str) -> None:
-    """Set the name of an active user and invalidate them. Two queries; in ``batch`` one on PostgreSQL.
+    """Set the name of an active user and invalidate them. Two queries.
 
     Raises ``NotAuthenticated`` when there is none, which has to end the transaction.
     """
-    invalidate(sub_tag(user_id))  # first: an update takes along what was held back before it
+    invalidate(sub_tag(user_id))
     if not _RENAME.run(id=user_id, name=names.normalise(name), now=clock.now()):
         raise NotAuthenticated(GONE)
 
@@ -142,19 +141,22 @@ def flag_password(user_id: uuid.UUID, epoch: int) -> bool:
     return _FLAG_PASSWORD.run(id=user_id, epoch=epoch, now=clock.now()) > 0
 
 
-def end_sessions(user_id: uuid.UUID, *, if_active: bool = False, record: Callable[[], None] = lambda: None) -> None:
+def end_sessions(user_id: uuid.UUID, *, if_active: bool = False) -> None:
     """Raise the session epoch, which ends every session, and invalidate the user. Call it inside a transaction.
 
-    Two queries and those of ``record``, which inserts the event of it: on PostgreSQL one for all. What the receivers
-    of ``invariants.sessions_end`` do comes on top. Raises ``NotAuthenticated`` when there is no such user, or none who
-    is active where they must be (``if_active``); that has to end the transaction.
+    Two queries; what the receivers of ``invariants.sessions_end`` do comes on top.
+
+    Args:
+        user_id: Whose sessions end.
+        if_active: Whether the user has to be active.
+
+    Raises:
+        NotAuthenticated: there is no such user. It has to end the transaction.
     """
     invariants.sessions_end.send(sender=User, user_ids=[user_id])
-    with batch():
-        invalidate(sub_tag(user_id))
-        record()
-        if not (_END_OWN_SESSIONS if if_active else _END_SESSIONS).run(id=user_id, now=clock.now()):
-            raise NotAuthenticated(GONE)
+    invalidate(sub_tag(user_id))
+    if not (_END_OWN_SESSIONS if if_active else _END_SESSIONS).run(id=user_id, now=clock.now()):
+        raise NotAuthenticated(GONE)
 
 
 def add(user: User) -> None:
@@ -184,7 +186,7 @@ def change(user: User, fields: Iterable[str]) -> None:
     """
     written = check_and_normalize(user, DEFAULT_DB_ALIAS, frozenset(fields))
     if written & invariants.VISIBLE:
-        invalidate(sub_tag(user.pk))  # before the update, as above
+        invalidate(sub_tag(user.pk))
     _update_of(written).run(id=user.pk, **{field: getattr(user, field) for field in written})
 
 

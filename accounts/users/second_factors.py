@@ -14,8 +14,7 @@ from django.db import models
 from django.db.models import Exists, OuterRef, Q
 
 from accounts.users.models import User
-from ironauth.infrastructure.db.compiled import CompiledSelect
-from ironauth.infrastructure.db.compiled_sql import Param
+from ironauth.infrastructure.db.compiled import CompiledSelect, Param
 
 
 class Kind(NamedTuple):

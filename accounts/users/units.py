@@ -6,7 +6,6 @@ None of them hashes: hashing has its own pool, and a transaction must not wait f
 import uuid
 from collections.abc import Iterable
 from datetime import datetime
-from functools import partial
 from typing import Any, Final, NamedTuple
 
 from django.db import models
@@ -22,9 +21,7 @@ from accounts.users import second_factors
 from accounts.users.models import User
 from accounts.users.outputs import ACCOUNT_COLUMNS, Account, UserOut, account, account_of
 from ironauth.infrastructure.core.errors import NotAuthenticated
-from ironauth.infrastructure.db.batch import batch
-from ironauth.infrastructure.db.compiled import CompiledSelect
-from ironauth.infrastructure.db.compiled_sql import Param
+from ironauth.infrastructure.db.compiled import CompiledSelect, Param
 
 
 class Credentials(NamedTuple):
@@ -110,9 +107,8 @@ def account_snapshot(user_id: uuid.UUID) -> Account | None:
 
 def rename(*, user_id: uuid.UUID, name: str, session_id: uuid.UUID | None) -> UserOut:
     """Set the display name. Raises ``NotAuthenticated`` when the user is gone or inactive."""
-    with batch():
-        record_own(Event.PROFILE_CHANGED, user_id, session_id, fields=["name"])
-        user_queries.rename(user_id, name)
+    record_own(Event.PROFILE_CHANGED, user_id, session_id, fields=["name"])
+    user_queries.rename(user_id, name)
     account = account_snapshot(user_id)
     if account is None:
         raise NotAuthenticated(user_queries.GONE)
@@ -154,8 +150,8 @@ def end_all_sessions(*, user_id: uuid.UUID, session_id: uuid.UUID | None) -> Non
 
     Raises ``NotAuthenticated`` when the user is gone or inactive.
     """
-    record = partial(record_own, Event.SIGN_OUT_EVERYWHERE, user_id, session_id)
-    user_queries.end_sessions(user_id, if_active=True, record=record)
+    user_queries.end_sessions(user_id, if_active=True)
+    record_own(Event.SIGN_OUT_EVERYWHERE, user_id, session_id)
 
 
 def active(user_id: uuid.UUID) -> User:

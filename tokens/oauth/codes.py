@@ -22,9 +22,7 @@ from accounts.audit.recording import Event
 from accounts.users.outputs import ACCOUNT_COLUMNS, Account, account_of
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import new_id
-from ironauth.infrastructure.db.batch import is_alone
-from ironauth.infrastructure.db.compiled import CompiledInsert, CompiledSelect, CompiledUpdate, given_row
-from ironauth.infrastructure.db.compiled_sql import Param
+from ironauth.infrastructure.db.compiled import CompiledInsert, CompiledSelect, CompiledUpdate, Param, given_row
 from ironauth.infrastructure.db.unit_of_work import raise_if_timed_out
 from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.clients.models import digest_of
@@ -32,7 +30,7 @@ from tokens.clients.registry import Client
 from tokens.oauth.models import AuthorizationCode
 from tokens.protocol import scope_set, scope_text
 from tokens.sessions import units as sessions
-from tokens.sessions.client_sessions import ConsentedAccess, open_client_session, open_client_session_if
+from tokens.sessions.client_sessions import ConsentedAccess, open_client_session
 from tokens.sessions.models import Session
 from tokens.sessions.units import OpenedSession
 
@@ -144,31 +142,6 @@ def issue(approval: AuthorizationCodeData) -> str:
         **msgspec.structs.asdict(approval),
     )
     return code
-
-
-def redeem_at_once(*, presented: PresentedCode, client: Client, context: ClientContext) -> Redemption | None:
-    """Redeem a code by a single statement on PostgreSQL; None where ``redeem`` must decide. 3 queries.
-
-    Using the code up and opening the session are one statement there, which is a commit: it does both or nothing.
-    """
-    if not is_alone():
-        return redeem(presented=presented, client=client, context=context)
-    digest = digest_of(presented.code)
-    code = _find(digest)
-    refusal = _refusal(code, presented, client)
-    if refusal is not None or code is None:
-        return Redemption(refusal or Outcome.UNKNOWN)
-    if _is_over(code) is not None:
-        return None
-    opened = open_client_session_if(
-        _USE,
-        client=client,
-        consented=_consented(code, presented, client),
-        context=context,
-        session_id=new_id(),
-        digest=digest,
-    )
-    return Redemption(Outcome.REDEEMED, opened, code.nonce) if opened else None
 
 
 def redeem(*, presented: PresentedCode, client: Client, context: ClientContext) -> Redemption:

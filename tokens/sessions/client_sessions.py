@@ -1,7 +1,7 @@
 """Units of work on the sessions that clients hold for people: opened by a code or another grant. Synchronous."""
 
 from datetime import datetime, timedelta
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from django.conf import settings
@@ -13,9 +13,7 @@ from accounts.users.outputs import Account
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import new_id
 from ironauth.infrastructure.crypto.master_keys import newest_master_key_id
-from ironauth.infrastructure.db.batch import OnlyIf, batch, inserted_if
-from ironauth.infrastructure.db.compiled import CompiledSelect, CompiledUpdate
-from ironauth.infrastructure.db.compiled_sql import Param
+from ironauth.infrastructure.db.compiled import CompiledSelect, Param
 from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.clients.registry import Client
 from tokens.protocol import GrantType, Scope, scope_set
@@ -48,7 +46,6 @@ class _Parent(NamedTuple):
     absolute_expires_at: datetime
     ip: str | None
     user_agent: str
-    held: int = 0  # sessions of the person
 
 
 class _Shown(NamedTuple):
@@ -59,20 +56,9 @@ class _Shown(NamedTuple):
 
 
 _ID: Final = Param("id", models.UUIDField())
-_PARENT_COLUMNS: Final = _Parent._fields[:-1]
-_PARENT: Final = CompiledSelect(
-    lambda: Session.objects.filter(pk=_ID).order_by().values_list(*_PARENT_COLUMNS, sessions.held_beside())
-)
 #: Locked until the commit: another request that ends it at the same time waits, and then finds what began in it.
-_PARENT_LOCKED: Final = CompiledSelect(
-    lambda: Session.objects.select_for_update(no_key=True).filter(pk=_ID).order_by().values_list(*_PARENT_COLUMNS)
-)
-_PARENT_ALIVE: Final = CompiledSelect(
-    lambda: (
-        Session.objects.filter(pk=_ID, revoked_at=None, idle_expires_at__gt=Param("now", models.DateTimeField()))
-        .order_by()
-        .values_list("pk")
-    )
+_PARENT: Final = CompiledSelect(
+    lambda: Session.objects.select_for_update(no_key=True).filter(pk=_ID).order_by().values_list(*_Parent._fields)
 )
 
 
@@ -86,7 +72,7 @@ def open_client_session(
 ) -> OpenedSession | None:
     """Store a new session of the person for the client, and that they signed in there. 4 queries; 3 without parent.
 
-    On PostgreSQL one less. It lasts as the client's settings say; without the grant refresh_token, as long as its
+    It lasts as the client's settings say; without the grant refresh_token, as long as its
     access token. It is shown with the address and browser of the SSO session, where there is one: a client's server
     says nothing to its user.
 
@@ -104,38 +90,17 @@ def open_client_session(
         IntegrityError: The user or client was deleted meanwhile.
     """
     sessions.make_room(consented.account, keep=consented.parent_id)
-    parent = _parent(_PARENT_LOCKED, consented.parent_id)
+    parent = _parent(consented.parent_id)
     session = _session(client, consented, parent, context, session_id=session_id, elsewhere=elsewhere)
     if session is None:
         return None
-    with batch():
-        return _stored(session, consented.account, client)
-
-
-def open_client_session_if(
-    changes: CompiledUpdate,
-    *,
-    client: Client,
-    consented: ConsentedAccess,
-    context: ClientContext,
-    session_id: UUID,
-    **given: Any,
-) -> OpenedSession | None:
-    """Do the same on PostgreSQL outside of a transaction, if ``changes``, run with ``given``, changes a row. 2 queries.
-
-    The second does all of it or nothing: None when nothing was changed, when there is no SSO session that lives, or
-    when other sessions have to end first.
-    """
-    parent = _parent(_PARENT, consented.parent_id)
-    session = _session(client, consented, parent, context, session_id=session_id)
-    if session is None or parent is None or sessions.is_full(parent.held):
-        return None
-    needed = OnlyIf(
-        _PARENT_ALIVE, changes, {**given, "session_id": session_id, "id": session.parent_id, "now": session.created_at}
+    account = consented.account
+    opened = sessions.store(session, account)
+    details = {"client": client.client_id}
+    audit.record(
+        Event.CLIENT_SIGN_IN, actor_id=account.id, user_id=account.id, session_id=opened.session_id, details=details
     )
-    with inserted_if(needed) as block:
-        opened = _stored(session, consented.account, client)
-    return opened if block.inserted else None
+    return opened
 
 
 def _session(
@@ -179,16 +144,6 @@ def _session(
     )
 
 
-def _stored(session: NewSession, account: Account, client: Client) -> OpenedSession:
-    """Store the session, and that its person signed in there; in a block that inserts together."""
-    opened = sessions.store(session, account)
-    details = {"client": client.client_id}
-    audit.record(
-        Event.CLIENT_SIGN_IN, actor_id=account.id, user_id=account.id, session_id=opened.session_id, details=details
-    )
-    return opened
-
-
 def access_token_s(client: Client) -> int:
     """Return how long the client's access tokens live, in seconds."""
     return int(settings.IRONAUTH_ACCESS_TOKEN_S if client.access_token_s is None else client.access_token_s)
@@ -204,6 +159,6 @@ def _limits(client: Client, now: datetime) -> tuple[int | None, datetime]:
     return client.session_idle_s, now + timedelta(seconds=absolute_s)
 
 
-def _parent(query: CompiledSelect, session_id: UUID | None) -> _Parent | None:
-    rows = query.rows(id=session_id) if session_id is not None else []
+def _parent(session_id: UUID | None) -> _Parent | None:
+    rows = _PARENT.rows(id=session_id) if session_id is not None else []
     return _Parent(*rows[0]) if rows else None

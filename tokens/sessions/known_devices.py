@@ -18,8 +18,7 @@ from accounts.outbox.kinds import Kind
 from accounts.users.outputs import Account
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import new_id
-from ironauth.infrastructure.db.compiled import CompiledInsert, CompiledSelect, CompiledUpdate, given_row
-from ironauth.infrastructure.db.compiled_sql import Param
+from ironauth.infrastructure.db.compiled import CompiledInsert, CompiledSelect, CompiledUpdate, Param, given_row
 from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.sessions.models import KnownDevice
 

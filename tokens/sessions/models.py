@@ -20,7 +20,7 @@ from django.dispatch import receiver
 from ironauth.infrastructure.cache.invalidation import invalidate
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import new_id
-from ironauth.infrastructure.db.compiled_sql import Param
+from ironauth.infrastructure.db.compiled import Param
 from tokens.clients.models import CHALLENGE_CHARACTERS
 from tokens.protocol import Scope
 from tokens.sessions.refresh_token import SECRET_BYTES

@@ -10,8 +10,7 @@ from django.db.models import F
 
 from accounts.users.outputs import ACCOUNT_COLUMNS, Account, account_of
 from ironauth.infrastructure.core.ids import new_id
-from ironauth.infrastructure.db.compiled import CompiledInsert, CompiledSelect, CompiledUpdate, given_row
-from ironauth.infrastructure.db.compiled_sql import Param
+from ironauth.infrastructure.db.compiled import CompiledInsert, CompiledSelect, CompiledUpdate, Param, given_row
 from tokens.sessions.models import Session, new_secret
 
 

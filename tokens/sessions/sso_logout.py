@@ -15,8 +15,7 @@ from django.dispatch import Signal
 
 from ironauth.infrastructure.cache.invalidation import invalidate
 from ironauth.infrastructure.core import clock
-from ironauth.infrastructure.db.compiled import CompiledSelect
-from ironauth.infrastructure.db.compiled_sql import Param
+from ironauth.infrastructure.db.compiled import CompiledSelect, Param
 from tokens.protocol import Scope
 from tokens.sessions.models import SSO_CLIENT, Session, SessionQuerySet, sid_tag
 

@@ -14,17 +14,14 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import models, transaction
-from django.db.models import Count, OuterRef, Subquery
-from django.db.models.expressions import Combinable
+from django.db.models import Count
 
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
 from accounts.users.outputs import Account
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.crypto.master_keys import newest_master_key_id
-from ironauth.infrastructure.db.batch import batch
-from ironauth.infrastructure.db.compiled import CompiledSelect
-from ironauth.infrastructure.db.compiled_sql import Param
+from ironauth.infrastructure.db.compiled import CompiledSelect, Param
 from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.clients.models import OAuthClient
 from tokens.sessions import queries as session_queries
@@ -55,9 +52,9 @@ class _Held(NamedTuple):
         return self.epoch == account.session_epoch and self.idle_expires_at > now
 
 
-def _held_by(user: "UUID | Combinable") -> "models.QuerySet[Session, tuple[int]]":
+def _held_by(user_id: UUID | Param) -> "models.QuerySet[Session, tuple[int]]":
     """Return how many sessions of a person nothing has ended, dead ones of an earlier epoch among them; one row."""
-    mine = Session.objects.filter(user_id=user, revoked_at=None).order_by()
+    mine = Session.objects.filter(user_id=user_id, revoked_at=None).order_by()
     return mine.values("user_id").annotate(held=Count("*")).values_list("held")
 
 
@@ -176,13 +173,9 @@ def live_account(*, session_id: UUID, user_id: UUID, epoch: int) -> LiveSession 
 
 
 def sign_out(*, session_id: UUID, user_id: UUID) -> None:
-    """Revoke a session whose user, or holder of its refresh token, has done with it. 4 queries, 1 when it is over.
-
-    3 on PostgreSQL, here and below, where all that is inserted is one.
-    """
-    with batch():
-        if end_session(session_id=session_id, reason=Session.RevokeReason.SIGNED_OUT):
-            audit.record(Event.SIGN_OUT, actor_id=user_id, user_id=user_id, session_id=session_id)
+    """Revoke a session whose user, or holder of its refresh token, has done with it. 4 queries, 1 when it is over."""
+    if end_session(session_id=session_id, reason=Session.RevokeReason.SIGNED_OUT):
+        audit.record(Event.SIGN_OUT, actor_id=user_id, user_id=user_id, session_id=session_id)
 
 
 def end_own_session(*, session_id: UUID, user_id: UUID, epoch: int, from_session_id: UUID) -> bool:
@@ -190,9 +183,8 @@ def end_own_session(*, session_id: UUID, user_id: UUID, epoch: int, from_session
     ended = session_queries.end_own(session_id, user_id=user_id, epoch=epoch, now=clock.now())
     if ended:
         details = {"from_session": str(from_session_id)}
-        with batch():
-            sso_logout.cascade(session_id)
-            audit.record(Event.SESSION_ENDED, actor_id=user_id, user_id=user_id, session_id=session_id, details=details)
+        sso_logout.cascade(session_id)
+        audit.record(Event.SESSION_ENDED, actor_id=user_id, user_id=user_id, session_id=session_id, details=details)
     return ended
 
 
@@ -243,16 +235,6 @@ def applications_of(found: Iterable[Session]) -> dict[str, str]:
     return {**{one: one for one in of_clients}, **{str(pk): name for pk, name in stored}, SSO_CLIENT: SINGLE_SIGN_ON}
 
 
-def held_beside() -> Subquery:
-    """Return what a query of sessions also selects, so that `is_full` can be asked."""
-    return Subquery(_held_by(OuterRef("user_id")))
-
-
-def is_full(held: int) -> bool:
-    """Return whether somebody who holds so many sessions needs `make_room` for another."""
-    return held >= settings.IRONAUTH_MAX_SESSIONS_PER_USER
-
-
 def make_room(account: Account, *, keep: UUID | None = None) -> None:
     """End sessions of the person, so that another one may be opened; the trail says why. 1 query as a rule.
 
@@ -265,7 +247,7 @@ def make_room(account: Account, *, keep: UUID | None = None) -> None:
         keep: The SSO session in which the new one begins.
     """
     rows = _HELD.rows(user_id=account.id)
-    if rows and is_full(rows[0][0]):
+    if rows and rows[0][0] >= settings.IRONAUTH_MAX_SESSIONS_PER_USER:
         with transaction.atomic(savepoint=False):
             _end_oldest(account, keep)
 

@@ -51,10 +51,6 @@ class SignInProof(Protocol):
     def proved_at(self) -> datetime:
         """When it was judged."""
 
-    @property
-    def only_inserts(self) -> bool:
-        """Whether neither ``consume`` nor ``reset_counters`` writes anything."""
-
     def consume(self) -> None:
         """Use up, in the caller's transaction, what may be used once; raise when another request was faster."""
 
@@ -79,11 +75,6 @@ class ByPassword:
     attempt: Attempt | None = None
     proved_at: datetime = field(default_factory=clock.now)
 
-    @property
-    def only_inserts(self) -> bool:
-        """Whether nothing is counted."""
-        return self.attempt is None
-
     def consume(self) -> None:
         """Do nothing: a password may be used again."""
 
@@ -107,8 +98,6 @@ class ByPassword:
 @dataclass(frozen=True, slots=True)
 class BySecondFactor:
     """A second factor after the password that ``ticket`` stands for. ``email``: the account's."""
-
-    only_inserts: ClassVar[bool] = False
 
     ticket: MfaTicket
     factor: Proof
@@ -160,7 +149,6 @@ class ByPasskey:
     """A passkey instead of a password, whose authenticator has verified its user. ``email``: the account's."""
 
     amr: ClassVar[str] = f"pop user {MULTIPLE}"  # whichever way the authenticator did it
-    only_inserts: ClassVar[bool] = False
 
     assertion: PasskeyProof
     session_epoch: int

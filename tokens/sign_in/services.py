@@ -35,7 +35,6 @@ from tokens.sessions.outputs import TokenPair
 from tokens.sessions.units import OpenedSession
 from tokens.sign_in import mfa_token, units
 from tokens.sign_in.proofs import ByPassword, SignInProof
-from tokens.sign_in.units import FIRST_PARTY
 
 log = get_logger()
 
@@ -81,8 +80,7 @@ async def open_session(proof: SignInProof, *, context: ClientContext) -> OpenedS
         DomainError: What the proof says where it was used, or the account has changed, since it was judged.
     """
     async with recorded_refusals(proof, context):
-        write = database().write_single_statement if units.only_inserts(proof, FIRST_PARTY) else database().write
-        opened = await write(units.open_session, proof, context=context)
+        opened = await database().write(units.open_session, proof, context=context)
     log.info("signed_in", user_id=str(proof.user_id), session_id=str(opened.session_id), amr=proof.amr)
     return opened
 

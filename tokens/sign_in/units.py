@@ -4,8 +4,6 @@ They raise, unlike those of ``sessions.units``: what a refusal rolls back is the
 nothing.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
@@ -22,7 +20,6 @@ from ironauth.infrastructure.cache.invalidation import invalidate
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import NotAuthenticated
 from ironauth.infrastructure.db import single_use
-from ironauth.infrastructure.db.batch import batch
 from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.errors import InvalidMfaToken
 from tokens.sessions import known_devices, sso_session
@@ -53,22 +50,19 @@ type SessionKind = FirstParty | SingleSignOn
 FIRST_PARTY: Final = FirstParty()
 
 
-@contextmanager
-def opening_session(
-    proof: SignInProof, *, context: ClientContext, kind: SessionKind = FIRST_PARTY
-) -> Iterator[OpenedSession]:
-    """Open a session for a proof; what the block does is part of the same transaction and the same inserts.
+def open_session(proof: SignInProof, *, context: ClientContext, kind: SessionKind = FIRST_PARTY) -> OpenedSession:
+    """Open a session for a proof.
 
     Uses up what the proof was made with, makes room among the person's sessions, stores the session and the audit
     event, notes the device (IRONAUTH_NEW_DEVICE_MAIL), and resets the counts of failures. 4 queries for a session of
-    the API, 3 on PostgreSQL, where all that is inserted is one, and what consuming and resetting take.
+    the API, and what consuming and resetting take.
 
     Args:
         proof: Who has proved to be who they are, and how.
         context: Where the sign-in comes from.
         kind: What kind of session is opened.
 
-    Yields:
+    Returns:
         The opened session, before it is committed.
 
     Raises:
@@ -81,26 +75,12 @@ def opening_session(
     if account is None or not account.user.is_active or account.session_epoch != proof.session_epoch:
         raise proof.account_changed()
     sessions.make_room(account)
-    with batch():
-        opened = _store(proof, account, context, kind)
-        yield opened
-        audit.record(Event.SIGN_IN, actor_id=account.id, user_id=account.id, session_id=opened.session_id)
+    opened = _store(proof, account, context, kind)
+    audit.record(Event.SIGN_IN, actor_id=account.id, user_id=account.id, session_id=opened.session_id)
     if settings.IRONAUTH_NEW_DEVICE_MAIL:
         known_devices.note(account=account, context=context)
     proof.reset_counters(context)  # last: many share its rows
-
-
-def open_session(proof: SignInProof, *, context: ClientContext, kind: SessionKind = FIRST_PARTY) -> OpenedSession:
-    """Open a session for a proof, as ``opening_session`` does, and return it."""
-    with opening_session(proof, context=context, kind=kind) as opened:
-        pass
     return opened
-
-
-def only_inserts(proof: SignInProof, kind: SessionKind) -> bool:
-    """Return whether opening this session changes no row: then it is one statement on PostgreSQL."""
-    may_replace = isinstance(kind, SingleSignOn) and kind.cookie is not None
-    return proof.only_inserts and not may_replace and not settings.IRONAUTH_NEW_DEVICE_MAIL
 
 
 def _store(proof: SignInProof, account: Account, context: ClientContext, kind: SessionKind) -> OpenedSession:

@@ -1,6 +1,5 @@
 """What staff do with other people's sessions."""
 
-from functools import partial
 from uuid import UUID
 
 from accounts.access.rights import for_holder, target_of
@@ -54,5 +53,5 @@ def _end_all(*, caller_id: UUID, user_id: UUID) -> None:
     if user is None:
         raise NotFound("There is no such user.")
     rights.require_above(user)
-    record = partial(audit.record, Event.SESSIONS_ENDED, actor_id=caller_id, user_id=user_id)
-    user_queries.end_sessions(user_id, record=record)
+    user_queries.end_sessions(user_id)
+    audit.record(Event.SESSIONS_ENDED, actor_id=caller_id, user_id=user_id)

@@ -18,8 +18,7 @@ from accounts.mfa.passkeys.models import Passkey
 from accounts.mfa.passkeys.proofs import PasskeyProof
 from accounts.mfa.second_factor import SecondFactor
 from accounts.users.proofs import Asked, Shown
-from ironauth.infrastructure.db.compiled import CompiledSelect
-from ironauth.infrastructure.db.compiled_sql import Param
+from ironauth.infrastructure.db.compiled import CompiledSelect, Param
 
 PASSKEY: Final = "passkey"
 #: What a challenge must have been made for, by what the passkey is asked for.

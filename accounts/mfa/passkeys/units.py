@@ -20,8 +20,7 @@ from accounts.outbox.kinds import Kind
 from accounts.users import second_factors, units
 from ironauth.infrastructure.core.errors import NotAuthenticated
 from ironauth.infrastructure.db import single_use
-from ironauth.infrastructure.db.compiled import CompiledSelect
-from ironauth.infrastructure.db.compiled_sql import Param
+from ironauth.infrastructure.db.compiled import CompiledSelect, Param
 
 MOST: Final = 10  # of one person: every device and two keys in a drawer; what is listed stays short
 #: Names what is used up beside other kinds of tokens.

@@ -26,8 +26,7 @@ from accounts.outbox.kinds import Kind
 from accounts.passwords import hashing as passwords
 from accounts.passwords.hashing import Verdict
 from accounts.users.proofs import Asked, Shown
-from ironauth.infrastructure.db.compiled import CompiledDelete, CompiledSelect
-from ironauth.infrastructure.db.compiled_sql import Param
+from ironauth.infrastructure.db.compiled import CompiledDelete, CompiledSelect, Param
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.hashing import claims as hash_claims
 from ironauth.infrastructure.hashing.pool import hash_pool

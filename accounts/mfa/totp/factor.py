@@ -25,8 +25,7 @@ from accounts.users.proofs import Asked, Shown
 from ironauth.infrastructure.core.errors import Unavailable
 from ironauth.infrastructure.crypto.master_keys import MasterKeyMissingError
 from ironauth.infrastructure.crypto.sealing import SealBrokenError
-from ironauth.infrastructure.db.compiled import CompiledSelect, CompiledUpdate
-from ironauth.infrastructure.db.compiled_sql import Param
+from ironauth.infrastructure.db.compiled import CompiledSelect, CompiledUpdate, Param
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.telemetry.logs import get_logger
 

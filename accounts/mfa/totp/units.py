@@ -19,8 +19,7 @@ from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import NotAuthenticated
 from ironauth.infrastructure.crypto.master_keys import MasterKeyMissingError, newest_master_key_id
 from ironauth.infrastructure.crypto.sealing import SealBrokenError
-from ironauth.infrastructure.db.compiled import CompiledInsert, CompiledUpdate, given_row
-from ironauth.infrastructure.db.compiled_sql import Param
+from ironauth.infrastructure.db.compiled import CompiledInsert, CompiledUpdate, Param, given_row
 from ironauth.infrastructure.db.faults import refers_to_nothing
 
 TOTP: Final = "totp"  # what the API and the trail call this kind of factor

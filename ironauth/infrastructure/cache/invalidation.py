@@ -20,8 +20,7 @@ from ironauth.infrastructure.cache.memory import freshness
 from ironauth.infrastructure.cache.two_level import token_cache
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import Unavailable
-from ironauth.infrastructure.db.compiled import CompiledNumberedInsert
-from ironauth.infrastructure.db.compiled_sql import Param
+from ironauth.infrastructure.db.compiled import CompiledNumberedInsert, Param
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.models import Invalidation
 from ironauth.infrastructure.telemetry import metrics
@@ -42,15 +41,14 @@ def invalidate(*tags: str) -> None:
     """Have every process stop using what carries one of ``tags``, when the current transaction commits. 1 query.
 
     Call it inside the transaction that makes the change; outside of one the rows are committed at once. A rollback
-    undoes it. In a block of ``batch`` one row waits with the others. Redis is told on commit, which may
-    block for its time limit; failing to is not an error.
+    undoes it. Redis is told on commit, which may block for its time limit; failing to is not an error.
     """
     wanted = list(dict.fromkeys(tags))
     if not wanted:
         return
     ids: list[tuple[int, str]] = []
     if len(wanted) == 1:
-        _INSERT.on_insert_id(lambda number: ids.append((number, wanted[0])), tag=wanted[0], now=clock.now())
+        ids.append((_INSERT.new_id(tag=wanted[0], now=clock.now()), wanted[0]))
     else:
         ids += [
             (row.pk, row.tag) for row in Invalidation.objects.bulk_create([Invalidation(tag=tag) for tag in wanted])

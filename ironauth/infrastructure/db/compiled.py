@@ -5,19 +5,32 @@ the same every time but for their parameters. `Param` marks a parameter. A chang
 they are made from it when the process first runs them. PostgreSQL plans them once for each connection.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final, cast
+from uuid import UUID
 
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import (
     AutoField,
+    BigIntegerField,
+    BooleanField,
+    CharField,
+    DateTimeField,
+    Expression,
     ExpressionWrapper,
     F,
     Field,
+    ForeignKey,
+    IntegerField,
     Model,
+    PositiveIntegerField,
+    PositiveSmallIntegerField,
     QuerySet,
+    TextField,
+    UUIDField,
 )
 from django.db.models.constants import OnConflict
 from django.db.models.lookups import In
@@ -26,12 +39,113 @@ from django.db.models.sql.compiler import SQLCompiler
 from django.db.transaction import TransactionManagementError
 
 from ironauth.infrastructure.db import prepared as prepared_statements
-from ironauth.infrastructure.db.batch import defer, insert_pending, is_pending, run_with_pending
-from ironauth.infrastructure.db.compiled_sql import CompiledQuery, CompiledSql, Param
 from ironauth.infrastructure.db.unit_of_work import about_to_commit
 
 #: Numbers of parameters of `CompiledOfMany`: a few rows, the usual page of a list, the largest.
 _SIZES: Final = (10, 50, 200)
+
+type Converter = tuple[int, Sequence[Callable[[Any, Any, BaseDatabaseWrapper], Any]], Any]
+
+#: Values that these very fields leave as they are; a field derived from one may not.
+_PLAIN: "Final[Mapping[type[Field[Any, Any]], tuple[type, ...]]]" = {
+    CharField: (str,), TextField: (str,), BooleanField: (bool,), IntegerField: (int,), PositiveIntegerField: (int,),
+    PositiveSmallIntegerField: (int,), BigIntegerField: (int,),
+}  # fmt: skip
+
+
+def adaptation(field: "Field[Any, Any]") -> tuple[Callable[[Any, BaseDatabaseWrapper], Any], tuple[type, ...]]:
+    """Return what makes a value the driver's as the field would, and the types of values it would leave as they are."""
+    while isinstance(field, ForeignKey):
+        field = field.target_field
+    prepare: Any = field.get_db_prep_value
+
+    def moment(value: Any, connection: BaseDatabaseWrapper) -> Any:
+        if type(value) is datetime and value.tzinfo is UTC:
+            if connection.vendor == "postgresql":
+                return value
+            if connection.vendor == "sqlite" and connection.timezone is UTC:
+                return value.isoformat(" ")[: -len("+00:00")]
+        return prepare(value, connection)
+
+    def identifier(value: Any, connection: BaseDatabaseWrapper) -> Any:
+        if type(value) is UUID:
+            return value if connection.features.has_native_uuid_field else value.hex
+        return prepare(value, connection)
+
+    quicker = {DateTimeField: moment, UUIDField: identifier}
+    return quicker.get(type(field), prepare), _PLAIN.get(type(field), ())
+
+
+class Param(Expression):
+    """A parameter of a fixed query, named in the call that runs it; ``output_field`` turns its value into SQL's."""
+
+    def __init__(self, name: str, output_field: "Field[Any, Any]") -> None:
+        super().__init__(output_field=output_field)
+        self.name = name
+
+    def as_sql(self, _compiler: SQLCompiler, _connection: BaseDatabaseWrapper) -> tuple[str, Any]:
+        """Return a placeholder, and this very object where its value belongs."""
+        return "%s", [self]
+
+
+class CompiledSql:
+    """The SQL, and what becomes of parameters and columns."""
+
+    def __init__(self, compiler: SQLCompiler) -> None:
+        compiled: Any = compiler.as_sql()
+        self.sql, parameters = compiled[0] if isinstance(compiled, list) else compiled  # an insert has a list of one
+        self._parameters = [
+            (parameter.name, *adaptation(parameter.output_field))
+            if isinstance(parameter, Param)
+            else (None, parameter, ())
+            for parameter in parameters
+        ]
+        self.locks = bool(getattr(compiler.query, "select_for_update", False))
+        selected = getattr(compiler, "select", None)
+        columns = [column[0] for column in selected] if isinstance(selected, list) else []
+        self._converters: list[Converter] = [
+            (position, functions, expression)
+            for position, (functions, expression) in compiler.get_converters(columns).items()
+        ]
+
+    def parameters(self, given: dict[str, Any], connection: BaseDatabaseWrapper) -> list[Any]:
+        """Return the values for the placeholders; raises ``KeyError`` for one that is missing."""
+        values = []
+        for name, adapt, plain in self._parameters:
+            if name is None:
+                values.append(adapt)
+                continue
+            value = given[name]
+            values.append(value if value is None or type(value) in plain else adapt(value, connection))
+        return values
+
+    def converted(self, row: Sequence[Any], connection: BaseDatabaseWrapper) -> list[Any]:
+        """Return ``row`` as Python values, as the ORM would."""
+        values = list(row)
+        for position, functions, expression in self._converters:
+            value = values[position]
+            for function in functions:
+                value = function(value, expression, connection)
+            values[position] = value
+        return values
+
+
+class CompiledQuery:
+    """What all kinds share: the query, compiled when it is first run on a kind of database."""
+
+    def __init__(self, build: "Callable[[], Any]") -> None:
+        self._build = build
+        self._compiled: dict[str, CompiledSql] = {}
+
+    def prepared(self, connection: BaseDatabaseWrapper) -> CompiledSql:
+        """Return the query as this kind of database takes it."""
+        compiled = self._compiled.get(connection.vendor)
+        if compiled is None:  # two threads at once do the same
+            compiled = self._compiled[connection.vendor] = CompiledSql(self._compiler(connection))
+        return compiled
+
+    def _compiler(self, connection: BaseDatabaseWrapper) -> SQLCompiler:
+        raise NotImplementedError
 
 
 def _fetched(compiled: CompiledSql, connection: BaseDatabaseWrapper, cursor: Any) -> list[list[Any]]:
@@ -60,7 +174,6 @@ class CompiledSelect(CompiledQuery):
 
     def _read[T](self, given: dict[str, Any], take: "Callable[[CompiledSql, BaseDatabaseWrapper, Any], T]") -> T:
         connection = connections[DEFAULT_DB_ALIAS]
-        insert_pending()
         compiled = self.prepared(connection)
         if compiled.locks and not connection.in_atomic_block:  # Django asks when it compiles, which is once here
             raise TransactionManagementError("select_for_update cannot be used outside of a transaction")
@@ -101,16 +214,15 @@ def _among(
 class _CompiledWrite(CompiledQuery):
     """What updates, inserts and deletes share: the pool is told that from now on something may have happened."""
 
+    def run(self, **given: Any) -> int:
+        """Run it on this thread's connection and return how many rows it changed, inserted or deleted. One query."""
+        return self._written(given, lambda cursor: int(cursor.rowcount))
+
     def _written[T](self, given: dict[str, Any], result: Callable[[Any], T]) -> T:
         connection = connections[DEFAULT_DB_ALIAS]
         compiled = self.prepared(connection)
         about_to_commit()
-        insert_pending()
         return prepared_statements.run(connection, compiled.sql, compiled.parameters(given, connection), result)
-
-
-def _changed(cursor: Any) -> int:
-    return int(cursor.rowcount)
 
 
 class CompiledUpdate(_CompiledWrite):
@@ -119,15 +231,6 @@ class CompiledUpdate(_CompiledWrite):
     def __init__(self, build: "Callable[[], QuerySet[Any, Any]]", **changes: Any) -> None:
         super().__init__(build)
         self._changes = changes
-
-    def run(self, **given: Any) -> int:
-        """Run the update on this thread's connection and return how many rows it changed. One query."""
-        return run_with_pending((self,), given)[0] if is_pending() else self._written(given, _changed)
-
-    def execute_deferred(self, **given: Any) -> None:
-        """Do the same for who need not know how many: held back like an insert in a block of ``batch``."""
-        if not defer((self, given, None), in_transaction=True):
-            self.run(**given)
 
     def _compiler(self, connection: BaseDatabaseWrapper) -> SQLCompiler:
         query: Any = self._build().query.chain(UpdateQuery)
@@ -139,10 +242,6 @@ class CompiledUpdate(_CompiledWrite):
 
 class CompiledDelete(_CompiledWrite):
     """A delete of one table's rows whose SQL does not change: no signals, and no cascade but the database's own."""
-
-    def run(self, **given: Any) -> int:
-        """Run the delete on this thread's connection and return how many rows are gone. One query."""
-        return run_with_pending((self,), given)[0] if is_pending() else self._written(given, _changed)
 
     def _compiler(self, connection: BaseDatabaseWrapper) -> SQLCompiler:
         query: Any = self._build().query.chain(DeleteQuery)
@@ -160,15 +259,6 @@ class CompiledInsert(_CompiledWrite):
         super().__init__(build)
         self._on_conflict = OnConflict.IGNORE if ignore_conflicts else None
 
-    def run(self, **given: Any) -> int:
-        """Insert the row on this thread's connection and return whether it was, as 1 or 0. One query.
-
-        None in a block of ``batch``, where it is held back, and 1 is returned.
-        """
-        if self._on_conflict is None and defer((self, given, None)):
-            return 1
-        return self._written(given, _changed)
-
     def _compiler(self, connection: BaseDatabaseWrapper) -> SQLCompiler:
         row = self._build()
         query: Any = InsertQuery(type(row), on_conflict=self._on_conflict)
@@ -184,32 +274,10 @@ class CompiledNumberedInsert(CompiledInsert):
         """Insert the row on this thread's connection and return its number. One query."""
         return self._written(given, lambda cursor: int(cursor.fetchone()[0]))
 
-    def on_insert_id(self, then: Callable[[int], None], **given: Any) -> None:
-        """Do the same and tell ``then`` the number: in a block of ``batch`` when the row is inserted."""
-        if not defer((self, given, then), in_transaction=True):
-            then(self.new_id(**given))
-
     def _compiler(self, connection: BaseDatabaseWrapper) -> SQLCompiler:
         compiler: Any = super()._compiler(connection)
         compiler.returning_fields = [compiler.query.model._meta.pk]  # noqa: SLF001 - documented by Django
         return cast("SQLCompiler", compiler)
-
-
-class CompiledBatch:
-    """Writes of which none looks at what another one changes: one statement on PostgreSQL, elsewhere one after another.
-
-    A statement is a round trip there, which costs more than what it does: a transaction of three small inserts takes
-    0.53 ms, of one statement with the same three 0.38.
-    """
-
-    def __init__(self, *writes: CompiledUpdate | CompiledDelete) -> None:
-        self._writes = writes
-
-    def run(self, **given: Any) -> list[int]:
-        """Run the writes on this thread's connection and return how many rows each changed. One query, or one each."""
-        if connections[DEFAULT_DB_ALIAS].vendor != "postgresql":
-            return [write.run(**given) for write in self._writes]
-        return run_with_pending(self._writes, given)
 
 
 def given_row[M: Model](model: type[M]) -> M:

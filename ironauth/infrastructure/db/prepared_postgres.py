@@ -1,10 +1,10 @@
 """Statements that PostgreSQL parses and plans once for each connection; imported only where psycopg is in use."""
 
 import re
-import sys
 from collections.abc import Sequence
 from itertools import count
-from typing import Any, NamedTuple, Self
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import psycopg
@@ -15,45 +15,29 @@ from psycopg.errors import error_from_result
 
 from ironauth.infrastructure.telemetry.logs import get_logger
 
-#: Prepared only when asked for: psycopg prepares by itself what it has seen that often.
-_ONLY_WHEN_ASKED = sys.maxsize
-#: invalid_sql_statement_name: psycopg forgets everything that is prepared when a transaction is rolled back.
-_FORGOTTEN = b"26000"
 _DONE = (pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK)
 _PLACEHOLDER = re.compile("%[s%]")
 #: Statements that are prepared on a connection at once, about twice what a busy worker asks; the oldest makes room.
 MOST_PREPARED = 300
 
 
-class PreparedCursor(psycopg.Cursor[Any]):
-    """A cursor that prepares what it executes, once for its connection."""
+class PreparedCursor:
+    """A cursor that prepares what it executes, once for its connection; one for each connection.
 
-    def execute(self, query: Any, params: Any = None, **_: Any) -> Self:
-        """Execute ``query``, prepared; raises what psycopg raises."""
-        connection = self.connection
-        before = connection.prepare_threshold
-        # For this statement alone: with a threshold, psycopg counts all others by their text, and Django's have the
-        # values in it, password hashes too.
-        connection.prepare_threshold = _ONLY_WHEN_ASKED
-        try:
-            return super().execute(query, params, prepare=True)
-        finally:
-            connection.prepare_threshold = before
-
-
-class DirectCursor:
-    """The same in autocommit mode: one call of libpq for each statement, and psycopg's adapters.
-
-    A statement costs half the CPU time of a cursor's, which gives the interpreter up three times for it, not once.
-    One for each connection. Texts count once for each set of types of their values (a NULL, the width of an integer).
+    One call of libpq for each statement, and psycopg's adapters: half the CPU time of psycopg's own cursor, which gives
+    the interpreter up three times for a statement (docs/decisions/preparing-and-batching.md). Texts count once for each
+    set of types of their values (a NULL, the width of an integer). What the server has forgotten (DISCARD ALL) is an
+    error after which the unit of work is repeated on a fresh connection.
     """
 
     def __init__(self, raw: psycopg.Connection[Any]) -> None:
         self.rowcount = -1
+        self._raw = raw
         self._pg = raw.pgconn
         self._adapt = Transformer(raw)
         self._names: dict[tuple[str, tuple[int, ...]], bytes] = {}
-        self._numbers = count()  # no name twice: what was prepared between a rollback and its discovery is still there
+        self._numbers = count()
+        self._text = ""
         self._rows = 0
         self._result: pq.abc.PGresult | None = None
 
@@ -64,15 +48,27 @@ class DirectCursor:
         names = [result.fname(at) or b"" for at in range(result.nfields)] if result else []
         return [(name.decode(),) for name in names]
 
+    @property
+    def _query(self) -> SimpleNamespace:
+        """What Django's log of queries looks for: the text without values."""
+        return SimpleNamespace(query=self._text.encode())
+
     def execute(self, query: str, params: Sequence[Any]) -> None:
-        """Execute ``query``; raises what psycopg raises."""
+        """Execute ``query``, in a transaction unless the connection is in autocommit mode.
+
+        Args:
+            query: A statement with Django's placeholders, whose text is always the same.
+            params: A value for each placeholder. They are sent beside the text.
+
+        Raises:
+            psycopg.Error: what psycopg's own cursor raises.
+        """
+        if not self._raw.autocommit and self._pg.transaction_status == pq.TransactionStatus.IDLE:
+            self._take(self._pg.exec_(_begin(self._raw)))
+        self._text = query
         values: Any = self._adapt.dump_sequence(params, [PyFormat.AUTO] * len(params))  # None, too, for NULL
-        types, formats = self._adapt.types or (), self._adapt.formats
-        result = self._pg.exec_prepared(self._name(query, types), values, formats)
-        if result.error_field(pq.DiagnosticField.SQLSTATE) == _FORGOTTEN:  # nothing was executed
-            self._names.clear()
-            result = self._pg.exec_prepared(self._name(query, types), values, formats)
-        self._take(result)
+        name = self._name(query, self._adapt.types or ())
+        self._take(self._pg.exec_prepared(name, values, self._adapt.formats))
 
     def fetchall(self) -> list[tuple[Any, ...]]:
         """Return the rows of what was executed."""
@@ -109,6 +105,12 @@ class DirectCursor:
         self.rowcount = result.command_tuples if result.command_tuples is not None else -1
 
 
+def _begin(raw: psycopg.Connection[Any]) -> bytes:
+    """Return what begins a transaction of the isolation level that DATABASE_URL asks for, the server's own without."""
+    level = raw.isolation_level
+    return b"BEGIN" if level is None else f"BEGIN ISOLATION LEVEL {level.name.replace('_', ' ')}".encode()
+
+
 def _numbered(query: str) -> bytes:
     """Return the text with PostgreSQL's own placeholders: ``$1``, ``$2``."""
     at = iter(range(1, len(query)))
@@ -116,26 +118,17 @@ def _numbered(query: str) -> bytes:
 
 
 class _Known(NamedTuple):
-    """A thread's connection; ``direct``: the cursor of one that leads to one server process, and not to a pooler."""
+    """A thread's connection, and its cursor if it leads to one server process, and not to a pooler."""
 
     raw: psycopg.Connection[Any]
-    direct: DirectCursor | None
+    cursor: PreparedCursor | None
 
 
 _known: WeakKeyDictionary[BaseDatabaseWrapper, _Known] = WeakKeyDictionary()
 
 
-def cursor(connection: BaseDatabaseWrapper, *, watched: bool) -> PreparedCursor | DirectCursor | None:
-    """Return a cursor that prepares, None where a pooler is in between; ``watched``: it has to be psycopg's own."""
-    direct = _direct_of(connection)
-    if direct is None:
-        return None
-    raw: psycopg.Connection[Any] = connection.connection
-    return PreparedCursor(raw) if watched or not raw.autocommit else direct
-
-
-def _direct_of(connection: BaseDatabaseWrapper) -> DirectCursor | None:
-    """Return the connection's cursor if it leads to one server process; asked once for each, by one query."""
+def cursor(connection: BaseDatabaseWrapper) -> PreparedCursor | None:
+    """Return the cursor that prepares, None where a pooler is in between. One query for each new connection."""
     raw: psycopg.Connection[Any] = connection.connection
     known = _known.get(connection)
     if known is None or known.raw is not raw:
@@ -143,7 +136,7 @@ def _direct_of(connection: BaseDatabaseWrapper) -> DirectCursor | None:
             # A pooler invents the process id it tells its clients: it belongs to the key for cancelling requests.
             row = asking.execute("SELECT pg_backend_pid()").fetchone()
         is_direct = row is not None and row[0] == raw.info.backend_pid
-        known = _known[connection] = _Known(raw, DirectCursor(raw) if is_direct else None)
+        known = _known[connection] = _Known(raw, PreparedCursor(raw) if is_direct else None)
         if not is_direct:
             get_logger().info("prepared_statements_off", reason="a connection pooler is in between")
-    return known.direct
+    return known.cursor

@@ -84,15 +84,6 @@ class DatabasePool:
         """
         return await self._run(self._writers, lambda: fn(*args, **kwargs), write=True, atomic=False)
 
-    async def write_single_statement[**P, T](self, fn: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Do as ``write`` does, on PostgreSQL without BEGIN and COMMIT, two of four round trips.
-
-        For a unit that reads, and then writes by one statement alone: what a block of ``batch`` holds back.
-        It may run twice until then; from then on a broken connection is Unavailable, as in a COMMIT. On SQLite, where
-        each insert is a statement, it is a transaction. Raises Unavailable as ``read`` does.
-        """
-        return await self._run(self._writers, lambda: fn(*args, **kwargs), write=True, atomic=self._sqlite)
-
     def enqueue_write(self, fn: Callable[[], object], *, done: Callable[[BaseException | None], None]) -> None:
         """Queue ``fn`` for ``write_autocommit`` and return at once; no event loop has to run.
 

@@ -25,7 +25,7 @@ from tokens.sessions.sso_session import SsoCookie
 from tokens.sessions.units import OpenedSession
 from tokens.sign_in.proofs import SignInProof
 from tokens.sign_in.services import recorded_refusals
-from tokens.sign_in.units import SingleSignOn, only_inserts, opening_session
+from tokens.sign_in.units import SingleSignOn, open_session
 
 log = get_logger()
 
@@ -70,8 +70,9 @@ async def sign_in(
     """
     kind = SingleSignOn(cookie)
     async with recorded_refusals(proof, context):
-        write = database().write_single_statement if only_inserts(proof, kind) else database().write
-        opened, decision = await write(_sign_in, proof, state=state, client=client, kind=kind, context=context)
+        opened, decision = await database().write(
+            _sign_in, proof, state=state, client=client, kind=kind, context=context
+        )
     log.info("signed_in", user_id=str(proof.user_id), session_id=str(opened.session_id), amr=proof.amr)
     return opened, decision
 
@@ -80,11 +81,11 @@ def _sign_in(
     proof: SignInProof, *, state: AuthorizationState, client: Client, kind: SingleSignOn, context: ClientContext
 ) -> tuple[OpenedSession, Decision]:
     """Unit of work. 1 query more than opening the session, 2 unless the client is trusted; none for a device."""
-    with opening_session(proof, context=context, kind=kind) as opened:
-        assert opened.stored is not None
-        if state.device:  # as devices.decide says: they are always asked
-            return opened, Decision(Step.CONFIRM, session=opened.stored)
-        return opened, _decided(request=state.request, client=client, session=opened.stored, signed_in=True)
+    opened = open_session(proof, context=context, kind=kind)
+    assert opened.stored is not None
+    if state.device:  # as devices.decide says: they are always asked
+        return opened, Decision(Step.CONFIRM, session=opened.stored)
+    return opened, _decided(request=state.request, client=client, session=opened.stored, signed_in=True)
 
 
 def answer(state: AuthorizationState, decision: Decision) -> Decision:

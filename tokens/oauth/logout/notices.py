@@ -13,8 +13,7 @@ from django.db import models
 from django.db.models import F, Q
 
 from ironauth.infrastructure.core import clock
-from ironauth.infrastructure.db.compiled import CompiledSelect
-from ironauth.infrastructure.db.compiled_sql import Param
+from ironauth.infrastructure.db.compiled import CompiledSelect, Param
 from tokens.clients.models import OAuthClient
 from tokens.oauth.models import LogoutNotice
 

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 from asgiref.sync import sync_to_async
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import F
 
 from accounts.users.models import User
@@ -424,8 +424,7 @@ async def test_statements_of_the_end_of_everything(
         counts.append(len(statements))
         user = await User.objects.aget(pk=signed_in.user_id)
         await Session.objects.filter(pk=signed_in.pk).aupdate(epoch=user.session_epoch)
-    expected = [2, 4] if connection.vendor == "postgresql" else [4, 6]  # one statement for all that is written
-    assert counts == expected, statements
+    assert counts == [4, 6], statements
 
 
 async def test_the_list_says_what_each_session_is_for(

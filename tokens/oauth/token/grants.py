@@ -129,11 +129,6 @@ GRANTS: Final[Mapping[str, Callable[[TokenRequest], Awaitable[TokenResponse]]]] 
 async def _redeemed(presented: PresentedCode, asked: TokenRequest) -> Redemption:
     """Return what became of the code; UNKNOWN when its person or client was deleted in this very moment."""
     try:
-        made = await database().write_single_statement(
-            codes.redeem_at_once, presented=presented, client=asked.client, context=asked.context
-        )
-        if made is not None:
-            return made
         return await database().write(codes.redeem, presented=presented, client=asked.client, context=asked.context)
     except IntegrityError as error:
         if not refers_to_nothing(error):

@@ -61,7 +61,7 @@ def test_an_account_that_changed_while_the_password_was_hashed_gets_no_session(a
             user.delete()
     with queries() as captured, nullcontext() if change == "none" else pytest.raises(InvalidCredentials):
         sign_in_units.open_session(who, context=ClientContext())
-    assert len(statements(captured)) <= (3 if connection.vendor == "postgresql" else 4)
+    assert len(statements(captured)) <= 4
 
 
 def test_a_row_to_be_has_every_column() -> None:

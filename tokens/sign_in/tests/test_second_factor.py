@@ -8,7 +8,6 @@ from typing import Any
 import httpx
 import pytest
 from asgiref.sync import sync_to_async
-from django.db import connection
 from django.test import override_settings
 
 from accounts.audit import recording as audit
@@ -242,7 +241,7 @@ async def test_who_has_no_factor_pays_nothing(
     statements.clear()
     opened = (await api.post("/api/v1/access/signin", json=body)).json()
     # Credentials; account, how many sessions there are, session, event, the last two as one on PostgreSQL.
-    assert len(statements) == (4 if connection.vendor == "postgresql" else 5)
+    assert len(statements) == 5
     statements.clear()
     token_cache().clear()
     assert (await api.get(ME, headers=bearer(opened))).status_code == 200

@@ -13,15 +13,15 @@ from django.test.utils import CaptureQueriesContext
 from django.utils.functional import lazystr
 
 from ironauth.infrastructure.db.compiled import (
-    CompiledBatch,
     CompiledDelete,
     CompiledInsert,
     CompiledNumberedInsert,
     CompiledSelect,
     CompiledUpdate,
+    Param,
+    adaptation,
     given_row,
 )
-from ironauth.infrastructure.db.compiled_sql import Param, adaptation
 from ironauth.infrastructure.models import Invalidation
 from tokens.keys.models import SigningKey
 from tokens.sessions.models import Session
@@ -212,20 +212,3 @@ def test_rows_have_names_as_values_gives_them(key: SigningKey) -> None:
     found = CompiledSelect(lambda: rows).dicts(id=role.pk)
     assert found == [{"name": "support", "permissions__codename": None, "key": role.pk}]
     assert CompiledSelect(lambda: rows).dicts(id=role.pk + 1) == []
-
-
-def test_writes_go_together_where_a_statement_is_a_round_trip(key: SigningKey) -> None:
-    """One statement on PostgreSQL, one each elsewhere, and everywhere how many rows each changed, none too."""
-    Group.objects.create(name="support")
-    kid, name = Param("kid", models.CharField()), Param("name", models.CharField())
-    together = CompiledBatch(
-        CompiledUpdate(lambda: SigningKey.objects.filter(kid=kid), retired_at=Param("now", models.DateTimeField())),
-        CompiledDelete(lambda: Group.objects.filter(name=name)),
-    )
-    one = 1 if connection.vendor == "postgresql" else 2
-    for group, counts in (("other", [1, 0]), ("support", [1, 1]), ("support", [1, 0])):
-        with CaptureQueriesContext(connection) as asked:
-            assert together.run(kid="one", name=group, now=MOMENT) == counts
-        assert len(asked) == one
-    assert SigningKey.objects.get().retired_at == MOMENT
-    assert not Group.objects.exists()

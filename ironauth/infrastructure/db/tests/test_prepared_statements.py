@@ -8,8 +8,7 @@ import pytest
 from django.db import connection, models, transaction
 
 from ironauth.infrastructure.db import prepared_postgres
-from ironauth.infrastructure.db.compiled import CompiledSelect
-from ironauth.infrastructure.db.compiled_sql import Param
+from ironauth.infrastructure.db.compiled import CompiledInsert, CompiledSelect, Param
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.models import Invalidation
 
@@ -73,32 +72,45 @@ async def test_a_statement_the_server_forgot_is_prepared_again(select: CompiledS
 
 
 def test_a_rollback_is_no_reason_for_another_connection(select: CompiledSelect) -> None:
-    """psycopg then drops whatever its connection has prepared, also what it knows nothing of."""
+    """What a connection has prepared outlives it, also what was prepared in the transaction."""
     Invalidation.objects.create(tag="a")
     assert select.dicts(id=0) == [{"tag": "a"}]
     process = connection.connection.info.backend_pid
     with transaction.atomic():
         select.rows(id=0)
+        assert select.rows(id=2**40) == []  # a wider integer is another type, and another statement
         transaction.set_rollback(True)
-    assert prepared() == []
-    assert select.rows(id=2**40) == []  # a wider integer is another type, and another statement: nobody has noticed yet
-    assert select.dicts(id=0) == [{"tag": "a"}]
     assert select.rows(id=2**40) == []
-    assert select.rows(id=2**20) == []
+    assert select.dicts(id=0) == [{"tag": "a"}]
     assert connection.connection.info.backend_pid == process
-    assert len(prepared()) == 4  # the second one twice
+    assert len(prepared()) == 2
+
+
+def test_a_transaction_begins_with_the_first_statement(select: CompiledSelect) -> None:
+    """What is inserted in it is seen in it, and gone with it; the isolation level is the one that was asked for."""
+    insert = CompiledInsert(lambda: Invalidation(tag=Param("tag", models.CharField())))
+    for level in (None, psycopg.IsolationLevel.REPEATABLE_READ):
+        connection.ensure_connection()
+        raw = connection.connection
+        raw.isolation_level = level
+        with transaction.atomic():
+            assert insert.run(tag="a") == 1
+            assert select.rows(id=0) == [["a"]]
+            with connection.cursor() as cursor:
+                cursor.execute("SHOW transaction_isolation")
+                assert cursor.fetchone() == ("repeatable read" if level else "read committed",)
+            transaction.set_rollback(True)
+        raw.isolation_level = None
+        assert select.rows(id=0) == []
 
 
 def test_the_oldest_statement_makes_room(select: CompiledSelect, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A connection keeps so many at once; one that the server has forgotten makes room as well."""
+    """A connection keeps so many at once."""
     monkeypatch.setattr(prepared_postgres, "MOST_PREPARED", 2)
     Invalidation.objects.create(tag="a")
     for number in (0, 2**20, 2**40, 0):  # a type each, and a statement
         assert select.rows(id=number) == ([["a"]] if number == 0 else [])
         assert len(prepared()) <= 2
-    connection.connection.pgconn.exec_(b"DEALLOCATE ALL")
-    assert select.rows(id=2**20) == []
-    assert select.rows(id=0) == [["a"]]
 
 
 async def test_a_migration_may_change_what_a_prepared_statement_returns(select: CompiledSelect) -> None:
@@ -121,12 +133,10 @@ async def test_a_migration_may_change_what_a_prepared_statement_returns(select: 
         await pool.write(alter, before)
 
 
-def test_nothing_but_fixed_queries_is_remembered(select: CompiledSelect) -> None:
-    """psycopg keeps the text of what it may prepare one day: Django's statements have password hashes in theirs."""
+def test_psycopg_remembers_no_statement(select: CompiledSelect) -> None:
+    """It keeps the text of what it may prepare one day: Django's statements have password hashes in theirs."""
     Invalidation.objects.create(tag="secret-of-a-statement")
-    with transaction.atomic():  # outside of one they do not go through psycopg's cursor at all
+    with transaction.atomic():
         select.rows(id=0)
     Invalidation.objects.filter(tag="secret-of-a-statement").count()
-    held = str(vars(connection.connection._prepared))
-    assert "secret" not in held
-    assert "infrastructure_invalidation" in held
+    assert "infrastructure_invalidation" not in str(vars(connection.connection._prepared))

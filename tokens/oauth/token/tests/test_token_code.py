@@ -256,13 +256,13 @@ async def test_an_issued_token_is_warm(wiki: Party, tokens: Tokens, statements: 
 
 
 async def test_statements_of_a_redemption(wiki: Party, member: Member, statements: list[str]) -> None:
-    """Code, its use, count of sessions, SSO session, session, event; on PostgreSQL code, SSO session, the rest."""
+    """Code, its use, count of sessions, SSO session, session, event."""
     sso_session = await sync_to_async(signed_on)(uuid.UUID(member["id"]))
     first, second = [await a_code(wiki, member, sso_session=sso_session) for _ in range(2)]
     await wiki.redeem(first)
     statements.clear()
     assert (await wiki.redeem(second)).status_code == 200
-    assert len(statements) == (3 if connection.vendor == "postgresql" else 6), statements
+    assert len(statements) == 6, statements
 
 
 async def test_a_redemption_makes_room_and_keeps_its_sso_session(
