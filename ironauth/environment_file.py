@@ -30,7 +30,8 @@ def contents() -> str:
 def create(path: Path) -> bool:
     """Create ``path`` (mode 0600) and its folder (0700) unless the file exists; return whether it was created.
 
-    Raises ``OSError`` when the folder or the file cannot be written.
+    Raises:
+        OSError: The folder or the file cannot be written.
     """
     path.parent.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
     # Written aside and linked into place, so that two first runs at once agree on one file and none is half-written.

@@ -55,6 +55,9 @@ def issuer(value: str, name: str) -> str:
 
     Written exactly as a browser writes an origin, because issuers are compared byte for byte (RFC 8414 §3.3). A path
     would be legal there, but this server answers ``/.well-known/`` at its root only.
+
+    Raises:
+        ImproperlyConfigured: It is missing, or written in any other way.
     """
     if not value:
         raise ImproperlyConfigured(
@@ -73,7 +76,11 @@ def issuer(value: str, name: str) -> str:
 
 
 def origins(items: Sequence[str], name: str) -> list[str]:
-    """Return trusted origins: each ``https://host[:port]`` as browsers send it, plain http on loopback only."""
+    """Return trusted origins: each ``https://host[:port]`` as browsers send it, plain http on loopback only.
+
+    Raises:
+        ImproperlyConfigured: An item is written in any other way.
+    """
     for at, item in enumerate(items, start=1):
         if not _is_origin(item) or not _is_confidential(item):
             raise ImproperlyConfigured(
@@ -86,7 +93,9 @@ def origins(items: Sequence[str], name: str) -> list[str]:
 def hosts(items: Sequence[str], name: str) -> list[str]:
     """Return host names for ALLOWED_HOSTS; ``.example.com`` stands for a domain and everything below it.
 
-    Refused: none, ``*``, and what no Host header can match (a URL, a port, a ``*`` within, IPv6 without brackets).
+    Raises:
+        ImproperlyConfigured: There is none, or one is ``*`` or matches no Host header (a URL, a port, a ``*``
+            within, IPv6 without brackets).
     """
     if not items:
         raise ImproperlyConfigured(
@@ -106,7 +115,11 @@ def hosts(items: Sequence[str], name: str) -> list[str]:
 
 
 def networks(items: Sequence[str], name: str, *, remedy: str = PROXIES) -> list[str]:
-    """Return the reverse proxies' addresses and networks; ``unix`` stands for a peer on a Unix socket."""
+    """Return the reverse proxies' addresses and networks; ``unix`` stands for a peer on a Unix socket.
+
+    Raises:
+        ImproperlyConfigured: An item is no address, or a network wider than those for private use.
+    """
     for at, item in enumerate(items, start=1):
         if item == UNIX_SOCKET:
             continue
@@ -123,7 +136,12 @@ def networks(items: Sequence[str], name: str, *, remedy: str = PROXIES) -> list[
 
 
 def private_networks(items: Sequence[str], name: str) -> list[str]:
-    """Return networks that are not public and that this server may call all the same."""
+    """Return networks that are not public and that this server may call all the same.
+
+    Raises:
+        ImproperlyConfigured: An item is no address, the word for a Unix socket, or a network wider than those for
+            private use.
+    """
     if UNIX_SOCKET in items:
         raise ImproperlyConfigured(
             f'{name}: "{UNIX_SOCKET}" is no network: name addresses or networks, or leave it out'
@@ -136,6 +154,9 @@ def database(url: str, name: str) -> dict[str, Any]:
 
     A relative SQLite path would be another database in every working directory, and one in memory another one in
     every thread.
+
+    Raises:
+        ImproperlyConfigured: It is neither.
     """
     remedy = (
         "write sqlite:////absolute/path, postgres://user:password@host:5432/name (special characters of the password "
@@ -161,7 +182,11 @@ def database(url: str, name: str) -> dict[str, Any]:
 
 
 def redis(url: str, name: str) -> str:
-    """Return the address of Redis; empty stands for none."""
+    """Return the address of Redis; empty stands for none.
+
+    Raises:
+        ImproperlyConfigured: It is no URL of Redis that the client can use.
+    """
     if not url:
         return url
     from redis.asyncio.connection import parse_url  # noqa: PLC0415 - 8 MiB that a server without Redis does not need
@@ -185,6 +210,9 @@ def range_service(url: str, name: str) -> str:
     """Return the address of a service with the range API of "Have I Been Pwned"; empty stands for none.
 
     An ``https://`` origin and a path, to which a slash and five characters will be added; plain http on loopback only.
+
+    Raises:
+        ImproperlyConfigured: It is no such address.
     """
     if not url:
         return url

@@ -60,10 +60,11 @@ def default_database_threads() -> int:
 
 
 def required_secret(value: str, name: str) -> str:
-    """Return ``value`` when it may sign things; else raise ``ImproperlyConfigured`` naming ``name`` and the remedy.
+    """Return ``value`` when it may sign things.
 
-    Refused: empty, shorter than 43 characters, fewer than 5 different characters, or a placeholder somebody
-    forgot to replace.
+    Raises:
+        ImproperlyConfigured: It is empty, shorter than 43 characters, has fewer than 5 different ones, or is a
+            placeholder somebody forgot to replace.
     """
     remedy = f"set {name} to the output of: python3 -c 'import secrets; print(secrets.token_urlsafe(48))'"
     if not value:
@@ -78,8 +79,9 @@ def required_secret(value: str, name: str) -> str:
 def key_ring(items: Sequence[str], name: str, *, required: bool) -> dict[str, bytes]:
     """Return ``{id: 32 bytes}`` from ``id:base64url`` items, in their order (newest first).
 
-    Raises ``ImproperlyConfigured`` naming ``name`` and the remedy when an item is malformed, an id or a key is
-    repeated, a key is not 32 bytes or visibly not random, or when there is none although ``required``.
+    Raises:
+        ImproperlyConfigured: An item is malformed, an id or a key is repeated, a key is not 32 bytes or visibly not
+            random, or there is none although ``required``.
     """
     remedy = (
         f"set {name} to id:key items separated by commas, newest first, each made by: python3 -c "
@@ -104,7 +106,11 @@ def key_ring(items: Sequence[str], name: str, *, required: bool) -> dict[str, by
 
 
 def audience(value: str, name: str) -> str:
-    """Return the ``aud`` of access tokens: 1 to 255 visible ASCII characters, compared byte for byte (RFC 7519 §2)."""
+    """Return the ``aud`` of access tokens: 1 to 255 visible ASCII characters, compared byte for byte (RFC 7519 §2).
+
+    Raises:
+        ImproperlyConfigured: It has other characters, or another length.
+    """
     if PRINTABLE.fullmatch(value) is None:
         raise ImproperlyConfigured(
             f"{name} must have 1 to 255 visible ASCII characters without spaces: "
@@ -164,12 +170,15 @@ def refuse_missing_laboratory(*, wanted: bool) -> None:
 
 
 def sqlite_options(timeout_s: float) -> dict[str, object]:
-    """Return Django's ``OPTIONS`` for SQLite; ``timeout_s``: seconds a connection waits for another one's lock.
+    """Return Django's ``OPTIONS`` for SQLite.
 
     ``BEGIN IMMEDIATE`` takes the write lock first, so that a unit of work which reads and then writes waits for its
     turn instead of failing half-way. WAL lets readers go on meanwhile. ``synchronous=FULL``, not the usual
     NORMAL: in WAL mode NORMAL may lose the last commits with the power, and here a lost commit is a session that
     lives again after its sign-out.
+
+    Args:
+        timeout_s: Seconds a connection waits for another one's lock.
     """
     pragmas = (
         "journal_mode=WAL",
@@ -226,7 +235,12 @@ METRICS_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]{43,255}=*")
 def metrics_token(value: str, *, on: bool) -> str:
     """Return the token, empty where metrics are off and none is given.
 
-    Raises ``ImproperlyConfigured`` for metrics without a token, and for one that is short or cannot be sent.
+    Args:
+        value: IRONAUTH_METRICS_TOKEN.
+        on: Whether IRONAUTH_METRICS is on.
+
+    Raises:
+        ImproperlyConfigured: Metrics are on without a token, or it is short or cannot be sent.
     """
     if not value and not on:
         return value

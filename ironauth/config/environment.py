@@ -136,10 +136,12 @@ class Environment:
 def load_environment_file(path: Path) -> list[str]:
     """Add the ``NAME=value`` lines of ``path``, if it is a file, to the environment; real variables win.
 
-    Returns the names in it.
+    Returns:
+        The names in it.
 
-    Raises ``ImproperlyConfigured`` when group or others may read, write or execute it (ASVS 13.3.1: it holds the
-    master keys), when it cannot be read, or when a line is neither ``NAME=value``, a comment, nor empty.
+    Raises:
+        ImproperlyConfigured: Group or others may read, write or execute it (ASVS 13.3.1: it holds the master keys), it
+            cannot be read, or a line is neither ``NAME=value``, a comment, nor empty.
     """
     try:
         if not stat.S_ISREG(path.stat().st_mode):

@@ -49,7 +49,9 @@ class HashWorkerSettings(NamedTuple):
 def read(env: Environment, *, peppers: Mapping[str, bytes]) -> HashWorkerSettings | None:
     """Return what is set about hash workers; None when none is named.
 
-    Refused without a pepper: the password itself would have to travel.
+    Raises:
+        ImproperlyConfigured: There are too many workers, no pepper (the password itself would have to travel), or
+            settings of hash workers without a worker.
     """
     items = env.words("IRONAUTH_HASH_WORKERS")
     files = {

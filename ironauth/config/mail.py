@@ -23,8 +23,14 @@ DEFAULT_PORTS = {"smtp": 25, "smtp+tls": 587, "smtp+ssl": 465}  # RFC 5321 §4.5
 def mailer(url: str, name: str, *, timeout_s: float) -> dict[str, Any]:
     """Return Django's description of the mailer behind ``url``: a mail server, the console, or files in a folder.
 
-    A user and password are refused on the way to another machine without TLS. ``timeout_s``: of every exchange with
-    the mail server, in seconds.
+    Args:
+        url: EMAIL_URL.
+        name: Of the variable, for messages.
+        timeout_s: Of every exchange with the mail server, in seconds.
+
+    Raises:
+        ImproperlyConfigured: It is no such URL, has a user or a password alone, or would send a password to another
+            machine without TLS.
     """
     remedy = (
         "write smtp+tls://user:password@host:587 (STARTTLS), smtp+ssl://user:password@host:465, smtp://host:25 (no "
@@ -76,7 +82,11 @@ def verification(env: Environment, mailer: dict[str, Any], *, debug: bool) -> st
 
 
 def sender(value: str, name: str) -> str:
-    """Return the address that messages come from."""
+    """Return the address that messages come from.
+
+    Raises:
+        ImproperlyConfigured: It is not an e-mail address.
+    """
     try:
         EmailValidator(allowlist=["localhost"])(value)
     except ValidationError:
@@ -91,7 +101,11 @@ def default_sender(issuer: str) -> str:
 
 
 def template_folders(value: str, name: str) -> list[str]:
-    """Return the folder whose templates take the place of ours, as a list; empty stands for none."""
+    """Return the folder whose templates take the place of ours, as a list; empty stands for none.
+
+    Raises:
+        ImproperlyConfigured: It is not an absolute path of a folder.
+    """
     if not value:
         return []
     if not Path(value).is_absolute() or not Path(value).is_dir():

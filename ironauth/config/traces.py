@@ -53,9 +53,10 @@ POSITIVE = re.compile(r"0*[1-9][0-9]{0,9}", re.ASCII)
 def are_traces_wanted(env: Environment) -> bool:
     """Return IRONAUTH_TRACES, off by default.
 
-    Raises ``ImproperlyConfigured`` for traces without the packages that make them, for a value that the SDK would
-    ignore or end the process by, and for an endpoint that is given and no HTTP address; the message repeats neither it
-    nor headers, since they may hold credentials.
+    Raises:
+        ImproperlyConfigured: The packages that make traces are missing, a value is one that the SDK would ignore or end
+            the process by, or the endpoint is no HTTP address. The message repeats neither it nor headers, since they
+            may hold credentials.
     """
     endpoint = env.text("OTEL_EXPORTER_OTLP_ENDPOINT", default="")
     numbers = _numbers(env)

@@ -22,6 +22,9 @@ def relying_party(rp_id: str, origins: Sequence[str], *, issuer: str, trusted: S
 
     Then the id is the issuer's host, ``localhost`` for a loopback address, and the origins are the issuer's and those
     ``trusted`` ones whose host is the id or below it: browsers let no others use a passkey.
+
+    Raises:
+        ImproperlyConfigured: The id is no host name, or an origin is neither at nor below it.
     """
     home = _home(issuer)
     if rp_id and addresses.HOST_NAME.fullmatch(rp_id) is None:

@@ -36,7 +36,11 @@ class Page[T](msgspec.Struct, frozen=True):
 
 
 def decode(text: str, ordering: str) -> Cursor:
-    """Return the cursor in ``text``; raises ``ValidationFailed`` (field ``cursor``) for any but one of ours."""
+    """Return the cursor in ``text``.
+
+    Raises:
+        ValidationFailed: It is none of ours (field ``cursor``).
+    """
     try:
         value = strict_json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
         cursor = msgspec.convert(value, Cursor)
@@ -59,9 +63,13 @@ def belongs(text: str, ordering: str) -> bool:
 
 
 def cut[T](found: list[T], *, size: int, cursor: Cursor | None, beside: Callable[[T, bool], str]) -> Page[T]:
-    """Return the page that ``found`` begins: up to ``size`` rows, and one more where there are more, as they were read.
+    """Return the page that ``found`` begins, as the rows were read.
 
-    ``beside``: returns the cursor next to a row, to read on from there, or backwards if told so.
+    Args:
+        found: Up to ``size`` rows, and one more where there are more.
+        size: Rows of a page.
+        cursor: Where the page begins; None for the first.
+        beside: Returns the cursor next to a row, to read on from there, or backwards if told so.
     """
     backwards = cursor is not None and cursor.backwards
     more, rows = len(found) > size, found[:size]
@@ -76,7 +84,12 @@ def cut[T](found: list[T], *, size: int, cursor: Cursor | None, beside: Callable
 
 
 def moment(cursor: Cursor) -> datetime:
-    """Return the time a cursor stands at, in UTC; raises ``ValueError`` or ``OverflowError`` for one not of ours."""
+    """Return the time a cursor stands at, in UTC.
+
+    Raises:
+        ValueError: It is not one of ours.
+        OverflowError: As ``ValueError``.
+    """
     moment = datetime.fromisoformat(cursor.value)
     if moment.tzinfo is None:
         raise ValueError

@@ -59,9 +59,12 @@ def close_levels_of_failed_transactions() -> None:
 
 
 def table_changed(model: type[Model]) -> None:
-    """Tell cachalot of a compiled query that writes ``model``: it watches the ORM's own compilers only.
+    """Tell cachalot of a compiled query that writes the table; it watches the ORM's own compilers only.
 
     From the present transaction's commit on nothing is kept that was read from this table. Does nothing without Redis.
+
+    Args:
+        model: Whose table it is.
     """
     if apps.is_installed("cachalot"):
         from cachalot.api import invalidate  # noqa: PLC0415 - with Redis only

@@ -9,7 +9,7 @@ import binascii
 
 
 def encode(raw: bytes) -> str:
-    """Return the text of ``raw``: four characters for three bytes, rounded up."""
+    """Return the text of some bytes, four characters for three of them, rounded up."""
     return base64.urlsafe_b64encode(raw).decode().rstrip("=")
 
 

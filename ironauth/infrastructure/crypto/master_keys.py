@@ -42,7 +42,8 @@ def newest_master_key_id() -> str:
 def derived_key(master_key_id: str, purpose: Purpose) -> bytes:
     """Return the 32-byte key of ``purpose`` under one master key.
 
-    Raises ``MasterKeyMissingError`` when IRONAUTH_MASTER_KEYS has no key of that id.
+    Raises:
+        MasterKeyMissingError: IRONAUTH_MASTER_KEYS has no key of that id.
     """
     master = settings.IRONAUTH_MASTER_KEYS.get(master_key_id)
     if master is None:

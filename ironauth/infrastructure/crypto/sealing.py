@@ -18,7 +18,10 @@ class SealBrokenError(ValueError):
 def seal(secret: bytes, purpose: Purpose, bound_to: bytes) -> tuple[str, bytes]:
     """Return the id of the newest master key and ``nonce ‖ ciphertext ‖ tag`` of ``secret`` under it.
 
-    ``bound_to``: what names the row; it is needed to open the secret, so that one moved elsewhere does not open.
+    Args:
+        secret: What is to be kept.
+        purpose: Of the key.
+        bound_to: What names the row. It is needed to open the secret, so that one moved elsewhere does not open.
     """
     master_key_id = newest_master_key_id()
     nonce = os.urandom(NONCE_BYTES)
@@ -29,8 +32,9 @@ def seal(secret: bytes, purpose: Purpose, bound_to: bytes) -> tuple[str, bytes]:
 def unseal(master_key_id: str, sealed: bytes, purpose: Purpose, bound_to: bytes) -> bytes:
     """Return the secret.
 
-    Raises ``MasterKeyMissingError`` when the master key is gone from the settings, ``SealBrokenError`` when the
-    bytes, or the row they are in, are not those that were sealed.
+    Raises:
+        MasterKeyMissingError: The master key is gone from the settings.
+        SealBrokenError: The bytes, or the row they are in, are not those that were sealed.
     """
     key = AESGCM(derived_key(master_key_id, purpose))
     try:

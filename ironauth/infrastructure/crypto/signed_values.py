@@ -21,7 +21,11 @@ def seal(purpose: bytes, payload: bytes) -> bytes:
 
 
 def unseal(purpose: bytes, sealed: bytes) -> bytes:
-    """Return the payload of ``seal``; raise NotOurs when the MAC does not fit."""
+    """Return the payload of ``seal``.
+
+    Raises:
+        NotOurs: The MAC does not fit.
+    """
     payload = sealed[MAC_LENGTH:]
     if not hmac.compare_digest(sealed[:MAC_LENGTH], _mac(purpose, payload)):
         raise NotOurs("A value in Redis carries no valid MAC")

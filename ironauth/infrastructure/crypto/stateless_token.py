@@ -18,9 +18,12 @@ MAC_BYTES: Final = 32  # HMAC-SHA-256: 256 bits
 
 
 def mint(purpose: Purpose, body: bytes, context: bytes = b"") -> str:
-    """Return the token of ``body``, whose length must be the same for every token of ``purpose``.
+    """Return the token of ``body``.
 
-    ``context``: what the token is good for and does not say; it opens under the same one only.
+    Args:
+        purpose: Of the key.
+        body: What the token says; of the same length for every token of ``purpose``.
+        context: What the token is good for and does not say; it opens under the same one only.
     """
     return base64url.encode(body + mac(purpose, context + body))
 
@@ -38,9 +41,15 @@ def parse(purpose: Purpose, token: str, body_bytes: int, context: bytes = b"") -
 
 
 def mac(purpose: Purpose, message: bytes, master_key_id: str | None = None) -> bytes:
-    """Return the 32-byte MAC of ``message`` under the key of ``purpose``: of the newest master key unless one is named.
+    """Return the 32-byte MAC of ``message``.
 
-    Raises ``MasterKeyMissingError`` for a master key that is gone.
+    Args:
+        purpose: Of the key.
+        message: What is authenticated.
+        master_key_id: Of the master key; None for the newest.
+
+    Raises:
+        MasterKeyMissingError: The named master key is gone.
     """
     return hmac.digest(derived_key(master_key_id or newest_master_key_id(), purpose), message, hashlib.sha256)
 

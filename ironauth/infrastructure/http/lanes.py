@@ -130,7 +130,7 @@ def _path(scope: Scope) -> str:
 
 
 def longest_body(scope: Scope) -> int:
-    """Return how many bytes a body may have at the path of ``scope``: none where files are served."""
+    """Return how many bytes a body may have at the path of a request, none where files are served."""
     if is_api_path(scope):
         return API_BODY_BYTES
     return 0 if _path(scope).startswith(STATIC_PREFIX) else PAGE_BODY_BYTES

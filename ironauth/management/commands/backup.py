@@ -42,9 +42,13 @@ class Command(BaseCommand):
 def copy(source: Path, target: Path) -> int:
     """Copy the database ``source`` as it is at one instant to ``target``, durably, and return the copy's bytes.
 
-    The copy appears under its name when it is whole and has been checked. Raises ``FileExistsError``, ``OSError``,
-    ``ValueError`` for a ``target`` without a name, and ``sqlite3.Error`` where ``source`` cannot be read or the copy is
-    not whole.
+    The copy appears under its name when it is whole and has been checked.
+
+    Raises:
+        FileExistsError: There is a file at ``target``.
+        OSError: The copy cannot be written.
+        ValueError: ``target`` has no name.
+        sqlite3.Error: ``source`` cannot be read, or the copy is not whole.
     """
     unfinished = target.with_name(f".{target.name}.unfinished")
     os.close(os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))

@@ -18,7 +18,11 @@ from ironauth.pages import OPENAPI_FILE
 
 
 def build() -> str:
-    """Return the document's text. Raises ``CommandError`` when the generator had to guess anything."""
+    """Return the document's text.
+
+    Raises:
+        CommandError: The generator had to guess something.
+    """
     generator = SchemaGenerator()  # type: ignore[no-untyped-call]  # drf-spectacular is half annotated
     document = generator.get_schema(request=None, public=True)  # type: ignore[no-untyped-call]  # drf-spectacular is half annotated
     if GENERATOR_STATS:

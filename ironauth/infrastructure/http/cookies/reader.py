@@ -50,9 +50,13 @@ class AmbiguousCookies(BadRequest):
 
 
 def read(field: str) -> dict[str, str]:
-    """Return the cookies of a Cookie field by name, as Django decodes it (Latin-1); several fields joined by ``"; "``.
+    """Return the cookies of a Cookie field by name; values are as sent.
 
-    Values are as sent. Raises ``AmbiguousCookies`` (400).
+    Args:
+        field: As Django decodes it (Latin-1); several fields joined by ``"; "``.
+
+    Raises:
+        AmbiguousCookies: 400; a cookie of ours came twice, or under a name that only becomes ours.
     """
     secure = live.IRONAUTH_COOKIE_SECURE
     ours, remembered = _OURS[secure], _remembered[secure]
