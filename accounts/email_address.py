@@ -97,7 +97,10 @@ def lookup_key(email: str) -> str:
 def validate_new(email: str) -> None:
     """Refuse what no account may have from now on: what ``validate`` refuses, and a local part of over 64 octets.
 
-    Accounts of earlier releases may have longer ones, and their people go on signing in. Raises as ``validate`` does.
+    Accounts of earlier releases may have longer ones, and their people go on signing in.
+
+    Raises:
+        ValidationError: As ``validate`` does.
     """
     validate(email)
     if len(email.rpartition("@")[0].encode()) > MAX_LOCAL_OCTETS:
@@ -108,10 +111,10 @@ def validate_new(email: str) -> None:
 
 
 def validate(email: str) -> None:
-    """Refuse what cannot be an account's address.
+    """Refuse what cannot be an account's address. Expects the output of ``normalise``.
 
-    Raises ``django.core.exceptions.ValidationError`` with code ``email_too_long``, ``email_character`` or
-    ``email_invalid``. Expects the output of ``normalise``.
+    Raises:
+        ValidationError: Django's, with code ``email_too_long``, ``email_character`` or ``email_invalid``.
     """
     if len(email) > MAX_LENGTH:
         raise ValidationError(f"An e-mail address has at most {MAX_LENGTH} characters.", code="email_too_long")

@@ -24,7 +24,8 @@ def normalise(name: str) -> str:
 def validate(name: str) -> None:
     """Refuse control characters and more than 150 characters.
 
-    Raises ``django.core.exceptions.ValidationError`` with code ``name_too_long`` or ``name_character``.
+    Raises:
+        ValidationError: Django's, with code ``name_too_long`` or ``name_character``.
     """
     if len(name) > MAX_LENGTH:
         raise ValidationError(f"A name has at most {MAX_LENGTH} characters.", code="name_too_long")

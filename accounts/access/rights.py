@@ -80,7 +80,8 @@ class Rights(msgspec.Struct, frozen=True):
 def rights_of(user_id: uuid.UUID) -> Rights:
     """Return the rights of an active user; a unit of work. One query for a superuser, three for others.
 
-    Raises ``NotAuthenticated`` when the account is gone or inactive.
+    Raises:
+        NotAuthenticated: The account is gone or inactive.
     """
     user = user_queries.find(user_id)
     if user is None or not user.is_active:
@@ -92,8 +93,11 @@ def target_of(actor_id: uuid.UUID, user_id: uuid.UUID, permission: str) -> tuple
     """Return the rights of an active user who holds ``permission``, and the user it is for, if there is one, locked.
 
     The lock lasts until the transaction ends. One query for a superuser, four for other staff, five for who has no
-    access to the admin; two more, or one, when there is no such user. Raises ``PermissionDenied`` and
-    ``NotAuthenticated``.
+    access to the admin; two more, or one, when there is no such user.
+
+    Raises:
+        PermissionDenied: The caller does not hold it.
+        NotAuthenticated: The caller's account is gone or inactive.
     """
     found = user_queries.lock_by_staff(user_id, actor_id=actor_id)
     if found is not None and found[1]:
@@ -108,7 +112,11 @@ def for_holder[**P, T](
 ) -> T:
     """Return what ``unit`` returns to somebody who holds ``permission``; a unit of work itself.
 
-    Raises ``PermissionDenied`` and ``NotAuthenticated`` before ``unit`` runs. As many more queries as ``rights_of``.
+    As many more queries as ``rights_of``.
+
+    Raises:
+        PermissionDenied: The caller does not hold it; ``unit`` has not run.
+        NotAuthenticated: The caller's account is gone or inactive.
     """
     rights_of(user_id).require(permission)
     return unit(*args, **kwargs)

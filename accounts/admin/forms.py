@@ -61,7 +61,12 @@ def busy(refused: Overloaded) -> ValidationError:
 
 
 def too_many(refused: Throttled, remedy: str = "") -> ValidationError:
-    """Return a count that is full as an error of a form; ``remedy``: what else helps than to wait."""
+    """Return a count that is full as an error of a form.
+
+    Args:
+        refused: Says how long to wait.
+        remedy: What else helps than to wait.
+    """
     return ValidationError(
         f"Too many attempts. Try again in {in_words(refused.retry_after_s or 1)}{remedy}.",
         code=refused.code,

@@ -57,8 +57,13 @@ def record(
 ) -> None:
     """Add an event; call it in the transaction of the act. One query, the same for every event.
 
-    ``actor_id``: who did it, None when nobody proved who they are, or a command did it. ``user_id``: whose account it
-    is about. ``details``: names and ids of what was touched, never values of fields.
+    Args:
+        event: What happened.
+        outcome: How it ended.
+        actor_id: Who did it; None when nobody proved who they are, or a command did it.
+        user_id: Whose account it is about.
+        session_id: The session it was done in.
+        details: Names and ids of what was touched, never values of fields.
     """
     _INSERT.run(**_values(event, outcome, actor_id, user_id, session_id, details))
     _count_committed(event, outcome, 1)
@@ -93,7 +98,10 @@ async def record_later(
 
     It is on the database pool's queue when this returns, and a server that stops empties that queue first. What could
     not be written is in the log, as ``audit_event_lost`` with all that is known. When ``MAX_UNWRITTEN`` are waiting,
-    this waits as well; raises ``Unavailable`` only then.
+    this waits as well.
+
+    Raises:
+        Unavailable: As many are waiting, and the database has no time.
     """
     values = _values(event, outcome, actor_id, user_id, session_id, details)
     if _unwritten.add():

@@ -45,7 +45,11 @@ _rules: dict[type[Model], Rule] = {}
 
 
 def register(model: type[Model], fate: Fate, because: str) -> None:
-    """Add a model; one to be ``REMOVED`` has the column ``user_id``. Raises ``ValueError`` for a second rule."""
+    """Add a model and what happens to its rows; one to be ``REMOVED`` has the column ``user_id``.
+
+    Raises:
+        ValueError: The model has a rule already.
+    """
     if model in _rules:
         raise ValueError(f"There is a rule for {model._meta.label} already: change that one.")  # noqa: SLF001 - documented by Django
     _rules[model] = Rule(fate, because)

@@ -35,7 +35,11 @@ from ironauth.infrastructure.telemetry.logs import get_logger
 
 
 async def request_password_reset(*, email: str, address: str = "") -> None:
-    """Have a message sent to who has this address, if anybody active has. Raises ``Throttled``."""
+    """Have a message sent to the active person who has this address, if there is one.
+
+    Raises:
+        Throttled: Too many messages were asked for.
+    """
     async with answered_evenly():
         await rate_limits.admit_mail(kind="reset", email=email, address=address)
         user_id = await database().write(email_units.request_reset, emails.fold(email))
@@ -45,10 +49,13 @@ async def request_password_reset(*, email: str, address: str = "") -> None:
 async def reset_password(*, token: str, new_password: str, address: str = "") -> None:
     """Set the password that a message's token allows to set; every session has ended when this returns.
 
-    Raises ``InvalidEmailToken`` before any hash is paid for, or ``Throttled`` in its place after too many of them; who
-    has no token is told nothing else, for whether a password is good depends on whose it is to be;
-    ``ValidationFailed`` (``new_password``) by the policy or the list of breached ones, which leaves the token as it is,
-    ``Overloaded`` when the hash pool is full.
+    Who has no token is told nothing else: whether a password is good depends on whose it is to be.
+
+    Raises:
+        InvalidEmailToken: Before any hash is paid for.
+        Throttled: In its place, after too many of them.
+        ValidationFailed: (``new_password``) By the policy or the list of breached ones; the token stays as it is.
+        Overloaded: The hash pool is full.
     """
     hash_pool().require_capacity()
     found = await _found(token, address, Purpose.RESET_PASSWORD)
@@ -58,9 +65,10 @@ async def reset_password(*, token: str, new_password: str, address: str = "") ->
 
 
 async def resend_verification(*, email: str, address: str = "") -> None:
-    """Have a message sent to who has this address, if somebody active has and has not verified it.
+    """Have a message sent to the active person who has this address and has not verified it, if there is one.
 
-    Raises ``Throttled``.
+    Raises:
+        Throttled: Too many messages were asked for.
     """
     async with answered_evenly():
         await rate_limits.admit_mail(kind="verification", email=email, address=address)
@@ -124,7 +132,8 @@ async def asked_by(*, token: str) -> email_units.Asked | None:
 async def disown_address(*, token: str, address: str = "") -> None:
     """End the account that somebody else made under the address a message was sent to, while nobody has proved that.
 
-    Raises ``InvalidEmailToken`` or ``Throttled`` as above.
+    Raises:
+        InvalidEmailToken, Throttled: As above.
     """
     found = await _found(token, address, Purpose.VERIFY_EMAIL)
     await database().write(deletions.disown, found=found)
@@ -134,8 +143,9 @@ async def disown_address(*, token: str, address: str = "") -> None:
 async def restore_account(*, token: str, address: str = "") -> bool:
     """Take the deletion of an account back, within its days of grace; return whether its address was ever proved.
 
-    Raises ``InvalidEmailToken`` or ``Throttled`` as above; ``EmailTaken`` when somebody else has its address by now,
-    which leaves the token as it is.
+    Raises:
+        InvalidEmailToken, Throttled: As above.
+        EmailTaken: Somebody else has the address by now. The token stays as it is.
     """
     found = await _found(token, address, Purpose.RESTORE_ACCOUNT)
     try:
@@ -157,7 +167,8 @@ async def deleted_by(*, token: str) -> deletions.Deleted | None:
 async def disown_deleted(*, token: str, address: str = "") -> None:
     """Leave an account that somebody else made under the address to its end, while nobody has proved that address.
 
-    Raises ``InvalidEmailToken`` or ``Throttled`` as above.
+    Raises:
+        InvalidEmailToken, Throttled: As above.
     """
     found = await _found(token, address, Purpose.RESTORE_ACCOUNT)
     await database().write(deletions.disown_deleted, found=found)
@@ -169,8 +180,12 @@ async def request_email_change(
 ) -> None:
     """Have a message sent to the new address, which confirms it, and one to the present address.
 
-    Raises ``InvalidCredentials`` for a wrong password, ``Throttled`` after too many of those or too many messages,
-    ``NotAuthenticated``, ``PasswordChanged``, ``Overloaded``.
+    Raises:
+        InvalidCredentials: The password is wrong.
+        Throttled: After too many of those, or too many messages.
+        NotAuthenticated: The account is gone or inactive.
+        PasswordChanged: The password was changed meanwhile.
+        Overloaded: The hash pool is full.
     """
     found = await reauthentication.active_user(user_id)
     await rate_limits.admit_mail(kind="change", email=new_email, address=address, user_id=user_id)

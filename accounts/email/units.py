@@ -35,9 +35,13 @@ PASSWORD_NEEDED: Final = FieldError(
 
 
 def request_reset(key: str, *, actor_id: uuid.UUID | None = None) -> uuid.UUID | None:
-    """Queue a message for who has this folded address and is active; return who that is.
+    """Queue a message for the active person who has this folded address; return who that is.
 
-    ``actor_id``: the member of staff who asks for somebody else. Five queries, no matter who it is.
+    Five queries, no matter who it is.
+
+    Args:
+        key: The folded address.
+        actor_id: The member of staff who asks for somebody else.
     """
     holder = user_queries.lock_holder(key)
     user_id = ask(holder if holder and holder.is_active else None, Purpose.RESET_PASSWORD, Kind.RESET_PASSWORD)
@@ -55,13 +59,14 @@ def request_verification(key: str, *, actor_id: uuid.UUID | None = None) -> uuid
 
 
 def reset_password(*, found: FoundToken, new: str) -> None:
-    """Use the token up and store the hash ``new``: every session ends, and the address counts as verified.
+    """Use the token up and store the hash ``new``. Every session ends, and the address counts as verified.
 
     Failures are forgiven: who guessed the old password knows nothing of the new one. Where nobody had proved the
     address before, a stranger may have made the account: the person starts clean (``first_proof``). An account whose
     address is proved keeps its second factors (ASVS 6.4.3): who reads somebody's mail has not what they sign in with.
 
-    Raises ``InvalidEmailToken`` when the token was used, or its user changed, since it was found.
+    Raises:
+        InvalidEmailToken: The token was used, or its user changed, since it was found.
     """
     user = user_of(found)
     details: dict[str, object] = {"first_proof": user.email_verified_at is None}
@@ -81,9 +86,17 @@ def reset_password(*, found: FoundToken, new: str) -> None:
 def request_change(*, user_id: uuid.UUID, old: str, new_email: str, session_id: uuid.UUID | None) -> None:
     """Queue the message that confirms a new address, and one to the present address that tells of it.
 
-    Another account's address gets a message that there is an account already. ``old``: the hash the password was right
-    for; ``session_id``: the session it is done in. Raises ``NotAuthenticated`` when the user is gone or inactive,
-    ``PasswordChanged``.
+    Another account's address gets a message that there is an account already.
+
+    Args:
+        user_id: Who asks.
+        old: The hash the password was right for.
+        new_email: The address.
+        session_id: The session it is done in.
+
+    Raises:
+        NotAuthenticated: The user is gone or inactive.
+        PasswordChanged: The password was changed meanwhile.
     """
     user, holder = _locked(user_id, emails.fold(new_email))
     if user.password != old:
@@ -121,7 +134,11 @@ def _locked(user_id: uuid.UUID, key: str) -> tuple[User, User | None]:
 
 
 def user_of(found: FoundToken) -> User:
-    """Return the token's user, locked, after using the token up. Raises ``InvalidEmailToken`` when either is gone."""
+    """Return the token's user, locked, after using the token up.
+
+    Raises:
+        InvalidEmailToken: Either is gone.
+    """
     user = user_queries.lock(found.user_id)
     if user is None or not user.is_active or not email_tokens.consume(found.id):
         raise InvalidEmailToken

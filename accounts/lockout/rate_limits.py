@@ -118,14 +118,19 @@ class Refused(NamedTuple):
 async def admit(rule: Rule, *, address: str) -> None:
     """Count one more of ``rule`` for the client at ``address``, for good. One query, with Redis none.
 
-    Raises ``Throttled`` (429).
+    Raises:
+        Throttled: (429) Too many.
     """
     if settings.IRONAUTH_THROTTLE:
         await _admit(rule, _by_address(rule, address))
 
 
 async def admit_account(rule: Rule, *, user_id: UUID) -> None:
-    """Count one more of ``rule`` for this account, for good. One query, with Redis none. Raises ``Throttled`` (429)."""
+    """Count one more of ``rule`` for this account, for good. One query, with Redis none.
+
+    Raises:
+        Throttled: (429) Too many.
+    """
     if settings.IRONAUTH_THROTTLE:
         await _admit(rule, [("account", _question(rule, mac(rule.name, str(user_id))))], user_id)
 
@@ -133,7 +138,8 @@ async def admit_account(rule: Rule, *, user_id: UUID) -> None:
 async def admit_deletion(*, email: str, user_id: UUID) -> None:
     """Count one more message about a deletion to ``email``, for good. One query, with Redis none.
 
-    Raises ``Throttled`` (429).
+    Raises:
+        Throttled: (429) Too many.
     """
     if settings.IRONAUTH_THROTTLE and settings.IRONAUTH_DELETION_GRACE_DAYS:
         await _admit(DELETION, [("mailbox", _question(DELETION, mac("deletion", emails.fold(email))))], user_id)
@@ -142,9 +148,16 @@ async def admit_deletion(*, email: str, user_id: UUID) -> None:
 async def admit_mail(*, kind: MailKind, email: str, address: str = "", user_id: UUID | None = None) -> None:
     """Count one more message of this kind to ``email``, for good, whether or not anybody has that address.
 
-    ``address``: the client that asks, "" when it is counted elsewhere or unknown; ``user_id``: whose account it asks
-    for, where it has proved that. One unit of work of a query for each, with Redis a question there for each. Raises
-    ``Throttled`` (429).
+    One unit of work of a query for each count, with Redis a question there for each.
+
+    Args:
+        kind: What is asked for.
+        email: Where it would go.
+        address: The client that asks; "" when it is counted elsewhere or unknown.
+        user_id: Whose account it asks for, where it has proved that.
+
+    Raises:
+        Throttled: (429) Too many.
     """
     if not settings.IRONAUTH_THROTTLE:
         return
@@ -250,9 +263,15 @@ def _question(rule: Rule, key: str, *, times: int = 1) -> RateLimitHit:
 
 # ------------------------------------------------------------------ refusals
 async def refuse(refused: Refused, *, user_id: UUID | None = None, email: str = "") -> NoReturn:
-    """Raise ``Throttled``, leaving an event in the trail unless it has a recent one of this count.
+    """Refuse, leaving an event in the trail unless it has a recent one of this count.
 
-    ``email``: whose account it is, where ``user_id`` is not known; one query then, no matter who has it.
+    Args:
+        refused: Which count has no room.
+        user_id: Whose account it is.
+        email: Its address, where ``user_id`` is not known; one query then, no matter who has it.
+
+    Raises:
+        Throttled: (429) Always.
     """
     if _told.is_news(refused.key):
         if email:

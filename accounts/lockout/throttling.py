@@ -180,7 +180,10 @@ async def release_windows(attempt: Attempt | None) -> None:
 async def admit_confirmation(*, user_id: UUID) -> Attempt | None:
     """Count a try to give the password of somebody who is signed in: a stolen session is no licence to guess.
 
-    One unit of work of one query. Raises ``Throttled`` (429).
+    One unit of work of one query.
+
+    Raises:
+        Throttled: (429) Too many were wrong.
     """
     return await _admit_person(confirmation_keys(user_id), user_id)
 
@@ -228,7 +231,10 @@ def forgive_account(*, email: str, user_id: UUID | None) -> None:
     """Reset the account's counts, for instance after its password was reset by e-mail. One query.
 
     Those of its known devices too, which stay known: who forgot the password most likely guessed on one of them.
-    ``user_id``: who has the address, None for nobody.
+
+    Args:
+        email: The account's address.
+        user_id: Who has it; None for nobody.
     """
     signed_in = confirmation_keys(user_id).counts if user_id else ()
     lockout.reset((*sign_in_keys(email, UNKNOWN).counts, *signed_in))

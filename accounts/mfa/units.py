@@ -32,9 +32,11 @@ _FORGET: Final = tuple(CompiledDelete(partial(_rows_of, factor.model)) for facto
 def reset(user_id: uuid.UUID, actor_id: uuid.UUID) -> bool:
     """Take every factor away, end every session and tell the person; return whether they had any.
 
-    Raises ``NotFound``; ``PermissionDenied`` without ``accounts.reset_mfa``, for one's own account, and for somebody
-    who holds rights that ``actor_id`` does not: with a new password it would be a way to them.
-    ``DeletionPending`` for an account that is being deleted: the message would go to nobody.
+    Raises:
+        NotFound: There is no such user.
+        PermissionDenied: Without ``accounts.reset_mfa``, for one's own account, and for somebody who holds rights that
+            ``actor_id`` does not: with a new password it would be a way to them.
+        DeletionPending: The account is being deleted: the message would go to nobody.
     """
     rights, user = target_of(actor_id, user_id, "accounts.reset_mfa")
     if user is None:

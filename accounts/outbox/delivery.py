@@ -87,7 +87,11 @@ def _reply(error: Exception) -> tuple[int | None, bytes]:
 
 
 def send(mail: Claimed) -> None:
-    """Render the message and hand it to the mail server, on this thread. Raises what rendering and sending raise."""
+    """Render the message and hand it to the mail server, on this thread.
+
+    Raises:
+        Exception: What rendering and sending raise.
+    """
     mailers["default"].send_messages([mail_rendering.render(mail)])
 
 

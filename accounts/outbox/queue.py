@@ -65,8 +65,13 @@ def enqueue(
 ) -> uuid.UUID:
     """Queue a message with the current transaction; return its id. One query.
 
-    ``recipient``: empty for a row that only has to cost what a message costs. ``facts``: nothing secret, and nothing
-    long that a stranger chose: it would be sent in this product's name.
+    Args:
+        kind: What it is about.
+        recipient: The address; "" for a row that only has to cost what a message costs.
+        user_id: Whose account it is about.
+        token_id: The token its link brings.
+        facts: For the templates; nothing secret, and nothing long that a stranger chose: it would be sent in this
+            product's name.
     """
     mail_id, now = new_id(), clock.now()
     _INSERT.run(

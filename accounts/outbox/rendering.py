@@ -44,7 +44,10 @@ class _Message(EmailMultiAlternatives):
 def render(mail: Claimed) -> EmailMultiAlternatives:
     """Return the message, with the same Message-ID at every try, so that mailboxes can tell a repeated one.
 
-    Raises ``TemplateDoesNotExist``, what templates raise, and ``MasterKeyMissingError`` for a token of a lost key.
+    Raises:
+        TemplateDoesNotExist: The kind has no templates.
+        MasterKeyMissingError: The token is of a lost key.
+        Exception: What templates raise.
     """
     token = mail.token
     issuer = urlsplit(settings.IRONAUTH_ISSUER)

@@ -73,10 +73,13 @@ def issue(
 ) -> uuid.UUID:
     """Store a new token in place of the user's older one of this purpose; return its id. Two queries.
 
-    ``expires_at``: IRONAUTH_EMAIL_TOKEN_MIN after its message is sent unless given.
+    Call it inside a transaction that has locked the user's row, so that two requests at once leave one token.
 
-    Call it inside a transaction that has locked the user's row, so that two requests at once leave one token. Without
-    a user the same is written, and the token opens nothing.
+    Args:
+        purpose: What it is good for.
+        user_id: Whose it is; None writes the same, and the token opens nothing.
+        new_email: The address that a change is about.
+        expires_at: When it ends; unless given, IRONAUTH_EMAIL_TOKEN_MIN after its message is sent.
     """
     _REPLACE.run(user_id=user_id, purpose=purpose.value)
     token_id, nonce, key_id, now = new_id(), os.urandom(NONCE_BYTES), newest_master_key_id(), clock.now()
@@ -96,7 +99,11 @@ def issue(
 
 
 def text(token: EmailToken) -> str:
-    """Return what the message says. Raises ``MasterKeyMissingError`` when the row's key has left the settings."""
+    """Return what the message says.
+
+    Raises:
+        MasterKeyMissingError: The row's key has left the settings.
+    """
     return base64url.encode(token.pk.bytes + _mac(token.pk, token.purpose, bytes(token.nonce), token.master_key_id))
 
 

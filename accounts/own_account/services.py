@@ -28,12 +28,22 @@ from ironauth.infrastructure.telemetry.logs import get_logger
 async def sign_up(*, email: str, password: str, name: str = "", address: str = "") -> UserOut | None:
     """Create an account. The address has been validated by the caller.
 
-    A taken address is found before the hash is paid for, and once more by the unique index: ``EmailTaken`` both times.
-    Where addresses must be verified, nobody is told: the answer is None, and who owns the address gets a message.
-    Raises ``ValidationFailed`` for a password the policy refuses or a breach has, ``Overloaded`` when the pool is full,
-    ``Throttled`` when too many came from the client's ``address`` ("": unknown, not counted), or were mailed to.
-    Account and audit event are one transaction, 0.3 ms (SQLite) or 0.5 ms (PostgreSQL, 4 round trips for 1) more than
-    the account alone. A password known from a breach counts for the throttle: a service may have been asked about it.
+    A taken address is found before the hash is paid for, and once more by the unique index. Where addresses must be
+    verified, nobody is told: the answer is None, and who owns the address gets a message. Account and audit event are
+    one transaction, 0.3 ms (SQLite) or 0.5 ms (PostgreSQL, 4 round trips for 1) more than the account alone. A password
+    known from a breach counts for the throttle: a service may have been asked about it.
+
+    Args:
+        email: The address.
+        password: As it was typed.
+        name: The display name.
+        address: The client's; "" is unknown, and not counted.
+
+    Raises:
+        EmailTaken: Another account has the address, and people may be told.
+        ValidationFailed: The policy refuses the password, or a breach has it.
+        Overloaded: The hash pool is full.
+        Throttled: Too many came from the client, or were mailed to.
     """
     hash_pool().require_capacity()
     require_policy(password, email=email, name=name, field="password")
@@ -68,8 +78,12 @@ async def delete_account(
 ) -> None:
     """End the account and every session of it; IRONAUTH_DELETION_GRACE_DAYS later nothing is left of it.
 
-    Raises ``InvalidCredentials`` for a wrong password, ``Throttled`` after too many or too many messages,
-    ``LastSuperuser``, ``PasswordChanged``, ``Overloaded``; with 0 days ``UserProtected`` too.
+    Raises:
+        LastSuperuser: Nobody else could run the system.
+        PasswordChanged: The password was changed meanwhile.
+        Throttled: After too many messages.
+        UserProtected: With 0 days: rows of another application forbid it.
+        DomainError: What ``reauthenticate`` raises.
     """
     found = await reauthentication.recently_present(user_id, authenticated_at)
     await reauthenticate(found, shown, Asked(user_id, Event.ACCOUNT_DELETED, session_id=session_id))

@@ -35,7 +35,11 @@ def create_untold(*, email: str, encoded: str, name: str) -> uuid.UUID | None:
 
 
 def create_unverified(*, email: str, encoded: str, name: str) -> UserOut:
-    """Create a person and queue the message that verifies the address. Raises ``IntegrityError`` when it is taken."""
+    """Create a person and queue the message that verifies the address.
+
+    Raises:
+        IntegrityError: The address is taken.
+    """
     user = create(email=email, encoded=encoded, name=name)
     token_id = email_tokens.issue(purpose=Purpose.VERIFY_EMAIL, user_id=user.id)
     outbox.enqueue(Kind.VERIFY_EMAIL, recipient=user.email, user_id=user.id, token_id=token_id)
@@ -43,7 +47,11 @@ def create_unverified(*, email: str, encoded: str, name: str) -> UserOut:
 
 
 def create(*, email: str, encoded: str, name: str) -> UserOut:
-    """Create a person without roles. Two queries. Raises ``IntegrityError`` when the address is taken."""
+    """Create a person without roles. Two queries.
+
+    Raises:
+        IntegrityError: The address is taken.
+    """
     user = User.objects.hashed(email=email, encoded=encoded, name=name)
     user_queries.add(user)
     audit.record(Event.SIGN_UP, actor_id=user.pk, user_id=user.pk)

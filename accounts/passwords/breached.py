@@ -128,7 +128,11 @@ async def require_unbreached(password: str, *, field: str) -> None:
 
 
 async def open_at_start() -> None:
-    """Say how many passwords are known; raises ``ImproperlyConfigured`` when a list is configured and there is none."""
+    """Log how many breached passwords are known.
+
+    Raises:
+        ImproperlyConfigured: A list is configured, and there is none.
+    """
     found = installed()
     if found is not None:
         get_logger().info("breached_passwords_ready", passwords=found.count)

@@ -29,8 +29,11 @@ class _Run(NamedTuple):
 def records(source: BinaryIO, *, seen_at_least: int = 1) -> Iterator[bytes]:
     """Yield the record of each line: a SHA-1 in hexadecimal with or without ``:count``, or a password.
 
-    ``seen_at_least``: leaves out hashes with a smaller count. A line that is no UTF-8 is taken for Latin-1, and one
-    longer than any password is left out.
+    A line that is no UTF-8 is taken for Latin-1, and one longer than any password is left out.
+
+    Args:
+        source: The lines.
+        seen_at_least: Leaves out hashes with a smaller count.
     """
     for line in _lines(source):
         hashed = _HASH.fullmatch(line)

@@ -43,9 +43,11 @@ class Verdict(NamedTuple):
 
 
 async def hash_password(password: str) -> str:
-    """Return the stored form of ``password``: one hop to the pool.
+    """Return the stored form of ``password``, hashed on the pool.
 
-    Raises ``ValueError`` beyond 1,024 code points and ``Overloaded`` when the pool is full.
+    Raises:
+        ValueError: It has more than 1,024 code points.
+        Overloaded: The hash pool is full.
     """
     return await hash_pool().run(partial(make_password, password), movable=True)
 
@@ -53,7 +55,8 @@ async def hash_password(password: str) -> str:
 async def verify_password(password: str, encoded: str | None) -> Verdict:
     """Judge ``password`` with one hop to the pool and one Argon2 run, also for no, an unusable or an unknown hash.
 
-    Raises ``Overloaded`` when the pool is full.
+    Raises:
+        Overloaded: The hash pool is full.
     """
     verdict, missing_s = await hash_pool().run(partial(_judge, password, encoded), movable=movable(encoded))
     if missing_s:

@@ -52,7 +52,11 @@ _sections: dict[str, Section] = {}
 
 
 def register(name: str, rows: Rows, *covers: type[Model]) -> None:
-    """Add a section. Raises ``ValueError`` for a name that is taken."""
+    """Add a section.
+
+    Raises:
+        ValueError: The name is taken.
+    """
     if name in _sections:
         raise ValueError(f"There is a section {name!r} already: choose another name.")
     _sections[name] = Section(rows, covers)

@@ -13,7 +13,8 @@ from ironauth.infrastructure.telemetry.logs import get_logger
 async def export_own_data(*, user_id: uuid.UUID, session_id: uuid.UUID | None = None) -> ExportOut:
     """Return everything held about the person, ``export.MOST_ROWS`` rows of a section, with an event in the trail.
 
-    Raises ``Throttled`` after too many in an hour.
+    Raises:
+        Throttled: After too many in an hour.
     """
     await rate_limits.admit_account(rate_limits.EXPORT, user_id=user_id)
     held = await database().read(export.collect, user_id)

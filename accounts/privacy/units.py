@@ -43,8 +43,15 @@ _DELETE: Final = CompiledDelete(lambda: User.objects.filter(pk=_ID))
 def request(*, user_id: uuid.UUID, old: str, session_id: uuid.UUID | None) -> None:
     """End the account: in IRONAUTH_DELETION_GRACE_DAYS, of which a message tells the owner, or with 0 now, for good.
 
-    ``old``: the hash the password was right for. Raises ``NotAuthenticated`` when the user is gone or inactive,
-    ``PasswordChanged``, ``LastSuperuser`` when nobody could run the system.
+    Args:
+        user_id: Whose it is.
+        old: The hash the password was right for.
+        session_id: The session it is done in.
+
+    Raises:
+        NotAuthenticated: The user is gone or inactive.
+        PasswordChanged: The password was changed meanwhile.
+        LastSuperuser: Nobody could run the system.
     """
     user = units.locked(user_id)
     if user.password != old:
@@ -94,8 +101,11 @@ def restore(*, found: FoundToken) -> bool:
     """Use the token up and let its user in again, under the address and the password of before.
 
     Return whether the address is proved: as it was before the deletion. The click proves nothing new, for a message of
-    ours asked for it, and the account may be a stranger's. Raises ``InvalidEmailToken`` when the token was used, or the
-    account purged or restored, since it was found; ``IntegrityError`` when somebody else has the address meanwhile.
+    ours asked for it, and the account may be a stranger's.
+
+    Raises:
+        InvalidEmailToken: The token was used, or the account purged or restored, since it was found.
+        IntegrityError: Somebody else has the address meanwhile.
     """
     user, pending = _deleted(found)
     _take_back(user, pending)
@@ -106,8 +116,10 @@ def restore(*, found: FoundToken) -> bool:
 def disown_deleted(*, found: FoundToken) -> None:
     """Use the token up and leave the account to its end, as its mailbox's owner says that somebody else made it.
 
-    The click may have been a mistake: a new message takes it back until then. Raises ``InvalidEmailToken`` as above,
-    and where somebody has proved the address.
+    The click may have been a mistake: a new message takes it back until then.
+
+    Raises:
+        InvalidEmailToken: As above, and where somebody has proved the address.
     """
     user, pending = _deleted(found)
     if not _may_disown_deleted(user, pending):
@@ -118,7 +130,11 @@ def disown_deleted(*, found: FoundToken) -> None:
 
 
 def restore_by_staff(*, user_id: uuid.UUID, actor_id: uuid.UUID) -> bool:
-    """The same without a token; return False when nothing is to be taken back. Raises ``IntegrityError`` as above."""
+    """Restore an account without a token; return False when nothing is to be taken back.
+
+    Raises:
+        IntegrityError: Somebody else has the address meanwhile.
+    """
     user = user_queries.lock(user_id)
     pending = PendingDeletion.objects.filter(pk=user_id).first()
     if user is None or pending is None:
@@ -145,7 +161,9 @@ def disown(*, found: FoundToken) -> None:
 
     Whatever lets them in, second factors too, is worth nothing from now on, and nobody else gets in either: the address
     is free for its owner. Never at once for good, for the click may have been a mistake; a message takes it back.
-    Raises ``InvalidEmailToken`` when the token was used, or `may_disown` has become false, since it was found.
+
+    Raises:
+        InvalidEmailToken: The token was used, or `may_disown` has become false, since it was found.
     """
     user = user_queries.lock(found.user_id)
     if user is None or not may_disown(user) or not email_tokens.consume(found.id):

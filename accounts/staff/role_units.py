@@ -70,7 +70,12 @@ def _first(descending: bool, size: int) -> CompiledSelect:
 
 
 def create_role(*, actor_id: uuid.UUID, name: str, permissions: Iterable[str]) -> RoleOut:
-    """Create a role of permissions the caller holds. Raises ``PermissionDenied``, ``IntegrityError`` (name taken)."""
+    """Create a role of permissions the caller holds.
+
+    Raises:
+        PermissionDenied: The caller does not hold all of them.
+        IntegrityError: The name is taken.
+    """
     rights = rights_of(actor_id)
     rights.require("auth.add_group")
     granted = _permissions(set(permissions))

@@ -27,21 +27,33 @@ from ironauth.infrastructure.telemetry.logs import get_logger
 async def list_users(*, actor_id: uuid.UUID, filters: Mapping[str, Any]) -> Page[UserOut]:
     """Return one page of users.
 
-    Raises ``PermissionDenied``, ``ValidationFailed`` for a cursor that is not one of ours.
+    Raises:
+        PermissionDenied: The caller may not see them.
+        ValidationFailed: The cursor is not one of ours.
     """
     return await database().read(for_holder, actor_id, "accounts.view_user", staff_units.users_page, filters)
 
 
 async def get_user(*, actor_id: uuid.UUID, user_id: uuid.UUID) -> UserOut:
-    """Return one user. Raises ``PermissionDenied``, ``NotFound``."""
+    """Return one user.
+
+    Raises:
+        PermissionDenied: The caller may not see them.
+        NotFound: There is no such user.
+    """
     return await database().read(for_holder, actor_id, "accounts.view_user", staff_units.user_by_id, user_id)
 
 
 async def create_user(*, actor_id: uuid.UUID, values: Mapping[str, Any]) -> UserOut:
     """Create a user; without a password nobody can sign in to it until one is set.
 
-    The policy has been asked by the input. Raises ``EmailTaken``, ``PermissionDenied``, ``ValidationFailed`` (unknown
-    roles, a password known from a breach), ``Overloaded``.
+    The policy has been asked by the input.
+
+    Raises:
+        EmailTaken: Another account has the address.
+        PermissionDenied: The caller may not do it.
+        ValidationFailed: A role is unknown, or the password is known from a breach.
+        Overloaded: The hash pool is full.
     """
     password = values["password"]
     if password is None:
@@ -61,8 +73,13 @@ async def create_user(*, actor_id: uuid.UUID, values: Mapping[str, Any]) -> User
 async def update_user(*, actor_id: uuid.UUID, user_id: uuid.UUID, values: Mapping[str, Any]) -> UserOut:
     """Change a user; a deactivation ends every session at once.
 
-    Raises ``NotFound``, ``PermissionDenied``, ``EmailTaken``, ``LastSuperuser``, ``DeletionPending``,
-    ``ValidationFailed`` (unknown roles).
+    Raises:
+        NotFound: There is no such user.
+        PermissionDenied: The caller may not do it.
+        EmailTaken: Another account has the address.
+        LastSuperuser: Nobody could run the system.
+        DeletionPending: The account is being deleted.
+        ValidationFailed: A role is unknown.
     """
     try:
         user = await database().write(staff_units.update_user, actor_id=actor_id, user_id=user_id, values=values)
@@ -73,7 +90,14 @@ async def update_user(*, actor_id: uuid.UUID, user_id: uuid.UUID, values: Mappin
 
 
 async def delete_user(*, actor_id: uuid.UUID, user_id: uuid.UUID) -> None:
-    """Delete a user. Raises ``NotFound``, ``PermissionDenied``, ``LastSuperuser``, ``UserProtected``."""
+    """Delete a user.
+
+    Raises:
+        NotFound: There is no such user.
+        PermissionDenied: The caller may not do it.
+        LastSuperuser: Nobody could run the system.
+        UserProtected: Rows of another application forbid it.
+    """
     try:
         await database().write(staff_units.delete_user, actor_id=actor_id, user_id=user_id)
     except IntegrityError as error:  # Django's ProtectedError and RestrictedError are such
@@ -82,7 +106,12 @@ async def delete_user(*, actor_id: uuid.UUID, user_id: uuid.UUID) -> None:
 
 
 async def set_role(*, actor_id: uuid.UUID, user_id: uuid.UUID, role: str, member: bool) -> None:
-    """Give or take a role. Raises ``NotFound``, ``PermissionDenied``."""
+    """Give or take a role.
+
+    Raises:
+        NotFound: There is no such user or role.
+        PermissionDenied: The caller may not do it.
+    """
     unit = partial(staff_units.set_role, actor_id=actor_id, user_id=user_id, role=role, member=member)
     try:
         await database().write(unit)
@@ -96,13 +125,21 @@ async def set_role(*, actor_id: uuid.UUID, user_id: uuid.UUID, role: str, member
 async def list_roles(*, actor_id: uuid.UUID, filters: Mapping[str, Any]) -> Page[RoleOut]:
     """Return one page of roles.
 
-    Raises ``PermissionDenied``, ``ValidationFailed`` for a cursor that is not one of ours.
+    Raises:
+        PermissionDenied: The caller may not see them.
+        ValidationFailed: The cursor is not one of ours.
     """
     return await database().read(for_holder, actor_id, "auth.view_group", role_units.page, filters)
 
 
 async def create_role(*, actor_id: uuid.UUID, name: str, permissions: list[str]) -> RoleOut:
-    """Create a role. Raises ``RoleExists``, ``PermissionDenied``, ``ValidationFailed`` (unknown permissions)."""
+    """Create a role.
+
+    Raises:
+        RoleExists: The name is taken.
+        PermissionDenied: The caller does not hold all of its permissions.
+        ValidationFailed: A permission is unknown.
+    """
     try:
         role = await database().write(role_units.create_role, actor_id=actor_id, name=name, permissions=permissions)
     except IntegrityError as error:
@@ -136,6 +173,8 @@ def _log(event: str, user_id: uuid.UUID, actor_id: uuid.UUID, *, fields: list[st
 async def list_audit_events(*, actor_id: uuid.UUID, filters: Mapping[str, Any]) -> Page[AuditEventOut]:
     """Return one page of the trail, the newest first.
 
-    Raises ``PermissionDenied`` without ``accounts.view_auditevent``, ``ValidationFailed`` for a cursor of another list.
+    Raises:
+        PermissionDenied: Without ``accounts.view_auditevent``.
+        ValidationFailed: The cursor is of another list.
     """
     return await database().read(for_holder, actor_id, "accounts.view_auditevent", audit_units.page, filters)

@@ -76,7 +76,11 @@ def users_page(filters: Mapping[str, Any]) -> Page[UserOut]:
 
 
 def user_by_id(user_id: uuid.UUID) -> UserOut:
-    """Return one user. One query. Raises ``NotFound``."""
+    """Return one user. One query.
+
+    Raises:
+        NotFound: There is none with this id.
+    """
     account = units.account_snapshot(user_id)
     if account is None:
         raise NotFound(_NO_USER)
@@ -86,7 +90,10 @@ def user_by_id(user_id: uuid.UUID) -> UserOut:
 def roles_of_new_user(*, actor_id: uuid.UUID, values: Mapping[str, Any]) -> list[Group]:
     """Return the roles a user to be created is to have, after every check that needs no write.
 
-    Raises ``PermissionDenied``, ``ValidationFailed`` (unknown roles), ``EmailTaken``.
+    Raises:
+        PermissionDenied: The caller may not do it.
+        ValidationFailed: A role is unknown.
+        EmailTaken: Another account has the address.
     """
     rights = rights_of(actor_id)
     rights.require("accounts.add_user")
@@ -104,7 +111,9 @@ def roles_of_new_user(*, actor_id: uuid.UUID, values: Mapping[str, Any]) -> list
 def create_user(*, actor_id: uuid.UUID, encoded: str, values: Mapping[str, Any]) -> UserOut:
     """Create a user with a password hashed before.
 
-    Raises what ``roles_of_new_user`` does; ``IntegrityError`` when the address was taken, or a role deleted, meanwhile.
+    Raises:
+        IntegrityError: The address was taken, or a role deleted, meanwhile.
+        DomainError: What ``roles_of_new_user`` raises.
     """
     roles = roles_of_new_user(actor_id=actor_id, values=values)
     verified_at = clock.now() if values["email_verified"] else None
@@ -124,7 +133,13 @@ def update_user(*, actor_id: uuid.UUID, user_id: uuid.UUID, values: Mapping[str,
     """Change what is named; what stays as it was is no change, and leaves no trace in the trail.
 
     The address before gets a message when there is another one.
-    Raises ``NotFound``, ``PermissionDenied``, ``LastSuperuser``, ``DeletionPending``, ``IntegrityError``.
+
+    Raises:
+        NotFound: There is no such user.
+        PermissionDenied: The caller may not do it.
+        LastSuperuser: Nobody could run the system.
+        DeletionPending: The account is being deleted.
+        IntegrityError: The address was taken, or a role deleted, meanwhile.
     """
     rights, user = _target(actor_id, user_id, "accounts.change_user")
     units.refuse_being_deleted(user)
@@ -185,8 +200,13 @@ def tell_of_move(user_id: uuid.UUID, *, old: str, new: str) -> None:
 def require_password_change(user_ids: Iterable[uuid.UUID], actor_id: uuid.UUID) -> None:
     """End every session of these people, keep them out until they have set another password, and mail them how.
 
-    Who is inactive gets no message. Nine queries for each. Raises ``NotFound``, ``PermissionDenied``,
-    ``DeletionPending``: then nothing has happened to anybody, as call and transaction are one.
+    Who is inactive gets no message. Nine queries for each. After an error nothing has happened to anybody, as call and
+    transaction are one.
+
+    Raises:
+        NotFound: There is no such user.
+        PermissionDenied: The caller may not do it.
+        DeletionPending: An account is being deleted.
     """
     rights = rights_of(actor_id)
     rights.require("accounts.change_user")
@@ -203,7 +223,13 @@ def require_password_change(user_ids: Iterable[uuid.UUID], actor_id: uuid.UUID) 
 
 
 def delete_user(*, actor_id: uuid.UUID, user_id: uuid.UUID) -> None:
-    """Delete a user. Raises ``NotFound``, ``PermissionDenied``, ``LastSuperuser``."""
+    """Delete a user.
+
+    Raises:
+        NotFound: There is no such user.
+        PermissionDenied: The caller may not do it, or is that user.
+        LastSuperuser: Nobody could run the system.
+    """
     rights, user = _target(actor_id, user_id, "accounts.delete_user")
     rights.require_all_of(user)
     units.keep_a_superuser(without=[user])
@@ -214,7 +240,12 @@ def delete_user(*, actor_id: uuid.UUID, user_id: uuid.UUID) -> None:
 
 
 def set_role(*, actor_id: uuid.UUID, user_id: uuid.UUID, role: str, member: bool) -> None:
-    """Give a role, or take it; doing so twice is no error. Raises ``NotFound``, ``PermissionDenied``."""
+    """Give a role, or take it; doing so twice is no error.
+
+    Raises:
+        NotFound: There is no such user or role.
+        PermissionDenied: The caller may not do it.
+    """
     rights, user = _target(actor_id, user_id, "accounts.change_user")
     granted = [] if "\x00" in role else _ROLE.rows(name=role)
     if not granted:

@@ -21,7 +21,11 @@ _PERMISSION: Final = re.compile(r"[a-z0-9_]{1,100}\.[a-z0-9_]{1,100}")  # app_la
 
 
 def validate_role_name(name: str) -> None:
-    """Refuse a role name that could not stand in a path or a header. Raises Django's ``ValidationError``."""
+    """Refuse a role name that could not stand in a path or a header.
+
+    Raises:
+        ValidationError: Django's, with code ``role_name``.
+    """
     if len(name) > MAX_ROLE_NAME or not _ROLE_NAME.fullmatch(name):
         raise ValidationError(
             f"A role name has at most {MAX_ROLE_NAME} letters, digits, spaces and . _ : - inside, from A to Z.",

@@ -126,7 +126,8 @@ def role_names(user_id: uuid.UUID) -> tuple[str, ...]:
 def rename(user_id: uuid.UUID, name: str) -> None:
     """Set the name of an active user and invalidate them. Two queries.
 
-    Raises ``NotAuthenticated`` when there is none, which has to end the transaction.
+    Raises:
+        NotAuthenticated: There is none, which has to end the transaction.
     """
     invalidate(sub_tag(user_id))
     if not _RENAME.run(id=user_id, name=names.normalise(name), now=clock.now()):
@@ -160,7 +161,11 @@ def end_sessions(user_id: uuid.UUID, *, if_active: bool = False) -> None:
 
 
 def add(user: User) -> None:
-    """Store a new user, as ``save`` does. One query. Raises ``IntegrityError`` when the address is taken."""
+    """Store a new user, as ``save`` does. One query.
+
+    Raises:
+        IntegrityError: The address is taken.
+    """
     _INSERT.run(**{column: getattr(user, column) for column in _columns()})
     user._state.adding = False  # noqa: SLF001 - documented by Django
 

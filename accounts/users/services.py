@@ -126,8 +126,9 @@ def _admit_and_find(pending: PendingAttempt, key: str) -> tuple[Attempt | Refuse
 async def require_admissible(found: Credentials) -> None:
     """Refuse who has proved who they are and may not sign in yet, leaving that in the trail; nothing is queried.
 
-    Raises ``EmailNotVerified`` where addresses must be verified and this one is not, which only a passkey gets to hear;
-    ``PasswordChangeRequired`` where staff have asked for another password.
+    Raises:
+        EmailNotVerified: Addresses must be verified and this one is not, which only a passkey gets to hear.
+        PasswordChangeRequired: Staff have asked for another password.
     """
     refusal = units.inadmissible(
         email_verified_at=found.email_verified_at, must_change_password=found.must_change_password
@@ -146,7 +147,11 @@ async def require_admissible(found: Credentials) -> None:
 
 
 async def get_profile(*, user_id: uuid.UUID) -> UserOut:
-    """Return the user's present state. Raises ``NotAuthenticated`` when the account is gone."""
+    """Return the user's present state.
+
+    Raises:
+        NotAuthenticated: The account is gone.
+    """
     account = await database().read(account_snapshot, user_id)
     if account is None:
         raise NotAuthenticated
@@ -154,9 +159,15 @@ async def get_profile(*, user_id: uuid.UUID) -> UserOut:
 
 
 async def update_profile(*, user_id: uuid.UUID, name: str, session_id: uuid.UUID | None = None) -> UserOut:
-    """Set the display name. Raises ``NotAuthenticated`` when the account is gone or inactive.
+    """Set the display name.
 
-    ``session_id``: the session it is done in, for the audit trail; here and below.
+    Args:
+        user_id: Whose it is.
+        name: The new one.
+        session_id: The session it is done in, for the audit trail; here and below.
+
+    Raises:
+        NotAuthenticated: The account is gone or inactive.
     """
     return await database().write(units.rename, user_id=user_id, name=name, session_id=session_id)
 
@@ -171,11 +182,20 @@ async def change_password(
 ) -> Account:
     """Replace the password; every session of the user has ended when this returns, the caller's too.
 
-    ``authenticated_at``: when the caller last proved who they are, unix seconds; people with a second factor need that
-    to be recent, else ``StepUpRequired`` is raised; here and below.
+    Args:
+        user_id: Whose it is.
+        shown: What proves again who the caller is.
+        new_password: As it was typed.
+        session_id: The session it is done in.
+        authenticated_at: When the caller last proved who they are, unix seconds; here and below. People with a second
+            factor need that to be recent.
 
-    Raises ``ValidationFailed`` (``new_password``) by policy or list of breaches, ``PasswordChanged`` when another
-    change was faster, ``Overloaded`` when the hash pool is full, and what ``reauthenticate`` does.
+    Raises:
+        ValidationFailed: (``new_password``) By the policy or the list of breached ones.
+        StepUpRequired: The last proof is too old.
+        PasswordChanged: Another change was faster.
+        Overloaded: The hash pool is full.
+        DomainError: What ``reauthenticate`` raises.
     """
     found = await reauthentication.recently_present(user_id, authenticated_at)
     require_policy(new_password, email=found.email, name=found.name, field="new_password")
@@ -190,7 +210,11 @@ async def change_password(
 
 
 async def end_all_sessions(*, user_id: uuid.UUID, session_id: uuid.UUID | None = None) -> None:
-    """End every session of the user everywhere. Raises ``NotAuthenticated`` when the account is gone or inactive."""
+    """End every session of the user everywhere.
+
+    Raises:
+        NotAuthenticated: The account is gone or inactive.
+    """
     await database().write(units.end_all_sessions, user_id=user_id, session_id=session_id)
     get_logger().info("all_sessions_ended", user_id=str(user_id))
 

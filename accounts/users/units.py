@@ -106,7 +106,11 @@ def account_snapshot(user_id: uuid.UUID) -> Account | None:
 
 
 def rename(*, user_id: uuid.UUID, name: str, session_id: uuid.UUID | None) -> UserOut:
-    """Set the display name. Raises ``NotAuthenticated`` when the user is gone or inactive."""
+    """Set the display name.
+
+    Raises:
+        NotAuthenticated: The user is gone or inactive.
+    """
     record_own(Event.PROFILE_CHANGED, user_id, session_id, fields=["name"])
     user_queries.rename(user_id, name)
     account = account_snapshot(user_id)
@@ -118,7 +122,9 @@ def rename(*, user_id: uuid.UUID, name: str, session_id: uuid.UUID | None) -> Us
 def set_password(*, user_id: uuid.UUID, old: str, new: str, session_id: uuid.UUID | None) -> Account:
     """Store the hash ``new`` in place of ``old``, end every session, and have the owner told.
 
-    Raises ``NotAuthenticated`` when the user is gone or inactive, ``PasswordChanged`` when another request was faster.
+    Raises:
+        NotAuthenticated: The user is gone or inactive.
+        PasswordChanged: Another request was faster.
     """
     user = locked(user_id)
     if user.password != old:
@@ -155,7 +161,11 @@ def end_all_sessions(*, user_id: uuid.UUID, session_id: uuid.UUID | None) -> Non
 
 
 def active(user_id: uuid.UUID) -> User:
-    """Return an active user. One query. Raises ``NotAuthenticated`` without one."""
+    """Return an active user. One query.
+
+    Raises:
+        NotAuthenticated: There is none with this id.
+    """
     user = user_queries.find(user_id)
     if user is None or not user.is_active:
         raise NotAuthenticated(user_queries.GONE)
@@ -163,10 +173,15 @@ def active(user_id: uuid.UUID) -> User:
 
 
 def locked(user_id: uuid.UUID, *, epoch: int | None = None) -> User:
-    """Return an active user's row, locked until the transaction ends. Raises ``NotAuthenticated`` without one.
+    """Return an active user's row, locked until the transaction ends.
 
-    ``epoch``: of the session it is done in, for what must not be done in one that has ended, not even for the seconds
-    in which another worker may not have heard of that.
+    Args:
+        user_id: Who it is.
+        epoch: Of the session it is done in, for what must not be done in one that has ended, not even for the seconds
+            in which another worker may not have heard of that.
+
+    Raises:
+        NotAuthenticated: There is no such user, or the session has ended.
     """
     user = user_queries.lock(user_id)
     if user is None or not user.is_active:
@@ -177,7 +192,12 @@ def locked(user_id: uuid.UUID, *, epoch: int | None = None) -> User:
 
 
 def confirmed(user_id: uuid.UUID, old: str) -> User:
-    """Return the user, locked, whose password was right for the hash ``old``."""
+    """Return the user, locked, whose password was right for the hash ``old``.
+
+    Raises:
+        PasswordChanged: The password was changed meanwhile.
+        NotAuthenticated: The user is gone or inactive.
+    """
     user = locked(user_id)
     if user.password != old:
         raise PasswordChanged

@@ -175,9 +175,14 @@ def prove(site: AdminSite, request: HttpRequest) -> HttpResponse:
 
 
 def second_step(site: AdminSite, request: HttpRequest, user: User, step: Step, *, again: str) -> HttpResponse | None:
-    """Return the page that asks for a code or a passkey; None once one was right, and is used up.
+    """Return the page that asks for a second factor; None once one was right, and is used up.
 
-    ``again``: the address of the step before.
+    Args:
+        site: The admin.
+        request: Asks for the page, or brings the proof.
+        user: Whose second factor it is.
+        step: Which page it is.
+        again: The address of the step before.
     """
     sent = request.POST if request.method == "POST" else None
     form = ProofForm(sent, user=user, address=client_context.address_of(request), step=step)

@@ -65,9 +65,12 @@ def registration_options(
 
 
 def assertion_options(*, challenge: bytes, allowed: Iterable[Known] = (), verified: bool) -> Json:
-    """Return PublicKeyCredentialRequestOptionsJSON. Without ``allowed`` the authenticator shows what it has.
+    """Return PublicKeyCredentialRequestOptionsJSON.
 
-    ``verified``: whether the person must be verified (PIN, fingerprint), which makes it two factors at once.
+    Args:
+        challenge: What is to be signed.
+        allowed: The person's credentials; without any the authenticator shows what it has.
+        verified: Whether the person must be verified (PIN, fingerprint), which makes it two factors at once.
     """
     requirement = structs.UserVerificationRequirement
     options = webauthn.generate_authentication_options(
@@ -82,7 +85,11 @@ def assertion_options(*, challenge: bytes, allowed: Iterable[Known] = (), verifi
 
 # ------------------------------------------------------------------ how to judge answers
 def verify_registration(answer: Json, *, challenge: bytes) -> NewCredential:
-    """Return the credential of a RegistrationResponseJSON (§7.1). Raises ``UnusableAnswer``."""
+    """Return the credential of a RegistrationResponseJSON (§7.1).
+
+    Raises:
+        UnusableAnswer: It proves nothing.
+    """
     with _distrustful():
         parsed = helpers.parse_registration_credential_json(dict(answer))
         _judge_page(parsed.response.client_data_json)
@@ -112,7 +119,11 @@ def verify_registration(answer: Json, *, challenge: bytes) -> NewCredential:
 
 
 def credential_id_of(answer: Json) -> bytes:
-    """Return which credential an AuthenticationResponseJSON claims to be of. Raises ``UnusableAnswer``."""
+    """Return which credential an AuthenticationResponseJSON claims to be of.
+
+    Raises:
+        UnusableAnswer: It names none.
+    """
     with _distrustful():
         return helpers.parse_authentication_credential_json(dict(answer)).raw_id
 
@@ -121,7 +132,9 @@ def verify_assertion(answer: Json, *, challenge: bytes, public_key: bytes, verif
     """Return what an AuthenticationResponseJSON says under the signature of ``public_key`` (§7.2).
 
     The signature counter is the caller's to judge: it knows by then that the authenticator itself has sent it.
-    Raises ``UnusableAnswer``, also where the person had to be ``verified`` and was not.
+
+    Raises:
+        UnusableAnswer: It proves nothing, or the person had to be ``verified`` and was not.
     """
     with _distrustful():
         parsed = helpers.parse_authentication_credential_json(dict(answer))

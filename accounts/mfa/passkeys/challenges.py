@@ -46,7 +46,12 @@ class Challenge(NamedTuple):
 
 
 def mint(purpose: Purpose, user_id: uuid.UUID | None = None) -> tuple[str, bytes]:
-    """Return a new challenge's token, and what the authenticator is to sign. ``user_id``: who alone may answer it."""
+    """Return a new challenge's token, and what the authenticator is to sign.
+
+    Args:
+        purpose: What an answer is good for.
+        user_id: Who alone may answer it.
+    """
     body = _BODY.pack(new_id().bytes, int(clock.unix()) + LIFE_S, (user_id or _NOBODY).bytes)
     token = stateless_token.mint(_KEY, body, purpose.value.encode())
     return token, _value(token)

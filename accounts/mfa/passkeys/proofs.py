@@ -77,11 +77,13 @@ async def judge(
     address: str,
     session_id: uuid.UUID | None = None,
 ) -> PasskeyProof:
-    """Return what proves that anybody who answers the challenge holds a passkey, of ``user_id`` if given.
+    """Return what proves that anybody who answers the challenge holds a passkey, of ``user_id`` if given. One query.
 
     Else the authenticator has to have verified its user (PIN, fingerprint), and says itself whose the passkey is.
-    Raises ``InvalidPasskey``, leaving ``event`` as failed in the trail; ``Throttled`` in its place after too many from
-    the client's ``address``. One query.
+
+    Raises:
+        InvalidPasskey: It proves nothing; ``event`` is left as failed in the trail.
+        Throttled: In its place, after too many from the client's ``address``.
     """
     ceremonies = await load_ceremonies()
     stored: Stored | None = None
@@ -111,9 +113,13 @@ async def refused(
     session_id: uuid.UUID | None = None,
     address: str,
 ) -> NoReturn:
-    """Leave in log and trail that a passkey was refused, and raise ``InvalidPasskey``, or ``Throttled`` instead.
+    """Leave in log and trail that a passkey was refused, and refuse it.
 
     What is throttled leaves one event an hour, as everywhere: nobody fills the trail without so much as a password.
+
+    Raises:
+        InvalidPasskey: Always, unless too many came from this address.
+        Throttled: In its place then.
     """
     await rate_limits.admit(rate_limits.PASSKEY, address=address)
     await audit.record_later(

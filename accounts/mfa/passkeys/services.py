@@ -27,7 +27,9 @@ DEFAULT_NAME = "Passkey"
 async def registration_options(*, user_id: uuid.UUID) -> PasskeyOptions:
     """Return what the browser needs to make a passkey. Nothing is stored.
 
-    Raises ``TooManyPasskeys``, ``NotAuthenticated``.
+    Raises:
+        TooManyPasskeys: The person has as many as one may have.
+        NotAuthenticated: The account is gone or inactive.
     """
     ceremonies = await load_ceremonies()
     holder = await database().read(passkey_units.holder, user_id)
@@ -47,11 +49,23 @@ async def add(
     session_id: uuid.UUID | None = None,
     epoch: int | None = None,
 ) -> AddedPasskey:
-    """Store the passkey an authenticator has made; with the first factor come recovery codes.
+    """Store the passkey an authenticator has made; with the first factor come recovery codes. No session ends.
 
-    ``epoch``: the session's, which must not have ended.
-    No session ends. Raises ``PasskeyNotMade``, ``PasskeyTaken``, ``TooManyPasskeys``, ``NotAuthenticated``,
-    ``Throttled`` after too many new factors, ``Overloaded``.
+    Args:
+        user_id: Whose it is.
+        challenge_token: What ``registration_options`` gave.
+        credential: The authenticator's answer.
+        name: What its owner calls it.
+        session_id: The session it is done in.
+        epoch: That session's, which must not have ended.
+
+    Raises:
+        PasskeyNotMade: The answer does not make one.
+        PasskeyTaken: This very credential is registered.
+        TooManyPasskeys: The person has as many as one may have.
+        NotAuthenticated: The account or the session is gone.
+        Throttled: After too many new factors.
+        Overloaded: The hash pool is full.
     """
     challenge = challenges.parse(challenge_token, Purpose.REGISTER)
     if challenge is None or challenge.user_id != user_id:
@@ -84,7 +98,11 @@ async def add(
 
 
 async def remove(*, user_id: uuid.UUID, passkey_id: uuid.UUID, session_id: uuid.UUID | None = None) -> None:
-    """Take a passkey away. Raises ``NotFound`` when the person has no such passkey: another's is not told apart."""
+    """Take a passkey away.
+
+    Raises:
+        NotFound: The person has no such passkey; another's is not told apart.
+    """
     if not await database().write(passkey_units.remove, user_id=user_id, passkey_id=passkey_id, session_id=session_id):
         raise NotFound("You have no such passkey: see /api/v1/access/mfa for those you have.")
     get_logger().info("passkey_removed", user_id=str(user_id), passkey_id=str(passkey_id))

@@ -81,7 +81,9 @@ def known_of(user_id: uuid.UUID) -> tuple[Known, ...]:
 def holder(user_id: uuid.UUID) -> Holder:
     """Return who is about to add a passkey. Two queries.
 
-    Raises ``NotAuthenticated`` when the user is gone or inactive, ``TooManyPasskeys``.
+    Raises:
+        NotAuthenticated: The user is gone or inactive.
+        TooManyPasskeys: They have as many as one may have.
     """
     found = units.credentials_of_id(user_id)
     if found is None or not found.is_active:
@@ -104,8 +106,11 @@ def add(
 ) -> tuple[PasskeyOut, bool]:
     """Store a passkey; return it, and whether the recovery codes of ``hashes`` were stored with it.
 
-    They are when it is the first factor. Raises ``PasskeyNotMade`` when the challenge was used before,
-    ``TooManyPasskeys``, ``PasskeyTaken``, ``NotAuthenticated``.
+    They are when it is the first factor.
+
+    Raises:
+        PasskeyNotMade: The challenge was used before.
+        TooManyPasskeys, PasskeyTaken, NotAuthenticated: As for ``services.add``.
     """
     user = units.locked(user_id, epoch=epoch)
     if not single_use.consume(ONCE, challenge.id, challenge.expires_at):
@@ -126,7 +131,10 @@ def add(
 def remove(*, user_id: uuid.UUID, passkey_id: uuid.UUID, session_id: uuid.UUID | None) -> bool:
     """Take one of a person's passkeys away; False when they have no such passkey.
 
-    Recovery codes go with the last factor. Raises ``NotAuthenticated`` when the user is gone or inactive.
+    Recovery codes go with the last factor.
+
+    Raises:
+        NotAuthenticated: The user is gone or inactive.
     """
     user = units.locked(user_id)
     removed, _ = Passkey.objects.filter(pk=passkey_id, user_id=user_id).delete()

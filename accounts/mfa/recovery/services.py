@@ -21,8 +21,12 @@ from ironauth.infrastructure.telemetry.logs import get_logger
 async def new_recovery_codes(*, user_id: uuid.UUID, shown: Shown, session_id: uuid.UUID | None = None) -> RecoveryCodes:
     """Return ten new codes; all older ones are worthless.
 
-    Raises ``MfaNotEnabled`` before anything is hashed, ``PasswordChanged``, ``Throttled`` after too many new codes,
-    ``Overloaded``, and what ``reauthenticate`` does.
+    Raises:
+        MfaNotEnabled: There is no factor to stand in for; before anything is hashed.
+        PasswordChanged: The password was changed meanwhile.
+        Throttled: After too many new codes.
+        Overloaded: The hash pool is full.
+        DomainError: What ``reauthenticate`` raises.
     """
     found = await reauthentication.active_user(user_id)
     if not found.methods:
@@ -41,7 +45,10 @@ async def new_recovery_codes(*, user_id: uuid.UUID, shown: Shown, session_id: uu
 async def hashed(codes: list[str]) -> Hashes:
     """Return the hashes of new recovery codes by their selectors. One Argon2 run each, one after the other.
 
-    So that who sets up a factor keeps one hash thread busy, and not all. Raises ``Overloaded``.
+    So that who sets up a factor keeps one hash thread busy, and not all.
+
+    Raises:
+        Overloaded: The hash pool is full.
     """
     hash_pool().require_capacity()
     plain = [recovery_codes.normalised(code) or code for code in codes]

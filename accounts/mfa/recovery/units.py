@@ -18,7 +18,16 @@ type Hashes = Mapping[str, str]  # of recovery codes, by selector
 def replace_codes(*, user_id: uuid.UUID, old: str, hashes: Hashes, session_id: uuid.UUID | None) -> None:
     """Store new recovery codes in place of all older ones; the person gets a message.
 
-    ``old``: the hash the password was right for. Raises ``MfaNotEnabled``, ``PasswordChanged``, ``NotAuthenticated``.
+    Args:
+        user_id: Whose they are.
+        old: The hash the password was right for.
+        hashes: Of the new codes.
+        session_id: The session it is done in.
+
+    Raises:
+        MfaNotEnabled: There is no factor to stand in for.
+        PasswordChanged: The password was changed meanwhile.
+        NotAuthenticated: The user is gone or inactive.
     """
     user = units.confirmed(user_id, old)
     if not second_factors.methods_of(user_id):

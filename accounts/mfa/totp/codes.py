@@ -36,7 +36,12 @@ def seal(secret: bytes, user_id: UUID) -> tuple[str, bytes]:
 
 
 def unseal(master_key_id: str, sealed: bytes, user_id: UUID) -> bytes:
-    """Return the secret. Raises ``MasterKeyMissingError`` or ``SealBrokenError``."""
+    """Return the secret.
+
+    Raises:
+        MasterKeyMissingError: Its master key has left the settings.
+        SealBrokenError: It was damaged, or is another user's.
+    """
     return sealing.unseal(master_key_id, sealed, PURPOSE, user_id.bytes)
 
 

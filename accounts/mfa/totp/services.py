@@ -31,7 +31,9 @@ _NOT_YET: Final = "The code does not fit. Check the clock of the phone, and that
 async def start_totp(*, user_id: uuid.UUID) -> TotpSetup:
     """Make a secret for an app; it counts once its first code is confirmed, and replaces one that still waits for it.
 
-    Raises ``MfaAlreadyEnabled``, ``NotAuthenticated``.
+    Raises:
+        MfaAlreadyEnabled: There is an app.
+        NotAuthenticated: The account is gone or inactive.
     """
     secret = totp.new_secret()
     key_id, sealed = totp.seal(secret, user_id)
@@ -43,11 +45,20 @@ async def start_totp(*, user_id: uuid.UUID) -> TotpSetup:
 async def confirm_totp(
     *, user_id: uuid.UUID, code: str, session_id: uuid.UUID | None = None, epoch: int | None = None
 ) -> RecoveryCodes:
-    """Make the app a factor by its first code; return new recovery codes, in place of any older ones.
+    """Make the app a factor by its first code; return new recovery codes, in place of any older ones. No session ends.
 
-    ``epoch``: the session's, which must not have ended.
-    No session ends. Raises ``InvalidMfaCode``, which leaves the secret as it is, ``MfaNotStarted``,
-    ``MfaAlreadyEnabled``, ``Throttled`` after too many new factors, ``Overloaded``.
+    Args:
+        user_id: Whose it is.
+        code: As it was typed.
+        session_id: The session it is done in.
+        epoch: That session's, which must not have ended.
+
+    Raises:
+        InvalidMfaCode: The code is wrong; the secret stays as it is.
+        MfaNotStarted: No secret waits.
+        MfaAlreadyEnabled: There is an app.
+        Throttled: After too many new factors.
+        Overloaded: The hash pool is full.
     """
     judged = await database().read(units.pending, user_id)
     typed = without_spaces(code)
@@ -76,7 +87,13 @@ async def confirm_totp(
 
 
 async def remove_totp(*, user_id: uuid.UUID, shown: Shown, session_id: uuid.UUID | None = None) -> None:
-    """Take the app away. Raises ``MfaNotEnabled``, ``PasswordChanged``, and what ``reauthenticate`` does."""
+    """Take the app away.
+
+    Raises:
+        MfaNotEnabled: There is none.
+        PasswordChanged: The password was changed meanwhile.
+        DomainError: What ``reauthenticate`` raises.
+    """
     found = await reauthentication.active_user(user_id)
     if TOTP not in found.methods:
         raise MfaNotEnabled

@@ -47,7 +47,11 @@ def store_secret(*, user_id: uuid.UUID, sealed: bytes, master_key_id: str) -> st
     """Let this secret wait for its first code, in place of an older one that does; return the user's address.
 
     Needs no transaction, and locks nobody: each of the writes decides by itself. Three queries, two where one waits
-    already, four before ``MfaAlreadyEnabled``. Raises that, and ``NotAuthenticated`` when the user is gone or inactive.
+    already, four before ``MfaAlreadyEnabled``.
+
+    Raises:
+        MfaAlreadyEnabled: There is an app.
+        NotAuthenticated: The user is gone or inactive.
     """
     user = units.active(user_id)
     fresh = {"user_id": user_id, "sealed": sealed, "master_key_id": master_key_id, "created_at": clock.now()}
@@ -64,7 +68,12 @@ def store_secret(*, user_id: uuid.UUID, sealed: bytes, master_key_id: str) -> st
 
 
 def pending(user_id: uuid.UUID) -> Pending:
-    """Return the secret that waits. One query. Raises ``MfaNotStarted``, ``MfaAlreadyEnabled``."""
+    """Return the secret that waits. One query.
+
+    Raises:
+        MfaNotStarted: There is none.
+        MfaAlreadyEnabled: There is an app.
+    """
     row = TotpFactor.objects.filter(user_id=user_id).first()
     if row is None:
         raise MfaNotStarted
@@ -84,7 +93,9 @@ def confirm_totp(
 ) -> None:
     """Make the secret that was judged a factor, with new recovery codes; its first code is used up.
 
-    Raises ``MfaNotStarted`` when that secret waits no more, ``NotAuthenticated``.
+    Raises:
+        MfaNotStarted: That secret waits no more.
+        NotAuthenticated: The user is gone or inactive, or the session has ended.
     """
     user = units.locked(user_id, epoch=epoch)
     waiting = TotpFactor.objects.filter(user_id=user_id, confirmed_at=None, sealed=judged.sealed)
@@ -97,7 +108,13 @@ def confirm_totp(
 
 
 def remove_totp(*, user_id: uuid.UUID, old: str, session_id: uuid.UUID | None) -> None:
-    """Take the app away; the recovery codes go with the last factor. ``old`` and errors as above."""
+    """Take the app away; the recovery codes go with the last factor.
+
+    Raises:
+        MfaNotEnabled: There is none.
+        PasswordChanged: The hash ``old`` is not the password's any more.
+        NotAuthenticated: The user is gone or inactive.
+    """
     user = units.confirmed(user_id, old)
     removed, _ = TotpFactor.objects.filter(user_id=user_id, confirmed_at__isnull=False).delete()
     if not removed:

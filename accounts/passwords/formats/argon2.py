@@ -83,7 +83,11 @@ def read(encoded: str) -> Stored | None:
 def write(params: argon2.Parameters, salt: bytes, digest: bytes, *, named: bool = True) -> str:
     """Return the PHC string of a raw hash, as the reference implementation's ``encode_string`` spells it.
 
-    Not ``named``: without its version, as before Argon2 1.1.
+    Args:
+        params: Its costs.
+        salt: Its salt.
+        digest: The hash.
+        named: Whether it says its version; before Argon2 1.1 it did not.
     """
     version = f"v={params.version}$" if named else ""
     costs = f"m={params.memory_cost},t={params.time_cost},p={params.parallelism}"
