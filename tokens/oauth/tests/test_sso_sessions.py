@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 from asgiref.sync import sync_to_async
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import F
 
 from accounts.users.models import User
