@@ -23,7 +23,7 @@ from perf.soak_trend import MIB, Minute, after_warm_up, by_minute, checks, memor
 from perf.swarm import options as swarm_options
 from perf.swarm.run import run
 from perf.swarm.site import OwnSite, Site
-from perf.swarm.summary import Summary
+from perf.swarm.thresholds import Summary
 
 SECONDS, QUICK_SECONDS = 600.0, 20.0
 INTERVAL_S, QUICK_INTERVAL_S = 5.0, 1.0

@@ -1,18 +1,17 @@
 """What a serving IronAuth holds, looked at from outside every few seconds: memory, files, threads, connections."""
 
 import os
-import threading
 import time
 import urllib.error
 import urllib.request
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 import msgspec
 import psycopg
 
-from perf.rig.processes import process_tree
+from perf.rig.processes import worker_pids
+from perf.rig.sampling import Watcher
 
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 _ENTRIES: Final = "ironauth_cache_entries"
@@ -40,13 +39,14 @@ class Sample(msgspec.Struct, frozen=True):
     l1_entries: int | None = None
 
 
-class SoakSampler:
+class SoakSampler(Watcher):
     """Looks at the server ``pid`` while it is entered; ``samples`` is complete after leaving.
 
     ``database``: its DATABASE_URL. ``metrics``: the address of its ``/metrics``, read with ``token``.
     """
 
     def __init__(self, pid: int, *, database: str, metrics: str, token: str, interval_s: float) -> None:
+        super().__init__()
         self.samples: list[Sample] = []
         self.began = 0.0  # unix seconds
         self._pid = pid
@@ -54,21 +54,9 @@ class SoakSampler:
         self._metrics = metrics
         self._token = token
         self._interval_s = interval_s
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="soak-sampler", daemon=True)
-
-    def __enter__(self) -> Self:
-        self.began = time.time()
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._over.set()
-        self._thread.join()
 
     def _run(self) -> None:
+        self.began = time.time()
         while True:
             self.samples.append(self.look())
             if self._over.wait(self._interval_s):
@@ -93,19 +81,6 @@ class SoakSampler:
                 return entries_in(answer.read().decode())
         except (urllib.error.URLError, OSError):
             return None
-
-
-def worker_pids(server: int) -> list[int]:
-    """Return the processes that answer requests: the spawned ones of a supervisor, or the only worker itself."""
-    spawned = []
-    for pid in process_tree(server)[1:]:
-        try:
-            command = Path(f"/proc/{pid}/cmdline").read_bytes()
-        except OSError:
-            continue  # it has ended since it was listed
-        if b"multiprocessing.spawn" in command:
-            spawned.append(pid)
-    return spawned or [server]
 
 
 def held_by(pid: int) -> Worker | None:

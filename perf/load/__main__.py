@@ -6,8 +6,7 @@
 import sys
 
 from perf.load.closed_loop import MAX_SECONDS, run_load
-from perf.load.fixed_rate import MAX_CONNECTIONS, MAX_RATE, run_fixed
-from perf.load.open_loop import FixedRateResult
+from perf.load.fixed_rate import MAX_CONNECTIONS, MAX_RATE, FixedRateResult, run_fixed
 from perf.load.sources import Constant, get
 from perf.rig.arguments import Parser, local_url, number, whole_number
 from perf.rig.console import leave_by_interrupt, status_of

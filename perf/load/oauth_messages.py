@@ -1,10 +1,12 @@
-"""What an application and a server say to each other while somebody is signed in, and whether it is right."""
+"""What an application and a server say to each other while somebody is signed in, whether it is right; the client."""
 
 import base64
 import hashlib
 import html
+import json
 import re
 import secrets
+import urllib.request
 from collections.abc import Mapping
 from typing import Any, Final, Self
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -14,7 +16,9 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from perf.http_client import Reply
+from perf.rig.site_setup import prepare
 
+FETCH_S: Final = 5.0
 SCOPE: Final = "email offline_access openid profile"
 REDIRECT_URI: Final = "https://app.bench.example/callback"
 _SEALED: Final = re.compile(rb'action="/oauth/signin">\s*<input type="hidden" name="request" value="([^"]+)"')
@@ -146,3 +150,22 @@ def check_introspection(reply: Reply, application: Application, subject: str) ->
 
 def _decoded(part: str) -> bytes:
     return base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
+
+
+def make_client(environment: Mapping[str, str]) -> dict[str, str]:
+    """Make the client as an operator does, and return what the command prints; people need not consent to it.
+
+    Raises:
+        StartError: the command failed.
+    """
+    named = ["--name", "Benchmark", "--trusted", "--redirect-uri", REDIRECT_URI]
+    made: dict[str, str] = json.loads(prepare(["manage.py", "oauth_client", "create", *named], environment))
+    return made
+
+
+def application_of(host: str, issuer: str, client: Mapping[str, str]) -> Application:
+    """Return what the client knows once it has read the server's keys. Raises ``OSError`` where there is none."""
+    with urllib.request.urlopen(f"http://{host}/.well-known/jwks.json", timeout=FETCH_S) as answer:
+        published = json.load(answer)["keys"]
+    keys = {one["kid"]: base64.urlsafe_b64decode(one["x"] + "=") for one in published if one["kty"] == "OKP"}
+    return Application(client["client_id"], client["client_secret"], issuer, keys)

@@ -15,8 +15,8 @@ from typing import Any
 from perf import runner
 from perf.findings import Finding
 from perf.nodes import network, report
+from perf.nodes.crowd import renew_workers, restart_in_turn
 from perf.nodes.cuts import CASES, Cut, cut_off
-from perf.nodes.renewals import renew_workers, restart_in_turn
 from perf.nodes.revocation import DISABLE, PASSWORD, SIGN_OUT, measure, renew_at_both
 from perf.nodes.site import Site
 from perf.nodes.watch import Answers, Wrong

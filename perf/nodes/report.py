@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from perf.findings import Finding, Table, at_most
+from perf.nodes.crowd import Renewed
 from perf.nodes.cuts import BOUND_S, RECOVERY_S, REPORTED_S, Cut
-from perf.nodes.renewals import Renewed
 from perf.nodes.revocation import Lags
 from perf.nodes.watch import Answers
 

@@ -5,14 +5,14 @@ import re
 import signal
 import sys
 import time
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 
 from ironauth.tests.services import PrivatePostgres, PrivateRedis
 from perf.http_client import Connection
 from perf.nodes import network
 from perf.rig import nginx
-from perf.rig.processes import Server, StartError, process_tree
+from perf.rig.processes import Server, StartError, worker_pids
 from perf.rig.seed import SeededSession
 from perf.rig.site_setup import ROOT, installed, prepare_site, site_environment
 
@@ -54,10 +54,10 @@ class Node(Server):
 
     def renew(self) -> None:
         """Ask for new workers (SIGHUP), and return when the old ones have gone."""
-        before = self._workers()
+        before = {*worker_pids(self.pid)}
         os.kill(self.pid, signal.SIGHUP)
         deadline = time.monotonic() + RENEWED_S
-        while before & self._workers():
+        while before.intersection(worker_pids(self.pid)):
             if time.monotonic() > deadline:
                 raise StartError(f"node {self.name} did not renew its workers in {RENEWED_S:.0f} s")
             time.sleep(0.05)
@@ -66,15 +66,6 @@ class Node(Server):
         """Return the lines of its log that tell of a defect."""
         lines = self.log.read_text(errors="replace").splitlines()
         return [line for line in lines if '"level":"error"' in line or '"level":"critical"' in line]
-
-    def _workers(self) -> set[int]:
-        """Return its workers; its other child, which tracks what processes share, stays."""
-        found = set()
-        for pid in process_tree(self.pid)[1:]:
-            with suppress(OSError):  # it may end at any moment
-                if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes():
-                    found.add(pid)
-        return found
 
 
 class Site:

@@ -4,7 +4,8 @@ import asyncio
 import itertools
 import time
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -62,6 +63,30 @@ class Answers:
     def total(self) -> int:
         """How many were sent."""
         return sum(self.statuses.values())
+
+
+class Walkers:
+    """``people`` who use servers all the time, each by ``_walk``; ``answers`` has what became of their requests."""
+
+    people = 1
+
+    def __init__(self) -> None:
+        self.answers = Answers()
+        self._done = False
+
+    @asynccontextmanager
+    async def around(self) -> AsyncIterator[None]:
+        """Walk while the block runs; end with everybody's last answer."""
+        walks = [asyncio.create_task(self._walk(number)) for number in range(self.people)]
+        try:
+            yield
+        finally:
+            self._done = True
+            await asyncio.gather(*walks)
+
+    async def _walk(self, number: int) -> None:
+        """Send requests until ``_done``."""
+        raise NotImplementedError
 
 
 @dataclass

@@ -15,7 +15,7 @@ from typing import Any
 from perf.nodes.site import CHEAP_HASH
 from perf.nodes.watch import Answers
 from perf.previous import beside, history
-from perf.previous.code import Code, python_for
+from perf.previous.history import Code, python_for
 from perf.previous.traffic import Traffic
 from perf.rig.arguments import Parser
 from perf.rig.console import leave_by_interrupt, say, status_of

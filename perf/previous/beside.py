@@ -6,7 +6,7 @@ from typing import Any
 
 from perf.http_client import Connection
 from perf.nodes.watch import REFUSED, Answers, Wrong, renew, seconds_until_refused, sign_in
-from perf.previous.code import Code
+from perf.previous.history import Code
 from perf.previous.traffic import Traffic, client, new_email, sign_up
 from perf.rig import seed
 

@@ -1,13 +1,16 @@
-"""Which commits are the previous release, and their files in a folder of their own."""
+"""Which commits are the previous release, their files in a folder of their own, their commands and servers."""
 
 import subprocess
+import sys
 import tarfile
+from contextlib import ExitStack
+from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import NamedTuple
 
-from perf.rig.processes import StartError
-from perf.rig.site_setup import ROOT
+from perf.rig.processes import Server, StartError, free_port
+from perf.rig.site_setup import ROOT, prepare
 
 _FOLDER = "/migrations/"
 
@@ -110,3 +113,47 @@ def _run(root: Path, *arguments: str) -> bytes:
     if done.returncode:
         raise StartError(f"git {arguments[0]}: {done.stderr.decode().strip()} (the history is needed: clone with git)")
     return done.stdout
+
+
+@dataclass(frozen=True)
+class Code:
+    """A release in a folder, and the Python with its requirements."""
+
+    folder: Path
+    python: str
+    environment: dict[str, str]
+
+    def manage(self, *arguments: str) -> str:
+        """Run a command of ``manage.py`` and return what it prints.
+
+        Raises:
+            StartError: it failed.
+        """
+        return prepare(["manage.py", *arguments], self.environment, folder=self.folder, python=self.python)
+
+    def serve(self, log: Path, stack: ExitStack) -> str:
+        """Start its server, which ``stack`` ends, and return its origin.
+
+        Raises:
+            StartError: it ended early or stayed silent.
+        """
+        port = free_port()
+        command = [self.python, "manage.py", "serve", "--workers", "1", "--port", str(port)]
+        server = Server(command, folder=self.folder, port=port, environment=self.environment, log=log)
+        return f"http://{stack.enter_context(server).host}"
+
+
+def python_for(code: Path) -> str:
+    """Return the Python that runs a commit: ours, or one with its own requirements, installed in its folder.
+
+    Raises:
+        StartError: they could not be.
+    """
+    if not requirements_differ(code):
+        return sys.executable
+    done = subprocess.run(
+        ["sh", "requirements/install.sh", "base"], cwd=code, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise StartError(f"its requirements could not be installed: {done.stdout}{done.stderr}")
+    return str(code / ".venv" / "bin" / "python")

@@ -3,11 +3,9 @@
 import asyncio
 import itertools
 import secrets
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 from perf.http_client import Connection
-from perf.nodes.watch import Answers, Pair, Wrong, renew, sign_in
+from perf.nodes.watch import Answers, Pair, Walkers, Wrong, renew, sign_in
 from perf.rig import seed
 
 PEOPLE = 4
@@ -15,25 +13,16 @@ THINK_S = 0.03
 SIGN_IN_EVERY = 5  # turns
 
 
-class Traffic:
-    """Four people at one server; ``answers`` has what became of their requests."""
+class Traffic(Walkers):
+    """Four people at one server."""
+
+    people = PEOPLE
 
     def __init__(self, base: str) -> None:
-        self.answers = Answers()
+        super().__init__()
         self._base = base
-        self._done = False
 
-    @asynccontextmanager
-    async def around(self) -> AsyncIterator[None]:
-        """Walk while the block runs; end with everybody's last answer."""
-        walks = [asyncio.create_task(self._walk()) for _ in range(PEOPLE)]
-        try:
-            yield
-        finally:
-            self._done = True
-            await asyncio.gather(*walks)
-
-    async def _walk(self) -> None:
+    async def _walk(self, number: int) -> None:
         email = new_email()
         async with client(self._base) as http:
             try:

@@ -9,6 +9,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
@@ -59,6 +60,16 @@ def process_tree(pid: int) -> list[int]:
         for children in Path(f"/proc/{parent}/task").glob("*/children"):
             found.extend(int(child) for child in _read(children).split())
     return found
+
+
+def worker_pids(server: int) -> list[int]:
+    """Return the processes that answer requests: the spawned ones of a supervisor, or the only worker itself."""
+    spawned = []
+    for pid in process_tree(server)[1:]:
+        with suppress(OSError):  # it may have ended since it was listed
+            if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                spawned.append(pid)
+    return spawned or [server]
 
 
 def pin(pid: int, cores: Iterable[int]) -> None:

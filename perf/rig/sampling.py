@@ -8,7 +8,6 @@ import os
 import threading
 import time
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Final, NamedTuple, Self
 
 import msgspec
@@ -65,29 +64,37 @@ class Reading(NamedTuple):
     server: tuple[int, int]
 
 
-class Sampler:
+class Watcher:
+    """A thread beside a measurement: ``_run`` begins when this is entered, and has to end once ``_over`` is set."""
+
+    def __init__(self) -> None:
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=type(self).__name__, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        raise NotImplementedError
+
+
+class Sampler(Watcher):
     """Samples while it is entered; ``samples`` is what it saw, complete after leaving.
 
     ``pid``: the server whose processes' switches are counted. ``origin``: the monotonic second ``at_s`` counts from.
     """
 
     def __init__(self, pid: int | None = None, *, origin: float | None = None, interval_s: float = INTERVAL_S) -> None:
+        super().__init__()
         self.samples: list[Sample] = []
         self._pid = pid
         self._origin = time.monotonic() if origin is None else origin
         self._interval_s = interval_s
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._over.set()
-        self._thread.join()
 
     def _run(self) -> None:
         # Once: a fork or a new worker during a round would be news in itself.

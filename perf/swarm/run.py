@@ -25,8 +25,7 @@ from perf.swarm import assignment as assignments
 from perf.swarm.assignment import Assignment
 from perf.swarm.options import Options, parse
 from perf.swarm.site import Site, open_site
-from perf.swarm.summary import Summary, markdown
-from perf.swarm.thresholds import Result, judge, kinds
+from perf.swarm.thresholds import Result, Summary, judge, kinds, markdown
 
 STOP_TIMEOUT_S = 45  # a user still at it this long after the end is cut off, and what it leaves behind is reported
 ENDING_S = 150.0  # Locust's start and its last stage; beyond this it is stuck

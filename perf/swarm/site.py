@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ironauth.config.checks import default_hash_threads
-from perf.load.oauth_client import application_of, make_client
-from perf.load.oauth_messages import Application
+from perf.load.oauth_messages import Application, application_of, make_client
 from perf.rig import seed
 from perf.rig.processes import Meter, Server, StartError, free_port, read_meter
 from perf.rig.site_setup import prepare, prepare_site, private_servers, serve, site_environment

@@ -7,8 +7,7 @@ import time
 import pytest
 
 from perf.load.__main__ import describe
-from perf.load.fixed_rate import drive_fixed, run_fixed, urgent
-from perf.load.open_loop import FixedRateResult, has_retry_after
+from perf.load.fixed_rate import FixedRateResult, drive_fixed, has_retry_after, run_fixed, urgent
 from perf.load.sources import Constant, get
 from perf.tests.test_load import Answer, answer, serving
 

@@ -12,8 +12,8 @@ import pytest
 
 from ironauth.tests.services import storage_binaries_missing
 from perf.nodes import report
+from perf.nodes.crowd import Renewed
 from perf.nodes.cuts import Cut
-from perf.nodes.renewals import Renewed
 from perf.nodes.revocation import Lags
 from perf.nodes.site import several_nodes
 from perf.nodes.watch import Answers

@@ -17,13 +17,13 @@ from conftest import PASSWORD
 from perf.experiments.oauth_flow.report import NATIVE, STORAGES, WHEEL, Seen, finding
 from perf.experiments.oauth_flow.windows import Measured, Window
 from perf.http_client import Reply
-from perf.load.oauth_client import application_of
 from perf.load.oauth_flow import STEPS, Flows, run_flows
 from perf.load.oauth_messages import (
     REDIRECT_URI,
     SCOPE,
     Application,
     Wrong,
+    application_of,
     check_introspection,
     code_in,
     sealed_in,

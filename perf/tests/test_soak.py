@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from perf.rig.processes import worker_pids
 from perf.soak import _parser
-from perf.soak_sampling import Sample, Worker, entries_in, held_by, wal_bytes, worker_pids
+from perf.soak_sampling import Sample, Worker, entries_in, held_by, wal_bytes
 from perf.soak_trend import HOUR_S, MIB, Minute, after_warm_up, by_minute, checks, slope, slowed
 
 

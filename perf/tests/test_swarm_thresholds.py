@@ -6,8 +6,19 @@ import msgspec
 import pytest
 
 from perf.rig.machine import describe
-from perf.swarm.summary import Summary, markdown
-from perf.swarm.thresholds import KINDS, Entry, Limits, Result, Tally, Trouble, judge, rounded, worst_p95
+from perf.swarm.thresholds import (
+    KINDS,
+    Entry,
+    Limits,
+    Result,
+    Summary,
+    Tally,
+    Trouble,
+    judge,
+    markdown,
+    rounded,
+    worst_p95,
+)
 
 LIMITS = Limits(me_p95_ms=100, signin_p95_ms=2_000, min_requests=10, late_percent=5, allow_shed=False)
 

@@ -12,8 +12,7 @@ from types import MappingProxyType
 from typing import Final
 
 from ironauth.config.checks import default_hash_threads
-from perf.load.oauth_client import application_of, make_client
-from perf.load.oauth_messages import Application
+from perf.load.oauth_messages import Application, application_of, make_client
 from perf.rig.processes import Server, StartError, free_port
 from perf.rig.site_setup import prepare_site, private_servers, serve, site_environment
 
