@@ -38,9 +38,9 @@ def register() -> None:
 
 
 class Kept(NamedTuple):
-    """A way to sign in, for anybody who has to tell whether it is theirs."""
+    """A way to sign in, in words, for anybody who has to tell whether it is theirs."""
 
-    method: str
+    words: str
     since: datetime
 
 
@@ -49,7 +49,7 @@ def kept(user_id: uuid.UUID) -> tuple[Kept, ...]:
 
     Without names: who made an account under another person's address chose them.
     """
-    return tuple(Kept(factor.name, at) for factor in FACTORS for at in factor.since(user_id))
+    return tuple(Kept(factor.words, at) for factor in FACTORS for at in factor.since(user_id))
 
 
 def overview(user_id: uuid.UUID) -> MfaOut:

@@ -26,6 +26,7 @@ class SecondFactor(ABC):
         model: Its rows, with a field ``user``. They go with a reset, and with the first proof of an address.
         removed_because: Why they go when an address is proved for the first time.
         section: What the export of a person's data calls them.
+        words: What a page calls it that lists ways to sign in; "" for one that never stands alone.
         noun: What a link that offers it calls it, after "use".
         template: The part of a page of the admin that asks for it.
         typed: Whether people type it: then the page says in its form what is wrong.
@@ -36,6 +37,7 @@ class SecondFactor(ABC):
     model: ClassVar[type[Model]]
     removed_because: ClassVar[str]
     section: ClassVar[str]
+    words: ClassVar[str] = ""
     noun: ClassVar[str]
     template: ClassVar[str]
     typed: ClassVar[bool] = True

@@ -43,7 +43,7 @@ class Passkeys(SecondFactor):
     model = Passkey
     removed_because = "It signs in without a password."
     section = "passkeys"
-    noun = "a passkey"
+    words = noun = "a passkey"
     template = "admin/factors/passkey.html"
     typed = False
 

@@ -66,6 +66,7 @@ class Totp(SecondFactor):
     model = TotpFactor
     removed_because = "The person who made the account set it up."
     section = "one_time_codes"
+    words = "one-time codes of an app"
     noun = "the app"
     template = "admin/factors/totp.html"
 
