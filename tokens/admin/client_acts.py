@@ -13,8 +13,8 @@ from django.urls import URLPattern, path, reverse
 
 from ironauth.infrastructure.admin.actions import holds
 from ironauth.infrastructure.admin.confirm import CONFIRMED, render
-from tokens.admin.actions import note
 from tokens.admin.client_snippets import snippets
+from tokens.admin.read_only import note
 from tokens.clients import units as client_units
 from tokens.clients.models import OAuthClient, OAuthClientSecret
 

@@ -14,9 +14,8 @@ from ironauth.infrastructure.admin.actions import admin_action, holds
 from ironauth.infrastructure.admin.confirm import CONFIRMED, SHOWN, render
 from ironauth.infrastructure.admin.read_only import breakable, moment
 from ironauth.infrastructure.admin.selection import CheckedSelection
-from tokens.admin.actions import note
 from tokens.admin.client_acts import caller_of
-from tokens.admin.read_only import ReadOnly
+from tokens.admin.read_only import ReadOnly, note
 from tokens.oauth.consent import units as consent_units
 from tokens.oauth.models import Consent
 from tokens.sessions.models import Session

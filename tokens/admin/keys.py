@@ -15,8 +15,7 @@ from ironauth.infrastructure.admin.actions import admin_action, holds
 from ironauth.infrastructure.admin.confirm import CONFIRMED, render
 from ironauth.infrastructure.admin.read_only import moment
 from ironauth.infrastructure.admin.selection import CheckedSelection
-from tokens.admin.actions import note
-from tokens.admin.read_only import ReadOnly
+from tokens.admin.read_only import ReadOnly, note
 from tokens.keys.key_set import Family
 from tokens.keys.models import SigningKey
 from tokens.keys.rotation import RotationRefusedError, drop, rotate

@@ -23,8 +23,7 @@ from ironauth.infrastructure.admin.filters import KnownValues
 from ironauth.infrastructure.admin.read_only import moment
 from ironauth.infrastructure.admin.selection import CheckedSelection
 from ironauth.infrastructure.core import clock
-from tokens.admin.actions import note
-from tokens.admin.read_only import ReadOnly
+from tokens.admin.read_only import ReadOnly, note
 from tokens.sessions import units as sessions
 from tokens.sessions.known_devices import short_name
 from tokens.sessions.models import Session, SessionQuerySet

@@ -123,10 +123,10 @@ def _rotate(
     if not wanted <= scope_set(session.scope):
         return Rotation(Outcome.WIDER)
     if not is_current:
-        return Rotation(Outcome.GRACE, _grant(session))
+        return Rotation(Outcome.GRACE, sessions.opened(session, session.account))
     idle_end = sessions.idle_end(now, session.absolute_expires_at, idle_s)
     advanced = session_queries.advance(session, now=now, idle_end=idle_end)
-    return None if advanced is None else Rotation(Outcome.ROTATED, _grant(advanced))
+    return None if advanced is None else Rotation(Outcome.ROTATED, sessions.opened(advanced, advanced.account))
 
 
 def _reused(session: StoredSession) -> Rotation:
@@ -172,24 +172,3 @@ def _in_grace(session: StoredSession, parsed: ParsedRefreshToken, now: datetime)
     if parsed.generation != session.generation - 1 or session.rotated_at is None:
         return False
     return now < session.rotated_at + timedelta(seconds=settings.IRONAUTH_REFRESH_GRACE_S)
-
-
-def _grant(session: StoredSession) -> OpenedSession:
-    """Return what tokens of the session's present generation are made from."""
-    token = refresh_token.mint(
-        session_id=session.id,
-        generation=session.generation,
-        secret=session.secret,
-        master_key_id=session.master_key_id,
-    )
-    return OpenedSession(
-        session_id=session.id,
-        account=session.account,
-        client_id=session.client_id,
-        scope=session.scope,
-        refresh_token=token,
-        expires_at=session.idle_expires_at,
-        authenticated_at=session.authenticated_at,
-        amr=session.amr,
-        parent_id=session.parent_id,
-    )

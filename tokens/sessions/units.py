@@ -137,8 +137,16 @@ def store(session: NewSession, account: Account) -> OpenedSession:
         IntegrityError: the user was deleted meanwhile.
     """
     session_queries.add(session)
+    return opened(session, account)
+
+
+def opened(session: NewSession | StoredSession, account: Account) -> OpenedSession:
+    """Return what tokens of the session's present generation are made from."""
     token = refresh_token.mint(
-        session_id=session.id, generation=0, secret=session.secret, master_key_id=session.master_key_id
+        session_id=session.id,
+        generation=session.generation,
+        secret=session.secret,
+        master_key_id=session.master_key_id,
     )
     return OpenedSession(
         session_id=session.id,

@@ -30,7 +30,6 @@ from tokens.clients.errors import (
 from tokens.clients.models import SCOPE_CHARACTERS, OAuthClient
 from tokens.clients.registry import Client
 from tokens.oauth import id_tokens
-from tokens.oauth.endpoint import MAX_PARAMETERS
 from tokens.protocol import SCOPE_TOKEN, GrantType, ResponseMode, scope_set, scope_text
 
 #: Bytes of a query or form: with the path before it below the 8 KiB from which servers, ours too, answer 414.
@@ -146,19 +145,6 @@ def target_of(client: Client, query: QueryDict) -> Target:
     mode, state = (_only(query, name) for name in ("response_mode", "state"))
     known = mode if mode in set(ResponseMode) else ResponseMode.QUERY.value
     return Target(uris[0], known, state if _PRINTABLE.fullmatch(state) else "")
-
-
-def parameters_of(query: QueryDict) -> dict[str, str]:
-    """Return the parameters that have a value (RFC 6749 §3.1).
-
-    Raises:
-        InvalidRequest: one that is repeated.
-    """
-    if len(query) > MAX_PARAMETERS:
-        raise InvalidRequest("The request has too many parameters.")
-    if any(len(query.getlist(name)) > 1 for name in query):
-        raise InvalidRequest("A parameter was sent more than once.")
-    return {name: query.getlist(name)[0] for name in query if query.getlist(name)[0]}
 
 
 def check(client: Client, given: Mapping[str, str], target: Target, *, pushed: bool) -> AuthorizationRequest:

@@ -23,6 +23,7 @@ from tokens.oauth.authorize.inputs import DecisionInput
 from tokens.oauth.authorize.request import MAX_BYTES, AuthorizationRequest, Refused, Unanswerable
 from tokens.oauth.authorize.services import Decision, Step
 from tokens.oauth.authorize.state import AuthorizationState
+from tokens.oauth.endpoint import unique_parameters
 from tokens.protocol import scope_set
 from tokens.sessions import sso_session
 
@@ -155,7 +156,7 @@ async def _read(query: QueryDict) -> tuple[Client, AuthorizationRequest]:
         query = await pushed_requests.taken(client=client, request_uri=handles[0])
     target = authorization_request.target_of(client, query)
     try:
-        given = authorization_request.parameters_of(query)
+        given = unique_parameters(query)
         wanted = authorization_request.check(client, given, target, pushed=pushed)
         return client, await authorization_request.with_hint(client, wanted, given.get("id_token_hint"))
     except OAuthError as error:

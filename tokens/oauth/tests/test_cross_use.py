@@ -18,7 +18,7 @@ from tokens.clients.models import OAuthClient
 from tokens.keys.key_set import Family
 from tokens.keys.rotation import create_first_keys
 from tokens.keys.store import key_store
-from tokens.oauth.logout import tokens as logout_tokens
+from tokens.oauth.logout import delivery as logout_delivery
 from tokens.oauth.logout.tests.test_logout import tokens_of
 from tokens.oauth.tests.material import REDIRECT_URI, make_client
 from tokens.oauth.tests.walk import VERIFIER, answered, authorize
@@ -53,7 +53,7 @@ async def everything(api: httpx.AsyncClient, member: Member, pair: Pair, signing
         kinds[f"id token {family}"] = (await tokens_of(api, other, other_secret, member, SCOPE))["id_token"]
     client = await clients.find(str(row.pk))
     assert client is not None
-    kinds["logout token"] = await logout_tokens.mint(
+    kinds["logout token"] = await logout_delivery.mint(
         client=client, user_id=uuid.UUID(member["id"]), session_id=uuid.uuid4()
     )
     kinds["code"] = answered(await authorize(api, row, scope=SCOPE))["code"]
