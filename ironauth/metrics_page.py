@@ -1,6 +1,6 @@
 """``/metrics``: Prometheus' text for holders of the token; imported only with IRONAUTH_METRICS.
 
-One worker answers for all of a server. Every worker counts in shared memory, so what was once shown is never taken
+One worker answers for all of a server. Every worker writes its figures ten times a second, and the one that answers does first, so what was once shown is never taken
 back, whichever worker is asked next, and whichever has died. Gauges are up to a second old, requests and lookups in
 memory of the other workers a tenth of one.
 """
@@ -34,7 +34,6 @@ async def metrics(request: HttpRequest) -> HttpResponse:
             headers={"WWW-Authenticate": 'Bearer realm="metrics"', "Cache-Control": "no-store"},
         )
     recorder = figures.start()
-    recorder.settle()
     accepted = request.headers.get("Accept", "")
-    text, media_type = await asyncio.to_thread(text_of, recorder.slots, figures.folder, accepted=accepted)
+    text, media_type = await asyncio.to_thread(text_of, recorder, figures.folder, accepted=accepted)
     return HttpResponse(text, content_type=media_type, headers={"Cache-Control": "no-store"})

@@ -247,7 +247,7 @@ def _metrics_folder(workers: int) -> Iterator[Path | None]:
     if not settings.IRONAUTH_METRICS or workers == 1:
         yield None
         return
-    from ironauth.infrastructure.telemetry.metrics_slots import shared_folder  # noqa: PLC0415 - for metrics alone
+    from ironauth.infrastructure.telemetry.metrics_files import shared_folder  # noqa: PLC0415 - for metrics alone
 
     with ExitStack() as stack:
         try:

@@ -122,7 +122,7 @@ TUNING: Final = frozenset(
         "ironauth.infrastructure.http.fast_request.MAX_NAMES",
         "ironauth.infrastructure.telemetry.log_pipe.MAX_WAITING",
         "ironauth.server.instrumentation.metrics_sampling.TICK_S",
-        "ironauth.infrastructure.telemetry.metrics_slots.NAMES_BYTES",
+        "ironauth.infrastructure.telemetry.metrics.MAX_SERIES",
         "ironauth.infrastructure.http.error_pages.LONGEST_ACCEPT",
         "ironauth.infrastructure.db.outbox.POLL_S",
         "ironauth.infrastructure.db.outbox.THREADS",

@@ -1,6 +1,5 @@
 """The figures of all workers of a server as Prometheus' text, merged when they are asked for."""
 
-import json
 from collections.abc import Iterator
 from itertools import accumulate
 from pathlib import Path
@@ -11,8 +10,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
+from ironauth.infrastructure.telemetry.metrics import Recorder
 from ironauth.infrastructure.telemetry.metrics_catalogue import BUCKETS_S, CATALOGUE, DURATIONS, REQUESTS, WORKER
-from ironauth.infrastructure.telemetry.metrics_slots import Figures, Slots, read_all
+from ironauth.infrastructure.telemetry.metrics_files import Figures, read_all
 from ironauth.version import VERSION
 
 _ENDS: Final = [*(f"{end:g}" for end in BUCKETS_S), "+Inf"]
@@ -55,10 +55,8 @@ class _Workers(Collector):
 def _merged(figures: list[Figures]) -> Merged:
     """Return the slots of every metric by its labels."""
     merged: Merged = {name: {} for name in CATALOGUE}
-    merged["ironauth_uncounted"][()] = [sum(one.uncounted for one in figures)]
     for one in figures:
-        for line, found in one:
-            name, *labels = json.loads(line)
+        for (name, *labels), found in list(one.series.items()):
             metric = CATALOGUE.get(name)
             if metric is None or metric.width != len(found):
                 continue  # a worker of another release counts it
@@ -88,9 +86,17 @@ def _sum(one: list[int], other: list[int]) -> list[int]:
     return [a + b for a, b in zip(one, other, strict=True)]
 
 
-def text_of(own: Slots, folder: Path | None, *, accepted: str) -> tuple[bytes, str]:
-    """Return the text and its media type, of those that Prometheus' Accept field ``accepted`` names. Blocks: 10 ms."""
+def text_of(recorder: Recorder, folder: Path | None, *, accepted: str) -> tuple[bytes, str]:
+    """Return the text and its media type; blocks for 10 ms.
+
+    Args:
+        recorder: Of this process; its figures are written to its file first.
+        folder: Of the files of all workers; None where this process is the only one.
+        accepted: The Accept field, of whose media types Prometheus' one is chosen.
+    """
+    recorder.flush()
     encode, media_type = choose_encoder(accepted)
     registry = CollectorRegistry()
-    registry.register(_Workers(read_all(own, folder)))
+    figures = [Figures(0, alive=True, series=recorder.series)] if folder is None else read_all(folder)
+    registry.register(_Workers(figures))
     return encode(registry), media_type

@@ -1,6 +1,6 @@
 """What is not counted as it happens: how late the loop is (ten times a second), what pools and caches hold (once).
 
-What is tallied is settled ten times a second too: so much of it is lost with a process that is killed.
+What was counted is written ten times a second too: so much of it is lost with a process that is killed.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ class Sampling:
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
-        self._lag = recorder.base("ironauth_loop_lag_seconds")
+        self._lag = "ironauth_loop_lag_seconds"
         self._cpu_ns = 0
         self._ticks = 0
         self._due = 0.0  # loop time
@@ -43,16 +43,16 @@ class Sampling:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self._recorder.settle()
+        self._recorder.flush()
 
     def _tick(self) -> None:
         """Count how late this call is, and so every time that was missed before it (as ``loop_debug`` does)."""
         now = self._loop.time()
         while self._due <= now:
-            self._recorder.observe_at(self._lag, now - self._due)
+            self._recorder.observe(now - self._due, self._lag)
             self._due += TICK_S
         self._timer = self._loop.call_at(self._due, self._tick)  # first: what follows must not end the ticking
-        self._recorder.settle()
+        self._recorder.flush()
         self._ticks += 1
         if self._ticks % TICKS_A_SAMPLE == 0:
             self.sample()

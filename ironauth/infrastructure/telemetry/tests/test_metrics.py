@@ -1,6 +1,7 @@
 """Every figure moves by exactly what was done."""
 
 import asyncio
+import os
 import threading
 import time
 from pathlib import Path
@@ -37,7 +38,7 @@ from ironauth.infrastructure.telemetry import metrics
 from ironauth.infrastructure.telemetry.metrics import Recorder
 from ironauth.infrastructure.telemetry.metrics_catalogue import BUCKETS_S, CATALOGUE, HISTOGRAM_WIDTH, bucket
 from ironauth.infrastructure.telemetry.metrics_export import text_of
-from ironauth.infrastructure.telemetry.metrics_slots import private
+from ironauth.infrastructure.telemetry.metrics_files import claim
 from ironauth.infrastructure.threads.request_threads import request_threads
 from ironauth.server.instrumentation.metrics_requests import CountedApi, CountedPages
 from ironauth.server.instrumentation.metrics_sampling import TICK_S, Sampling
@@ -64,8 +65,7 @@ class Figures:
 
     def now(self) -> dict[tuple[str, str], float]:
         """Return every sample by its name and the values of its labels, by their names' order."""
-        self.recorder.settle()
-        text, _ = text_of(self.recorder.slots, None, accepted="")
+        text, _ = text_of(self.recorder, None, accepted="")
         return {
             (sample.name, " ".join(value for _, value in sorted(sample.labels.items()))): sample.value
             for family in text_string_to_metric_families(text.decode())
@@ -86,7 +86,7 @@ class Figures:
 @pytest.fixture
 def recorder(monkeypatch: pytest.MonkeyPatch, settings: Settings) -> Recorder:
     """Metrics on, as with IRONAUTH_METRICS=1, counting from nothing."""
-    made = Recorder(private())
+    made = Recorder()
     monkeypatch.setattr(metrics, "recorder", made)
     settings.IRONAUTH_METRICS = True  # this makes another cache object, which counts
     return made
@@ -158,30 +158,27 @@ async def test_the_hot_lane_counts_its_own(measured: httpx.AsyncClient, figures:
     assert api in (1, 2)  # the token is recognised from the second request on, unless it was before
 
 
-async def test_what_is_tallied_is_settled_once(recorder: Recorder) -> None:
-    """By the next tick and at the end; until then it is in no figures, and afterwards in them once."""
-
-    def counted() -> list[int]:
-        return recorder.slots.values[base : base + HISTOGRAM_WIDTH].tolist()
-
+async def test_what_is_counted_is_written_ten_times_a_second(tmp_path: Path) -> None:
+    """By the next tick and at the end it is in the worker's file, once."""
+    file = claim(tmp_path)
+    recorder = Recorder(file)
+    series = (TIMED, "GET", ME, "hot", "200")
     tally = recorder.request_tally("GET", ME, "hot", 200)
     assert recorder.request_tally("GET", ME, "hot", 200) is tally
-    base = recorder.base(TIMED, "GET", ME, "hot", "200")
     sampling = Sampling(recorder)
     sampling.start()
     tally[0] += 2
     tally[bucket(100_001)] += 1
     tally[-1] += 240_001
-    assert not any(counted())
+    assert series not in file.read()
     await asyncio.sleep(TICK_S * 2)
-    settled = [2, 1, *[0] * (HISTOGRAM_WIDTH - 3), 240_001]
-    assert counted() == settled
-    recorder.settle()
-    assert counted() == settled
+    written = [2, 1, *[0] * (HISTOGRAM_WIDTH - 3), 240_001]
+    assert file.read()[series] == written
     tally[0] += 1
     tally[-1] += 1
     sampling.stop()
-    assert counted() == [3, *settled[1:-1], 240_002]
+    assert file.read()[series] == [3, *written[1:-1], 240_002]
+    os.close(file.lock)
 
 
 async def test_pages_without_an_answer(recorder: Recorder, figures: Figures) -> None:
@@ -427,7 +424,7 @@ async def test_samples_show_what_is(figures: Figures) -> None:
 
 def test_every_metric_is_shown_from_the_start(figures: Figures) -> None:
     """HELP and TYPE of each are there before the first was counted, and all names are ours."""
-    text, media_type = text_of(figures.recorder.slots, None, accepted="")
+    text, media_type = text_of(figures.recorder, None, accepted="")
     assert media_type.startswith("text/plain; version=")
     families = {family.name: family for family in text_string_to_metric_families(text.decode())}
     assert {*CATALOGUE, "ironauth_workers", "ironauth_build_info"} == set(families)
