@@ -12,9 +12,9 @@ from django.core.mail import mailers
 
 from accounts.outbox import queue as outbox
 from accounts.outbox import rendering as mail_rendering
-from accounts.outbox.queue import LEASE_S, MAX_DUE, Claimed
+from accounts.outbox.queue import Claimed
 from ironauth.infrastructure.core.errors import Unavailable
-from ironauth.infrastructure.db.outbox import QueueDelivery
+from ironauth.infrastructure.db.outbox import LEASE_S, QueueDelivery
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.telemetry.logs import get_logger
 
@@ -36,7 +36,6 @@ class MailDelivery(QueueDelivery[Claimed]):
     name = "mail"
     failed = "mail_delivery_failed"
     stop_s = STOP_S
-    most_due = MAX_DUE
     due = staticmethod(outbox.due)
     claim = staticmethod(outbox.claim)
 

@@ -4,7 +4,6 @@ A worker takes a message by a lease: one conditional UPDATE, which one of severa
 message taken has its number of tries raised, and that number is the lease's proof: who lost the lease changes nothing.
 """
 
-import random
 import uuid
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -21,19 +20,14 @@ from accounts.outbox.models import EmailToken, OutgoingMail
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import new_id
 from ironauth.infrastructure.db.compiled import CompiledInsert, CompiledSelect, Param, given_row
+from ironauth.infrastructure.db.outbox import LEASE_S, MAX_DUE, is_too_old, retry_after
 
-LEASE_S: Final = 60  # seconds; renewed while a message is being sent, so this is what a crash delays it by
 FIRST_RETRY_S: Final = 15  # seconds after the first failure, doubled after each further one
-LONGEST_RETRY_S: Final = 3_600  # seconds; a mail server that is back after a night is noticed within the hour
-JITTER: Final = 0.2  # of a wait, either way: messages that failed together are not tried together
-GIVE_UP_S: Final = 86_400  # seconds after a message was queued; what it says is of no use a day later
 FAILED_KEEP_S: Final = 30 * 86_400  # seconds a message given up stays for staff to see
 
-_random = random.SystemRandom()
 _NOW: Final = Param("now", models.DateTimeField())
 _INSERT: Final = CompiledInsert(lambda: given_row(OutgoingMail))
 _DUE: Final = CompiledSelect(lambda: _due_at(_NOW).order_by("next_try_at").values_list("id")[:MAX_DUE])
-MAX_DUE: Final = 100  # messages looked at in one reading
 BATCH: Final = 500  # messages in one statement; SQLite as first shipped takes 999 variables
 
 
@@ -138,7 +132,7 @@ def failed(mail: Claimed, *, for_good: bool = False) -> bool:
     """
     now = clock.now()
     mine = OutgoingMail.objects.filter(pk=mail.id, tries=mail.tries)
-    if for_good or now - mail.created_at >= timedelta(seconds=GIVE_UP_S):
+    if for_good or is_too_old(mail.created_at, now):
         given_up = mine.update(claimed_until=None, failed_at=now) > 0
         if given_up:
             details = {"mail": str(mail.id), "kind": mail.kind}
@@ -146,14 +140,8 @@ def failed(mail: Claimed, *, for_good: bool = False) -> bool:
                 audit.Event.MAIL_GIVEN_UP, outcome=audit.Outcome.FAILURE, user_id=mail.user_id, details=details
             )
         return given_up
-    mine.update(claimed_until=None, next_try_at=now + timedelta(seconds=retry_after_s(mail.tries)))
+    mine.update(claimed_until=None, next_try_at=now + retry_after(mail.tries, first_s=FIRST_RETRY_S))
     return False
-
-
-def retry_after_s(tries: int) -> float:
-    """Return the seconds to wait after the ``tries``-th failure: 15, 30, 60 … up to an hour, a fifth more or less."""
-    wait = min(float(LONGEST_RETRY_S), FIRST_RETRY_S * 2.0 ** min(tries - 1, 20))
-    return wait * _random.uniform(1 - JITTER, 1 + JITTER)
 
 
 def try_again(mail_ids: Sequence[uuid.UUID], *, actor_id: uuid.UUID) -> int:

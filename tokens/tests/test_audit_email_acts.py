@@ -18,11 +18,11 @@ from accounts.email.tests.test_email_flows import delivered
 from accounts.outbox import queue as outbox
 from accounts.outbox.kinds import Kind
 from accounts.outbox.models import OutgoingMail
-from accounts.outbox.queue import GIVE_UP_S
 from accounts.users import units
 from accounts.users.models import User
 from conftest import PASSWORD
 from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.db.outbox import GIVE_UP_S
 from ironauth.infrastructure.db.unit_of_work import database
 from tokens.tests.browser import PASSWORD_URL, SIGNIN
 from tokens.tests.stage import AGENT, Expected, Stage, by_member

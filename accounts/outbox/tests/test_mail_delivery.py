@@ -30,7 +30,6 @@ from accounts.outbox import tokens as email_tokens
 from accounts.outbox.delivery import MailDelivery
 from accounts.outbox.kinds import Kind
 from accounts.outbox.models import EmailToken, OutgoingMail
-from accounts.outbox.queue import GIVE_UP_S, LEASE_S
 from accounts.outbox.tests.smtp_server import SmtpServer
 from accounts.outbox.tokens import Purpose
 from conftest import ServeProcess, process_environment
@@ -39,6 +38,7 @@ from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import new_id
 from ironauth.infrastructure.crypto.master_keys import newest_master_key_id
 from ironauth.infrastructure.db import outbox as queue_delivery
+from ironauth.infrastructure.db.outbox import GIVE_UP_S, LEASE_S, MAX_DUE
 from ironauth.infrastructure.db.unit_of_work import database, is_pool_thread
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
@@ -347,7 +347,7 @@ async def test_rows_for_nobody_do_not_hold_up_messages(monkeypatch: pytest.Monke
     """However many unknown addresses were asked about, one look at the queue gets to the message behind them."""
 
     def flood() -> None:
-        for _ in range(outbox.MAX_DUE + 20):
+        for _ in range(MAX_DUE + 20):
             outbox.enqueue(Kind.RESET_PASSWORD, recipient="")
 
     await database().write(flood)

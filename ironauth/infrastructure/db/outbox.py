@@ -1,14 +1,17 @@
-"""Delivering what waits in a table: claimed on database threads, sent on threads of its own, never on the event loop.
+"""Outboxes: delivering what waits in a table. Claimed on database threads, sent on threads of its own.
 
 A queue is looked at every two seconds, not when something is put into it: work that starts with the answer to one
 request and not to another could be seen on the clock. Several workers may deliver the same queue: each entry is
-claimed by one of them.
+claimed by one of them, for ``LEASE_S`` seconds, which is what a worker that dies delays it by. What fails is tried
+again at growing intervals, for a day. A kind of entry is a table, units of work on it, and a `QueueDelivery`.
 """
 
 import asyncio
+import random
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from typing import ClassVar, Final
 from uuid import UUID
 
@@ -19,8 +22,30 @@ from ironauth.infrastructure.threads.executor import BoundedExecutor
 
 POLL_S: Final = 2.0  # seconds between two looks at a queue, a quarter more or less
 THREADS: Final = 4  # entries sent at once by one process: each thread mostly waits for somebody else's server
+MAX_DUE: Final = 100  # entries looked at in one reading
+LEASE_S: Final = 60  # seconds an entry belongs to the worker that claimed it
+LONGEST_RETRY_S: Final = 3_600  # seconds; a server that is back after a night is noticed within the hour
+JITTER: Final = 0.2  # of a wait, either way: what failed together is not tried together
+GIVE_UP_S: Final = 86_400  # seconds after an entry was queued; a day later it is of no use
 
+_random = random.SystemRandom()
 log = get_logger()
+
+
+def retry_after(tries: int, *, first_s: float) -> timedelta:
+    """Return how long to wait after a failure: doubled each time, up to an hour, a fifth more or less.
+
+    Args:
+        tries: How often it has failed by now, from 1.
+        first_s: Seconds after the first failure.
+    """
+    wait_s = min(float(LONGEST_RETRY_S), first_s * 2.0 ** min(tries - 1, 20))
+    return timedelta(seconds=wait_s * _random.uniform(1 - JITTER, 1 + JITTER))
+
+
+def is_too_old(queued_at: datetime, now: datetime) -> bool:
+    """Return whether an entry that has failed once more is given up."""
+    return now - queued_at >= timedelta(seconds=GIVE_UP_S)
 
 
 class QueueDelivery[Claimed](ABC):
@@ -32,8 +57,6 @@ class QueueDelivery[Claimed](ABC):
     failed: ClassVar[str]
     #: Seconds a stopping process waits for what is on its way; the server has 10 in all.
     stop_s: ClassVar[float]
-    #: Entries that ``due`` returns at most: so many, and there may be more.
-    most_due: ClassVar[int]
 
     def __init__(self) -> None:
         self._executor = BoundedExecutor(name=self.name, threads=THREADS)
@@ -43,7 +66,7 @@ class QueueDelivery[Claimed](ABC):
     @property
     @abstractmethod
     def due(self) -> Callable[[], list[UUID]]:
-        """The unit of work that returns the entries that are due and free, by id."""
+        """The unit of work that returns the entries that are due and free, by id, ``MAX_DUE`` at most."""
 
     @property
     @abstractmethod
@@ -75,7 +98,7 @@ class QueueDelivery[Claimed](ABC):
         more = True
         while more and not self._stopping.is_set():
             waiting = await database().read(self.due)
-            more = len(waiting) == self.most_due
+            more = len(waiting) == MAX_DUE
             secrets.SystemRandom().shuffle(waiting)  # several workers begin at different ends
             # An error in one must not leave the others without anybody who waits for them.
             results = await asyncio.gather(

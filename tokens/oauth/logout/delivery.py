@@ -31,7 +31,7 @@ from tokens.clients.registry import Client
 from tokens.keys.key_set import Family
 from tokens.keys.store import key_store
 from tokens.oauth.logout import notices as logout_notices
-from tokens.oauth.logout.notices import MAX_DUE, Claimed
+from tokens.oauth.logout.notices import Claimed
 
 LIMIT_S: Final = 5.0  # seconds from the connection to the end of the answer
 #: Seconds in which a client that let one notice wait in vain gets no other: less than until the first is tried again.
@@ -89,7 +89,6 @@ class LogoutDelivery(QueueDelivery[Claimed]):
     name = "logout"
     failed = "logout_delivery_failed"
     stop_s = STOP_S
-    most_due = MAX_DUE
     due = staticmethod(logout_notices.due)
     claim = staticmethod(logout_notices.claim)
 

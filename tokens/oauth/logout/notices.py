@@ -4,7 +4,6 @@ A worker takes a notice by one conditional UPDATE, which one of several wins on 
 number of attempts; that number proves it is still theirs. A worker that dies delays the notice by ``LEASE_S``, no more.
 """
 
-import random
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -14,17 +13,12 @@ from django.db.models import F, Q
 
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.db.compiled import CompiledSelect, Param
+from ironauth.infrastructure.db.outbox import LEASE_S, MAX_DUE, is_too_old, retry_after
 from tokens.clients.models import OAuthClient
 from tokens.oauth.models import LogoutNotice
 
-LEASE_S: Final = 60  # seconds; a delivery takes a few at most
 FIRST_RETRY_S: Final = 5  # seconds after the first failure, doubled after each further one
-LONGEST_RETRY_S: Final = 3_600  # seconds; a client that is back after a night is noticed within the hour
-JITTER: Final = 0.2  # of a wait, either way: notices that failed together are not tried together
-GIVE_UP_S: Final = 86_400  # seconds after the session ended; a day later its client's own session has mostly ended too
-MAX_DUE: Final = 100  # notices looked at in one reading
 
-_random = random.SystemRandom()
 _DUE: Final = CompiledSelect(
     lambda: (
         LogoutNotice.objects.filter(due_at__lte=Param("now", models.DateTimeField()))
@@ -87,9 +81,7 @@ def failed(notice: Claimed) -> bool:
     """
     now = clock.now()
     mine = LogoutNotice.objects.filter(pk=notice.id, attempts=notice.attempts)
-    if now - notice.created_at >= timedelta(seconds=GIVE_UP_S):
+    if is_too_old(notice.created_at, now):
         return mine.delete()[0] > 0
-    doubled = FIRST_RETRY_S * 2 ** min(notice.attempts - 1, 20)
-    wait_s = min(LONGEST_RETRY_S, doubled) * _random.uniform(1 - JITTER, 1 + JITTER)
-    mine.update(due_at=now + timedelta(seconds=wait_s))
+    mine.update(due_at=now + retry_after(notice.attempts, first_s=FIRST_RETRY_S))
     return False

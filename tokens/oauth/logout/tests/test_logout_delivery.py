@@ -23,6 +23,7 @@ from joserfc.util import urlsafe_b64decode
 from conftest import bearer
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.db import outbox as queue_delivery
+from ironauth.infrastructure.db.outbox import LEASE_S, LONGEST_RETRY_S
 from ironauth.infrastructure.db.unit_of_work import database
 from tokens.clients import registry as clients
 from tokens.clients import subjects
@@ -214,7 +215,7 @@ async def test_an_application_in_a_private_network(
     assert (await LogoutNotice.objects.aget()).attempts == 1
     with (
         override_settings(IRONAUTH_LOGOUT_NETWORKS=["127.0.0.1", "::1"]),
-        clock.shifted(logout_notices.LONGEST_RETRY_S),
+        clock.shifted(LONGEST_RETRY_S),
     ):
         assert await delivery.deliver_due() == 1
     assert len(application.received) == 1
@@ -249,9 +250,9 @@ async def test_one_worker_at_a_time(signing_key: str) -> None:
     first = await database().write(logout_notices.claim, told.pk)
     assert first is not None
     assert await database().write(logout_notices.claim, told.pk) is None
-    with clock.shifted(logout_notices.LEASE_S - 1):
+    with clock.shifted(LEASE_S - 1):
         assert await database().read(logout_notices.due) == []
-    with clock.shifted(logout_notices.LEASE_S + 1):
+    with clock.shifted(LEASE_S + 1):
         second = await database().write(logout_notices.claim, told.pk)
         assert second is not None
         assert second.attempts == 2
