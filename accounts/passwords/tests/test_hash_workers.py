@@ -387,6 +387,35 @@ async def test_the_fall_back_is_bounded_too(settings: Settings, tmp_path: Path) 
         hash_pool().shutdown()
 
 
+@pytest.mark.parametrize("blocking", [False, True])
+async def test_a_hash_that_finds_no_thread_for_its_worker_is_refused_in_time(
+    settings: Settings, tmp_path: Path, *, blocking: bool
+) -> None:
+    """Who hangs up leaves a thread busy until its worker answers; nobody else waits for it beyond the limit."""
+    settings.IRONAUTH_HASH_MAX_WAIT_S = 0.1
+    use(settings, WorkerAddress(path=str(tmp_path / "nobody.sock")), connections=1)
+    pool, begun, end = hash_pool(), threading.Event(), threading.Event()
+
+    def unanswered() -> None:
+        begun.set()
+        end.wait(5)
+
+    try:
+        gone = asyncio.create_task(pool.run(unanswered, movable=True))
+        await asyncio.to_thread(begun.wait)
+        gone.cancel()
+        await asyncio.wait([gone])
+        asked = time.monotonic()
+        blocked = asyncio.to_thread(partial(pool.run_blocking, time.monotonic, movable=True)) if blocking else None
+        with pytest.raises(Overloaded):
+            await (blocked or pool.run(time.monotonic, movable=True))
+        assert time.monotonic() - asked < 1
+        assert pool.stats().rejected == 1
+    finally:
+        end.set()
+        pool.shutdown()
+
+
 async def test_argon2_never_runs_on_a_thread_that_waits(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

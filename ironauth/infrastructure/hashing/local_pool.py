@@ -26,7 +26,7 @@ from ironauth.infrastructure.hashing import claims as hash_claims
 from ironauth.infrastructure.telemetry import metrics
 from ironauth.infrastructure.telemetry.logs import get_logger
 from ironauth.infrastructure.threads.executor import BoundedExecutor
-from ironauth.infrastructure.threads.job_queues import FairQueue
+from ironauth.infrastructure.threads.job_queues import FairQueue, JobQueue
 from ironauth.infrastructure.threads.jobs import Claim, Job
 
 #: What one hash is taken to last before the first is measured; seconds. Argon2id, t=3, m=64 MiB: 0.07-0.14 measured.
@@ -68,7 +68,70 @@ class HashWorkerStats(msgspec.Struct, frozen=True):
     failures: int
 
 
-class HashPool(BoundedExecutor):
+class PunctualExecutor(BoundedExecutor):
+    """An executor that refuses a call which has not started within ``max_wait_s`` seconds."""
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        threads: int,
+        max_wait_s: float,
+        initializer: Callable[[], None] = lambda: None,
+        queue: JobQueue | None = None,
+    ) -> None:
+        """Prepare an executor as ``BoundedExecutor`` does.
+
+        Args:
+            name: what the threads, the metrics and the spans are called.
+            threads: calls that run at once.
+            max_wait_s: seconds within which a call has to start.
+            initializer: runs on each thread when it starts.
+            queue: the order of calls, and which are refused.
+        """
+        super().__init__(name=name, threads=threads, initializer=initializer, queue=queue)
+        self._max_wait_s = max_wait_s
+
+    def submit[**P](self, fn: Callable[P, Any], /, *args: P.args, **kwargs: P.kwargs) -> Job:
+        """Queue ``fn(*args, **kwargs)`` and return its future; it fails with ``refusal`` unless it starts in time.
+
+        Raises:
+            Exception: what ``refusal`` returns, when the queue refuses the call.
+        """
+        start_by = time.monotonic() + self._max_wait_s
+        job = super().submit(self._in_time, start_by, partial(fn, *args, **kwargs))
+        with suppress(RuntimeError):  # no event loop runs here: who blocks keeps the limit by `submit_blocking`
+            asyncio.get_running_loop().call_later(self._max_wait_s, self._expire, weakref.ref(job))
+        return job
+
+    def submit_blocking[T](self, fn: Callable[[], T]) -> T:
+        """Run ``fn`` on a thread and return its result, blocking the caller.
+
+        Raises:
+            Exception: what ``fn`` raises, or what ``refusal`` returns.
+        """
+        job = self.submit(fn)
+        try:
+            wait([job], self._max_wait_s)
+            self._expire(weakref.ref(job))
+            result: T = job.result()
+        finally:
+            job.cancel()
+        return result
+
+    def _expire(self, reference: "weakref.ref[Job]") -> None:
+        """Refuse a call that still waits at the end of the limit."""
+        job = reference()
+        if job is not None and self.withdraw(job):
+            self.refuse(job)
+
+    def _in_time[T](self, start_by: float, fn: Callable[[], T]) -> T:
+        if time.monotonic() > start_by:
+            raise self.refusal()
+        return fn()
+
+
+class HashPool(PunctualExecutor):
     """Runs hash jobs on ``threads`` threads; no job waits longer than ``max_wait_s`` seconds to start.
 
     ``remote.pool.SharedHashPool`` sends hashes to other machines too; here ``movable`` and ``keyed`` mean nothing.
@@ -89,9 +152,12 @@ class HashPool(BoundedExecutor):
         """
         self._fair_queue = FairQueue(self._room)
         super().__init__(
-            name="hash", threads=threads, initializer=partial(lower_priority, nice), queue=self._fair_queue
+            name="hash",
+            threads=threads,
+            max_wait_s=max_wait_s,
+            initializer=partial(lower_priority, nice),
+            queue=self._fair_queue,
         )
-        self._max_wait_s = max_wait_s
         self._mean_s = FIRST_GUESS_S
         self._rejected = 0
         self._completed = 0
@@ -102,11 +168,7 @@ class HashPool(BoundedExecutor):
         Raises:
             Overloaded: the expected wait exceeds the limit, and nobody else holds more of the queue.
         """
-        start_by = time.monotonic() + self._max_wait_s
-        job = super().submit(self._measured, start_by, partial(fn, *args, **kwargs))
-        with suppress(RuntimeError):  # no event loop runs here: who blocks keeps the limit by `run_blocking`
-            asyncio.get_running_loop().call_later(self._max_wait_s, self._expire, weakref.ref(job))
-        return job
+        return super().submit(self._measured, partial(fn, *args, **kwargs))
 
     async def run[T](self, fn: Callable[[], T], *, movable: bool = False) -> T:
         """Run ``fn`` on a pool thread and return its result; a cancelled caller's job does not start.
@@ -138,23 +200,7 @@ class HashPool(BoundedExecutor):
         if self.is_own_thread():
             return fn()
         refuse_event_loop()
-        return self._run_here_blocking(fn)
-
-    def _run_here_blocking[T](self, fn: Callable[[], T]) -> T:
-        job = self.submit(fn)
-        try:
-            wait([job], self._max_wait_s)
-            self._expire(weakref.ref(job))
-            result: T = job.result()
-        finally:
-            job.cancel()
-        return result
-
-    def _expire(self, reference: "weakref.ref[Job]") -> None:
-        """Refuse a job that still waits at the end of the limit."""
-        job = reference()
-        if job is not None and self.withdraw(job):
-            self.refuse(job)
+        return self.submit_blocking(fn)
 
     def raw_hash(self, secret: bytes, salt: bytes, params: argon2.Parameters, *, keyed: bool = False) -> bytes:
         """Run Argon2 once, inside a job of this pool.
@@ -232,9 +278,7 @@ class HashPool(BoundedExecutor):
             metrics.recorder.count("ironauth_pool_refusals", "hash")
         return Overloaded(retry_after_s=max(1, math.ceil(self.expected_wait_s())))
 
-    def _measured[T](self, start_by: float, fn: Callable[[], T]) -> T:
-        if time.monotonic() > start_by:
-            raise self.refusal()
+    def _measured[T](self, fn: Callable[[], T]) -> T:
         started = time.perf_counter()
         try:
             return fn()

@@ -13,17 +13,30 @@ from functools import partial
 import argon2
 
 from ironauth.config.hash_workers import HashWorkerSettings
-from ironauth.infrastructure.hashing.local_pool import HashPool, HashWorkerStats, refuse_event_loop
+from ironauth.infrastructure.hashing.local_pool import HashPool, HashWorkerStats, PunctualExecutor, refuse_event_loop
 from ironauth.infrastructure.hashing.remote import trust as hash_worker_trust
 from ironauth.infrastructure.hashing.remote.client import PING_TIMEOUT_S, HashWorkerClient, WorkerBusy, WorkerRefused
 from ironauth.infrastructure.hashing.remote.protocol import Hash, ProtocolError
-from ironauth.infrastructure.threads.executor import BoundedExecutor
 from ironauth.infrastructure.threads.jobs import Claim
 
 
 class _Here(threading.local):
     #: The worker that a job on this thread is meant for; None on every other thread.
     worker: HashWorkerClient | None = None
+
+
+class _RemoteThreads(PunctualExecutor):
+    """Threads that wait for hash workers; what finds none of them in time is a refusal of the pool.
+
+    Callers who hang up leave theirs busy until the worker answers, so that there can be fewer free than are counted.
+    """
+
+    def __init__(self, pool: HashPool, *, threads: int, max_wait_s: float) -> None:
+        super().__init__(name="remote_hash", threads=threads, max_wait_s=max_wait_s)
+        self._pool = pool
+
+    def refusal(self) -> Exception:
+        return self._pool.refusal()
 
 
 class SharedHashPool(HashPool):
@@ -60,7 +73,7 @@ class SharedHashPool(HashPool):
             )
             for number, address in enumerate(workers.addresses, start=1)
         ]
-        self._away = BoundedExecutor(name="remote_hash", threads=workers.connections * len(self._workers))
+        self._away = _RemoteThreads(self, threads=workers.connections * len(self._workers), max_wait_s=max_wait_s)
         self._here = _Here()
 
     async def run[T](self, fn: Callable[[], T], *, movable: bool = False) -> T:
@@ -81,10 +94,9 @@ class SharedHashPool(HashPool):
         refuse_event_loop()
         worker = self._freest() if movable else None
         if worker is None:
-            return self._run_here_blocking(fn)
+            return self.submit_blocking(fn)
         with worker.counted():
-            result: T = self._away.submit(self._at_worker, worker, fn).result()
-        return result
+            return self._away.submit_blocking(partial(self._at_worker, worker, fn))
 
     def raw_hash(self, secret: bytes, salt: bytes, params: argon2.Parameters, *, keyed: bool = False) -> bytes:
         """Run Argon2 once where this job is meant to; a ``secret`` that is not ``keyed`` never leaves.
@@ -107,7 +119,7 @@ class SharedHashPool(HashPool):
         found = self._ask(worker, request) if keyed else None
         if found is not None:
             return found
-        return self._run_here_blocking(partial(super().raw_hash, secret, salt, params))
+        return self.submit_blocking(partial(super().raw_hash, secret, salt, params))
 
     def expected_wait_s(self) -> float:
         """Return the shortest wait anywhere: here, or at a worker that is known to work; seconds."""
