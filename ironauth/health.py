@@ -29,7 +29,7 @@ from ironauth.infrastructure.core.errors import DomainError, Unavailable
 from ironauth.infrastructure.db import unit_of_work
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.hashing.pool import hash_pool
-from ironauth.infrastructure.http.client_address import is_local
+from ironauth.infrastructure.http.client_context import is_local
 from ironauth.infrastructure.telemetry.logs import get_logger
 from ironauth.version import VERSION
 from tokens.access.codec import MAX_TOKEN_BYTES

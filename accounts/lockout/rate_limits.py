@@ -29,7 +29,7 @@ from ironauth.infrastructure.core.durations import in_words
 from ironauth.infrastructure.core.errors import Throttled
 from ironauth.infrastructure.db.compiled import CompiledSelect, Param
 from ironauth.infrastructure.db.unit_of_work import database
-from ironauth.infrastructure.http.client_address import client_network, client_site
+from ironauth.infrastructure.http.client_context import client_network, client_site
 from ironauth.infrastructure.ratelimit import window as sliding_window
 from ironauth.infrastructure.ratelimit import window_store
 from ironauth.infrastructure.ratelimit.window import Refusal, Slot

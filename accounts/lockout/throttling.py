@@ -29,8 +29,7 @@ from accounts.lockout import rate_limits
 from accounts.lockout.rate_limits import SIGN_IN, Refused, Windows, mac
 from ironauth.infrastructure.core.errors import Unavailable
 from ironauth.infrastructure.db.unit_of_work import database
-from ironauth.infrastructure.http.client_address import client_network
-from ironauth.infrastructure.http.client_context import ClientContext
+from ironauth.infrastructure.http.client_context import ClientContext, client_network
 from ironauth.infrastructure.ratelimit import lockout
 from ironauth.infrastructure.ratelimit.lockout import FREE_FAILURES, Count, Reserved
 from ironauth.infrastructure.ratelimit.window import Refusal

@@ -28,12 +28,12 @@ from ironauth.server.response import (
     OFFERED,
     FastResponseCycle,
     PausableFlowControl,
+    WriteCoalescer,
     end_of_part,
     is_one_part,
     refusal_bytes,
 )
 from ironauth.server.slow_clients import CLOSED_AT_ONCE, MOST_STALLED, TAKEN_BYTES, WRITE_TIMEOUT_S
-from ironauth.server.write_coalescer import WriteCoalescer
 
 #: An absolute-form target names scheme and authority as well; a domain name has 253 characters (RFC 1035 §2.3.4).
 ORIGIN_BYTES = 512

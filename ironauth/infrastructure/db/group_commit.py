@@ -14,7 +14,7 @@ from typing import Final
 from django.db import DEFAULT_DB_ALIAS, Error, IntegrityError, connections, transaction
 
 from ironauth.infrastructure.threads.executor import NextJob, Outcome, RunJob
-from ironauth.infrastructure.threads.jobs import Job
+from ironauth.infrastructure.threads.job_queues import Job
 
 #: Units that share a commit, at most.
 MOST: Final = 32

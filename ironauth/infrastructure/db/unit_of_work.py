@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from django.conf import settings
 from django.core.signals import setting_changed
@@ -13,11 +14,42 @@ from django.db import DEFAULT_DB_ALIAS, Error, connections, reset_queries, trans
 
 from ironauth.infrastructure.core.errors import Unavailable
 from ironauth.infrastructure.db import group_commit
-from ironauth.infrastructure.db.connections import drop_connections, open_reader, tidy_connections
 from ironauth.infrastructure.db.faults import Fault, classify, outages
 from ironauth.infrastructure.telemetry import metrics
 from ironauth.infrastructure.telemetry.logs import get_logger
 from ironauth.infrastructure.threads.executor import SHUTDOWN_WAIT_S, BoundedExecutor
+
+
+def open_reader() -> None:
+    """Make sure that this thread's SQLite connection is open and unable to write or to take the write lock.
+
+    Set on each new connection rather than in its settings: those belong to all threads, and tests rename the file.
+    """
+    connection = connections[DEFAULT_DB_ALIAS]
+    if connection.connection is None:
+        connection.ensure_connection()
+        connection.transaction_mode = "DEFERRED"  # type: ignore[attr-defined]  # SQLite's wrapper has it
+        with connection.cursor() as cursor:
+            cursor.execute("PRAGMA query_only = ON")
+
+
+def drop_connections() -> None:
+    """Close this thread's connections, whatever state they are in; the next unit opens new ones."""
+    for connection in connections.all(initialized_only=True):
+        with suppress(Error):
+            connection.close()
+        connection.connection = None
+        connection.in_atomic_block = connection.closed_in_transaction = False
+
+
+def tidy_connections() -> None:
+    """Close connections that broke or were left inside a transaction, as Django does after each request."""
+    for connection in connections.all(initialized_only=True):
+        try:
+            connection.close_if_unusable_or_obsolete()
+        except Error:
+            drop_connections()
+
 
 #: Retry-After of a 503; seconds. The fault matrix asks for at most 2.
 RETRY_AFTER_S = 1

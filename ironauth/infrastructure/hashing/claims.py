@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from ironauth.infrastructure.threads.jobs import NOBODY, Claim
+from ironauth.infrastructure.threads.job_queues import NOBODY, Claim
 
 #: Returns the network of the request being answered and its proved owner; "" for what is unknown.
 type Source = Callable[[], Claim]

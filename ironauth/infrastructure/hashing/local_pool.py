@@ -26,8 +26,7 @@ from ironauth.infrastructure.hashing import claims as hash_claims
 from ironauth.infrastructure.telemetry import metrics
 from ironauth.infrastructure.telemetry.logs import get_logger
 from ironauth.infrastructure.threads.executor import BoundedExecutor
-from ironauth.infrastructure.threads.job_queues import FairQueue, JobQueue
-from ironauth.infrastructure.threads.jobs import Claim, Job
+from ironauth.infrastructure.threads.job_queues import Claim, FairQueue, Job, JobQueue
 
 #: What one hash is taken to last before the first is measured; seconds. Argon2id, t=3, m=64 MiB: 0.07-0.14 measured.
 FIRST_GUESS_S = 0.1

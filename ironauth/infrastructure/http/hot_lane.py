@@ -16,7 +16,7 @@ from django.core.signals import request_finished, request_started
 
 from ironauth.infrastructure.core.asgi_types import WHOLE_ANSWER, Application, Message, Receive, Scope, Send
 from ironauth.infrastructure.core.live_settings import live
-from ironauth.infrastructure.http.client_address import client_address, with_forwarded_scheme
+from ironauth.infrastructure.http.client_context import client_address, with_forwarded_scheme
 from ironauth.infrastructure.http.cookies import reader as cookie_reader
 from ironauth.infrastructure.http.cookies.reader import AmbiguousCookies
 from ironauth.infrastructure.http.host_check import is_allowed_host

@@ -13,7 +13,7 @@ from django.http.response import HttpResponseBase, StreamingHttpResponse
 from ironauth.infrastructure.core.asgi_types import Application, Receive, Scope, Send
 from ironauth.infrastructure.core.errors import Overloaded, Unavailable
 from ironauth.infrastructure.core.live_settings import live
-from ironauth.infrastructure.http.client_address import client_address, client_share, with_forwarded_scheme
+from ironauth.infrastructure.http.client_context import client_address, client_share, with_forwarded_scheme
 from ironauth.infrastructure.http.error_pages import BUSY
 from ironauth.infrastructure.http.fast_request import UNREADABLE_HEAD, StrictRequest
 from ironauth.infrastructure.http.guard import API_BODY_BYTES, PAGE_BODY_BYTES

@@ -11,7 +11,7 @@ from django.http.response import HttpResponseBase
 
 from ironauth.infrastructure.core.live_settings import live
 from ironauth.infrastructure.http import client_context
-from ironauth.infrastructure.http.client_address import client_address
+from ironauth.infrastructure.http.client_context import client_address
 from ironauth.infrastructure.telemetry import logs
 from ironauth.infrastructure.telemetry.request_id import choose_request_id, current_request_id, enter, leave
 

@@ -10,8 +10,7 @@ from typing import Any, cast
 from asgiref.sync import sync_to_async
 
 from ironauth.infrastructure.telemetry import metrics
-from ironauth.infrastructure.threads.job_queues import InOrder, JobQueue
-from ironauth.infrastructure.threads.jobs import NOBODY, Claim, Job
+from ironauth.infrastructure.threads.job_queues import NOBODY, Claim, InOrder, Job, JobQueue
 
 #: How long ``shutdown`` waits for the last jobs of all threads; seconds. A stuck one, a daemon, ends with the process.
 SHUTDOWN_WAIT_S = 5.0

@@ -23,7 +23,7 @@ from ironauth.infrastructure.cache.shared_entries import L2
 from ironauth.infrastructure.core.errors import DomainError, Unavailable
 from ironauth.infrastructure.telemetry import logs
 from ironauth.infrastructure.threads.executor import BoundedExecutor
-from ironauth.infrastructure.threads.jobs import Job
+from ironauth.infrastructure.threads.job_queues import Job
 from ironauth.version import VERSION
 
 #: How long the end of a process may wait until its last spans are sent; seconds. What is left is lost.

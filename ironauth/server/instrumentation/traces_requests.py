@@ -20,7 +20,7 @@ from opentelemetry.semconv.attributes.url_attributes import URL_SCHEME
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from ironauth.infrastructure.core.asgi_types import Application, Message, Receive, Scope, Send
-from ironauth.infrastructure.http.client_address import is_from_proxy, with_forwarded_scheme
+from ironauth.infrastructure.http.client_context import is_from_proxy, with_forwarded_scheme
 from ironauth.infrastructure.http.middleware import STATIC_PREFIX
 from ironauth.server.instrumentation.route_label import METHODS, STATIC_ROUTE, listen
 

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from ironauth.server import write_coalescer as http_writes
-from ironauth.server.write_coalescer import WriteCoalescer
+from ironauth.server import response as http_writes
+from ironauth.server.response import WriteCoalescer
 
 BUSY = ("one", "other")
 ALONE = ("one",)

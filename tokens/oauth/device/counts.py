@@ -13,7 +13,7 @@ from django.conf import settings
 from accounts.lockout import rate_limits
 from accounts.lockout.rate_limits import SITE_LIMITS, Refused, Rule
 from ironauth.infrastructure.core import clock
-from ironauth.infrastructure.http.client_address import client_network, client_site
+from ironauth.infrastructure.http.client_context import client_network, client_site
 
 #: A device that keeps its interval is never counted; one that asks each second is, for five minutes.
 TOO_SOON: Final = Rule("device_poll", "IRONAUTH_THROTTLE_BAD_REFRESHES", 900)

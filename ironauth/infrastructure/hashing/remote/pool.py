@@ -17,7 +17,7 @@ from ironauth.infrastructure.hashing.local_pool import HashPool, HashWorkerStats
 from ironauth.infrastructure.hashing.remote import trust as hash_worker_trust
 from ironauth.infrastructure.hashing.remote.client import PING_TIMEOUT_S, HashWorkerClient, WorkerBusy, WorkerRefused
 from ironauth.infrastructure.hashing.remote.protocol import Hash, ProtocolError
-from ironauth.infrastructure.threads.jobs import Claim
+from ironauth.infrastructure.threads.job_queues import Claim
 
 
 class _Here(threading.local):

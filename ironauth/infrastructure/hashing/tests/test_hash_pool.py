@@ -21,7 +21,7 @@ from ironauth.infrastructure.hashing.local_pool import SAFETY_FACTOR, WEAKEST_NI
 from ironauth.infrastructure.hashing.pool import hash_pool
 from ironauth.infrastructure.hashing.tests.hash_worker import asking
 from ironauth.infrastructure.http import client_context
-from ironauth.infrastructure.threads.jobs import NOBODY
+from ironauth.infrastructure.threads.job_queues import NOBODY
 
 
 @pytest.fixture

@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from ironauth.infrastructure.core.asgi_types import Receive, Scope, Send
-from ironauth.infrastructure.http import body_budget
-from ironauth.infrastructure.http.body_budget import BodyBudget
-from ironauth.infrastructure.http.guard import Guard
+from ironauth.infrastructure.http import guard
+from ironauth.infrastructure.http.guard import BodyBudget, Guard
 from ironauth.infrastructure.http.lanes import longest_body
 from ironauth.tests.asgi_conversation import Conversation
 
@@ -136,7 +135,7 @@ async def test_400_unfinished_bodies_of_1_mib_on_every_path() -> None:
 
 def test_the_bounds() -> None:
     """32 MiB for all bodies of a process, an eighth of them for a network, half of them for an IPv6 /48."""
-    assert (body_budget.BUDGET_BYTES, body_budget.NETWORK_BYTES, body_budget.SITE_BYTES) == (
+    assert (guard.BUDGET_BYTES, guard.NETWORK_BYTES, guard.SITE_BYTES) == (
         33_554_432,
         4_194_304,
         16_777_216,

@@ -4,7 +4,7 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 from django.test import RequestFactory, override_settings
 
-from ironauth.infrastructure.http.client_address import (
+from ironauth.infrastructure.http.client_context import (
     client_address,
     client_network,
     client_site,

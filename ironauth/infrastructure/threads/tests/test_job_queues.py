@@ -7,8 +7,7 @@ from itertools import count
 
 import pytest
 
-from ironauth.infrastructure.threads.job_queues import MOST_OF_ONE_OWNER, FairQueue, InOrder
-from ironauth.infrastructure.threads.jobs import NOBODY, Claim, Job
+from ironauth.infrastructure.threads.job_queues import MOST_OF_ONE_OWNER, NOBODY, Claim, FairQueue, InOrder, Job
 
 _moments = count()
 
