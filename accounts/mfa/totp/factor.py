@@ -3,6 +3,7 @@
 Wrong codes have a count of the person's own (``throttling``), which a right password does not touch.
 """
 
+import asyncio
 import uuid
 from collections.abc import Iterable
 from datetime import datetime
@@ -103,19 +104,24 @@ class Totp(SecondFactor):
             Throttled: After too many of those for this person, before anything is looked at.
             TotpUnreadable: The secret does not open.
         """
-        code = without_spaces(shown.code or "")
-        attempt = await throttling.admit_second_factor(user_id=asked.user_id)
-        try:
-            proof = await database().read(_judge, asked.user_id, code)
-        except Unavailable:  # nothing was judged
-            await throttling.give_back(attempt)
-            raise
-        if proof is None and throttling.is_last_free(attempt):
-            await database().write(_warn, asked.user_id)
-        if proof is None:
-            await refused(asked)
-            raise InvalidMfaCode
-        return proof
+        # To its end: the owner hears of the tenth wrong code, also from a sender who hangs up at once.
+        return await asyncio.shield(_counted(without_spaces(shown.code or ""), asked))
+
+
+async def _counted(code: str, asked: Asked) -> TotpProof:
+    """Judge a code for `Totp.judge`."""
+    attempt = await throttling.admit_second_factor(user_id=asked.user_id)
+    try:
+        proof = await database().read(_judge, asked.user_id, code)
+    except Unavailable:  # nothing was judged
+        await throttling.give_back(attempt)
+        raise
+    if proof is None and throttling.is_last_free(attempt):
+        await database().write(_warn, asked.user_id)
+    if proof is None:
+        await refused(asked)
+        raise InvalidMfaCode
+    return proof
 
 
 def _judge(user_id: uuid.UUID, code: str) -> TotpProof | None:

@@ -2,6 +2,8 @@
 
 import asyncio
 import secrets
+import threading
+import time
 import uuid
 
 import httpx
@@ -16,8 +18,9 @@ from accounts.audit import recording as audit
 from accounts.audit.models import AuditEvent
 from accounts.audit.recording import Event
 from accounts.conftest import full_pool  # noqa: F401 - a fixture
-from accounts.mfa import services
+from accounts.mfa import factors, services
 from accounts.mfa.errors import InvalidMfaCode
+from accounts.mfa.totp import factor as totp_factor
 from accounts.mfa.totp.models import TotpFactor
 from accounts.outbox.models import OutgoingMail
 from accounts.tests.authenticator import Authenticator
@@ -80,6 +83,39 @@ async def test_ten_codes_are_judged(api: httpx.AsyncClient, member: Member, pair
     await sync_to_async(audit.wait_until_written)()
     event = await AuditEvent.objects.aget(event="throttled")
     assert (event.user_id, event.details) == (uuid.UUID(member["id"]), {"rule": "second_factor", "by": "account"})
+
+
+async def test_the_owner_is_told_of_who_hangs_up(
+    api: httpx.AsyncClient, member: Member, pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tenth wrong code is a message, and a failure in the trail, though its sender does not wait for the answer."""
+    app, _ = await enrol(api, pair)
+    token = (await password_only(api, member))["mfa_token"]
+    for _ in range(FREE_FAILURES - 1):
+        await with_code(api, token, app.wrong())
+    begun, judge = threading.Event(), totp_factor._judge
+
+    def slow(user_id: uuid.UUID, code: str) -> object:
+        begun.set()
+        time.sleep(0.1)
+        return judge(user_id, code)
+
+    monkeypatch.setattr(totp_factor, "_judge", slow)
+    asked = Asked(uuid.UUID(member["id"]), Event.SIGN_IN)
+    gone = asyncio.create_task(factors.judge(Shown(code=app.wrong()), asked))
+    await asyncio.to_thread(begun.wait, 5)
+    gone.cancel()
+    await asyncio.wait([gone])
+    assert gone.cancelled()
+    warnings = OutgoingMail.objects.filter(kind="second_factor_refused", recipient=member["email"])
+    for _ in range(50):
+        if await warnings.aexists():
+            break
+        await asyncio.sleep(0.02)
+    assert await warnings.acount() == 1
+    await sync_to_async(audit.wait_until_written)()
+    wrong = AuditEvent.objects.filter(event="sign_in", outcome="failure", user_id=member["id"])
+    assert await wrong.acount() == FREE_FAILURES
 
 
 async def test_the_owner_is_told_once(api: httpx.AsyncClient, member: Member, pair: Pair) -> None:
