@@ -11,6 +11,22 @@ class EmailTaken(errors.Conflict):
     detail = "An account with this e-mail address exists already: sign in, or use another address."
 
 
+class SignUpClosed(errors.PermissionDenied):
+    """403: nobody may make an account here (IRONAUTH_SIGN_UP)."""
+
+    code = "sign_up_closed"
+    title = "Sign-up is closed"
+    detail = "New accounts are made by the staff of this service: ask them for one."
+
+
+class InvalidEmailCode(errors.NotAuthenticated):
+    """401: the code is wrong, has expired, was used, was typed wrong too often, or was made for nobody."""
+
+    code = "invalid_email_code"
+    title = "Invalid code"
+    detail = "The code is wrong or no longer works: check it, or ask for a new message."
+
+
 class InvalidCredentials(errors.NotAuthenticated):
     """401: unknown address, wrong password, inactive account, or one whose address has to be proved first.
 

@@ -29,7 +29,6 @@ page_urlpatterns: list[URLPattern] = [
     path("account/restore", email_pages.RestorePage.as_view(), name="restore"),
     path("account", account_pages.AccountHome.as_view()),
     path("account/", account_pages.AccountHome.as_view()),  # as people type it
-    path("account/signin", account_pages.SignInPage.as_view(), name="signin-page"),
     path("account/security", account_pages.SecurityPage.as_view(), name="security-page"),
     path("account/forgot", account_pages.ForgotPage.as_view(), name="forgot-page"),
     path("account/verify-again", account_pages.VerifyAgainPage.as_view(), name="verify-again-page"),

@@ -20,6 +20,7 @@ from accounts.mfa import factors
 from accounts.outbox import queue as outbox
 from accounts.outbox import tokens as email_tokens
 from accounts.outbox.kinds import Kind
+from accounts.outbox.models import EmailToken
 from accounts.outbox.tokens import FoundToken, Purpose
 from accounts.privacy import units as deletions
 from accounts.users import queries as user_queries
@@ -28,6 +29,7 @@ from accounts.users.models import User
 from accounts.users.proofs import Proof
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import FieldError, NotAuthenticated, ValidationFailed
+from ironauth.infrastructure.core.ids import new_id
 
 PASSWORD_NEEDED: Final = FieldError(
     "password", "required", "Send the password of the account that is to have this address, or do it in its session."
@@ -44,7 +46,7 @@ def request_reset(key: str, *, actor_id: uuid.UUID | None = None) -> uuid.UUID |
         actor_id: The member of staff who asks for somebody else.
     """
     holder = user_queries.lock_holder(key)
-    user_id = ask(holder if holder and holder.is_active else None, Purpose.RESET_PASSWORD, Kind.RESET_PASSWORD)
+    user_id, _ = ask(holder if holder and holder.is_active else None, Purpose.RESET_PASSWORD, Kind.RESET_PASSWORD)
     audit.record(Event.PASSWORD_RESET_REQUESTED, actor_id=actor_id, user_id=user_id)
     return user_id
 
@@ -53,9 +55,43 @@ def request_verification(key: str, *, actor_id: uuid.UUID | None = None) -> uuid
     """The same for who has this address, is active and has not verified it yet."""
     holder = user_queries.lock_holder(key)
     waits = holder is not None and holder.is_active and holder.email_verified_at is None
-    user_id = ask(holder if waits else None, Purpose.VERIFY_EMAIL, Kind.VERIFY_EMAIL)
+    user_id, _ = ask(holder if waits else None, Purpose.VERIFY_EMAIL, Kind.VERIFY_EMAIL)
     audit.record(Event.VERIFICATION_REQUESTED, actor_id=actor_id, user_id=user_id)
     return user_id
+
+
+def request_sign_in_code(key: str) -> uuid.UUID:
+    """Queue a message with a code for who has this folded address and is active; return the token's id.
+
+    Nobody gets a code to an address that is not proved: they get the message that proves it, for the account may be a
+    stranger's until then. Five queries, no matter who it is.
+    """
+    holder = user_queries.lock_holder(key)
+    if holder is not None and holder.is_active and holder.email_verified_at is None:
+        user_id, _ = ask(holder, Purpose.VERIFY_EMAIL, Kind.VERIFY_EMAIL)
+        token_id = new_id()  # of no row: no code is right for it
+    else:
+        active = holder if holder is not None and holder.is_active else None
+        user_id, token_id = ask(active, Purpose.SIGN_IN, Kind.SIGN_IN_CODE, with_code=True)
+    audit.record(Event.SIGN_IN_CODE_REQUESTED, user_id=user_id)
+    return token_id
+
+
+def repeat_sign_up_code(token_id: uuid.UUID) -> uuid.UUID | None:
+    """Queue another message for the account that a page's sign-up made; return the new token's id.
+
+    None where the old token is gone: it was used, or the account has changed. Five queries.
+    """
+    found = EmailToken.objects.filter(pk=token_id, purpose=Purpose.VERIFY_EMAIL, code_tries__isnull=False)
+    row = found.values_list("user_id").first()
+    if row is None:
+        return None
+    user = user_queries.lock(row[0]) if row[0] else None
+    waits = user is not None and user.is_active and user.email_verified_at is None
+    holder = user_queries.Holder(user.pk, user.email, user.is_active, None) if user is not None and waits else None
+    user_id, new_token_id = ask(holder, Purpose.VERIFY_EMAIL, Kind.VERIFY_EMAIL, with_code=True)
+    audit.record(Event.VERIFICATION_REQUESTED, user_id=user_id)
+    return new_token_id
 
 
 def reset_password(*, found: FoundToken, new: str) -> None:
@@ -111,12 +147,18 @@ def request_change(*, user_id: uuid.UUID, old: str, new_email: str, session_id: 
     audit.record(Event.EMAIL_CHANGE_REQUESTED, actor_id=user_id, user_id=user_id, session_id=session_id)
 
 
-def ask(holder: user_queries.Holder | None, purpose: Purpose, kind: Kind) -> uuid.UUID | None:
-    """Issue a token for ``holder``, or for nobody, and queue its message. Three queries."""
+def ask(
+    holder: user_queries.Holder | None, purpose: Purpose, kind: Kind, *, with_code: bool = False
+) -> tuple[uuid.UUID | None, uuid.UUID]:
+    """Issue a token for ``holder``, or for nobody, and queue its message. Three queries.
+
+    Returns:
+        The holder's id and the token's.
+    """
     user_id = holder.id if holder else None
-    token_id = email_tokens.issue(purpose=purpose, user_id=user_id)
+    token_id = email_tokens.issue(purpose=purpose, user_id=user_id, with_code=with_code)
     outbox.enqueue(kind, recipient=holder.email if holder else "", user_id=user_id, token_id=token_id)
-    return user_id
+    return user_id, token_id
 
 
 def _locked(user_id: uuid.UUID, key: str) -> tuple[User, User | None]:
@@ -163,7 +205,14 @@ class BySession(NamedTuple):
     epoch: int
 
 
-type Owner = ByPassword | BySession
+class BySignUp(NamedTuple):
+    """The browser has made this account, and typed the code of the token of its sign-up.
+
+    The token goes with the password it was made under: while it is there, the password is the one that was typed.
+    """
+
+
+type Owner = ByPassword | BySession | BySignUp
 
 
 class Asked(NamedTuple):
@@ -249,6 +298,8 @@ def confirm(*, found: FoundToken, owner: Owner | None = None, chosen: str | None
 
 def _require_owner(user: User, owner: Owner) -> None:
     """Raise unless what was shown before this transaction still holds in it."""
+    if isinstance(owner, BySignUp):
+        return
     if isinstance(owner, BySession):
         if owner.user_id != user.pk or owner.epoch != user.session_epoch:
             raise NotAuthenticated("This session has ended: sign in again.")

@@ -36,7 +36,7 @@ from ironauth.infrastructure.ratelimit.window import Refusal, Slot
 from ironauth.infrastructure.ratelimit.window_store import RateLimitHit
 from ironauth.infrastructure.telemetry.logs import get_logger
 
-type MailKind = Literal["reset", "verification", "sign-up", "change"]  # what is asked for, whatever is sent
+type MailKind = Literal["reset", "verification", "sign-up", "sign-in", "change"]  # what is asked for, whatever is sent
 
 #: What helps in place of waiting, by rule and kind of count; waits that nobody sits out have more of that.
 _REMEDIES: Final = {("second_factor", "account"): " A recovery code or a passkey signs in at once."}

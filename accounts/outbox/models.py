@@ -28,6 +28,7 @@ class EmailToken(models.Model):
         CHANGE_EMAIL = "change_email"
         RESET_PASSWORD = "reset_password"  # noqa: S105 - a purpose, not a password
         RESTORE_ACCOUNT = "restore_account"
+        SIGN_IN = "sign_in"
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)
     purpose = models.CharField(max_length=16, choices=Purpose)
@@ -38,6 +39,8 @@ class EmailToken(models.Model):
     nonce = models.BinaryField()
     master_key_id = models.CharField(max_length=16)
     digest = models.BinaryField()
+    #: How often a code was typed; NULL for a token that has none.
+    code_tries = models.PositiveSmallIntegerField(null=True)
     created_at = models.DateTimeField(default=clock.now)
     expires_at = models.DateTimeField()
 

@@ -48,6 +48,12 @@ class Claimed(NamedTuple):
         """What its link brings; made where the message is, so that a lost master key fails this message alone."""
         return email_tokens.text(self.token_row) if self.token_row is not None else None
 
+    @property
+    def code(self) -> str | None:
+        """The six digits that a page has asked for; None where no page waits for them."""
+        row = self.token_row
+        return email_tokens.code(row) if row is not None and row.code_tries is not None else None
+
 
 def enqueue(
     kind: Kind,

@@ -58,6 +58,7 @@ def render(mail: Claimed) -> EmailMultiAlternatives:
         "site": issuer.netloc,
         "issuer": settings.IRONAUTH_ISSUER,
         "token": token,
+        "code": mail.code,
         "minutes": settings.IRONAUTH_EMAIL_TOKEN_MIN,
     }
     name = f"accounts/mail/{mail.kind}"

@@ -2,6 +2,9 @@
 
 ``base64url(id ‖ HMAC-SHA-256(server key, purpose ‖ id ‖ nonce))``: 48 bytes, 64 characters. The nonce is random and
 stays in the row, the key is derived from a master key, which is not in the database: neither makes a token alone.
+A token may also have a code of six digits, computed from the same nonce. A code is good only together with the id of
+its row, which a page keeps in a value made for one browser, and for ``CODE_TRIES`` tries.
+
 The text can be computed again for as long as the message waits, so nobody has to keep it; the row has its SHA-256.
 """
 
@@ -34,6 +37,8 @@ _PURPOSE: Final = register_purpose("ironauth e-mail token")
 ID_BYTES: Final = 16
 MAC_BYTES: Final = 32  # HMAC-SHA-256: 256 bits, ASVS 7.2.3 asks 128
 NONCE_BYTES: Final = 32
+CODE_DIGITS: Final = 6
+CODE_TRIES: Final = 5  # so a code is guessed five times in a million; SP 800-63B-4 §3.2.2 allows a hundred tries
 TOKEN_CHARACTERS: Final = 64  # 48 bytes * 4 / 3: no padding, and one text for one token
 Purpose = EmailToken.Purpose
 
@@ -42,6 +47,13 @@ _NOW: Final = Param("now", models.DateTimeField())
 _COLUMNS: Final = ("id", "purpose", "digest", "new_email", "user_id", "user__email", "user__name", "user__is_active")
 _FIND: Final = CompiledSelect(
     lambda: EmailToken.objects.filter(pk=_ID, expires_at__gt=_NOW).order_by().values_list(*_COLUMNS)
+)
+_FIND_CODE: Final = CompiledSelect(
+    lambda: (
+        EmailToken.objects.filter(pk=_ID, expires_at__gt=_NOW)
+        .order_by()
+        .values_list(*_COLUMNS, "nonce", "master_key_id")
+    )
 )
 _INSERT: Final = CompiledInsert(lambda: given_row(EmailToken))
 _REPLACE: Final = CompiledDelete(
@@ -69,7 +81,12 @@ class FoundToken(NamedTuple):
 
 
 def issue(
-    *, purpose: Purpose, user_id: uuid.UUID | None, new_email: str = "", expires_at: datetime | None = None
+    *,
+    purpose: Purpose,
+    user_id: uuid.UUID | None,
+    new_email: str = "",
+    expires_at: datetime | None = None,
+    with_code: bool = False,
 ) -> uuid.UUID:
     """Store a new token in place of the user's older one of this purpose; return its id. Two queries.
 
@@ -80,6 +97,7 @@ def issue(
         user_id: Whose it is; None writes the same, and the token opens nothing.
         new_email: The address that a change is about.
         expires_at: When it ends; unless given, IRONAUTH_EMAIL_TOKEN_MIN after its message is sent.
+        with_code: Whether the message also has a code of six digits, for the page that asked for it.
     """
     _REPLACE.run(user_id=user_id, purpose=purpose.value)
     token_id, nonce, key_id, now = new_id(), os.urandom(NONCE_BYTES), newest_master_key_id(), clock.now()
@@ -92,6 +110,7 @@ def issue(
         nonce=nonce,
         master_key_id=key_id,
         digest=digest,
+        code_tries=0 if with_code else None,
         created_at=now,
         expires_at=expires_at or _end(now),
     )
@@ -105,6 +124,31 @@ def text(token: EmailToken) -> str:
         MasterKeyMissingError: The row's key has left the settings.
     """
     return base64url.encode(token.pk.bytes + _mac(token.pk, token.purpose, bytes(token.nonce), token.master_key_id))
+
+
+def code(token: EmailToken) -> str:
+    """Return the six digits of a token that has a code. Raises ``MasterKeyMissingError``."""
+    return _code(token.pk, token.purpose, bytes(token.nonce), token.master_key_id)
+
+
+def take_try(token_id: uuid.UUID, typed: str, *purposes: Purpose) -> FoundToken | None:
+    """Count a try at the code of a token; return whose token it is when the code is right.
+
+    Counted before it is judged, so that of many at once no more than ``CODE_TRIES`` are judged. The token is not used
+    up. Two queries at most; to be committed whatever comes of it.
+    """
+    left = EmailToken.objects.filter(pk=token_id, expires_at__gt=clock.now(), code_tries__lt=CODE_TRIES)
+    if not left.update(code_tries=models.F("code_tries") + 1):
+        return None
+    rows = _FIND_CODE.rows(id=token_id, now=clock.now())
+    if not rows:
+        return None
+    _, purpose, _, new_email, user_id, email, name, is_active, nonce, key_id = rows[0]
+    expected = _code(token_id, purpose, bytes(nonce), key_id)
+    right = hmac.compare_digest(expected.encode(), "".join(typed.split()).encode())
+    if not right or not is_active or purpose not in purposes:  # is_active: None for a token that was made for nobody
+        return None
+    return FoundToken(token_id, purpose, new_email, user_id, email, name)
 
 
 def renew(token_id: uuid.UUID) -> None:
@@ -158,6 +202,12 @@ def _parts(token: str) -> tuple[uuid.UUID, bytes] | None:
     """Return the id and the authentication code in ``token``; None when it has not the one form tokens have."""
     raw = base64url.decode(token, TOKEN_CHARACTERS)
     return (uuid.UUID(bytes=raw[:ID_BYTES]), raw[ID_BYTES:]) if raw is not None else None
+
+
+def _code(token_id: uuid.UUID, purpose: str, nonce: bytes, master_key_id: str) -> str:
+    """Return the six digits: 64 bits of a MAC modulo a million, so no code is likelier than another by 1e-13."""
+    digest = hmac.digest(_mac(token_id, purpose, nonce, master_key_id), b"code", hashlib.sha256)
+    return f"{int.from_bytes(digest[:8], 'big') % 10**CODE_DIGITS:0{CODE_DIGITS}}"
 
 
 def _mac(token_id: uuid.UUID, purpose: str, nonce: bytes, master_key_id: str) -> bytes:

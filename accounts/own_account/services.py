@@ -1,13 +1,14 @@
 """Signing up, and deleting one's own account; async, keyword-only, never sees a request."""
 
 import uuid
+from typing import NamedTuple
 
 from django.conf import settings
 from django.db import IntegrityError
 
 from accounts import email_address as emails
 from accounts.audit.recording import Event
-from accounts.errors import EmailTaken, UserProtected
+from accounts.errors import EmailTaken, SignUpClosed, UserProtected
 from accounts.lockout import rate_limits
 from accounts.own_account import units
 from accounts.passwords import hashing as passwords
@@ -25,12 +26,22 @@ from ironauth.infrastructure.hashing.pool import hash_pool
 from ironauth.infrastructure.telemetry.logs import get_logger
 
 
-async def sign_up(*, email: str, password: str, name: str = "", address: str = "") -> UserOut | None:
+class SignedUp(NamedTuple):
+    """What came of a sign-up. ``user``: None where the address has to be verified first, whether or not it was taken.
+
+    ``code_id``: the token whose code the page asks for, where it does.
+    """
+
+    user: UserOut | None
+    code_id: uuid.UUID | None = None
+
+
+async def sign_up(*, email: str, password: str, name: str = "", address: str = "", with_code: bool = False) -> SignedUp:
     """Create an account. The address has been validated by the caller.
 
     A taken address is found before the hash is paid for, and once more by the unique index. Where addresses must be
-    verified, nobody is told: the answer is None, and who owns the address gets a message. Account and audit event are
-    one transaction, 0.3 ms (SQLite) or 0.5 ms (PostgreSQL, 4 round trips for 1) more than the account alone. A password
+    verified, nobody is told: the answer has no user, and who owns the address gets a message. Account and audit event
+    are one transaction, 0.3 ms (SQLite) or 0.5 ms (PostgreSQL, 4 round trips for 1) more than the account alone. A password
     known from a breach counts for the throttle: a service may have been asked about it.
 
     Args:
@@ -38,20 +49,23 @@ async def sign_up(*, email: str, password: str, name: str = "", address: str = "
         password: As it was typed.
         name: The display name.
         address: The client's; "" is unknown, and not counted.
+        with_code: Whether the message also has a code of six digits, for the page that asks for it.
 
     Raises:
+        SignUpClosed: Nobody may make an account here.
         EmailTaken: Another account has the address, and people may be told.
         ValidationFailed: The policy refuses the password, or a breach has it.
         Overloaded: The hash pool is full.
         Throttled: Too many came from the client, or were mailed to.
     """
+    if settings.IRONAUTH_SIGN_UP == "closed":
+        raise SignUpClosed
     hash_pool().require_capacity()
     require_policy(password, email=email, name=name, field="password")
     await rate_limits.admit(rate_limits.SIGN_UP, address=address)
     await require_unbreached(password, field="password")
     if emails.is_proof_required():
-        await _sign_up_untold(email=email, password=password, name=name)
-        return None
+        return await _sign_up_untold(email=email, password=password, name=name, with_code=with_code)
     if await database().read(user_units.email_is_taken, emails.fold(email)):
         raise EmailTaken
     encoded = await passwords.hash_password(password)
@@ -61,16 +75,19 @@ async def sign_up(*, email: str, password: str, name: str = "", address: str = "
     except IntegrityError as error:
         raise EmailTaken from error
     get_logger().info("user_signed_up", user_id=str(user.id))
-    return user
+    return SignedUp(user)
 
 
-async def _sign_up_untold(*, email: str, password: str, name: str) -> None:
+async def _sign_up_untold(*, email: str, password: str, name: str, with_code: bool) -> SignedUp:
     """Create an account, or have the owner of the address told that there is one, in the same time."""
     await rate_limits.admit_mail(kind="sign-up", email=email)
     encoded = await passwords.hash_password(password)
     async with answered_evenly():
-        user_id = await database().write(units.create_untold, email=email, encoded=encoded, name=name)
+        user_id, token_id = await database().write(
+            units.create_untold, email=email, encoded=encoded, name=name, with_code=with_code
+        )
     get_logger().info("user_signed_up" if user_id else "sign_up_repeated", user_id=str(user_id) if user_id else None)
+    return SignedUp(None, token_id if with_code else None)
 
 
 async def delete_account(

@@ -14,24 +14,28 @@ from accounts.users.models import User
 from accounts.users.outputs import UserOut, user_out
 
 
-def create_untold(*, email: str, encoded: str, name: str) -> uuid.UUID | None:
-    """Create a person and queue the message that verifies the address; return who it is.
+def create_untold(
+    *, email: str, encoded: str, name: str, with_code: bool = False
+) -> tuple[uuid.UUID | None, uuid.UUID]:
+    """Create a person and queue the message that verifies the address.
 
-    None when the address is taken: then its owner gets a message about it, by the same statements.
+    Returns:
+        Who it is, and the id of the message's token. None and a token that opens nothing when the address is taken:
+        then its owner gets a message about it, by the same statements.
     """
     user = User.objects.hashed(email=email, encoded=encoded, name=name)
     added = user_queries.add_unless_taken(user)
     holder = user_queries.lock_holder(user.email_key)
     if added:
-        user_id = email_units.ask(holder, Purpose.VERIFY_EMAIL, Kind.VERIFY_EMAIL)
+        user_id, token_id = email_units.ask(holder, Purpose.VERIFY_EMAIL, Kind.VERIFY_EMAIL, with_code=with_code)
         audit.record(Event.SIGN_UP, actor_id=user_id, user_id=user_id)
-        return user_id
-    email_tokens.issue(purpose=Purpose.VERIFY_EMAIL, user_id=None)
+        return user_id, token_id
+    token_id = email_tokens.issue(purpose=Purpose.VERIFY_EMAIL, user_id=None, with_code=with_code)
     recipient = holder.email if holder and holder.is_active else ""
     holder_id = holder.id if holder else None
     outbox.enqueue(Kind.ACCOUNT_EXISTS, recipient=recipient, user_id=holder_id)
     audit.record(Event.SIGN_UP, outcome=Outcome.REFUSED, user_id=holder_id)
-    return None
+    return None, token_id
 
 
 def create_unverified(*, email: str, encoded: str, name: str) -> UserOut:

@@ -4,7 +4,7 @@ from django.http import HttpResponse
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.response import Response
 
-from accounts.errors import EmailTaken, InvalidCredentials, LastSuperuser, StepUpRequired, UserProtected
+from accounts.errors import EmailTaken, InvalidCredentials, LastSuperuser, SignUpClosed, StepUpRequired, UserProtected
 from accounts.own_account import services as own_account
 from accounts.users import services
 from accounts.users.inputs import DeleteAccountInput, ProfileInput, SignupInput
@@ -32,6 +32,7 @@ class SignupView(AsyncAPIView):
             201: UserOut,
             202: OpenApiResponse(None, "Where addresses must be verified: always, with a message to the address."),
             400: ValidationFailed,
+            403: SignUpClosed,
             409: EmailTaken,
             429: Throttled,
         },
@@ -39,7 +40,7 @@ class SignupView(AsyncAPIView):
     async def post(self, request: ApiRequest) -> Response:
         """Create an account; unknown fields are ignored, so nobody signs up as staff."""
         data = await self.validated(request, SignupInput)
-        user = await own_account.sign_up(**data, address=client_context.address_of(request))
+        user = (await own_account.sign_up(**data, address=client_context.address_of(request))).user
         return Response(user, status=201 if user else 202)
 
 

@@ -11,7 +11,6 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 from drf_spectacular.utils import extend_schema
 
-from accounts import email_address as emails
 from accounts.email.views import OpenView
 from ironauth.infrastructure.api.views import ApiRequest
 
@@ -41,16 +40,6 @@ class AccountPage(OpenView):
     def context(self) -> dict[str, Any]:
         """Return what the page says of this deployment, the same for everybody."""
         return {}
-
-
-class SignInPage(AccountPage):
-    """GET /account/signin; ``next`` in its address is a path of this site to go on to."""
-
-    template = "accounts/pages/signin.html"
-
-    def context(self) -> dict[str, Any]:
-        """Say whether people who have just signed up have to confirm their address first."""
-        return {"proof_required": emails.is_proof_required()}
 
 
 class SecurityPage(AccountPage):

@@ -66,3 +66,9 @@ def token_in(text: str) -> str:
     (token,) = TOKEN.findall(text)
     assert link_in(text).endswith(f"?token={token}")
     return str(token)
+
+
+def digits_in(text: str) -> str:
+    """Return the one code of six digits in a message."""
+    (code,) = re.findall(r"^([0-9]{6})$", text, re.MULTILINE)
+    return str(code)

@@ -29,6 +29,7 @@ from ironauth.infrastructure.telemetry.logs import get_logger
 __all__ = [
     "Authenticated",
     "account_snapshot",
+    "admit",
     "authenticate",
     "change_password",
     "end_all_sessions",
@@ -72,7 +73,7 @@ async def authenticate(*, email: str, password: str, context: ClientContext = th
     """
     hash_pool().require_capacity()
     began = time.monotonic_ns()
-    attempt, found = await _admit(email, context)
+    attempt, found = await admit(email, context)
     try:
         verdict = await passwords.verify_password(password, found.encoded if found else None)
     except (Overloaded, Unavailable):  # nothing was judged. A caller who hangs up has been: their try stays counted
@@ -103,8 +104,8 @@ async def authenticate(*, email: str, password: str, context: ClientContext = th
     return Authenticated(found.id, found.session_epoch, found.methods, attempt)
 
 
-async def _admit(email: str, context: ClientContext) -> tuple[Attempt | None, Credentials | None]:
-    """Return the try, counted, and the account behind the address. Raises ``Throttled``."""
+async def admit(email: str, context: ClientContext) -> tuple[Attempt | None, Credentials | None]:
+    """Return the try to sign in, counted, and the account behind the address. Raises ``Throttled``."""
     key = emails.lookup_key(email)
     pending = await throttling.begin_sign_in(email=email, context=context)
     if pending is None:

@@ -23,6 +23,7 @@ PROMISED: Final[dict[str, float]] = {
     "accounts.audit.recording.MAX_DETAIL": 255,
     "accounts.audit.recording.MAX_NAMES": 100,
     "accounts.audit.triggers.LOCKED_DAYS": 29,
+    "accounts.outbox.tokens.CODE_TRIES": 5,
     "accounts.passwords.breached_service.LONGEST_ANSWER": 262_144,
     "accounts.email_address.MAX_KEY_LENGTH": 320,
     "ironauth.infrastructure.core.constant_time.REFUSAL_STEP_S": 0.01,

@@ -2,13 +2,18 @@
 
 from django.urls import URLPattern, path
 
-from tokens.oauth.authorize import pushed_requests, sign_in_views
+from tokens.oauth.authorize import pushed_requests, sign_in_views, sign_up_views
 from tokens.oauth.authorize import views as authorize_views
 from tokens.oauth.device import views as device_views
 from tokens.oauth.discovery import userinfo
 from tokens.oauth.logout import views as logout
 from tokens.oauth.token import views as token_views
 
+#: At the root, beside the pages of ``accounts``.
+page_urlpatterns: list[URLPattern] = [
+    path("account/signin", sign_up_views.AccountEntrance.as_view(), name="signin-page"),
+    path("account/signup", sign_up_views.AccountEntrance.as_view(signs_up=True), name="signup-page"),
+]
 urlpatterns: list[URLPattern] = [
     path("authorize", authorize_views.AuthorizeView.as_view(), name="authorize"),
     path("par", pushed_requests.PushedRequestView.as_view(), name="par"),
@@ -16,6 +21,9 @@ urlpatterns: list[URLPattern] = [
     path("signin", sign_in_views.PasswordForm.as_view(), name="signin"),
     path("signin/code", sign_in_views.SecondFactorForm.as_view(), name="signin-code"),
     path("signin/passkey", sign_in_views.PasskeyForm.as_view(), name="signin-passkey"),
+    path("signin/email", sign_up_views.AskCodeForm.as_view(), name="signin-email"),
+    path("signup", sign_up_views.SignUpForm.as_view(), name="signup"),
+    path("code", sign_up_views.CodeForm.as_view(), name="code"),
     path("device_authorization", device_views.DeviceAuthorizationView.as_view(), name="device-authorization"),
     path("device", device_views.DeviceView.as_view(), name="device"),
     path("token", token_views.TokenView.as_view(), name="token"),

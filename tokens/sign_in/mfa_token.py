@@ -13,6 +13,7 @@ from accounts.users.services import Authenticated
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.crypto import stateless_token
 from ironauth.infrastructure.crypto.master_keys import register_purpose
+from tokens.sessions.models import BY_EMAIL, BY_PASSWORD
 
 LIFE_S: Final = 300  # seconds; five minutes: time to find the phone, or the printed codes
 ID_BYTES: Final = 16
@@ -20,21 +21,28 @@ EPOCH_BYTES: Final = 8
 EXPIRY_BYTES: Final = 4  # until 2106
 BODY_BYTES: Final = 2 * ID_BYTES + EPOCH_BYTES + EXPIRY_BYTES
 _KEY: Final = register_purpose("ironauth mfa token")
+#: What stands for a code that was mailed, in place of a password.
+_EMAIL_KEY: Final = register_purpose("ironauth mfa token after an e-mail code")
+_KEYS: Final = {BY_PASSWORD: _KEY, BY_EMAIL: _EMAIL_KEY}
 #: What `once` knows these tokens by.
 ONCE: Final = "mfa"
 
 
 class MfaTicket(NamedTuple):
-    """A genuine token that has not expired. ``expires_at``: the unix second from which it is refused."""
+    """A genuine token that has not expired.
+
+    ``expires_at``: the unix second from which it is refused. ``first``: what was proved first, as in ``amr``.
+    """
 
     id: UUID
     user_id: UUID
     session_epoch: int
     expires_at: int
+    first: str = BY_PASSWORD
 
 
-def mint(who: Authenticated) -> str:
-    """Return a new token for somebody whose password was just right."""
+def mint(who: Authenticated, first: str = BY_PASSWORD) -> str:
+    """Return a new token for somebody whose password, or whose e-mail code, was just right."""
     expires_at = int(clock.unix()) + LIFE_S
     body = b"".join(
         (
@@ -44,7 +52,7 @@ def mint(who: Authenticated) -> str:
             expires_at.to_bytes(EXPIRY_BYTES, "big"),
         )
     )
-    return stateless_token.mint(_KEY, body)
+    return stateless_token.mint(_KEYS[first], body)
 
 
 def parse(token: str) -> MfaTicket | None:
@@ -52,11 +60,12 @@ def parse(token: str) -> MfaTicket | None:
 
     Whether it is used up, or its user has changed, is for the database to say.
     """
-    body = stateless_token.parse(_KEY, token, BODY_BYTES)
+    judged = ((first, stateless_token.parse(key, token, BODY_BYTES)) for first, key in _KEYS.items())
+    first, body = next(((first, body) for first, body in judged if body is not None), ("", None))
     if body is None:
         return None
     expires_at = int.from_bytes(body[-EXPIRY_BYTES:], "big")
     if clock.unix() >= expires_at:
         return None
     epoch = int.from_bytes(body[2 * ID_BYTES : -EXPIRY_BYTES], "big")
-    return MfaTicket(UUID(bytes=body[:ID_BYTES]), UUID(bytes=body[ID_BYTES : 2 * ID_BYTES]), epoch, expires_at)
+    return MfaTicket(UUID(bytes=body[:ID_BYTES]), UUID(bytes=body[ID_BYTES : 2 * ID_BYTES]), epoch, expires_at, first)

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event, Outcome
-from accounts.errors import InvalidCredentials
+from accounts.errors import InvalidCredentials, InvalidEmailCode
 from accounts.lockout import throttling
 from accounts.lockout.throttling import Attempt
 from accounts.mfa.errors import SecondFactorRefused
@@ -18,13 +18,14 @@ from accounts.mfa.passkeys import proofs as passkey_proofs
 from accounts.mfa.passkeys.errors import InvalidPasskey
 from accounts.mfa.passkeys.proofs import PasskeyProof
 from accounts.mfa.second_factor import refused
+from accounts.outbox import tokens as email_tokens
 from accounts.users.proofs import Asked, Proof
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import DomainError
 from ironauth.infrastructure.db import single_use
 from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.errors import InvalidMfaToken
-from tokens.sessions.models import BY_PASSWORD
+from tokens.sessions.models import BY_EMAIL, BY_PASSWORD
 from tokens.sign_in import mfa_token
 from tokens.sign_in.mfa_token import MfaTicket
 
@@ -116,8 +117,8 @@ class BySecondFactor:
 
     @property
     def amr(self) -> str:
-        """Password and factor."""
-        return with_factor(BY_PASSWORD, self.factor)
+        """What was proved first, and the factor."""
+        return with_factor(self.ticket.first, self.factor)
 
     def consume(self) -> None:
         """Use up ticket and factor. Raises ``InvalidMfaToken``, ``InvalidMfaCode`` or ``InvalidPasskey``."""
@@ -142,6 +143,41 @@ class BySecondFactor:
 
 class _AccountChanged(InvalidPasskey):
     """The passkey was right; its person was deleted or deactivated, or ended all sessions, since."""
+
+
+@dataclass(frozen=True, slots=True)
+class ByEmailCode:
+    """A code that was mailed to the proved address of somebody without a second factor. ``attempt``: the try it was."""
+
+    amr: ClassVar[str] = BY_EMAIL
+    only_inserts: ClassVar[bool] = False
+
+    user_id: UUID
+    session_epoch: int
+    token_id: UUID
+    attempt: Attempt | None = None
+    proved_at: datetime = field(default_factory=clock.now)
+
+    def consume(self) -> None:
+        """Use up the code. Raises ``InvalidEmailCode``."""
+        if not email_tokens.consume(self.token_id):
+            raise InvalidEmailCode
+
+    def reset_counters(self, context: ClientContext) -> None:
+        """Reset the counts of the attempt. Three queries, two with Redis."""
+        if self.attempt is not None:
+            throttling.reset_counters(self.attempt, new_device=context.new_device)
+
+    def account_changed(self) -> DomainError:
+        """Return the same as for a code that is no good."""
+        return InvalidEmailCode()
+
+    async def record_refusal(self, error: DomainError, context: ClientContext) -> None:
+        """Leave the refusal in the trail."""
+        if isinstance(error, InvalidEmailCode):
+            await audit.record_later(
+                Event.SIGN_IN, outcome=Outcome.REFUSED, actor_id=self.user_id, user_id=self.user_id
+            )
 
 
 @dataclass(frozen=True, slots=True)

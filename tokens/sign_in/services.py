@@ -9,8 +9,11 @@ from django.db import IntegrityError
 
 from accounts import email_address as emails
 from accounts.audit import recording as audit
-from accounts.errors import InvalidCredentials
+from accounts.email import codes
+from accounts.errors import InvalidCredentials, InvalidEmailCode
+from accounts.outbox import tokens as email_tokens
 from accounts.users import services as accounts
+from accounts.users import units as user_units
 from accounts.users.outputs import Account
 from accounts.users.proofs import Shown
 from ironauth.infrastructure.cache.two_level import token_cache
@@ -30,11 +33,11 @@ from tokens.sessions import client_sessions
 from tokens.sessions import queries as session_queries
 from tokens.sessions import units as sessions
 from tokens.sessions.access_tokens import token_pair
-from tokens.sessions.models import FIRST_PARTY_CLIENT
+from tokens.sessions.models import BY_EMAIL, FIRST_PARTY_CLIENT
 from tokens.sessions.outputs import TokenPair
 from tokens.sessions.units import OpenedSession
 from tokens.sign_in import mfa_token, units
-from tokens.sign_in.proofs import ByPassword, SignInProof
+from tokens.sign_in.proofs import ByEmailCode, ByPassword, SignInProof
 
 log = get_logger()
 
@@ -69,6 +72,42 @@ async def verify_password(*, email: str, password: str, context: ClientContext) 
         await _second_factor_asked(who.id)
         raise MfaRequired(mfa_token=mfa_token.mint(who), methods=who.methods)
     return ByPassword(who.id, who.session_epoch, who.attempt)
+
+
+async def verify_email_code(*, code_id: UUID, code: str, email: str, context: ClientContext) -> ByEmailCode:
+    """Return the proof of the person whose address this is, by a code that was mailed to it.
+
+    Args:
+        code_id: The token that the code belongs to.
+        code: What was typed.
+        email: The address that the code was asked for.
+        context: Where the sign-in comes from.
+
+    Raises:
+        InvalidEmailCode: (401) see there.
+        MfaRequired: (401) the code is right, and the person has a second factor.
+        PasswordChangeRequired: (403) only after a right code.
+        Throttled: (429) the account or the client has failed too often.
+    """
+    who, token_id = await codes.judge_sign_in_code(code_id=code_id, code=code, email=email, context=context)
+    if who.methods:
+        if not await database().write(email_tokens.consume, token_id):
+            raise InvalidEmailCode
+        await _second_factor_asked(who.id)
+        raise MfaRequired(mfa_token=mfa_token.mint(who, BY_EMAIL), methods=who.methods)
+    return ByEmailCode(who.id, who.session_epoch, token_id, who.attempt)
+
+
+async def verify_sign_up(*, user_id: UUID) -> ByPassword:
+    """Return the proof of the person who has just made this account, with a password, in the same request.
+
+    Raises:
+        InvalidCredentials: (401) the account has changed since.
+    """
+    account = await database().read(user_units.credentials_of_id, user_id)
+    if account is None or not account.is_active or account.session_epoch or account.methods:
+        raise InvalidCredentials
+    return ByPassword(user_id, account.session_epoch)
 
 
 async def open_session(proof: SignInProof, *, context: ClientContext) -> OpenedSession:

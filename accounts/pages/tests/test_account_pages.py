@@ -10,11 +10,10 @@ from django.template.loader import get_template
 from django.urls import resolve
 from pytest_django import Settings
 
-from accounts.errors import EmailNotVerified, PasswordChangeRequired
 from accounts.pages import account as account_pages
 from accounts.users.inputs import DeleteAccountInput
 
-PAGES = ("/account/signin", "/account/security", "/account/forgot", "/account/verify-again")
+PAGES = ("/account/security", "/account/forgot", "/account/verify-again")
 
 
 @pytest.mark.parametrize("path", PAGES)
@@ -73,7 +72,7 @@ async def test_every_field_has_a_label(api: httpx.AsyncClient, path: str) -> Non
 
 def test_scripts_find_what_they_look_for() -> None:
     """Each id that a script asks for is in its page, and no script writes markup."""
-    scripts = {"signin": "signin", "security": "security", "forgot": "ask_message", "verify_again": "ask_message"}
+    scripts = {"security": "security", "forgot": "ask_message", "verify_again": "ask_message"}
     for page, script in scripts.items():
         html = get_template(f"accounts/pages/{page}.html").render()
         code = _script(script) + _shared()
@@ -94,19 +93,6 @@ async def test_a_message_is_asked_for_where_the_api_takes_it(api: httpx.AsyncCli
     assert 'open($("ask-form").dataset.ask, { email: $("email").value })' in code
 
 
-async def test_signing_in_links_to_what_it_may_ask_for(api: httpx.AsyncClient) -> None:
-    """A forgotten password at any time; another message only once the refusal that speaks of one is there."""
-    text = (await api.get("/account/signin")).text
-    assert '<a href="/account/forgot">Forgot your password?</a>' in text
-    assert '<p id="ask-password" hidden><a href="/account/forgot">' in text
-    assert '<p id="ask-verification" hidden><a href="/account/verify-again">' in text
-    code = _script("signin")
-    assert {PasswordChangeRequired.code, EmailNotVerified.code} <= set(re.findall(r'code !== "(\w+)"', code))
-    # Beside the refusal, wherever that is shown: in the form of either step.
-    beside = 'section:not([hidden]) [role=alert]")?.after($("ask-password"), $("ask-verification"))'
-    assert beside in code
-
-
 async def test_signing_in_says_what_comes_first(api: httpx.AsyncClient, settings: Settings) -> None:
     """Where addresses have to be proved, the page says it before anything is typed; elsewhere it does not."""
     for mode, said in (("required", True), ("optional", False), ("off", False)):
@@ -115,7 +101,7 @@ async def test_signing_in_says_what_comes_first(api: httpx.AsyncClient, settings
         assert ('<a href="/account/verify-again">ask for another message</a>' in text) == said
 
 
-@pytest.mark.parametrize(("page", "forms"), [("signin", 2), ("forgot", 1), ("verify_again", 1), ("security", 6)])
+@pytest.mark.parametrize(("page", "forms"), [("forgot", 1), ("verify_again", 1), ("security", 6)])
 def test_a_problem_stands_beside_the_fields_it_is_about(page: str, forms: int) -> None:
     """In the form, or in its card, so that a screen reader and the eye find it where the fields are."""
     html = get_template(f"accounts/pages/{page}.html").render()
@@ -171,13 +157,6 @@ async def test_a_deletion_says_how_long_it_can_be_taken_back(
     assert ("take that back by the link" in text, "A message to you has the link" in text) == (days > 0,) * 2
 
 
-def test_signing_in_leads_nowhere_else() -> None:
-    """What `next` says is gone to as a whole address: its path alone may be `//host`, which is another site."""
-    code = _script("signin")
-    assert "wanted.href.startsWith(`${location.origin}/`) ? wanted.href : home" in code
-    assert not re.search(r"location\.(replace|assign)\((?!destination\(\)\))|wanted\.(?!href)", code)
-
-
 def _shared() -> str:
     return "".join(_script(name) for name in ("account", "passkeys"))
 
@@ -190,8 +169,8 @@ async def test_a_deployment_brings_its_own_page(api: httpx.AsyncClient, settings
     """A template of the same name in the deployment's folder takes the place of ours, under the same policy."""
     folder = tmp_path / "accounts" / "pages"
     folder.mkdir(parents=True)
-    (folder / "signin.html").write_text("<title>Ours</title>")
+    (folder / "forgot.html").write_text("<title>Ours</title>")
     settings.TEMPLATES = [{**settings.TEMPLATES[0], "DIRS": [tmp_path]}]
-    answer = await api.get("/account/signin")
+    answer = await api.get("/account/forgot")
     assert answer.text == "<title>Ours</title>"
     assert answer.headers["content-security-policy"] == account_pages.HEADERS["Content-Security-Policy"]

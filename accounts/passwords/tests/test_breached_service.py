@@ -380,7 +380,7 @@ async def test_strangers_cannot_have_it_asked(user: User, service: RangeServer, 
         (STOLEN, Throttled, 1),
     ):
         with pytest.raises(refusal):
-            await own_account.sign_up(password=password, **new)
+            await own_account.sign_up(email=new["email"], password=password, address=new["address"])
         assert len(service.requests) == asked
     for present, refusal, asked in (("wrong", InvalidCredentials, 1), (PASSWORD, ValidationFailed, 2)):
         with pytest.raises(refusal):

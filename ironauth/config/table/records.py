@@ -58,6 +58,18 @@ MAIL = Section(
         read=lambda env, given: mail.verification(env, given["EMAIL_URL"], debug=given["DEBUG"]),
     ),
     Setting(
+        "IRONAUTH_SIGN_UP",
+        "open: anybody may make an account; closed: staff make accounts, by the admin or the API.",
+        default="open",
+        choices=("open", "closed"),
+    ),
+    Setting(
+        "IRONAUTH_SIGN_IN_BY_EMAIL",
+        "0 or 1: people with a proved address may sign in with a code of six digits that is mailed to them, in place "
+        "of the password; a second factor is asked for as after a password.",
+        default=False,
+    ),
+    Setting(
         "IRONAUTH_EMAIL_TOKEN_MIN",
         "How long a link in a message works, {least} to {most} minutes from its sending.",
         default=30,

@@ -7,7 +7,7 @@ import httpx
 import pytest
 from playwright.async_api import expect
 
-from accounts.tests.mail_files import link_in
+from accounts.tests.mail_files import digits_in, link_in
 from conftest import PASSWORD
 from ironauth.tests.browser.chromium import plug_in_authenticator
 from ironauth.tests.browser.conftest import OpenPage, OpenSite, Site
@@ -36,10 +36,10 @@ async def heading(shown: Watched, text: str) -> None:
     await expect(shown.page.get_by_role("heading", level=1, name=text, exact=True)).to_be_visible()
 
 
-async def signed_in(shown: Watched) -> None:
+async def signed_in(shown: Watched, email: str = EMAIL) -> None:
     """Wait until the page of one's own account is complete."""
     await heading(shown, "Security of your account")
-    await expect(shown.page.locator("#who")).to_have_text(EMAIL)
+    await expect(shown.page.locator("#who")).to_have_text(email)
     await expect(shown.page.locator("#sessions").get_by_text("This device")).to_be_visible()
 
 
@@ -83,7 +83,7 @@ async def verify(shown: Watched, site: Site) -> None:
         await shown.go("/account/signin")
         with shown.refusing(401):
             await give_password(shown, PASSWORD)
-            await expect(shown.page.locator("#first-problem")).to_contain_text("open the link in the message first")
+            await expect(shown.page.get_by_role("alert")).to_contain_text("open the link in the message first")
         await expect(shown.page.get_by_role("link", name="ask for another message")).to_be_visible()
         await shown.look("not-verified")
         await shown.go(link_in(site.mail.take(EMAIL, "Confirm your e-mail address")))
@@ -208,9 +208,8 @@ async def test_a_person_lives_with_the_pages(site: Site, open_page: OpenPage) ->
     app = await set_up_app(shown)
 
     await sign_out(shown)
-    with shown.refusing(401):
-        await give_password(shown, PASSWORD)
-        await heading(shown, "One more step")
+    await give_password(shown, PASSWORD)
+    await heading(shown, "One more step")
     await shown.look("second-step")
     # Of the step to come: the present one's was used to set the app up, and works once.
     await page.get_by_label("Code from your app, or a recovery code").fill(app.code(1))
@@ -225,9 +224,8 @@ async def test_a_person_lives_with_the_pages(site: Site, open_page: OpenPage) ->
     await sign_out(shown)
     await reset(shown, site)
     await shown.go("/account/signin")
-    with shown.refusing(401):
-        await give_password(shown, NEW_PASSWORD)
-        await heading(shown, "One more step")
+    await give_password(shown, NEW_PASSWORD)
+    await heading(shown, "One more step")
     await page.get_by_role("button", name="Use a passkey").click()
     await signed_in(shown)
 
@@ -248,3 +246,49 @@ async def test_passkeys_at_an_address(open_site: OpenSite, open_page: OpenPage) 
     await shown.page.get_by_role("button", name="Sign in with a passkey").click()
     problem = shown.page.get_by_text("Passkeys do not work at this address, only at localhost.")
     await expect(problem).to_be_visible()
+
+
+async def test_a_stranger_makes_an_account(open_site: OpenSite, open_page: OpenPage) -> None:
+    """From the sign-in page to the account, by the code of a message; then in again by another code."""
+    site = open_site(IRONAUTH_EMAIL_VERIFICATION="required", IRONAUTH_SIGN_IN_BY_EMAIL="1")
+    shown = await open_page(site)
+    page = shown.page
+    await shown.go("/account/signin")
+    await page.get_by_role("button", name="Create an account").click()
+    await heading(shown, "Create an account")
+    await shown.look("sign-up")
+    await page.get_by_label("E-mail address").fill("new@example.com")
+    await page.get_by_label("Password", exact=True).fill("password password")
+    await expect(page.locator("#strength-text")).not_to_be_empty()
+    with shown.refusing(400):
+        await page.get_by_role("button", name="Create an account").click()
+        await expect(page.get_by_role("alert")).to_contain_text("Correct what is marked")
+    await expect(page.get_by_label("E-mail address")).to_have_value("new@example.com")
+    await shown.look("sign-up-refused")
+    await page.get_by_label("Password", exact=True).fill(PASSWORD)
+    await expect(page.locator("#strength-text")).to_have_text("Very good")
+    await shown.look("sign-up-strength")
+    await page.get_by_role("button", name="Create an account").click()
+    await heading(shown, "Check your e-mail")
+    await shown.look("sign-up-code")
+    sent = site.mail.take("new@example.com", "Confirm your e-mail address")
+    await page.get_by_label("Code of six digits").fill(digits_in(sent))
+    await page.get_by_role("button", name="Continue").click()
+    await signed_in(shown, "new@example.com")
+
+    await sign_out(shown)
+    await page.get_by_role("button", name="Send me a code by e-mail").click()
+    await heading(shown, "Sign in with a code")
+    await shown.look("ask-code")
+    await page.get_by_label("E-mail address").fill("new@example.com")
+    await page.get_by_role("button", name="Send me a code").click()
+    await heading(shown, "Check your e-mail")
+    sent = site.mail.take("new@example.com", "Your code to sign in")
+    with shown.refusing(401):
+        await page.get_by_label("Code of six digits").fill("000000")
+        await page.get_by_role("button", name="Continue").click()
+        await expect(page.get_by_role("alert")).to_contain_text("The code is wrong")
+    await shown.look("code-refused")
+    await page.get_by_label("Code of six digits").fill(digits_in(sent))
+    await page.get_by_role("button", name="Continue").click()
+    await signed_in(shown, "new@example.com")

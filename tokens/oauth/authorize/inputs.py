@@ -4,7 +4,8 @@ from typing import Any
 
 from rest_framework import serializers
 
-from accounts.fields import PasswordField, TextField
+from accounts.fields import EmailField, PasswordField, TextField
+from accounts.users.inputs import SignupInput
 
 
 class PasswordFormInput(serializers.Serializer[Any]):
@@ -12,6 +13,22 @@ class PasswordFormInput(serializers.Serializer[Any]):
 
     email = TextField()
     password = PasswordField()
+
+
+class SignUpFormInput(SignupInput):
+    """Form of ``POST /oauth/signup``, without the state."""
+
+
+class EmailFormInput(serializers.Serializer[Any]):
+    """Form of ``POST /oauth/signin/email``, without the state."""
+
+    email = EmailField()
+
+
+class CodeFormInput(serializers.Serializer[Any]):
+    """Form of ``POST /oauth/code``, without the state."""
+
+    code = TextField()
 
 
 class DecisionInput(serializers.Serializer[Any]):

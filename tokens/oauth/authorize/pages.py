@@ -28,7 +28,7 @@ from tokens.clients.registry import Client
 from tokens.oauth import device_codes
 from tokens.oauth.authorize import state as authorization_state
 from tokens.oauth.authorize.request import Target
-from tokens.oauth.authorize.state import AuthorizationState
+from tokens.oauth.authorize.state import AuthorizationState, CodeFor, SignInState
 from tokens.protocol import ResponseMode, Scope
 from tokens.sessions.queries import StoredSession
 
@@ -58,35 +58,56 @@ _MARK: Final = secrets.token_urlsafe(24)
 class _Look(NamedTuple):
     """All that a sign-in page depends on before anybody has typed anything."""
 
-    site_name: str
+    site: dict[str, str | bool]
     client: Client
     state: AuthorizationState
-    proof_required: bool
 
 
 _look_decoder: Final = msgspec.msgpack.Decoder(_Look)
 
 
 def sign_in(
-    state: AuthorizationState, client: Client, browser: str, *, email: str = "", **context: Any
+    state: SignInState, client: Client | None, browser: str, *, email: str = "", **context: Any
 ) -> HttpResponse:
     """Return the page that asks for address and password.
 
     ``context``: ``problem`` and ``status`` of a refusal, and ``remedy``, what to offer instead.
     """
+    if client is None or not isinstance(state, AuthorizationState):
+        return _page("sign_in.html", None, state, browser, email=email, **context)
     email = email or state.request.login_hint
     if email or context:
-        more = {"email": email, "proof_required": emails.is_proof_required(), **context}
+        more = {"email": email, **context}
         return _page("sign_in.html", client, state, browser, **more)
     # The template sees the request without what differs each time.
     asked = msgspec.structs.replace(state.request, state="", nonce="", code_challenge="", dpop_jkt="")
     plain = msgspec.structs.replace(state, request=asked, expires_at=0)
-    look = _Look(settings.IRONAUTH_OAUTH_SITE_NAME, client, plain, emails.is_proof_required())
+    look = _Look(_site(), client, plain)
     text = _sign_in_page(msgspec.msgpack.encode(look)).replace(_MARK, authorization_state.sign(state, browser))
     return _response(text, targets=_targets_of_client(state.request.redirect_uri, client))
 
 
-def second_factor(state: AuthorizationState, client: Client, browser: str, **context: Any) -> HttpResponse:
+def sign_up(state: SignInState, client: Client | None, browser: str, **context: Any) -> HttpResponse:
+    """Return the page that makes an account.
+
+    ``context``: ``email`` and ``name`` as they were typed, ``errors`` of fields by name, ``problem`` of no field.
+    """
+    more = {"shortest": settings.IRONAUTH_PASSWORD_MIN_LENGTH, **context}
+    return _page("sign_up.html", client, state, browser, **more)
+
+
+def email_code(state: SignInState, client: Client | None, browser: str, **context: Any) -> HttpResponse:
+    """Return the page that asks for the code that was mailed."""
+    more = {"signs_up": state.code_for is CodeFor.SIGN_UP, "minutes": settings.IRONAUTH_EMAIL_TOKEN_MIN, **context}
+    return _page("email_code.html", client, state, browser, **more)
+
+
+def ask_email_code(state: SignInState, client: Client | None, browser: str, **context: Any) -> HttpResponse:
+    """Return the page that asks where to send a code to sign in with."""
+    return _page("ask_email_code.html", client, state, browser, **context)
+
+
+def second_factor(state: SignInState, client: Client | None, browser: str, **context: Any) -> HttpResponse:
     """Return the page that asks for a second factor."""
     by_code = any(method != "passkey" for method in state.methods)
     by_passkey = "passkey" in state.methods
@@ -189,6 +210,11 @@ def _with(address: str, parameters: Mapping[str, str]) -> str:
     return f"{address}{joint if parameters else ''}{urlencode(parameters, quote_via=quote)}"
 
 
+def on_to_account(path: str) -> HttpResponse:
+    """Return the redirect to a path of this site that somebody has signed in for."""
+    return _see_other(path)
+
+
 def _see_other(location: str) -> HttpResponse:
     """Return 303, which no browser answers by sending the form on (RFC 9700 §4.12)."""
     response = HttpResponse(status=303, headers={"Location": location, "Referrer-Policy": "no-referrer"})
@@ -200,22 +226,34 @@ def _see_other(location: str) -> HttpResponse:
 def _sign_in_page(encoded_look: bytes) -> str:
     """Return the page that looks so, with a mark where the signed state belongs."""
     look = _look_decoder.decode(encoded_look)
-    return render_to_string(f"{FOLDER}sign_in.html", {**look._asdict(), "email": "", "signed_state": _MARK})
+    return render_to_string(
+        f"{FOLDER}sign_in.html", {**look.site, "client": look.client, "state": look.state, "signed_state": _MARK}
+    )
 
 
-def _page(template: str, client: Client, state: AuthorizationState, browser: str, **context: Any) -> HttpResponse:
+def _page(template: str, client: Client | None, state: SignInState, browser: str, **context: Any) -> HttpResponse:
     status, headers = context.pop("status", 200), context.pop("headers", None)
     known = {"client": client, "state": state, "signed_state": authorization_state.sign(state, browser), **context}
-    targets = _targets_of_client(state.request.redirect_uri, client)
+    redirect_uri = state.request.redirect_uri if isinstance(state, AuthorizationState) else ""
+    targets = _targets_of_client(redirect_uri, client)
     return _rendered(template, known, targets=targets, status=status, headers=headers)
 
 
 def _rendered(
     template: str, context: Mapping[str, Any], *, targets: str, status: int = 200, headers: Any = None
 ) -> HttpResponse:
-    site = {"site_name": settings.IRONAUTH_OAUTH_SITE_NAME}
-    text = render_to_string(FOLDER + template, {**site, **context})
+    text = render_to_string(FOLDER + template, {**_site(), **context})
     return _response(text, targets=targets, status=status, headers=headers)
+
+
+def _site() -> dict[str, str | bool]:
+    """Return what the pages say of this deployment."""
+    return {
+        "site_name": settings.IRONAUTH_OAUTH_SITE_NAME,
+        "proof_required": emails.is_proof_required(),
+        "sign_up_open": settings.IRONAUTH_SIGN_UP == "open",
+        "sign_in_by_email": settings.IRONAUTH_SIGN_IN_BY_EMAIL,
+    }
 
 
 def _response(text: str, *, targets: str, status: int = 200, headers: Any = None) -> HttpResponse:

@@ -12,18 +12,21 @@ from accounts.errors import EmailNotVerified, PasswordChangeRequired
 from accounts.mfa.passkeys.errors import InvalidPasskey
 from accounts.users.proofs import Shown
 from ironauth.infrastructure.api.views import ApiRequest
+from ironauth.infrastructure.cache.two_level import token_cache
 from ironauth.infrastructure.core import strict_json
 from ironauth.infrastructure.core.errors import DomainError
 from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.clients.registry import Client
 from tokens.errors import InvalidMfaToken, MfaRequired
+from tokens.keys.store import key_store
 from tokens.oauth.authorize import pages as authorize_pages
 from tokens.oauth.authorize import services as authorizations
 from tokens.oauth.authorize import state as authorization_state
 from tokens.oauth.authorize.inputs import PasswordFormInput
-from tokens.oauth.authorize.state import AuthorizationState
+from tokens.oauth.authorize.state import AccountState, AuthorizationState, SignInState
 from tokens.oauth.authorize.views import OAuthPage
 from tokens.sessions import sso_session, transport
+from tokens.sessions.access_tokens import token_pair
 from tokens.sign_in import factor_services, passkey_services, services
 from tokens.sign_in.proofs import SignInProof
 
@@ -32,21 +35,24 @@ _REMEDIES: Final[Mapping[type[DomainError], str]] = {EmailNotVerified: "verify",
 
 
 class SignInForm(OAuthPage):
-    """What the three forms share."""
+    """What the forms share that end in a sign-in."""
 
     async def signed_in(
         self,
         request: ApiRequest,
         proof: SignInProof,
         *,
-        state: AuthorizationState,
-        client: Client,
+        state: AuthorizationState | AccountState,
+        client: Client | None,
         context: ClientContext,
     ) -> HttpResponse:
-        """Open this browser's SSO session, and return what comes after a sign-in, with the cookies of it.
+        """Open this browser's session, and return what comes after a sign-in, with the cookies of it.
 
-        1 query more where the browser brings a cookie.
+        On the way to a client it is the SSO session, and 1 query more where the browser brings a cookie. On the way to
+        a page of this site it is a session of the API, by the cookie transport.
         """
+        if client is None or isinstance(state, AccountState):
+            return await _to_account(proof, state, context)
         opened, decision = await authorizations.sign_in(
             proof, state=state, client=client, cookie=sso_session.read_cookie(request), context=context
         )
@@ -60,29 +66,37 @@ class SignInForm(OAuthPage):
         transport.set_device(response, context)
         return response
 
+    @staticmethod
+    def ask_second_factor(needed: MfaRequired, state: SignInState, client: Client | None, browser: str) -> HttpResponse:
+        """Return the page that asks for a second factor."""
+        members: Any = needed.members
+        asked = msgspec.structs.replace(state, mfa_token=members["mfa_token"], methods=members["methods"])
+        return authorize_pages.second_factor(asked, client, browser)
+
 
 class PasswordForm(SignInForm):
     """POST /oauth/signin."""
 
     @extend_schema(exclude=True)
     async def post(self, request: ApiRequest) -> HttpResponse:
-        """Sign in by address and password, or say what is missing or wrong on the same page."""
-        state, client = await self.resumed(request)
+        """Sign in by address and password, or say what is missing or wrong on the same page; without any, show it."""
+        state, client = await self.resumed_sign_in(request)
         context = transport.context_of_sign_in(request._request, "cookie")  # noqa: SLF001 - Django's request
         browser, email = authorization_state.browser_of(request), str(request.data.get("email", ""))
+        if "email" not in request.data:  # from another page, back to this one
+            begun = msgspec.structs.replace(state, mfa_token="", methods=(), code_id=None)
+            return authorize_pages.sign_in(begun, client, browser)
         try:
             data = await self.validated(request, PasswordFormInput)
             proof = await services.verify_password(**data, context=context)
             return await self.signed_in(request, proof, state=state, client=client, context=context)
         except MfaRequired as needed:
-            members: Any = needed.members
-            asked = msgspec.structs.replace(state, mfa_token=members["mfa_token"], methods=members["methods"])
-            return authorize_pages.second_factor(asked, client, browser)
+            return self.ask_second_factor(needed, state, client, browser)
         except exceptions.ValidationError:
             missing = "Type your e-mail address and your password."
             return authorize_pages.sign_in(state, client, browser, email=email, problem=missing, status=400)
         except DomainError as error:
-            return authorize_pages.sign_in(state, client, browser, email=email, **_refused(error))
+            return authorize_pages.sign_in(state, client, browser, email=email, **refusal_of(error))
 
 
 class SecondFactorForm(SignInForm):
@@ -94,7 +108,7 @@ class SecondFactorForm(SignInForm):
 
         Once the password is too long ago it begins again.
         """
-        state, client = await self.resumed(request)
+        state, client = await self.resumed_sign_in(request)
         context = transport.context_of_sign_in(request._request, "cookie")  # noqa: SLF001 - Django's request
         browser = authorization_state.browser_of(request)
         try:
@@ -107,7 +121,7 @@ class SecondFactorForm(SignInForm):
             late = "That took too long: sign in with your password again."
             return authorize_pages.sign_in(again, client, browser, problem=late, status=401)
         except DomainError as error:
-            return authorize_pages.second_factor(state, client, browser, **_refused(error))
+            return authorize_pages.second_factor(state, client, browser, **refusal_of(error))
 
 
 class PasskeyForm(SignInForm):
@@ -116,7 +130,7 @@ class PasskeyForm(SignInForm):
     @extend_schema(exclude=True)
     async def post(self, request: ApiRequest) -> HttpResponse:
         """Sign in by passkey instead of a password, or say what is wrong on the same page."""
-        state, client = await self.resumed(request)
+        state, client = await self.resumed_sign_in(request)
         context = transport.context_of_sign_in(request._request, "cookie")  # noqa: SLF001 - Django's request
         shown = _shown(request)
         try:
@@ -128,7 +142,18 @@ class PasskeyForm(SignInForm):
             return await self.signed_in(request, proof, state=state, client=client, context=context)
         except DomainError as error:
             browser = authorization_state.browser_of(request)
-            return authorize_pages.sign_in(state, client, browser, **_refused(error))
+            return authorize_pages.sign_in(state, client, browser, **refusal_of(error))
+
+
+async def _to_account(proof: SignInProof, state: SignInState, context: ClientContext) -> HttpResponse:
+    """Return the redirect to the page somebody has signed in for, with the cookies of their session."""
+    mark = token_cache().mark()
+    key = await key_store().signing()
+    pair = token_pair(await services.open_session(proof, context=context), key, mark)
+    response = authorize_pages.on_to_account(state.next if isinstance(state, AccountState) else "/")
+    transport.set_cookies(response, pair)
+    transport.set_device(response, context)
+    return response
 
 
 def _shown(request: ApiRequest) -> Shown:
@@ -145,7 +170,7 @@ def _shown(request: ApiRequest) -> Shown:
     )
 
 
-def _refused(error: DomainError) -> dict[str, Any]:
+def refusal_of(error: DomainError) -> dict[str, Any]:
     """Return what a page says of a refusal, with its status and headers."""
     remedy = next((name for kind, name in _REMEDIES.items() if isinstance(error, kind)), "")
     detail = " ".join(reason.message for reason in error.errors) or error.detail

@@ -1,10 +1,11 @@
-"""An authorization request on its way through our pages: one value in each form, which says everything and is ours.
+"""What somebody signs in for, on its way through our pages: one value in each form, which says everything and is ours.
 
-``base64url(JSON of AuthorizationState) . base64url(HMAC-SHA-256(server key, browser ‖ JSON))``: nothing is stored while
+``base64url(JSON of state) . base64url(HMAC-SHA-256(server key, browser ‖ JSON))``: nothing is stored while
 somebody looks for a password, and what a page has shown is what its form does. ``browser`` is a random cookie, set with
 the first page: a value made in one browser is good in no other one (CSRF).
 """
 
+import enum
 import re
 import secrets
 from typing import Final
@@ -29,37 +30,73 @@ MAX_CHARACTERS: Final = 40_000  # a request of 8 KiB, with every character escap
 _BROWSER: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
-class AuthorizationState(msgspec.Struct, frozen=True, array_like=True):
-    """How far somebody has come. ``expires_at``: the unix second from which it is refused.
+class CodeFor(enum.StrEnum):
+    """What a code that was mailed is asked for."""
 
-    ``mfa_token``: that their password was right, while one of ``methods`` is asked for. ``session_id``: the SSO session
-    session of the person who is being asked to allow it; None before anybody is. ``device``: the code they
-    have typed, where a device waits for them (RFC 8628), "" where a client has sent them here.
+    SIGN_UP = "sign_up"
+    SIGN_IN = "sign_in"
+
+
+class SignInState(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
+    """How far somebody has come who signs in or up on a page.
+
+    Attributes:
+        expires_at: The unix second from which it is refused.
+        mfa_token: That their password was right, while one of ``methods`` is asked for.
+        methods: The second factors they have.
+        email: The address that a code was sent to.
+        code_id: The token of that code; it opens nothing without the code.
+        code_for: What the code is for.
     """
 
-    request: AuthorizationRequest
     expires_at: int
     mfa_token: str = ""
     methods: tuple[str, ...] = ()
+    email: str = ""
+    code_id: UUID | None = None
+    code_for: CodeFor = CodeFor.SIGN_IN
+
+
+class AuthorizationState(SignInState, frozen=True, array_like=True, kw_only=True, tag="client"):
+    """On the way to a client.
+
+    Attributes:
+        request: What the client asked for.
+        session_id: The SSO session of the person who is being asked to allow it; None before anybody is.
+        device: The code they have typed, where a device waits for them (RFC 8628); "" where a client has sent them.
+    """
+
+    request: AuthorizationRequest
     session_id: UUID | None = None
     device: str = ""
 
 
-_decoder: Final = msgspec.json.Decoder(AuthorizationState)
+class AccountState(SignInState, frozen=True, array_like=True, kw_only=True, tag="account"):
+    """On the way to a page of this site: ``next``, a path."""
+
+    next: str
+
+
+_decoder: Final = msgspec.json.Decoder(AuthorizationState | AccountState)
 
 
 def begin(request: AuthorizationRequest, *, device: str = "") -> AuthorizationState:
     """Return the state of a request that has just arrived, or of the code of a device that waits."""
-    return AuthorizationState(request, int(clock.unix()) + LIFE_S, device=device)
+    return AuthorizationState(request=request, expires_at=int(clock.unix()) + LIFE_S, device=device)
 
 
-def sign(state: AuthorizationState, browser: str) -> str:
+def begin_account(next_path: str) -> AccountState:
+    """Return the state of somebody who wants to go to a path of this site."""
+    return AccountState(next=next_path, expires_at=int(clock.unix()) + LIFE_S)
+
+
+def sign(state: SignInState, browser: str) -> str:
     """Return the value for a form in this browser."""
     body = msgspec.json.encode(state)
     return f"{base64url.encode(body)}.{base64url.encode(mac(_PURPOSE, browser.encode() + body))}"
 
 
-def verify(value: str, browser: str) -> AuthorizationState | None:
+def verify(value: str, browser: str) -> AuthorizationState | AccountState | None:
     """Return the state of a value made for this browser less than half an hour ago; None for any other text."""
     text, dot, mac_text = value.partition(".")
     if not dot or not browser or len(value) > MAX_CHARACTERS:

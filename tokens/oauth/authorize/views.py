@@ -14,6 +14,7 @@ from tokens.access.credentials import refuse_login_csrf
 from tokens.clients import redirect_uris
 from tokens.clients.errors import OAuthError
 from tokens.clients.registry import Client
+from tokens.keys.store import key_store
 from tokens.oauth.authorize import pages as authorize_pages
 from tokens.oauth.authorize import pushed_requests
 from tokens.oauth.authorize import request as authorization_request
@@ -22,7 +23,7 @@ from tokens.oauth.authorize import state as authorization_state
 from tokens.oauth.authorize.inputs import DecisionInput
 from tokens.oauth.authorize.request import MAX_BYTES, AuthorizationRequest, Refused, Unanswerable
 from tokens.oauth.authorize.services import Decision, Step
-from tokens.oauth.authorize.state import AuthorizationState
+from tokens.oauth.authorize.state import AccountState, AuthorizationState
 from tokens.oauth.endpoint import unique_parameters
 from tokens.protocol import scope_set
 from tokens.sessions import sso_session
@@ -57,6 +58,19 @@ class OAuthPage(AsyncAPIView):
 
         Raises:
             CrossOrigin: another site has sent it.
+            Unanswerable: as ``resumed_sign_in``; or it leads to no client.
+        """
+        state, client = await self.resumed_sign_in(request)
+        if client is None or not isinstance(state, AuthorizationState):
+            raise Unanswerable(EXPIRED)
+        return state, client
+
+    async def resumed_sign_in(self, request: ApiRequest) -> tuple[AuthorizationState | AccountState, Client | None]:
+        """Return the state of a form that signs somebody in, and the client that it leads to, if it does.
+
+        Raises:
+            CrossOrigin: another site has sent it.
+            SigningKeyMissing: (503) it leads to a page of this site, and no token could be signed.
             Unanswerable: it is not one of this browser's forms of the last half hour, or its client has been changed
                 meanwhile.
         """
@@ -66,6 +80,9 @@ class OAuthPage(AsyncAPIView):
         )
         if state is None:
             raise Unanswerable(EXPIRED)
+        if isinstance(state, AccountState):
+            await key_store().signing()  # before anything is used up that only a signed token is good for
+            return state, None
         client = await authorization_request.enabled_client(state.request.client_id)
         asked = state.request
         if not state.device and not redirect_uris.matches(client.redirect_uris, asked.redirect_uri):

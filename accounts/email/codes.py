@@ -1,0 +1,111 @@
+"""Codes of six digits that a message brings to a page: to prove an address after a sign-up, or to sign in.
+
+A page keeps the id of the token, in a value made for one browser. A code is good for that id alone, once, and for a
+few tries (``accounts.outbox.tokens``).
+"""
+
+import time
+import uuid
+
+from accounts import email_address as emails
+from accounts.audit import recording as audit
+from accounts.audit.recording import Event, Outcome
+from accounts.email import units as email_units
+from accounts.email.units import BySignUp
+from accounts.errors import InvalidEmailCode, InvalidEmailToken
+from accounts.lockout import rate_limits, throttling
+from accounts.outbox import tokens as email_tokens
+from accounts.outbox.tokens import Purpose
+from accounts.users import services as accounts
+from accounts.users import units
+from accounts.users.services import Authenticated
+from accounts.users.units import Credentials
+from ironauth.infrastructure.core.constant_time import REFUSAL_STEP_S, answered_evenly, wait_for_step
+from ironauth.infrastructure.core.errors import Unavailable
+from ironauth.infrastructure.db.unit_of_work import database
+from ironauth.infrastructure.http.client_context import ClientContext
+from ironauth.infrastructure.telemetry.logs import get_logger
+
+log = get_logger()
+
+
+async def confirm_sign_up(*, code_id: uuid.UUID, code: str, address: str) -> Credentials:
+    """Prove the address of the account that a page's sign-up has made; return the account.
+
+    Args:
+        code_id: The token of the sign-up, as the page has kept it.
+        code: What was typed.
+        address: The client's.
+
+    Raises:
+        InvalidEmailCode: (401) see there.
+        Throttled: (429) too many wrong codes came from this client.
+    """
+    found = await database().write(email_tokens.take_try, code_id, code, Purpose.VERIFY_EMAIL)
+    if found is None:
+        await rate_limits.admit(rate_limits.EMAIL_TOKEN, address=address)
+        raise InvalidEmailCode
+    try:
+        await database().write(email_units.confirm, found=found, owner=BySignUp())
+    except InvalidEmailToken as error:
+        raise InvalidEmailCode from error
+    account = await database().read(units.credentials_of_id, found.user_id)
+    if account is None:
+        raise InvalidEmailCode
+    log.info("email_verified", user_id=str(found.user_id))
+    return account
+
+
+async def repeat_sign_up_code(*, code_id: uuid.UUID, email: str, address: str) -> uuid.UUID:
+    """Send another message for a page's sign-up; return the token whose code is good now. Raises ``Throttled``."""
+    async with answered_evenly():
+        await rate_limits.admit_mail(kind="verification", email=email, address=address)
+        new_id = await database().write(email_units.repeat_sign_up_code, code_id)
+    return new_id or code_id
+
+
+async def request_sign_in_code(*, email: str, address: str) -> uuid.UUID:
+    """Have a code sent to who has this address; return the token it belongs to, whether or not anybody has.
+
+    Raises:
+        Throttled: (429) too many messages were asked for by this client, or for this mailbox.
+    """
+    async with answered_evenly():
+        await rate_limits.admit_mail(kind="sign-in", email=email, address=address)
+        return await database().write(email_units.request_sign_in_code, emails.fold(email))
+
+
+async def judge_sign_in_code(
+    *, code_id: uuid.UUID, code: str, email: str, context: ClientContext
+) -> tuple[Authenticated, uuid.UUID]:
+    """Return who has this address, if the code is right; it is not used up yet.
+
+    A wrong code is a failure of the account, as a wrong password is: what strangers may try is bounded together.
+
+    Returns:
+        The person, and the token to be used up when they are let in.
+
+    Raises:
+        InvalidEmailCode: (401) see there.
+        PasswordChangeRequired: (403) the code is right, and staff have asked for another password.
+        Throttled: (429) the account or the client has failed too often.
+    """
+    began = time.monotonic_ns()
+    attempt, account = await accounts.admit(email, context)
+    try:
+        found = await database().write(email_tokens.take_try, code_id, code, Purpose.SIGN_IN)
+    except Unavailable:
+        await throttling.give_back(attempt)
+        raise
+    if found is None or account is None or found.user_id != account.id:
+        user_id = account.id if account else None
+        log.info("sign_in_refused", user_id=str(user_id) if user_id else None)
+        await audit.record_later(Event.SIGN_IN, outcome=Outcome.FAILURE, user_id=user_id)
+        await wait_for_step(began, REFUSAL_STEP_S)
+        raise InvalidEmailCode
+    if account.methods:
+        await throttling.give_back(attempt)
+        attempt = None
+    await throttling.release_windows(attempt)
+    await accounts.require_admissible(account)
+    return Authenticated(account.id, account.session_epoch, account.methods, attempt), found.id

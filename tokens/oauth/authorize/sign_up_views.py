@@ -1,0 +1,182 @@
+"""The forms that make an account, and those that sign in with a code that is mailed."""
+
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+from django.conf import settings
+from django.http import HttpResponse
+from drf_spectacular.utils import extend_schema
+from rest_framework import exceptions
+
+from accounts.email import codes
+from accounts.errors import EmailTaken, InvalidEmailCode, SignUpClosed
+from accounts.own_account import services as own_account
+from ironauth.infrastructure.api.views import ApiRequest
+from ironauth.infrastructure.core.errors import DomainError, NotFound, ValidationFailed
+from ironauth.infrastructure.http import client_context
+from ironauth.infrastructure.http.client_context import ClientContext
+from tokens.clients.registry import Client
+from tokens.errors import MfaRequired
+from tokens.oauth.authorize import pages as authorize_pages
+from tokens.oauth.authorize import state as authorization_state
+from tokens.oauth.authorize.inputs import CodeFormInput, EmailFormInput, SignUpFormInput
+from tokens.oauth.authorize.request import Unanswerable
+from tokens.oauth.authorize.sign_in_views import SignInForm, refusal_of
+from tokens.oauth.authorize.state import AccountState, AuthorizationState, CodeFor
+from tokens.oauth.authorize.views import EXPIRED, OAuthPage
+from tokens.sessions import transport
+from tokens.sign_in import services
+from tokens.sign_in.proofs import ByPassword, SignInProof
+
+#: Where people go who have signed in on their own.
+HOME = "/account/security"
+
+
+class AccountEntrance(OAuthPage):
+    """GET /account/signin and /account/signup; ``next`` is a path of this site to go on to."""
+
+    signs_up = False
+
+    @extend_schema(exclude=True)
+    async def get(self, request: ApiRequest) -> HttpResponse:
+        """Show the page."""
+        state = authorization_state.begin_account(_destination(request.query_params.get("next", "")))
+        browser = authorization_state.browser_of(request) or authorization_state.new_browser()
+        if self.signs_up and settings.IRONAUTH_SIGN_UP == "closed":
+            raise SignUpClosed
+        page = authorize_pages.sign_up if self.signs_up else authorize_pages.sign_in
+        response = page(state, None, browser)
+        authorization_state.remember_browser(response, browser)
+        return response
+
+
+class SignUpForm(SignInForm):
+    """POST /oauth/signup."""
+
+    @extend_schema(exclude=True)
+    async def post(self, request: ApiRequest) -> HttpResponse:
+        """Make an account and sign in, or ask for the code that proves the address; without fields, show the page."""
+        state, client = await self.resumed_sign_in(request)
+        browser = authorization_state.browser_of(request)
+        if settings.IRONAUTH_SIGN_UP == "closed":
+            raise SignUpClosed
+        if "email" not in request.data:
+            return authorize_pages.sign_up(state, client, browser)
+        context = transport.context_of_sign_in(request._request, "cookie")  # noqa: SLF001 - Django's request
+        typed = {name: str(request.data.get(name, "")) for name in ("email", "name")}
+        try:
+            data = await self.validated(request, SignUpFormInput)
+            done = await own_account.sign_up(**data, address=context.address, with_code=True)
+        except (exceptions.ValidationError, DomainError) as error:
+            return authorize_pages.sign_up(state, client, browser, **typed, **_marked(error))
+        if done.user is None:
+            waits = msgspec.structs.replace(state, email=data["email"], code_id=done.code_id, code_for=CodeFor.SIGN_UP)
+            return authorize_pages.email_code(waits, client, browser)
+        try:
+            proof = await services.verify_sign_up(user_id=done.user.id)
+            return await self.signed_in(request, proof, state=state, client=client, context=context)
+        except DomainError as error:  # the account is there
+            return authorize_pages.sign_in(state, client, browser, email=typed["email"], **refusal_of(error))
+
+
+class AskCodeForm(SignInForm):
+    """POST /oauth/signin/email."""
+
+    @extend_schema(exclude=True)
+    async def post(self, request: ApiRequest) -> HttpResponse:
+        """Send a code, and show where it is typed; without an address, show where that is."""
+        state, client = await self.resumed_sign_in(request)
+        browser = authorization_state.browser_of(request)
+        if not settings.IRONAUTH_SIGN_IN_BY_EMAIL:
+            raise NotFound
+        email = str(request.data.get("email", ""))
+        if not email:
+            return authorize_pages.ask_email_code(state, client, browser)
+        try:
+            data = await self.validated(request, EmailFormInput)
+            address = client_context.address_of(request)
+            code_id = await codes.request_sign_in_code(email=data["email"], address=address)
+        except exceptions.ValidationError as error:
+            errors = _by_field(error.detail)
+            return authorize_pages.ask_email_code(state, client, browser, email=email, errors=errors, status=400)
+        except DomainError as error:
+            return authorize_pages.ask_email_code(state, client, browser, email=email, **refusal_of(error))
+        waits = msgspec.structs.replace(state, email=data["email"], code_id=code_id, code_for=CodeFor.SIGN_IN)
+        return authorize_pages.email_code(waits, client, browser)
+
+
+class CodeForm(SignInForm):
+    """POST /oauth/code."""
+
+    @extend_schema(exclude=True)
+    async def post(self, request: ApiRequest) -> HttpResponse:
+        """Sign in with the code that was mailed, or say what is wrong on the same page; or send another one."""
+        state, client = await self.resumed_sign_in(request)
+        browser = authorization_state.browser_of(request)
+        context = transport.context_of_sign_in(request._request, "cookie")  # noqa: SLF001 - Django's request
+        if state.code_id is None:
+            raise Unanswerable(EXPIRED)
+        try:
+            if "again" in request.data:
+                return await self._again(state, client, browser, context)
+            data = await self.validated(request, CodeFormInput)
+            proof = await _judged(state, data["code"], context)
+            return await self.signed_in(request, proof, state=state, client=client, context=context)
+        except MfaRequired as needed:
+            return self.ask_second_factor(needed, state, client, browser)
+        except exceptions.ValidationError:
+            missing = "Type the six digits from the message."
+            return authorize_pages.email_code(state, client, browser, problem=missing, status=400)
+        except DomainError as error:
+            return authorize_pages.email_code(state, client, browser, **refusal_of(error))
+
+    @staticmethod
+    async def _again(
+        state: AuthorizationState | AccountState, client: Client | None, browser: str, context: ClientContext
+    ) -> HttpResponse:
+        assert state.code_id is not None
+        if state.code_for is CodeFor.SIGN_UP:
+            code_id = await codes.repeat_sign_up_code(code_id=state.code_id, email=state.email, address=context.address)
+        else:
+            code_id = await codes.request_sign_in_code(email=state.email, address=context.address)
+        waits = msgspec.structs.replace(state, code_id=code_id)
+        return authorize_pages.email_code(waits, client, browser, sent_again=True)
+
+
+async def _judged(state: AuthorizationState | AccountState, code: str, context: ClientContext) -> SignInProof:
+    """Return the proof of a right code."""
+    assert state.code_id is not None
+    if state.code_for is CodeFor.SIGN_IN:
+        if not settings.IRONAUTH_SIGN_IN_BY_EMAIL:
+            raise InvalidEmailCode
+        return await services.verify_email_code(code_id=state.code_id, code=code, email=state.email, context=context)
+    account = await codes.confirm_sign_up(code_id=state.code_id, code=code, address=context.address)
+    if account.methods:  # they have signed in elsewhere meanwhile
+        raise InvalidEmailCode
+    return ByPassword(account.id, account.session_epoch)
+
+
+def _marked(error: exceptions.ValidationError | DomainError) -> dict[str, Any]:
+    """Return what the page says of a refused sign-up: at a field where it is about one."""
+    if isinstance(error, exceptions.ValidationError):
+        return {"errors": _by_field(error.detail), "status": 400}
+    if isinstance(error, ValidationFailed):
+        return {"errors": {reason.field: [reason.message] for reason in error.errors}, "status": error.status}
+    if isinstance(error, EmailTaken):
+        return {"errors": {"email": [error.detail]}, "status": error.status}
+    return refusal_of(error)
+
+
+def _by_field(detail: Any) -> dict[str, list[str]]:
+    """Return the messages of a form's errors, by field."""
+    return {field: [str(reason) for reason in reasons] for field, reasons in detail.items()}
+
+
+def _destination(wanted: str) -> str:
+    """Return a path of this site, whatever somebody wrote into the address."""
+    issuer = settings.IRONAUTH_ISSUER
+    path = wanted.removeprefix(issuer) if wanted.startswith(f"{issuer}/") else wanted
+    if not path.isprintable() or "\\" in path or not path.startswith("/") or path.startswith("//"):
+        return HOME
+    return path if not urlsplit(path).netloc else HOME
