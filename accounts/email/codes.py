@@ -57,7 +57,16 @@ async def confirm_sign_up(*, code_id: uuid.UUID, code: str, address: str) -> Cre
 
 
 async def repeat_sign_up_code(*, code_id: uuid.UUID, email: str, address: str) -> uuid.UUID:
-    """Send another message for a page's sign-up; return the token whose code is good now. Raises ``Throttled``."""
+    """Send another message for a page's sign-up; return the token whose code is good now.
+
+    Args:
+        code_id: The token whose code was good until now.
+        email: The address that the page has asked for.
+        address: The client's.
+
+    Raises:
+        Throttled: (429) too many messages were asked for by this client, or for this mailbox.
+    """
     async with answered_evenly():
         await rate_limits.admit_mail(kind="verification", email=email, address=address)
         new_id = await database().write(email_units.repeat_sign_up_code, code_id)
@@ -66,6 +75,10 @@ async def repeat_sign_up_code(*, code_id: uuid.UUID, email: str, address: str) -
 
 async def request_sign_in_code(*, email: str, address: str) -> uuid.UUID:
     """Have a code sent to who has this address; return the token it belongs to, whether or not anybody has.
+
+    Args:
+        email: The address that was typed.
+        address: The client's.
 
     Raises:
         Throttled: (429) too many messages were asked for by this client, or for this mailbox.
@@ -81,6 +94,12 @@ async def judge_sign_in_code(
     """Return who has this address, if the code is right; it is not used up yet.
 
     A wrong code is a failure of the account, as a wrong password is: what strangers may try is bounded together.
+
+    Args:
+        code_id: The token that the code belongs to.
+        code: What was typed.
+        email: The address that the code was asked for.
+        context: Where the sign-in comes from.
 
     Returns:
         The person, and the token to be used up when they are let in.

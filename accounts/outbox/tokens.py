@@ -127,7 +127,11 @@ def text(token: EmailToken) -> str:
 
 
 def code(token: EmailToken) -> str:
-    """Return the six digits of a token that has a code. Raises ``MasterKeyMissingError``."""
+    """Return the six digits of a token that has a code.
+
+    Raises:
+        MasterKeyMissingError: The row's key has left the settings.
+    """
     return _code(token.pk, token.purpose, bytes(token.nonce), token.master_key_id)
 
 
@@ -136,6 +140,11 @@ def take_try(token_id: uuid.UUID, typed: str, *purposes: Purpose) -> FoundToken 
 
     Counted before it is judged, so that of many at once no more than ``CODE_TRIES`` are judged. The token is not used
     up. Two queries at most; to be committed whatever comes of it.
+
+    Args:
+        token_id: The token, as the page has kept it.
+        typed: What was typed; spaces do not count.
+        purposes: What it may be good for.
     """
     left = EmailToken.objects.filter(pk=token_id, expires_at__gt=clock.now(), code_tries__lt=CODE_TRIES)
     if not left.update(code_tries=models.F("code_tries") + 1):

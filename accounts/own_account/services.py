@@ -41,8 +41,8 @@ async def sign_up(*, email: str, password: str, name: str = "", address: str = "
 
     A taken address is found before the hash is paid for, and once more by the unique index. Where addresses must be
     verified, nobody is told: the answer has no user, and who owns the address gets a message. Account and audit event
-    are one transaction, 0.3 ms (SQLite) or 0.5 ms (PostgreSQL, 4 round trips for 1) more than the account alone. A password
-    known from a breach counts for the throttle: a service may have been asked about it.
+    are one transaction, 0.3 ms (SQLite) or 0.5 ms (PostgreSQL, 4 round trips for 1) more than the account alone. A
+    password known from a breach counts for the throttle: a service may have been asked about it.
 
     Args:
         email: The address.

@@ -1,6 +1,6 @@
-"""Pages for people without a product front end: sign in, ask for a message, look after one's own account, or delete it.
+"""Pages for people without a product front end: ask for a message, look after one's own account, or delete it.
 
-They hold nothing of anybody: their scripts ask the API with the cookie transport, under its rules and throttles.
+They hold nothing of anybody. The page of the account's security asks the API by its script, with the cookie transport.
 """
 
 from typing import Any, ClassVar
@@ -10,9 +10,15 @@ from django.http import HttpResponse, HttpResponseRedirect
 from django.template.loader import render_to_string
 from django.urls import reverse
 from drf_spectacular.utils import extend_schema
+from rest_framework.exceptions import ValidationError
 
+from accounts.email import services as email_services
 from accounts.email.views import OpenView
+from accounts.users.inputs import EmailInput
+from ironauth.infrastructure.api.parsers import FormParser
 from ironauth.infrastructure.api.views import ApiRequest
+from ironauth.infrastructure.core.errors import DomainError, PermissionDenied
+from ironauth.infrastructure.http import client_context
 
 HEADERS = {
     "Cache-Control": "no-store",
@@ -25,6 +31,15 @@ HEADERS = {
     # Passkeys of this site are for its own pages, not for a frame of another one in them.
     "Permissions-Policy": "publickey-credentials-create=(self), publickey-credentials-get=(self)",
 }
+
+
+FORM_HEADERS = {
+    **HEADERS,
+    "Content-Security-Policy": HEADERS["Content-Security-Policy"].replace("form-action 'none'", "form-action 'self'"),
+}
+#: What browsers say of requests that this site's own pages, or a person, have caused.
+FROM_HERE = ("same-origin", "none")
+CROSS_SITE = "Another site has sent this form: type the address here."
 
 
 class AccountPage(OpenView):
@@ -61,13 +76,60 @@ class AccountHome(OpenView):
         return HttpResponseRedirect(reverse("email-pages:security-page"))
 
 
-class ForgotPage(AccountPage):
-    """GET /account/forgot: ask for a message that lets one choose a new password."""
+class AskPage(OpenView):
+    """A form that asks for a message; the answer is the same whether or not anybody has the address."""
+
+    parser_classes: ClassVar[list[Any]] = [FormParser]
+    template: ClassVar[str]
+
+    @extend_schema(exclude=True)
+    async def get(self, request: ApiRequest) -> HttpResponse:
+        """Show the form; nothing is asked of the database."""
+        return self._page()
+
+    @extend_schema(exclude=True)
+    async def post(self, request: ApiRequest) -> HttpResponse:
+        """Have the message sent, or say on the same page what is wrong."""
+        typed = str(request.data.get("email", ""))
+        try:
+            if request.META.get("HTTP_SEC_FETCH_SITE", "same-origin") not in FROM_HERE:
+                raise PermissionDenied(CROSS_SITE)
+            data = await self.validated(request, EmailInput)
+            await self.ask(email=data["email"], address=client_context.address_of(request))
+        except ValidationError as error:
+            fields = error.detail if isinstance(error.detail, dict) else {}
+            problem = " ".join(str(reason) for reasons in fields.values() for reason in reasons)
+            return self._page(email=typed, problem=problem, status=400)
+        except DomainError as error:
+            page = self._page(email=typed, problem=error.detail, status=error.status)
+            for name, value in error.headers.items():
+                page.headers[name] = value
+            return page
+        return self._page(asked=True)
+
+    async def ask(self, *, email: str, address: str) -> None:
+        """Call the service. Raises what it raises."""
+        raise NotImplementedError
+
+    def _page(self, *, status: int = 200, **context: Any) -> HttpResponse:
+        return HttpResponse(render_to_string(self.template, context), status=status, headers=FORM_HEADERS)
+
+
+class ForgotPage(AskPage):
+    """GET, POST /account/forgot: ask for a message that lets one choose a new password."""
 
     template = "accounts/pages/forgot.html"
 
+    async def ask(self, *, email: str, address: str) -> None:
+        """Have the message sent. Raises ``Throttled``."""
+        await email_services.request_password_reset(email=email, address=address)
 
-class VerifyAgainPage(AccountPage):
-    """GET /account/verify-again: ask for another message that confirms an address."""
+
+class VerifyAgainPage(AskPage):
+    """GET, POST /account/verify-again: ask for another message that confirms an address."""
 
     template = "accounts/pages/verify_again.html"
+
+    async def ask(self, *, email: str, address: str) -> None:
+        """Have the message sent. Raises ``Throttled``."""
+        await email_services.resend_verification(email=email, address=address)

@@ -8,12 +8,25 @@ import pytest
 from django.contrib.staticfiles import finders
 from django.template.loader import get_template
 from django.urls import resolve
+from django.utils.html import escape
 from pytest_django import Settings
 
+from accounts.email import services as email_services
+from accounts.outbox.models import OutgoingMail
 from accounts.pages import account as account_pages
 from accounts.users.inputs import DeleteAccountInput
+from accounts.users.models import User
+from conftest import PASSWORD
+from ironauth.infrastructure.core.errors import Unavailable
 
-PAGES = ("/account/security", "/account/forgot", "/account/verify-again")
+PAGES = ("/account/security",)
+FORGOT, AGAIN = "/account/forgot", "/account/verify-again"
+
+
+@pytest.fixture
+def user(transactional_db: None) -> User:
+    """Make one person, whose address is not proved."""
+    return User.objects.create_user("mia@example.com", PASSWORD)
 
 
 @pytest.mark.parametrize("path", PAGES)
@@ -72,7 +85,7 @@ async def test_every_field_has_a_label(api: httpx.AsyncClient, path: str) -> Non
 
 def test_scripts_find_what_they_look_for() -> None:
     """Each id that a script asks for is in its page, and no script writes markup."""
-    scripts = {"security": "security", "forgot": "ask_message", "verify_again": "ask_message"}
+    scripts = {"security": "security"}
     for page, script in scripts.items():
         html = get_template(f"accounts/pages/{page}.html").render()
         code = _script(script) + _shared()
@@ -80,17 +93,43 @@ def test_scripts_find_what_they_look_for() -> None:
         assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|setTimeout\(", code)
 
 
-@pytest.mark.parametrize(
-    ("page", "view"), [("/account/forgot", "password-reset"), ("/account/verify-again", "email-verify-resend")]
-)
-async def test_a_message_is_asked_for_where_the_api_takes_it(api: httpx.AsyncClient, page: str, view: str) -> None:
-    """The form's script posts to that path, and one answer is on the page, no matter who has an account."""
-    text = (await api.get(page)).text
-    (asked,) = re.findall(r'data-ask="([^"]+)"', text)
-    assert resolve(f"/api/v1/access{asked}").url_name == view
-    assert "is on its way" in text
-    code = _script("ask_message")
-    assert 'open($("ask-form").dataset.ask, { email: $("email").value })' in code
+@pytest.mark.parametrize(("page", "kind"), [(FORGOT, "reset_password"), (AGAIN, "verify_email")])
+async def test_a_message_is_asked_for_without_a_script(
+    api: httpx.AsyncClient, user: User, page: str, kind: str
+) -> None:
+    """One answer, no matter who has an account; the message goes to who has."""
+    answers = [await api.post(page, data={"email": email}) for email in (user.email, "nobody@example.com")]
+    assert [answer.status_code for answer in answers] == [200, 200]
+    assert answers[0].content == answers[1].content
+    assert "is on its way" in answers[0].text
+    assert "<script" not in answers[0].text
+    sent = [(mail.recipient, mail.kind) async for mail in OutgoingMail.objects.exclude(recipient="")]
+    assert sent == [(user.email, kind)]
+
+
+@pytest.mark.parametrize("page", [FORGOT, AGAIN])
+async def test_what_is_wrong_is_said_and_nothing_is_lost(
+    api: httpx.AsyncClient, transactional_db: None, page: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No address, one that is none, one with markup, another site's form, too many, and a database that is away."""
+    for email, status in (("", 400), ("nobody", 400), ('"><script>@example.com', 400)):
+        answer = await api.post(page, data={"email": email})
+        assert answer.status_code == status
+        assert f'value="{escape(email)}"' in answer.text
+        assert 'role="alert"' in answer.text
+        assert "<script>@" not in answer.text
+    mine = {"email": "mia@example.com"}
+    answer = await api.post(page, data=mine, headers={"Sec-Fetch-Site": "cross-site"})
+    assert (answer.status_code, 'value="mia@example.com"' in answer.text) == (403, True)
+
+    async def away(**_: object) -> None:
+        raise Unavailable
+
+    monkeypatch.setattr(email_services, "request_password_reset", away)
+    monkeypatch.setattr(email_services, "resend_verification", away)
+    answer = await api.post(page, data=mine)
+    assert (answer.status_code, 'value="mia@example.com"' in answer.text) == (503, True)
+    assert not await OutgoingMail.objects.aexists()
 
 
 async def test_signing_in_says_what_comes_first(api: httpx.AsyncClient, settings: Settings) -> None:
@@ -101,7 +140,7 @@ async def test_signing_in_says_what_comes_first(api: httpx.AsyncClient, settings
         assert ('<a href="/account/verify-again">ask for another message</a>' in text) == said
 
 
-@pytest.mark.parametrize(("page", "forms"), [("forgot", 1), ("verify_again", 1), ("security", 6)])
+@pytest.mark.parametrize(("page", "forms"), [("security", 6)])
 def test_a_problem_stands_beside_the_fields_it_is_about(page: str, forms: int) -> None:
     """In the form, or in its card, so that a screen reader and the eye find it where the fields are."""
     html = get_template(f"accounts/pages/{page}.html").render()
@@ -173,4 +212,4 @@ async def test_a_deployment_brings_its_own_page(api: httpx.AsyncClient, settings
     settings.TEMPLATES = [{**settings.TEMPLATES[0], "DIRS": [tmp_path]}]
     answer = await api.get("/account/forgot")
     assert answer.text == "<title>Ours</title>"
-    assert answer.headers["content-security-policy"] == account_pages.HEADERS["Content-Security-Policy"]
+    assert answer.headers["content-security-policy"] == account_pages.FORM_HEADERS["Content-Security-Policy"]
