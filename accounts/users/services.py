@@ -105,7 +105,11 @@ async def authenticate(*, email: str, password: str, context: ClientContext = th
 
 
 async def admit(email: str, context: ClientContext) -> tuple[Attempt | None, Credentials | None]:
-    """Return the try to sign in, counted, and the account behind the address. Raises ``Throttled``."""
+    """Return the try to sign in, counted, and the account behind the address.
+
+    Raises:
+        Throttled: (429) the account or the client has failed too often.
+    """
     key = emails.lookup_key(email)
     pending = await throttling.begin_sign_in(email=email, context=context)
     if pending is None:
