@@ -46,6 +46,16 @@ async def request_password_reset(*, email: str, address: str = "") -> None:
     get_logger().info("password_reset_requested", user_id=str(user_id) if user_id else None)
 
 
+async def require_reset_token(*, token: str) -> None:
+    """Do nothing where the token of a message would set a password; it is not used up.
+
+    Raises:
+        InvalidEmailToken: (400) it would not.
+    """
+    if await database().read(email_tokens.find, token, Purpose.RESET_PASSWORD) is None:
+        raise InvalidEmailToken
+
+
 async def reset_password(*, token: str, new_password: str, address: str = "") -> None:
     """Set the password that a message's token allows to set; every session has ended when this returns.
 

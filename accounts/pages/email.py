@@ -39,7 +39,7 @@ class TokenPage(OpenView):
 
     @extend_schema(exclude=True)
     async def get(self, request: ApiRequest) -> HttpResponse:
-        """Show the form. Without a token nobody fills in a form for nothing."""
+        """Show the form, or that the link is of no use: nobody fills in a form for nothing."""
         token = request.query_params.get("token", "")
         if not token:
             return self._failed(InvalidEmailToken())
@@ -65,7 +65,7 @@ class TokenPage(OpenView):
         return self._page(done=done)
 
     async def about(self, token: str) -> dict[str, Any]:
-        """Return what else the form says, without changing anything; nothing is asked of the database here."""
+        """Return what else the form says, without changing anything. Raises ``InvalidEmailToken`` for a link of no use."""
         return {}
 
     async def act(self, request: ApiRequest) -> str:
@@ -98,7 +98,10 @@ class VerifyPage(TokenPage):
 
     async def about(self, token: str) -> dict[str, Any]:
         """Return whose account it is about and since when: people may have got a stranger's message."""
-        return {"asked": await email_services.asked_by(token=token)}
+        asked = await email_services.asked_by(token=token)
+        if asked is None:
+            raise InvalidEmailToken
+        return {"asked": asked}
 
     async def act(self, request: ApiRequest) -> str:
         """Confirm the address, or end the account of the stranger who gave it.
@@ -131,6 +134,11 @@ class ResetPage(TokenPage):
 
     template = "accounts/pages/reset.html"
 
+    async def about(self, token: str) -> dict[str, Any]:
+        """Raise ``InvalidEmailToken`` for a link that sets no password: nobody types one for nothing."""
+        await email_services.require_reset_token(token=token)
+        return {}
+
     async def act(self, request: ApiRequest) -> str:
         """Set the new password."""
         data = await self.validated(request, ResetPasswordInput)
@@ -145,7 +153,10 @@ class RestorePage(TokenPage):
 
     async def about(self, token: str) -> dict[str, Any]:
         """Return whose account it is about, since when, and whether anybody has proved its address."""
-        return {"asked": await email_services.deleted_by(token=token)}
+        asked = await email_services.deleted_by(token=token)
+        if asked is None:
+            raise InvalidEmailToken
+        return {"asked": asked}
 
     async def act(self, request: ApiRequest) -> str:
         """Take the deletion back, or leave a stranger's account to its end."""

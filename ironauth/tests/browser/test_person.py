@@ -69,8 +69,6 @@ async def look_around(shown: Watched) -> None:
         await heading(shown, "Sign in")
     with shown.refusing(400):
         await shown.go("/password/reset?token=stale")
-        await shown.page.get_by_label("New password").fill(NEW_PASSWORD)
-        await shown.page.get_by_role("button", name="Set the password").click()
         await heading(shown, "This did not work")
     await shown.look("stale")
 
