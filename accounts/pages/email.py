@@ -65,7 +65,7 @@ class TokenPage(OpenView):
         return self._page(done=done)
 
     async def about(self, token: str) -> dict[str, Any]:
-        """Return what else the form says, without changing anything. Raises ``InvalidEmailToken`` for a link of no use."""
+        """Return what else the form says, and change nothing. Raises ``InvalidEmailToken`` for a link of no use."""
         return {}
 
     async def act(self, request: ApiRequest) -> str:
