@@ -123,7 +123,10 @@ SECURE_HSTS_SECONDS = 31_536_000 if SESSION_COOKIE_SECURE else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS, SECURE_HSTS_PRELOAD = given["IRONAUTH_HSTS"]
 # No SECURE_PROXY_SSL_HEADER: it believes any peer. infrastructure.http.lanes takes the scheme from configured proxies
 # only.
-SILENCED_SYSTEM_CHECKS = ["security.W008", "security.W005", "security.W021"]  # proxies redirect; HSTS: IRONAUTH_HSTS
+SILENCED_SYSTEM_CHECKS = [
+    "security.W008", "security.W005", "security.W021",  # proxies redirect; HSTS: IRONAUTH_HSTS
+    "cachalot.W001",  # our own cache behind the queries is django-redis's, with another serializer
+]  # fmt: skip
 X_FRAME_OPTIONS = "DENY"
 
 # ---------------------------------------------------------------- API
