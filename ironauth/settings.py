@@ -36,6 +36,12 @@ PASSWORD_HASHERS = [
     "django.contrib.auth.hashers.PBKDF2SHA1PasswordHasher",
     "django.contrib.auth.hashers.BCryptSHA256PasswordHasher",
     "django.contrib.auth.hashers.ScryptPasswordHasher",
+    # Hashes of other systems, for people who were moved in.
+    "accounts.passwords.formats.bcrypt.BcryptHasher",
+    "accounts.passwords.formats.pbkdf2.Pbkdf2Hasher",
+    "accounts.passwords.formats.scrypt.ScryptPhcHasher",
+    "accounts.passwords.formats.firebase.FirebaseScryptHasher",
+    "accounts.passwords.formats.salted_sha.SaltedShaHasher",
 ]
 AUTH_PASSWORD_VALIDATORS = [{"NAME": "accounts.passwords.policy.PasswordPolicyValidator"}]
 

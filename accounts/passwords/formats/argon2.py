@@ -20,6 +20,7 @@ from django.contrib.auth.hashers import Argon2PasswordHasher, is_password_usable
 from django.utils.translation import gettext_noop as _
 
 from accounts.passwords.formats import MAX_LENGTH, normalised, too_long
+from accounts.passwords.formats.foreign import UnusableHashError
 from ironauth.infrastructure.core.errors import Overloaded
 from ironauth.infrastructure.hashing import argon2 as argon2_raw
 from ironauth.infrastructure.hashing import argon2_bounds as bounds
@@ -220,6 +221,21 @@ def _run(password: str | bytes, pepper_id: str | None, salt: bytes, params: argo
         return hash_pool().raw_hash(_secret(password, pepper_id), salt, params, keyed=pepper_id is not None)
     except MemoryError as error:
         raise Overloaded from error
+
+
+def recognise(text: str) -> str | None:
+    """Return the stored form of a PHC string, or of Django's form; None for anything else.
+
+    Raises:
+        UnusableHashError: It is malformed, its costs are out of bounds, or its pepper is not in the settings.
+    """
+    if not text.startswith((f"{ALGORITHM}$", "$argon2")):
+        return None
+    encoded = text if text.startswith(ALGORITHM) else ALGORITHM + text
+    parts = read(encoded)
+    if parts is None or (parts.pepper_id is not None and parts.pepper_id not in settings.IRONAUTH_PASSWORD_PEPPERS):
+        raise UnusableHashError(UnusableHashError.COSTS, "Argon2 malformed, beyond its bounds, or of another pepper.")
+    return encoded
 
 
 def movable(encoded: str | None) -> bool:

@@ -61,6 +61,12 @@ PASSWORDS = Section(
         refused="a malformed item, a repeated id or key, a key that is not random",
     ),
     Setting(
+        "IRONAUTH_SALTED_SHA_HASHES",
+        "Take over, and judge, imported hashes of one round of salted SHA. They protect little until their people "
+        "sign in.",
+        default=False,
+    ),
+    Setting(
         "IRONAUTH_BREACHED_PASSWORDS",
         "The list of breached passwords, made by `manage.py breached_passwords install FILE`. None of them may be "
         "chosen, and people who sign in with one are told (default: var/breached-passwords beside the code, if it "
