@@ -5,14 +5,17 @@ from accounts.mfa.passkeys.models import Passkey
 from accounts.mfa.recovery.models import RecoveryCode
 from accounts.mfa.totp.models import TotpFactor
 from accounts.privacy.models import PendingDeletion
+from accounts.transfer.models import ImportedUser, UserImport
 from accounts.users.models import Role, User
 
 __all__ = [
     "AuditEvent",
+    "ImportedUser",
     "Passkey",
     "PendingDeletion",
     "RecoveryCode",
     "Role",
     "TotpFactor",
     "User",
+    "UserImport",
 ]

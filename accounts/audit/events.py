@@ -88,6 +88,10 @@ class Event(enum.StrEnum):
     # After them, for good.
     ACCOUNT_PURGED = "account_purged", Family.ACCOUNTS, "Account deleted for good"
     DATA_EXPORTED = "data_exported", Family.ACCOUNTS, "Data exported"
+    # By a command: people of another system, and taken back; and everybody written to a file.
+    USERS_IMPORTED = "users_imported", Family.STAFF, "People imported"
+    IMPORT_UNDONE = "import_undone", Family.STAFF, "Import undone"
+    USERS_EXPORTED = "users_exported", Family.STAFF, "Everybody exported"
     USER_CREATED = "user_created", Family.STAFF, "User added"
     USER_CHANGED = "user_changed", Family.STAFF, "User changed"
     USER_DELETED = "user_deleted", Family.STAFF, "User deleted"

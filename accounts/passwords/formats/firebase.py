@@ -67,7 +67,16 @@ def _check(config: HashConfig) -> None:
 
 
 def stored(config: HashConfig, salt: bytes, digest: bytes) -> str:
-    """Return the stored form; raises ``UnusableHashError`` where the costs are out of bounds."""
+    """Return the stored form.
+
+    Args:
+        config: The project's parameters.
+        salt: The person's.
+        digest: The hash.
+
+    Raises:
+        UnusableHashError: The costs are out of bounds.
+    """
     _check(config)
     costs = f"v=1,n={config.mem_cost},r={config.rounds},p=1"
     keys = f"ss={as_base64(config.salt_separator)},sk={as_base64(config.signer_key)}"

@@ -50,7 +50,17 @@ class SaltedShaHasher(ForeignHasher):
 
 
 def stored(name: str, place: str, salt: bytes, digest: bytes) -> str:
-    """Return the stored form; raises ``UnusableHashError``, also where such hashes are not allowed."""
+    """Return the stored form.
+
+    Args:
+        name: ``sha1``, ``sha256`` or ``sha512``, also with a hyphen and in capitals.
+        place: ``prefix`` where the salt was put before the password, ``suffix`` after it.
+        salt: As bytes.
+        digest: The hash.
+
+    Raises:
+        UnusableHashError: It is malformed, or such hashes are not allowed.
+    """
     encoded = f"{ALGORITHM}${name.lower().replace('-', '')}${place}${as_base64(salt)}${as_base64(digest)}"
     SaltedShaHasher().parts(encoded)
     return encoded

@@ -1,0 +1,1 @@
+"""Moving people in from other systems, and out again."""

@@ -1,0 +1,50 @@
+"""What was imported, and by which run: by it a second run knows whom it brought, and an undo whom to take back."""
+
+from django.conf import settings
+from django.db import models
+
+from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.core.ids import new_id
+
+MAX_EXTERNAL_ID = 255  # characters; OpenID Connect Core §2 gives a subject as many
+MAX_SOURCE = 16  # characters of a source's name
+
+
+class UserImport(models.Model):
+    """One run of ``manage.py import_users`` that wrote something."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    source = models.CharField(max_length=MAX_SOURCE)
+    started_at = models.DateTimeField(default=clock.now)
+    finished_at = models.DateTimeField(null=True)  # none: it was interrupted; run it again
+    undone_at = models.DateTimeField(null=True)
+    counts = models.JSONField(default=dict)
+
+    class Meta:
+        """Commands alone write and read it."""
+
+        ordering = ("-id",)
+        default_permissions = ()
+
+    def __str__(self) -> str:
+        return f"import {self.pk} from {self.source}"
+
+
+class ImportedUser(models.Model):
+    """The account of somebody from another system, by the id they had there."""
+
+    user = models.OneToOneField(
+        settings.AUTH_USER_MODEL, primary_key=True, on_delete=models.DB_CASCADE, related_name="imported"
+    )
+    source = models.CharField(max_length=MAX_SOURCE)
+    external_id = models.CharField(max_length=MAX_EXTERNAL_ID)
+    run = models.ForeignKey(UserImport, on_delete=models.DB_CASCADE, related_name="imported")
+
+    class Meta:
+        """One account for each id of a source."""
+
+        default_permissions = ()
+        constraints = (models.UniqueConstraint(fields=("source", "external_id"), name="accounts_imported_external_id"),)
+
+    def __str__(self) -> str:
+        return f"{self.source} {self.external_id}"

@@ -1,0 +1,134 @@
+"""One person as a source describes them, and what of it cannot be taken over."""
+
+import enum
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final, Self
+
+import msgspec
+
+from accounts.passwords.formats.foreign import UnusableHashError
+from accounts.passwords.formats.recognised import stored_form
+
+_MILLISECONDS: Final = 10_000_000_000  # a number of seconds above it, of the year 2286, is one of milliseconds
+
+
+class _Coded(enum.StrEnum):
+    """A stable code for reports and counts, with its words."""
+
+    words: str
+
+    def __new__(cls, code: str, words: str) -> Self:
+        """Make the member of this code."""
+        member = str.__new__(cls, code)
+        member._value_ = code
+        member.words = words
+        return member
+
+
+class Reason(_Coded):
+    """Why a record was not imported."""
+
+    MALFORMED = "malformed", "not of the form that this source has"
+    NO_ID = "id_missing", "without an id"
+    NO_EMAIL = "email_missing", "without an e-mail address"
+    BAD_EMAIL = "email_invalid", "with an e-mail address that no account may have"
+    TAKEN = "email_taken", "with the address of an account that is here already"
+    DUPLICATE = "email_duplicate", "with the address of another person in the file, perhaps in another case"
+    ID_DUPLICATE = "id_duplicate", "with the id of another person in the file"
+    DELETED = "deleted", "deleted in the other system"
+
+
+class Note(_Coded):
+    """What of an imported person stays behind."""
+
+    NO_PASSWORD = "no_password", "no password: they choose one by mail"
+    HASH_UNKNOWN = UnusableHashError.UNKNOWN, "password hash of an unknown format: they choose a password by mail"
+    HASH_MALFORMED = UnusableHashError.MALFORMED, "malformed password hash: they choose a password by mail"
+    HASH_COSTS = UnusableHashError.COSTS, "password hash beyond the bounds of its costs: they choose one by mail"
+    HASH_NOT_ALLOWED = UnusableHashError.NOT_ALLOWED, "salted SHA, which IRONAUTH_SALTED_SHA_HASHES=1 takes over"
+    NAME_CHANGED = "name_changed", "name shortened, or without characters that a name may not have"
+    TOTP_UNSUPPORTED = "totp_unsupported", "authenticator app of another digest, length or period: they set it up anew"
+    FACTOR_UNSUPPORTED = "factor_unsupported", "a second factor that cannot be moved: they set it up anew"
+    RECOVERY_CODES = "recovery_codes", "recovery codes, which cannot be judged here: they make new ones"
+    IDENTITY = "identity", "an identity at another provider: they link it anew"
+
+
+_NOTES: Final[dict[str, Note]] = {note.value: note for note in Note}
+
+
+class MalformedError(ValueError):
+    """A record is not of the form its source has."""
+
+
+class Person(msgspec.Struct, frozen=True, kw_only=True):
+    """One person as a source describes them.
+
+    ``password_hash`` is in the form that is stored here; ``totp_secret`` is the shared secret's bytes, for six digits
+    of SHA-1 every 30 s; ``notes`` is what stays behind.
+    """
+
+    external_id: str
+    email: str
+    email_verified: bool = False
+    name: str = ""
+    is_active: bool = True
+    created_at: datetime | None = None
+    password_hash: str | None = None
+    totp_secret: bytes | None = None
+    notes: frozenset[Note] = frozenset()
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """A record that is not imported."""
+
+    external_id: str
+    reason: Reason
+
+
+def note_of(error: UnusableHashError) -> frozenset[Note]:
+    """Return what to say of somebody whose hash cannot be taken over."""
+    return frozenset({_NOTES[error.code]})
+
+
+def password_of(text: str | None) -> tuple[str | None, frozenset[Note]]:
+    """Return a hash of another system in the form that is stored here, or none and why."""
+    if not text:
+        return None, frozenset({Note.NO_PASSWORD})
+    try:
+        return stored_form(text), frozenset()
+    except UnusableHashError as error:
+        return None, note_of(error)
+
+
+def text(row: Mapping[str, Any], *names: str) -> str:
+    """Return the first of these fields that holds something, as text without surrounding spaces."""
+    for name in names:
+        value = row.get(name)
+        if value is not None and not isinstance(value, (dict, list)) and str(value).strip():
+            return str(value).strip()
+    return ""
+
+
+def flag(row: Mapping[str, Any], name: str, default: bool = False) -> bool:
+    """Return a flag that may be a word, as in a CSV file."""
+    value = row.get(name, default)
+    return value.strip().lower() in ("true", "t", "1", "yes") if isinstance(value, str) else bool(value)
+
+
+def moment(value: Any) -> datetime | None:
+    """Return a time: ISO 8601, or seconds or milliseconds since 1970; none for nothing.
+
+    Raises:
+        MalformedError: It is none of these.
+    """
+    if value is None or value == "":
+        return None
+    try:
+        if isinstance(value, (int, float)) or str(value).replace(".", "", 1).isdigit():
+            seconds = float(value)
+            return datetime.fromtimestamp(seconds / 1_000 if seconds > _MILLISECONDS else seconds, UTC)
+        found = datetime.fromisoformat(str(value).strip().replace(" UTC", "+00:00"))
+    except (ValueError, OverflowError, OSError) as error:
+        raise MalformedError("A time is neither ISO 8601 nor a number since 1970.") from error
+    return found if found.tzinfo else found.replace(tzinfo=UTC)

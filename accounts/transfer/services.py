@@ -1,0 +1,143 @@
+"""Moving everybody of a source in: judged one by one, written by the batch. Blocking; for commands."""
+
+import hashlib
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
+
+from django.core.exceptions import ValidationError
+from django.db import transaction
+
+from accounts import email_address as emails
+from accounts import names
+from accounts.mfa.totp.codes import SECRET_BYTES
+from accounts.transfer import units
+from accounts.transfer.models import MAX_EXTERNAL_ID, UserImport
+from accounts.transfer.records import Note, Person, Reason, Refused
+from accounts.transfer.units import BATCH
+
+_LEAST_SECRET: Final = 10  # bytes; what apps before RFC 4226 §4 R6 have
+
+
+class Told(NamedTuple):
+    """What became of one record."""
+
+    number: int  # its place in the file, from 1
+    external_id: str
+    outcome: str
+    notes: frozenset[Note] = frozenset()
+
+
+def import_people(
+    found: Iterable[Person | Refused],
+    *,
+    source: str,
+    run: UserImport | None,
+    update: bool = False,
+    tell: Callable[[Told], None] = lambda _: None,
+) -> Counter[str]:
+    """Write everybody found; return how many records had each outcome and note.
+
+    Args:
+        found: The records of a source, in the order of its file.
+        source: Its name.
+        run: What new accounts are noted under; None judges and writes nothing.
+        update: Whether people imported before are brought up to what the source says now.
+        tell: Called with each record's outcome.
+    """
+    counts: Counter[str] = Counter()
+    seen: set[bytes] = set()
+    batch: list[tuple[int, Person]] = []
+
+    def told(number: int, external_id: str, outcome: str, notes: frozenset[Note] = frozenset()) -> None:
+        counts[outcome] += 1
+        counts.update(note.value for note in notes)
+        tell(Told(number, external_id, outcome, notes))
+
+    def flush() -> None:
+        people = [person for _number, person in batch]
+        if run is None:
+            here = units.known(source, people)
+            outcomes = {person.external_id: units.judge(person, here) for person in people}
+        else:
+            outcomes = units.write(run, people, update=update)
+        for number, person in batch:
+            outcome = outcomes[person.external_id]
+            told(number, person.external_id, outcome, person.notes if outcome == units.CREATED else frozenset())
+        batch.clear()
+
+    for number, record in enumerate(found, start=1):
+        judged = record if isinstance(record, Refused) else _judged(record, seen)
+        if isinstance(judged, Refused):
+            told(number, judged.external_id, judged.reason.value)
+            continue
+        batch.append((number, judged))
+        if len(batch) == BATCH:
+            flush()
+    if batch:
+        flush()
+    if run is not None:
+        with transaction.atomic():
+            units.finish(run, counts)
+    return counts
+
+
+def _judged(person: Person, seen: set[bytes]) -> Person | Refused:
+    """Return ``person`` as it is stored, or why not. ``seen``: digests of the ids and addresses before it."""
+    if not 0 < len(person.external_id) <= MAX_EXTERNAL_ID or "\x00" in person.external_id:
+        return Refused(person.external_id[:MAX_EXTERNAL_ID], Reason.NO_ID)
+    if not person.email:
+        return Refused(person.external_id, Reason.NO_EMAIL)
+    email = emails.normalise(person.email)
+    try:
+        emails.validate_new(email)
+    except ValidationError:
+        return Refused(person.external_id, Reason.BAD_EMAIL)
+    for text, reason in (("i" + person.external_id, Reason.ID_DUPLICATE), ("e" + emails.fold(email), Reason.DUPLICATE)):
+        digest = hashlib.blake2b(text.encode(), digest_size=12).digest()
+        if digest in seen:
+            return Refused(person.external_id, reason)
+        seen.add(digest)
+    name, notes = _name(person.name)
+    secret = person.totp_secret
+    if secret is not None and not _LEAST_SECRET <= len(secret) <= 4 * SECRET_BYTES:
+        secret, notes = None, notes | {Note.TOTP_UNSUPPORTED}
+    return Person(
+        external_id=person.external_id,
+        email=email,
+        email_verified=person.email_verified,
+        name=name,
+        is_active=person.is_active,
+        created_at=person.created_at,
+        password_hash=person.password_hash,
+        totp_secret=secret,
+        notes=person.notes | notes,
+    )
+
+
+def _name(given: str) -> tuple[str, frozenset[Note]]:
+    """Return a name that an account may have, and whether it had to be changed for it."""
+    name = names.normalise(given[: names.MAX_RAW_LENGTH])
+    try:
+        names.validate(name)
+    except ValidationError:
+        kept = "".join(c for c in name if unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Zl", "Zp"))
+        return names.normalise(kept[: names.MAX_LENGTH]), frozenset({Note.NAME_CHANGED})
+    return name, frozenset({Note.NAME_CHANGED} if len(given) > names.MAX_RAW_LENGTH else ())
+
+
+def undo(run: UserImport, tell: Callable[[int, int], None] = lambda *_: None) -> tuple[int, int]:
+    """Take back the accounts of ``run`` whose people have done nothing here; return how many went and how many stay."""
+    deleted = kept = 0
+    after = units.BEGINNING
+    while True:
+        gone, stay, last = units.take_back(run, after)
+        deleted, kept = deleted + gone, kept + stay
+        tell(deleted, kept)
+        if last is None:
+            break
+        after = last
+    with transaction.atomic():
+        units.undone(run, deleted, kept)
+    return deleted, kept

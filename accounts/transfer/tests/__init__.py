@@ -1,0 +1,1 @@
+"""Tests of moving people in and out."""

@@ -1,0 +1,200 @@
+"""Importing, importing again, taking back, and exporting."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import bcrypt
+import pytest
+from django.core.management import CommandError, call_command
+
+from accounts.audit import recording as audit
+from accounts.audit.models import AuditEvent
+from accounts.audit.recording import Event
+from accounts.mfa.totp import codes as totp
+from accounts.mfa.totp.models import TotpFactor
+from accounts.passwords import hashing
+from accounts.transfer import units
+from accounts.transfer.models import ImportedUser, UserImport
+from accounts.users.models import User
+
+pytestmark = pytest.mark.django_db
+
+BCRYPT = bcrypt.hashpw(b"correct horse", bcrypt.gensalt(4)).decode()
+SECRET = "MZXW6YTB" * 4
+
+type Import = Callable[..., dict[str, list[str]]]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Import:
+    """Return what imports rows and returns ids by their outcome."""
+
+    def imported(*rows: dict[str, Any], options: tuple[str, ...] = ()) -> dict[str, list[str]]:
+        path, report = tmp_path / "people.jsonl", tmp_path / "report.jsonl"
+        path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+        call_command("import_users", str(path), "--from", "jsonl", "--report", str(report), *options)
+        found: dict[str, list[str]] = {}
+        for line in map(json.loads, report.read_text().splitlines()):
+            found.setdefault(line["outcome"], []).append(line["id"])
+        return found
+
+    return imported
+
+
+def row(number: int, **fields: Any) -> dict[str, Any]:
+    """Return a person."""
+    return {"external_id": str(number), "email": f"Person{number}@example.com", "email_verified": True, **fields}
+
+
+def test_people_keep_what_they_had(run: Import) -> None:
+    """Address, state, date, password and app are as they were; the trail has the import."""
+    created = {"created_at": "2020-01-02T03:04:05Z", "name": "Ann", "password_hash": BCRYPT, "totp_secret": SECRET}
+    assert run(row(1, **created), row(2, is_active=False, email_verified=False)) == {"created": ["1", "2"]}
+    first, second = User.objects.order_by("email_key")
+    assert (first.email, first.email_key, first.name) == ("Person1@example.com", "person1@example.com", "Ann")
+    assert first.created_at.year == 2020
+    assert first.email_verified_at == first.created_at
+    assert hashing.verify_blocking("correct horse", first.password).ok
+    factor = TotpFactor.objects.get(user=first)
+    assert totp.as_text(totp.unseal(factor.master_key_id, bytes(factor.sealed), first.pk)) == SECRET
+    assert (second.is_active, second.email_verified_at, second.has_usable_password()) == (False, None, False)
+    event = AuditEvent.objects.get(event=Event.USERS_IMPORTED)
+    assert event.details["counts"] == ["created: 2", "no_password: 1"]
+
+
+def test_dry_run_writes_nothing(run: Import) -> None:
+    """It says what would become of everybody, and leaves no row."""
+    assert run(row(1), row(2, email="no address"), options=("--dry-run",)) == {"created": ["1"], "email_invalid": ["2"]}
+    assert not User.objects.exists()
+    assert not UserImport.objects.exists()
+    assert not AuditEvent.objects.exists()
+
+
+def test_who_is_refused(run: Import) -> None:
+    """Each with its reason; nobody who is here already is touched, whatever the case of the address."""
+    here = User.objects.create(email="taken@example.com", email_key="taken@example.com", password="!")
+    outcome = run(
+        row(1),
+        row(2, email="PERSON1@EXAMPLE.COM"),
+        row(1, email="other@example.com"),
+        row(3, email="TAKEN@example.com", password_hash=BCRYPT),
+        row(4, email=""),
+        {"email": "no-id@example.com"},
+        row(5, created_at="yesterday"),
+        row(6, name="a\u202eb" + "c" * 300),
+    )
+    assert outcome == {
+        "created": ["1", "6"],
+        "email_duplicate": ["2"],
+        "id_duplicate": ["1"],
+        "email_taken": ["3"],
+        "email_missing": ["4"],
+        "id_missing": [""],
+        "malformed": [""],
+    }
+    here.refresh_from_db()
+    assert (here.email, here.password) == ("taken@example.com", "!")
+    assert User.objects.get(email_key="person6@example.com").name.startswith("abccc")
+
+
+def test_again_leaves_people_alone(run: Import) -> None:
+    """A second run creates nobody, also after somebody has changed their address; it adds who is new."""
+    run(row(1))
+    User.objects.update(email="new@example.com", email_key="new@example.com")
+    assert run(row(1), row(2)) == {"already_imported": ["1"], "created": ["2"]}
+    assert User.objects.count() == 2
+
+
+def test_update_spares_who_has_signed_in(run: Import) -> None:
+    """With --update the source overwrites who has done nothing here, and nobody else."""
+    run(row(1), row(2))
+    used = User.objects.get(email_key="person2@example.com")
+    audit.record(Event.SIGN_IN, actor_id=used.pk, user_id=used.pk)
+    again = (row(1, name="Ann", password_hash=BCRYPT), row(2, name="Bob", password_hash=BCRYPT))
+    assert run(*again) == {"already_imported": ["1", "2"]}
+    assert run(*again, options=("--update",)) == {"updated": ["1"], "in_use": ["2"]}
+    names = User.objects.order_by("email_key").values_list("name", flat=True)
+    assert list(names) == ["Ann", ""]
+
+
+def test_an_app_does_not_come_twice(run: Import) -> None:
+    """An update neither adds nor replaces a second factor."""
+    run(row(1, totp_secret=SECRET))
+    run(row(1, totp_secret="ORSXG5A=" * 3, name="x"), options=("--update",))
+    assert TotpFactor.objects.count() == 1
+
+
+def test_undo_keeps_who_has_signed_in(run: Import, capsys: pytest.CaptureFixture[str]) -> None:
+    """The accounts of that import go, but for those in use; others are not touched."""
+    run(row(1), row(2))
+    first = UserImport.objects.get()
+    run(row(3))
+    used = User.objects.get(email_key="person2@example.com")
+    audit.record(Event.SIGN_IN, actor_id=used.pk, user_id=used.pk)
+    call_command("import_users", "--undo", str(first.pk))
+    assert "1 accounts deleted; 1 kept" in capsys.readouterr().out
+    assert set(User.objects.values_list("email_key", flat=True)) == {"person2@example.com", "person3@example.com"}
+    assert AuditEvent.objects.get(event=Event.IMPORT_UNDONE).details["deleted"] == 1
+    first.refresh_from_db()
+    assert first.undone_at is not None
+
+
+def test_batches(run: Import, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What does not fit in one transaction goes into the next, and is taken back over as many."""
+    monkeypatch.setattr("accounts.transfer.services.BATCH", 2)
+    monkeypatch.setattr(units, "BATCH", 2)
+    run(*(row(number) for number in range(5)))
+    assert ImportedUser.objects.count() == 5
+    call_command("import_users", "--undo", str(UserImport.objects.get().pk))
+    assert not User.objects.exists()
+
+
+def test_a_sign_up_in_the_same_moment(run: Import, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody who signs up between look and write keeps the account; everybody else of the batch is created."""
+    known = units.known
+
+    def late(*arguments: Any) -> units.Known:
+        here = known(*arguments)
+        User.objects.get_or_create(email="person1@example.com", email_key="person1@example.com", password="!")
+        return here
+
+    monkeypatch.setattr(units, "known", late)
+    assert run(row(1), row(2)) == {"email_taken": ["1"], "created": ["2"]}
+
+
+def test_out_and_in_again(run: Import, tmp_path: Path) -> None:
+    """What is exported with secrets is imported as it was; without, nobody's hash is in the file."""
+    run(row(1, password_hash=BCRYPT, totp_secret=SECRET, name="Ann"))
+    path, bare = tmp_path / "all.jsonl", tmp_path / "bare.jsonl"
+    call_command("export_users", str(path), "--secrets")
+    call_command("export_users", str(bare))
+    assert path.stat().st_mode & 0o777 == 0o600
+    line = json.loads(path.read_text())
+    assert (line["totp_secret"], line["name"]) == (SECRET, "Ann")
+    assert "password_hash" not in json.loads(bare.read_text())
+    User.objects.all().delete()
+    assert run(line) == {"created": [line["external_id"]]}
+    assert hashing.verify_blocking("correct horse", User.objects.get().password).ok
+    with pytest.raises(CommandError, match="does not exist"):
+        call_command("export_users", str(path))
+    assert AuditEvent.objects.filter(event=Event.USERS_EXPORTED).count() == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "--from"),
+        (("--from", "django"), "file"),
+        (("people.jsonl", "--from", "jsonl", "--database", "sqlite:////x"), "file, or"),
+        (("--from", "jsonl", "--database", "sqlite:////x"), "--from django only"),
+        (("/does/not/exist", "--from", "jsonl"), "No such file"),
+        (("--undo", "00000000-0000-0000-0000-000000000000"), "--list"),
+    ],
+)
+def test_what_the_command_asks(arguments: tuple[str, ...], words: str) -> None:
+    """A call that cannot be done ends with the remedy and leaves no import behind."""
+    with pytest.raises(CommandError, match=words):
+        call_command("import_users", *arguments)
+    assert not UserImport.objects.exists()

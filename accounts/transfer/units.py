@@ -1,0 +1,167 @@
+"""Units of work: people written a batch at a time, and taken back; one transaction each."""
+
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from django.contrib.auth.hashers import make_password
+from django.db import IntegrityError, transaction
+from django.db.models import Exists, OuterRef, QuerySet
+
+from accounts import email_address as emails
+from accounts.audit import recording as audit
+from accounts.audit.models import AuditEvent
+from accounts.audit.recording import Event, Outcome
+from accounts.mfa.totp import codes as totp
+from accounts.mfa.totp.models import TotpFactor
+from accounts.transfer.models import ImportedUser, UserImport
+from accounts.transfer.records import Person, Reason
+from accounts.users.models import User
+from ironauth.infrastructure.core import clock
+
+BATCH: Final = 500  # people in one transaction; others write between two
+BEGINNING: Final = uuid.UUID(int=0)
+CREATED: Final = "created"
+UPDATED: Final = "updated"
+UNCHANGED: Final = "already_imported"
+IN_USE: Final = "in_use"  # imported before, and the person has signed in since: what they have is theirs
+
+
+class Known(NamedTuple):
+    """What is here already of a batch: accounts by the id of the source, and addresses by their folded form."""
+
+    by_external_id: Mapping[str, uuid.UUID]
+    keys: Mapping[str, uuid.UUID]
+
+
+def known(source: str, people: Sequence[Person]) -> Known:
+    """Return what is here already of ``people``. Two queries."""
+    ids = [person.external_id for person in people]
+    imported = ImportedUser.objects.filter(source=source, external_id__in=ids).values_list("external_id", "user_id")
+    keys = [emails.fold(person.email) for person in people]
+    taken = User.objects.filter(email_key__in=keys).order_by().values_list("email_key", "pk")
+    return Known(dict(imported), dict(taken))
+
+
+def judge(person: Person, here: Known) -> str:
+    """Return what becomes of ``person``: an outcome, or the code of a ``Reason``."""
+    if person.external_id in here.by_external_id:
+        return UNCHANGED
+    return Reason.TAKEN.value if emails.fold(person.email) in here.keys else CREATED
+
+
+def write(run: UserImport, people: Sequence[Person], *, update: bool) -> dict[str, str]:
+    """Create or update ``people``, of different ids and addresses; return what became of each by the source's id.
+
+    A person who signs up under an address in the same moment makes the batch be written one by one.
+    """
+    try:
+        with transaction.atomic():
+            return _write(run, people, update=update)
+    except IntegrityError:
+        if len(people) == 1:
+            return {people[0].external_id: Reason.TAKEN.value}
+        return {key: value for one in people for key, value in write(run, [one], update=update).items()}
+
+
+def _write(run: UserImport, people: Sequence[Person], *, update: bool) -> dict[str, str]:
+    here = known(run.source, people)
+    outcomes = {person.external_id: judge(person, here) for person in people}
+    new = [person for person in people if outcomes[person.external_id] == CREATED]
+    users = [_user(person) for person in new]
+    User.objects.bulk_create(users)
+    ImportedUser.objects.bulk_create(
+        ImportedUser(user=user, source=run.source, external_id=person.external_id, run=run)
+        for user, person in zip(users, new, strict=True)
+    )
+    TotpFactor.objects.bulk_create(
+        _app(user.pk, person.totp_secret)
+        for user, person in zip(users, new, strict=True)
+        if person.totp_secret is not None
+    )
+    if update:
+        again = [person for person in people if outcomes[person.external_id] == UNCHANGED]
+        outcomes |= _update(again, here)
+    return outcomes
+
+
+def _user(person: Person) -> User:
+    """Return the unsaved account of ``person``."""
+    now = clock.now()
+    email = emails.normalise(person.email)
+    return User(
+        email=email,
+        email_key=emails.fold(email),
+        name=person.name,
+        password=person.password_hash or make_password(None),
+        is_active=person.is_active,
+        email_verified_at=(person.created_at or now) if person.email_verified else None,
+        created_at=person.created_at or now,
+        updated_at=now,
+    )
+
+
+def _app(user_id: uuid.UUID, secret: bytes) -> TotpFactor:
+    key_id, sealed = totp.seal(secret, user_id)
+    return TotpFactor(user_id=user_id, sealed=sealed, master_key_id=key_id, confirmed_at=clock.now())
+
+
+def _update(people: Iterable[Person], here: Known) -> dict[str, str]:
+    """Write what the source says now about people imported before who have not signed in since."""
+    by_id = {here.by_external_id[person.external_id]: person for person in people}
+    rows = {user.pk: user for user in untouched(User.objects.filter(pk__in=by_id).select_for_update(of=("self",)))}
+    outcomes = {}
+    for user_id, person in by_id.items():
+        user = rows.get(user_id)
+        if user is None:
+            outcomes[person.external_id] = IN_USE
+            continue
+        fresh = _user(person)
+        changed = [
+            name
+            for name in ("name", "is_active", *(["password"] if person.password_hash else []))
+            if getattr(user, name) != getattr(fresh, name)
+        ]
+        if fresh.email_verified_at and not user.email_verified_at and user.email_key == fresh.email_key:
+            changed.append("email_verified_at")
+        for name in changed:
+            setattr(user, name, getattr(fresh, name))
+        if changed:
+            user.save(update_fields=changed)
+        outcomes[person.external_id] = UPDATED if changed else UNCHANGED
+    return outcomes
+
+
+def untouched(users: "QuerySet[User]") -> "QuerySet[User]":
+    """Return those of ``users`` who have done nothing here: no act of theirs is in the trail, and no sign-in."""
+    own = AuditEvent.objects.filter(actor_id=OuterRef("pk"), outcome=Outcome.SUCCESS)
+    return users.filter(~Exists(own), last_login=None)
+
+
+def finish(run: UserImport, counts: Mapping[str, int]) -> None:
+    """Note that ``run`` has come to its end, and what became of how many; with its event in the trail."""
+    UserImport.objects.filter(pk=run.pk).update(finished_at=clock.now(), counts=dict(counts))
+    details = {"import": str(run.pk), "source": run.source, "counts": [f"{key}: {n}" for key, n in counts.items()]}
+    audit.record(Event.USERS_IMPORTED, details=details)
+
+
+def take_back(run: UserImport, after: uuid.UUID) -> tuple[int, int, uuid.UUID | None]:
+    """Delete the next accounts that ``run`` made and whose people have done nothing here.
+
+    Returns:
+        How many were deleted, how many are kept because they were used, and where the next batch begins; None at the
+        end.
+    """
+    with transaction.atomic():
+        imported = ImportedUser.objects.filter(run=run, user_id__gt=after).order_by("user_id")
+        ids = list(imported.values_list("user_id", flat=True)[:BATCH])
+        locked = User.objects.filter(pk__in=ids).select_for_update(of=("self",))
+        idle = [user.pk for user in untouched(locked)]
+        User.objects.filter(pk__in=idle).delete()
+    return len(idle), len(ids) - len(idle), ids[-1] if ids else None
+
+
+def undone(run: UserImport, deleted: int, kept: int) -> None:
+    """Note that ``run`` was taken back, with its event in the trail."""
+    UserImport.objects.filter(pk=run.pk).update(undone_at=clock.now())
+    audit.record(Event.IMPORT_UNDONE, details={"import": str(run.pk), "deleted": deleted, "kept": kept})
