@@ -1,4 +1,4 @@
-"""What was imported, and by which run: by it a second run knows whom it brought, and an undo whom to take back."""
+"""Which run imported which account. A second run and an undo read it."""
 
 from django.conf import settings
 from django.db import models

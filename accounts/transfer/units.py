@@ -44,7 +44,7 @@ def known(source: str, people: Sequence[Person]) -> Known:
 
 
 def judge(person: Person, here: Known) -> str:
-    """Return what becomes of ``person``: an outcome, or the code of a ``Reason``."""
+    """Return the outcome of importing ``person``, or the code of a ``Reason``."""
     if person.external_id in here.by_external_id:
         return UNCHANGED
     return Reason.TAKEN.value if emails.fold(person.email) in here.keys else CREATED

@@ -1,4 +1,4 @@
-"""Amazon Cognito: ``list-users`` as JSON, or a CSV of its form. It gives nobody's password away."""
+"""Amazon Cognito: ``list-users`` as JSON, or a CSV of its form. It gives no password away."""
 
 from typing import Any
 

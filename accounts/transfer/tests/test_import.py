@@ -165,7 +165,7 @@ def test_a_sign_up_in_the_same_moment(run: Import, monkeypatch: pytest.MonkeyPat
 
 
 def test_out_and_in_again(run: Import, tmp_path: Path) -> None:
-    """What is exported with secrets is imported as it was; without, nobody's hash is in the file."""
+    """What is exported with secrets is imported as it was; without, no hash is in the file."""
     run(row(1, password_hash=BCRYPT, totp_secret=SECRET, name="Ann"))
     path, bare = tmp_path / "all.jsonl", tmp_path / "bare.jsonl"
     call_command("export_users", str(path), "--secrets")

@@ -89,7 +89,7 @@ def test_keycloak(tmp_path: Path) -> None:
 
 
 def test_keycloak_app_of_another_form_stays_behind(tmp_path: Path) -> None:
-    """An app of eight digits is no app here; the person is imported and the report says so."""
+    """An app of eight digits is no app here; the person is imported and the report has a note."""
     realm = {"users": [keycloak_user(**app(digits=8))]}
     person = only("keycloak", written(tmp_path, "realm.json", realm))
     assert person.totp_secret is None
