@@ -1,6 +1,7 @@
 """The tables of this application, where Django looks for them. Each is defined in its room."""
 
 from accounts.audit.models import AuditEvent
+from accounts.federation.models import Identity, UpstreamProvider, UpstreamSignIn
 from accounts.mfa.passkeys.models import Passkey
 from accounts.mfa.recovery.models import RecoveryCode
 from accounts.mfa.totp.models import TotpFactor
@@ -10,12 +11,15 @@ from accounts.users.models import Role, User
 
 __all__ = [
     "AuditEvent",
+    "Identity",
     "ImportedUser",
     "Passkey",
     "PendingDeletion",
     "RecoveryCode",
     "Role",
     "TotpFactor",
+    "UpstreamProvider",
+    "UpstreamSignIn",
     "User",
     "UserImport",
 ]

@@ -5,12 +5,14 @@ from django.core import checks
 from accounts import signals
 from accounts.admin.access import sign_in as admin_sign_in
 from accounts.admin.access import step_up as admin_step_up
+from accounts.federation import registration as federation
 from accounts.mfa import factors
 from accounts.mfa.reauthentication import SecondFactorMethod
 from accounts.outbox import checks as mail_checks
 from accounts.outbox import delivery as mail_delivery
 from accounts.passwords import breached, breached_service
 from accounts.passwords.weak_patterns import load_common_passwords
+from accounts.transfer import registration as transfer
 from accounts.users import reauthentication
 from accounts.users.password_method import PasswordMethod
 from ironauth.infrastructure.core.lifecycle import on_shutdown, on_startup
@@ -23,6 +25,8 @@ def connect() -> None:
     reauthentication.register(SecondFactorMethod())
     checks.register(mail_checks.check_mail, checks.Tags.security, deploy=True)
     signals.connect()
+    federation.register()
+    transfer.register()
     admin_sign_in.connect()
     admin_step_up.connect()
     on_startup(load_common_passwords)

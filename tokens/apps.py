@@ -15,6 +15,7 @@ class TokensConfig(AppConfig):
         Sign-ins to the admin are told where they come from a new device, and clients of logouts, also when all sessions
         of a person end; what becomes of its rows when an address is first proved is registered.
         """
+        from accounts.federation.models import PROVIDERS_TAG  # noqa: PLC0415 - as below
         from accounts.users import invariants  # noqa: PLC0415 - as below
         from ironauth.infrastructure.cache.invalidation import invalidation_feed  # noqa: PLC0415 - as below
         from ironauth.infrastructure.core.lifecycle import on_shutdown, on_startup  # noqa: PLC0415 - as below
@@ -28,6 +29,8 @@ class TokensConfig(AppConfig):
         from tokens.oauth.logout import notices as logout_notices  # noqa: PLC0415 - as above
         from tokens.sessions import sso_logout  # noqa: PLC0415 - as above
         from tokens.sessions import units as sessions  # noqa: PLC0415 - as above
+        from tokens.upstream import exchange as upstream_exchange  # noqa: PLC0415 - as above
+        from tokens.upstream import providers as upstream_providers  # noqa: PLC0415 - as above
 
         export.register()
         first_proof.register()
@@ -38,6 +41,9 @@ class TokensConfig(AppConfig):
         client_units.client_ends.connect(sessions.end_of_client, dispatch_uid="tokens.sessions_end")
         key_rotation.register_token_life(client_units.longest_access_token_s)
         invalidation_feed().subscribe(key_rotation.KEYS_TAG, key_store().outdated)
+        invalidation_feed().subscribe(PROVIDERS_TAG, upstream_providers.outdated)
         on_startup(load_at_startup)
+        on_startup(upstream_providers.refresh)
+        on_shutdown(upstream_exchange.close)
         on_startup(logout_delivery.start)
         on_shutdown(logout_delivery.stop)

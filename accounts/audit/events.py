@@ -79,6 +79,9 @@ class Event(enum.StrEnum):
     RECOVERY_CODE_USED = "recovery_code_used", Family.SECOND_FACTORS, "Recovery code used"
     PASSKEY_ADDED = "passkey_added", Family.SECOND_FACTORS, "Passkey added"
     PASSKEY_REMOVED = "passkey_removed", Family.SECOND_FACTORS, "Passkey removed"
+    IDENTITY_LINKED = "identity_linked", Family.SIGNING_IN, "Identity at another provider linked"
+    IDENTITY_UNLINKED = "identity_unlinked", Family.SIGNING_IN, "Identity at another provider removed"
+    PROVIDER_CHANGED = "provider_changed", Family.STAFF, "Sign-in provider added, changed or deleted"
     STEP_UP = "step_up", Family.SIGNING_IN, "Confirmation of identity"
     PROFILE_CHANGED = "profile_changed", Family.ACCOUNTS, "Profile changed"
     # By the person or, ``disowned``, who has the mailbox; staff leave USER_DELETED.

@@ -1,10 +1,14 @@
-"""Delete codes, pushed requests and device grants: those that are over, and those of a client that ends."""
+"""Delete what is under way and over: codes, pushed requests, device grants, sign-ins sent to other providers.
+
+And those of a client that ends.
+"""
 
 from datetime import timedelta
 from typing import Final
 
 from django.db.models import Model
 
+from accounts.federation.models import UpstreamSignIn
 from ironauth.infrastructure.core import clock
 from tokens.clients.models import OAuthClient
 from tokens.oauth.models import AuthorizationCode, DeviceGrant, PushedRequest
@@ -12,10 +16,11 @@ from tokens.oauth.models import AuthorizationCode, DeviceGrant, PushedRequest
 #: Seconds a row stays after its end: a second use of a code is recognised by it, and a device is told why it waits in
 #: vain.
 KEEP_S: Final = 3_600
-KINDS: Final[tuple[type[AuthorizationCode | PushedRequest | DeviceGrant], ...]] = (
+KINDS: Final[tuple[type[AuthorizationCode | PushedRequest | DeviceGrant | UpstreamSignIn], ...]] = (
     AuthorizationCode,
     PushedRequest,
     DeviceGrant,
+    UpstreamSignIn,
 )
 
 

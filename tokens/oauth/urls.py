@@ -2,7 +2,7 @@
 
 from django.urls import URLPattern, path
 
-from tokens.oauth.authorize import pushed_requests, sign_in_views, sign_up_views
+from tokens.oauth.authorize import pushed_requests, sign_in_views, sign_up_views, upstream_views
 from tokens.oauth.authorize import views as authorize_views
 from tokens.oauth.device import views as device_views
 from tokens.oauth.discovery import userinfo
@@ -23,6 +23,8 @@ urlpatterns: list[URLPattern] = [
     path("signin/passkey", sign_in_views.PasskeyForm.as_view(), name="signin-passkey"),
     path("signin/email", sign_up_views.AskCodeForm.as_view(), name="signin-email"),
     path("signup", sign_up_views.SignUpForm.as_view(), name="signup"),
+    path("upstream", upstream_views.UpstreamForm.as_view(), name="upstream"),
+    path("upstream/<slug:slug>", upstream_views.UpstreamCallback.as_view(), name="upstream-callback"),
     path("code", sign_up_views.CodeForm.as_view(), name="code"),
     path("device_authorization", device_views.DeviceAuthorizationView.as_view(), name="device-authorization"),
     path("device", device_views.DeviceView.as_view(), name="device"),

@@ -13,7 +13,7 @@ from accounts.users.services import Authenticated
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.crypto import stateless_token
 from ironauth.infrastructure.crypto.master_keys import register_purpose
-from tokens.sessions.models import BY_EMAIL, BY_PASSWORD
+from tokens.sessions.models import BY_EMAIL, BY_PASSWORD, BY_UPSTREAM
 
 LIFE_S: Final = 300  # seconds; five minutes: time to find the phone, or the printed codes
 ID_BYTES: Final = 16
@@ -23,7 +23,8 @@ BODY_BYTES: Final = 2 * ID_BYTES + EPOCH_BYTES + EXPIRY_BYTES
 _KEY: Final = register_purpose("ironauth mfa token")
 #: What stands for a code that was mailed, in place of a password.
 _EMAIL_KEY: Final = register_purpose("ironauth mfa token after an e-mail code")
-_KEYS: Final = {BY_PASSWORD: _KEY, BY_EMAIL: _EMAIL_KEY}
+_UPSTREAM_KEY: Final = register_purpose("ironauth mfa token after another provider")
+_KEYS: Final = {BY_PASSWORD: _KEY, BY_EMAIL: _EMAIL_KEY, BY_UPSTREAM: _UPSTREAM_KEY}
 #: What `once` knows these tokens by.
 ONCE: Final = "mfa"
 

@@ -25,7 +25,7 @@ from ironauth.infrastructure.core.errors import DomainError
 from ironauth.infrastructure.db import single_use
 from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.errors import InvalidMfaToken
-from tokens.sessions.models import BY_EMAIL, BY_PASSWORD
+from tokens.sessions.models import BY_EMAIL, BY_PASSWORD, BY_UPSTREAM
 from tokens.sign_in import mfa_token
 from tokens.sign_in.mfa_token import MfaTicket
 
@@ -175,6 +175,34 @@ class ByEmailCode:
     async def record_refusal(self, error: DomainError, context: ClientContext) -> None:
         """Leave the refusal in the trail."""
         if isinstance(error, InvalidEmailCode):
+            await audit.record_later(
+                Event.SIGN_IN, outcome=Outcome.REFUSED, actor_id=self.user_id, user_id=self.user_id
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class ByUpstream:
+    """What another provider has said of somebody without a second factor. The sign-in there is used up already."""
+
+    amr: ClassVar[str] = BY_UPSTREAM
+
+    user_id: UUID
+    session_epoch: int
+    proved_at: datetime = field(default_factory=clock.now)
+
+    def consume(self) -> None:
+        """Do nothing: the provider's answer was used up when it came."""
+
+    def reset_counters(self, context: ClientContext) -> None:
+        """Do nothing: no password was tried."""
+
+    def account_changed(self) -> DomainError:
+        """Return that the sign-in begins again."""
+        return InvalidCredentials("The account was changed while you were signing in: sign in again.")
+
+    async def record_refusal(self, error: DomainError, context: ClientContext) -> None:
+        """Leave the refusal in the trail."""
+        if isinstance(error, InvalidCredentials):
             await audit.record_later(
                 Event.SIGN_IN, outcome=Outcome.REFUSED, actor_id=self.user_id, user_id=self.user_id
             )

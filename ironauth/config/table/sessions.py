@@ -210,6 +210,15 @@ OAUTH = Section(
         example="id.example.com",
     ),
     Setting(
+        "IRONAUTH_UPSTREAM_NETWORKS",
+        "Networks that are not public and that this server calls all the same to sign people in with another provider, "
+        "e.g. 10.0.0.0/8 (default: none; this machine with DEBUG=1). A host name is resolved once, and judged.",
+        kind="words",
+        default=lambda given: ["127.0.0.0/8", "::1"] if given["DEBUG"] else [],
+        accept=lambda value, _: addresses.private_networks(value, "IRONAUTH_UPSTREAM_NETWORKS"),
+        refused="an item that is no address, or a network wider than 10.0.0.0/8 or fc00::/7",
+    ),
+    Setting(
         "IRONAUTH_LOGOUT_NETWORKS",
         "Networks that are not public and that this server calls all the same to tell applications of a sign-out "
         "(back-channel logout), e.g. 10.0.0.0/8 (default: none; this machine with DEBUG=1). A host name is resolved "

@@ -31,6 +31,7 @@ from tokens.oauth.authorize.request import Target
 from tokens.oauth.authorize.state import AuthorizationState, CodeFor, SignInState
 from tokens.protocol import ResponseMode, Scope
 from tokens.sessions.queries import StoredSession
+from tokens.upstream import providers
 
 #: What a scope means to the person who is asked for it. Others are shown by their name.
 SCOPES: Final[Mapping[str, str]] = {
@@ -58,7 +59,7 @@ _MARK: Final = secrets.token_urlsafe(24)
 class _Look(NamedTuple):
     """All that a sign-in page depends on before anybody has typed anything."""
 
-    site: dict[str, str | bool]
+    site: dict[str, Any]
     client: Client
     state: AuthorizationState
 
@@ -210,6 +211,11 @@ def _with(address: str, parameters: Mapping[str, str]) -> str:
     return f"{address}{joint if parameters else ''}{urlencode(parameters, quote_via=quote)}"
 
 
+def on_to_provider(address: str) -> HttpResponse:
+    """Return the way on to another provider: a page that goes there, since a form's policy does not name it."""
+    return _rendered("go_on.html", {"address": address}, targets=_NOWHERE, headers={"Referrer-Policy": "no-referrer"})
+
+
 def on_to_account(path: str) -> HttpResponse:
     """Return the redirect to a path of this site that somebody has signed in for."""
     return _see_other(path)
@@ -246,13 +252,14 @@ def _rendered(
     return _response(text, targets=targets, status=status, headers=headers)
 
 
-def _site() -> dict[str, str | bool]:
+def _site() -> dict[str, Any]:
     """Return what the pages say of this deployment."""
     return {
         "site_name": settings.IRONAUTH_OAUTH_SITE_NAME,
         "proof_required": emails.is_proof_required(),
         "sign_up_open": settings.IRONAUTH_SIGN_UP == "open",
         "sign_in_by_email": settings.IRONAUTH_SIGN_IN_BY_EMAIL,
+        "providers": providers.buttons(),
     }
 
 

@@ -9,12 +9,14 @@ from drf_spectacular.utils import extend_schema
 from rest_framework import exceptions
 
 from accounts.errors import EmailNotVerified, PasswordChangeRequired
+from accounts.federation import units as federation
 from accounts.mfa.passkeys.errors import InvalidPasskey
 from accounts.users.proofs import Shown
 from ironauth.infrastructure.api.views import ApiRequest
 from ironauth.infrastructure.cache.two_level import token_cache
 from ironauth.infrastructure.core import strict_json
 from ironauth.infrastructure.core.errors import DomainError
+from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.clients.registry import Client
 from tokens.errors import InvalidMfaToken, MfaRequired
@@ -52,11 +54,14 @@ class SignInForm(OAuthPage):
         a page of this site it is a session of the API, by the cookie transport.
         """
         if client is None or isinstance(state, AccountState):
-            return await _to_account(proof, state, context)
+            response = await _to_account(proof, state, context)
+            await _link_waiting(request, proof, state)
+            return response
         opened, decision = await authorizations.sign_in(
             proof, state=state, client=client, cookie=sso_session.read_cookie(request), context=context
         )
-        known = msgspec.structs.replace(state, mfa_token="", methods=())
+        await _link_waiting(request, proof, state)
+        known = msgspec.structs.replace(state, mfa_token="", methods=(), upstream_id=None, upstream="")
         try:
             response = self.shown(request, known, client, authorizations.answer(state, decision))
         except DomainError as error:  # signed in they are, whatever becomes of the rest
@@ -143,6 +148,15 @@ class PasskeyForm(SignInForm):
         except DomainError as error:
             browser = authorization_state.browser_of(request)
             return authorize_pages.sign_in(state, client, browser, **refusal_of(error))
+
+
+async def _link_waiting(request: ApiRequest, proof: SignInProof, state: SignInState) -> None:
+    """Link the identity at another provider that this browser has shown, now that its owner has signed in here."""
+    if state.upstream_id is not None:
+        browser = authorization_state.browser_of(request)
+        await database().write(
+            federation.link_waiting, user_id=proof.user_id, waiting_id=state.upstream_id, browser=browser
+        )
 
 
 async def _to_account(proof: SignInProof, state: SignInState, context: ClientContext) -> HttpResponse:

@@ -28,6 +28,7 @@ from tokens.oauth.authorize.views import EXPIRED, OAuthPage
 from tokens.sessions import transport
 from tokens.sign_in import services
 from tokens.sign_in.proofs import ByPassword, SignInProof
+from tokens.upstream import providers
 
 #: Where people go who have signed in on their own.
 HOME = "/account/security"
@@ -41,6 +42,7 @@ class AccountEntrance(OAuthPage):
     @extend_schema(exclude=True)
     async def get(self, request: ApiRequest) -> HttpResponse:
         """Show the page."""
+        await providers.refresh()
         state = authorization_state.begin_account(_destination(request.query_params.get("next", "")))
         browser = authorization_state.browser_of(request) or authorization_state.new_browser()
         if self.signs_up and settings.IRONAUTH_SIGN_UP == "closed":

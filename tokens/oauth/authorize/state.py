@@ -47,6 +47,8 @@ class SignInState(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
         email: The address that a code was sent to.
         code_id: The token of that code; it opens nothing without the code.
         code_for: What the code is for.
+        upstream_id: The identity at another provider that is linked to who signs in; it waits in this browser alone.
+        upstream: What that identity is called on the page.
     """
 
     expires_at: int
@@ -55,6 +57,8 @@ class SignInState(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     email: str = ""
     code_id: UUID | None = None
     code_for: CodeFor = CodeFor.SIGN_IN
+    upstream_id: UUID | None = None
+    upstream: str = ""
 
 
 class AuthorizationState(SignInState, frozen=True, array_like=True, kw_only=True, tag="client"):
@@ -90,6 +94,16 @@ def begin_account(next_path: str) -> AccountState:
     return AccountState(next=next_path, expires_at=int(clock.unix()) + LIFE_S)
 
 
+def stored(state: SignInState) -> str:
+    """Return the state as a row of ours keeps it, which needs no signature."""
+    return msgspec.json.encode(state).decode()
+
+
+def restored(text: str) -> AuthorizationState | AccountState | None:
+    """Return the state that a row of ours has kept; None once it has expired, or where another release kept it."""
+    return _decoded(text.encode())
+
+
 def sign(state: SignInState, browser: str) -> str:
     """Return the value for a form in this browser."""
     body = msgspec.json.encode(state)
@@ -105,6 +119,10 @@ def verify(value: str, browser: str) -> AuthorizationState | AccountState | None
     # Under any master key: a rotation sends nobody back to the start.
     if body is None or found is None or not is_mac(found, _PURPOSE, browser.encode() + body):
         return None
+    return _decoded(body)
+
+
+def _decoded(body: bytes) -> AuthorizationState | AccountState | None:
     try:
         state = _decoder.decode(body)
     except msgspec.DecodeError:  # made by another release, whose requests have other fields

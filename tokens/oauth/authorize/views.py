@@ -27,6 +27,7 @@ from tokens.oauth.authorize.state import AccountState, AuthorizationState
 from tokens.oauth.endpoint import unique_parameters
 from tokens.protocol import scope_set
 from tokens.sessions import sso_session
+from tokens.upstream import providers
 
 EXPIRED = (
     "This page has expired, was opened in another browser, or cookies are off: go back to the application and sign in "
@@ -75,6 +76,7 @@ class OAuthPage(AsyncAPIView):
                 meanwhile.
         """
         refuse_login_csrf(request._request)  # noqa: SLF001 - Django's request
+        await providers.refresh()
         state = authorization_state.verify(
             str(request.data.get("request", "")), authorization_state.browser_of(request)
         )
@@ -121,6 +123,7 @@ class AuthorizeView(OAuthPage):
         """Answer a client's authorization request, or ask the person what it takes to."""
         if len(request.META.get("QUERY_STRING", "")) > MAX_BYTES:
             raise Unanswerable(f"The request is longer than {MAX_BYTES} bytes: the application may push it instead.")
+        await providers.refresh()
         client, wanted = await _read(request.query_params)
         decision = await authorizations.decide(request=wanted, client=client, cookie=sso_session.read_cookie(request))
         return self.shown(request, authorization_state.begin(wanted), client, decision)

@@ -1,0 +1,35 @@
+"""What can go wrong with another provider; codes are part of the HTTP contract."""
+
+from ironauth.infrastructure.core import errors
+
+
+class UpstreamRefused(errors.NotAuthenticated):
+    """401: the provider did not say who it is, or what it said does not hold. The cause is in the log."""
+
+    code = "upstream_refused"
+    title = "Sign-in with another provider failed"
+    detail = "The other provider did not confirm who you are. Try again, or sign in another way."
+
+    def __init__(self, cause: str = "", detail: str | None = None) -> None:
+        super().__init__(detail)
+        self.cause = cause
+
+
+class UpstreamUnavailable(errors.Unavailable):
+    """503: the provider did not answer in time, or not as it should."""
+
+    code = "upstream_unavailable"
+    title = "The other provider does not answer"
+    detail = "The other provider does not answer at the moment. Try again in a minute, or sign in another way."
+
+    def __init__(self, cause: str = "") -> None:
+        super().__init__()
+        self.cause = cause
+
+
+class LastWayIn(errors.Conflict):
+    """409: without this identity the person could not sign in any more."""
+
+    code = "last_way_in"
+    title = "The last way to sign in"
+    detail = "Set a password or add a passkey first: without this identity you could not sign in any more."

@@ -1,0 +1,25 @@
+"""Microsoft Entra ID: people are known by tenant and object id. ``email`` is what a tenant's staff typed (nOAuth)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from accounts.federation.kinds.kind import ProviderKind, UpstreamPerson, subject_of
+
+_TENANT = "{tenantid}"
+
+
+class Entra(ProviderKind):
+    """One tenant by its issuer, or all of them: then the discovery document has a template as issuer."""
+
+    name = "entra"
+    label = "Microsoft Entra ID, by the tenant's issuer"
+
+    def is_issuer(self, claimed: str, configured: str, claims: Mapping[str, Any]) -> bool:
+        """Tell whether the issuer is the tenant's, or of the template with the token's own tenant in it."""
+        return claimed == configured.replace(_TENANT, subject_of(claims, "tid"))
+
+    def person(self, claims: Mapping[str, Any]) -> UpstreamPerson:
+        """Return the person; the address is verified where the tenant has proved the domain (``xms_edov``)."""
+        subject = f"{subject_of(claims, 'tid')}:{subject_of(claims, 'oid')}"
+        verified = claims.get("xms_edov") in (True, "1", "true", 1)
+        return super().person(claims)._replace(subject=subject, email_verified=verified)

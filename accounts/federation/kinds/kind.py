@@ -1,0 +1,86 @@
+"""What a kind of provider is, and what every kind makes of its answer."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final, NamedTuple
+
+from accounts.federation.errors import UpstreamRefused
+from accounts.federation.models import SUBJECT_CHARACTERS
+
+#: Signatures of ID tokens: never HMAC, whose key the client has too, and not ``none``.
+ALGORITHMS: Final = ("RS256", "PS256", "ES256", "EdDSA", "Ed25519")
+DISCOVERY: Final = "/.well-known/openid-configuration"
+
+
+class UpstreamPerson(NamedTuple):
+    """Who a provider says somebody is. What ``email_verified`` is worth, the operator decides."""
+
+    issuer: str
+    subject: str
+    email: str = ""
+    email_verified: bool = False
+    name: str = ""
+
+
+class Endpoints(NamedTuple):
+    """Where a provider is asked. ``jwks_uri`` is empty for one without ID tokens.
+
+    ``says_iss``: whether it names itself in its answer (RFC 9207); then an answer without is refused.
+    """
+
+    issuer: str
+    authorization: str
+    token: str
+    jwks_uri: str = ""
+    says_iss: bool = False
+    auth_methods: tuple[str, ...] = ("client_secret_basic",)
+
+
+class ProviderKind:
+    """An OpenID Connect provider that is known by its issuer; others say what differs."""
+
+    name: ClassVar[str] = "oidc"
+    label: ClassVar[str] = "OpenID Connect, by its issuer"
+    #: Its issuer, where there is only one.
+    issuer: ClassVar[str] = ""
+    scope: ClassVar[str] = "openid email profile"
+    #: Whether its verified addresses are worth the name, unless the operator says otherwise.
+    verifies_email: ClassVar[bool] = False
+    #: Parameters of the authorization request of its own.
+    parameters: ClassVar[Mapping[str, str]] = {}
+    #: Where it is asked, for a provider without discovery.
+    endpoints: ClassVar[Endpoints | None] = None
+
+    def is_issuer(self, claimed: str, configured: str, claims: Mapping[str, Any]) -> bool:
+        """Tell whether an ID token's issuer is this provider."""
+        return claimed == configured
+
+    def person(self, claims: Mapping[str, Any]) -> UpstreamPerson:
+        """Return whom verified claims describe.
+
+        Raises:
+            UpstreamRefused: The subject is missing or has a form that nobody may have.
+        """
+        return UpstreamPerson(
+            issuer=str(claims["iss"]),
+            subject=subject_of(claims, "sub"),
+            email=_text(claims, "email"),
+            email_verified=claims.get("email_verified") is True,
+            name=_text(claims, "name"),
+        )
+
+
+def subject_of(claims: Mapping[str, Any], name: str) -> str:
+    """Return the claim that says who it is.
+
+    Raises:
+        UpstreamRefused: It is missing or has a form that nobody may have.
+    """
+    value = claims.get(name)
+    if not isinstance(value, str) or not 0 < len(value) <= SUBJECT_CHARACTERS or not value.isprintable():
+        raise UpstreamRefused("subject")
+    return value
+
+
+def _text(claims: Mapping[str, Any], name: str) -> str:
+    value = claims.get(name)
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,33 @@
+"""What this room registers elsewhere: personal data, the first proof of an address, and news of changed providers."""
+
+from typing import Any
+
+from django.db.models import QuerySet
+from django.db.models.signals import post_delete, post_save
+
+from accounts.email import first_proof
+from accounts.email.first_proof import Fate
+from accounts.federation.models import PROVIDERS_TAG, Identity, UpstreamProvider
+from accounts.privacy import export
+from ironauth.infrastructure.cache.invalidation import invalidate
+from ironauth.infrastructure.db.compiled import Param
+
+
+def register() -> None:
+    """Register all of it; called once, when the application is ready."""
+    export.register("identities", _identities, Identity)
+    first_proof.register(Identity, Fate.REMOVED, "A stranger linked it: it would let them in again.")
+    for signal in (post_save, post_delete):
+        signal.connect(_provider_changed, sender=UpstreamProvider)
+
+
+def _identities(person: Param) -> QuerySet[Any, Any]:
+    """Return who the person is at other providers."""
+    return Identity.objects.filter(user_id=person).order_by("pk").values(
+        "id", "provider__slug", "issuer", "subject", "email", "created_at", "last_used_at"
+    )  # fmt: skip
+
+
+def _provider_changed(**_: object) -> None:
+    """Have every worker read the providers again."""
+    invalidate(PROVIDERS_TAG)

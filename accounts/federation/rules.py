@@ -1,0 +1,53 @@
+"""What an identity may open: pure rules, against the ways in which accounts are taken over by linking.
+
+Sources: Sudhodanan & Paverd, "Pre-hijacked accounts" (USENIX Security 2022); Descope, "nOAuth" (2023). An address that
+a provider names opens no account by itself: who has the account signs in to it, and then the identity is linked.
+"""
+
+import enum
+from typing import NamedTuple
+from uuid import UUID
+
+
+class Holder(NamedTuple):
+    """The account that has the address a provider names. ``is_proved``: its owner has shown that they read its mail."""
+
+    user_id: UUID
+    is_proved: bool
+
+
+class Told(NamedTuple):
+    """What a provider says of somebody whose identity is not known here, and what the operator says of the provider.
+
+    ``is_verified``: the provider has verified the address, and the operator trusts it to. ``is_authority``: it runs the
+    mailboxes of the address's domain. ``may_create``: it makes accounts, and anybody may sign up here.
+    """
+
+    has_email: bool
+    is_verified: bool
+    is_authority: bool
+    may_create: bool
+
+
+class Step(enum.Enum):
+    """What comes next for an unknown identity."""
+
+    CREATE = enum.auto()  # an account with the verified address
+    LINK = enum.auto()  # to the account that has proved the address
+    SIGN_IN_FIRST = enum.auto()  # to an account here; then the identity is linked to it
+    SIGN_UP_FIRST = enum.auto()  # on the page, which proves the address; then the identity is linked to it
+
+
+def next_step(told: Told, holder: Holder | None) -> Step:
+    """Return what comes next for an identity that nobody has here.
+
+    Args:
+        told: What the provider says, and what it is worth.
+        holder: The account that has the address, if any.
+    """
+    if holder is not None:
+        both = told.is_verified and told.is_authority and holder.is_proved
+        return Step.LINK if both else Step.SIGN_IN_FIRST
+    if not told.may_create:
+        return Step.SIGN_IN_FIRST
+    return Step.CREATE if told.has_email and told.is_verified else Step.SIGN_UP_FIRST

@@ -1,0 +1,24 @@
+"""The client secret at a provider, sealed under the master keys and bound to the provider's row."""
+
+from typing import Final
+
+from accounts.federation.models import UpstreamProvider
+from ironauth.infrastructure.crypto import sealing
+from ironauth.infrastructure.crypto.master_keys import register_purpose
+
+PURPOSE: Final = register_purpose("ironauth upstream client secret")
+
+
+def seal_into(provider: UpstreamProvider, secret: str) -> None:
+    """Set the provider's secret; it is stored with the row."""
+    provider.master_key_id, provider.sealed_secret = sealing.seal(secret.encode(), PURPOSE, provider.pk.bytes)
+
+
+def unsealed(provider: UpstreamProvider) -> str:
+    """Return the provider's secret.
+
+    Raises:
+        MasterKeyMissingError: Its master key has left the settings.
+        SealBrokenError: It was damaged, or is another provider's.
+    """
+    return sealing.unseal(provider.master_key_id, bytes(provider.sealed_secret), PURPOSE, provider.pk.bytes).decode()

@@ -1,0 +1,1 @@
+"""Tests of signing in with another provider."""

@@ -1,0 +1,258 @@
+"""Units of work on identities: synchronous, one transaction each, run by the database pool."""
+
+import hashlib
+from datetime import timedelta
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from django.conf import settings
+from django.contrib.auth.hashers import make_password
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
+
+from accounts import email_address as emails
+from accounts import names
+from accounts.audit import recording as audit
+from accounts.audit.recording import Event
+from accounts.errors import InvalidCredentials
+from accounts.federation.errors import LastWayIn, UpstreamRefused
+from accounts.federation.kinds.kind import UpstreamPerson
+from accounts.federation.models import SUBJECT_CHARACTERS, URI_CHARACTERS, Identity, UpstreamProvider, UpstreamSignIn
+from accounts.federation.rules import Holder, Step, Told, next_step
+from accounts.mfa.passkeys.models import Passkey
+from accounts.outbox import queue as outbox
+from accounts.outbox.kinds import Kind
+from accounts.users import queries as user_queries
+from accounts.users import units as user_units
+from accounts.users.models import User
+from accounts.users.units import Credentials
+from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.core.errors import NotFound
+from ironauth.infrastructure.core.ids import new_id
+
+
+class Resolved(NamedTuple):
+    """What an identity opens: an account; or, with ``step``, what its owner has to do first."""
+
+    account: Credentials | None
+    step: Step | None = None
+
+
+def resolve(*, provider_id: UUID, person: UpstreamPerson, waiting_id: UUID) -> Resolved:
+    """Return the account of an identity, made or linked now where the rules allow it.
+
+    Args:
+        provider_id: The provider that has confirmed it.
+        person: What it said.
+        waiting_id: The sign-in; where the person has something to do first, the identity waits in its row.
+
+    Raises:
+        UpstreamRefused: What the provider said cannot be an identity, or it is no longer enabled.
+    """
+    provider = UpstreamProvider.objects.filter(pk=provider_id, enabled=True).first()
+    if provider is None or len(person.issuer) > URI_CHARACTERS or not 0 < len(person.subject) <= SUBJECT_CHARACTERS:
+        raise UpstreamRefused("provider")
+    known = Identity.objects.filter(issuer=person.issuer, subject=person.subject).first()
+    if known is not None:
+        Identity.objects.filter(pk=known.pk).update(last_used_at=clock.now(), email=_shown(person.email))
+        return Resolved(user_units.credentials_of_id(known.user_id))
+    told, key = _told(provider, person)
+    holder = User.objects.filter(email_key=key).first() if key else None
+    held = Holder(holder.pk, holder.email_verified_at is not None and holder.is_active) if holder else None
+    step = next_step(told, held)
+    if (
+        step is Step.LINK
+        and holder is not None
+        and not Identity.objects.filter(user=holder, provider=provider).exists()
+    ):
+        _link(holder, provider, person)
+        return Resolved(user_units.credentials_of_id(holder.pk))
+    if step is Step.CREATE:
+        return Resolved(user_units.credentials_of_id(_create(provider, person)))
+    first = Step.SIGN_IN_FIRST if step is Step.LINK else step
+    UpstreamSignIn.objects.filter(pk=waiting_id).update(
+        issuer=person.issuer, subject=person.subject, email=_shown(person.email)
+    )
+    return Resolved(None, first)
+
+
+def _told(provider: UpstreamProvider, person: UpstreamPerson) -> tuple[Told, str]:
+    """Return what the rules ask, and the folded address; empty where the provider names none that is one."""
+    email = emails.normalise(person.email)
+    try:
+        emails.validate_new(email)
+    except ValidationError:
+        email = ""
+    domain = email.rpartition("@")[2].lower()
+    told = Told(
+        has_email=bool(email),
+        is_verified=bool(email) and person.email_verified and provider.trusts_email,
+        is_authority=bool(domain) and domain in [str(one).lower() for one in provider.domains],
+        may_create=provider.creates_accounts and settings.IRONAUTH_SIGN_UP == "open",
+    )
+    return told, emails.fold(email) if email else ""
+
+
+def _create(provider: UpstreamProvider, person: UpstreamPerson) -> UUID:
+    """Make an account with the verified address and the identity; return it. Six queries."""
+    user = User.objects.hashed(
+        email=person.email,
+        encoded=make_password(None),
+        name=_name(person.name),
+        email_verified_at=clock.now(),
+    )
+    user_queries.add(user)
+    audit.record(Event.SIGN_UP, actor_id=user.pk, user_id=user.pk, details={"provider": provider.slug})
+    _insert(user.pk, provider, person)
+    return user.pk
+
+
+def _link(user: User, provider: UpstreamProvider, person: UpstreamPerson) -> None:
+    """Link the identity, tell the owner, and leave it in the trail."""
+    _insert(user.pk, provider, person)
+    outbox.enqueue(Kind.IDENTITY_LINKED, recipient=user.email, user_id=user.pk, facts={"provider": provider.name})
+    audit.record(Event.IDENTITY_LINKED, actor_id=user.pk, user_id=user.pk, details={"provider": provider.slug})
+
+
+def _insert(user_id: UUID, provider: UpstreamProvider, person: UpstreamPerson) -> None:
+    Identity.objects.create(
+        user_id=user_id,
+        provider=provider,
+        issuer=person.issuer,
+        subject=person.subject,
+        email=_shown(person.email),
+    )
+
+
+def link_waiting(*, user_id: UUID, waiting_id: UUID, browser: str) -> bool:
+    """Link the identity that waits in this browser to the person who has just signed in; return whether it is.
+
+    Somebody else's identity, or a second one of the same provider, is not linked.
+    """
+    waiting = (
+        UpstreamSignIn.objects.select_for_update(of=("self",))
+        .select_related("provider")
+        .filter(pk=waiting_id, browser=digest_of(browser), expires_at__gt=clock.now(), provider__enabled=True)
+        .exclude(subject="")
+        .first()
+    )
+    user = User.objects.filter(pk=user_id, is_active=True).first()
+    if waiting is None or user is None:
+        return False
+    UpstreamSignIn.objects.filter(pk=waiting_id).delete()
+    person = UpstreamPerson(waiting.issuer, waiting.subject, waiting.email)
+    try:
+        with transaction.atomic():
+            _link(user, waiting.provider, person)
+    except IntegrityError:
+        return False
+    return True
+
+
+def identities(user_id: UUID) -> list[dict[str, Any]]:
+    """Return a person's identities, the oldest first. One query."""
+    fields = ("id", "provider__slug", "provider__name", "email", "created_at", "last_used_at")
+    return list(Identity.objects.filter(user_id=user_id).order_by("pk").values(*fields))
+
+
+def unlink(*, user_id: UUID, identity_id: UUID, session_id: UUID | None) -> None:
+    """Take an identity away.
+
+    Raises:
+        NotFound: The person has no such identity.
+        LastWayIn: They could not sign in without it.
+        NotAuthenticated: The account is gone or inactive.
+    """
+    user = user_units.locked(user_id)
+    identity = Identity.objects.select_related("provider").filter(pk=identity_id, user_id=user_id).first()
+    if identity is None:
+        raise NotFound
+    if not has_other_way_in(user, identity_id):
+        raise LastWayIn
+    identity.delete()
+    outbox.enqueue(
+        Kind.IDENTITY_UNLINKED, recipient=user.email, user_id=user_id, facts={"provider": identity.provider.name}
+    )
+    user_units.record_own(Event.IDENTITY_UNLINKED, user_id, session_id, provider=identity.provider.slug)
+
+
+def has_other_way_in(user: User, identity_id: UUID) -> bool:
+    """Tell whether somebody could still sign in without this identity. At most three queries."""
+    by_mail = settings.IRONAUTH_SIGN_IN_BY_EMAIL and user.email_verified_at is not None
+    return (
+        user.has_usable_password()
+        or by_mail
+        or Passkey.objects.filter(user=user).exists()
+        or Identity.objects.filter(user=user, provider__enabled=True).exclude(pk=identity_id).exists()
+    )
+
+
+def begin(*, provider_id: UUID, digest: str, browser: str, page: str, life_s: int) -> None:
+    """Store a sign-in on its way to a provider. One query."""
+    UpstreamSignIn.objects.create(
+        id=new_id(),
+        digest=digest,
+        browser=digest_of(browser),
+        provider_id=provider_id,
+        page=page,
+        expires_at=clock.now() + timedelta(seconds=life_s),
+    )
+
+
+class Begun(NamedTuple):
+    """A sign-in that has come back from its provider; it is used up."""
+
+    id: UUID
+    provider_id: UUID
+    page: str
+
+
+def take(*, slug: str, digest: str, browser: str, spent: str) -> Begun | None:
+    """Use up the sign-in of this ``state``, begun in this browser with this provider; None where there is none.
+
+    Args:
+        slug: The provider whose redirect URI was called.
+        digest: Of the ``state``.
+        browser: What the browser's cookie says.
+        spent: The digest of something random, in place of the one that is used up.
+    """
+    begun = UpstreamSignIn.objects.filter(
+        digest=digest,
+        browser=digest_of(browser),
+        provider__slug=slug,
+        provider__enabled=True,
+        expires_at__gt=clock.now(),
+    ).first()
+    if begun is None or not UpstreamSignIn.objects.filter(pk=begun.pk, digest=digest).update(digest=spent):
+        return None
+    return Begun(begun.pk, begun.provider_id, begun.page)
+
+
+def digest_of(secret: str) -> str:
+    """Return what is stored in place of a random value."""
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def require_usable(account: Credentials | None) -> Credentials:
+    """Return the account of an identity.
+
+    Raises:
+        InvalidCredentials: It is gone, inactive, or its address has to be proved first.
+    """
+    if account is None or not account.is_active or emails.is_proof_awaited(account.email_verified_at):
+        raise InvalidCredentials("This account cannot sign in. Ask the people who run this service.")
+    return account
+
+
+def _shown(email: str) -> str:
+    return email if len(email) <= emails.MAX_LENGTH and email.isprintable() else ""
+
+
+def _name(given: str) -> str:
+    """Return the provider's name for a person, where an account may have it."""
+    try:
+        name = names.normalise(given)
+        names.validate(name)
+    except ValidationError:
+        return ""
+    return name

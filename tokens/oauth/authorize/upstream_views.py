@@ -1,0 +1,102 @@
+"""POST /oauth/upstream sends somebody to another provider; /oauth/upstream/<short name> is where they come back."""
+
+import msgspec
+from django.http import HttpResponse
+from drf_spectacular.utils import extend_schema
+
+from accounts.federation.rules import Step
+from accounts.lockout import rate_limits
+from ironauth.infrastructure.api.views import ApiRequest
+from ironauth.infrastructure.core.errors import DomainError, NotFound
+from ironauth.infrastructure.http import client_context
+from tokens.clients.registry import Client
+from tokens.errors import MfaRequired
+from tokens.keys.store import key_store
+from tokens.oauth.authorize import pages as authorize_pages
+from tokens.oauth.authorize import request as authorization_request
+from tokens.oauth.authorize import state as authorization_state
+from tokens.oauth.authorize.request import MAX_BYTES, Unanswerable
+from tokens.oauth.authorize.sign_in_views import SignInForm, refusal_of
+from tokens.oauth.authorize.state import LIFE_S, AccountState, AuthorizationState
+from tokens.oauth.authorize.views import EXPIRED
+from tokens.sessions import transport
+from tokens.upstream import providers, services
+
+
+class UpstreamForm(SignInForm):
+    """POST /oauth/upstream."""
+
+    @extend_schema(exclude=True)
+    async def post(self, request: ApiRequest) -> HttpResponse:
+        """Send the person on to the provider whose button was pressed."""
+        state, client = await self.resumed_sign_in(request)
+        browser = authorization_state.browser_of(request)
+        provider = providers.by_slug(str(request.data.get("provider", "")))
+        if provider is None:
+            raise NotFound
+        hint = state.request.login_hint if isinstance(state, AuthorizationState) else ""
+        fresh = msgspec.structs.replace(state, mfa_token="", methods=(), code_id=None, upstream_id=None, upstream="")
+        try:
+            await rate_limits.admit(rate_limits.UPSTREAM, address=client_context.address_of(request))
+            page = authorization_state.stored(fresh)
+            there = await services.begin(provider=provider, page=page, browser=browser, life_s=LIFE_S, login_hint=hint)
+        except DomainError as error:
+            return authorize_pages.sign_in(state, client, browser, **refusal_of(error))
+        return authorize_pages.on_to_provider(there)
+
+
+class UpstreamCallback(SignInForm):
+    """GET, POST /oauth/upstream/<short name>."""
+
+    http_method_names = ("get", "post", "options")
+
+    @extend_schema(exclude=True)
+    async def post(self, request: ApiRequest, slug: str) -> HttpResponse:
+        """Make a GET of it: with a form of another site no cookie of ours comes."""
+        query = request.data.urlencode()
+        if len(query) > MAX_BYTES:
+            raise Unanswerable(EXPIRED)
+        return authorize_pages.repeated(request.path, query)
+
+    @extend_schema(exclude=True)
+    async def get(self, request: ApiRequest, slug: str) -> HttpResponse:
+        """Sign in whom the provider names, or say what comes first."""
+        browser = authorization_state.browser_of(request)
+        await providers.refresh()
+        provider = providers.by_slug(slug)
+        answer = {name: request.query_params.get(name, "") for name in ("state", "code", "iss", "error")}
+        answer = {name: value for name, value in answer.items() if value}
+        begun = None
+        if provider is not None and browser and "state" in answer:
+            begun = await services.returned(slug=slug, state=answer["state"], browser=browser)
+        if begun is None or provider is None:
+            raise Unanswerable(EXPIRED)
+        state = authorization_state.restored(begun.page)
+        if state is None:
+            raise Unanswerable(EXPIRED)
+        client = await _client_of(state)
+        context = transport.context_of_sign_in(request._request, "cookie")  # noqa: SLF001 - Django's request
+        try:
+            found = await services.verify(provider=provider, begun=begun, answer=answer)
+            if isinstance(found, services.FirstStep):
+                waits = msgspec.structs.replace(state, upstream_id=begun.id, upstream=found.who)
+                if found.step is Step.SIGN_UP_FIRST:
+                    return authorize_pages.sign_up(waits, client, browser, email=found.email)
+                return authorize_pages.sign_in(waits, client, browser, email=found.email)
+            return await self.signed_in(request, found, state=state, client=client, context=context)
+        except MfaRequired as needed:
+            return self.ask_second_factor(needed, state, client, browser)
+        except DomainError as error:
+            return authorize_pages.sign_in(state, client, browser, **refusal_of(error))
+
+
+async def _client_of(state: AuthorizationState | AccountState) -> Client | None:
+    """Return the client that a sign-in leads to; None on the way to a page of this site.
+
+    Raises:
+        Unanswerable: The client is gone.
+    """
+    if isinstance(state, AccountState):
+        await key_store().signing()
+        return None
+    return await authorization_request.enabled_client(state.request.client_id)

@@ -1,0 +1,1 @@
+"""The way to another provider and back: a sign-in with an identity there."""

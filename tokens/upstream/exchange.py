@@ -1,0 +1,87 @@
+"""Asking a provider: JSON from its addresses, within limits of time, size and network; on a small pool of its own.
+
+A provider that is slow or down keeps two threads of that pool busy, and nothing else.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from http.client import HTTPException
+from typing import Any, Final
+from urllib.parse import urlencode, urlsplit
+
+from django.conf import settings
+
+from accounts.federation.errors import UpstreamUnavailable
+from ironauth.config.addresses import is_local
+from ironauth.infrastructure.core import strict_json
+from ironauth.infrastructure.core.errors import Overloaded
+from ironauth.infrastructure.outbound.request import Exchange, ExchangeFailedError
+from ironauth.infrastructure.telemetry.logs import get_logger
+from ironauth.infrastructure.threads.executor import BoundedExecutor
+
+LIMIT_S: Final = 5.0  # seconds from the connection to the end of an answer; a person is waiting
+LONGEST: Final = 256 * 1024  # bytes; a key set of a large provider has 20
+THREADS: Final = 2
+_executor: Final = BoundedExecutor(name="upstream", threads=THREADS)
+_HEADERS: Final = {"Accept": "application/json", "User-Agent": "ironauth"}
+
+
+async def get(url: str, *, token: str = "") -> Any:
+    """Return the JSON at an address.
+
+    Args:
+        url: The address.
+        token: An access token to show, if any.
+
+    Raises:
+        UpstreamUnavailable: There is no such answer in time.
+    """
+    return await _asked(url, "GET", {"Authorization": f"Bearer {token}"} if token else {})
+
+
+async def post(url: str, form: Mapping[str, str], headers: Mapping[str, str]) -> Any:
+    """Return the JSON that answers a form; also of a refusal, 400 or 401, which a token endpoint says in JSON.
+
+    Raises:
+        UpstreamUnavailable: There is no such answer in time.
+    """
+    more = {"Content-Type": "application/x-www-form-urlencoded", **headers}
+    return await _asked(url, "POST", more, urlencode(form).encode(), wanted=(200, 400, 401))
+
+
+async def _asked(
+    url: str, method: str, headers: Mapping[str, str], body: bytes | None = None, wanted: tuple[int, ...] = (200,)
+) -> Any:
+    if not is_acceptable(url):
+        raise UpstreamUnavailable("address")
+    exchange = Exchange(url, limit_s=LIMIT_S, longest=LONGEST, networks=settings.IRONAUTH_UPSTREAM_NETWORKS)
+    try:
+        async with asyncio.timeout(LIMIT_S):
+            answer = await _executor.offload(
+                exchange.run, method, headers={**_HEADERS, **headers}, wanted=wanted, body=body
+            )
+        return strict_json.loads(answer)
+    except (OSError, HTTPException, ExchangeFailedError, Overloaded, ValueError) as error:
+        # The provider's words, and its address, are not for the log: what failed is enough.
+        cause = str(error) if isinstance(error, ExchangeFailedError) else type(error).__name__
+        get_logger().warning("upstream_unavailable", host=urlsplit(url).hostname, cause=cause)
+        raise UpstreamUnavailable(cause) from error
+    finally:
+        exchange.cut()
+
+
+def is_acceptable(url: str) -> bool:
+    """Tell whether a provider's address may be asked: https, or http on this machine while DEBUG is on."""
+    try:
+        parts = urlsplit(url)
+        host, _port = parts.hostname or "", parts.port
+    except ValueError:
+        return False
+    if not host or parts.username is not None or parts.fragment or not url.isprintable():
+        return False
+    return parts.scheme == "https" or (parts.scheme == "http" and settings.DEBUG and is_local(host))
+
+
+async def close() -> None:
+    """Let the threads end."""
+    await asyncio.to_thread(_executor.shutdown, wait=False)

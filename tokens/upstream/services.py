@@ -1,0 +1,198 @@
+"""Sending somebody to another provider, and judging what they bring back; async, keyword-only, never sees a request."""
+
+import base64
+import hashlib
+import secrets
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote, quote_plus, urlencode
+
+from django.conf import settings
+from django.db import IntegrityError
+
+from accounts.federation import units
+from accounts.federation.errors import UpstreamRefused
+from accounts.federation.kinds.github import GitHub
+from accounts.federation.kinds.kind import Endpoints, UpstreamPerson
+from accounts.federation.rules import Step
+from accounts.federation.units import Begun
+from accounts.users import services as accounts
+from accounts.users.services import Authenticated
+from ironauth.infrastructure.core import base64url
+from ironauth.infrastructure.crypto.master_keys import register_purpose
+from ironauth.infrastructure.crypto.stateless_token import mac
+from ironauth.infrastructure.db.unit_of_work import database
+from ironauth.infrastructure.telemetry.logs import get_logger
+from tokens.errors import MfaRequired
+from tokens.sessions.models import BY_UPSTREAM
+from tokens.sign_in import mfa_token
+from tokens.sign_in.proofs import ByUpstream
+from tokens.upstream import discovery, exchange, id_token
+from tokens.upstream.providers import Provider
+
+_NONCE: Final = register_purpose("ironauth upstream nonce")
+_VERIFIER: Final = register_purpose("ironauth upstream PKCE verifier")
+_BYTES: Final = 32  # 256 random bits: 43 characters
+log = get_logger()
+
+
+class FirstStep(NamedTuple):
+    """The identity opens nothing here yet; ``who`` names it for the person."""
+
+    step: Step
+    who: str
+    email: str
+
+
+def redirect_uri(slug: str) -> str:
+    """Return where a provider sends people back: an address of its own, so that no provider answers for another."""
+    return f"{settings.IRONAUTH_ISSUER}/oauth/upstream/{slug}"
+
+
+async def begin(*, provider: Provider, page: str, browser: str, life_s: int, login_hint: str = "") -> str:
+    """Return the address at the provider that somebody is sent to.
+
+    Args:
+        provider: Where they sign in.
+        page: Where they come from, to go on there.
+        browser: What this browser's cookie says.
+        life_s: Seconds in which they have to be back.
+        login_hint: The address they have typed, if any.
+
+    Raises:
+        UpstreamUnavailable: The provider does not answer.
+    """
+    where = await discovery.endpoints(provider.id, provider.issuer, provider.kind)
+    state = secrets.token_urlsafe(_BYTES)
+    await database().write(
+        units.begin,
+        provider_id=provider.id,
+        digest=units.digest_of(state),
+        browser=browser,
+        page=page,
+        life_s=life_s,
+    )
+    asked = {
+        "response_type": "code",
+        "client_id": provider.client_id,
+        "redirect_uri": redirect_uri(provider.slug),
+        "scope": provider.kind.scope,
+        "state": state,
+        "code_challenge": base64url.encode(hashlib.sha256(_verifier(state).encode()).digest()),
+        "code_challenge_method": "S256",
+        **({"nonce": _nonce(state)} if where.jwks_uri else {}),
+        **({"login_hint": login_hint} if login_hint else {}),
+        **provider.kind.parameters,
+    }
+    joint = "&" if "?" in where.authorization else "?"
+    return f"{where.authorization}{joint}{urlencode(asked, quote_via=quote)}"
+
+
+def _nonce(state: str) -> str:
+    """Return the nonce of a sign-in: made of its state, so that no row holds it."""
+    return base64url.encode(mac(_NONCE, state.encode()))
+
+
+def _verifier(state: str) -> str:
+    """Return the PKCE verifier of a sign-in, made the same way: who sees the state cannot make it."""
+    return base64url.encode(mac(_VERIFIER, state.encode()))
+
+
+async def returned(*, slug: str, state: str, browser: str) -> Begun | None:
+    """Use up a sign-in that has come back, and return it; None where it was not begun in this browser, or is old."""
+    spent = units.digest_of(secrets.token_urlsafe(_BYTES))
+    return await database().write(units.take, slug=slug, digest=units.digest_of(state), browser=browser, spent=spent)
+
+
+async def verify(*, provider: Provider, begun: Begun, answer: Mapping[str, str]) -> ByUpstream | FirstStep:
+    """Return the proof of who has signed in at the provider, or what they have to do here first.
+
+    Args:
+        provider: Which one it is.
+        begun: The sign-in, used up.
+        answer: The parameters the browser has brought.
+
+    Raises:
+        UpstreamRefused: (401) the provider refused, or its answer does not hold.
+        UpstreamUnavailable: (503) it does not answer.
+        InvalidCredentials: (401) the account cannot be used.
+        MfaRequired: (401) the person has a second factor.
+        PasswordChangeRequired: (403) staff have asked for another password.
+    """
+    try:
+        person = await _person(provider, answer)
+        resolved = await _resolved(provider, begun, person)
+    except UpstreamRefused as error:
+        log.warning("upstream_refused", provider=provider.slug, cause=error.cause)
+        raise
+    if resolved.step is not None:
+        who = f"{provider.name} ({person.email})" if person.email else provider.name
+        return FirstStep(resolved.step, who, person.email)
+    account = units.require_usable(resolved.account)
+    await accounts.require_admissible(account)
+    if account.methods:
+        raise MfaRequired(
+            mfa_token=mfa_token.mint(Authenticated(account.id, account.session_epoch), BY_UPSTREAM),
+            methods=account.methods,
+        )
+    return ByUpstream(account.id, account.session_epoch)
+
+
+async def _resolved(provider: Provider, begun: Begun, person: UpstreamPerson) -> units.Resolved:
+    """Return what the identity opens; where two of its first sign-ins met, the second finds what the first made."""
+    asked: dict[str, Any] = {"provider_id": provider.id, "person": person, "waiting_id": begun.id}
+    try:
+        return await database().write(units.resolve, **asked)
+    except IntegrityError:
+        return await database().write(units.resolve, **asked)
+
+
+async def _person(provider: Provider, answer: Mapping[str, str]) -> UpstreamPerson:
+    """Return whom the provider means."""
+    where = await discovery.endpoints(provider.id, provider.issuer, provider.kind)
+    # Mix-up (RFC 9700 §4.4): the answer is of the provider whose redirect URI it came to; RFC 9207 where it says so.
+    if where.jwks_uri and answer.get("iss", "" if where.says_iss else where.issuer) != where.issuer:
+        raise UpstreamRefused("iss_parameter")
+    if "error" in answer or not answer.get("code"):
+        raise UpstreamRefused("refused_there")
+    tokens = await _redeemed(provider, where, answer["state"], answer["code"])
+    if not where.jwks_uri:
+        return await _github(provider, str(tokens.get("access_token", "")))
+    claims = await id_token.verified(
+        str(tokens.get("id_token", "")),
+        client_id=provider.client_id,
+        nonce=_nonce(answer["state"]),
+        endpoints=where,
+        kind=provider.kind,
+    )
+    return provider.kind.person(claims)
+
+
+async def _redeemed(provider: Provider, where: Endpoints, state: str, code: str) -> dict[str, Any]:
+    """Return the answer of the token endpoint."""
+    form = {
+        "grant_type": "authorization_code",
+        "code": code,
+        "redirect_uri": redirect_uri(provider.slug),
+        "code_verifier": _verifier(state),
+    }
+    headers = {}
+    if "client_secret_basic" in where.auth_methods or "client_secret_post" not in where.auth_methods:
+        # RFC 6749 §2.3.1: both are form-encoded first.
+        pair = f"{quote_plus(provider.client_id)}:{quote_plus(provider.secret)}"
+        headers["Authorization"] = "Basic " + base64.b64encode(pair.encode()).decode()
+    else:
+        form |= {"client_id": provider.client_id, "client_secret": provider.secret}
+    tokens = await exchange.post(where.token, form, headers)
+    if not isinstance(tokens, dict) or "error" in tokens:
+        raise UpstreamRefused("code")
+    return tokens
+
+
+async def _github(provider: Provider, token: str) -> UpstreamPerson:
+    """Return the person of GitHub's two answers."""
+    kind = provider.kind
+    if not token or not isinstance(kind, GitHub):
+        raise UpstreamRefused("access_token")
+    user, emails = await exchange.get(kind.user_uri, token=token), await exchange.get(kind.emails_uri, token=token)
+    return kind.person({"user": user, "emails": emails})

@@ -1,0 +1,1 @@
+"""Tests of the way to another provider and back."""

@@ -1,0 +1,140 @@
+"""A provider on this machine that says whatever a test wants it to, also what no honest one would."""
+
+import base64
+import hashlib
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, unquote_plus
+
+from joserfc import jws
+from joserfc.jwk import ECKey, OctKey, RSAKey
+
+CLIENT_ID = "ironauth at the provider"
+SECRET = "s3cret: with a colon"
+
+#: Made once: keys take a tenth of a second.
+KEY = RSAKey.generate_key(2048, parameters={"kid": "k1", "alg": "RS256", "use": "sig"})
+OTHER_KEY = ECKey.generate_key("P-256", parameters={"kid": "k2", "use": "sig"})
+STRANGERS_KEY = RSAKey.generate_key(2048, parameters={"kid": "k1"})
+
+
+class FakeProvider:
+    """What it says is in attributes; ``asked`` has the paths that were asked for."""
+
+    def __init__(self, issuer: str) -> None:
+        self.issuer = issuer
+        self.keys: list[Any] = [KEY]
+        self.signer: Any = KEY
+        self.alg = "RS256"
+        self.claims: dict[str, Any] = {}
+        self.nonce = ""
+        self.challenge = ""
+        self.document: dict[str, Any] = {}
+        self.token_answer: dict[str, Any] | None = None
+        self.delay_s = 0.0
+        self.asked: list[str] = []
+        self.refusals: list[str] = []
+
+    def metadata(self) -> dict[str, Any]:
+        """Return the discovery document."""
+        here = self.issuer
+        return {
+            "issuer": here,
+            "authorization_endpoint": f"{here}/authorize",
+            "token_endpoint": f"{here}/token",
+            "jwks_uri": f"{here}/jwks",
+            "authorization_response_iss_parameter_supported": True,
+            **self.document,
+        }
+
+    def id_token(self) -> str:
+        """Return a token that says what it should, but for ``claims``; a claim of None is left out."""
+        now = int(time.time())
+        told = {
+            "iss": self.issuer,
+            "aud": CLIENT_ID,
+            "sub": "subject-1",
+            "email": "ann@example.com",
+            "email_verified": True,
+            "name": "Ann",
+            "iat": now,
+            "exp": now + 300,
+            "nonce": self.nonce,
+            **self.claims,
+        }
+        header: dict[str, Any] = {"alg": self.alg, "kid": self.signer.kid or "k1"}
+        body = json.dumps({name: value for name, value in told.items() if value is not None}).encode()
+        if self.alg == "none":
+            parts = [json.dumps(header).encode(), body, b""]
+            return ".".join(base64.urlsafe_b64encode(part).rstrip(b"=").decode() for part in parts)
+        return jws.serialize_compact(header, body, self.signer, algorithms=[self.alg])
+
+    def tokens(self, form: dict[str, str], authorization: str) -> tuple[int, dict[str, Any]]:
+        """Return the answer of the token endpoint, which checks the client and PKCE as a good provider does."""
+        pair = base64.b64decode(authorization.removeprefix("Basic ")).decode()
+        if tuple(map(unquote_plus, pair.split(":", 1))) != (CLIENT_ID, SECRET):
+            self.refusals.append("client")
+        digest = hashlib.sha256(form["code_verifier"].encode()).digest()
+        if base64.urlsafe_b64encode(digest).rstrip(b"=").decode() != self.challenge:
+            self.refusals.append("verifier")
+        if self.refusals:
+            return 400, {"error": "invalid_grant"}
+        return 200, {"token_type": "Bearer", "access_token": "at", "id_token": self.id_token()}
+
+
+def as_hmac_key(key: Any) -> OctKey:
+    """Return a public key's text as a shared secret, for the oldest attack on signed tokens."""
+    return OctKey.import_key(json.dumps(key.as_dict(private=False)))
+
+
+@contextmanager
+def served() -> Iterator[FakeProvider]:
+    """Serve a provider on a free port."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            provider.asked.append(self.path)
+            time.sleep(provider.delay_s)
+            if self.path == "/.well-known/openid-configuration":
+                self._answer(200, provider.metadata())
+            elif self.path == "/jwks":
+                self._answer(200, {"keys": [key.as_dict(private=False) for key in provider.keys]})
+            else:
+                self._answer(404, {})
+
+        def do_POST(self) -> None:
+            provider.asked.append(self.path)
+            body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            form = {name: values[0] for name, values in parse_qs(body).items()}
+            time.sleep(provider.delay_s)
+            if provider.token_answer is not None:
+                self._answer(200, provider.token_answer)
+            else:
+                self._answer(*provider.tokens(form, self.headers.get("Authorization", "")))
+
+        def _answer(self, status: int, document: dict[str, Any]) -> None:
+            body = json.dumps(document).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    provider = FakeProvider(f"http://127.0.0.1:{server.server_port}")
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield provider
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -1,0 +1,403 @@
+"""Signing in with another provider: who gets in, what is linked to whom, and what a lying provider comes to."""
+
+import html
+import re
+import time
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import pytest
+from asgiref.sync import sync_to_async
+from pytest_django import Settings
+
+from accounts.audit.models import AuditEvent
+from accounts.federation.models import Identity, UpstreamProvider, UpstreamSignIn
+from accounts.federation.secrets import seal_into
+from accounts.outbox.models import OutgoingMail
+from accounts.users.models import User
+from conftest import PASSWORD
+from tokens.clients.models import OAuthClient
+from tokens.oauth.tests.material import make_client
+from tokens.oauth.tests.walk import answered, authorize, by_password, is_page, send
+from tokens.sessions.models import Session
+from tokens.tests.browser import Member
+from tokens.tests.second_factor import enrol
+from tokens.upstream import discovery, exchange, providers
+from tokens.upstream.tests.provider import (
+    CLIENT_ID,
+    OTHER_KEY,
+    SECRET,
+    STRANGERS_KEY,
+    FakeProvider,
+    as_hmac_key,
+    served,
+)
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("signing_key")]
+
+UPSTREAM, SIGNIN, SIGNUP = "/oauth/upstream", "/oauth/signin", "/oauth/signup"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[FakeProvider]:
+    """One server for all tests of this module."""
+    with served() as provider:
+        yield provider
+
+
+def stored(slug: str, issuer: str, **fields: Any) -> UpstreamProvider:
+    """Store a provider; its addresses count unless the test says otherwise."""
+    given = {"name": slug.title(), "kind": "oidc", "client_id": CLIENT_ID, "trusts_email": True, **fields}
+    row = UpstreamProvider(slug=slug, issuer=issuer, **given)
+    seal_into(row, SECRET)
+    row.save()
+    providers.outdated()
+    return row
+
+
+@pytest.fixture
+def provider(transactional_db: None, server: FakeProvider, settings: Settings) -> Iterator[FakeProvider]:
+    """The server, honest again, and known here as *acme*."""
+    settings.DEBUG = True  # http on this machine
+    settings.IRONAUTH_UPSTREAM_NETWORKS = ["127.0.0.0/8"]
+    server.__init__(server.issuer)  # type: ignore[misc] # back to the beginning
+    stored("acme", server.issuer)
+    discovery.forget()
+    yield server
+    providers.outdated()
+
+
+@pytest.fixture
+async def client(transactional_db: None) -> OAuthClient:
+    """One of our own clients, which asks for no consent."""
+    return (await sync_to_async(make_client)(trusted=True))[0]
+
+
+async def sent(
+    api: httpx.AsyncClient, provider: FakeProvider, page: httpx.Response | None = None, slug: str = "acme"
+) -> dict[str, str]:
+    """Press the provider's button; return what the provider is asked, which the provider takes note of."""
+    page = page or await api.get("/account/signin")
+    leads = await send(api, page, UPSTREAM, provider=slug)
+    assert leads.status_code == 200, leads.text
+    found = re.search(r'<a href="([^"]+)">Continue', leads.text)
+    assert found is not None, leads.text
+    asked = {name: values[0] for name, values in parse_qs(urlsplit(html.unescape(found[1])).query).items()}
+    provider.nonce, provider.challenge = asked["nonce"], asked["code_challenge"]
+    return asked
+
+
+async def back(
+    api: httpx.AsyncClient, provider: FakeProvider, asked: dict[str, str], slug: str = "acme", **changes: str | None
+) -> httpx.Response:
+    """Come back from the provider."""
+    brought = {"code": "c0de", "state": asked["state"], "iss": provider.issuer, **changes}
+    return await api.get(f"{UPSTREAM}/{slug}", params={name: value for name, value in brought.items() if value})
+
+
+async def through(api: httpx.AsyncClient, provider: FakeProvider, page: httpx.Response | None = None) -> httpx.Response:
+    """Go to the provider and come back."""
+    return await back(api, provider, await sent(api, provider, page))
+
+
+async def world() -> tuple[int, int, int, list[Any]]:
+    """Return what a failed sign-in must not change."""
+    rows = [row async for row in User.objects.order_by("pk").values_list("email", "password", "session_epoch")]
+    return await User.objects.acount(), await Identity.objects.acount(), await Session.objects.acount(), rows
+
+
+def is_in(answer: httpx.Response) -> bool:
+    """Tell whether a sign-in led to the account's page, with a session."""
+    return answer.status_code == 303 and "access_token" in answer.cookies
+
+
+# ---------------------------------------------------------------- the way in
+async def test_the_first_sign_in_makes_an_account(api: httpx.AsyncClient, provider: FakeProvider) -> None:
+    """With the verified address and name of the provider, without a password; the second finds the same account."""
+    asked = await sent(api, provider)
+    assert asked["code_challenge_method"] == "S256"
+    assert asked["redirect_uri"].endswith("/oauth/upstream/acme")
+    assert is_in(await back(api, provider, asked))
+    user = await User.objects.aget(email="ann@example.com")
+    assert (user.name, user.has_usable_password(), user.email_verified_at is None) == ("Ann", False, False)
+    provider.claims = {"email": "renamed@example.com"}
+    assert is_in(await through(api, provider))
+    identity = await Identity.objects.aget()
+    assert (identity.user_id, identity.subject, identity.email) == (user.pk, "subject-1", "renamed@example.com")
+    assert await User.objects.acount() == 1
+    session = await Session.objects.alatest("created_at")
+    assert session.amr == "fed"
+
+
+async def test_a_client_gets_its_answer(api: httpx.AsyncClient, provider: FakeProvider, client: OAuthClient) -> None:
+    """On the way to a client the authorization goes on after it."""
+    assert answered(await through(api, provider, await authorize(api, client)))["code"]
+
+
+async def test_a_second_factor_is_still_asked(api: httpx.AsyncClient, provider: FakeProvider) -> None:
+    """An account with a second factor is not opened by the provider alone."""
+    await through(api, provider)
+    pair = {"access_token": api.cookies["access_token"]}
+    api.cookies.clear()
+    app, _ = await enrol(api, pair)
+    page = await through(api, provider)
+    assert is_page(page, 200)
+    assert not page.cookies.get("access_token")
+    assert is_in(await send(api, page, "/oauth/signin/code", code=app.code(1)))
+    assert set((await Session.objects.alatest("created_at")).amr.split()) == {"fed", "otp", "mfa"}
+
+
+# ---------------------------------------------------------------- whose account it is
+async def test_an_address_opens_no_account(api: httpx.AsyncClient, member: Member, provider: FakeProvider) -> None:
+    """Who has the address signs in here first; then the identity is theirs, and they hear of it by mail."""
+    provider.claims = {"email": member["email"]}
+    before = await world()
+    page = await through(api, provider)
+    assert is_page(page, 200, "Sign in to your account here once", member["email"])
+    assert await world() == before
+    assert is_in(await by_password(api, page, member["email"]))
+    assert (await Identity.objects.aget()).user_id == (await User.objects.aget(email=member["email"])).pk
+    assert await OutgoingMail.objects.filter(kind="identity_linked").aexists()
+    api.cookies.clear()
+    assert is_in(await through(api, provider))
+
+
+async def test_a_wrong_password_links_nothing(api: httpx.AsyncClient, member: Member, provider: FakeProvider) -> None:
+    """The identity waits until somebody has signed in."""
+    provider.claims = {"email": member["email"]}
+    page = await through(api, provider)
+    assert is_page(await by_password(api, page, member["email"], "not the password"), 401)
+    assert not await Identity.objects.aexists()
+
+
+async def test_a_waiting_identity_is_its_browsers(
+    api: httpx.AsyncClient, member: Member, provider: FakeProvider
+) -> None:
+    """The page of one browser is worth nothing in another one."""
+    provider.claims = {"email": member["email"]}
+    page = await through(api, provider)
+    api.cookies.clear()
+    await api.get("/account/signin")
+    assert not is_in(await by_password(api, page, member["email"]))
+    assert not await Identity.objects.aexists()
+
+
+@pytest.mark.parametrize("case", ["unverified", "untrusted", "none"])
+async def test_an_address_that_is_not_verified_is_proved_first(
+    api: httpx.AsyncClient, provider: FakeProvider, settings: Settings, case: str
+) -> None:
+    """Nobody gets an account with an address on the word of a provider that has not verified it (nOAuth)."""
+    settings.IRONAUTH_EMAIL_VERIFICATION = "off"
+    if case == "untrusted":
+        await UpstreamProvider.objects.aupdate(trusts_email=False)
+    else:
+        provider.claims = {"email_verified": False if case == "unverified" else "true"}
+        if case == "none":
+            provider.claims = {"email": None}
+    page = await through(api, provider)
+    assert is_page(page, 200, "Create an account", "Create your account here once")
+    assert not await User.objects.aexists()
+    assert is_in(await send(api, page, SIGNUP, email="new@example.com", name="", password=PASSWORD))
+    assert (await Identity.objects.aget()).user_id == (await User.objects.aget(email="new@example.com")).pk
+
+
+async def test_the_authority_of_a_domain_links(api: httpx.AsyncClient, member: Member, provider: FakeProvider) -> None:
+    """A provider that runs the domain's mailboxes links to who has proved the address; not to who has not."""
+    provider.claims = {"email": member["email"]}
+    domain = member["email"].rpartition("@")[2]
+    await UpstreamProvider.objects.aupdate(domains=[domain])
+    await User.objects.aupdate(email_verified_at=None)
+    assert is_page(await through(api, provider), 200, "Sign in to your account here once")
+    await User.objects.aupdate(email_verified_at="2024-01-01T00:00:00Z")
+    assert is_in(await through(api, provider))
+    assert await Identity.objects.acount() == 1
+
+
+async def test_an_identity_has_one_account(api: httpx.AsyncClient, member: Member, provider: FakeProvider) -> None:
+    """Somebody else's identity opens their account, whatever address it says; nothing is moved."""
+    await through(api, provider)
+    provider.claims = {"email": member["email"]}
+    assert is_in(await through(api, provider))
+    assert (await User.objects.aget(pk=(await Identity.objects.aget()).user_id)).email == "ann@example.com"
+
+
+async def test_a_deactivated_account_stays_closed(api: httpx.AsyncClient, provider: FakeProvider) -> None:
+    """Its identity opens nothing."""
+    await through(api, provider)
+    await User.objects.aupdate(is_active=False)
+    api.cookies.clear()
+    assert is_page(await through(api, provider), 401, "cannot sign in")
+
+
+@pytest.mark.parametrize("setting", ["closed", "provider"])
+async def test_sign_up_can_be_closed(
+    api: httpx.AsyncClient, provider: FakeProvider, settings: Settings, setting: str
+) -> None:
+    """Where nobody may sign up, or the provider makes no accounts, an unknown identity asks for an account here."""
+    if setting == "closed":
+        settings.IRONAUTH_SIGN_UP = "closed"
+    else:
+        await UpstreamProvider.objects.aupdate(creates_accounts=False)
+    assert is_page(await through(api, provider), 200, "Sign in to your account here once")
+    assert not await User.objects.aexists()
+
+
+async def test_two_first_sign_ins_at_once(api: httpx.AsyncClient, provider: FakeProvider) -> None:
+    """One account, one identity, and both get in."""
+    first = await sent(api, provider)
+    second = await sent(api, provider)
+    provider.claims = {"nonce": first["nonce"]}
+    provider.challenge = first["code_challenge"]
+    one = await back(api, provider, first)
+    provider.claims, provider.challenge = {"nonce": second["nonce"]}, second["code_challenge"]
+    other = await back(api, provider, second)
+    assert is_in(one)
+    assert is_in(other)
+    assert (await User.objects.acount(), await Identity.objects.acount()) == (1, 1)
+
+
+# ---------------------------------------------------------------- lies
+LIES: dict[str, dict[str, Any]] = {
+    "issuer": {"claims": {"iss": "https://evil.example"}},
+    "no issuer": {"claims": {"iss": None}},
+    "audience": {"claims": {"aud": "another client"}},
+    "audience of several": {"claims": {"aud": [CLIENT_ID, "another client"]}},
+    "authorized party": {"claims": {"azp": "another client"}},
+    "nonce": {"claims": {"nonce": "another sign-in's"}},
+    "no nonce": {"claims": {"nonce": None}},
+    "expired": {"claims": {"exp": time.time() - 3_600}},
+    "no end": {"claims": {"exp": None}},
+    "of tomorrow": {"claims": {"iat": time.time() + 86_400}},
+    "old": {"claims": {"iat": time.time() - 86_400}},
+    "no subject": {"claims": {"sub": None}},
+    "empty subject": {"claims": {"sub": ""}},
+    "long subject": {"claims": {"sub": "s" * 256}},
+    "number as subject": {"claims": {"sub": 1}},
+    "a stranger's key": {"signer": STRANGERS_KEY},
+    "unsigned": {"alg": "none"},
+    "signed with the public key as secret": {"alg": "HS256"},
+    "no ID token": {"token_answer": {"access_token": "at"}},
+    "not a token": {"token_answer": {"id_token": "a.b.c"}},
+    "an error": {"token_answer": {"error": "invalid_grant"}},
+    "a list": {"token_answer": ["no object"]},
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+async def test_a_lie_changes_nothing(api: httpx.AsyncClient, member: Member, provider: FakeProvider, lie: str) -> None:
+    """Whatever does not hold is refused on the page, and leaves no account, identity or session."""
+    asked = await sent(api, provider)
+    for name, value in LIES[lie].items():
+        setattr(provider, name, value)
+    if provider.alg == "HS256":
+        provider.signer = as_hmac_key(provider.keys[0])
+    before = await world()
+    assert is_page(await back(api, provider, asked), 401, "did not confirm who you are")
+    assert await world() == before
+
+
+@pytest.mark.parametrize(
+    "brought",
+    [{"iss": "https://evil.example"}, {"iss": None}, {"code": None}, {"code": None, "error": "access_denied"}],
+)
+async def test_an_answer_that_does_not_hold(
+    api: httpx.AsyncClient, provider: FakeProvider, brought: dict[str, str | None]
+) -> None:
+    """Another provider's name (mix-up), a missing one where it is promised, no code, a refusal there."""
+    asked = await sent(api, provider)
+    before = await world()
+    assert is_page(await back(api, provider, asked, "acme", **brought), 401, "did not confirm who you are")
+    assert await world() == before
+
+
+async def test_a_state_is_used_once_and_in_its_browser(api: httpx.AsyncClient, provider: FakeProvider) -> None:
+    """Replayed, swapped, made up or brought by another browser, it opens nothing."""
+    asked = await sent(api, provider)
+    assert is_page(await back(api, provider, asked, state="m4de-up"), 400, "expired")
+    cookies = dict(api.cookies)
+    api.cookies.clear()
+    assert is_page(await back(api, provider, asked), 400, "expired")  # another browser (login CSRF)
+    api.cookies.update(cookies)
+    assert is_in(await back(api, provider, asked))
+    assert is_page(await back(api, provider, asked), 400, "expired")
+
+
+async def test_an_answer_at_another_providers_address(api: httpx.AsyncClient, provider: FakeProvider) -> None:
+    """Each provider has its own redirect URI: what began with one does not end at another one's."""
+    await sync_to_async(stored)("other", provider.issuer)
+    asked = await sent(api, provider)
+    assert is_page(await back(api, provider, asked, slug="other"), 400, "expired")
+    assert is_page(await back(api, provider, asked, slug="unknown"), 400, "expired")
+
+
+async def test_a_provider_switched_off_meanwhile(api: httpx.AsyncClient, provider: FakeProvider) -> None:
+    """What is on its way is refused, and the button is gone."""
+    asked = await sent(api, provider)
+    row = await UpstreamProvider.objects.aget()
+    row.enabled = False
+    await row.asave()
+    providers.outdated()
+    assert is_page(await back(api, provider, asked), 400, "expired")
+    assert "Continue with" not in (await api.get("/account/signin")).text
+
+
+async def test_keys_are_rotated_meanwhile(api: httpx.AsyncClient, provider: FakeProvider, monkeypatch: Any) -> None:
+    """A token of a key that is not known yet has the keys fetched again, at most once a minute."""
+    await through(api, provider)
+    provider.keys, provider.signer, provider.alg = [OTHER_KEY], OTHER_KEY, "ES256"
+    assert is_page(await through(api, provider), 401)
+    monkeypatch.setattr(discovery, "KEYS_GAP_S", 0.0)
+    assert is_in(await through(api, provider))
+    assert provider.asked.count("/jwks") == 2
+
+
+@pytest.mark.parametrize("case", ["down", "slow", "discovery", "issuer", "private", "plain"])
+async def test_a_provider_that_does_not_answer(
+    api: httpx.AsyncClient, provider: FakeProvider, settings: Settings, monkeypatch: Any, case: str
+) -> None:
+    """The page says so within its limit, nothing is changed, and other ways in stay."""
+    if case == "down":
+        await UpstreamProvider.objects.aupdate(issuer="http://127.0.0.1:9")
+    elif case == "slow":
+        monkeypatch.setattr(exchange, "LIMIT_S", 0.2)
+        provider.delay_s = 0.6
+    elif case == "discovery":
+        provider.document = {"token_endpoint": None}
+    elif case == "issuer":
+        provider.document = {"issuer": "https://evil.example"}
+    elif case == "private":
+        settings.IRONAUTH_UPSTREAM_NETWORKS = []
+    else:
+        settings.DEBUG = False
+    providers.outdated()
+    page = await send(api, await api.get("/account/signin"), UPSTREAM, provider="acme")
+    assert is_page(page, 503, "does not answer")
+    assert not await UpstreamSignIn.objects.aexists()
+
+
+async def test_a_provider_that_is_down_on_the_way_back(api: httpx.AsyncClient, provider: FakeProvider) -> None:
+    """The sign-in is used up, the page says what happened, and the person may try again."""
+    asked = await sent(api, provider)
+    provider.token_answer = {"x": "y" * exchange.LONGEST}
+    assert is_page(await back(api, provider, asked), 503, "does not answer")
+    provider.token_answer = None
+    assert is_in(await through(api, provider))
+
+
+async def test_the_providers_pages_answer_others(api: httpx.AsyncClient, provider: FakeProvider) -> None:
+    """An unknown button, a form from another site, and an answer by POST, which becomes a GET."""
+    page = await api.get("/account/signin")
+    assert (await send(api, page, UPSTREAM, provider="unknown")).status_code == 404
+    asked = await sent(api, provider)
+    posted = await api.post(f"{UPSTREAM}/acme", data={"state": asked["state"], "code": "c"})
+    assert posted.status_code == 303
+    assert posted.headers["location"].startswith("/oauth/upstream/acme?state=")
+
+
+async def test_the_trail(api: httpx.AsyncClient, member: Member, provider: FakeProvider) -> None:
+    """A sign-up, a link and a sign-in leave their events."""
+    await through(api, provider)
+    events = [event async for event in AuditEvent.objects.order_by("pk").values_list("event", flat=True)]
+    assert events[-2:] == ["sign_up", "sign_in"]
