@@ -3,6 +3,7 @@
 from django.urls import URLPattern, path
 
 from tokens.keys import views as wellknown_views
+from tokens.oauth.authorize import upstream_views
 from tokens.oauth.consent import views as consent_views
 from tokens.oauth.discovery import metadata
 from tokens.sessions import views as session_views
@@ -25,6 +26,8 @@ access_urlpatterns: list[URLPattern] = [
     path("password", views.PasswordView.as_view(), name="password"),
     path("sessions", session_views.SessionsView.as_view(), name="sessions"),
     path("sessions/<uuid:session_id>", session_views.SessionView.as_view(), name="session"),
+    path("identities", upstream_views.IdentitiesView.as_view(), name="identities"),
+    path("identities/<uuid:identity_id>", upstream_views.IdentityView.as_view(), name="identity"),
     path("consents", consent_views.ConsentsView.as_view(), name="consents"),
     path("consents/<uuid:client_id>", consent_views.ConsentView.as_view(), name="consent"),
 ]

@@ -27,6 +27,14 @@ class UpstreamUnavailable(errors.Unavailable):
         self.cause = cause
 
 
+class IdentityTaken(errors.Conflict):
+    """409: the identity belongs to another account, or the person has one of this provider already."""
+
+    code = "identity_taken"
+    title = "Identity in use"
+    detail = "This identity belongs to another account here, or you have connected another one of the same provider."
+
+
 class LastWayIn(errors.Conflict):
     """409: without this identity the person could not sign in any more."""
 

@@ -102,7 +102,9 @@ class UpstreamSignIn(models.Model):
     digest = models.CharField(max_length=DIGEST_CHARACTERS, unique=True)
     browser = models.CharField(max_length=DIGEST_CHARACTERS)
     provider = models.ForeignKey(UpstreamProvider, on_delete=models.DB_CASCADE, related_name="+")
-    page = models.TextField()
+    #: Who is signed in here already and adds the identity to their account; None for a sign-in.
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.DB_CASCADE, related_name="+", null=True)
+    page = models.TextField(blank=True)
     issuer = models.CharField(max_length=URI_CHARACTERS, blank=True)
     subject = models.CharField(max_length=SUBJECT_CHARACTERS, blank=True)
     email = models.CharField(max_length=MAX_ADDRESS, blank=True)

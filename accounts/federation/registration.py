@@ -7,7 +7,7 @@ from django.db.models.signals import post_delete, post_save
 
 from accounts.email import first_proof
 from accounts.email.first_proof import Fate
-from accounts.federation.models import PROVIDERS_TAG, Identity, UpstreamProvider
+from accounts.federation.models import PROVIDERS_TAG, Identity, UpstreamProvider, UpstreamSignIn
 from accounts.privacy import export
 from ironauth.infrastructure.cache.invalidation import invalidate
 from ironauth.infrastructure.db.compiled import Param
@@ -16,7 +16,9 @@ from ironauth.infrastructure.db.compiled import Param
 def register() -> None:
     """Register all of it; called once, when the application is ready."""
     export.register("identities", _identities, Identity)
+    export.register("identities_on_their_way", _waiting, UpstreamSignIn)
     first_proof.register(Identity, Fate.REMOVED, "A stranger linked it: it would let them in again.")
+    first_proof.register(UpstreamSignIn, Fate.REMOVED, "A stranger began to link an identity.")
     for signal in (post_save, post_delete):
         signal.connect(_provider_changed, sender=UpstreamProvider)
 
@@ -26,6 +28,11 @@ def _identities(person: Param) -> QuerySet[Any, Any]:
     return Identity.objects.filter(user_id=person).order_by("pk").values(
         "id", "provider__slug", "issuer", "subject", "email", "created_at", "last_used_at"
     )  # fmt: skip
+
+
+def _waiting(person: Param) -> QuerySet[Any, Any]:
+    """Return what the person has begun to connect; the rows go an hour after their end."""
+    return UpstreamSignIn.objects.filter(user_id=person).order_by("pk").values("id", "provider__slug", "expires_at")
 
 
 def _provider_changed(**_: object) -> None:

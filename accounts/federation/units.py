@@ -2,7 +2,7 @@
 
 import hashlib
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 from django.conf import settings
@@ -15,9 +15,10 @@ from accounts import names
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
 from accounts.errors import InvalidCredentials
-from accounts.federation.errors import LastWayIn, UpstreamRefused
+from accounts.federation.errors import IdentityTaken, LastWayIn, UpstreamRefused
 from accounts.federation.kinds.kind import UpstreamPerson
 from accounts.federation.models import SUBJECT_CHARACTERS, URI_CHARACTERS, Identity, UpstreamProvider, UpstreamSignIn
+from accounts.federation.outputs import IdentityOut, ProviderOut
 from accounts.federation.rules import Holder, Step, Told, next_step
 from accounts.mfa.passkeys.models import Passkey
 from accounts.outbox import queue as outbox
@@ -149,10 +150,36 @@ def link_waiting(*, user_id: UUID, waiting_id: UUID, browser: str) -> bool:
     return True
 
 
-def identities(user_id: UUID) -> list[dict[str, Any]]:
+def connect(*, user_id: UUID, provider_id: UUID, person: UpstreamPerson) -> None:
+    """Link an identity to somebody who is signed in and has asked for it.
+
+    Raises:
+        IdentityTaken: It is another account's, or they have one of this provider.
+        NotAuthenticated: The account is gone or inactive.
+        UpstreamRefused: The provider is no longer enabled.
+    """
+    user = user_units.locked(user_id)
+    provider = UpstreamProvider.objects.filter(pk=provider_id, enabled=True).first()
+    if provider is None or len(person.issuer) > URI_CHARACTERS:
+        raise UpstreamRefused("provider")
+    if Identity.objects.filter(user=user, issuer=person.issuer, subject=person.subject).exists():
+        return
+    try:
+        with transaction.atomic():
+            _link(user, provider, person)
+    except IntegrityError as error:
+        raise IdentityTaken from error
+
+
+def identities(user_id: UUID) -> tuple[IdentityOut, ...]:
     """Return a person's identities, the oldest first. One query."""
-    fields = ("id", "provider__slug", "provider__name", "email", "created_at", "last_used_at")
-    return list(Identity.objects.filter(user_id=user_id).order_by("pk").values(*fields))
+    rows = Identity.objects.filter(user_id=user_id).select_related("provider").order_by("pk")
+    return tuple(
+        IdentityOut(
+            row.pk, ProviderOut(row.provider.slug, row.provider.name), row.email, row.created_at, row.last_used_at
+        )
+        for row in rows
+    )
 
 
 def unlink(*, user_id: UUID, identity_id: UUID, session_id: UUID | None) -> None:
@@ -187,7 +214,7 @@ def has_other_way_in(user: User, identity_id: UUID) -> bool:
     )
 
 
-def begin(*, provider_id: UUID, digest: str, browser: str, page: str, life_s: int) -> None:
+def begin(*, provider_id: UUID, digest: str, browser: str, page: str, life_s: int, user_id: UUID | None = None) -> None:
     """Store a sign-in on its way to a provider. One query."""
     UpstreamSignIn.objects.create(
         id=new_id(),
@@ -195,6 +222,7 @@ def begin(*, provider_id: UUID, digest: str, browser: str, page: str, life_s: in
         browser=digest_of(browser),
         provider_id=provider_id,
         page=page,
+        user_id=user_id,
         expires_at=clock.now() + timedelta(seconds=life_s),
     )
 
@@ -205,6 +233,7 @@ class Begun(NamedTuple):
     id: UUID
     provider_id: UUID
     page: str
+    user_id: UUID | None
 
 
 def take(*, slug: str, digest: str, browser: str, spent: str) -> Begun | None:
@@ -225,7 +254,7 @@ def take(*, slug: str, digest: str, browser: str, spent: str) -> Begun | None:
     ).first()
     if begun is None or not UpstreamSignIn.objects.filter(pk=begun.pk, digest=digest).update(digest=spent):
         return None
-    return Begun(begun.pk, begun.provider_id, begun.page)
+    return Begun(begun.pk, begun.provider_id, begun.page, begun.user_id)
 
 
 def digest_of(secret: str) -> str:

@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote, quote_plus, urlencode
+from uuid import UUID
 
 from django.conf import settings
 from django.db import IntegrityError
@@ -49,7 +50,9 @@ def redirect_uri(slug: str) -> str:
     return f"{settings.IRONAUTH_ISSUER}/oauth/upstream/{slug}"
 
 
-async def begin(*, provider: Provider, page: str, browser: str, life_s: int, login_hint: str = "") -> str:
+async def begin(
+    *, provider: Provider, page: str, browser: str, life_s: int, login_hint: str = "", user_id: UUID | None = None
+) -> str:
     """Return the address at the provider that somebody is sent to.
 
     Args:
@@ -58,6 +61,7 @@ async def begin(*, provider: Provider, page: str, browser: str, life_s: int, log
         browser: What this browser's cookie says.
         life_s: Seconds in which they have to be back.
         login_hint: The address they have typed, if any.
+        user_id: Who is signed in and connects the identity; None for a sign-in.
 
     Raises:
         UpstreamUnavailable: The provider does not answer.
@@ -71,6 +75,7 @@ async def begin(*, provider: Provider, page: str, browser: str, life_s: int, log
         browser=browser,
         page=page,
         life_s=life_s,
+        user_id=user_id,
     )
     asked = {
         "response_type": "code",
@@ -136,6 +141,23 @@ async def verify(*, provider: Provider, begun: Begun, answer: Mapping[str, str])
             methods=account.methods,
         )
     return ByUpstream(account.id, account.session_epoch)
+
+
+async def connect(*, provider: Provider, user_id: UUID, answer: Mapping[str, str]) -> None:
+    """Link the identity that somebody brings back to their account, as they have asked.
+
+    Raises:
+        UpstreamRefused: (401) the provider refused, or its answer does not hold.
+        UpstreamUnavailable: (503) it does not answer.
+        IdentityTaken: (409) it is another account's, or they have one of this provider.
+        NotAuthenticated: (401) the account is gone or inactive.
+    """
+    try:
+        person = await _person(provider, answer)
+        await database().write(units.connect, user_id=user_id, provider_id=provider.id, person=person)
+    except UpstreamRefused as error:
+        log.warning("upstream_refused", provider=provider.slug, cause=error.cause)
+        raise
 
 
 async def _resolved(provider: Provider, begun: Begun, person: UpstreamPerson) -> units.Resolved:

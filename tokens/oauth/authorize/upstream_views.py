@@ -1,22 +1,38 @@
-"""POST /oauth/upstream sends somebody to another provider; /oauth/upstream/<short name> is where they come back."""
+"""The way to another provider and back, and a person's identities there.
+
+POST /oauth/upstream sends somebody to another provider; /oauth/upstream/<short name> is where they come back.
+"""
+
+from uuid import UUID
 
 import msgspec
 from django.http import HttpResponse
-from drf_spectacular.utils import extend_schema
+from drf_spectacular.utils import OpenApiResponse, extend_schema
+from rest_framework.permissions import IsAuthenticated
+from rest_framework.response import Response
 
+from accounts.errors import StepUpRequired
+from accounts.federation import units as federation
+from accounts.federation.errors import LastWayIn, UpstreamUnavailable
+from accounts.federation.inputs import ConnectInput
+from accounts.federation.outputs import ConnectOut, IdentitiesOut, ProviderOut
 from accounts.federation.rules import Step
 from accounts.lockout import rate_limits
-from ironauth.infrastructure.api.views import ApiRequest
-from ironauth.infrastructure.core.errors import DomainError, NotFound
+from accounts.users import step_up
+from accounts.users.signed_in import signed_in
+from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView
+from ironauth.infrastructure.core.errors import DomainError, NotFound, Throttled, ValidationFailed
+from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.http import client_context
 from tokens.clients.registry import Client
-from tokens.errors import MfaRequired
+from tokens.errors import CrossOrigin, InsufficientScope, InvalidToken, MfaRequired, TwoCredentials
 from tokens.keys.store import key_store
 from tokens.oauth.authorize import pages as authorize_pages
 from tokens.oauth.authorize import request as authorization_request
 from tokens.oauth.authorize import state as authorization_state
 from tokens.oauth.authorize.request import MAX_BYTES, Unanswerable
 from tokens.oauth.authorize.sign_in_views import SignInForm, refusal_of
+from tokens.oauth.authorize.sign_up_views import HOME
 from tokens.oauth.authorize.state import LIFE_S, AccountState, AuthorizationState
 from tokens.oauth.authorize.views import EXPIRED
 from tokens.sessions import transport
@@ -71,6 +87,9 @@ class UpstreamCallback(SignInForm):
             begun = await services.returned(slug=slug, state=answer["state"], browser=browser)
         if begun is None or provider is None:
             raise Unanswerable(EXPIRED)
+        if begun.user_id is not None:
+            await services.connect(provider=provider, user_id=begun.user_id, answer=answer)
+            return authorize_pages.on_to_account(HOME)
         state = authorization_state.restored(begun.page)
         if state is None:
             raise Unanswerable(EXPIRED)
@@ -88,6 +107,87 @@ class UpstreamCallback(SignInForm):
             return self.ask_second_factor(needed, state, client, browser)
         except DomainError as error:
             return authorize_pages.sign_in(state, client, browser, **refusal_of(error))
+
+
+class IdentitiesView(AsyncAPIView):
+    """GET, POST /api/v1/access/identities."""
+
+    permission_classes = [IsAuthenticated]
+
+    @extend_schema(
+        operation_id="access_identities_list",
+        summary="List my identities at other providers",
+        tags=["access"],
+        responses={200: IdentitiesOut, 400: TwoCredentials, 401: InvalidToken, 403: InsufficientScope},
+    )
+    async def get(self, request: ApiRequest) -> IdentitiesOut:
+        """Return the caller's identities, the oldest first, and the providers of which they have none."""
+        await providers.refresh()
+        found = await database().read(federation.identities, signed_in(request).id)
+        taken = {one.provider.slug for one in found}
+        others = (ProviderOut(slug, name) for slug, name in providers.buttons().items() if slug not in taken)
+        return IdentitiesOut(found, tuple(others))
+
+    @extend_schema(
+        operation_id="access_identities_connect",
+        summary="Connect an identity at another provider",
+        tags=["access"],
+        request=ConnectInput,
+        responses={
+            200: ConnectOut,
+            400: (ValidationFailed, TwoCredentials),
+            401: StepUpRequired,
+            403: CrossOrigin,
+            404: NotFound,
+            429: Throttled,
+            503: UpstreamUnavailable,
+        },
+    )
+    async def post(self, request: ApiRequest) -> Response:
+        """Return where the browser goes; it comes back to the account's page. A recent proof is needed.
+
+        The answer sets a cookie: the identity is connected in the same browser alone.
+        """
+        data = await self.validated(request, ConnectInput)
+        who = signed_in(request)
+        step_up.require_recent(who)
+        await providers.refresh()
+        provider = providers.by_slug(data["provider"])
+        if provider is None:
+            raise NotFound
+        await rate_limits.admit(rate_limits.UPSTREAM, address=client_context.address_of(request))
+        browser = authorization_state.browser_of(request) or authorization_state.new_browser()
+        url = await services.begin(provider=provider, page="", browser=browser, life_s=LIFE_S, user_id=who.id)
+        response = Response(ConnectOut(url))
+        authorization_state.remember_browser(response, browser)
+        return response
+
+
+class IdentityView(AsyncAPIView):
+    """DELETE /api/v1/access/identities/{id}."""
+
+    permission_classes = [IsAuthenticated]
+
+    @extend_schema(
+        operation_id="access_identities_remove",
+        summary="Remove one of my identities at other providers",
+        tags=["access"],
+        request=None,
+        responses={
+            204: OpenApiResponse(None, "It signs the caller in no more."),
+            400: TwoCredentials,
+            401: StepUpRequired,
+            403: CrossOrigin,
+            404: NotFound,
+            409: LastWayIn,
+        },
+    )
+    async def delete(self, request: ApiRequest, identity_id: UUID) -> HttpResponse:
+        """Take the identity away, unless it is the last way in. A recent proof is needed."""
+        who = signed_in(request)
+        step_up.require_recent(who)
+        await database().write(federation.unlink, user_id=who.id, identity_id=identity_id, session_id=who.session_id)
+        return transport.no_content()
 
 
 async def _client_of(state: AuthorizationState | AccountState) -> Client | None:

@@ -1,0 +1,36 @@
+"""What a person sees of their identities at other providers; part of the HTTP contract."""
+
+from datetime import datetime
+from uuid import UUID
+
+import msgspec
+
+
+class ProviderOut(msgspec.Struct, frozen=True):
+    """A provider that people may sign in with: its short name, and what its button says."""
+
+    slug: str
+    name: str
+
+
+class IdentityOut(msgspec.Struct, frozen=True):
+    """Who the person is at a provider; ``email`` is what the provider said last, and opens nothing."""
+
+    id: UUID
+    provider: ProviderOut
+    email: str
+    created_at: datetime
+    last_used_at: datetime
+
+
+class IdentitiesOut(msgspec.Struct, frozen=True):
+    """A person's identities, and the providers of which they have none yet."""
+
+    identities: tuple[IdentityOut, ...]
+    providers: tuple[ProviderOut, ...]
+
+
+class ConnectOut(msgspec.Struct, frozen=True):
+    """Where the browser goes to connect an identity."""
+
+    url: str
