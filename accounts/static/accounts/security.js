@@ -155,6 +155,34 @@ async function showApplications() {
   $("no-applications").hidden = consents.length > 0;
 }
 
+async function showIdentities() {
+  const card = $("identities-card");
+  if (!card) return; // a template of one's own that is older than this list
+  const { identities, providers } = await call("GET", "/identities");
+  rows($("identities"), "identity-row", identities, (part, identity) => {
+    part("name").textContent = identity.provider.name;
+    if (identity.email) part("email").textContent = `${identity.email}. `;
+    when(part("created"), identity.created_at, day);
+    when(part("used"), identity.last_used_at, minute);
+    part("remove").setAttribute("aria-label", `${part("remove").textContent} ${identity.provider.name}`);
+    on(part("remove"), "click", async () => {
+      await recently(() => call("DELETE", `/identities/${identity.id}`));
+      await showIdentities();
+    });
+  });
+  $("providers").replaceChildren(...providers.map((provider) => {
+    const words = $("providers").dataset.connect.replace("{name}", provider.name);
+    const button = document.createElement("button");
+    Object.assign(button, { type: "button", className: "second", textContent: words });
+    on(button, "click", async () => {
+      const { url } = await recently(() => call("POST", "/identities", { provider: provider.slug }));
+      location.assign(url);
+    });
+    return button;
+  }));
+  card.hidden = !identities.length && !providers.length;
+}
+
 // ---------------------------------------------------------------- recovery codes: shown once
 function showCodes(codes) {
   if (!codes?.length) return;
@@ -266,7 +294,7 @@ try {
   const { email } = await call("GET", "/me");
   for (const id of ["who", "email-now"]) $(id).textContent = email;
   for (const id of ["ask-username", "password-username", "delete-username"]) if ($(id)) $(id).value = email;
-  await Promise.all([showFactors(), showSessions(), showApplications()]);
+  await Promise.all([showFactors(), showSessions(), showApplications(), showIdentities()]);
 } catch (problem) {
   $("problem").textContent = problem.message;
 }
