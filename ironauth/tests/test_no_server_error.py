@@ -72,6 +72,7 @@ CSRF: Final = "c" * 32
 #: Parameters of paths; most are ids.
 VALUES: Final = (
     "client_id", "content_type_id", "family", "id", "object_id", "passkey_id", "role", "session_id", "user_id",
+    "identity_id", "slug",
 )  # fmt: skip
 #: A page of staff costs ten times what a call of the API does: what its one reader of bodies, Django's, may stumble on.
 ADMIN_BODIES: Final = [
@@ -115,6 +116,7 @@ class Sweeper:
             "role": "editors",
             "content_type_id": "1",
             "family": "ed25519",
+            "slug": "acme",
         }
 
     async def sign_in(self) -> None:

@@ -80,6 +80,9 @@ UNREACHED: Final = dict.fromkeys(
         "POST /api/v1/access/signin/mfa/options",
     ),
     "takes an authenticator, and is walked with one in tokens/sign_in/tests/test_passkeys.py",
+) | dict.fromkeys(
+    ("POST /api/v1/access/identities", "DELETE /api/v1/access/identities/{identity_id}"),
+    "takes another provider, and is walked with one in tokens/upstream/tests/test_identities.py",
 )
 #: Operations that clients call, as a client with a secret and a grant of its own.
 OF_CLIENTS: Final = ("/oauth/token", "/oauth/introspect", "/oauth/revoke", "/oauth/par", "/oauth/device_authorization")

@@ -170,9 +170,9 @@ async def _resolved(provider: Provider, begun: Begun, person: UpstreamPerson) ->
 
 
 async def _person(provider: Provider, answer: Mapping[str, str]) -> UpstreamPerson:
-    """Return whom the provider means."""
+    """Return the person the provider means."""
     where = await discovery.endpoints(provider.id, provider.issuer, provider.kind)
-    # Mix-up (RFC 9700 §4.4): the answer is of the provider whose redirect URI it came to; RFC 9207 where it says so.
+    # Mix-up (RFC 9700 §4.4): the answer is of the provider whose redirect URI it came to; and RFC 9207.
     if where.jwks_uri and answer.get("iss", "" if where.says_iss else where.issuer) != where.issuer:
         raise UpstreamRefused("iss_parameter")
     if "error" in answer or not answer.get("code"):

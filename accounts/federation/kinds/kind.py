@@ -55,7 +55,7 @@ class ProviderKind:
         return claimed == configured
 
     def person(self, claims: Mapping[str, Any]) -> UpstreamPerson:
-        """Return whom verified claims describe.
+        """Return the person that verified claims describe.
 
         Raises:
             UpstreamRefused: The subject is missing or has a form that nobody may have.

@@ -76,7 +76,7 @@ class UpstreamCallback(SignInForm):
 
     @extend_schema(exclude=True)
     async def get(self, request: ApiRequest, slug: str) -> HttpResponse:
-        """Sign in whom the provider names, or say what comes first."""
+        """Sign in the person the provider names, or say what comes first."""
         browser = authorization_state.browser_of(request)
         await providers.refresh()
         provider = providers.by_slug(slug)

@@ -1,4 +1,4 @@
-"""Signing in with another provider: who gets in, what is linked to whom, and what a lying provider comes to."""
+"""Signing in with another provider: who gets in, what is linked to which account, and what becomes of a lie."""
 
 import html
 import re
@@ -357,7 +357,7 @@ async def test_keys_are_rotated_meanwhile(api: httpx.AsyncClient, provider: Fake
 async def test_a_provider_that_does_not_answer(
     api: httpx.AsyncClient, provider: FakeProvider, settings: Settings, monkeypatch: Any, case: str
 ) -> None:
-    """The page says so within its limit, nothing is changed, and other ways in stay."""
+    """The page has an answer within its limit, nothing is changed, and other ways in stay."""
     if case == "down":
         await UpstreamProvider.objects.aupdate(issuer="http://127.0.0.1:9")
     elif case == "slow":
