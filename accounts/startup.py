@@ -16,6 +16,7 @@ from accounts.transfer import registration as transfer
 from accounts.users import reauthentication
 from accounts.users.password_method import PasswordMethod
 from ironauth.infrastructure.core.lifecycle import on_shutdown, on_startup
+from ironauth.infrastructure.http import brand
 
 
 def connect() -> None:
@@ -23,6 +24,7 @@ def connect() -> None:
     factors.register()
     reauthentication.register(PasswordMethod())
     reauthentication.register(SecondFactorMethod())
+    checks.register(brand.check_accent)
     checks.register(mail_checks.check_mail, checks.Tags.security, deploy=True)
     signals.connect()
     federation.register()

@@ -7,6 +7,7 @@ from django.http import HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 
 from ironauth.infrastructure.api.read_only import read_only
+from ironauth.infrastructure.http import brand, language
 from ironauth.infrastructure.http.error_pages import PAGE_POLICY
 from ironauth.infrastructure.http.middleware import RESOURCE_POLICY
 
@@ -21,8 +22,8 @@ DOCS_POLICY = (
 
 
 @cache
-def _page(template: str) -> bytes:
-    """Return the page, rendered once: it depends on nothing but the code."""
+def _page(template: str, _language: str | None = None) -> bytes:
+    """Return the page, rendered once a language: it depends on nothing but the code and the settings."""
     return render_to_string(template).encode()
 
 
@@ -48,9 +49,12 @@ def _public(content: bytes, content_type: str, policy: str | None = None) -> Htt
 
 
 @read_only
-async def home(_request: HttpRequest) -> HttpResponse:
+async def home(request: HttpRequest) -> HttpResponse:
     """Say what this is, with links to account pages, documentation, the admin and the health report."""
-    return _public(_page("ironauth/home.html"), "text/html; charset=utf-8", PAGE_POLICY)
+    with language.spoken(request) as code:
+        response = _public(_page("ironauth/home.html", code), "text/html; charset=utf-8", PAGE_POLICY)
+    language.declare(request, response, code)
+    return response
 
 
 @read_only
@@ -63,6 +67,14 @@ async def docs(_request: HttpRequest) -> HttpResponse:
 async def openapi(_request: HttpRequest) -> HttpResponse:
     """Return the OpenAPI document that was built from this code."""
     return _public(_document(), "application/json")
+
+
+@read_only
+async def brand_style(_request: HttpRequest) -> HttpResponse:
+    """Return the operator's colour, which pages link where one is set."""
+    response = _public(brand.style().encode(), "text/css; charset=utf-8")
+    response.headers.setdefault(*RESOURCE_POLICY)
+    return response
 
 
 @read_only

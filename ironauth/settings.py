@@ -111,8 +111,12 @@ TEMPLATES = [
     },
 ]
 STATIC_URL = "/static/"
+STATICFILES_DIRS = given["IRONAUTH_BRAND_FILES"]
 # No STATIC_ROOT: the packages' own files are served from where they are installed, without a collectstatic step.
 WHITENOISE_USE_FINDERS = True
+LANGUAGE_CODE = "en"  # of the API and of staff; pages choose (ironauth.infrastructure.http.language)
+LANGUAGES = [("en", "English"), ("de", "Deutsch"), ("fr", "Français"), ("es", "Español")]
+LOCALE_PATHS = [BASE_DIR / "ironauth" / "locale"]
 FORMAT_MODULE_PATH = "ironauth.formats"  # dates as they sort, everywhere
 TIME_ZONE = "UTC"
 

@@ -25,6 +25,7 @@ def metrics() -> list[URLPattern]:
 urlpatterns: list[URLPattern | URLResolver] = [
     path("", pages.home, name="home"),
     path("favicon.ico", pages.favicon, name="favicon"),
+    path("brand.css", pages.brand_style, name="brand-style"),
     path("ping", health.ping, name="ping"),
     path("health", health.HealthView.as_view(), name="health"),
     path("health/live", health.LiveView.as_view(), name="health-live"),

@@ -19,6 +19,7 @@ from ironauth.infrastructure.api.parsers import FormParser
 from ironauth.infrastructure.api.views import ApiRequest
 from ironauth.infrastructure.core.errors import DomainError, PermissionDenied
 from ironauth.infrastructure.http import client_context
+from ironauth.infrastructure.http.language import PageLanguage
 
 HEADERS = {
     "Cache-Control": "no-store",
@@ -42,7 +43,7 @@ FROM_HERE = ("same-origin", "none")
 CROSS_SITE = "Another site has sent this form: type the address here."
 
 
-class AccountPage(OpenView):
+class AccountPage(PageLanguage, OpenView):
     """A page that is the same for everybody."""
 
     template: ClassVar[str]
@@ -76,7 +77,7 @@ class AccountHome(OpenView):
         return HttpResponseRedirect(reverse("email-pages:security-page"))
 
 
-class AskPage(OpenView):
+class AskPage(PageLanguage, OpenView):
     """A form that asks for a message; the answer is the same whether or not anybody has the address."""
 
     parser_classes: ClassVar[list[Any]] = [FormParser]

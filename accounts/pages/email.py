@@ -19,6 +19,7 @@ from ironauth.infrastructure.api.parsers import FormParser
 from ironauth.infrastructure.api.views import ApiRequest
 from ironauth.infrastructure.core.errors import DomainError, FieldError, ValidationFailed
 from ironauth.infrastructure.http import client_context
+from ironauth.infrastructure.http.language import PageLanguage
 
 HEADERS = {
     "Cache-Control": "no-store",
@@ -31,7 +32,7 @@ HEADERS = {
 }
 
 
-class TokenPage(OpenView):
+class TokenPage(PageLanguage, OpenView):
     """A form with the token of the link, and what came of sending it."""
 
     parser_classes: ClassVar[list[Any]] = [FormParser]

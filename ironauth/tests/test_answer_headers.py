@@ -17,7 +17,7 @@ from tokens.oauth.tests.material import make_client
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("signing_key")]
 JSON_POLICY = "default-src 'none'; frame-ancestors 'none'"
 JWKS = "/.well-known/jwks.json"
-STYLE = "/static/ironauth/home.css"
+STYLE = "/static/ironauth/pages.css"
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
 

@@ -216,7 +216,7 @@ async def test_a_content_type_without_end_is_refused(api: httpx.AsyncClient) -> 
     "path",
     [
         "/api%2fv1/access/me", "/api/v1%2Faccess/me", "/api/v1/access%2fme", "/admin%2flogin/", "/admin/login%2F",
-        "/static%2faccounts/pages.css", "/oauth%2fauthorize", "/.well-known%2Fjwks.json", "/health%2flive", "/ping%2f",
+        "/static%2fironauth/pages.css", "/oauth%2fauthorize", "/.well-known%2Fjwks.json", "/health%2flive", "/ping%2f",
         "/account%2fsignin", "/nowhere%2F", "/api/v1/access/me?next=%2f",
     ],
 )  # fmt: skip

@@ -176,7 +176,7 @@ async def test_a_deployment_brings_its_own_page_for_that(
     assert (answer.status_code, answer.text == text) == (status, status == 404)
 
 
-@pytest.mark.parametrize("path", ["/", "/admin/", "/static/ironauth/home.css", "/api/docs"])
+@pytest.mark.parametrize("path", ["/", "/admin/", "/static/ironauth/pages.css", "/api/docs"])
 async def test_a_foreign_host_gets_a_problem(
     api: httpx.AsyncClient, path: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

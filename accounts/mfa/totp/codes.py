@@ -4,7 +4,6 @@ import base64
 import os
 import re
 from typing import Final
-from urllib.parse import urlsplit
 from uuid import UUID
 
 import pyotp
@@ -65,7 +64,7 @@ def as_text(secret: bytes) -> str:
 
 def uri(secret: bytes, email: str) -> str:
     """Return the otpauth:// address that an app reads from the QR code; it shows our host and the person's address."""
-    return _app(secret).provisioning_uri(name=email, issuer_name=urlsplit(settings.IRONAUTH_ISSUER).netloc)
+    return _app(secret).provisioning_uri(name=email, issuer_name=settings.IRONAUTH_BRAND_NAME)
 
 
 def qr_svg(address: str) -> str:

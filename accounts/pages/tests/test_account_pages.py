@@ -62,7 +62,7 @@ async def test_a_page_runs_this_sites_files_alone(api: httpx.AsyncClient, path: 
     assert "frame-ancestors 'none'" in policy
     assert not re.search(r"<script(?![^>]*\ssrc=)|<style|\sstyle=|\son[a-z]+=|javascript:|https?://", answer.text)
     files = re.findall(r'(?:src|href)="/static/([^"]+)"', answer.text)
-    assert len(files) == 4
+    assert len(files) == 3
     assert all(finders.find(file) for file in files)
 
 

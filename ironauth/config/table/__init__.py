@@ -3,12 +3,13 @@
 To add one, add its entry to a section. Run ``python -m ironauth.config.reference`` then.
 """
 
-from ironauth.config.table import passwords, records, server, sessions
+from ironauth.config.table import branding, passwords, records, server, sessions
 
 SECTIONS = (
     server.PROCESS,
     sessions.SESSIONS,
     sessions.OAUTH,
+    branding.BRANDING,
     passwords.PASSWORDS,
     passwords.FACTORS,
     passwords.THROTTLES,

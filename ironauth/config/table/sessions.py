@@ -203,8 +203,7 @@ OAUTH = Section(
     ),
     Setting(
         "IRONAUTH_OAUTH_SITE_NAME",
-        "What the pages of /oauth/ call this server (default: the host of IRONAUTH_ISSUER). Their looks are templates: "
-        "IRONAUTH_TEMPLATES.",
+        "The older name of IRONAUTH_BRAND_NAME, its default (default: the host of IRONAUTH_ISSUER).",
         kind="text",
         default=lambda given: urlsplit(given["IRONAUTH_ISSUER"]).netloc,
         example="id.example.com",

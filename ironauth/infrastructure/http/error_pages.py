@@ -11,6 +11,7 @@ from django.utils.deprecation import MiddlewareMixin
 from ironauth.infrastructure.api.problem import MEDIA_TYPE, exception_handler
 from ironauth.infrastructure.core.errors import DomainError, Overloaded, Unavailable
 from ironauth.infrastructure.db.faults import Fault, classify, outages
+from ironauth.infrastructure.http import language
 from ironauth.infrastructure.http.cookies.reader import AmbiguousCookies
 from ironauth.infrastructure.telemetry.logs import get_logger
 
@@ -53,6 +54,14 @@ def page(template: str = "404.html", status: int = 404) -> HttpResponse:
             "Cross-Origin-Opener-Policy": "same-origin",
         },
     )
+
+
+def page_for(request: HttpRequest) -> HttpResponse:
+    """Return the page for a path that nothing is at, in the language of whoever asks."""
+    with language.spoken(request) as code:
+        response = page()
+    language.declare(request, response, code)
+    return response
 
 
 class BusyPageMiddleware(MiddlewareMixin):

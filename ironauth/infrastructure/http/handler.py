@@ -225,7 +225,7 @@ class LeanHandler(ASGIHandler):
         except Resolver404:
             if not error_pages.wants_page(request):
                 raise
-            return error_pages.page()
+            return error_pages.page_for(request)
         callback, args, kwargs = match.func, match.args, match.kwargs
         for hook in self._view_middleware:
             if response := await hook(request, callback, args, kwargs):

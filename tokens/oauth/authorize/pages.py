@@ -20,6 +20,8 @@ import msgspec
 from django.conf import settings
 from django.http import HttpResponse
 from django.template.loader import render_to_string
+from django.utils.translation import get_language, gettext
+from django.utils.translation import gettext_noop as _
 
 from accounts import email_address as emails
 from accounts.users.outputs import UserOut
@@ -35,12 +37,12 @@ from tokens.upstream import providers
 
 #: What a scope means to the person who is asked for it. Others are shown by their name.
 SCOPES: Final[Mapping[str, str]] = {
-    Scope.OPENID: "Know who you are, by an identifier",
-    Scope.PROFILE: "See your name",
-    Scope.EMAIL: "See your e-mail address",
-    Scope.ROLES: "See your roles",
-    Scope.OFFLINE_ACCESS: "Keep this access while you are not there",
-    Scope.ACCOUNT: "Do everything you can do with your account here",
+    Scope.OPENID: _("Know who you are, by an identifier"),
+    Scope.PROFILE: _("See your name"),
+    Scope.EMAIL: _("See your e-mail address"),
+    Scope.ROLES: _("See your roles"),
+    Scope.OFFLINE_ACCESS: _("Keep this access while you are not there"),
+    Scope.ACCOUNT: _("Do everything you can do with your account here"),
 }
 FOLDER: Final = "tokens/oauth/"
 _HERE: Final = "'self'"
@@ -59,6 +61,7 @@ _MARK: Final = secrets.token_urlsafe(24)
 class _Look(NamedTuple):
     """All that a sign-in page depends on before anybody has typed anything."""
 
+    language: str
     site: dict[str, Any]
     client: Client
     state: AuthorizationState
@@ -83,7 +86,7 @@ def sign_in(
     # The template sees the request without what differs each time.
     asked = msgspec.structs.replace(state.request, state="", nonce="", code_challenge="", dpop_jkt="")
     plain = msgspec.structs.replace(state, request=asked, expires_at=0)
-    look = _Look(_site(), client, plain)
+    look = _Look(get_language() or "", _site(), client, plain)
     text = _sign_in_page(msgspec.msgpack.encode(look)).replace(_MARK, authorization_state.sign(state, browser))
     return _response(text, targets=_targets_of_client(state.request.redirect_uri, client))
 
@@ -118,7 +121,8 @@ def second_factor(state: SignInState, client: Client | None, browser: str, **con
 def consent(state: AuthorizationState, client: Client, browser: str, session: StoredSession) -> HttpResponse:
     """Return the page that asks the person of ``session`` whether the client may have what it asks for."""
     asked = state.request.scope.split()
-    scopes = [text for scope, text in SCOPES.items() if scope in asked] + [one for one in asked if one not in SCOPES]
+    scopes = [gettext(text) for scope, text in SCOPES.items() if scope in asked]
+    scopes += [one for one in asked if one not in SCOPES]
     asked_of = {"scopes": scopes, "user": session.account.user}
     if state.device:
         code = device_codes.shown(state.device)
@@ -255,7 +259,7 @@ def _rendered(
 def _site() -> dict[str, Any]:
     """Return what the pages say of this deployment."""
     return {
-        "site_name": settings.IRONAUTH_OAUTH_SITE_NAME,
+        "site_name": settings.IRONAUTH_BRAND_NAME,
         "proof_required": emails.is_proof_required(),
         "sign_up_open": settings.IRONAUTH_SIGN_UP == "open",
         "sign_in_by_email": settings.IRONAUTH_SIGN_IN_BY_EMAIL,

@@ -10,6 +10,7 @@ from rest_framework import exceptions
 from ironauth.infrastructure.api.parsers import FormParser
 from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView
 from ironauth.infrastructure.core.errors import DomainError
+from ironauth.infrastructure.http.language import PageLanguage
 from tokens.access.credentials import refuse_login_csrf
 from tokens.clients import redirect_uris
 from tokens.clients.errors import OAuthError
@@ -36,7 +37,7 @@ EXPIRED = (
 _METHOD = "This address belongs to a form: go back to the application and sign in from there."
 
 
-class OAuthPage(AsyncAPIView):
+class OAuthPage(PageLanguage, AsyncAPIView):
     """What answers browsers: in HTML, whatever goes wrong."""
 
     authentication_classes: ClassVar[Any] = ()

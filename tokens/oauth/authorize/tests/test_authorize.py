@@ -254,7 +254,7 @@ async def test_the_forms_answer_posts_of_our_pages_only(
 
 async def test_templates_of_ones_own(api: httpx.AsyncClient, client: OAuthClient, settings: Any, tmp_path: Any) -> None:
     """A block can be replaced (IRONAUTH_TEMPLATES), and the site has its name (IRONAUTH_OAUTH_SITE_NAME)."""
-    settings.IRONAUTH_OAUTH_SITE_NAME = "Acme <ID>"
+    settings.IRONAUTH_BRAND_NAME = "Acme <ID>"
     assert is_page(await authorize(api, client), 200, "Acme &lt;ID&gt;")
     (tmp_path / "tokens" / "oauth").mkdir(parents=True)
     own = "{% extends 'tokens/oauth/base.html' %}{% block content %}<p>Our own for {{ client.name }}</p>{% endblock %}"

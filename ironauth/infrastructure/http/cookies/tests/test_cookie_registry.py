@@ -53,7 +53,7 @@ def through_the_api(browser: Browser) -> None:
 def through_the_pages(browser: Browser) -> None:
     """Sign in at an application through this provider's pages, and sign out of them."""
     client, _ = make_client(trusted=True)
-    page = browser.ask("GET", "/oauth/authorize", params=request_of(client))
+    page = browser.ask("GET", "/oauth/authorize", params={**request_of(client), "ui_locales": "en"})
     fields = {**form_to(page, "/oauth/signin").fields, "email": EMAIL, "password": PASSWORD}
     assert "code=" in browser.ask("POST", "/oauth/signin", data=fields).headers["location"]
     browser.ask("POST", "/oauth/logout", data={"confirmation": "account-page"})

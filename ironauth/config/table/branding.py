@@ -1,0 +1,119 @@
+"""What people see of the operator: name, logo, colour, links. Pages, messages and the QR code have it from here."""
+
+import re
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from django.core.exceptions import ImproperlyConfigured
+
+from ironauth.config.table.setting import Given, Section, Setting
+
+COLOUR: Final = re.compile(r"#[0-9a-f]{6}")
+LONGEST_NAME: Final = 60  # characters; a heading on a phone of 320 px takes two lines
+
+
+def name(value: str, _given: Given) -> str:
+    """Return the name. Raises ``ImproperlyConfigured`` for one that fits in no heading."""
+    if not value.strip() or len(value) > LONGEST_NAME or not value.isprintable():
+        raise ImproperlyConfigured(f"IRONAUTH_BRAND_NAME has no or over {LONGEST_NAME} characters: shorten it")
+    return value.strip()
+
+
+def colour(value: str, _given: Given) -> str:
+    """Return the colour in small letters, "" for none. Raises ``ImproperlyConfigured`` for another notation."""
+    if value and not COLOUR.fullmatch(value.lower()):
+        raise ImproperlyConfigured("IRONAUTH_BRAND_ACCENT is no colour: write it like #0b57a4")
+    return value.lower()
+
+
+def link(setting: str) -> Any:
+    """Return what judges an address that pages link to."""
+
+    def judge(value: str, _given: Given) -> str:
+        parts = urlsplit(value)
+        reaches = parts.netloc if parts.scheme in ("https", "http") else parts.scheme == "mailto" and parts.path
+        if value and (not reaches or not value.isprintable()):
+            raise ImproperlyConfigured(f"{setting} is no address: write it like https://example.com/help")
+        return value
+
+    return judge
+
+
+def folders(value: str, _given: Given) -> list[str]:
+    """Return the folder as a list, empty for none. Raises ``ImproperlyConfigured`` for what is no absolute path."""
+    if not value:
+        return []
+    if not Path(value).is_absolute() or not Path(value).is_dir():
+        raise ImproperlyConfigured("IRONAUTH_BRAND_FILES is not an absolute path of a folder: make the folder")
+    return [value]
+
+
+def logo(value: str, given: Given) -> str:
+    """Return the file's path below the folder. Raises ``ImproperlyConfigured`` where it is not there."""
+    if not value:
+        return ""
+    folder = next(iter(given["IRONAUTH_BRAND_FILES"]), "")
+    if not folder or not Path(folder, value).resolve().is_relative_to(Path(folder).resolve()):
+        raise ImproperlyConfigured("IRONAUTH_BRAND_LOGO is not in IRONAUTH_BRAND_FILES: set that, and put it there")
+    if not Path(folder, value).is_file():
+        raise ImproperlyConfigured("IRONAUTH_BRAND_LOGO is no file in IRONAUTH_BRAND_FILES: write it like logo.svg")
+    return value
+
+
+BRANDING = Section(
+    "branding",
+    Setting(
+        "IRONAUTH_BRAND_NAME",
+        "What pages, messages and authenticator apps call this service (default: IRONAUTH_OAUTH_SITE_NAME).",
+        kind="text",
+        default=lambda given: given["IRONAUTH_OAUTH_SITE_NAME"],
+        example="Acme",
+        accept=name,
+        refused="empty, or more than 60 characters",
+    ),
+    Setting(
+        "IRONAUTH_BRAND_FILES",
+        "Absolute path of a folder whose files are served below /static/, for the logo and for templates of one's own "
+        "(default: none).",
+        accept=folders,
+        type="list[str]",
+        refused="no absolute path of a folder",
+    ),
+    Setting(
+        "IRONAUTH_BRAND_LOGO",
+        "The logo, a path below IRONAUTH_BRAND_FILES, e.g. logo.svg: 40 px high on pages (default: none).",
+        example="logo.svg",
+        accept=logo,
+        refused="no file in that folder",
+    ),
+    Setting(
+        "IRONAUTH_BRAND_ACCENT",
+        "Colour of buttons and links, as #rrggbb (default: a blue). The text on it is black or white, whichever has "
+        "more contrast; `manage.py check` says when links need another shade, which they get.",
+        example="#0b57a4",
+        accept=colour,
+        refused="another notation",
+    ),
+    Setting(
+        "IRONAUTH_SUPPORT_URL",
+        "Where people find help, https:// or mailto: (default: none). Linked at the foot of pages and messages.",
+        example="https://example.com/help",
+        accept=link("IRONAUTH_SUPPORT_URL"),
+        refused="no such address",
+    ),
+    Setting(
+        "IRONAUTH_TERMS_URL",
+        "The terms of use, linked in the same places (default: none).",
+        example="https://example.com/terms",
+        accept=link("IRONAUTH_TERMS_URL"),
+        refused="no such address",
+    ),
+    Setting(
+        "IRONAUTH_PRIVACY_URL",
+        "The privacy notice, linked in the same places (default: none).",
+        example="https://example.com/privacy",
+        accept=link("IRONAUTH_PRIVACY_URL"),
+        refused="no such address",
+    ),
+)

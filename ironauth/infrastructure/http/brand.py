@@ -1,0 +1,116 @@
+"""What pages and messages show of the operator, and the accent colour made readable (WCAG 2.2 §1.4.3)."""
+
+import hashlib
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from django.conf import settings
+from django.core.checks import CheckMessage
+from django.core.checks import Warning as CheckWarning
+
+#: Backgrounds of the pages, as ``ironauth/static/ironauth/pages.css`` has them.
+LIGHT: Final = "#f6f7f9"
+DARK: Final = "#12181f"
+#: Contrast of text with what is behind it (WCAG 2.2 §1.4.3).
+LEAST_CONTRAST: Final = 4.5
+_STEPS: Final = 40
+
+
+class Brand(NamedTuple):
+    """What templates see as ``brand``."""
+
+    name: str
+    logo: str
+    style: str
+    support_url: str
+    terms_url: str
+    privacy_url: str
+    accent: str
+    on_accent: str
+
+
+class Shades(NamedTuple):
+    """The accent, the colour of text on it, and the shades of it for links on a light and on a dark page."""
+
+    accent: str
+    on_accent: str
+    on_light: str
+    on_dark: str
+
+
+def current() -> Brand:
+    """Return the brand as the settings have it."""
+    colours = shades(settings.IRONAUTH_BRAND_ACCENT or "#0b57a4")
+    return Brand(
+        name=settings.IRONAUTH_BRAND_NAME,
+        logo=settings.IRONAUTH_BRAND_LOGO,
+        style=_version(style()) if settings.IRONAUTH_BRAND_ACCENT else "",
+        support_url=settings.IRONAUTH_SUPPORT_URL,
+        terms_url=settings.IRONAUTH_TERMS_URL,
+        privacy_url=settings.IRONAUTH_PRIVACY_URL,
+        accent=colours.accent,
+        on_accent=colours.on_accent,
+    )
+
+
+def style() -> str:
+    """Return the style sheet with the accent; pages link it where one is set."""
+    found = shades(settings.IRONAUTH_BRAND_ACCENT or "#0b57a4")
+    button = f"--accent: {found.accent}; --on-accent: {found.on_accent};"
+    return (
+        f":root {{ {button} --link: {found.on_light}; }}\n"
+        f"@media (prefers-color-scheme: dark) {{ :root {{ {button} --link: {found.on_dark}; }} }}\n"
+    )
+
+
+@lru_cache(maxsize=8)
+def shades(accent: str) -> Shades:
+    """Return the shades of a colour ``#rrggbb``."""
+    on_accent = max(("#ffffff", "#000000"), key=lambda text: contrast(text, accent))
+    return Shades(accent, on_accent, _readable(accent, LIGHT, "#000000"), _readable(accent, DARK, "#ffffff"))
+
+
+def contrast(one: str, other: str) -> float:
+    """Return the contrast ratio of two colours, 1 to 21 (WCAG 2.2)."""
+    dark, light = sorted((_luminance(one), _luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+def check_accent(**_: object) -> list[CheckMessage]:
+    """Return a warning where links need another shade of the accent than the one that is set."""
+    accent = settings.IRONAUTH_BRAND_ACCENT
+    if not accent or contrast(accent, LIGHT) >= LEAST_CONTRAST:
+        return []
+    said = f"IRONAUTH_BRAND_ACCENT has a contrast of {contrast(accent, LIGHT):.1f} with the page, links need 4.5."
+    hint = f"Links get {shades(accent).on_light} instead; set a colour as dark as that to have them alike."
+    return [CheckWarning(said, hint=hint, id="ironauth.W002")]
+
+
+def _readable(colour: str, background: str, end: str) -> str:
+    """Return the colour, moved towards ``end`` until it can be read."""
+    for step in range(_STEPS + 1):
+        moved = _mixed(colour, end, step / _STEPS)
+        if contrast(moved, background) >= LEAST_CONTRAST:
+            return moved
+    return end
+
+
+def _parts(colour: str) -> list[int]:
+    return [int(colour[at : at + 2], 16) for at in (1, 3, 5)]
+
+
+def _mixed(one: str, other: str, share: float) -> str:
+    pairs = zip(_parts(one), _parts(other), strict=True)
+    return "#" + "".join(f"{round(a + (b - a) * share):02x}" for a, b in pairs)
+
+
+def _luminance(colour: str) -> float:
+    linear = [
+        value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4  # noqa: PLR2004 - sRGB, IEC 61966-2-1
+        for value in (part / 255 for part in _parts(colour))
+    ]
+    return sum(weight * value for weight, value in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def _version(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:8]

@@ -1,0 +1,84 @@
+"""The language of a page: chosen for each request, for pages only. The API and staff have stable English texts.
+
+In this order: ``ui_locales`` of the request (OpenID Connect Core §3.1.2.1), the cookie that remembers it through the
+forms that follow, ``Accept-Language``. A page renders under ``spoken``; what a service says meanwhile is in the same
+language, because threads of the pools get the context.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.utils import translation
+from django.utils.cache import patch_vary_headers
+from django.utils.translation import get_supported_language_variant
+from django.utils.translation.trans_real import parse_accept_lang_header
+
+from ironauth.config.cookies import LANGUAGE
+from ironauth.infrastructure.http.cookies import policy as cookies
+
+#: Characters of a header or parameter that are looked at; browsers send 60.
+LONGEST: Final = 256
+#: Seconds a language that a client asked for is remembered: the forms of one sign-in take half an hour.
+REMEMBERED_S: Final = 86_400
+#: Languages of ``ui_locales`` that are looked at.
+MOST_TAGS: Final = 8
+
+
+def chosen(request: HttpRequest) -> str:
+    """Return the code of the language for a request, one of ``settings.LANGUAGES``."""
+    for tags in (_asked(request), [request.COOKIES.get(cookies.name_of(LANGUAGE), "")], _accepted(request)):
+        for tag in tags:
+            if tag and (found := _supported(tag)):
+                return found
+    return settings.LANGUAGE_CODE
+
+
+@contextmanager
+def spoken(request: HttpRequest) -> Iterator[str]:
+    """Speak the language of a request in this block, and return its code."""
+    code = chosen(request)
+    with translation.override(code):
+        yield code
+
+
+def declare(request: HttpRequest, response: HttpResponse, code: str) -> None:
+    """Say in the response which language it has and what that depends on; remember one that the request asked for."""
+    response.headers.setdefault("Content-Language", code)
+    patch_vary_headers(response, ("Accept-Language", "Cookie"))
+    if any(_supported(tag) == code for tag in _asked(request)):
+        cookies.give(response, LANGUAGE, code, max_age_s=REMEMBERED_S)
+
+
+def _asked(request: HttpRequest) -> list[str]:
+    return request.GET.get("ui_locales", "")[:LONGEST].split()[:MOST_TAGS]
+
+
+def _accepted(request: HttpRequest) -> list[str]:
+    header = request.META.get("HTTP_ACCEPT_LANGUAGE", "")
+    if not header or len(header) > LONGEST:
+        return []
+    return [tag for tag, _ in parse_accept_lang_header(header) if tag != "*"]
+
+
+def _supported(tag: str) -> str:
+    """Return the language of ours for a tag, "" where there is none."""
+    try:
+        return get_supported_language_variant(tag)
+    except LookupError:
+        return ""
+
+
+class PageLanguage:
+    """Mixed into a view that answers with a page: its texts are in the language of whoever asks."""
+
+    async def async_dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        """Answer as the view does, in the request's language."""
+        with spoken(request) as code:
+            response: HttpResponseBase = await super().async_dispatch(request, *args, **kwargs)  # type: ignore[misc] # of the view
+        if isinstance(response, HttpResponse) and response.headers.get("Content-Type", "").startswith("text/html"):
+            declare(request, response, code)
+        return response
