@@ -1,0 +1,107 @@
+"""``manage.py upstream_provider``: set up from scripts with which providers people may sign in."""
+
+import sys
+from typing import Any
+
+from django.contrib import messages
+from django.core.exceptions import ValidationError
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import transaction
+
+from accounts.audit import recording as audit
+from accounts.audit.recording import Event
+from accounts.federation.kinds.registry import KINDS
+from accounts.federation.models import UpstreamProvider
+from accounts.federation.secrets import seal_into
+from ironauth.infrastructure.core.stdio import ignore_broken_pipe
+from tokens.admin.providers import tried
+from tokens.upstream import exchange, services
+
+_UNKNOWN = "There is no provider of this short name: `manage.py upstream_provider list` shows those there are."
+
+
+class Command(BaseCommand):
+    """Add, list, try, switch on and off."""
+
+    help = (
+        "Set up the providers that people may sign in with. `add` reads the client secret from standard input, so that "
+        "it is in no list of processes."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Add the acts."""
+        acts = parser.add_subparsers(dest="act", required=True, metavar="ACT")
+        add = acts.add_parser("add", help="add a provider; its client secret comes from standard input")
+        add.add_argument("slug", help="short name, part of the redirect URI: small letters, digits, hyphens")
+        add.add_argument("--kind", choices=list(KINDS), default="oidc")
+        add.add_argument("--issuer", default="", help="the provider's address; google and github need none")
+        add.add_argument("--client-id", required=True)
+        add.add_argument("--name", help="what the button says (default: the short name)")
+        add.add_argument("--trusts-email", action="store_true", help="its verified addresses count as verified here")
+        add.add_argument("--domain", action="append", default=[], help="a domain whose mailboxes it runs; repeatable")
+        acts.add_parser("list", help="list the providers")
+        for act, what in (
+            ("try", "fetch its discovery document and keys now"),
+            ("disable", "let nobody sign in with it"),
+            ("enable", "let people sign in with it again"),
+        ):
+            acts.add_parser(act, help=what).add_argument("slug")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Do what was asked; raises ``CommandError`` with the remedy."""
+        with ignore_broken_pipe(self.stdout):
+            if options["act"] == "add":
+                self._add(options)
+            elif options["act"] == "list":
+                for one in UpstreamProvider.objects.all():
+                    state = "enabled" if one.enabled else "disabled"
+                    self.stdout.write(f"{one.slug}  {one.kind}  {one.issuer}  {state}")
+            elif options["act"] == "try":
+                level, words = tried(_found(options["slug"]))
+                if level == messages.ERROR:
+                    raise CommandError(words)
+                self.stdout.write(words)
+            else:
+                self._switch(options["slug"], on=options["act"] == "enable")
+
+    def _add(self, options: dict[str, Any]) -> None:
+        kind = KINDS[options["kind"]]
+        issuer = kind.issuer or options["issuer"]
+        if not exchange.is_acceptable(issuer):
+            raise CommandError("Give the provider's https address: --issuer https://…")
+        secret = sys.stdin.readline().strip()
+        if not secret:
+            raise CommandError("Give the client secret on standard input, for example from a file: … < secret.txt")
+        provider = UpstreamProvider(
+            slug=options["slug"],
+            name=options["name"] or options["slug"],
+            kind=kind.name,
+            issuer=issuer,
+            client_id=options["client_id"],
+            trusts_email=options["trusts_email"] or kind.verifies_email,
+            domains=[one.lower() for one in options["domain"]],
+        )
+        seal_into(provider, secret)
+        try:
+            provider.full_clean()
+        except ValidationError as error:
+            raise CommandError(" ".join(error.messages)) from error
+        with transaction.atomic():
+            provider.save()
+            audit.record(Event.PROVIDER_CHANGED, details={"provider": provider.slug, "act": "added"})
+        self.stdout.write(f"Register this redirect URI at the provider: {services.redirect_uri(provider.slug)}")
+
+    def _switch(self, slug: str, *, on: bool) -> None:
+        provider = _found(slug)
+        with transaction.atomic():
+            provider.enabled = on
+            provider.save()
+            audit.record(Event.PROVIDER_CHANGED, details={"provider": slug, "act": "enabled" if on else "disabled"})
+        self.stdout.write(f"{provider.name} is {'enabled' if on else 'disabled'}.")
+
+
+def _found(slug: str) -> UpstreamProvider:
+    provider = UpstreamProvider.objects.filter(slug=slug).first()
+    if provider is None:
+        raise CommandError(_UNKNOWN)
+    return provider
