@@ -20,6 +20,7 @@ from tokens.clients.registry import Client
 from tokens.errors import MfaRequired
 from tokens.oauth.authorize import pages as authorize_pages
 from tokens.oauth.authorize import state as authorization_state
+from tokens.oauth.authorize import to_provider
 from tokens.oauth.authorize.inputs import CodeFormInput, EmailFormInput, SignUpFormInput
 from tokens.oauth.authorize.request import Unanswerable
 from tokens.oauth.authorize.sign_in_views import SignInForm, refusal_of
@@ -47,6 +48,9 @@ class AccountEntrance(OAuthPage):
         browser = authorization_state.browser_of(request) or authorization_state.new_browser()
         if self.signs_up and settings.IRONAUTH_SIGN_UP == "closed":
             raise SignUpClosed
+        provider = to_provider.wanted(request.query_params.get("provider", ""), "")
+        if provider is not None:
+            return await self.sent_on(request, state, None, provider)
         page = authorize_pages.sign_up if self.signs_up else authorize_pages.sign_in
         response = page(state, None, browser)
         authorization_state.remember_browser(response, browser)

@@ -30,6 +30,7 @@ from tokens.keys.store import key_store
 from tokens.oauth.authorize import pages as authorize_pages
 from tokens.oauth.authorize import request as authorization_request
 from tokens.oauth.authorize import state as authorization_state
+from tokens.oauth.authorize import to_provider
 from tokens.oauth.authorize.request import MAX_BYTES, Unanswerable
 from tokens.oauth.authorize.sign_in_views import SignInForm, refusal_of
 from tokens.oauth.authorize.sign_up_views import HOME
@@ -50,15 +51,10 @@ class UpstreamForm(SignInForm):
         provider = providers.by_slug(str(request.data.get("provider", "")))
         if provider is None:
             raise NotFound
-        hint = state.request.login_hint if isinstance(state, AuthorizationState) else ""
-        fresh = msgspec.structs.replace(state, mfa_token="", methods=(), code_id=None, upstream_id=None, upstream="")
         try:
-            await rate_limits.admit(rate_limits.UPSTREAM, address=client_context.address_of(request))
-            page = authorization_state.stored(fresh)
-            there = await services.begin(provider=provider, page=page, browser=browser, life_s=LIFE_S, login_hint=hint)
+            return await to_provider.go(provider, state, browser=browser, address=client_context.address_of(request))
         except DomainError as error:
             return authorize_pages.sign_in(state, client, browser, **refusal_of(error))
-        return authorize_pages.on_to_provider(there)
 
 
 class UpstreamCallback(SignInForm):

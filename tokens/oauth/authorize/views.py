@@ -10,6 +10,7 @@ from rest_framework import exceptions
 from ironauth.infrastructure.api.parsers import FormParser
 from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView
 from ironauth.infrastructure.core.errors import DomainError
+from ironauth.infrastructure.http import client_context
 from ironauth.infrastructure.http.language import PageLanguage
 from tokens.access.credentials import refuse_login_csrf
 from tokens.clients import redirect_uris
@@ -17,7 +18,7 @@ from tokens.clients.errors import OAuthError
 from tokens.clients.registry import Client
 from tokens.keys.store import key_store
 from tokens.oauth.authorize import pages as authorize_pages
-from tokens.oauth.authorize import pushed_requests
+from tokens.oauth.authorize import pushed_requests, to_provider
 from tokens.oauth.authorize import request as authorization_request
 from tokens.oauth.authorize import services as authorizations
 from tokens.oauth.authorize import state as authorization_state
@@ -29,6 +30,7 @@ from tokens.oauth.endpoint import unique_parameters
 from tokens.protocol import scope_set
 from tokens.sessions import sso_session
 from tokens.upstream import providers
+from tokens.upstream.providers import Provider
 
 EXPIRED = (
     "This page has expired, was opened in another browser, or cookies are off: go back to the application and sign in "
@@ -108,6 +110,24 @@ class OAuthPage(PageLanguage, AsyncAPIView):
         authorization_state.remember_browser(response, browser)
         return response
 
+    async def sent_on(
+        self,
+        request: ApiRequest,
+        state: AuthorizationState | AccountState,
+        client: Client | None,
+        provider: Provider,
+    ) -> HttpResponse:
+        """Return the way to another provider; where it does not answer, the page with the other ways in."""
+        browser = authorization_state.browser_of(request) or authorization_state.new_browser()
+        try:
+            address = client_context.address_of(request)
+            response = await to_provider.go(provider, state, browser=browser, address=address)
+        except DomainError as error:
+            refusal: dict[str, Any] = {"problem": error.detail, "status": error.status, "headers": error.headers}
+            response = authorize_pages.sign_in(state, client, browser, **refusal)
+        authorization_state.remember_browser(response, browser)
+        return response
+
 
 class AuthorizeView(OAuthPage):
     """GET, POST /oauth/authorize."""
@@ -127,7 +147,11 @@ class AuthorizeView(OAuthPage):
         await providers.refresh()
         client, wanted = await _read(request.query_params)
         decision = await authorizations.decide(request=wanted, client=client, cookie=sso_session.read_cookie(request))
-        return self.shown(request, authorization_state.begin(wanted), client, decision)
+        begun = authorization_state.begin(wanted)
+        provider = to_provider.wanted(request.query_params.get("provider", ""), wanted.login_hint)
+        if decision.step is Step.SIGN_IN and provider is not None:
+            return await self.sent_on(request, begun, client, provider)
+        return self.shown(request, begun, client, decision)
 
     @extend_schema(exclude=True)
     async def post(self, request: ApiRequest) -> HttpResponse:

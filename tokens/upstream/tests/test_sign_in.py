@@ -80,7 +80,11 @@ async def sent(
 ) -> dict[str, str]:
     """Press the provider's button; return what the provider is asked, which the provider takes note of."""
     page = page or await api.get("/account/signin")
-    leads = await send(api, page, UPSTREAM, provider=slug)
+    return noted(provider, await send(api, page, UPSTREAM, provider=slug))
+
+
+def noted(provider: FakeProvider, leads: httpx.Response) -> dict[str, str]:
+    """Return what a page that goes on to the provider asks it, which the provider takes note of."""
     assert leads.status_code == 200, leads.text
     found = re.search(r'<a href="([^"]+)">Continue', leads.text)
     assert found is not None, leads.text
@@ -134,6 +138,35 @@ async def test_the_first_sign_in_makes_an_account(api: httpx.AsyncClient, provid
 async def test_a_client_gets_its_answer(api: httpx.AsyncClient, provider: FakeProvider, client: OAuthClient) -> None:
     """On the way to a client the authorization goes on after it."""
     assert answered(await through(api, provider, await authorize(api, client)))["code"]
+
+
+@pytest.mark.parametrize("named", [{"provider": "acme"}, {"login_hint": "someone@Acme.example"}])
+async def test_a_client_names_the_provider(
+    api: httpx.AsyncClient, provider: FakeProvider, client: OAuthClient, named: dict[str, str]
+) -> None:
+    """By its short name, or by the domain of the address it expects; whoever is signed in already goes on at once."""
+    await UpstreamProvider.objects.aupdate(domains=["acme.example"])
+    providers.outdated()
+    asked = noted(provider, await authorize(api, client, **named))
+    assert answered(await back(api, provider, asked))["code"]
+    assert answered(await authorize(api, client, **named))["code"]
+
+
+@pytest.mark.parametrize("named", [{"provider": "unknown"}, {"login_hint": "someone@elsewhere.example"}])
+async def test_what_names_no_provider_is_the_page(
+    api: httpx.AsyncClient, provider: FakeProvider, client: OAuthClient, named: dict[str, str]
+) -> None:
+    """An unknown name, or another domain, shows all ways in; so does a provider that does not answer."""
+    assert is_page(await authorize(api, client, **named), 200, "Continue with Acme")
+    await UpstreamProvider.objects.aupdate(issuer="http://127.0.0.1:9")
+    providers.outdated()
+    assert is_page(await authorize(api, client, provider="acme"), 503, "does not answer", "Continue with Acme")
+
+
+async def test_a_page_of_this_site_names_the_provider(api: httpx.AsyncClient, provider: FakeProvider) -> None:
+    """``/account/signin?provider=`` goes there at once."""
+    asked = noted(provider, await api.get("/account/signin?provider=acme"))
+    assert is_in(await back(api, provider, asked))
 
 
 async def test_a_second_factor_is_still_asked(api: httpx.AsyncClient, provider: FakeProvider) -> None:

@@ -1,0 +1,48 @@
+"""Sending somebody on to another provider: by its button, by its name in the address, or by their mail domain."""
+
+import msgspec
+from django.http import HttpResponse
+
+from accounts.lockout import rate_limits
+from tokens.oauth.authorize import pages as authorize_pages
+from tokens.oauth.authorize import state as authorization_state
+from tokens.oauth.authorize.state import LIFE_S, AccountState, AuthorizationState
+from tokens.upstream import providers, services
+from tokens.upstream.providers import Provider
+
+
+def wanted(name: str, login_hint: str) -> Provider | None:
+    """Return the provider that an address names, or that runs the mailboxes of the hinted domain; usually none.
+
+    Args:
+        name: The short name of a provider, "" for none.
+        login_hint: The address that the application expects, "" for none.
+    """
+    return providers.by_slug(name) if name else providers.of_address(login_hint)
+
+
+async def go(
+    provider: Provider, state: AuthorizationState | AccountState, *, browser: str, address: str
+) -> HttpResponse:
+    """Return the way to the provider; the person goes on from ``state`` when they come back.
+
+    Args:
+        provider: Where they sign in.
+        state: Where they come from.
+        browser: What this browser's cookie says, or is about to.
+        address: The client's.
+
+    Raises:
+        Throttled: (429) too many came from this client.
+        UpstreamUnavailable: (503) the provider does not answer.
+    """
+    await rate_limits.admit(rate_limits.UPSTREAM, address=address)
+    fresh = msgspec.structs.replace(state, mfa_token="", methods=(), code_id=None, upstream_id=None, upstream="")
+    there = await services.begin(
+        provider=provider,
+        page=authorization_state.stored(fresh),
+        browser=browser,
+        life_s=LIFE_S,
+        login_hint=state.request.login_hint if isinstance(state, AuthorizationState) else "",
+    )
+    return authorize_pages.on_to_provider(there)
