@@ -65,6 +65,7 @@ async def fetched(issuer: str) -> Endpoints:
     matches = document.get("issuer") in (issuer, issuer.rstrip("/")) or "{tenantid}" in str(document.get("issuer"))
     if not matches or not all(isinstance(one, str) and exchange.is_acceptable(one) for one in told[1:]):
         raise UpstreamUnavailable("discovery")
+    userinfo = document.get("userinfo_endpoint")
     methods = document.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
     return Endpoints(
         issuer=str(told[0]),
@@ -72,6 +73,7 @@ async def fetched(issuer: str) -> Endpoints:
         token=str(told[2]),
         jwks_uri=str(told[3]),
         says_iss=document.get("authorization_response_iss_parameter_supported") is True,
+        userinfo=userinfo if isinstance(userinfo, str) and exchange.is_acceptable(userinfo) else "",
         auth_methods=tuple(map(str, methods)) if isinstance(methods, list) else (),
     )
 

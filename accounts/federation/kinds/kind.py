@@ -33,6 +33,7 @@ class Endpoints(NamedTuple):
     jwks_uri: str = ""
     says_iss: bool = False
     auth_methods: tuple[str, ...] = ("client_secret_basic",)
+    userinfo: str = ""
 
 
 class ProviderKind:

@@ -36,6 +36,7 @@ class FakeProvider:
         self.challenge = ""
         self.document: dict[str, Any] = {}
         self.token_answer: dict[str, Any] | None = None
+        self.userinfo: dict[str, Any] | None = None
         self.delay_s = 0.0
         self.asked: list[str] = []
         self.refusals: list[str] = []
@@ -102,6 +103,8 @@ def served() -> Iterator[FakeProvider]:
             time.sleep(provider.delay_s)
             if self.path == "/.well-known/openid-configuration":
                 self._answer(200, provider.metadata())
+            elif self.path == "/userinfo" and provider.userinfo is not None:
+                self._answer(200, provider.userinfo)
             elif self.path == "/jwks":
                 self._answer(200, {"keys": [key.as_dict(private=False) for key in provider.keys]})
             else:

@@ -331,6 +331,18 @@ async def test_a_lie_changes_nothing(api: httpx.AsyncClient, member: Member, pro
     assert await world() == before
 
 
+@pytest.mark.parametrize(("sub", "gets_in"), [("subject-1", True), ("another", False)])
+async def test_the_address_may_be_in_userinfo(
+    api: httpx.AsyncClient, provider: FakeProvider, sub: str, gets_in: bool
+) -> None:
+    """Where the ID token has none; an answer about another subject is refused."""
+    provider.document = {"userinfo_endpoint": f"{provider.issuer}/userinfo"}
+    provider.claims = {"email": None, "email_verified": None, "name": None}
+    provider.userinfo = {"sub": sub, "email": "ann@example.com", "email_verified": True, "name": "Ann"}
+    assert is_in(await through(api, provider)) is gets_in
+    assert await User.objects.acount() == int(gets_in)
+
+
 @pytest.mark.parametrize(
     "brought",
     [{"iss": "https://evil.example"}, {"iss": None}, {"code": None}, {"code": None, "error": "access_denied"}],

@@ -1,0 +1,106 @@
+"""Signing in here with providers that others wrote: oidc-provider and oauth2-mock-server."""
+
+import json
+from collections.abc import AsyncIterator
+from html.parser import HTMLParser
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+import httpx
+import pytest
+from asgiref.sync import sync_to_async
+from pytest_django import Settings
+
+from accounts.federation.models import Identity, UpstreamProvider
+from accounts.federation.secrets import seal_into
+from accounts.users.models import User
+from tokens.oauth.tests.clients.program import JAVASCRIPT, node, start
+from tokens.oauth.tests.material import make_client
+from tokens.oauth.tests.walk import answered, authorize, form_to
+from tokens.upstream import discovery, providers
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("signing_key")]
+
+CLIENT_ID, SECRET = "ironauth", "a secret: of two parts"
+SLUGS = {"oidc-provider": "panva", "oauth2-mock-server": "mock"}
+
+
+class _Page(HTMLParser):
+    """The first form of a page, and the first link."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.action: str | None = None
+        self.fields: dict[str, str] = {}
+        self.link = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = {name: value or "" for name, value in attrs}
+        if tag == "form" and self.action is None:
+            self.action = given.get("action", "")
+        elif tag == "input" and given.get("name"):
+            self.fields[given["name"]] = given.get("value", "")
+        elif tag == "a" and not self.link:
+            self.link = given.get("href", "")
+
+
+@pytest.fixture
+async def there(transactional_db: None, settings: Settings) -> AsyncIterator[dict[str, str]]:
+    """Both providers, known here; their issuers by name."""
+    settings.DEBUG = True  # http on this machine
+    settings.IRONAUTH_UPSTREAM_NETWORKS = ["127.0.0.0/8"]
+    redirects = [f"{settings.IRONAUTH_ISSUER}/oauth/upstream/{slug}" for slug in SLUGS.values()]
+    process = await start(node(), JAVASCRIPT / "upstream.mjs", CLIENT_ID, SECRET, *redirects)
+    assert process.stdout is not None
+    assert process.stdin is not None
+    issuers: dict[str, str] = json.loads(await process.stdout.readline())
+    for name, issuer in issuers.items():
+        row = UpstreamProvider(slug=SLUGS[name], name=name, kind="oidc", issuer=issuer, client_id=CLIENT_ID)
+        row.trusts_email = True
+        seal_into(row, SECRET)
+        await row.asave()
+    providers.outdated()
+    discovery.forget()
+    yield issuers
+    process.stdin.close()
+    await process.wait()
+    providers.outdated()
+
+
+async def walked(url: str, stop: str) -> str:
+    """Follow a provider's redirects and forms as a person's browser does, until it leads to ``stop``."""
+    async with httpx.AsyncClient() as browser:
+        answer = await browser.get(url)
+        for _ in range(12):
+            where = answer.headers.get("location", "")
+            if where.startswith(stop):
+                return where
+            if where:
+                answer = await browser.get(urljoin(str(answer.url), where))
+                continue
+            page = _Page(answer.text)
+            typed = {**page.fields, **{name: "ann" for name in ("login", "password") if name in page.fields}}
+            answer = await browser.post(urljoin(str(answer.url), page.action or ""), data=typed)
+    raise AssertionError(f"The provider leads nowhere: {answer.status_code} {answer.text[:500]}")
+
+
+@pytest.mark.parametrize("name", SLUGS)
+async def test_people_come_from_there(
+    api: httpx.AsyncClient, there: dict[str, str], settings: Settings, name: str
+) -> None:
+    """From a client's link over our page to the provider and back to the client, twice with one account."""
+    client, _ = await sync_to_async(make_client)(trusted=True)
+    for _ in range(2):
+        page = await authorize(api, client)
+        form = form_to(page, "/oauth/upstream")
+        leads = await api.post("/oauth/upstream", data={**form.fields, "provider": SLUGS[name]})
+        assert leads.status_code == 200, leads.text
+        back = await walked(_Page(leads.text).link, f"{settings.IRONAUTH_ISSUER}/oauth/upstream/")
+        parts: Any = urlsplit(back)
+        assert answered(await api.get(f"{parts.path}?{parts.query}"))["code"]
+        api.cookies.clear()
+    identity = await Identity.objects.aget()
+    user = await User.objects.aget()
+    assert (identity.issuer, identity.user_id) == (there[name], user.pk)
+    assert (user.email, user.name) == ("ann@example.com", "Ann")
