@@ -22,9 +22,16 @@ def context_of_sign_in(request: HttpRequest, transport: str) -> ClientContext:
     """
     if transport == "cookie":
         refuse_login_csrf(request)
-        # On a new device: what a browser brings may have been planted there.
-        return context_of(request)._replace(new_device=secrets.token_urlsafe(DEVICE_BYTES))
+        return context_of_return(request)
     return context_of(request)
+
+
+def context_of_return(request: HttpRequest) -> ClientContext:
+    """Return where a sign-in comes from that another site sends back, which has shown that it began in this browser.
+
+    On a new device: what a browser brings may have been planted there.
+    """
+    return context_of(request)._replace(new_device=secrets.token_urlsafe(DEVICE_BYTES))
 
 
 def token_response(pair: TokenPair, context: ClientContext, transport: str) -> TokenPair | HttpResponse:

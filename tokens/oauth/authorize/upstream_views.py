@@ -90,7 +90,7 @@ class UpstreamCallback(SignInForm):
         if state is None:
             raise Unanswerable(EXPIRED)
         client = await _client_of(state)
-        context = transport.context_of_sign_in(request._request, "cookie")  # noqa: SLF001 - Django's request
+        context = transport.context_of_return(request._request)  # noqa: SLF001 - Django's request
         try:
             found = await services.verify(provider=provider, begun=begun, answer=answer)
             if isinstance(found, services.FirstStep):

@@ -60,7 +60,7 @@ async def begun(api: httpx.AsyncClient, provider: FakeProvider, pair: Pair) -> d
 async def back(api: httpx.AsyncClient, provider: FakeProvider, asked: dict[str, str]) -> httpx.Response:
     """Come back from the provider."""
     brought = {"code": "c0de", "state": asked["state"], "iss": provider.issuer}
-    return await api.get("/oauth/upstream/acme", params=brought)
+    return await api.get("/oauth/upstream/acme", params=brought, headers={"Sec-Fetch-Site": "cross-site"})
 
 
 async def listed(api: httpx.AsyncClient, pair: Pair) -> Any:

@@ -98,7 +98,9 @@ async def back(
 ) -> httpx.Response:
     """Come back from the provider."""
     brought = {"code": "c0de", "state": asked["state"], "iss": provider.issuer, **changes}
-    return await api.get(f"{UPSTREAM}/{slug}", params={name: value for name, value in brought.items() if value})
+    params = {name: value for name, value in brought.items() if value}
+    # As a browser says of a way that another site has begun.
+    return await api.get(f"{UPSTREAM}/{slug}", params=params, headers={"Sec-Fetch-Site": "cross-site"})
 
 
 async def through(api: httpx.AsyncClient, provider: FakeProvider, page: httpx.Response | None = None) -> httpx.Response:

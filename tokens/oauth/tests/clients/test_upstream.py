@@ -73,14 +73,14 @@ async def walked(url: str, stop: str) -> str:
     async with httpx.AsyncClient() as browser:
         answer = await browser.get(url)
         for _ in range(12):
-            where = answer.headers.get("location", "")
+            where: str = answer.headers.get("location", "")
             if where.startswith(stop):
                 return where
             if where:
                 answer = await browser.get(urljoin(str(answer.url), where))
                 continue
             page = _Page(answer.text)
-            typed = {**page.fields, **{name: "ann" for name in ("login", "password") if name in page.fields}}
+            typed = page.fields | dict.fromkeys({"login", "password"} & page.fields.keys(), "ann")
             answer = await browser.post(urljoin(str(answer.url), page.action or ""), data=typed)
     raise AssertionError(f"The provider leads nowhere: {answer.status_code} {answer.text[:500]}")
 
