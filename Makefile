@@ -121,6 +121,12 @@ openapi: ## write ironauth/openapi.json anew after a change of the API
 	$(SECRETS)
 	$(BIN)/python manage.py build_openapi
 
+.PHONY: messages
+messages: ## collect the texts people read into ironauth/locale/ and compile its translations (needs gettext)
+	$(INSTALL) dev
+	$(SECRETS)
+	$(BIN)/python manage.py collect_messages
+
 .PHONY: requirements
 requirements: ## resolve requirements/*.txt anew from pyproject.toml, keeping present pins (ARGS=--upgrade)
 	$(INSTALL) dev

@@ -1,5 +1,7 @@
 """What can go wrong with an account; codes are part of the HTTP contract."""
 
+from django.utils.translation import gettext_noop as _
+
 from ironauth.infrastructure.core import errors
 
 
@@ -8,7 +10,7 @@ class EmailTaken(errors.Conflict):
 
     code = "email_taken"
     title = "E-mail address taken"
-    detail = "An account with this e-mail address exists already: sign in, or use another address."
+    detail = _("An account with this e-mail address exists already: sign in, or use another address.")
 
 
 class SignUpClosed(errors.PermissionDenied):
@@ -16,7 +18,7 @@ class SignUpClosed(errors.PermissionDenied):
 
     code = "sign_up_closed"
     title = "Sign-up is closed"
-    detail = "New accounts are made by the staff of this service: ask them for one."
+    detail = _("New accounts are made by the staff of this service: ask them for one.")
 
 
 class InvalidEmailCode(errors.NotAuthenticated):
@@ -24,7 +26,7 @@ class InvalidEmailCode(errors.NotAuthenticated):
 
     code = "invalid_email_code"
     title = "Invalid code"
-    detail = "The code is wrong or no longer works: check it, or ask for a new message."
+    detail = _("The code is wrong or no longer works: check it, or ask for a new message.")
 
 
 class InvalidCredentials(errors.NotAuthenticated):
@@ -36,8 +38,8 @@ class InvalidCredentials(errors.NotAuthenticated):
 
     code = "invalid_credentials"
     title = "Invalid credentials"
-    detail = "The e-mail address or the password is wrong: check both and try again."
-    detail_where_proof_is_required = (
+    detail = _("The e-mail address or the password is wrong: check both and try again.")
+    detail_where_proof_is_required = _(
         "The e-mail address or the password is wrong, or the address is not confirmed yet: check both. If you have "
         "just signed up, open the link in the message first, or ask for a new one."
     )
@@ -48,7 +50,7 @@ class EmailNotVerified(errors.PermissionDenied):
 
     code = "email_not_verified"
     title = "E-mail address not verified"
-    detail = "Confirm your e-mail address first: open the link in the message, or ask for a new one."
+    detail = _("Confirm your e-mail address first: open the link in the message, or ask for a new one.")
 
 
 class StepUpRequired(errors.NotAuthenticated):
@@ -56,7 +58,7 @@ class StepUpRequired(errors.NotAuthenticated):
 
     code = "step_up_required"
     title = "Proof needed again"
-    detail = (
+    detail = _(
         "Prove again who you are first, with your password or, if you have one, your second factor: "
         "POST /api/v1/access/step-up."
     )
@@ -71,7 +73,7 @@ class MfaEnrolmentRequired(errors.PermissionDenied):
 
     code = "mfa_enrolment_required"
     title = "Second factor required"
-    detail = (
+    detail = _(
         "Staff need a second factor here: set one up (POST /api/v1/access/mfa/totp), then sign in with it, or "
         "confirm this session with it (POST /api/v1/access/step-up)."
     )
@@ -82,7 +84,9 @@ class PasswordChangeRequired(errors.PermissionDenied):
 
     code = "password_change_required"
     title = "Password change required"
-    detail = "Choose a new password first: open the link in the message, or ask for one as if you had forgotten yours."
+    detail = _(
+        "Choose a new password first: open the link in the message, or ask for one as if you had forgotten yours."
+    )
 
 
 class InvalidEmailToken(errors.BadRequest):
@@ -90,7 +94,7 @@ class InvalidEmailToken(errors.BadRequest):
 
     code = "invalid_token"
     title = "Invalid token"
-    detail = "The link is invalid, has expired or was used before: ask for a new one."
+    detail = _("The link is invalid, has expired or was used before: ask for a new one.")
 
 
 class LastSuperuser(errors.Conflict):
@@ -98,7 +102,7 @@ class LastSuperuser(errors.Conflict):
 
     code = "last_superuser"
     title = "Last superuser"
-    detail = "This is the last active superuser: make another one first (manage.py createsuperuser)."
+    detail = _("This is the last active superuser: make another one first (manage.py createsuperuser).")
 
 
 class UserProtected(errors.Conflict):
@@ -106,7 +110,7 @@ class UserProtected(errors.Conflict):
 
     code = "user_protected"
     title = "Account is referred to"
-    detail = (
+    detail = _(
         "Rows of another application refer to this account and forbid its deletion: remove them there first, or "
         "deactivate the account."
     )
@@ -117,7 +121,7 @@ class DeletionPending(errors.Conflict):
 
     code = "deletion_pending"
     title = "Account is being deleted"
-    detail = "The owner has deleted this account: restore it first (in the admin), or delete it for good."
+    detail = _("The owner has deleted this account: restore it first (in the admin), or delete it for good.")
 
 
 class RoleExists(errors.Conflict):
@@ -125,7 +129,7 @@ class RoleExists(errors.Conflict):
 
     code = "role_taken"
     title = "Role exists"
-    detail = "A role with this name exists already: use it, or choose another name."
+    detail = _("A role with this name exists already: use it, or choose another name.")
 
 
 class PasswordChanged(errors.Conflict):
@@ -133,4 +137,4 @@ class PasswordChanged(errors.Conflict):
 
     code = "password_changed"
     title = "Password changed meanwhile"
-    detail = "The password was changed by another request at the same time: sign in with the new one."
+    detail = _("The password was changed by another request at the same time: sign in with the new one.")

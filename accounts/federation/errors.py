@@ -1,5 +1,7 @@
 """What can go wrong with another provider; codes are part of the HTTP contract."""
 
+from django.utils.translation import gettext_noop as _
+
 from ironauth.infrastructure.core import errors
 
 
@@ -8,7 +10,7 @@ class UpstreamRefused(errors.NotAuthenticated):
 
     code = "upstream_refused"
     title = "Sign-in with another provider failed"
-    detail = "The other provider did not confirm who you are. Try again, or sign in another way."
+    detail = _("The other provider did not confirm who you are. Try again, or sign in another way.")
 
     def __init__(self, cause: str = "", detail: str | None = None) -> None:
         super().__init__(detail)
@@ -20,7 +22,7 @@ class UpstreamUnavailable(errors.Unavailable):
 
     code = "upstream_unavailable"
     title = "The other provider does not answer"
-    detail = "The other provider does not answer at the moment. Try again in a minute, or sign in another way."
+    detail = _("The other provider does not answer at the moment. Try again in a minute, or sign in another way.")
 
     def __init__(self, cause: str = "") -> None:
         super().__init__()
@@ -32,7 +34,7 @@ class IdentityTaken(errors.Conflict):
 
     code = "identity_taken"
     title = "Identity in use"
-    detail = "This identity belongs to another account here, or you have connected another one of the same provider."
+    detail = _("This identity belongs to another account here, or you have connected another one of the same provider.")
 
 
 class LastWayIn(errors.Conflict):
@@ -40,4 +42,4 @@ class LastWayIn(errors.Conflict):
 
     code = "last_way_in"
     title = "The last way to sign in"
-    detail = "Set a password or add a passkey first: without this identity you could not sign in any more."
+    detail = _("Set a password or add a passkey first: without this identity you could not sign in any more.")

@@ -1,5 +1,7 @@
 """What can go wrong with a second factor; codes are part of the HTTP contract."""
 
+from django.utils.translation import gettext_noop as _
+
 from ironauth.infrastructure.core import errors
 
 
@@ -12,7 +14,7 @@ class InvalidMfaCode(SecondFactorRefused):
 
     code = "invalid_mfa_code"
     title = "Invalid code"
-    detail = "The code is wrong, has expired or was used before: wait for the next one, or use a recovery code."
+    detail = _("The code is wrong, has expired or was used before: wait for the next one, or use a recovery code.")
 
 
 class TotpUnreadable(errors.Unavailable):
@@ -20,7 +22,9 @@ class TotpUnreadable(errors.Unavailable):
 
     code = "totp_unreadable"
     title = "Codes cannot be checked"
-    detail = "Codes of your app cannot be checked at the moment: use a recovery code or a passkey, or try again later."
+    detail = _(
+        "Codes of your app cannot be checked at the moment: use a recovery code or a passkey, or try again later."
+    )
     default_retry_after_s = 60  # what is missing is put back by people
 
 
@@ -29,7 +33,7 @@ class MfaAlreadyEnabled(errors.Conflict):
 
     code = "mfa_already_enabled"
     title = "Already set up"
-    detail = "One-time codes are set up already: remove them first to use another app."
+    detail = _("One-time codes are set up already: remove them first to use another app.")
 
 
 class MfaNotStarted(errors.Conflict):
@@ -37,7 +41,7 @@ class MfaNotStarted(errors.Conflict):
 
     code = "mfa_not_started"
     title = "Nothing to confirm"
-    detail = "There is nothing to confirm: ask for a new secret first (POST /api/v1/access/mfa/totp)."
+    detail = _("There is nothing to confirm: ask for a new secret first (POST /api/v1/access/mfa/totp).")
 
 
 class MfaNotEnabled(errors.Conflict):
@@ -45,4 +49,4 @@ class MfaNotEnabled(errors.Conflict):
 
     code = "mfa_not_enabled"
     title = "Not set up"
-    detail = "This account has no such second factor: see GET /api/v1/access/mfa for those it has."
+    detail = _("This account has no such second factor: see GET /api/v1/access/mfa for those it has.")

@@ -1,6 +1,6 @@
-"""The kinds of messages. A new one is one line here and three templates.
+"""The kinds of messages. A new one is one line here and two templates.
 
-``accounts/mail/<kind>.subject.txt``, ``.txt`` and ``.html``; see ``rendering`` for what they may say.
+``accounts/mail/<kind>.subject.txt`` and ``.txt``; see ``rendering`` for what they may say.
 """
 
 import enum

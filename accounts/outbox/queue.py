@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from itertools import batched
 from typing import Any, Final, NamedTuple
 
+from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, models
 from django.db.models import F, Q
 
@@ -21,6 +22,7 @@ from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import new_id
 from ironauth.infrastructure.db.compiled import CompiledInsert, CompiledSelect, Param, given_row
 from ironauth.infrastructure.db.outbox import LEASE_S, MAX_DUE, is_too_old, retry_after
+from ironauth.infrastructure.http import language
 
 FIRST_RETRY_S: Final = 15  # seconds after the first failure, doubled after each further one
 FAILED_KEEP_S: Final = 30 * 86_400  # seconds a message given up stays for staff to see
@@ -80,7 +82,7 @@ def enqueue(
         recipient=recipient,
         user_id=user_id,
         token_id=token_id,
-        facts=dict(facts or {}),
+        facts={**(facts or {}), **_language()},
         created_at=now,
         next_try_at=now,
         tries=0,
@@ -88,6 +90,12 @@ def enqueue(
         failed_at=None,
     )
     return mail_id
+
+
+def _language() -> dict[str, str]:
+    """Return the language the message is written in, as a fact; none for English."""
+    code = language.current()
+    return {"language": code} if code != settings.LANGUAGE_CODE else {}
 
 
 def due() -> list[uuid.UUID]:

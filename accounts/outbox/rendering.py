@@ -1,21 +1,23 @@
-"""What a message says: three templates for each kind, rendered when it is sent.
+"""What a message says: two templates for each kind, rendered when it is sent, in the language of the queued message.
 
-``accounts/mail/<kind>.subject.txt``, ``.txt`` and ``.html``; a file of the same name in ``IRONAUTH_TEMPLATES`` takes
-the place of ours. They see ``site`` (the host people know), ``issuer`` (its origin), ``token``, ``minutes`` (its life),
-``link`` (the page it opens, with the token in it) and the ``facts`` of the message. Nothing that a stranger typed is in
+``accounts/mail/<kind>.subject.txt`` and ``.txt``; a file of the same name in ``IRONAUTH_TEMPLATES`` takes the place of
+ours. The HTML part says the same: ``accounts/mail/message.html`` sets the paragraphs of the text, or ``<kind>.html``
+where a deployment has one. They see ``site`` (IRONAUTH_BRAND_NAME), ``issuer`` (its origin), ``token``,
+``minutes`` (its life), ``link`` (the page it opens, with the token in it) and the ``facts`` of the message. Nothing that a stranger typed is in
 ours: who signs up with another person's address and a name full of links must not have us send them.
 """
 
 from email.message import EmailMessage
 from email.policy import Policy, default
 from email.utils import format_datetime
-from typing import Final
-from urllib.parse import urlsplit
+from typing import Any, Final, NamedTuple
 
 from django.conf import settings
 from django.core.mail import EmailMultiAlternatives
-from django.template.loader import render_to_string
+from django.template.loader import render_to_string, select_template
 from django.urls import reverse
+from django.utils import translation
+from django.utils.translation import gettext
 
 from accounts import email_address as emails
 from accounts.outbox.kinds import Kind
@@ -24,6 +26,14 @@ from ironauth.infrastructure.core import clock
 
 SUBJECT_CHARACTERS: Final = 200  # a header line may have 998 (RFC 5322 §2.1.1); people read sixty
 LINE_CHARACTERS: Final = 998  # the longest line of a message, without its end (RFC 5322 §2.1.1)
+
+
+class Part(NamedTuple):
+    """A paragraph: ``kind`` is text, button, link, digits or token."""
+
+    kind: str
+    text: str
+    label: str = ""
 
 
 class _Message(EmailMultiAlternatives):
@@ -49,13 +59,17 @@ def render(mail: Claimed) -> EmailMultiAlternatives:
         MasterKeyMissingError: The token is of a lost key.
         Exception: What templates raise.
     """
+    with translation.override(mail.facts.get("language") or settings.LANGUAGE_CODE):
+        return _rendered(mail)
+
+
+def _rendered(mail: Claimed) -> EmailMultiAlternatives:
     token = mail.token
-    issuer = urlsplit(settings.IRONAUTH_ISSUER)
     page = next((kind.page for kind in Kind if kind == mail.kind), "")  # of an earlier release: none
     context = {
         **mail.facts,
         "link": f"{settings.IRONAUTH_ISSUER}{reverse(page)}?token={token}" if page else None,
-        "site": issuer.netloc,
+        "site": settings.IRONAUTH_BRAND_NAME,
         "issuer": settings.IRONAUTH_ISSUER,
         "token": token,
         "code": mail.code,
@@ -63,9 +77,10 @@ def render(mail: Claimed) -> EmailMultiAlternatives:
     }
     name = f"accounts/mail/{mail.kind}"
     subject = " ".join(render_to_string(f"{name}.subject.txt", context).split())[:SUBJECT_CHARACTERS]
+    text = render_to_string(f"{name}.txt", context)
     message = _Message(
         subject,
-        render_to_string(f"{name}.txt", context),
+        text,
         settings.IRONAUTH_MAIL_FROM,
         [emails.for_mail(mail.recipient)],
         headers={
@@ -74,8 +89,31 @@ def render(mail: Claimed) -> EmailMultiAlternatives:
             "Auto-Submitted": "auto-generated",  # RFC 3834 §5: no holiday notice answers it
         },
     )
-    message.attach_alternative(render_to_string(f"{name}.html", context), "text/html")
+    template = select_template([f"{name}.html", "accounts/mail/message.html"])
+    shown = {
+        **context,
+        "subject": subject,
+        "language": translation.get_language(),
+        "parts": _parts(text, mail, context),
+    }
+    message.attach_alternative(template.render(shown), "text/html")
     return message
+
+
+def _parts(text: str, mail: Claimed, context: dict[str, Any]) -> list[Part]:
+    """Return the paragraphs of a text; a line that is an address or a code alone is shown as one."""
+    label = gettext("Restore the account") if mail.kind == Kind.ACCOUNT_DELETION else gettext("Go on")
+    alone = {
+        context["link"]: Part("button", context["link"] or "", label),
+        context["code"]: Part("digits", context["code"] or ""),
+        context["token"]: Part("token", context["token"] or ""),
+    }
+    paragraphs = (one.strip() for one in text.split("\n\n"))
+    parts = []
+    for paragraph in filter(None, paragraphs):
+        is_address = paragraph.startswith(f"{settings.IRONAUTH_ISSUER}/") and " " not in paragraph
+        parts.append(alone.get(paragraph) or Part("link" if is_address else "text", paragraph))
+    return parts
 
 
 def _domain() -> str:

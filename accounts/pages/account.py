@@ -9,6 +9,7 @@ from django.conf import settings
 from django.http import HttpResponse, HttpResponseRedirect
 from django.template.loader import render_to_string
 from django.urls import reverse
+from django.utils.translation import gettext_noop as _
 from drf_spectacular.utils import extend_schema
 from rest_framework.exceptions import ValidationError
 
@@ -40,7 +41,7 @@ FORM_HEADERS = {
 }
 #: What browsers say of requests that this site's own pages, or a person, have caused.
 FROM_HERE = ("same-origin", "none")
-CROSS_SITE = "Another site has sent this form: type the address here."
+CROSS_SITE = _("Another site has sent this form: type the address here.")
 
 
 class AccountPage(PageLanguage, OpenView):

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from django.http import HttpResponse
 from django.template.loader import render_to_string
+from django.utils.translation import gettext_noop as _
 from drf_spectacular.utils import extend_schema
 from rest_framework.exceptions import ValidationError
 
@@ -126,7 +127,9 @@ class VerifyPage(TokenPage):
         """Raise ``ValidationFailed`` where a click is not enough."""
         asked = await email_services.asked_by(token=token)
         if asked is not None and asked.needs_owner:
-            reason = "Type the account's password" + ("." if asked.moves else ", or choose a new one.")
+            reason = _("Type the account's password.")
+            if not asked.moves:
+                reason = _("Type the account's password, or choose a new one.")
             raise ValidationFailed(errors=[FieldError("password", "required", reason)])
 
 

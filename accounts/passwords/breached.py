@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
+from django.utils.translation import gettext_noop as _
 
 from accounts.passwords import breached_service
 from ironauth.infrastructure.core.errors import FieldError, ValidationFailed
@@ -28,7 +29,7 @@ from ironauth.infrastructure.telemetry.logs import get_logger
 MAGIC: Final = b"ironauth sha1/8\n"  # 16 bytes, so that no record crosses a page
 RECORD_BYTES: Final = 8
 CODE: Final = "password_breached"
-MESSAGE: Final = (
+MESSAGE: Final = _(
     "The password is in a list of passwords stolen from other sites, which attackers try first: choose another one."
 )
 

@@ -14,6 +14,7 @@ from typing import Final
 
 from django.conf import settings
 from django.core.exceptions import ValidationError
+from django.utils.translation import gettext
 
 from accounts.passwords import breached as breached_passwords
 from accounts.passwords import breached_service, context_words, formats, weak_patterns
@@ -32,11 +33,15 @@ def policy_errors(password: str, *, email: str = "", name: str = "", field: str 
     """Return why ``password`` may not be chosen by this person, as errors of ``field``; empty if it may."""
     text = formats.normalised(password) if len(password) <= 4 * formats.MAX_LENGTH else password
     if len(text) > formats.MAX_LENGTH:
-        message = f"The password has more than {formats.MAX_LENGTH} characters: choose a shorter one."
+        message = gettext("The password has more than {most} characters: choose a shorter one.").format(
+            most=formats.MAX_LENGTH
+        )
         return [FieldError(field, "password_too_long", message)]
     shortest = settings.IRONAUTH_PASSWORD_MIN_LENGTH
     if len(text) < shortest:
-        message = f"The password has {len(text)} characters, at least {shortest} are needed: several words are easiest."
+        message = gettext(
+            "The password has {found} characters, at least {shortest} are needed: several words are easiest."
+        ).format(found=len(text), shortest=shortest)
         return [FieldError(field, "password_too_short", message)]
     # Fifteen times one emoji is fifteen code points (ASVS 6.2.1), and in no attacker's first lists.
     one_emoji = len(set(text)) == 1 and unicodedata.category(text[0]) == "So"
@@ -57,25 +62,25 @@ def _weakness(text: str, *, email: str, name: str) -> tuple[str, str] | None:
     forms = (plain,) if too_long_for_more else _forms(plain)
     substantial = [form for form in forms if 2 * len(form) >= len(plain)]
     if any(weak_patterns.is_repetition(form, _LONGEST_UNIT) for form in substantial):
-        return "password_repetitive", "The password repeats a few characters: choose several different words."
+        return "password_repetitive", gettext("The password repeats a few characters: choose several different words.")
     if too_long_for_more:
         return None
     if any(weak_patterns.is_walk(form) for form in forms):
         return (
             "password_sequential",
-            "The password follows the keyboard or an alphabet: choose several different words.",
+            gettext("The password follows the keyboard or an alphabet: choose several different words."),
         )
     words = context_words.of(email=email, name=name)
     spellings = {context_words.spelled_with(form, words) for form in forms}
     if "context" in spellings:
         return (
             "password_contextual",
-            "The password is made of the name, the address or this service's name: choose other words.",
+            gettext("The password is made of the name, the address or this service's name: choose other words."),
         )
     if "fillers" in spellings or any(weak_patterns.is_common(form) for form in forms if len(form) >= _SHORTEST_WORD):
         return (
             "password_too_common",
-            "The password is among the first an attacker tries: choose several different words.",
+            gettext("The password is among the first an attacker tries: choose several different words."),
         )
     return None
 

@@ -1,5 +1,7 @@
 """What can go wrong with a passkey; codes are part of the HTTP contract."""
 
+from django.utils.translation import gettext_noop as _
+
 from accounts.mfa.errors import SecondFactorRefused
 from ironauth.infrastructure.core import errors
 
@@ -9,7 +11,7 @@ class InvalidPasskey(SecondFactorRefused):
 
     code = "invalid_passkey"
     title = "Invalid passkey"
-    detail = "The passkey was not accepted: try again, or sign in another way."
+    detail = _("The passkey was not accepted: try again, or sign in another way.")
 
 
 class PasskeyNotMade(errors.BadRequest):
@@ -17,7 +19,7 @@ class PasskeyNotMade(errors.BadRequest):
 
     code = "passkey_not_made"
     title = "Passkey not added"
-    detail = "The authenticator's answer was not accepted: ask for new options and try again."
+    detail = _("The authenticator's answer was not accepted: ask for new options and try again.")
 
 
 class PasskeyTaken(errors.Conflict):
@@ -25,7 +27,7 @@ class PasskeyTaken(errors.Conflict):
 
     code = "passkey_taken"
     title = "Passkey exists"
-    detail = "This passkey is registered already."
+    detail = _("This passkey is registered already.")
 
 
 class TooManyPasskeys(errors.Conflict):
@@ -33,4 +35,4 @@ class TooManyPasskeys(errors.Conflict):
 
     code = "too_many_passkeys"
     title = "Too many passkeys"
-    detail = "You have as many passkeys as one may have: remove one first."
+    detail = _("You have as many passkeys as one may have: remove one first.")

@@ -119,7 +119,7 @@ def test_a_message_links_to_what_it_asks_for(kind: Kind) -> None:
     """Where it says to sign in, or to ask for or choose a password, the page is a click away, at the issuer."""
     row = EmailToken(purpose=Purpose.RESET_PASSWORD, nonce=b"n" * 32, master_key_id=newest_master_key_id())
     claimed = outbox.Claimed(new_id(), kind, "mia@example.com", 1, clock.now(), {}, row)
-    with override_settings(IRONAUTH_ISSUER="https://id.example.org"):
+    with override_settings(IRONAUTH_ISSUER="https://id.example.org", IRONAUTH_BRAND_NAME="id.example.org"):
         message = mail_rendering.render(claimed)
     html = str(message.alternatives[0][0])
     asked = re.sub("<[^>]+>", "", html)

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import ClassVar
 
 import msgspec
+from django.utils.translation import gettext_noop as _
 
 #: RFC 6750 §3: the challenge of a request that brought no usable credential.
 BEARER_CHALLENGE = 'Bearer realm="ironauth"'
@@ -31,7 +32,7 @@ class DomainError(Exception):
     status: ClassVar[int] = 500
     code: ClassVar[str] = "internal_error"
     title: ClassVar[str] = "Internal server error"
-    detail: str = "The server could not answer this request."
+    detail: str = _("The server could not answer this request.")
     default_headers: ClassVar[Mapping[str, str]] = _NO_HEADERS
     default_retry_after_s: ClassVar[int | None] = None
 
@@ -62,7 +63,7 @@ class BadRequest(DomainError):
     status = 400
     code = "bad_request"
     title = "Bad request"
-    detail = "The request could not be understood."
+    detail = _("The request could not be understood.")
 
 
 class ValidationFailed(DomainError):
@@ -71,7 +72,7 @@ class ValidationFailed(DomainError):
     status = 400
     code = "invalid"
     title = "Invalid input"
-    detail = "One or more fields are invalid; see errors."
+    detail = _("One or more fields are invalid; see errors.")
 
 
 class NotAuthenticated(DomainError):
@@ -80,7 +81,7 @@ class NotAuthenticated(DomainError):
     status = 401
     code = "not_authenticated"
     title = "Not authenticated"
-    detail = "Send a valid access token."
+    detail = _("Send a valid access token.")
     default_headers = MappingProxyType({"WWW-Authenticate": BEARER_CHALLENGE})
 
 
@@ -90,7 +91,7 @@ class PermissionDenied(DomainError):
     status = 403
     code = "permission_denied"
     title = "Permission denied"
-    detail = "You do not have permission to do this."
+    detail = _("You do not have permission to do this.")
 
 
 class NotFound(DomainError):
@@ -99,7 +100,7 @@ class NotFound(DomainError):
     status = 404
     code = "not_found"
     title = "Not found"
-    detail = "There is nothing here."
+    detail = _("There is nothing here.")
 
 
 class Conflict(DomainError):
@@ -108,7 +109,7 @@ class Conflict(DomainError):
     status = 409
     code = "conflict"
     title = "Conflict"
-    detail = "The request contradicts the present state."
+    detail = _("The request contradicts the present state.")
 
 
 class Throttled(DomainError):
@@ -117,7 +118,7 @@ class Throttled(DomainError):
     status = 429
     code = "throttled"
     title = "Too many attempts"
-    detail = "There were too many attempts: wait for as many seconds as Retry-After says, then try again."
+    detail = _("There were too many attempts: wait for as many seconds as Retry-After says, then try again.")
     default_retry_after_s = 1
 
 
@@ -127,7 +128,7 @@ class Overloaded(DomainError):
     status = 503
     code = "overloaded"
     title = "Overloaded"
-    detail = "The server is busy; try again shortly."
+    detail = _("The server is busy; try again shortly.")
     default_retry_after_s = 1
 
 
@@ -137,5 +138,5 @@ class Unavailable(DomainError):
     status = 503
     code = "unavailable"
     title = "Unavailable"
-    detail = "The service is temporarily unavailable; try again shortly."
+    detail = _("The service is temporarily unavailable; try again shortly.")
     default_retry_after_s = 1

@@ -31,6 +31,8 @@ UNIX_SOCKET = "unix"
 IPV6 = 6
 #: What proxies add to a request that they pass on.
 _FORWARDED_FIELDS = ("HTTP_X_FORWARDED_FOR", "HTTP_FORWARDED", "HTTP_X_REAL_IP", "HTTP_VIA", "HTTP_X_FORWARDED_PROTO")
+#: Where people act for themselves.
+OWN_PATHS = ("/account", "/oauth/", "/email/", "/password/", "/api/v1/access/")
 HOST_BITS = 64  # of an IPv6 address: those below the network's, RFC 4291 §2.5.1
 SITE_HOST_BITS = 80  # below a /48: the most that one customer is given, RFC 6177 §2
 
@@ -220,6 +222,12 @@ def caller_id() -> uuid.UUID | None:
         user = vars(request).get("_cached_user")
     user_id = getattr(user, "pk", None)
     return user_id if isinstance(user_id, uuid.UUID) else None
+
+
+def request_of_person() -> HttpRequest | None:
+    """Return the request being answered where a person makes it for themselves: not in the admin, nor for staff."""
+    request = _request.get()
+    return request if request is not None and request.path_info.startswith(OWN_PATHS) else None
 
 
 def network() -> str:

@@ -57,7 +57,7 @@ def page(template: str = "404.html", status: int = 404) -> HttpResponse:
 
 
 def page_for(request: HttpRequest) -> HttpResponse:
-    """Return the page for a path that nothing is at, in the language of whoever asks."""
+    """Return the page for a path that nothing is at, in the language of the reader."""
     with language.spoken(request) as code:
         response = page()
     language.declare(request, response, code)

@@ -18,6 +18,7 @@ from django.utils.translation import get_supported_language_variant
 from django.utils.translation.trans_real import parse_accept_lang_header
 
 from ironauth.config.cookies import LANGUAGE
+from ironauth.infrastructure.http import client_context
 from ironauth.infrastructure.http.cookies import policy as cookies
 
 #: Characters of a header or parameter that are looked at; browsers send 60.
@@ -35,6 +36,13 @@ def chosen(request: HttpRequest) -> str:
             if tag and (found := _supported(tag)):
                 return found
     return settings.LANGUAGE_CODE
+
+
+def current() -> str:
+    """Return the language of what is written now: a page's, or that of the person who calls the API."""
+    active = translation.get_language() or settings.LANGUAGE_CODE
+    request = client_context.request_of_person()
+    return chosen(request) if active == settings.LANGUAGE_CODE and request is not None else active
 
 
 @contextmanager
@@ -73,7 +81,7 @@ def _supported(tag: str) -> str:
 
 
 class PageLanguage:
-    """Mixed into a view that answers with a page: its texts are in the language of whoever asks."""
+    """Mixed into a view that answers with a page: its texts are in the language of the reader."""
 
     async def async_dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         """Answer as the view does, in the request's language."""

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 from django.http import QueryDict
+from django.utils.translation import gettext_noop as _
 
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import DomainError
@@ -111,7 +112,7 @@ async def client_of(query: QueryDict) -> Client:
     """
     named = query.getlist("client_id")
     if len(named) != 1:
-        raise Unanswerable("The request does not name its application: client_id is missing, or was sent twice.")
+        raise Unanswerable(_("The request does not name its application: client_id is missing, or was sent twice."))
     return await enabled_client(named[0])
 
 
@@ -124,7 +125,7 @@ async def enabled_client(client_id: str) -> Client:
     """
     client = await clients.find_for_stranger(client_id)
     if client is None:
-        raise Unanswerable("The application is not known here: client_id names none, or one that is disabled.")
+        raise Unanswerable(_("The application is not known here: client_id names none, or one that is disabled."))
     return client
 
 
@@ -136,7 +137,7 @@ def target_of(client: Client, query: QueryDict) -> Target:
     """
     uris = query.getlist("redirect_uri")
     if len(uris) != 1 or not uris[0]:
-        raise Unanswerable("The request does not say where to continue: redirect_uri is missing, or was sent twice.")
+        raise Unanswerable(_("The request does not say where to continue: redirect_uri is missing, or was sent twice."))
     if not redirect_uris.matches(client.redirect_uris, uris[0]):
         raise Unanswerable(
             "The application has not registered the address it wants to continue at (redirect_uri). Go back to it, "

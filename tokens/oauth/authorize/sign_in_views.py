@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import msgspec
 from django.http import HttpResponse
+from django.utils.translation import gettext_noop as _
 from drf_spectacular.utils import extend_schema
 from rest_framework import exceptions
 
@@ -98,7 +99,7 @@ class PasswordForm(SignInForm):
         except MfaRequired as needed:
             return self.ask_second_factor(needed, state, client, browser)
         except exceptions.ValidationError:
-            missing = "Type your e-mail address and your password."
+            missing = _("Type your e-mail address and your password.")
             return authorize_pages.sign_in(state, client, browser, email=email, problem=missing, status=400)
         except DomainError as error:
             return authorize_pages.sign_in(state, client, browser, email=email, **refusal_of(error))
@@ -123,7 +124,7 @@ class SecondFactorForm(SignInForm):
             return await self.signed_in(request, proof, state=state, client=client, context=context)
         except InvalidMfaToken:
             again = msgspec.structs.replace(state, mfa_token="", methods=())
-            late = "That took too long: sign in with your password again."
+            late = _("That took too long: sign in with your password again.")
             return authorize_pages.sign_in(again, client, browser, problem=late, status=401)
         except DomainError as error:
             return authorize_pages.second_factor(state, client, browser, **refusal_of(error))

@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 import msgspec
 from django.conf import settings
 from django.http import HttpResponse
+from django.utils.translation import gettext_noop as _
 from drf_spectacular.utils import extend_schema
 from rest_framework import exceptions
 
@@ -132,7 +133,7 @@ class CodeForm(SignInForm):
         except MfaRequired as needed:
             return self.ask_second_factor(needed, state, client, browser)
         except exceptions.ValidationError:
-            missing = "Type the six digits from the message."
+            missing = _("Type the six digits from the message.")
             return authorize_pages.email_code(state, client, browser, problem=missing, status=400)
         except DomainError as error:
             return authorize_pages.email_code(state, client, browser, **refusal_of(error))

@@ -4,6 +4,7 @@ from typing import Any, ClassVar
 
 import msgspec
 from django.http import HttpResponse, QueryDict
+from django.utils.translation import gettext_noop as _
 from drf_spectacular.utils import extend_schema
 from rest_framework import exceptions
 
@@ -32,11 +33,11 @@ from tokens.sessions import sso_session
 from tokens.upstream import providers
 from tokens.upstream.providers import Provider
 
-EXPIRED = (
+EXPIRED = _(
     "This page has expired, was opened in another browser, or cookies are off: go back to the application and sign in "
     "from there."
 )
-_METHOD = "This address belongs to a form: go back to the application and sign in from there."
+_METHOD = _("This address belongs to a form: go back to the application and sign in from there.")
 
 
 class OAuthPage(PageLanguage, AsyncAPIView):
@@ -53,7 +54,7 @@ class OAuthPage(PageLanguage, AsyncAPIView):
         if isinstance(exc, DomainError):
             return authorize_pages.error(detail=exc.detail, status=exc.status, headers=exc.headers)
         problem = super().handle_exception(exc)  # logged there, when nobody expected it
-        detail = _METHOD if isinstance(exc, exceptions.MethodNotAllowed) else "The request could not be answered."
+        detail = _METHOD if isinstance(exc, exceptions.MethodNotAllowed) else _("The request could not be answered.")
         headers = {name: problem[name] for name in ("Allow", "Retry-After") if name in problem.headers}
         return authorize_pages.error(detail=detail, status=problem.status_code, headers=headers)
 

@@ -4,6 +4,7 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from django.db import IntegrityError
+from django.utils.translation import gettext_noop as _
 
 from accounts.lockout import rate_limits
 from ironauth.infrastructure.db.faults import refers_to_nothing
@@ -23,7 +24,7 @@ from tokens.sessions import sso_session
 from tokens.sessions.sso_session import SsoCookie
 
 #: What somebody is told whose code is no device's, or no longer.
-GONE: Final = "No device waits with this code: look at it again, or begin anew on the device."
+GONE: Final = _("No device waits with this code: look at it again, or begin anew on the device.")
 
 log = get_logger()
 
