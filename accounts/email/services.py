@@ -8,6 +8,7 @@ anybody gets them. ``address``: the client's, "" when unknown, which is not coun
 import uuid
 
 from django.db import IntegrityError
+from django.utils.translation import gettext_noop as _
 
 from accounts import email_address as emails
 from accounts.audit.recording import Event
@@ -246,11 +247,11 @@ async def _shown(found: FoundToken, password: str, code: str, address: str) -> B
     person = await reauthentication.active_user(found.user_id)
     wants_code = bool(person.methods) and found.purpose == Purpose.VERIFY_EMAIL
     if wants_code and not code:
-        raise _refused("code", "required", "The account has a second factor: type a code of it, or a recovery code.")
+        raise _refused("code", "required", _("The account has a second factor: type a code of it, or a recovery code."))
     try:
         await reauthenticate(person, Shown(password=password), Asked(person.id, Event.EMAIL_VERIFIED, address))
     except InvalidCredentials as error:
-        text = (
+        text = _(
             "This is not the account's password: check it and try again. "
             "If you chose another one when you signed up, choose a new password instead."
         )

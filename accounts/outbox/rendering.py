@@ -3,8 +3,9 @@
 ``accounts/mail/<kind>.subject.txt`` and ``.txt``; a file of the same name in ``IRONAUTH_TEMPLATES`` takes the place of
 ours. The HTML part says the same: ``accounts/mail/message.html`` sets the paragraphs of the text, or ``<kind>.html``
 where a deployment has one. They see ``site`` (IRONAUTH_BRAND_NAME), ``issuer`` (its origin), ``token``,
-``minutes`` (its life), ``link`` (the page it opens, with the token in it) and the ``facts`` of the message. Nothing that a stranger typed is in
-ours: who signs up with another person's address and a name full of links must not have us send them.
+``minutes`` (its life), ``link`` (the page it opens, with the token in it) and the ``facts`` of the message. Nothing
+that a stranger typed is in ours: who signs up with another person's address and a name full of links must not have us
+send them.
 """
 
 from email.message import EmailMessage

@@ -125,7 +125,7 @@ def test_a_message_links_to_what_it_asks_for(kind: Kind) -> None:
     asked = re.sub("<[^>]+>", "", html)
     pages = {
         "/account/signin": "Sign in with it" in asked,
-        "/account/forgot": bool(re.search(r"ask for a new (password( at once|\.)|one)", asked)),
+        "/account/forgot": bool(re.search(r"ask for a new (password( at once| here|\.)|one)", asked)),
         "/account/security": bool(re.search("change your password now|Choose a new one", asked)),
     }
     for page, wanted in pages.items():
