@@ -85,7 +85,7 @@ class UpstreamProviderAdmin(CheckedSelection, admin.ModelAdmin):  # type: ignore
     form = ProviderForm
     list_display = ("name", "slug", "kind", "issuer", "enabled")
     show_facets = admin.ShowFacets.NEVER
-    actions = ["try_it"]
+    actions = ["try_now"]
     readonly_fields = ("redirect_uri",)
 
     @admin.display(description="redirect URI")
@@ -135,7 +135,7 @@ class UpstreamProviderAdmin(CheckedSelection, admin.ModelAdmin):  # type: ignore
             self.delete_model(request, one)
 
     @admin_action("Try the selected providers", permission="try", step_up=False)
-    def try_it(self, request: HttpRequest, queryset: QuerySet[UpstreamProvider]) -> None:
+    def try_now(self, request: HttpRequest, queryset: QuerySet[UpstreamProvider]) -> None:
         """Fetch each provider's document and keys now, and say what is there or what is wrong."""
         for provider in queryset:
             level, words = tried(provider)

@@ -14,14 +14,22 @@ LONGEST_NAME: Final = 60  # characters; a heading on a phone of 320 px takes two
 
 
 def name(value: str, _given: Given) -> str:
-    """Return the name. Raises ``ImproperlyConfigured`` for one that fits in no heading."""
+    """Return the name.
+
+    Raises:
+        ImproperlyConfigured: It fits in no heading.
+    """
     if not value.strip() or len(value) > LONGEST_NAME or not value.isprintable():
         raise ImproperlyConfigured(f"IRONAUTH_BRAND_NAME has no or over {LONGEST_NAME} characters: shorten it")
     return value.strip()
 
 
 def colour(value: str, _given: Given) -> str:
-    """Return the colour in small letters, "" for none. Raises ``ImproperlyConfigured`` for another notation."""
+    """Return the colour in small letters, "" for none.
+
+    Raises:
+        ImproperlyConfigured: It has another notation.
+    """
     if value and not COLOUR.fullmatch(value.lower()):
         raise ImproperlyConfigured("IRONAUTH_BRAND_ACCENT is no colour: write it like #0b57a4")
     return value.lower()
@@ -41,7 +49,11 @@ def link(setting: str) -> Any:
 
 
 def folders(value: str, _given: Given) -> list[str]:
-    """Return the folder as a list, empty for none. Raises ``ImproperlyConfigured`` for what is no absolute path."""
+    """Return the folder as a list, empty for none.
+
+    Raises:
+        ImproperlyConfigured: It is no absolute path.
+    """
     if not value:
         return []
     if not Path(value).is_absolute() or not Path(value).is_dir():
@@ -50,7 +62,11 @@ def folders(value: str, _given: Given) -> list[str]:
 
 
 def logo(value: str, given: Given) -> str:
-    """Return the file's path below the folder. Raises ``ImproperlyConfigured`` where it is not there."""
+    """Return the file's path below the folder.
+
+    Raises:
+        ImproperlyConfigured: It is not there.
+    """
     if not value:
         return ""
     folder = next(iter(given["IRONAUTH_BRAND_FILES"]), "")

@@ -107,11 +107,11 @@ def test_what_the_form_refuses(typed: dict[str, str], words: str) -> None:
 
 
 @pytest.mark.parametrize(("issuer", "words"), [("", "It answers, with 1 keys"), ("/nowhere", "It does not answer")])
-def test_try_it(there: FakeProvider, issuer: str, words: str) -> None:
+def test_try_now(there: FakeProvider, issuer: str, words: str) -> None:
     """The provider is asked now, and the list says what it answered."""
     there.document = {"authorization_endpoint": f"{there.issuer}/authorize"}
     provider = UpstreamProvider.objects.create(slug="acme", name="Acme", kind="oidc", issuer=there.issuer + issuer)
-    sent = {"action": "try_it", "_selected_action": [str(provider.pk)]}
+    sent = {"action": "try_now", "_selected_action": [str(provider.pk)]}
     page = browser(superuser=True).post(reverse(LIST), sent, follow=True)
     assert words in page.content.decode()
 

@@ -146,7 +146,7 @@ async def test_a_client_gets_its_answer(api: httpx.AsyncClient, provider: FakePr
 async def test_a_client_names_the_provider(
     api: httpx.AsyncClient, provider: FakeProvider, client: OAuthClient, named: dict[str, str]
 ) -> None:
-    """By its short name, or by the domain of the address it expects; whoever is signed in already goes on at once."""
+    """By its short name, or by the domain of the address it expects; a person who is signed in goes on at once."""
     await UpstreamProvider.objects.aupdate(domains=["acme.example"])
     providers.outdated()
     asked = noted(provider, await authorize(api, client, **named))
