@@ -58,7 +58,7 @@ class StepUpRequired(errors.NotAuthenticated):
 
     code = "step_up_required"
     title = "Proof needed again"
-    detail = _(
+    detail = (
         "Prove again who you are first, with your password or, if you have one, your second factor: "
         "POST /api/v1/access/step-up."
     )
@@ -73,7 +73,7 @@ class MfaEnrolmentRequired(errors.PermissionDenied):
 
     code = "mfa_enrolment_required"
     title = "Second factor required"
-    detail = _(
+    detail = (
         "Staff need a second factor here: set one up (POST /api/v1/access/mfa/totp), then sign in with it, or "
         "confirm this session with it (POST /api/v1/access/step-up)."
     )
@@ -102,7 +102,7 @@ class LastSuperuser(errors.Conflict):
 
     code = "last_superuser"
     title = "Last superuser"
-    detail = _("This is the last active superuser: make another one first (manage.py createsuperuser).")
+    detail = "This is the last active superuser: make another one first (manage.py createsuperuser)."
 
 
 class UserProtected(errors.Conflict):
@@ -110,7 +110,7 @@ class UserProtected(errors.Conflict):
 
     code = "user_protected"
     title = "Account is referred to"
-    detail = _(
+    detail = (
         "Rows of another application refer to this account and forbid its deletion: remove them there first, or "
         "deactivate the account."
     )
@@ -121,7 +121,7 @@ class DeletionPending(errors.Conflict):
 
     code = "deletion_pending"
     title = "Account is being deleted"
-    detail = _("The owner has deleted this account: restore it first (in the admin), or delete it for good.")
+    detail = "The owner has deleted this account: restore it first (in the admin), or delete it for good."
 
 
 class RoleExists(errors.Conflict):
@@ -129,7 +129,7 @@ class RoleExists(errors.Conflict):
 
     code = "role_taken"
     title = "Role exists"
-    detail = _("A role with this name exists already: use it, or choose another name.")
+    detail = "A role with this name exists already: use it, or choose another name."
 
 
 class PasswordChanged(errors.Conflict):

@@ -28,7 +28,7 @@ class InvalidToken(NotAuthenticated):
 
     code = "invalid_token"
     title = "Invalid access token"
-    detail = _("The access token is invalid, has expired or was revoked: refresh it or sign in again.")
+    detail = "The access token is invalid, has expired or was revoked: refresh it or sign in again."
 
     def __init__(self, reason: str) -> None:
         super().__init__(headers={"WWW-Authenticate": f'{BEARER_CHALLENGE}, error="invalid_token"'})
@@ -69,7 +69,7 @@ class InsufficientScope(PermissionDenied):
 
     code = "insufficient_scope"
     title = "Insufficient scope"
-    detail = _("This access token was not given for that: its application must ask for the scope named here.")
+    detail = "This access token was not given for that: its application must ask for the scope named here."
 
     def __init__(self, scope: str) -> None:
         challenge = f'{BEARER_CHALLENGE}, error="insufficient_scope", scope="{scope}"'
@@ -81,7 +81,7 @@ class DelegatedToken(PermissionDenied):
 
     code = "delegated_token"
     title = "Delegated token"
-    detail = _("A token got in exchange reads an account and changes nothing: use the one the person signed in with.")
+    detail = "A token got in exchange reads an account and changes nothing: use the one the person signed in with."
 
 
 class MalformedCredential(BadRequest):
@@ -89,7 +89,7 @@ class MalformedCredential(BadRequest):
 
     code = "invalid_request"
     title = "Malformed credential"
-    detail = _("Send exactly one header of the form `Authorization: Bearer <access token>`.")
+    detail = "Send exactly one header of the form `Authorization: Bearer <access token>`."
 
     def __init__(self, detail: str | None = None) -> None:
         super().__init__(detail, headers={"WWW-Authenticate": f'{BEARER_CHALLENGE}, error="invalid_request"'})
@@ -122,7 +122,7 @@ class InvalidRefreshToken(NotAuthenticated):
 
     code = "invalid_refresh_token"
     title = "Invalid refresh token"
-    detail = _("The refresh token is invalid, has expired, was used before or was revoked: sign in again.")
+    detail = "The refresh token is invalid, has expired, was used before or was revoked: sign in again."
 
     def __init__(self, *, session_over: bool = False) -> None:
         super().__init__()
@@ -134,7 +134,7 @@ class MfaRequired(NotAuthenticated):
 
     code = "mfa_required"
     title = "Second factor required"
-    detail = _("Send a code of a second factor with the mfa_token to POST /api/v1/access/signin/mfa.")
+    detail = "Send a code of a second factor with the mfa_token to POST /api/v1/access/signin/mfa."
 
     def __init__(self, *, mfa_token: str, methods: Sequence[str]) -> None:
         super().__init__(members={"mfa_token": mfa_token, "methods": tuple(methods)})
@@ -145,7 +145,7 @@ class InvalidMfaToken(NotAuthenticated):
 
     code = "invalid_mfa_token"
     title = "Invalid mfa_token"
-    detail = _("The mfa_token is invalid, has expired or was used before: sign in with the password again.")
+    detail = "The mfa_token is invalid, has expired or was used before: sign in with the password again."
 
 
 class SigningKeyMissing(Unavailable):

@@ -41,7 +41,7 @@ class MfaNotStarted(errors.Conflict):
 
     code = "mfa_not_started"
     title = "Nothing to confirm"
-    detail = _("There is nothing to confirm: ask for a new secret first (POST /api/v1/access/mfa/totp).")
+    detail = "There is nothing to confirm: ask for a new secret first (POST /api/v1/access/mfa/totp)."
 
 
 class MfaNotEnabled(errors.Conflict):
@@ -49,4 +49,4 @@ class MfaNotEnabled(errors.Conflict):
 
     code = "mfa_not_enabled"
     title = "Not set up"
-    detail = _("This account has no such second factor: see GET /api/v1/access/mfa for those it has.")
+    detail = "This account has no such second factor: see GET /api/v1/access/mfa for those it has."

@@ -19,7 +19,7 @@ class PasskeyNotMade(errors.BadRequest):
 
     code = "passkey_not_made"
     title = "Passkey not added"
-    detail = _("The authenticator's answer was not accepted: ask for new options and try again.")
+    detail = "The authenticator's answer was not accepted: ask for new options and try again."
 
 
 class PasskeyTaken(errors.Conflict):

@@ -81,7 +81,7 @@ class NotAuthenticated(DomainError):
     status = 401
     code = "not_authenticated"
     title = "Not authenticated"
-    detail = _("Send a valid access token.")
+    detail = "Send a valid access token."
     default_headers = MappingProxyType({"WWW-Authenticate": BEARER_CHALLENGE})
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand
+from django.core.management.commands import makemessages
 
 #: What only staff or developers read stays English, and has no place in the catalogue.
 LEFT_OUT = (
@@ -17,6 +18,12 @@ LEFT_OUT = (
     "*/templates/admin/*", "accounts/admin/*", "tokens/admin/*", "*/infrastructure/admin/*", "accounts/transfer/*",
     "accounts/passwords/formats/*", "*/migrations/*", "accounts/users/models.py",
 )  # fmt: skip
+
+
+class _Collector(makemessages.Command):
+    """Collects without guesses: a text that was changed is to be translated, not to look like an older one."""
+
+    msgmerge_options = [*makemessages.Command.msgmerge_options, "--no-fuzzy-matching"]
 
 
 class Command(BaseCommand):
@@ -29,7 +36,7 @@ class Command(BaseCommand):
         """Do it for every language but English."""
         codes = [code for code, _ in settings.LANGUAGES if code != "en"]
         call_command(
-            "makemessages", locale=codes, ignore_patterns=list(LEFT_OUT), no_location=True, add_location="never",
+            _Collector(), locale=codes, ignore_patterns=list(LEFT_OUT), no_location=True, add_location="never",
             no_wrap=True, no_obsolete=True, extensions=["html", "txt", "py"], verbosity=0,
         )  # fmt: skip
         call_command("compilemessages", locale=codes, ignore_patterns=[".venv*"], verbosity=0)
