@@ -22,6 +22,7 @@ from typing import Final
 from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.validators import EmailValidator
+from django.utils.translation import gettext
 
 MAX_LENGTH: Final = 254  # characters; RFC 5321 §4.5.3.1.3 (path of 256 octets less its brackets)
 MAX_LOCAL_OCTETS: Final = 64  # in UTF-8; RFC 5321 §4.5.3.1.1, RFC 6531 §3.3
@@ -132,7 +133,7 @@ def validate(email: str) -> None:
     # Django's validator knows ASCII local parts only; letters beyond were judged above (RFC 6531 §3.3).
     taken = domain.lower() == STAND_IN_DOMAIN
     if not at or taken or not _matches(f"{_NON_ASCII.sub('a', local)}@{domain}"):
-        raise ValidationError("Enter an e-mail address such as name@example.com.", code="email_invalid")
+        raise ValidationError(gettext("Enter an e-mail address such as name@example.com."), code="email_invalid")
 
 
 def describe(email: str, deleted_at: datetime | None) -> str:

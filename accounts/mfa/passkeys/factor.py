@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 from django.db import models
 from django.db.models import QuerySet
+from django.utils.translation import gettext_noop as _
 
 from accounts.audit.recording import Event
 from accounts.mfa.outputs import MfaOut, PasskeyOut
@@ -43,7 +44,7 @@ class Passkeys(SecondFactor):
     model = Passkey
     removed_because = "It signs in without a password."
     section = "passkeys"
-    words = noun = "a passkey"
+    words = noun = _("a passkey")
     template = "admin/factors/passkey.html"
     typed = False
 

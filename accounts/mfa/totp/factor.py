@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from django.db import models
 from django.db.models import QuerySet
+from django.utils.translation import gettext_noop as _
 
 from accounts.lockout import throttling
 from accounts.mfa.errors import InvalidMfaCode, SecondFactorRefused, TotpUnreadable
@@ -67,7 +68,7 @@ class Totp(SecondFactor):
     model = TotpFactor
     removed_because = "The person who made the account set it up."
     section = "one_time_codes"
-    words = "one-time codes of an app"
+    words = _("one-time codes of an app")
     noun = "the app"
     template = "admin/factors/totp.html"
 

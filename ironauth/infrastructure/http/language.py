@@ -15,6 +15,7 @@ from django.http.response import HttpResponseBase
 from django.utils import translation
 from django.utils.cache import patch_vary_headers
 from django.utils.translation import get_supported_language_variant
+from django.utils.translation import gettext_noop as _
 from django.utils.translation.trans_real import parse_accept_lang_header
 
 from ironauth.config.cookies import LANGUAGE
@@ -27,6 +28,16 @@ LONGEST: Final = 256
 REMEMBERED_S: Final = 86_400
 #: Languages of ``ui_locales`` that are looked at.
 MOST_TAGS: Final = 8
+
+#: Django's and the REST framework's own errors of forms, to be said as politely as ours.
+FORM_ERRORS: Final = (
+    _("This field is required."),
+    _("This field may not be blank."),
+    _("Enter a valid email address."),
+    _("Ensure this field has no more than {max_length} characters."),
+    _("Ensure this field has at least {min_length} characters."),
+    _("Null characters are not allowed."),
+)
 
 
 def chosen(request: HttpRequest) -> str:

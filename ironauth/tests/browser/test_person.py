@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -59,7 +60,7 @@ async def give_password(shown: Watched, password: str) -> None:
 async def look_around(shown: Watched) -> None:
     """See what strangers see: the start page, a link that opens nothing, where to ask for another, the way in."""
     await shown.go("/")
-    await heading(shown, "IronAuth")
+    await heading(shown, urlsplit(shown.page.url).netloc)
     await shown.look("home")
     await shown.go("/account/verify-again")
     await heading(shown, "Confirm your e-mail address")
