@@ -1,17 +1,23 @@
 """The pages people open: what this is, and the API's documentation. Nothing on them comes from another host."""
 
+from datetime import timedelta
 from functools import cache
 from pathlib import Path
 
-from django.http import HttpRequest, HttpResponse
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.loader import render_to_string
+from django.urls import reverse
 
 from ironauth.infrastructure.api.read_only import read_only
+from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.http import brand, language
 from ironauth.infrastructure.http.error_pages import PAGE_POLICY
+from ironauth.infrastructure.http.error_pages import page_for as error_page_for
 from ironauth.infrastructure.http.middleware import RESOURCE_POLICY
 
 OPENAPI_FILE = Path(__file__).with_name("openapi.json")
+SECURITY_TXT_DAYS = 180  # RFC 9116 §2.5.5: less than a year; it is made anew for each reader
 PUBLIC_FOR_S = 300  # seconds a browser may keep a page; after an upgrade it is old for five minutes at most
 # Scripts and styles come from /static/ only, nothing inline. Swagger UI shows its icons as data: images, and talks to
 # this host's API and to nothing else.
@@ -83,3 +89,20 @@ async def favicon(_request: HttpRequest) -> HttpResponse:
     response = _public(_icon(), "image/svg+xml")
     response.headers.setdefault(*RESOURCE_POLICY)
     return response
+
+
+@read_only
+async def change_password(_: HttpRequest) -> HttpResponse:
+    """Lead a password manager to where people change their password (W3C, A Well-Known URL for Changing Passwords)."""
+    return HttpResponseRedirect(f"{reverse('email-pages:security-page')}#password-title")
+
+
+@read_only
+async def security_txt(request: HttpRequest) -> HttpResponse:
+    """Say how a hole is reported here (RFC 9116), where the operator has said so."""
+    if not settings.IRONAUTH_SECURITY_CONTACT:
+        return error_page_for(request)
+    expires = clock.now().replace(microsecond=0) + timedelta(days=SECURITY_TXT_DAYS)
+    lines = [f"Contact: {one}" for one in settings.IRONAUTH_SECURITY_CONTACT]
+    lines += [f"Expires: {expires:%Y-%m-%dT%H:%M:%SZ}", f"Canonical: {settings.IRONAUTH_ISSUER}{request.path}"]
+    return _public("\n".join([*lines, ""]).encode(), "text/plain; charset=utf-8")

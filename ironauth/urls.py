@@ -35,6 +35,8 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("api/v1/access/", include((accounts_urls.access_urlpatterns + tokens_urls.access_urlpatterns, "access"))),
     path("api/v1/", include((accounts_urls.staff_urlpatterns + tokens_urls.staff_urlpatterns, "staff"))),
     path("", include((accounts_urls.page_urlpatterns + oauth_urls.page_urlpatterns, "email-pages"))),
+    path(".well-known/change-password", pages.change_password, name="change-password"),
+    path(".well-known/security.txt", pages.security_txt, name="security-txt"),
     path(".well-known/", include((tokens_urls.wellknown_urlpatterns, "well-known"))),
     path("oauth/", include((oauth_urls.urlpatterns, "oauth"))),
     path("admin/", admin.site.urls),

@@ -268,3 +268,17 @@ def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
         return ipaddress.ip_address(text)
     except ValueError:
         return None
+
+
+def contacts(values: list[str], name: str) -> list[str]:
+    """Return where holes are reported (RFC 9116 §2.5.3).
+
+    Raises:
+        ImproperlyConfigured: An item is no address of mail, the web or a telephone.
+    """
+    for value in values:
+        if not value.startswith(("mailto:", "https://", "tel:")) or not value.isprintable() or " " in value:
+            raise ImproperlyConfigured(
+                f"{name} has {value!r}: write mailto:name@host, https://host/path or tel:number."
+            )
+    return values

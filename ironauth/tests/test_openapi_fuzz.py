@@ -76,6 +76,7 @@ UNREACHED: Final = dict.fromkeys(
     (
         "POST /api/v1/access/mfa/passkeys",
         "DELETE /api/v1/access/mfa/passkeys/{passkey_id}",
+        "PATCH /api/v1/access/mfa/passkeys/{passkey_id}",
         "POST /api/v1/access/signin/passkey",
         "POST /api/v1/access/signin/mfa/options",
     ),

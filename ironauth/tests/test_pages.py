@@ -1,15 +1,19 @@
 """The pages people open: complete by themselves, strict about scripts, and usable."""
 
 import re
+from datetime import datetime, timedelta
 from html.parser import HTMLParser
 from pathlib import Path
 
 import httpx
 import pytest
 from django.contrib.staticfiles import finders
+from django.core.exceptions import ImproperlyConfigured
 from pytest_django import Settings
 
 from ironauth import pages
+from ironauth.config import addresses
+from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.http import error_pages
 from ironauth.infrastructure.telemetry import logs
 
@@ -204,3 +208,29 @@ async def test_the_admin_carries_the_name(api: httpx.AsyncClient) -> None:
     assert "IronAuth" in answer.text
     assert "Django administration" not in answer.text
     assert 'name="csrfmiddlewaretoken"' in answer.text
+
+
+async def test_a_password_manager_finds_the_page(api: httpx.AsyncClient) -> None:
+    """/.well-known/change-password leads to where people change their password."""
+    answer = await api.get("/.well-known/change-password")
+    assert (answer.status_code, answer.headers["location"]) == (302, "/account/security#password-title")
+    assert 'id="password-title"' in (await api.get("/account/security")).text
+
+
+async def test_security_txt_is_what_the_operator_says(api: httpx.AsyncClient, settings: Settings) -> None:
+    """With contacts it names them and expires within a year (RFC 9116); without there is no such file."""
+    assert (await api.get("/.well-known/security.txt")).status_code == 404
+    settings.IRONAUTH_SECURITY_CONTACT = ["mailto:security@example.com", "https://example.com/report"]
+    answer = await api.get("/.well-known/security.txt")
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "text/plain; charset=utf-8")
+    lines = answer.text.splitlines()
+    assert lines[:2] == ["Contact: mailto:security@example.com", "Contact: https://example.com/report"]
+    expires = datetime.fromisoformat(lines[2].removeprefix("Expires: "))
+    assert timedelta(days=30) < expires - clock.now() < timedelta(days=365)
+
+
+@pytest.mark.parametrize("value", ["security@example.com", "http://example.com", "mailto:a b@example.com"])
+def test_a_contact_that_nobody_can_use_stops_the_start(value: str) -> None:
+    """The message names the setting and what to write."""
+    with pytest.raises(ImproperlyConfigured, match=r"IRONAUTH_SECURITY_CONTACT.*mailto:"):
+        addresses.contacts([value], "IRONAUTH_SECURITY_CONTACT")

@@ -77,6 +77,21 @@ async def list_sessions(*, principal: Principal) -> list[SessionOut]:
     return await database().read(sessions.of_user, user_id=principal.id, current_id=principal.session_id)
 
 
+async def end_other_sessions(*, principal: Principal) -> None:
+    """End every session of the caller but the one they ask from.
+
+    Raises:
+        NotAuthenticated: (401) that one is over.
+    """
+    ended = await database().write(
+        sessions.end_other_sessions,
+        user_id=principal.id,
+        epoch=principal.epoch,
+        from_session_id=principal.session_id,
+    )
+    log.info("other_sessions_ended", user_id=str(principal.id), sessions=ended)
+
+
 async def end_own_session(*, principal: Principal, session_id: UUID) -> None:
     """End one of the caller's sessions.
 

@@ -20,6 +20,7 @@ from accounts.audit import recording as audit
 from accounts.audit.recording import Event
 from accounts.users.outputs import Account
 from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.core.errors import NotAuthenticated
 from ironauth.infrastructure.crypto.master_keys import newest_master_key_id
 from ironauth.infrastructure.db.compiled import CompiledSelect, Param
 from ironauth.infrastructure.http.client_context import ClientContext
@@ -194,6 +195,24 @@ def end_own_session(*, session_id: UUID, user_id: UUID, epoch: int, from_session
         sso_logout.cascade(session_id)
         audit.record(Event.SESSION_ENDED, actor_id=user_id, user_id=user_id, session_id=session_id, details=details)
     return ended
+
+
+def end_other_sessions(*, user_id: UUID, epoch: int, from_session_id: UUID) -> int:
+    """Revoke every live session of a person but one, and publish it; return how many. 4 queries, 1 or 2 for none.
+
+    Raises:
+        NotAuthenticated: That one is over.
+    """
+    now = clock.now()
+    if session_queries.find_live(session_id=from_session_id, user_id=user_id, epoch=epoch, now=now) is None:
+        raise NotAuthenticated
+    others = Session.objects.filter(user_id=user_id).live(now).exclude(pk=from_session_id)
+    ids = list(others.order_by().values_list("pk", flat=True))
+    if ids:
+        end_sessions(session_ids=ids, reason=Session.RevokeReason.ENDED_BY_USER)
+        details = {"from_session": str(from_session_id)}
+        audit.record_each(Event.SESSION_ENDED, [(user_id, one) for one in ids], actor_id=user_id, details=details)
+    return len(ids)
 
 
 def end_session(*, session_id: UUID, reason: Session.RevokeReason) -> bool:

@@ -15,7 +15,7 @@ from tokens.sessions.transport import cleared_response, no_content
 
 
 class SessionsView(AsyncAPIView):
-    """GET /api/v1/access/sessions."""
+    """GET, DELETE /api/v1/access/sessions."""
 
     permission_classes = [IsAuthenticated]
 
@@ -28,6 +28,23 @@ class SessionsView(AsyncAPIView):
     async def get(self, request: ApiRequest) -> list[SessionOut]:
         """Return the caller's live sessions, the 1,000 most recently used first."""
         return await services.list_sessions(principal=request.auth)
+
+    @extend_schema(
+        operation_id="access_sessions_end_others",
+        summary="Sign out everywhere else",
+        tags=["access"],
+        request=None,
+        responses={
+            204: OpenApiResponse(None, "Only the session that asked is left."),
+            400: TwoCredentials,
+            401: InvalidToken,
+            403: CrossOrigin,
+        },
+    )
+    async def delete(self, request: ApiRequest) -> HttpResponse:
+        """End every session of the caller but this one, those of applications too."""
+        await services.end_other_sessions(principal=request.auth)
+        return no_content()
 
 
 class SessionView(AsyncAPIView):

@@ -23,6 +23,12 @@ class NewPasskeyInput(serializers.Serializer[Any]):
     name = NameField(required=False, default="")
 
 
+class RenamePasskeyInput(serializers.Serializer[Any]):
+    """Body of ``PATCH /mfa/passkeys/{id}``."""
+
+    name = NameField()
+
+
 class FactorInput(serializers.Serializer[Any]):
     """What proves a second factor: a code, or an authenticator's answer to a challenge."""
 

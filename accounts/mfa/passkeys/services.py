@@ -8,7 +8,7 @@ import uuid
 from django.db import IntegrityError
 
 from accounts.lockout import rate_limits
-from accounts.mfa.outputs import AddedPasskey, PasskeyOptions
+from accounts.mfa.outputs import AddedPasskey, PasskeyOptions, PasskeyOut
 from accounts.mfa.passkeys import challenges
 from accounts.mfa.passkeys import units as passkey_units
 from accounts.mfa.passkeys.challenges import Purpose
@@ -95,6 +95,18 @@ async def add(
         raise PasskeyTaken from error
     get_logger().info("passkey_added", user_id=str(user_id), passkey_id=str(passkey.id))
     return AddedPasskey(passkey, tuple(codes)) if with_codes else AddedPasskey(passkey)
+
+
+async def rename(*, user_id: uuid.UUID, passkey_id: uuid.UUID, name: str) -> PasskeyOut:
+    """Give a passkey another name.
+
+    Raises:
+        NotFound: The person has no such passkey; another's is not told apart.
+    """
+    renamed = await database().write(passkey_units.rename, user_id=user_id, passkey_id=passkey_id, name=name)
+    if renamed is None:
+        raise NotFound("You have no such passkey: see /api/v1/access/mfa for those you have.")
+    return renamed
 
 
 async def remove(*, user_id: uuid.UUID, passkey_id: uuid.UUID, session_id: uuid.UUID | None = None) -> None:

@@ -6,10 +6,10 @@ from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.response import Response
 
 from accounts.errors import StepUpRequired
-from accounts.mfa.outputs import AddedPasskey, PasskeyOptions
+from accounts.mfa.outputs import AddedPasskey, PasskeyOptions, PasskeyOut
 from accounts.mfa.passkeys import services as passkeys
 from accounts.mfa.passkeys.errors import PasskeyNotMade, PasskeyTaken, TooManyPasskeys
-from accounts.mfa.passkeys.inputs import NewPasskeyInput
+from accounts.mfa.passkeys.inputs import NewPasskeyInput, RenamePasskeyInput
 from accounts.users import step_up
 from accounts.users.signed_in import signed_in
 from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView
@@ -60,7 +60,19 @@ class PasskeysView(AsyncAPIView):
 
 
 class PasskeyView(AsyncAPIView):
-    """DELETE /api/v1/access/mfa/passkeys/{id}."""
+    """PATCH, DELETE /api/v1/access/mfa/passkeys/{id}."""
+
+    @extend_schema(
+        operation_id="access_mfa_passkeys_rename",
+        summary="Rename one of my passkeys",
+        tags=["access"],
+        request=RenamePasskeyInput,
+        responses={200: PasskeyOut, 400: ValidationFailed, 404: NotFound},
+    )
+    async def patch(self, request: ApiRequest, passkey_id: uuid.UUID) -> PasskeyOut:
+        """Give the passkey another name, by which its owner knows it; it changes nothing else."""
+        data = await self.validated(request, RenamePasskeyInput)
+        return await passkeys.rename(user_id=signed_in(request).id, passkey_id=passkey_id, **data)
 
     @extend_schema(
         operation_id="access_mfa_passkeys_remove",

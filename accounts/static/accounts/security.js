@@ -92,6 +92,18 @@ async function showFactors() {
       await recently(() => call("DELETE", `/mfa/passkeys/${passkey.id}`));
       await showFactors();
     });
+    if (part("rename")) {
+      part("rename").setAttribute("aria-label", `${part("rename").textContent} ${passkey.name}`);
+      on(part("rename"), "click", () => {
+        part("rename-form").hidden = !part("rename-form").hidden;
+        part("new-name").value = passkey.name;
+        part("new-name").focus();
+      });
+      on(part("rename-form"), "submit", async () => {
+        await call("PATCH", `/mfa/passkeys/${passkey.id}`, { name: part("new-name").value });
+        await showFactors();
+      });
+    }
   });
   $("no-passkeys").hidden = factors.passkeys.length > 0;
   $("passkey-form").hidden = !passkeysWork;
@@ -119,7 +131,10 @@ function deviceOf(agent) {
 }
 
 async function showSessions() {
-  rows($("sessions"), "session-row", await call("GET", "/sessions"), (part, session) => {
+  const sessions = await call("GET", "/sessions");
+  const others = $("end-others"); // none in a template of one's own that is older than this
+  if (others) others.hidden = sessions.length < 2;
+  rows($("sessions"), "session-row", sessions, (part, session) => {
     part("agent").textContent = deviceOf(session.user_agent);
     part("agent").title = session.user_agent;
     part("ip").textContent = session.ip || "—";
@@ -133,6 +148,13 @@ async function showSessions() {
       if (session.current) location.replace("/account/signin");
       else await showSessions();
     });
+  });
+}
+
+if ($("end-others")) {
+  on($("end-others"), "click", async () => {
+    await call("DELETE", "/sessions");
+    await showSessions();
   });
 }
 

@@ -2,7 +2,7 @@
 
 from urllib.parse import quote
 
-from ironauth.config import mail
+from ironauth.config import addresses, mail
 from ironauth.config.environment import Limit
 from ironauth.config.table.setting import Section, Setting
 
@@ -56,6 +56,16 @@ MAIL = Section(
         example="required",
         choices=("off", "optional", "required"),
         read=lambda env, given: mail.verification(env, given["EMAIL_URL"], debug=given["DEBUG"]),
+    ),
+    Setting(
+        "IRONAUTH_SECURITY_CONTACT",
+        "Where holes of this deployment are reported, for /.well-known/security.txt (RFC 9116): addresses such as "
+        "mailto:security@example.com or https://example.com/report, the best first (default: none, and no file).",
+        kind="words",
+        default=lambda given: [],
+        example="mailto:security@example.com",
+        accept=lambda value, _: addresses.contacts(value, "IRONAUTH_SECURITY_CONTACT"),
+        refused="an item that begins with neither mailto: nor https: nor tel:",
     ),
     Setting(
         "IRONAUTH_SIGN_UP",

@@ -106,3 +106,19 @@ async def test_needs_a_credential(api: httpx.AsyncClient, pair: Pair) -> None:
     assert (await api.delete(f"{SESSIONS}/{pair['session_id']}")).status_code == 401
     cookie = {"Cookie": f"access_token={pair['access_token']}", "Origin": "https://evil.example"}
     assert (await api.delete(f"{SESSIONS}/{pair['session_id']}", headers=cookie)).status_code == 403
+
+
+async def test_everywhere_else(api: httpx.AsyncClient, member: dict[str, Any], pair: Pair) -> None:
+    """All other sessions of the person end at once, nobody else's does, and the one that asked goes on."""
+    others = [await sign_in(api, member) for _ in range(2)]
+    other_person = await stranger(api, "other@example.com")
+    assert (await api.delete(SESSIONS, headers=bearer(pair))).status_code == 204
+    assert [entry["id"] for entry in (await api.get(SESSIONS, headers=bearer(pair))).json()] == [pair["session_id"]]
+    for ended in others:
+        assert (await api.get(ME, headers=bearer(ended))).status_code == 401
+        refreshed = await api.post("/api/v1/access/refresh", json={"refresh_token": ended["refresh_token"]})
+        assert refreshed.status_code == 401
+    assert (await api.get(ME, headers=bearer(other_person))).status_code == 200
+    assert (await api.post("/api/v1/access/refresh", json={"refresh_token": pair["refresh_token"]})).status_code == 200
+    assert (await api.delete(SESSIONS, headers=bearer(pair))).status_code == 204  # there are none left
+    assert (await api.delete(SESSIONS, headers=bearer(others[0]))).status_code == 401

@@ -211,6 +211,19 @@ async def test_a_removed_passkey_opens_nothing(
     await post(api, SIGNIN, {"email": member["email"], "password": PASSWORD})
 
 
+async def test_a_passkey_has_another_name(api: httpx.AsyncClient, pair: Pair, added: Json) -> None:
+    """Its owner renames it; a name that no list can show is refused, an unknown passkey is 404."""
+    path = f"{ADD}/{added['passkey']['id']}"
+    renamed = await api.patch(path, json={"name": "Blue key"}, headers=bearer(pair))
+    assert (renamed.status_code, renamed.json()["name"]) == (200, "Blue key")
+    assert [one["name"] for one in (await api.get(MFA, headers=bearer(pair))).json()["passkeys"]] == ["Blue key"]
+    for name in ("\x00", "n" * 151):
+        assert (await api.patch(path, json={"name": name}, headers=bearer(pair))).status_code == 400
+    other = f"{ADD}/{uuid.uuid4()}"
+    assert (await api.patch(other, json={"name": "x"}, headers=bearer(pair))).status_code == 404
+    assert (await Passkey.objects.aget()).name == "Blue key"
+
+
 async def test_another_persons_passkey_is_not_found(
     api: httpx.AsyncClient, device: Authenticator, added: Json, new_email: Callable[[], str]
 ) -> None:
