@@ -121,6 +121,12 @@ openapi: ## write ironauth/openapi.json anew after a change of the API
 	$(SECRETS)
 	$(BIN)/python manage.py build_openapi
 
+.PHONY: screenshots
+screenshots: ## take pictures of every page in every state the browser tests see, into var/screenshots
+	$(INSTALL) dev
+	umask 077 && mkdir -p var/screenshots
+	IRONAUTH_TEST_SCREENSHOTS=$(CURDIR)/var/screenshots $(BIN)/python -m pytest -q ironauth/tests/browser $(ARGS)
+
 .PHONY: messages
 messages: ## collect the texts people read into ironauth/locale/ and compile its translations (needs gettext)
 	$(INSTALL) dev

@@ -8,9 +8,9 @@ from django.conf import settings
 from django.core.checks import CheckMessage
 from django.core.checks import Warning as CheckWarning
 
-#: Backgrounds of the pages, as ``ironauth/static/ironauth/pages.css`` has them.
-LIGHT: Final = "#f6f7f9"
-DARK: Final = "#12181f"
+#: What links stand on where it is closest to them: a row under the pointer, in ``ironauth/static/ironauth/pages.css``.
+LIGHT: Final = "#eef1f4"
+DARK: Final = "#202a35"
 #: Contrast of text with what is behind it (WCAG 2.2 §1.4.3).
 LEAST_CONTRAST: Final = 4.5
 _STEPS: Final = 40

@@ -14,7 +14,7 @@ from ironauth.tests.browser.chromium import PATIENCE_MS
 from ironauth.tests.canary_hooks import watched
 
 #: Width, height and colours a page is looked at in: a phone at night, and a desktop.
-VIEWS: Final[tuple[tuple[int, int, Literal["dark", "light"]], ...]] = ((390, 844, "dark"), (1280, 900, "light"))
+VIEWS: tuple[tuple[int, int, Literal["dark", "light"]], ...] = ((390, 844, "dark"), (1280, 900, "light"))
 #: What keeps people out (WCAG 2.2 A and AA), and what makes a page hard to find one's way in.
 RULES: Final = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 #: Less this, which is Django's own markup of lists and forms: a search field whose title is its only label, headings of
@@ -112,7 +112,7 @@ class Watched:
             if wide:
                 self._fault(f"{seen}: scrolls sideways, {wide}")
             if PICTURES:
-                await self.page.screenshot(path=Path(PICTURES) / f"{name}-{width}.png", full_page=True)
+                await self.page.screenshot(path=Path(PICTURES) / f"{name}-{width}-{colours}.png", full_page=True)
             for violation in await self.page.evaluate(JUDGE, options):
                 where = [node["html"][:160] for node in violation["nodes"][:3]]
                 why = violation["nodes"][0]["failureSummary"].splitlines()[1:3]

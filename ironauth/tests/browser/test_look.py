@@ -1,0 +1,62 @@
+"""The pages for people in every language, both colours and two widths: accessible, light, nothing sticks out."""
+
+import re
+from contextlib import nullcontext
+from typing import Final
+
+import httpx
+import pytest
+
+from ironauth.tests.browser import watched
+from ironauth.tests.browser.conftest import OpenPage, OpenSite
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.asyncio(loop_scope="session"),
+]
+
+#: A page's share of what a person waits for: HTML, style and scripts, without the encoding that servers add.
+MOST_BYTES: Final = 60_000
+PAGES: Final = {
+    "sign-in": "/account/signin",
+    "sign-up": "/account/signup",
+    "forgot": "/account/forgot",
+    "verify-again": "/account/verify-again",
+    "stale-link": "/email/verify?token=x",
+    "nothing": "/no-such-page",
+    "home": "/",
+    "device": "/oauth/device",
+}
+#: What pages answer that have nothing to give.
+REFUSED: Final = {"stale-link": 400, "nothing": 404}
+
+
+async def weight(http: httpx.AsyncClient, path: str) -> int:
+    """Return the bytes of a page with its style and scripts."""
+    text = (await http.get(path)).text
+    files = re.findall(r'(?:src|href)="(/(?:static|brand)[^"]+\.(?:css|js)[^"]*)"', text)
+    assert files
+    return len(text.encode()) + sum([len((await http.get(file)).content) for file in files])
+
+
+@pytest.mark.parametrize("language", ["de", "es"])
+async def test_every_page_in_a_language(
+    language: str, open_site: OpenSite, open_page: OpenPage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Longer words fit, on a phone of 320 px too, at night and by day, with an operator's brand; none is heavy."""
+    monkeypatch.setattr(watched, "VIEWS", ((320, 640, "dark"), (390, 844, "light"), (1280, 900, "dark")))
+    site = open_site(
+        IRONAUTH_BRAND_NAME="Acme",
+        IRONAUTH_BRAND_ACCENT="#0a7f5a",
+        IRONAUTH_SUPPORT_URL="https://example.com/help",
+        IRONAUTH_TERMS_URL="https://example.com/terms",
+    )
+    shown = await open_page(site, locale=language)
+    async with httpx.AsyncClient(base_url=site.origin, headers={"Accept": "text/html"}) as http:
+        for name, path in PAGES.items():
+            with shown.refusing(REFUSED[name]) if name in REFUSED else nullcontext():
+                await shown.go(path)
+            assert await shown.page.get_attribute("html", "lang") == language
+            await shown.look(f"{name}-{language}")
+            assert await weight(http, path) <= MOST_BYTES
