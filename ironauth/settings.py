@@ -101,6 +101,7 @@ TEMPLATES = [
         "DIRS": given["IRONAUTH_TEMPLATES"],
         "APP_DIRS": True,
         "OPTIONS": {
+            "libraries": {"brand": "ironauth.infrastructure.http.brand"},
             "context_processors": [
                 "django.template.context_processors.request",
                 "django.template.context_processors.csp",

@@ -95,15 +95,18 @@ def _rendered(mail: Claimed) -> EmailMultiAlternatives:
         **context,
         "subject": subject,
         "language": translation.get_language(),
-        "parts": _parts(text, mail, context),
+        "parts": _parts(text, subject, mail, context),
     }
     message.attach_alternative(template.render(shown), "text/html")
     return message
 
 
-def _parts(text: str, mail: Claimed, context: dict[str, Any]) -> list[Part]:
-    """Return the paragraphs of a text; a line that is an address or a code alone is shown as one."""
-    label = gettext("Restore the account") if mail.kind == Kind.ACCOUNT_DELETION else gettext("Go on")
+def _parts(text: str, subject: str, mail: Claimed, context: dict[str, Any]) -> list[Part]:
+    """Return the paragraphs of a text; an address or a code alone in one is shown as such.
+
+    The subject of a message with a link says what the link does, but for a deletion.
+    """
+    label = gettext("Restore the account") if mail.kind == Kind.ACCOUNT_DELETION else subject
     alone = {
         context["link"]: Part("button", context["link"] or "", label),
         context["code"]: Part("digits", context["code"] or ""),

@@ -61,8 +61,8 @@ async function recently(act) {
 const withPassword = (act) => recently(() => ask({ password: true }, act));
 
 // ---------------------------------------------------------------- what there is
-const day = new Intl.DateTimeFormat(undefined, { dateStyle: "medium" });
-const minute = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+const day = new Intl.DateTimeFormat(document.documentElement.lang, { dateStyle: "medium" });
+const minute = new Intl.DateTimeFormat(document.documentElement.lang, { dateStyle: "medium", timeStyle: "short" });
 
 function when(element, text, format) {
   element.dateTime = text;

@@ -1,9 +1,13 @@
-"""What pages and messages show of the operator, and the accent colour made readable (WCAG 2.2 §1.4.3)."""
+"""What pages and messages show of the operator, and the accent colour made readable (WCAG 2.2 §1.4.3).
+
+Templates get it by ``{% load brand %}{% brand as brand %}`` (``ironauth.settings``).
+"""
 
 import hashlib
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from django import template
 from django.conf import settings
 from django.core.checks import CheckMessage
 from django.core.checks import Warning as CheckWarning
@@ -14,6 +18,8 @@ DARK: Final = "#202a35"
 #: Contrast of text with what is behind it (WCAG 2.2 §1.4.3).
 LEAST_CONTRAST: Final = 4.5
 _STEPS: Final = 40
+
+register = template.Library()
 
 
 class Brand(NamedTuple):
@@ -38,6 +44,7 @@ class Shades(NamedTuple):
     on_dark: str
 
 
+@register.simple_tag(name="brand")
 def current() -> Brand:
     """Return the brand as the settings have it."""
     colours = shades(settings.IRONAUTH_BRAND_ACCENT or "#0b57a4")

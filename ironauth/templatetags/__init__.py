@@ -1,1 +1,0 @@
-"""Tags that every page may use."""
