@@ -9,6 +9,7 @@ from accounts.pages import account as account_pages
 from accounts.pages import email as email_pages
 from accounts.privacy.views import ExportView
 from accounts.staff.views import AuditView, MembershipView, RolesView, UsersView, UserView
+from accounts.verdict.views import FailuresView, VerdictView
 
 access_urlpatterns: list[URLPattern] = [
     path("signup", SignupView.as_view(), name="signup"),
@@ -36,6 +37,8 @@ page_urlpatterns: list[URLPattern] = [
 staff_urlpatterns: list[URLPattern] = [
     path("users", UsersView.as_view(), name="users"),
     path("users/<uuid:user_id>", UserView.as_view(), name="user"),
+    path("users/<uuid:user_id>/verdict", VerdictView.as_view(), name="user-verdict"),
+    path("users/<uuid:user_id>/failures", FailuresView.as_view(), name="user-failures"),
     path("users/<uuid:user_id>/roles/<str:role>", MembershipView.as_view(), name="user-role"),
     *mfa_urls.staff_urlpatterns,
     path("audit", AuditView.as_view(), name="audit"),

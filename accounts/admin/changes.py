@@ -15,6 +15,7 @@ from accounts.mfa import factors
 from accounts.mfa import units as mfa_units
 from accounts.staff import units as staff_units
 from accounts.users.models import User
+from accounts.verdict import units as verdicts
 
 #: Users in one transaction where each costs several statements: some 20 ms, so that other writers get their turn.
 FEW: Final = 20
@@ -47,6 +48,12 @@ def _reset_mfa(user_ids: Sequence[uuid.UUID], caller_id: uuid.UUID) -> None:
     """Take every second factor of these users away."""
     for user_id in user_ids:
         mfa_units.reset(user_id, caller_id)
+
+
+def _forgive(user_ids: Sequence[uuid.UUID], caller_id: uuid.UUID) -> None:
+    """Reset the counts of wrong passwords and codes of these users."""
+    for user_id in user_ids:
+        verdicts.forgive_failures(user_id=user_id, actor_id=caller_id)
 
 
 SEND_RESET: Final = Change(
@@ -122,6 +129,18 @@ END_SESSIONS: Final = Change(
     concerns=STAYING,
     step_up=False,  # it only ends what is open
 )
+FORGIVE_FAILURES: Final = Change(
+    name="forgive_failures",
+    title="Forgive failures",
+    choice="Forgive the failed sign-ins of selected users",
+    done="Failures forgiven",
+    warning="The next try is let in at once, from anywhere. Counts of client addresses stay.",
+    excluded_note="superusers, and people who are being deleted",
+    carry_out=_forgive,
+    concerns=STAYING,
+    batch=FEW,
+    step_up=False,  # it opens nothing
+)
 DEACTIVATE: Final = Change(
     name="deactivate",
     title="Deactivate",
@@ -147,5 +166,6 @@ ACTIVATE: Final = Change(
 )
 #: In the order of the buttons on a person's page.
 CHANGES: Final = (
-    END_SESSIONS, SEND_RESET, RESEND_VERIFICATION, REQUIRE_CHANGE, ACCEPT_PASSWORD, RESET_MFA, DEACTIVATE, ACTIVATE,
+    END_SESSIONS, SEND_RESET, RESEND_VERIFICATION, REQUIRE_CHANGE, ACCEPT_PASSWORD, RESET_MFA, FORGIVE_FAILURES,
+    DEACTIVATE, ACTIVATE,
 )  # fmt: skip

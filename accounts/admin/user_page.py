@@ -21,6 +21,7 @@ from accounts.mfa import factors
 from accounts.outbox.models import OutgoingMail
 from accounts.privacy.admin import buttons
 from accounts.users.models import User
+from accounts.verdict import units as verdicts
 from ironauth.infrastructure.admin.read_only import moment
 
 if TYPE_CHECKING:  # Django's class takes its model in brackets for type checkers only
@@ -37,6 +38,7 @@ class Happening(NamedTuple):
     at: str
     event: str
     outcome: str
+    reason: str
     by: str
     address: str
     link: str
@@ -91,6 +93,7 @@ class UserPage(Admin):
         user: User | None = kwargs.get("obj")
         if user is not None:
             caller: Any = request.user
+            context["verdict"] = verdicts.verdict_of(user.pk)
             allowed = [change for change in CHANGES if getattr(self, f"has_{change.permission}_permission")(request)]
             offers = offered(allowed, caller, user) if allowed else []
             context["changes"] = [*offers, *(buttons(request, user) if self.has_change_permission(request) else ())]
@@ -127,6 +130,7 @@ def _trail(user_id: uuid.UUID) -> list[Happening]:
             at=moment(event.at),
             event=phrase(event.event),
             outcome=event.outcome,
+            reason=str(event.details.get("reason", "")).replace("_", " "),
             by=_who(event, user_id, people),
             address=event.address or "-",
             link=reverse("admin:accounts_auditevent_change", args=[event.pk]),

@@ -141,6 +141,16 @@ class Outcome(enum.StrEnum):
     REFUSED = "refused"
 
 
+class Reason(enum.StrEnum):
+    """Why a sign-in failed, in the details of its event: for staff alone, since the answers are all the same."""
+
+    NO_ACCOUNT = "no_account"
+    WRONG_PASSWORD = "wrong_password"  # noqa: S105 - a code
+    WRONG_CODE = "wrong_code"
+    DEACTIVATED = "deactivated"
+    ADDRESS_NOT_CONFIRMED = "address_not_confirmed"
+
+
 #: The events of each family, code by code with their words.
 FAMILIES: Final = {
     family.value: {event.value: event.words for event in Event if event.family is family} for family in Family

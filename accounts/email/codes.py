@@ -9,6 +9,7 @@ import uuid
 
 from accounts import email_address as emails
 from accounts.audit import recording as audit
+from accounts.audit.events import Reason
 from accounts.audit.recording import Event, Outcome
 from accounts.email import units as email_units
 from accounts.email.units import BySignUp
@@ -119,7 +120,8 @@ async def judge_sign_in_code(
     if found is None or account is None or found.user_id != account.id:
         user_id = account.id if account else None
         log.info("sign_in_refused", user_id=str(user_id) if user_id else None)
-        await audit.record_later(Event.SIGN_IN, outcome=Outcome.FAILURE, user_id=user_id)
+        details = {"reason": Reason.WRONG_CODE if account else Reason.NO_ACCOUNT}
+        await audit.record_later(Event.SIGN_IN, outcome=Outcome.FAILURE, user_id=user_id, details=details)
         await wait_for_step(began, REFUSAL_STEP_S)
         raise InvalidEmailCode
     if account.methods:

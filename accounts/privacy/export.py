@@ -18,6 +18,7 @@ from django.db.models import CharField, Exists, F, Model, Q, QuerySet, UUIDField
 from django.db.models.functions import Now
 
 from accounts.audit import recording as audit
+from accounts.audit.events import Reason
 from accounts.audit.models import AuditEvent
 from accounts.mfa.factors import FACTORS
 from accounts.outbox.kinds import Kind
@@ -37,6 +38,7 @@ type Rows = Callable[[Param], QuerySet[Any, Any]]
 MOST_ROWS: Final = 5_000
 
 
+_REASONS: Final = frozenset(reason.value for reason in Reason)
 _PERSON: Final = Param("person", UUIDField())
 _PERSON_TEXT: Final = Param("person_text", CharField())  # the same as text, for columns of text
 
@@ -77,11 +79,19 @@ def collect(user_id: uuid.UUID, *, most: int | None = MOST_ROWS) -> ExportOut:
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in _sections}
     incomplete = []
     for name in _present(whose):
-        found[name] = _query(name, most).dicts(**whose)
+        found[name] = [_without_reason(row) for row in _query(name, most).dicts(**whose)]
         if most is not None and len(found[name]) > most:
             del found[name][most:]
             incomplete.append(name)
     return ExportOut(user_id, clock.now(), found, tuple(incomplete))
+
+
+def _without_reason(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row; that of a failed sign-in without its reason, which the answers tell nobody and staff alone see."""
+    details = row.get("details")
+    if isinstance(details, dict) and details.get("reason") in _REASONS:
+        row["details"] = {name: value for name, value in details.items() if name != "reason"}
+    return row
 
 
 def _present(whose: dict[str, Any]) -> list[str]:

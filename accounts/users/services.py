@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from accounts import email_address as emails
 from accounts.audit import recording as audit
+from accounts.audit.events import Reason
 from accounts.audit.recording import Event, Outcome
 from accounts.errors import InvalidCredentials, PasswordChangeRequired
 from accounts.lockout import throttling
@@ -82,7 +83,8 @@ async def authenticate(*, email: str, password: str, context: ClientContext = th
     if found is None or not verdict.ok or not found.is_active or emails.is_proof_awaited(found.email_verified_at):
         user_id = found.id if found else None
         get_logger().info("sign_in_refused", user_id=str(user_id) if user_id else None)
-        await audit.record_later(Event.SIGN_IN, outcome=Outcome.FAILURE, user_id=user_id)
+        details = {"reason": _reason(found, right=verdict.ok)}
+        await audit.record_later(Event.SIGN_IN, outcome=Outcome.FAILURE, user_id=user_id, details=details)
         await wait_for_step(began, REFUSAL_STEP_S)
         raise InvalidCredentials(
             InvalidCredentials.detail_where_proof_is_required if emails.is_proof_required() else None
@@ -102,6 +104,15 @@ async def authenticate(*, email: str, password: str, context: ClientContext = th
     if verdict.breached and found.password_flagged_at is None:
         await _flag(found)
     return Authenticated(found.id, found.session_epoch, found.methods, attempt)
+
+
+def _reason(found: Credentials | None, *, right: bool) -> Reason:
+    """Return why a password did not sign in, for staff; nobody else is told apart."""
+    if found is None:
+        return Reason.NO_ACCOUNT
+    if not found.is_active:
+        return Reason.DEACTIVATED
+    return Reason.ADDRESS_NOT_CONFIRMED if right else Reason.WRONG_PASSWORD
 
 
 async def admit(email: str, context: ClientContext) -> tuple[Attempt | None, Credentials | None]:

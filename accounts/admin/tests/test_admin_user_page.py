@@ -24,7 +24,7 @@ from ironauth.infrastructure.core import clock
 
 pytestmark = [pytest.mark.django_db, pytest.mark.storage]
 LIST = "/admin/accounts/user/"
-ENDING = {"end_all_sessions", "send_reset", "require_password_change", "deactivate"}
+ENDING = {"forgive_failures", "end_all_sessions", "send_reset", "require_password_change", "deactivate"}
 
 
 def _page(user: User) -> str:
@@ -109,9 +109,15 @@ def test_buttons_are_those_that_would_change_something(client: Client, root: Use
     User.objects.filter(pk=user.pk).update(**changes)
     assert _buttons(client, user) == ENDING - {"require_password_change"} | {"accept_password", "reset_mfa"}
     User.objects.filter(pk=user.pk).update(is_active=False)
-    assert _buttons(client, user) == {"end_all_sessions", "accept_password", "reset_mfa", "activate"}
+    assert _buttons(client, user) == {
+        "end_all_sessions",
+        "forgive_failures",
+        "accept_password",
+        "reset_mfa",
+        "activate",
+    }
     _enrol(root)
-    assert _buttons(client, root) == {"end_all_sessions", "send_reset", "resend_verification"}
+    assert _buttons(client, root) == {"end_all_sessions", "forgive_failures", "send_reset", "resend_verification"}
 
 
 def test_buttons_follow_the_callers_rights(client: Client, make_user: MakeUser) -> None:

@@ -1,0 +1,157 @@
+"""Units of work on the verdict: read from the account, its counts of failures and its trail."""
+
+import uuid
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from django.conf import settings
+
+from accounts import email_address as emails
+from accounts.access.rights import rights_of
+from accounts.audit import recording as audit
+from accounts.audit.models import AuditEvent
+from accounts.audit.recording import Event, Outcome
+from accounts.federation.models import Identity
+from accounts.lockout import throttling
+from accounts.lockout.throttling import LockoutKeys
+from accounts.mfa.passkeys.models import Passkey
+from accounts.users.models import User
+from accounts.verdict.outputs import Code, Verdict
+from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.core.errors import NotFound, PermissionDenied
+from ironauth.infrastructure.core.ids import first_id_at
+from ironauth.infrastructure.http.client_context import client_network
+from ironauth.infrastructure.models import ThrottleFailures
+from ironauth.infrastructure.ratelimit.lockout import MAX_FAILURES
+
+_DAY: Final = timedelta(days=1)
+MOST_FAILURES: Final = 1_000  # failures looked at; beyond it the figures are the least there were
+
+
+def verdict_of(user_id: uuid.UUID) -> Verdict:
+    """Return whether somebody can sign in now, and the first reason against it. At most seven queries.
+
+    Raises:
+        NotFound: There is no such user.
+    """
+    user = User.objects.select_related("pending_deletion").filter(pk=user_id).first()
+    if user is None:
+        raise NotFound
+    return _state(user) or _lockout(user) or _verdict(Code.CAN_SIGN_IN, "Can sign in.")
+
+
+def forgive_failures(*, user_id: uuid.UUID, actor_id: uuid.UUID) -> None:
+    """Reset the counts of wrong passwords and codes of an account, and leave an event.
+
+    Raises:
+        NotFound: There is no such user.
+        PermissionDenied: It is a superuser's, whose password somebody of less rights could go on guessing then.
+    """
+    user = User.objects.filter(pk=user_id).first()
+    if user is None:
+        raise NotFound
+    if user.is_superuser and not rights_of(actor_id).is_superuser:
+        raise PermissionDenied("Only a superuser may forgive the failures of one.")
+    throttling.forgive_account(email=user.email, user_id=user_id)
+    throttling.forgive_second_factor(user_id)
+    audit.record(Event.FAILURES_FORGIVEN, actor_id=actor_id, user_id=user_id)
+
+
+def _state(user: User) -> Verdict | None:
+    """Return what of the account itself keeps its person out."""
+    if user.is_being_deleted:
+        pending = user.pending_deletion
+        words = f"Cannot sign in: the account is being deleted, for good on {_day(pending.due_at)}."
+        return _verdict(Code.BEING_DELETED, words, since=pending.requested_at, until=pending.due_at)
+    if not user.is_active:
+        return _deactivated(user)
+    if emails.is_proof_awaited(user.email_verified_at):
+        return _verdict(Code.ADDRESS_NOT_CONFIRMED, "Cannot sign in: the e-mail address is not confirmed.")
+    if user.must_change_password:
+        words = "Cannot sign in: has to choose another password first, by the link in a message."
+        return _verdict(Code.MUST_CHANGE_PASSWORD, words)
+    if not _has_way_in(user):
+        words = "Cannot sign in: has no password, passkey or identity at another provider. A password reset gives one."
+        return _verdict(Code.NO_WAY_IN, words)
+    return None
+
+
+def _deactivated(user: User) -> Verdict:
+    """Return since when the account is inactive, and who made it so, where the trail still knows."""
+    events = AuditEvent.objects.filter(user_id=user.pk, event=Event.USER_CHANGED, details__is_active=False)
+    event = events.order_by("-id").first()
+    if event is None:
+        return _verdict(Code.DEACTIVATED, "Cannot sign in: deactivated.")
+    actor = User.objects.filter(pk=event.actor_id).values_list("email", flat=True).first() if event.actor_id else None
+    by = f" by {actor}" if actor else ""
+    return _verdict(Code.DEACTIVATED, f"Cannot sign in: deactivated{by} on {_day(event.at)}.", since=event.at)
+
+
+def _has_way_in(user: User) -> bool:
+    return (
+        user.has_usable_password()
+        or (settings.IRONAUTH_SIGN_IN_BY_EMAIL and user.email_verified_at is not None)
+        or Passkey.objects.filter(user=user).exists()
+        or Identity.objects.filter(user=user, provider__enabled=True).exists()
+    )
+
+
+def _lockout(user: User) -> Verdict | None:
+    """Return which count of failures makes a stranger's next try wait; a device that is known has counts of its own."""
+    found = _waits(throttling.sign_in_keys(user.email, throttling.UNKNOWN))
+    if found is not None:
+        until, is_end, count = found
+        code = Code.LOCKED_OUT if is_end else Code.MUST_WAIT
+        failures, networks = _failures(user.pk, Event.SIGN_IN)
+        told = f"{max(failures, count)} wrong passwords" + (f" from {networks} networks" if networks > 1 else "")
+        words = (
+            f"Cannot sign in from a new device: {told}. A password reset, or forgiving the failures, ends it."
+            if is_end
+            else f"Must wait until {_time(until)} on a new device: {told}."
+        )
+        return _verdict(code, words, until=until, failures=max(failures, count), networks=networks)
+    found = _waits(throttling.second_factor_keys(user.pk))
+    if found is None:
+        return None
+    until, is_end, count = found
+    code = Code.SECOND_FACTOR_LOCKED_OUT if is_end else Code.SECOND_FACTOR_MUST_WAIT
+    words = (
+        f"Locked out by the second factor: {count} wrong codes. A recovery code or a passkey signs in."
+        if is_end
+        else f"Must wait until {_time(until)}: {count} wrong codes of the second factor."
+    )
+    return _verdict(code, words, until=until, failures=count)
+
+
+def _waits(keys: LockoutKeys) -> tuple[datetime, bool, int] | None:
+    """Return until when a try has to wait, whether that is the end of the count, and how many failures there were."""
+    row = ThrottleFailures.objects.filter(key=keys.account.key).first()
+    if row is None or row.known_until:
+        return None
+    if row.failures >= min(keys.account.most, MAX_FAILURES):
+        return datetime.fromtimestamp(row.expires_at, UTC), True, row.failures
+    if row.retry_at <= clock.unix():
+        return None
+    return datetime.fromtimestamp(row.retry_at, UTC), False, row.failures
+
+
+def _failures(user_id: uuid.UUID, event: Event) -> tuple[int, int]:
+    """Return how many tries failed in the last day, and from how many networks. One query."""
+    since = first_id_at(clock.now() - _DAY)
+    rows = AuditEvent.objects.filter(user_id=user_id, id__gte=since, event=event, outcome=Outcome.FAILURE)
+    found = list(rows.order_by("-id").values_list("address", flat=True)[:MOST_FAILURES])
+    return len(found), len({client_network(address) for address in found if address})
+
+
+def _verdict(code: Code, words: str, **more: Any) -> Verdict:
+    return Verdict(can_sign_in=code is Code.CAN_SIGN_IN, code=code, words=words, **more)
+
+
+def _day(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d}"
+
+
+def _time(moment: datetime) -> str:
+    """Return a time in UTC, with its day where that is another one."""
+    same = moment.date() == clock.now().date()
+    return f"{moment:%H:%M:%S} UTC" if same else f"{moment:%Y-%m-%d %H:%M} UTC"
