@@ -5,7 +5,7 @@ MAKEFLAGS += --no-print-directory
 export PYTHON
 
 PORT ?= 8000
-URL ?= http://127.0.0.1:$(PORT)
+URL ?= http://localhost:$(PORT)
 BIN := .venv/bin
 AUDIT_BIN := .venv-audit/bin
 INSTALL := sh requirements/install.sh
@@ -16,7 +16,7 @@ SECRETS := test -f "$(ENV_FILE)" || $(BIN)/python -m ironauth.environment_file "
 SERVE_ENV := GLIBC_TUNABLES=$${GLIBC_TUNABLES:-glibc.malloc.hugetlb=1}
 ifneq ($(PORT),8000)
 # The issuer has an origin's one spelling, which leaves http's own port 80 out (config.addresses.issuer).
-SERVE_ENV += IRONAUTH_ISSUER=$${IRONAUTH_ISSUER:-http://127.0.0.1$(if $(filter-out 80,$(PORT)),:$(PORT))}
+SERVE_ENV += IRONAUTH_ISSUER=$${IRONAUTH_ISSUER:-http://localhost$(if $(filter-out 80,$(PORT)),:$(PORT))}
 endif
 
 .PHONY: help
@@ -24,7 +24,7 @@ help: ## list the targets
 	awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: run
-run: ## serve http://127.0.0.1:8000, preparing whatever is missing (PORT=9000, ARGS="--workers 2")
+run: ## serve http://localhost:8000, preparing whatever is missing (PORT=9000, ARGS="--workers 2")
 	case "$(PORT)" in 0?*) false ;; esac && test "$(PORT)" -ge 1 2>/dev/null && test "$(PORT)" -le 65535 || { echo "PORT=$(PORT) is no port: choose 1 to 65535" >&2; exit 1; }
 	$(INSTALL) base
 	$(SECRETS)
@@ -37,7 +37,7 @@ superuser: ## make an account that may use the admin
 	umask 077 && $(BIN)/python manage.py migrate --verbosity 0 && $(BIN)/python manage.py createsuperuser $(ARGS)
 
 .PHONY: demo
-demo: ## walk through the API of a running server and print every request (URL=http://127.0.0.1:8000)
+demo: ## walk through the API of a running server and print every request (URL=http://localhost:8000)
 	$(INSTALL) base
 	$(SECRETS)
 	$(BIN)/python manage.py demo --url $(URL) $(ARGS)

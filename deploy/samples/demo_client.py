@@ -2,7 +2,7 @@
 
 ``demo_client.py CLIENT.json [ISSUER]``: the file is what ``manage.py oauth_client create`` printed,
 its redirect URI ``http://127.0.0.1:3000/callback`` (another port there is the port here); the issuer is
-http://127.0.0.1:8000 unless named. For one browser at a time; an application of yours takes a library (see the client's
+http://localhost:8000 unless named. For one browser at a time; an application of yours takes a library (see the client's
 page in the admin).
 """
 
@@ -145,7 +145,7 @@ def main() -> None:
     """Serve on the redirect URI's port."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("client", type=Path, help="what manage.py oauth_client create printed, in a file")
-    parser.add_argument("issuer", nargs="?", default="http://127.0.0.1:8000", help="default: %(default)s")
+    parser.add_argument("issuer", nargs="?", default="http://localhost:8000", help="default: %(default)s")
     given = parser.parse_args()
     # ID tokens name Ed25519 by the older name, which more libraries know; RFC 9864 prefers the newer one.
     warnings.filterwarnings("ignore", "EdDSA is deprecated", SecurityWarning)

@@ -1,6 +1,6 @@
 """A whole API behind IronAuth in one file, to try ``resource_server.py`` and ``nginx-forward-auth.conf`` with.
 
-``IRONAUTH_ISSUER=http://127.0.0.1:8000 python deploy/samples/django_api.py 3000`` serves on loopback until Ctrl-C:
+``IRONAUTH_ISSUER=http://localhost:8000 python deploy/samples/django_api.py 3000`` serves on loopback until Ctrl-C:
 ``/by-keys`` and ``/by-introspection`` for callers with an access token, ``/behind-nginx`` for nginx alone. With
 ``IRONAUTH_CLIENT=client_id:client_secret`` in the environment the second one can ask. It needs Django,
 ``djangorestframework`` and ``pyjwt[crypto]``, the last of which IronAuth itself has no use for.

@@ -144,7 +144,7 @@ def test_a_first_run_is_accepted() -> None:
         [sys.executable, "-c", SHOWN],
         cwd=settings.BASE_DIR, env=environment, check=False, capture_output=True, text=True, timeout=60,
     )  # fmt: skip
-    assert result.stdout == "True False http://127.0.0.1:8000 ['localhost', '127.0.0.1', '[::1]']\n", result.stderr
+    assert result.stdout == "True False http://localhost:8000 ['localhost', '127.0.0.1', '[::1]']\n", result.stderr
 
 
 def test_a_shorter_session_is_idle_for_less() -> None:

@@ -29,11 +29,11 @@ def make(*arguments: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize(
     ("port", "issuer"),
     [
-        ("80", "http://127.0.0.1"),
-        ("8080", "http://127.0.0.1:8080"),
-        ("9000", "http://127.0.0.1:9000"),
-        ("443", "http://127.0.0.1:443"),
-        ("65535", "http://127.0.0.1:65535"),
+        ("80", "http://localhost"),
+        ("8080", "http://localhost:8080"),
+        ("9000", "http://localhost:9000"),
+        ("443", "http://localhost:443"),
+        ("65535", "http://localhost:65535"),
     ],
 )
 def test_the_issuer_of_a_port_is_accepted(port: str, issuer: str) -> None:

@@ -69,7 +69,7 @@ def test_the_tour_can_be_pasted(serve_process: Callable[..., str], tmp_path: Pat
 
 def test_the_tour_is_made_for_the_default_port() -> None:
     """Where PORT is not set, it asks the server that a bare ``make run`` starts."""
-    assert "BASE=http://127.0.0.1:${PORT:-8000}\n" in tour()[0][0]
+    assert "BASE=http://localhost:${PORT:-8000}\n" in tour()[0][0]
 
 
 def test_the_containers_settings_are_accepted(tmp_path: Path) -> None:

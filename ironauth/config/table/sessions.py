@@ -46,7 +46,7 @@ SESSIONS = Section(
         "Required unless DEBUG: the public https:// origin, in lower case, without path or trailing slash (http on "
         "loopback only); the `iss` of every token.",
         kind="text",
-        default=lambda given: "http://127.0.0.1:8000" if given["DEBUG"] else "",
+        default=lambda given: "http://localhost:8000" if given["DEBUG"] else "",
         example="https://id.example.com",
         accept=lambda value, _: addresses.issuer(value, "IRONAUTH_ISSUER"),
         required=True,

@@ -29,7 +29,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare the server's address."""
-        parser.add_argument("--url", default="http://127.0.0.1:8000", help="the running server")
+        parser.add_argument("--url", default="http://localhost:8000", help="the running server")
 
     def handle(self, *_args: Any, **options: Any) -> None:
         """Take the walk. Raises ``CommandError`` at the first unexpected answer, or when nothing answers."""
