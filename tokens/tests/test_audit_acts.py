@@ -53,12 +53,14 @@ async def sign_in(stage: Stage) -> Expected:
 
 async def sign_in_wrong(stage: Stage) -> Expected:
     await stage.send("POST", SIGNIN, 401, {"email": stage.email, "password": "wrong"})
-    return by_member(stage, event="sign_in", outcome="failure", actor_id=None, session_id=None)
+    details = {"reason": "wrong_password"}
+    return by_member(stage, event="sign_in", outcome="failure", actor_id=None, session_id=None, details=details)
 
 
 async def sign_in_unknown(stage: Stage) -> Expected:
     await stage.send("POST", SIGNIN, 401, {"email": "nobody@example.com", "password": "wrong"})
-    return {"event": "sign_in", "outcome": "failure", "actor_id": None, "user_id": None, "session_id": None}
+    expected = {"event": "sign_in", "outcome": "failure", "actor_id": None, "user_id": None, "session_id": None}
+    return {**expected, "details": {"reason": "no_account"}}
 
 
 async def sign_in_too_late(stage: Stage) -> Expected:

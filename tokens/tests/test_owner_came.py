@@ -128,7 +128,7 @@ async def test_the_page_says_whose_account_it_is(
         assert shown.status_code == 200
     assert f"<strong>{member['email']}</strong>" in shown.text
     assert f"<strong>{user.created_at:%-d %B %Y, %H:%M} UTC</strong>" in shown.text
-    assert ("and a second factor" in shown.text) == factors
+    assert ("and the second factors" in shown.text) == factors
     if factors:
         made = (await Passkey.objects.aget()).created_at
         assert f"<li>a passkey, since {made:%-d %B %Y, %H:%M} UTC</li>" in shown.text

@@ -22,7 +22,7 @@ from ironauth.infrastructure.core.stdio import READER_GONE
 READ = {
     "audit_export", "demo", "export_user", "hash_calibrate", "oauth_client",
     "backup", "breached_passwords", "build_openapi", "create_signing_key", "forgive_failures", "purge_expired",
-    "reseal_secrets", "rotate_signing_key",
+    "reseal_secrets", "rotate_signing_key", "import_users", "export_users", "upstream_provider",
 }  # fmt: skip
 #: Commands that print where the server is, and serve on anybody who reads it.
 SERVING = {"hashworker", "serve"}
