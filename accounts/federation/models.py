@@ -56,8 +56,9 @@ class UpstreamProvider(models.Model):
     created_at = models.DateTimeField(default=clock.now, editable=False)
 
     class Meta:
-        """In the order of their buttons."""
+        """In the order of their buttons. A superuser's alone: there are no permissions to give."""
 
+        default_permissions = ()
         verbose_name = "sign-in provider"
         ordering = ("name", "id")
 
@@ -80,7 +81,7 @@ class Identity(models.Model):
     class Meta:
         """One account for each identity, and one identity of a provider for each account."""
 
-        default_permissions = ("view", "delete")
+        default_permissions = ()
         verbose_name_plural = "identities"
         constraints: ClassVar = (
             models.UniqueConstraint(fields=("issuer", "subject"), name="accounts_identity_subject"),

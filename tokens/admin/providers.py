@@ -38,13 +38,13 @@ class ProviderForm(ModelForm):
 
     kind = forms.ChoiceField(choices=[(kind.name, kind.label) for kind in KINDS.values()])
     secret = forms.CharField(
-        label="client secret",
+        label="Client secret",
         required=False,
         max_length=MAX_SECRET,
         widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
         help_text="From the provider. It is sealed and never shown; leave it empty to keep the one that is stored.",
     )
-    domains = LinesField(rows=2, label="mail domains", help_text=UpstreamProvider._meta.get_field("domains").help_text)  # noqa: SLF001 - documented by Django
+    domains = LinesField(rows=2, label="Mail domains", help_text=UpstreamProvider._meta.get_field("domains").help_text)  # noqa: SLF001 - documented by Django
 
     class Meta:
         """Which fields."""

@@ -36,9 +36,9 @@ TYPED = {
 
 
 def browser(*, superuser: bool) -> Client:
-    """Return the browser of somebody of staff; without being a superuser they hold every permission over providers."""
+    """Return the browser of somebody of staff; without being a superuser they hold every permission there is."""
     user = User.objects.create_user(email=f"{superuser}@example.com", is_staff=True, is_superuser=superuser)
-    user.user_permissions.set(Permission.objects.filter(content_type__model="upstreamprovider"))
+    user.user_permissions.set(Permission.objects.all())
     client = Client()
     client.force_login(user)
     return client
