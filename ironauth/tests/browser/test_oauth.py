@@ -106,10 +106,10 @@ async def sign_out_of_own_pages(shown: Watched, application: str) -> None:
     busy = "**/oauth/logout"
     await shown.page.route(busy, lambda route: route.fulfill(status=429))
     with shown.refusing(429):
-        await shown.page.get_by_role("button", name="Sign out").click()
+        await shown.page.get_by_role("button", name="Sign out", exact=True).click()
         await expect(shown.page.get_by_text("Signing out did not work: try again in a moment.")).to_be_visible()
     await shown.page.unroute(busy)
-    await shown.page.get_by_role("button", name="Sign out").click()
+    await shown.page.get_by_role("button", name="Sign out", exact=True).click()
     await heading(shown, "Sign in")
 
 
