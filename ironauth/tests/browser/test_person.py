@@ -46,7 +46,7 @@ async def signed_in(shown: Watched, email: str = EMAIL) -> None:
 
 async def sign_out(shown: Watched) -> None:
     """Leave, and wait for the way back in."""
-    await shown.page.get_by_role("button", name="Sign out").click()
+    await shown.page.get_by_role("button", name="Sign out", exact=True).click()
     await heading(shown, "Sign in")
 
 
