@@ -55,7 +55,7 @@ def resolve(*, provider_id: UUID, person: UpstreamPerson, waiting_id: UUID) -> R
         raise UpstreamRefused("provider")
     known = Identity.objects.filter(issuer=person.issuer, subject=person.subject).first()
     if known is not None:
-        Identity.objects.filter(pk=known.pk).update(last_used_at=clock.now(), email=_shown(person.email))
+        Identity.objects.filter(pk=known.pk).update(last_used_at=clock.now(), email=shown(person.email))
         return Resolved(user_units.credentials_of_id(known.user_id))
     told, key = _told(provider, person)
     holder = User.objects.filter(email_key=key).first() if key else None
@@ -72,7 +72,7 @@ def resolve(*, provider_id: UUID, person: UpstreamPerson, waiting_id: UUID) -> R
         return Resolved(user_units.credentials_of_id(_create(provider, person)))
     first = Step.SIGN_IN_FIRST if step is Step.LINK else step
     UpstreamSignIn.objects.filter(pk=waiting_id).update(
-        issuer=person.issuer, subject=person.subject, email=_shown(person.email)
+        issuer=person.issuer, subject=person.subject, email=shown(person.email)
     )
     return Resolved(None, first)
 
@@ -121,7 +121,7 @@ def _insert(user_id: UUID, provider: UpstreamProvider, person: UpstreamPerson) -
         provider=provider,
         issuer=person.issuer,
         subject=person.subject,
-        email=_shown(person.email),
+        email=shown(person.email),
     )
 
 
@@ -273,7 +273,8 @@ def require_usable(account: Credentials | None) -> Credentials:
     return account
 
 
-def _shown(email: str) -> str:
+def shown(email: str) -> str:
+    """Return an address as a provider says it, where it can be shown and kept; else nothing."""
     return email if len(email) <= emails.MAX_LENGTH and email.isprintable() else ""
 
 

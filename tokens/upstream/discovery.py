@@ -6,10 +6,11 @@ Keys rotate: a token of an unknown key has them fetched again, at most once a mi
 import time
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
 from uuid import UUID
 
 from accounts.federation.errors import UpstreamUnavailable
-from accounts.federation.kinds.kind import DISCOVERY, Endpoints, ProviderKind
+from accounts.federation.kinds.kind import DISCOVERY, TENANT, Endpoints, ProviderKind
 from tokens.clients.keys import problem_of_key
 from tokens.upstream import exchange
 
@@ -61,9 +62,9 @@ async def fetched(issuer: str) -> Endpoints:
         raise UpstreamUnavailable("discovery")
     names = ("issuer", "authorization_endpoint", "token_endpoint", "jwks_uri")
     told = [document.get(name) for name in names]
-    # §4.3: the document's issuer is the one it was asked for; Entra's for all tenants has a template in its place.
-    matches = document.get("issuer") in (issuer, issuer.rstrip("/")) or "{tenantid}" in str(document.get("issuer"))
-    if not matches or not all(isinstance(one, str) and exchange.is_acceptable(one) for one in told[1:]):
+    if not _is_issuer_of(str(told[0]), issuer) or not all(
+        isinstance(one, str) and exchange.is_acceptable(one) for one in told[1:]
+    ):
         raise UpstreamUnavailable("discovery")
     userinfo = document.get("userinfo_endpoint")
     methods = document.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
@@ -76,6 +77,17 @@ async def fetched(issuer: str) -> Endpoints:
         userinfo=userinfo if isinstance(userinfo, str) and exchange.is_acceptable(userinfo) else "",
         auth_methods=tuple(map(str, methods)) if isinstance(methods, list) else (),
     )
+
+
+def _is_issuer_of(claimed: str, issuer: str) -> bool:
+    """Tell whether a document's issuer is the one it was asked for (§4.3).
+
+    Entra's document for all tenants has a template in its place, of the same origin: else one provider's document could
+    speak for another one's tenants.
+    """
+    if claimed in (issuer, issuer.rstrip("/")):
+        return True
+    return TENANT in claimed and urlsplit(claimed)[:2] == urlsplit(issuer)[:2]
 
 
 async def keys(uri: str, *, newer_than: float = 0.0) -> tuple[list[Mapping[str, Any]], float]:

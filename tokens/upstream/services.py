@@ -131,8 +131,8 @@ async def verify(*, provider: Provider, begun: Begun, answer: Mapping[str, str])
         log.warning("upstream_refused", provider=provider.slug, cause=error.cause)
         raise
     if resolved.step is not None:
-        who = f"{provider.name} ({person.email})" if person.email else provider.name
-        return FirstStep(resolved.step, who, person.email)
+        email = units.shown(person.email)  # a provider may say anything, and a page is made of it
+        return FirstStep(resolved.step, f"{provider.name} ({email})" if email else provider.name, email)
     account = units.require_usable(resolved.account)
     await accounts.require_admissible(account)
     if account.methods:

@@ -3,9 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from accounts.federation.kinds.kind import ProviderKind, UpstreamPerson, subject_of
-
-_TENANT = "{tenantid}"
+from accounts.federation.kinds.kind import TENANT, ProviderKind, UpstreamPerson, subject_of
 
 
 class Entra(ProviderKind):
@@ -16,7 +14,7 @@ class Entra(ProviderKind):
 
     def is_issuer(self, claimed: str, configured: str, claims: Mapping[str, Any]) -> bool:
         """Tell whether the issuer is the tenant's, or of the template with the token's own tenant in it."""
-        return claimed == configured.replace(_TENANT, subject_of(claims, "tid"))
+        return claimed == configured.replace(TENANT, subject_of(claims, "tid"))
 
     def person(self, claims: Mapping[str, Any]) -> UpstreamPerson:
         """Return the person; the address is verified where the tenant has proved the domain (``xms_edov``)."""

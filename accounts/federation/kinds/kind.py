@@ -8,6 +8,7 @@ from accounts.federation.models import SUBJECT_CHARACTERS
 
 #: Signatures of ID tokens: never HMAC, whose key the client has too, and not ``none``.
 ALGORITHMS: Final = ("RS256", "PS256", "ES256", "EdDSA", "Ed25519")
+TENANT: Final = "{tenantid}"  # in the issuer of Entra's document for all tenants
 DISCOVERY: Final = "/.well-known/openid-configuration"
 
 

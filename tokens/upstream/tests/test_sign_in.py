@@ -13,6 +13,8 @@ from asgiref.sync import sync_to_async
 from pytest_django import Settings
 
 from accounts.audit.models import AuditEvent
+from accounts.federation.errors import UpstreamRefused
+from accounts.federation.kinds.registry import KINDS
 from accounts.federation.models import Identity, UpstreamProvider, UpstreamSignIn
 from accounts.federation.secrets import seal_into
 from accounts.outbox.models import OutgoingMail
@@ -331,6 +333,75 @@ async def test_a_lie_changes_nothing(api: httpx.AsyncClient, member: Member, pro
     before = await world()
     assert is_page(await back(api, provider, asked), 401, "did not confirm who you are")
     assert await world() == before
+
+
+@pytest.mark.parametrize(
+    "email", ["a" * 100_000 + "@example.com", "moc.elpmaxe@\u202enna", "<b>@example.com", "\x00@x"]
+)
+async def test_an_address_that_nobody_may_have(api: httpx.AsyncClient, provider: FakeProvider, email: str) -> None:
+    """It makes no account and no page; the person signs up with another one."""
+    provider.claims = {"email": email}
+    page = await through(api, provider)
+    assert is_page(page, 200, "Create an account")
+    assert email not in page.text
+    assert len(page.text) < 20_000
+
+
+@pytest.mark.parametrize(
+    ("issuer", "holds"),
+    [
+        ("https://login.example/{tenantid}/v2.0", True),
+        ("https://elsewhere.example/{tenantid}/v2.0", False),
+        ("http://login.example/{tenantid}/v2.0", False),
+        ("https://login.example/organizations/v2.0", True),
+        ("https://login.example/another/v2.0", False),
+        ("", False),
+    ],
+)
+def test_whose_document_it_is(issuer: str, holds: bool) -> None:
+    """A document speaks for the issuer it was asked for, or for the tenants of the same origin."""
+    assert discovery._is_issuer_of(issuer, "https://login.example/organizations/v2.0") is holds
+
+
+@pytest.mark.parametrize(
+    ("claims", "subject"),
+    [
+        ({"tid": "t1", "oid": "o1", "iss": "https://login.example/t1/v2.0"}, "t1:o1"),
+        ({"tid": "t2", "oid": "o1", "iss": "https://login.example/t1/v2.0"}, None),
+        ({"tid": "t1", "iss": "https://login.example/t1/v2.0"}, None),
+    ],
+)
+def test_entra_knows_people_by_tenant_and_object(claims: dict[str, str], subject: str | None) -> None:
+    """The issuer is the token's own tenant's; an address is verified only where the tenant has proved its domain."""
+    kind = KINDS["entra"]
+    told = {**claims, "email": "victim@example.com", "email_verified": True, "sub": "pairwise"}
+    template = "https://login.example/{tenantid}/v2.0"
+    if subject is None:
+        assert not kind.is_issuer(claims["iss"], template, told) or "oid" not in claims
+        if "oid" not in claims:
+            with pytest.raises(UpstreamRefused):
+                kind.person(told)
+        return
+    assert kind.is_issuer(claims["iss"], template, told)
+    person = kind.person(told)
+    assert (person.subject, person.email_verified) == (subject, False)
+    assert kind.person({**told, "xms_edov": True}).email_verified
+
+
+def test_github_has_the_verified_primary_address_alone() -> None:
+    """The number of the account says who it is; other addresses count for nothing."""
+    kind = KINDS["github"]
+    emails = [
+        {"email": "old@example.com", "primary": False, "verified": True},
+        {"email": "ann@example.com", "primary": True, "verified": True},
+    ]
+    person = kind.person({"user": {"id": 7, "login": "ann", "name": None}, "emails": emails})
+    assert (person.subject, person.email, person.email_verified, person.name) == ("7", "ann@example.com", True, "")
+    unverified = [{"email": "ann@example.com", "primary": True, "verified": False}]
+    assert kind.person({"user": {"id": 7}, "emails": unverified}).email == ""
+    for user in ({}, {"id": "7"}, {"id": True}, None):
+        with pytest.raises(UpstreamRefused):
+            kind.person({"user": user, "emails": emails})
 
 
 @pytest.mark.parametrize(("sub", "gets_in"), [("subject-1", True), ("another", False)])
