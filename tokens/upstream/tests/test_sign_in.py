@@ -308,6 +308,7 @@ LIES: dict[str, dict[str, Any]] = {
     "no end": {"claims": {"exp": None}},
     "of tomorrow": {"claims": {"iat": time.time() + 86_400}},
     "old": {"claims": {"iat": time.time() - 86_400}},
+    "longer than any": {"claims": {"groups": "g" * 9_000}},
     "no subject": {"claims": {"sub": None}},
     "empty subject": {"claims": {"sub": ""}},
     "long subject": {"claims": {"sub": "s" * 256}},
@@ -335,9 +336,7 @@ async def test_a_lie_changes_nothing(api: httpx.AsyncClient, member: Member, pro
     assert await world() == before
 
 
-@pytest.mark.parametrize(
-    "email", ["a" * 100_000 + "@example.com", "moc.elpmaxe@\u202enna", "<b>@example.com", "\x00@x"]
-)
+@pytest.mark.parametrize("email", ["a" * 3_500 + "@example.com", "moc.elpmaxe@\u202enna", "<b>@example.com", "\x00@x"])
 async def test_an_address_that_nobody_may_have(api: httpx.AsyncClient, provider: FakeProvider, email: str) -> None:
     """It makes no account and no page; the person signs up with another one."""
     provider.claims = {"email": email}
