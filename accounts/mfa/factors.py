@@ -4,6 +4,7 @@ import uuid
 from datetime import datetime
 from typing import Final, NamedTuple
 
+from django.contrib.auth.hashers import UNUSABLE_PASSWORD_PREFIX
 from django.db import models
 
 from accounts.mfa.outputs import MfaOut
@@ -22,11 +23,15 @@ __all__ = ["FACTORS", "PASSKEY", "TOTP", "Kept", "accepts", "any_of", "judge", "
 
 #: In the order in which people are offered them, and in which what is shown is judged.
 FACTORS: Final[tuple[SecondFactor, ...]] = (Totp(), Passkeys(), RecoveryCodes())
+#: Django marks a password that nobody can have with a prefix.
+_HAS_PASSWORD: Final = models.ExpressionWrapper(
+    ~models.Q(password__startswith=UNUSABLE_PASSWORD_PREFIX), models.BooleanField()
+)
 _OVERVIEW: Final = CompiledSelect(
     lambda: (
         User.objects.filter(pk=Param("id", models.UUIDField()))
         .order_by()
-        .values_list(*second_factors.columns(), codes_left())
+        .values_list(*second_factors.columns(), codes_left(), _HAS_PASSWORD)
     )
 )
 
@@ -54,13 +59,15 @@ def kept(user_id: uuid.UUID) -> tuple[Kept, ...]:
 
 def overview(user_id: uuid.UUID) -> MfaOut:
     """Return all that a person is told about their factors. One query, two for who has a passkey."""
-    (*flags, left) = next(iter(_OVERVIEW.rows(id=user_id)), (*(False for _ in FACTORS), None))
+    nothing = (*(False for _ in FACTORS), None, False)
+    (*flags, left, has_password) = next(iter(_OVERVIEW.rows(id=user_id)), nothing)
     methods = second_factors.named(flags)
     return MfaOut(
         methods=methods,
         totp=TOTP in methods,
         recovery_codes_left=left or 0,
         passkeys=passkeys_of(user_id) if PASSKEY in methods else (),
+        has_password=bool(has_password),
     )
 
 

@@ -35,12 +35,16 @@ class AddedPasskey(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class MfaOut(msgspec.Struct, frozen=True):
-    """A person's second factors; without any, ``methods`` is empty and a password suffices."""
+    """A person's second factors; without any, ``methods`` is empty and a password suffices.
+
+    ``has_password``: whether there is one; who signs in with another provider, or by passkey alone, may have none.
+    """
 
     methods: tuple[str, ...]
     totp: bool
     recovery_codes_left: int
     passkeys: tuple[PasskeyOut, ...]
+    has_password: bool = True
 
 
 class TotpSetup(msgspec.Struct, frozen=True):

@@ -134,7 +134,7 @@ async def test_a_sign_up_that_tells_nothing_tells_the_trail(
     assert found == [
         ("sign_up", "success", new, new, {}),
         ("sign_up", "refused", None, stage.member, {}),
-        ("sign_in", "failure", None, new, {}),
+        ("sign_in", "failure", None, new, {"reason": "address_not_confirmed"}),
     ]
 
 

@@ -50,6 +50,10 @@ async function recently(act) {
     if (problem.code !== "step_up_required") throw problem;
   }
   const methods = factors.methods;
+  if (!methods.length && !factors.has_password) { // nothing to type: sign in again, as the last time
+    location.assign("/account/signin?next=/account/security");
+    return new Promise(() => {});
+  }
   const wanted = methods.length
     ? { code: methods.some((method) => method !== "passkey"), passkey: methods.includes("passkey") }
     : { password: true };
@@ -105,6 +109,10 @@ async function showFactors() {
       });
     }
   });
+  if ($("no-password")) {
+    $("no-password").hidden = factors.has_password;
+    $("password-form").hidden = !factors.has_password;
+  }
   $("no-passkeys").hidden = factors.passkeys.length > 0;
   $("passkey-form").hidden = !passkeysWork;
   $("totp-on").hidden = !factors.totp;

@@ -43,7 +43,7 @@ pytestmark = [
     pytest.mark.usefixtures("still_clock"),
 ]
 CODE = re.compile("[0-9a-hjkmnp-tv-z]{4}(-[0-9a-hjkmnp-tv-z]{4}){3}")
-NOTHING = {"methods": [], "totp": False, "recovery_codes_left": 0, "passkeys": []}
+NOTHING = {"methods": [], "totp": False, "recovery_codes_left": 0, "passkeys": [], "has_password": True}
 USERS = "/api/v1/users"
 
 
@@ -94,6 +94,7 @@ async def test_setting_up(api: httpx.AsyncClient, member: Member, pair: Pair) ->
         "totp": True,
         "recovery_codes_left": 10,
         "passkeys": [],
+        "has_password": True,
     }
     assert [await me(api, one) for one in (pair, other)] == [200, 200]
     asked = await password_only(api, member)

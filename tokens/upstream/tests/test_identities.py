@@ -146,6 +146,7 @@ async def test_the_last_way_in_stays(api: httpx.AsyncClient, provider: FakeProvi
     assert (await back(api, provider, asked)).status_code == 303
     pair = {"access_token": api.cookies["access_token"]}
     api.cookies.clear()
+    assert (await api.get("/api/v1/access/mfa", headers=bearer(pair))).json()["has_password"] is False
     (one,) = (await listed(api, pair))["identities"]
     refused = await api.delete(f"{IDENTITIES}/{one['id']}", headers=bearer(pair))
     assert (refused.status_code, refused.json()["code"]) == (409, "last_way_in")
