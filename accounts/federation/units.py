@@ -9,6 +9,7 @@ from django.conf import settings
 from django.contrib.auth.hashers import make_password
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
 
 from accounts import email_address as emails
 from accounts import names
@@ -53,12 +54,16 @@ def resolve(*, provider_id: UUID, person: UpstreamPerson, waiting_id: UUID) -> R
     provider = UpstreamProvider.objects.filter(pk=provider_id, enabled=True).first()
     if provider is None or len(person.issuer) > URI_CHARACTERS or not 0 < len(person.subject) <= SUBJECT_CHARACTERS:
         raise UpstreamRefused("provider")
-    known = Identity.objects.filter(issuer=person.issuer, subject=person.subject).first()
-    if known is not None:
-        Identity.objects.filter(pk=known.pk).update(last_used_at=clock.now(), email=shown(person.email))
-        return Resolved(user_units.credentials_of_id(known.user_id))
+    known = Identity.objects.filter(issuer=person.issuer, subject=person.subject)
+    owner_id = _use(known, person)
+    if owner_id is not None:
+        return Resolved(user_units.credentials_of_id(owner_id))
     told, key = _told(provider, person)
     holder = User.objects.filter(email_key=key).first() if key else None
+    # PostgreSQL shows what another first sign-in of this identity has committed since: the account, with the identity.
+    owner_id = _use(known, person) if holder is not None else None
+    if owner_id is not None:
+        return Resolved(user_units.credentials_of_id(owner_id))
     held = Holder(holder.pk, holder.email_verified_at is not None and holder.is_active) if holder else None
     step = next_step(told, held)
     if (
@@ -75,6 +80,15 @@ def resolve(*, provider_id: UUID, person: UpstreamPerson, waiting_id: UUID) -> R
         issuer=person.issuer, subject=person.subject, email=shown(person.email)
     )
     return Resolved(None, first)
+
+
+def _use(known: QuerySet[Identity], person: UpstreamPerson) -> UUID | None:
+    """Note that an identity signs in; return whose it is, None where there is none. Two queries, or one for none."""
+    found = known.first()
+    if found is None:
+        return None
+    Identity.objects.filter(pk=found.pk).update(last_used_at=clock.now(), email=shown(person.email))
+    return found.user_id
 
 
 def _told(provider: UpstreamProvider, person: UpstreamPerson) -> tuple[Told, str]:

@@ -13,7 +13,9 @@ from asgiref.sync import sync_to_async
 from pytest_django import Settings
 
 from accounts.audit.models import AuditEvent
+from accounts.federation import units
 from accounts.federation.errors import UpstreamRefused
+from accounts.federation.kinds.kind import UpstreamPerson
 from accounts.federation.kinds.registry import KINDS
 from accounts.federation.models import Identity, UpstreamProvider, UpstreamSignIn
 from accounts.federation.secrets import seal_into
@@ -292,6 +294,22 @@ async def test_two_first_sign_ins_at_once(api: httpx.AsyncClient, provider: Fake
     other = await back(api, provider, second)
     assert is_in(one)
     assert is_in(other)
+    assert (await User.objects.acount(), await Identity.objects.acount()) == (1, 1)
+
+
+async def test_the_other_first_sign_in_ends_between_two_looks(
+    api: httpx.AsyncClient, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As PostgreSQL shows it: no identity yet, and then the account it has made. Its owner is not asked to sign in."""
+    looked = units._told
+
+    def meanwhile(row: UpstreamProvider, person: UpstreamPerson) -> Any:
+        monkeypatch.setattr(units, "_told", looked)
+        units._create(row, person)
+        return looked(row, person)
+
+    monkeypatch.setattr(units, "_told", meanwhile)
+    assert is_in(await through(api, provider))
     assert (await User.objects.acount(), await Identity.objects.acount()) == (1, 1)
 
 
