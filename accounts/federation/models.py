@@ -96,7 +96,8 @@ class UpstreamSignIn(models.Model):
     """A sign-in on its way to a provider, and afterwards an identity that waits for its owner to sign in here.
 
     ``digest``: the SHA-256 of the ``state`` that the provider brings back; of something random once it is used.
-    ``browser``: the SHA-256 of the browser's cookie. ``page``: where it began, to go on there.
+    ``browser``: the SHA-256 of the browser's cookie. ``page``: where it began, or in which
+    session, to go on there.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)

@@ -18,14 +18,17 @@ from accounts.federation.kinds.kind import Endpoints, UpstreamPerson
 from accounts.federation.rules import Step
 from accounts.federation.units import Begun
 from accounts.users import services as accounts
+from accounts.users import units as user_units
 from accounts.users.services import Authenticated
 from ironauth.infrastructure.core import base64url
+from ironauth.infrastructure.core.errors import NotAuthenticated
 from ironauth.infrastructure.crypto.master_keys import register_purpose
 from ironauth.infrastructure.crypto.stateless_token import mac
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.errors import MfaRequired
 from tokens.sessions.models import BY_UPSTREAM
+from tokens.sessions.units import live_account
 from tokens.sign_in import mfa_token
 from tokens.sign_in.proofs import ByUpstream
 from tokens.upstream import discovery, exchange, id_token
@@ -57,7 +60,7 @@ async def begin(
 
     Args:
         provider: Where they sign in.
-        page: Where they come from, to go on there.
+        page: Where they come from, to go on there; of somebody who is signed in, ``begun_in``.
         browser: What this browser's cookie says.
         life_s: Seconds in which they have to be back.
         login_hint: The address they have typed, if any.
@@ -143,21 +146,36 @@ async def verify(*, provider: Provider, begun: Begun, answer: Mapping[str, str])
     return ByUpstream(account.id, account.session_epoch)
 
 
-async def connect(*, provider: Provider, user_id: UUID, answer: Mapping[str, str]) -> None:
-    """Link the identity that somebody brings back to their account, as they have asked.
+def begun_in(*, session_id: UUID, epoch: int) -> str:
+    """Return the page of a sign-in that connects an identity: the session that has asked for it."""
+    return f"{session_id}:{epoch}"
+
+
+async def connect(*, provider: Provider, begun: Begun, answer: Mapping[str, str]) -> None:
+    """Link the identity that somebody brings back to their account, as they have asked in a session that still lives.
 
     Raises:
         UpstreamRefused: (401) the provider refused, or its answer does not hold.
         UpstreamUnavailable: (503) it does not answer.
         IdentityTaken: (409) it is another account's, or they have one of this provider.
-        NotAuthenticated: (401) the account is gone or inactive.
+        NotAuthenticated: (401) the account is gone or inactive, or the session is over.
     """
     try:
         person = await _person(provider, answer)
-        await database().write(units.connect, user_id=user_id, provider_id=provider.id, person=person)
+        await database().write(_connect, provider_id=provider.id, begun=begun, person=person)
     except UpstreamRefused as error:
         log.warning("upstream_refused", provider=provider.slug, cause=error.cause)
         raise
+
+
+def _connect(*, provider_id: UUID, begun: Begun, person: UpstreamPerson) -> None:
+    """Unit of work: link the identity, unless the session was ended meanwhile, as by an owner who threw out a thief."""
+    user_id, (session_id, _, epoch) = begun.user_id, begun.page.partition(":")
+    assert user_id is not None
+    user_units.locked(user_id)  # first: the end of all sessions writes this row
+    if live_account(session_id=UUID(session_id), user_id=user_id, epoch=int(epoch)) is None:
+        raise NotAuthenticated
+    units.connect(user_id=user_id, provider_id=provider_id, person=person)
 
 
 async def _resolved(provider: Provider, begun: Begun, person: UpstreamPerson) -> units.Resolved:

@@ -84,7 +84,7 @@ class UpstreamCallback(SignInForm):
         if begun is None or provider is None:
             raise Unanswerable(EXPIRED)
         if begun.user_id is not None:
-            await services.connect(provider=provider, user_id=begun.user_id, answer=answer)
+            await services.connect(provider=provider, begun=begun, answer=answer)
             return authorize_pages.on_to_account(HOME)
         state = authorization_state.restored(begun.page)
         if state is None:
@@ -153,7 +153,8 @@ class IdentitiesView(AsyncAPIView):
             raise NotFound
         await rate_limits.admit(rate_limits.UPSTREAM, address=client_context.address_of(request))
         browser = authorization_state.browser_of(request) or authorization_state.new_browser()
-        url = await services.begin(provider=provider, page="", browser=browser, life_s=LIFE_S, user_id=who.id)
+        page = services.begun_in(session_id=who.session_id, epoch=who.epoch)
+        url = await services.begin(provider=provider, page=page, browser=browser, life_s=LIFE_S, user_id=who.id)
         response = Response(ConnectOut(url))
         authorization_state.remember_browser(response, browser)
         return response

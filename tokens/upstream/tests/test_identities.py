@@ -164,3 +164,16 @@ async def test_another_persons_identity_is_not_there(
     assert (await api.delete(f"{IDENTITIES}/{other.pk}", headers=bearer(pair))).status_code == 404
     assert (await api.post(IDENTITIES, json={"provider": "nobody"}, headers=bearer(pair))).status_code == 404
     assert await Identity.objects.aexists()
+
+
+@pytest.mark.parametrize("path", ["logout", "logout-all", "password"])
+async def test_what_was_begun_ends_with_its_session(
+    api: httpx.AsyncClient, member: Member, pair: Pair, provider: FakeProvider, path: str
+) -> None:
+    """An owner who signs a thief out, or changes the password, leaves no way in that the thief had begun to add."""
+    asked = await begun(api, provider, pair)
+    body = {"current_password": PASSWORD, "new_password": f"another {PASSWORD}"} if path == "password" else {}
+    ended = await api.post(f"/api/v1/access/{path}", json=body, headers=bearer(pair))
+    assert ended.status_code in (200, 204), ended.text
+    assert is_page(await back(api, provider, asked), 401)
+    assert not await Identity.objects.aexists()
