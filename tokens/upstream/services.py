@@ -205,12 +205,12 @@ async def _person(provider: Provider, answer: Mapping[str, str]) -> UpstreamPers
         endpoints=where,
         kind=provider.kind,
     )
-    return provider.kind.person({**await _more(where, claims, tokens.get("access_token")), **claims})
+    return provider.kind.person({**await _more(provider, where, claims, tokens.get("access_token")), **claims})
 
 
-async def _more(where: Endpoints, claims: Mapping[str, Any], token: Any) -> dict[str, Any]:
+async def _more(provider: Provider, where: Endpoints, claims: Mapping[str, Any], token: Any) -> dict[str, Any]:
     """Return what userinfo says of the person, where the ID token has no address (OpenID Connect Core §5.3, §5.4)."""
-    if "email" in claims or not where.userinfo or not isinstance(token, str):
+    if "email" in claims or not where.userinfo or not provider.kind.asks_userinfo or not isinstance(token, str):
         return {}
     told = await exchange.get(where.userinfo, token=token)
     if not isinstance(told, dict) or told.get("sub") != claims.get("sub"):  # §5.3.2: else it is somebody else's

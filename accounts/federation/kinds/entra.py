@@ -11,6 +11,7 @@ class Entra(ProviderKind):
 
     name = "entra"
     label = "Microsoft Entra ID, by the tenant's issuer"
+    asks_userinfo = False  # what proves a domain (xms_edov) is in the ID token, and of its address alone
 
     def is_issuer(self, claimed: str, configured: str, claims: Mapping[str, Any]) -> bool:
         """Tell whether the issuer is the tenant's, or of the template with the token's own tenant in it."""

@@ -47,6 +47,8 @@ class ProviderKind:
     scope: ClassVar[str] = "openid email profile"
     #: Whether its verified addresses are worth the name, unless the operator says otherwise.
     verifies_email: ClassVar[bool] = False
+    #: Whether userinfo is asked for an address that the ID token lacks.
+    asks_userinfo: ClassVar[bool] = True
     #: Parameters of the authorization request of its own.
     parameters: ClassVar[Mapping[str, str]] = {}
     #: Where it is asked, for a provider without discovery.

@@ -21,7 +21,7 @@ from tokens.tests.browser import Member, Pair
 from tokens.upstream import discovery, providers
 from tokens.upstream.tests.provider import CLIENT_ID, SECRET, FakeProvider, served
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("signing_key")]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage, pytest.mark.usefixtures("signing_key")]
 
 IDENTITIES = "/api/v1/access/identities"
 

@@ -39,7 +39,7 @@ from tokens.upstream.tests.provider import (
     served,
 )
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("signing_key")]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage, pytest.mark.usefixtures("signing_key")]
 
 UPSTREAM, SIGNIN, SIGNUP = "/oauth/upstream", "/oauth/signin", "/oauth/signup"
 
