@@ -173,10 +173,10 @@ def test_planted_hashes_cannot_exhaust_the_server(costs: str, argon2_runs: list[
     """A stored hash that asks for more than 1 GiB, 20 passes or 16 lanes is refused without being run."""
     encoded = hashers.make_password(PASSWORD).replace("m=256,t=1,p=1", costs)
     argon2_runs.clear()
-    began = time.process_time()
+    began = time.thread_time()
     assert passwords.verify_blocking(PASSWORD, encoded) == WRONG
     assert len(argon2_runs) == 1
-    assert time.process_time() - began < 1
+    assert time.thread_time() - began < 1
 
 
 def test_canonically_equal_passwords_are_one_password() -> None:
@@ -223,10 +223,10 @@ def test_1024_code_points_are_hashed_and_1025_are_not(argon2_runs: list[str]) ->
     with pytest.raises(ValueError, match="at most 1024 characters"):
         hashers.make_password(text + "x")
     argon2_runs.clear()
-    began = time.process_time()
+    began = time.thread_time()
     assert passwords.verify_blocking(text * 10_000, encoded) == WRONG
     assert len(argon2_runs) == 1
-    assert time.process_time() - began < 1
+    assert time.thread_time() - began < 1
 
 
 @given(
@@ -292,7 +292,6 @@ async def test_loop_stays_responsive_during_a_storm(settings: Settings) -> None:
     """While hashes queue up the event loop goes on turning, and computes none of them itself."""
     settings.IRONAUTH_ARGON2_TIME_COST, settings.IRONAUTH_ARGON2_MEMORY_KIB = 3, 16_384
     settings.IRONAUTH_HASH_MAX_WAIT_S = 3_600.0
-    settings.IRONAUTH_HASH_NICE = 0  # the loop is asked all the time here, and leaves them little else
     began = time.thread_time()
     argon2.low_level.hash_secret_raw(b"p" * 16, b"s" * 16, 3, 16_384, 1, 32, argon2.Type.ID)
     a_hash_s = time.thread_time() - began
