@@ -24,6 +24,7 @@ def _sessions(person: Param) -> QuerySet[Any, Any]:
     return Session.objects.filter(user_id=person).order_by("-created_at", "-pk").values(
         "id", "client_id", "scope", "created_at", "last_used_at", "idle_expires_at", "absolute_expires_at",
         "revoked_at", "revoke_reason", "authenticated_at", "amr", "ip", "user_agent",
+        "upstream__provider__slug", "upstream__subject", "upstream__sid",
     )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from tokens.keys.models import SigningKey
 from tokens.keys.pairwise import PairwiseSalt
 from tokens.oauth.models import AuthorizationCode, Consent, DeviceGrant, LogoutNotice, PushedRequest
 from tokens.sessions.models import KnownDevice, Session
+from tokens.upstream.models import UpstreamSession
 
 __all__ = [
     "AuthorizationCode",
@@ -18,4 +19,5 @@ __all__ = [
     "PushedRequest",
     "Session",
     "SigningKey",
+    "UpstreamSession",
 ]

@@ -6,7 +6,7 @@ from ironauth.infrastructure.core import errors
 
 
 class UpstreamRefused(errors.NotAuthenticated):
-    """401: the provider did not say who it is, or what it said does not hold. The cause is in the log."""
+    """401: the provider did not say who it is, or what it said does not hold. The cause is in the trail."""
 
     code = "upstream_refused"
     title = "Sign-in with another provider failed"

@@ -5,6 +5,7 @@ from typing import ClassVar
 from django.conf import settings
 from django.core.validators import RegexValidator
 from django.db import models
+from django.db.models import Value
 
 from accounts.outbox.models import MAX_ADDRESS
 from ironauth.infrastructure.core import clock
@@ -52,6 +53,20 @@ class UpstreamProvider(models.Model):
         blank=True,
         help_text="Domains whose mailboxes this provider runs, for example example.com. Its verified addresses there "
         "are linked to the account that has proved the same address.",
+    )
+    second_factors = models.JSONField(
+        "values that mean a second factor",
+        default=list,
+        db_default=Value([], models.JSONField()),
+        blank=True,
+        help_text="Values of its amr or acr, for example mfa. After a sign-in with one of them nobody is asked for "
+        "their second factor here. Leave it empty unless the provider proves what it says.",
+    )
+    updates_name = models.BooleanField(
+        "keeps names up to date",
+        default=False,
+        db_default=False,
+        help_text="A person's name becomes what the provider says at each sign-in.",
     )
     created_at = models.DateTimeField(default=clock.now, editable=False)
 
@@ -110,6 +125,8 @@ class UpstreamSignIn(models.Model):
     issuer = models.CharField(max_length=URI_CHARACTERS, blank=True)
     subject = models.CharField(max_length=SUBJECT_CHARACTERS, blank=True)
     email = models.CharField(max_length=MAX_ADDRESS, blank=True)
+    #: The session at the provider, which may end what begins here.
+    sid = models.CharField(max_length=SUBJECT_CHARACTERS, blank=True, default="", db_default="")
     expires_at = models.DateTimeField(db_index=True)
 
     class Meta:

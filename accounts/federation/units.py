@@ -40,13 +40,14 @@ class Resolved(NamedTuple):
     step: Step | None = None
 
 
-def resolve(*, provider_id: UUID, person: UpstreamPerson, waiting_id: UUID) -> Resolved:
+def resolve(*, provider_id: UUID, person: UpstreamPerson, waiting_id: UUID, keep: bool = False) -> Resolved:
     """Return the account of an identity, made or linked now where the rules allow it.
 
     Args:
         provider_id: The provider that has confirmed it.
         person: What it said.
         waiting_id: The sign-in; where the person has something to do first, the identity waits in its row.
+        keep: Whether the identity stays in that row in any case: the provider tells who signs out there.
 
     Raises:
         UpstreamRefused: What the provider said cannot be an identity, or it is no longer enabled.
@@ -54,9 +55,13 @@ def resolve(*, provider_id: UUID, person: UpstreamPerson, waiting_id: UUID) -> R
     provider = UpstreamProvider.objects.filter(pk=provider_id, enabled=True).first()
     if provider is None or len(person.issuer) > URI_CHARACTERS or not 0 < len(person.subject) <= SUBJECT_CHARACTERS:
         raise UpstreamRefused("provider")
+    if keep:
+        _keep(waiting_id, person)
     known = Identity.objects.filter(issuer=person.issuer, subject=person.subject)
     owner_id = _use(known, person)
     if owner_id is not None:
+        if provider.updates_name:
+            _update_name(owner_id, person, provider.slug)
         return Resolved(user_units.credentials_of_id(owner_id))
     told, key = _told(provider, person)
     holder = User.objects.filter(email_key=key).first() if key else None
@@ -76,10 +81,24 @@ def resolve(*, provider_id: UUID, person: UpstreamPerson, waiting_id: UUID) -> R
     if step is Step.CREATE:
         return Resolved(user_units.credentials_of_id(_create(provider, person)))
     first = Step.SIGN_IN_FIRST if step is Step.LINK else step
-    UpstreamSignIn.objects.filter(pk=waiting_id).update(
-        issuer=person.issuer, subject=person.subject, email=shown(person.email)
-    )
+    if not keep:
+        _keep(waiting_id, person)
     return Resolved(None, first)
+
+
+def _keep(waiting_id: UUID, person: UpstreamPerson) -> None:
+    """Have the identity wait in the row of its sign-in. One query."""
+    UpstreamSignIn.objects.filter(pk=waiting_id).update(
+        issuer=person.issuer, subject=person.subject, email=shown(person.email), sid=person.sid
+    )
+
+
+def _update_name(user_id: UUID, person: UpstreamPerson, slug: str) -> None:
+    """Give the person the name that the provider says, where an account may have it and has another."""
+    name = _name(person.name)
+    if name and User.objects.filter(pk=user_id).exclude(name=name).exists():
+        user_queries.rename(user_id, name)
+        audit.record(Event.PROFILE_CHANGED, user_id=user_id, details={"fields": ["name"], "provider": slug})
 
 
 def _use(known: QuerySet[Identity], person: UpstreamPerson) -> UUID | None:
@@ -139,10 +158,20 @@ def _insert(user_id: UUID, provider: UpstreamProvider, person: UpstreamPerson) -
     )
 
 
-def link_waiting(*, user_id: UUID, waiting_id: UUID, browser: str) -> bool:
-    """Link the identity that waits in this browser to the person who has just signed in; return whether it is.
+class Shown(NamedTuple):
+    """An identity that a browser has shown and that is its person's now: of which provider, in which session there."""
 
-    Somebody else's identity, or a second one of the same provider, is not linked.
+    provider_id: UUID
+    issuer: str
+    subject: str
+    sid: str
+
+
+def link_waiting(*, user_id: UUID, waiting_id: UUID, browser: str) -> Shown | None:
+    """Link the identity that waits in this browser to the person who has just signed in, where it is not theirs yet.
+
+    Returns:
+        The identity; None where it is somebody else's, a second one of the same provider, or waits no longer.
     """
     waiting = (
         UpstreamSignIn.objects.select_for_update(of=("self",))
@@ -153,15 +182,30 @@ def link_waiting(*, user_id: UUID, waiting_id: UUID, browser: str) -> bool:
     )
     user = User.objects.filter(pk=user_id, is_active=True).first()
     if waiting is None or user is None:
-        return False
+        return None
     UpstreamSignIn.objects.filter(pk=waiting_id).delete()
     person = UpstreamPerson(waiting.issuer, waiting.subject, waiting.email)
+    shown_now = Shown(waiting.provider_id, waiting.issuer, waiting.subject, waiting.sid)
+    if Identity.objects.filter(user_id=user_id, issuer=waiting.issuer, subject=waiting.subject).exists():
+        return shown_now
     try:
         with transaction.atomic():
             _link(user, waiting.provider, person)
     except IntegrityError:
-        return False
-    return True
+        return None
+    return shown_now
+
+
+def forget_waiting(*, provider_id: UUID, subject: str, sid: str) -> None:
+    """Drop the identities that wait here and have been signed out at their provider. One query.
+
+    Args:
+        provider_id: The provider where they have signed out.
+        subject: Whose sessions have ended there; "" for the one named by ``sid`` alone.
+        sid: Which session; "" for all of the subject's.
+    """
+    named = {name: value for name, value in (("subject", subject), ("sid", sid)) if value}
+    UpstreamSignIn.objects.filter(provider_id=provider_id, **named).exclude(subject="").delete()
 
 
 def connect(*, user_id: UUID, provider_id: UUID, person: UpstreamPerson) -> None:

@@ -25,6 +25,7 @@ urlpatterns: list[URLPattern] = [
     path("signup", sign_up_views.SignUpForm.as_view(), name="signup"),
     path("upstream", upstream_views.UpstreamForm.as_view(), name="upstream"),
     path("upstream/<slug:slug>", upstream_views.UpstreamCallback.as_view(), name="upstream-callback"),
+    path("upstream/<slug:slug>/logout", upstream_views.UpstreamLogout.as_view(), name="upstream-logout"),
     path("code", sign_up_views.CodeForm.as_view(), name="code"),
     path("device_authorization", device_views.DeviceAuthorizationView.as_view(), name="device-authorization"),
     path("device", device_views.DeviceView.as_view(), name="device"),

@@ -182,13 +182,20 @@ class ByEmailCode:
 
 @dataclass(frozen=True, slots=True)
 class ByUpstream:
-    """What another provider has said of somebody without a second factor. The sign-in there is used up already."""
+    """What another provider has said of somebody without a second factor. The sign-in there is used up already.
 
-    amr: ClassVar[str] = BY_UPSTREAM
+    ``with_second_factor``: the provider has asked for one, and the operator trusts what it says of that.
+    """
 
     user_id: UUID
     session_epoch: int
+    with_second_factor: bool = False
     proved_at: datetime = field(default_factory=clock.now)
+
+    @property
+    def amr(self) -> str:
+        """That a provider said it, and whether by more than one factor."""
+        return f"{BY_UPSTREAM} {MULTIPLE}" if self.with_second_factor else BY_UPSTREAM
 
     def consume(self) -> None:
         """Do nothing: the provider's answer was used up when it came."""

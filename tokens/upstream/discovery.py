@@ -74,6 +74,7 @@ async def fetched(issuer: str) -> Endpoints:
         token=str(told[2]),
         jwks_uri=str(told[3]),
         says_iss=document.get("authorization_response_iss_parameter_supported") is True,
+        tells_logout=document.get("backchannel_logout_supported") is True,
         userinfo=userinfo if isinstance(userinfo, str) and exchange.is_acceptable(userinfo) else "",
         auth_methods=tuple(map(str, methods)) if isinstance(methods, list) else (),
     )

@@ -1,10 +1,12 @@
 """Asking a provider: JSON from its addresses, within limits of time, size and network; on a small pool of its own.
 
-A provider that is slow or down keeps two threads of that pool busy, and nothing else.
+A provider that is slow or down keeps its own two of that pool's threads busy, and nothing else: who waits for it waits
+in its own queue.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from http.client import HTTPException
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
@@ -21,8 +23,10 @@ from ironauth.infrastructure.threads.executor import BoundedExecutor
 
 LIMIT_S: Final = 5.0  # seconds from the connection to the end of an answer; a person is waiting
 LONGEST: Final = 256 * 1024  # bytes; a key set of a large provider has 20
-THREADS: Final = 2
+AT_ONCE: Final = 2  # requests to one provider
+THREADS: Final = 4 * AT_ONCE  # so many providers may hang before the next one is kept waiting
 _executor: Final = BoundedExecutor(name="upstream", threads=THREADS)
+_queues: Final[dict[str, "_Queue"]] = {}
 _HEADERS: Final = {"Accept": "application/json", "User-Agent": "ironauth"}
 
 
@@ -49,6 +53,28 @@ async def post(url: str, form: Mapping[str, str], headers: Mapping[str, str]) ->
     return await _asked(url, "POST", more, urlencode(form).encode(), wanted=(200, 400, 401))
 
 
+class _Queue:
+    """Requests to one provider: those that run and those that wait."""
+
+    def __init__(self) -> None:
+        self.free = asyncio.Semaphore(AT_ONCE)
+        self.inside = 0
+
+
+@asynccontextmanager
+async def _turn(provider: str) -> AsyncIterator[None]:
+    """Wait until one more request to this host and port may run; the queue is dropped with its last request."""
+    queue = _queues.setdefault(provider, _Queue())
+    queue.inside += 1
+    try:
+        async with queue.free:
+            yield
+    finally:
+        queue.inside -= 1
+        if not queue.inside:
+            _queues.pop(provider, None)
+
+
 async def _asked(
     url: str, method: str, headers: Mapping[str, str], body: bytes | None = None, wanted: tuple[int, ...] = (200,)
 ) -> Any:
@@ -56,7 +82,7 @@ async def _asked(
         raise UpstreamUnavailable("address")
     exchange = Exchange(url, limit_s=LIMIT_S, longest=LONGEST, networks=settings.IRONAUTH_UPSTREAM_NETWORKS)
     try:
-        async with asyncio.timeout(LIMIT_S):
+        async with asyncio.timeout(LIMIT_S), _turn(urlsplit(url).netloc):
             answer = await _executor.offload(
                 exchange.run, method, headers={**_HEADERS, **headers}, wanted=wanted, body=body
             )

@@ -1,8 +1,13 @@
-"""Verifying another provider's ID token (OpenID Connect Core §3.1.3.7): signature, issuer, audience, nonce, time."""
+"""Verifying what another provider signs: ID tokens (OpenID Connect Core §3.1.3.7) and logout tokens.
+
+Logout tokens: OpenID Connect Back-Channel Logout 1.0 §2.6.
+"""
 
 import hmac
 from collections.abc import Mapping
-from typing import Any, Final
+from hashlib import sha256
+from typing import Any, Final, NamedTuple
+from uuid import UUID
 
 from accounts.federation.errors import UpstreamRefused
 from accounts.federation.kinds.kind import ALGORITHMS, Endpoints, ProviderKind
@@ -16,6 +21,22 @@ from tokens.upstream import discovery
 LONGEST: Final = 8_192  # characters; a token with two hundred groups of Entra's has 7,000
 LEEWAY_S: Final = 60  # seconds that the provider's clock may differ
 MAX_AGE_S: Final = 600  # seconds since it was issued; it has just been asked for
+
+
+#: What logout tokens may call themselves: the specification recommends the second.
+LOGOUT_TYPES: Final = ("JWT", "logout+jwt")
+LOGOUT_EVENT: Final = "http://schemas.openid.net/event/backchannel-logout"
+#: Seconds a logout token may be good for, at most; the specification recommends two minutes.
+LOGOUT_LIFE_S: Final = 3_600
+
+
+class SignedOut(NamedTuple):
+    """What a logout token says: whose sessions have ended, or which one. ``id``: what stands for the token."""
+
+    id: UUID
+    expires_at: int
+    subject: str
+    sid: str
 
 
 async def verified(
@@ -34,6 +55,56 @@ async def verified(
         UpstreamRefused: The first check that fails is its cause.
         UpstreamUnavailable: The keys could not be fetched.
     """
+    claims, _ = await _signed(text, endpoints)
+    _require_issuer(claims, client_id=client_id, issuer=endpoints.issuer, kind=kind)
+    said = claims.get("nonce")
+    if not isinstance(said, str) or not hmac.compare_digest(said.encode(), nonce.encode()):
+        raise UpstreamRefused("nonce")
+    _require_time(claims)
+    return claims
+
+
+async def signed_out(text: str, *, client_id: str, endpoints: Endpoints, kind: ProviderKind) -> SignedOut:
+    """Return what a logout token says (Back-Channel Logout 1.0 §2.6).
+
+    Args:
+        text: The token.
+        client_id: Ours at the provider.
+        endpoints: The provider's issuer and keys.
+        kind: What else its kind says.
+
+    Raises:
+        UpstreamRefused: The first check that fails is its cause.
+        UpstreamUnavailable: The keys could not be fetched.
+    """
+    claims, header = await _signed(text, endpoints)
+    if header.get("typ", "JWT") not in LOGOUT_TYPES:
+        raise UpstreamRefused("typ")
+    _require_issuer(claims, client_id=client_id, issuer=endpoints.issuer, kind=kind)
+    _require_time(claims)
+    events = claims.get("events")
+    if not isinstance(events, dict) or not isinstance(events.get(LOGOUT_EVENT), dict):
+        raise UpstreamRefused("events")
+    if "nonce" in claims:  # else an ID token could pass for one
+        raise UpstreamRefused("nonce")
+    subject, sid, jti = (claims.get(name, "") for name in ("sub", "sid", "jti"))
+    if not (isinstance(subject, str) and isinstance(sid, str) and (subject or sid)):
+        raise UpstreamRefused("subject")
+    expires_at = int(_number(claims, "exp")) + LEEWAY_S
+    if not isinstance(jti, str) or not jti or expires_at > clock.unix() + LOGOUT_LIFE_S:
+        raise UpstreamRefused("jti")
+    digest = sha256(f"{endpoints.issuer}\0{jti}".encode()).digest()
+    whose = kind.person(claims).subject if subject else ""
+    return SignedOut(UUID(bytes=digest[:16]), expires_at, whose, sid)
+
+
+async def _signed(text: str, endpoints: Endpoints) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Return claims and header of a token that one of the provider's keys has signed.
+
+    Raises:
+        UpstreamRefused: None has, or it is no token.
+        UpstreamUnavailable: The keys could not be fetched.
+    """
     try:
         header, claims = codec.header_of(text, longest=LONGEST), codec.payload_of(text, longest=LONGEST)
     except InvalidToken as error:
@@ -45,8 +116,7 @@ async def verified(
         found, _ = await discovery.keys(endpoints.jwks_uri, newer_than=fetched_at)
         if not _is_signed(text, header, found):
             raise UpstreamRefused("key")
-    _require_claims(claims, client_id=client_id, nonce=nonce, issuer=endpoints.issuer, kind=kind)
-    return claims
+    return claims, header
 
 
 def _is_signed(text: str, header: Mapping[str, Any], keys: list[Mapping[str, Any]]) -> bool:
@@ -60,8 +130,8 @@ def _is_signed(text: str, header: Mapping[str, Any], keys: list[Mapping[str, Any
     )
 
 
-def _require_claims(claims: Mapping[str, Any], *, client_id: str, nonce: str, issuer: str, kind: ProviderKind) -> None:
-    """Raise ``UpstreamRefused`` unless the token is for us, from this provider, for this sign-in, and for now."""
+def _require_issuer(claims: Mapping[str, Any], *, client_id: str, issuer: str, kind: ProviderKind) -> None:
+    """Raise ``UpstreamRefused`` unless the token is for us and from this provider."""
     if not isinstance(claims.get("iss"), str) or not kind.is_issuer(claims["iss"], issuer, claims):
         raise UpstreamRefused("iss")
     audience = claims.get("aud")
@@ -70,9 +140,10 @@ def _require_claims(claims: Mapping[str, Any], *, client_id: str, nonce: str, is
         raise UpstreamRefused("aud")
     if claims.get("azp", client_id) != client_id:
         raise UpstreamRefused("azp")
-    said = claims.get("nonce")
-    if not isinstance(said, str) or not hmac.compare_digest(said.encode(), nonce.encode()):
-        raise UpstreamRefused("nonce")
+
+
+def _require_time(claims: Mapping[str, Any]) -> None:
+    """Raise ``UpstreamRefused`` unless the token was made just now, and is in force."""
     now = clock.unix()
     if not now < _number(claims, "exp") + LEEWAY_S:
         raise UpstreamRefused("exp")

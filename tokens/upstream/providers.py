@@ -26,6 +26,7 @@ class Provider(NamedTuple):
     client_id: str
     secret: str
     domains: tuple[str, ...]
+    second_factors: frozenset[str] = frozenset()
 
 
 class _Copy:
@@ -80,6 +81,16 @@ def of_address(email: str) -> Provider | None:
     return next((one for one in _copy.providers if domain and domain in one.domains), None)
 
 
+def wanted(name: str, login_hint: str) -> Provider | None:
+    """Return the provider that an address names, or that runs the mailboxes of the hinted domain; usually none.
+
+    Args:
+        name: The short name of a provider, "" for none.
+        login_hint: The address that the application expects, "" for none.
+    """
+    return by_slug(name) if name else of_address(login_hint)
+
+
 def _read() -> tuple[Provider, ...]:
     """Unit of work. One query. A provider whose secret does not open is left out, and logged."""
     found = []
@@ -92,5 +103,6 @@ def _read() -> tuple[Provider, ...]:
         if (kind := KINDS.get(row.kind)) is not None:
             domains = tuple(str(one).lower() for one in row.domains)
             issuer = kind.issuer or row.issuer
-            found.append(Provider(row.pk, row.slug, row.name, kind, issuer, row.client_id, secret, domains))
+            methods = frozenset(map(str, row.second_factors))
+            found.append(Provider(row.pk, row.slug, row.name, kind, issuer, row.client_id, secret, domains, methods))
     return tuple(found)

@@ -11,8 +11,12 @@ from uuid import UUID
 from django.conf import settings
 from django.db import IntegrityError
 
+from accounts.audit import recording as audit
+from accounts.audit.events import Reason
+from accounts.audit.recording import Event, Outcome
+from accounts.errors import InvalidCredentials
 from accounts.federation import units
-from accounts.federation.errors import UpstreamRefused
+from accounts.federation.errors import UpstreamRefused, UpstreamUnavailable
 from accounts.federation.kinds.github import GitHub
 from accounts.federation.kinds.kind import Endpoints, UpstreamPerson
 from accounts.federation.rules import Step
@@ -20,7 +24,7 @@ from accounts.federation.units import Begun
 from accounts.users import services as accounts
 from accounts.users import units as user_units
 from accounts.users.services import Authenticated
-from ironauth.infrastructure.core import base64url
+from ironauth.infrastructure.core import base64url, strict_json
 from ironauth.infrastructure.core.errors import NotAuthenticated
 from ironauth.infrastructure.crypto.master_keys import register_purpose
 from ironauth.infrastructure.crypto.stateless_token import mac
@@ -31,7 +35,8 @@ from tokens.sessions.models import BY_UPSTREAM
 from tokens.sessions.units import live_account
 from tokens.sign_in import mfa_token
 from tokens.sign_in.proofs import ByUpstream
-from tokens.upstream import discovery, exchange, id_token
+from tokens.upstream import client_secret, discovery, exchange, id_token
+from tokens.upstream import units as session_units
 from tokens.upstream.providers import Provider
 
 _NONCE: Final = register_purpose("ironauth upstream nonce")
@@ -131,19 +136,59 @@ async def verify(*, provider: Provider, begun: Begun, answer: Mapping[str, str])
         person = await _person(provider, answer)
         resolved = await _resolved(provider, begun, person)
     except UpstreamRefused as error:
-        log.warning("upstream_refused", provider=provider.slug, cause=error.cause)
+        await _note_refusal(Event.SIGN_IN, provider, error)
         raise
     if resolved.step is not None:
         email = units.shown(person.email)  # a provider may say anything, and a page is made of it
         return FirstStep(resolved.step, f"{provider.name} ({email})" if email else provider.name, email)
-    account = units.require_usable(resolved.account)
+    try:
+        account = units.require_usable(resolved.account)
+    except InvalidCredentials:
+        closed = resolved.account
+        details = {"reason": accounts.refusal_reason(closed, right=True), "provider": provider.slug}
+        user_id = closed.id if closed else None
+        await audit.record_later(Event.SIGN_IN, outcome=Outcome.FAILURE, user_id=user_id, details=details)
+        raise
     await accounts.require_admissible(account)
-    if account.methods:
+    with_second_factor = not person.methods.isdisjoint(provider.second_factors)
+    if account.methods and not with_second_factor:
         raise MfaRequired(
             mfa_token=mfa_token.mint(Authenticated(account.id, account.session_epoch), BY_UPSTREAM),
             methods=account.methods,
         )
-    return ByUpstream(account.id, account.session_epoch)
+    return ByUpstream(account.id, account.session_epoch, with_second_factor)
+
+
+async def tells_logout(provider: Provider) -> bool:
+    """Tell whether the provider says who signs out there.
+
+    Raises:
+        UpstreamUnavailable: It does not answer.
+    """
+    return (await discovery.endpoints(provider.id, provider.issuer, provider.kind)).tells_logout
+
+
+async def signed_out_there(*, provider: Provider, logout_token: str) -> None:
+    """End what began in the session at the provider that has ended there; a token used before ends nothing.
+
+    Raises:
+        UpstreamRefused: (401) the logout token does not hold.
+        UpstreamUnavailable: (503) the provider's keys could not be fetched.
+    """
+    where = await discovery.endpoints(provider.id, provider.issuer, provider.kind)
+    try:
+        if not where.jwks_uri:
+            raise UpstreamRefused("kind")
+        told = await id_token.signed_out(
+            logout_token, client_id=provider.client_id, endpoints=where, kind=provider.kind
+        )
+    except UpstreamRefused as error:
+        log.warning("upstream_logout_refused", provider=provider.slug, cause=error.cause)
+        raise
+    ended = await database().write(
+        session_units.signed_out_there, provider_id=provider.id, slug=provider.slug, told=told
+    )
+    log.info("upstream_signed_out", provider=provider.slug, sessions=ended)
 
 
 def begun_in(*, session_id: UUID, epoch: int) -> str:
@@ -164,8 +209,15 @@ async def connect(*, provider: Provider, begun: Begun, answer: Mapping[str, str]
         person = await _person(provider, answer)
         await database().write(_connect, provider_id=provider.id, begun=begun, person=person)
     except UpstreamRefused as error:
-        log.warning("upstream_refused", provider=provider.slug, cause=error.cause)
+        await _note_refusal(Event.IDENTITY_LINKED, provider, error, begun.user_id)
         raise
+
+
+async def _note_refusal(event: Event, provider: Provider, error: UpstreamRefused, user_id: UUID | None = None) -> None:
+    """Leave in the log and in the trail what did not hold; of a sign-in it is not known whose it was."""
+    log.warning("upstream_refused", provider=provider.slug, cause=error.cause)
+    details = {"reason": Reason.PROVIDER_REFUSED, "provider": provider.slug, "cause": error.cause}
+    await audit.record_later(event, outcome=Outcome.FAILURE, actor_id=user_id, user_id=user_id, details=details)
 
 
 def _connect(*, provider_id: UUID, begun: Begun, person: UpstreamPerson) -> None:
@@ -180,7 +232,8 @@ def _connect(*, provider_id: UUID, begun: Begun, person: UpstreamPerson) -> None
 
 async def _resolved(provider: Provider, begun: Begun, person: UpstreamPerson) -> units.Resolved:
     """Return what the identity opens; where two of its first sign-ins met, the second finds what the first made."""
-    asked: dict[str, Any] = {"provider_id": provider.id, "person": person, "waiting_id": begun.id}
+    keep = await tells_logout(provider)
+    asked: dict[str, Any] = {"provider_id": provider.id, "person": person, "waiting_id": begun.id, "keep": keep}
     try:
         return await database().write(units.resolve, **asked)
     except IntegrityError:
@@ -205,7 +258,18 @@ async def _person(provider: Provider, answer: Mapping[str, str]) -> UpstreamPers
         endpoints=where,
         kind=provider.kind,
     )
-    return provider.kind.person({**await _more(provider, where, claims, tokens.get("access_token")), **claims})
+    beside = {"user": _user(answer.get("user", ""))} if provider.kind.signs_secret else {}
+    return provider.kind.person(
+        {**await _more(provider, where, claims, tokens.get("access_token")), **claims, **beside}
+    )
+
+
+def _user(text: str) -> Any:
+    """Return what a provider has the browser bring beside the code; None where it is no JSON."""
+    try:
+        return strict_json.loads(text)
+    except strict_json.InvalidJson:
+        return None
 
 
 async def _more(provider: Provider, where: Endpoints, claims: Mapping[str, Any], token: Any) -> dict[str, Any]:
@@ -227,16 +291,27 @@ async def _redeemed(provider: Provider, where: Endpoints, state: str, code: str)
         "code_verifier": _verifier(state),
     }
     headers = {}
+    secret = _secret(provider)
     if "client_secret_basic" in where.auth_methods or "client_secret_post" not in where.auth_methods:
         # RFC 6749 §2.3.1: both are form-encoded first.
-        pair = f"{quote_plus(provider.client_id)}:{quote_plus(provider.secret)}"
+        pair = f"{quote_plus(provider.client_id)}:{quote_plus(secret)}"
         headers["Authorization"] = "Basic " + base64.b64encode(pair.encode()).decode()
     else:
-        form |= {"client_id": provider.client_id, "client_secret": provider.secret}
+        form |= {"client_id": provider.client_id, "client_secret": secret}
     tokens = await exchange.post(where.token, form, headers)
     if not isinstance(tokens, dict) or "error" in tokens:
         raise UpstreamRefused("code")
     return tokens
+
+
+def _secret(provider: Provider) -> str:
+    """Return the client secret for one request."""
+    if not provider.kind.signs_secret:
+        return provider.secret
+    try:
+        return client_secret.signed(provider.secret, client_id=provider.client_id, audience=provider.issuer)
+    except client_secret.InvalidSecretError as error:
+        raise UpstreamUnavailable("secret") from error
 
 
 async def _github(provider: Provider, token: str) -> UpstreamPerson:

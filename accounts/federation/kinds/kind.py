@@ -20,12 +20,17 @@ class UpstreamPerson(NamedTuple):
     email: str = ""
     email_verified: bool = False
     name: str = ""
+    #: The session there (OpenID Connect Back-Channel Logout 1.0 §2.1), "" where it has no name.
+    sid: str = ""
+    #: How somebody was authenticated there: the values of ``amr`` and ``acr``. What they are worth, the operator says.
+    methods: frozenset[str] = frozenset()
 
 
 class Endpoints(NamedTuple):
     """Where a provider is asked. ``jwks_uri`` is empty for one without ID tokens.
 
     ``says_iss``: whether it names itself in its answer (RFC 9207); then an answer without is refused.
+    ``tells_logout``: whether it says that it tells applications when somebody signs out there.
     """
 
     issuer: str
@@ -35,6 +40,7 @@ class Endpoints(NamedTuple):
     says_iss: bool = False
     auth_methods: tuple[str, ...] = ("client_secret_basic",)
     userinfo: str = ""
+    tells_logout: bool = False
 
 
 class ProviderKind:
@@ -49,6 +55,8 @@ class ProviderKind:
     verifies_email: ClassVar[bool] = False
     #: Whether userinfo is asked for an address that the ID token lacks.
     asks_userinfo: ClassVar[bool] = True
+    #: Whether the stored secret is a private key that makes a client secret for each request.
+    signs_secret: ClassVar[bool] = False
     #: Parameters of the authorization request of its own.
     parameters: ClassVar[Mapping[str, str]] = {}
     #: Where it is asked, for a provider without discovery.
@@ -70,6 +78,8 @@ class ProviderKind:
             email=_text(claims, "email"),
             email_verified=claims.get("email_verified") is True,
             name=_text(claims, "name"),
+            sid=_short(claims, "sid"),
+            methods=_methods(claims),
         )
 
 
@@ -88,3 +98,15 @@ def subject_of(claims: Mapping[str, Any], name: str) -> str:
 def _text(claims: Mapping[str, Any], name: str) -> str:
     value = claims.get(name)
     return value if isinstance(value, str) else ""
+
+
+def _short(claims: Mapping[str, Any], name: str) -> str:
+    """Return a claim that a column of ours can hold; "" for any other."""
+    value = _text(claims, name)
+    return value if len(value) <= SUBJECT_CHARACTERS and value.isprintable() else ""
+
+
+def _methods(claims: Mapping[str, Any]) -> frozenset[str]:
+    amr = claims.get("amr")
+    values = [*(amr if isinstance(amr, list) else ()), claims.get("acr")]
+    return frozenset(value for value in values if isinstance(value, str) and value)

@@ -15,7 +15,7 @@ from accounts.federation.models import UpstreamProvider
 from accounts.federation.secrets import seal_into
 from ironauth.infrastructure.core.stdio import ignore_broken_pipe
 from tokens.admin.providers import tried
-from tokens.upstream import exchange, services
+from tokens.upstream import client_secret, exchange, services
 
 _UNKNOWN = "There is no provider of this short name: `manage.py upstream_provider list` shows those there are."
 
@@ -39,6 +39,13 @@ class Command(BaseCommand):
         add.add_argument("--name", help="what the button says (default: the short name)")
         add.add_argument("--trusts-email", action="store_true", help="its verified addresses count as verified here")
         add.add_argument("--domain", action="append", default=[], help="a domain whose mailboxes it runs; repeatable")
+        add.add_argument(
+            "--second-factor",
+            action="append",
+            default=[],
+            help="a value of its amr or acr that means a second factor; nobody is asked for their own then; repeatable",
+        )
+        add.add_argument("--updates-name", action="store_true", help="names become what it says, at each sign-in")
         acts.add_parser("list", help="list the providers")
         for act, what in (
             ("try", "fetch its discovery document and keys now"),
@@ -69,9 +76,14 @@ class Command(BaseCommand):
         issuer = kind.issuer or options["issuer"]
         if not exchange.is_acceptable(issuer):
             raise CommandError("Give the provider's https address: --issuer https://…")
-        secret = sys.stdin.readline().strip()
+        secret = (sys.stdin.read() if kind.signs_secret else sys.stdin.readline()).strip()
         if not secret:
             raise CommandError("Give the client secret on standard input, for example from a file: … < secret.txt")
+        if kind.signs_secret:
+            try:
+                client_secret.require_usable(secret)
+            except client_secret.InvalidSecretError as error:
+                raise CommandError(str(error)) from error
         provider = UpstreamProvider(
             slug=options["slug"],
             name=options["name"] or options["slug"],
@@ -80,6 +92,8 @@ class Command(BaseCommand):
             client_id=options["client_id"],
             trusts_email=options["trusts_email"] or kind.verifies_email,
             domains=[one.lower() for one in options["domain"]],
+            second_factors=options["second_factor"],
+            updates_name=options["updates_name"],
         )
         seal_into(provider, secret)
         try:
@@ -89,7 +103,9 @@ class Command(BaseCommand):
         with transaction.atomic():
             provider.save()
             audit.record(Event.PROVIDER_CHANGED, details={"provider": provider.slug, "act": "added"})
-        self.stdout.write(f"Register this redirect URI at the provider: {services.redirect_uri(provider.slug)}")
+        uri = services.redirect_uri(provider.slug)
+        self.stdout.write(f"Register this redirect URI at the provider: {uri}")
+        self.stdout.write(f"If it sends logout tokens (back-channel logout), they go to: {uri}/logout")
 
     def _switch(self, slug: str, *, on: bool) -> None:
         provider = _found(slug)

@@ -24,7 +24,10 @@ from django.utils.translation import get_language, gettext
 from django.utils.translation import gettext_noop as _
 
 from accounts import email_address as emails
+from accounts.mfa.passkeys import challenges
+from accounts.mfa.passkeys.challenges import Purpose
 from accounts.users.outputs import UserOut
+from ironauth.infrastructure.core import base64url
 from tokens.clients.errors import OAuthError
 from tokens.clients.registry import Client
 from tokens.oauth import device_codes
@@ -56,6 +59,8 @@ _POLICY: Final = (
 
 #: Stands for the signed state while a page is rendered; of characters that no escaping changes; random.
 _MARK: Final = secrets.token_urlsafe(24)
+#: Stands for what passkeys are suggested with.
+_AUTOFILL_MARK: Final = secrets.token_urlsafe(24)
 
 
 class _Look(NamedTuple):
@@ -78,16 +83,17 @@ def sign_in(
     ``context``: ``problem`` and ``status`` of a refusal, and ``remedy``, what to offer instead.
     """
     if client is None or not isinstance(state, AuthorizationState):
-        return _page("sign_in.html", None, state, browser, email=email, **context)
+        return _page("sign_in.html", None, state, browser, email=email, autofill=_autofill(), **context)
     email = email or state.request.login_hint
     if email or context:
-        more = {"email": email, **context}
+        more = {"email": email, "autofill": _autofill(), **context}
         return _page("sign_in.html", client, state, browser, **more)
     # The template sees the request without what differs each time.
     asked = msgspec.structs.replace(state.request, state="", nonce="", code_challenge="", dpop_jkt="")
     plain = msgspec.structs.replace(state, request=asked, expires_at=0)
     look = _Look(get_language() or "", _site(), client, plain)
     text = _sign_in_page(msgspec.msgpack.encode(look)).replace(_MARK, authorization_state.sign(state, browser))
+    text = text.replace(_AUTOFILL_MARK, _autofill())
     return _response(text, targets=_targets_of_client(state.request.redirect_uri, client))
 
 
@@ -236,9 +242,17 @@ def _see_other(location: str) -> HttpResponse:
 def _sign_in_page(encoded_look: bytes) -> str:
     """Return the page that looks so, with a mark where the signed state belongs."""
     look = _look_decoder.decode(encoded_look)
-    return render_to_string(
-        f"{FOLDER}sign_in.html", {**look.site, "client": look.client, "state": look.state, "signed_state": _MARK}
-    )
+    marks = {"signed_state": _MARK, "autofill": _AUTOFILL_MARK}
+    return render_to_string(f"{FOLDER}sign_in.html", {**look.site, "client": look.client, "state": look.state, **marks})
+
+
+def _autofill() -> str:
+    """Return what the browser suggests passkeys with: whose they are, a challenge's token, and the challenge.
+
+    In the page, since a request for it would be one more for everybody who opens it, counted against their network.
+    """
+    token, challenge = challenges.mint(Purpose.SIGN_IN)
+    return f"{settings.IRONAUTH_WEBAUTHN_RP_ID} {token} {base64url.encode(challenge)}"
 
 
 def _page(template: str, client: Client | None, state: SignInState, browser: str, **context: Any) -> HttpResponse:

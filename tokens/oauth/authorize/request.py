@@ -11,6 +11,7 @@ from http import HTTPStatus
 from typing import Final, NamedTuple
 
 import msgspec
+from django.conf import settings
 from django.http import QueryDict
 from django.utils.translation import gettext_noop as _
 
@@ -38,6 +39,7 @@ MAX_BYTES: Final = 8_000
 NONCE_CHARACTERS: Final = 255  # as of its column
 HINT_CHARACTERS: Final = 254  # the longest address there is; a longer hint names nobody
 PROMPTS: Final = ("none", "login", "consent", "select_account")  # OpenID Connect Core §3.1.2.1
+CREATE: Final = "create"  # Initiating User Registration via OpenID Connect 1.0 §4.1: where people may sign up
 CHALLENGE_METHOD: Final = "S256"
 _SHA256: Final = re.compile(r"[A-Za-z0-9_-]{43}")  # base64url: RFC 7636 §4.2, RFC 9449 §10
 _SECONDS: Final = re.compile(r"[0-9]{1,9}")  # thirty years
@@ -97,9 +99,14 @@ class AuthorizationRequest(msgspec.Struct, frozen=True, array_like=True):
         """Whether nobody may be asked anything."""
         return "none" in self.prompt
 
+    @property
+    def wants_sign_up(self) -> bool:
+        """Whether the person is to make an account."""
+        return CREATE in self.prompt
+
     def wants_sign_in(self, authenticated_at: datetime) -> bool:
         """Return whether somebody who proved who they are at ``authenticated_at`` has to do so again."""
-        if "login" in self.prompt:
+        if "login" in self.prompt or self.wants_sign_up:
             return True
         return self.max_age is not None and clock.now() - authenticated_at > timedelta(seconds=self.max_age)
 
@@ -243,11 +250,16 @@ def scope_of(client: Client, asked: str) -> str:
     return _at_most(scope_text(scope_set(asked)), "scope", SCOPE_CHARACTERS)
 
 
+def prompts() -> tuple[str, ...]:
+    """Return what a client may ask for by ``prompt``."""
+    return (*PROMPTS, CREATE) if settings.IRONAUTH_SIGN_UP == "open" else PROMPTS
+
+
 def _prompt(asked: str) -> tuple[str, ...]:
     """Return what is to be asked; `none` excludes all else (OpenID Connect Core §3.1.2.1)."""
     wanted = tuple(dict.fromkeys(asked.split()))
-    if not set(wanted) <= set(PROMPTS):
-        raise InvalidRequest("prompt is not made of none, login, consent and select_account.")
+    if not set(wanted) <= set(prompts()):
+        raise InvalidRequest(f"prompt is not made of {', '.join(prompts())}.")
     if "none" in wanted and len(wanted) > 1:
         raise InvalidRequest("prompt=none excludes every other prompt.")
     return wanted

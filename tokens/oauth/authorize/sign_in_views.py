@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from typing import Any, Final
+from uuid import UUID
 
 import msgspec
 from django.http import HttpResponse
@@ -10,7 +11,6 @@ from drf_spectacular.utils import extend_schema
 from rest_framework import exceptions
 
 from accounts.errors import EmailNotVerified, PasswordChangeRequired
-from accounts.federation import units as federation
 from accounts.mfa.passkeys.errors import InvalidPasskey
 from accounts.users.proofs import Shown
 from ironauth.infrastructure.api.views import ApiRequest
@@ -30,8 +30,10 @@ from tokens.oauth.authorize.state import AccountState, AuthorizationState, SignI
 from tokens.oauth.authorize.views import OAuthPage
 from tokens.sessions import sso_session, transport
 from tokens.sessions.access_tokens import token_pair
+from tokens.sessions.models import BY_UPSTREAM
 from tokens.sign_in import factor_services, passkey_services, services
 from tokens.sign_in.proofs import SignInProof
+from tokens.upstream import units as upstream
 
 #: What a refusal asks for is a link away: the part of the template that has it.
 _REMEDIES: Final[Mapping[type[DomainError], str]] = {EmailNotVerified: "verify", PasswordChangeRequired: "password"}
@@ -55,13 +57,13 @@ class SignInForm(OAuthPage):
         a page of this site it is a session of the API, by the cookie transport.
         """
         if client is None or isinstance(state, AccountState):
-            response = await _to_account(proof, state, context)
-            await _link_waiting(request, proof, state)
+            response, session_id = await _to_account(proof, state, context)
+            await _note_upstream(request, proof, session_id, state)
             return response
         opened, decision = await authorizations.sign_in(
             proof, state=state, client=client, cookie=sso_session.read_cookie(request), context=context
         )
-        await _link_waiting(request, proof, state)
+        await _note_upstream(request, proof, opened.session_id, state)
         known = msgspec.structs.replace(state, mfa_token="", methods=(), upstream_id=None, upstream="")
         try:
             response = self.shown(request, known, client, authorizations.answer(state, decision))
@@ -151,24 +153,33 @@ class PasskeyForm(SignInForm):
             return authorize_pages.sign_in(state, client, browser, **refusal_of(error))
 
 
-async def _link_waiting(request: ApiRequest, proof: SignInProof, state: SignInState) -> None:
-    """Link the identity at another provider that this browser has shown, now that its owner has signed in here."""
-    if state.upstream_id is not None:
-        browser = authorization_state.browser_of(request)
+async def _note_upstream(request: ApiRequest, proof: SignInProof, session_id: UUID, state: SignInState) -> None:
+    """Link the identity at another provider that this browser has shown, and note which session it began.
+
+    Only where it was what signed the person in, or the page has said that it would be linked: a sign-in with a provider
+    that was given up for a password leaves no trace.
+    """
+    by_identity = BY_UPSTREAM in proof.amr.split()
+    if state.upstream_id is not None and (by_identity or state.upstream):
         await database().write(
-            federation.link_waiting, user_id=proof.user_id, waiting_id=state.upstream_id, browser=browser
+            upstream.note_session,
+            user_id=proof.user_id,
+            session_id=session_id,
+            waiting_id=state.upstream_id,
+            browser=authorization_state.browser_of(request),
+            by_identity=by_identity,
         )
 
 
-async def _to_account(proof: SignInProof, state: SignInState, context: ClientContext) -> HttpResponse:
-    """Return the redirect to the page somebody has signed in for, with the cookies of their session."""
+async def _to_account(proof: SignInProof, state: SignInState, context: ClientContext) -> tuple[HttpResponse, UUID]:
+    """Return the redirect to the page somebody has signed in for, with the cookies of their session, and its id."""
     mark = token_cache().mark()
     key = await key_store().signing()
-    pair = token_pair(await services.open_session(proof, context=context), key, mark)
+    opened = await services.open_session(proof, context=context)
     response = authorize_pages.on_to_account(state.next if isinstance(state, AccountState) else "/")
-    transport.set_cookies(response, pair)
+    transport.set_cookies(response, token_pair(opened, key, mark))
     transport.set_device(response, context)
-    return response
+    return response, opened.session_id
 
 
 def _shown(request: ApiRequest) -> Shown:

@@ -21,7 +21,6 @@ from tokens.clients.registry import Client
 from tokens.errors import MfaRequired
 from tokens.oauth.authorize import pages as authorize_pages
 from tokens.oauth.authorize import state as authorization_state
-from tokens.oauth.authorize import to_provider
 from tokens.oauth.authorize.inputs import CodeFormInput, EmailFormInput, SignUpFormInput
 from tokens.oauth.authorize.request import Unanswerable
 from tokens.oauth.authorize.sign_in_views import SignInForm, refusal_of
@@ -46,16 +45,13 @@ class AccountEntrance(OAuthPage):
         """Show the page."""
         await providers.refresh()
         state = authorization_state.begin_account(_destination(request.query_params.get("next", "")))
-        browser = authorization_state.browser_of(request) or authorization_state.new_browser()
         if self.signs_up and settings.IRONAUTH_SIGN_UP == "closed":
             raise SignUpClosed
-        provider = to_provider.wanted(request.query_params.get("provider", ""), "")
+        provider = providers.wanted(request.query_params.get("provider", ""), "")
         if provider is not None:
             return await self.sent_on(request, state, None, provider)
         page = authorize_pages.sign_up if self.signs_up else authorize_pages.sign_in
-        response = page(state, None, browser)
-        authorization_state.remember_browser(response, browser)
-        return response
+        return self.first_shown(request, state, None, page)
 
 
 class SignUpForm(SignInForm):
@@ -158,10 +154,10 @@ async def _judged(state: AuthorizationState | AccountState, code: str, context: 
         if not settings.IRONAUTH_SIGN_IN_BY_EMAIL:
             raise InvalidEmailCode
         return await services.verify_email_code(code_id=state.code_id, code=code, email=state.email, context=context)
-    account = await codes.confirm_sign_up(code_id=state.code_id, code=code, address=context.address)
+    account, attempt = await codes.confirm_sign_up(code_id=state.code_id, code=code, email=state.email, context=context)
     if account.methods:  # they have signed in elsewhere meanwhile
         raise InvalidEmailCode
-    return ByPassword(account.id, account.session_epoch)
+    return ByPassword(account.id, account.session_epoch, attempt)
 
 
 def _marked(error: exceptions.ValidationError | DomainError) -> dict[str, Any]:

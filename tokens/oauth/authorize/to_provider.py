@@ -1,4 +1,4 @@
-"""Sending somebody on to another provider: by its button, by its name in the address, or by their mail domain."""
+"""Sending somebody on to another provider."""
 
 import msgspec
 from django.http import HttpResponse
@@ -7,18 +7,8 @@ from accounts.lockout import rate_limits
 from tokens.oauth.authorize import pages as authorize_pages
 from tokens.oauth.authorize import state as authorization_state
 from tokens.oauth.authorize.state import LIFE_S, AccountState, AuthorizationState
-from tokens.upstream import providers, services
+from tokens.upstream import services
 from tokens.upstream.providers import Provider
-
-
-def wanted(name: str, login_hint: str) -> Provider | None:
-    """Return the provider that an address names, or that runs the mailboxes of the hinted domain; usually none.
-
-    Args:
-        name: The short name of a provider, "" for none.
-        login_hint: The address that the application expects, "" for none.
-    """
-    return providers.by_slug(name) if name else providers.of_address(login_hint)
 
 
 async def go(

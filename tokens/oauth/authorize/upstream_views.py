@@ -3,17 +3,18 @@
 POST /oauth/upstream sends somebody to another provider; /oauth/upstream/<short name> is where they come back.
 """
 
+from http import HTTPStatus
 from uuid import UUID
 
 import msgspec
-from django.http import HttpResponse
+from django.http import HttpResponse, JsonResponse
 from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.permissions import IsAuthenticated
 from rest_framework.response import Response
 
 from accounts.errors import StepUpRequired
 from accounts.federation import units as federation
-from accounts.federation.errors import LastWayIn, UpstreamUnavailable
+from accounts.federation.errors import LastWayIn, UpstreamRefused, UpstreamUnavailable
 from accounts.federation.inputs import ConnectInput
 from accounts.federation.outputs import ConnectOut, IdentitiesOut, ProviderOut
 from accounts.federation.rules import Step
@@ -35,7 +36,7 @@ from tokens.oauth.authorize.request import MAX_BYTES, Unanswerable
 from tokens.oauth.authorize.sign_in_views import SignInForm, refusal_of
 from tokens.oauth.authorize.sign_up_views import HOME
 from tokens.oauth.authorize.state import LIFE_S, AccountState, AuthorizationState
-from tokens.oauth.authorize.views import EXPIRED
+from tokens.oauth.authorize.views import EXPIRED, OAuthPage
 from tokens.sessions import transport
 from tokens.upstream import providers, services
 
@@ -76,7 +77,7 @@ class UpstreamCallback(SignInForm):
         browser = authorization_state.browser_of(request)
         await providers.refresh()
         provider = providers.by_slug(slug)
-        answer = {name: request.query_params.get(name, "") for name in ("state", "code", "iss", "error")}
+        answer = {name: request.query_params.get(name, "") for name in ("state", "code", "iss", "error", "user")}
         answer = {name: value for name, value in answer.items() if value}
         begun = None
         if provider is not None and browser and "state" in answer:
@@ -92,6 +93,8 @@ class UpstreamCallback(SignInForm):
         client = await _client_of(state)
         context = transport.context_of_return(request._request)  # noqa: SLF001 - Django's request
         try:
+            if await services.tells_logout(provider):
+                state = msgspec.structs.replace(state, upstream_id=begun.id)
             found = await services.verify(provider=provider, begun=begun, answer=answer)
             if isinstance(found, services.FirstStep):
                 waits = msgspec.structs.replace(state, upstream_id=begun.id, upstream=found.who)
@@ -103,6 +106,36 @@ class UpstreamCallback(SignInForm):
             return self.ask_second_factor(needed, state, client, browser)
         except DomainError as error:
             return authorize_pages.sign_in(state, client, browser, **refusal_of(error))
+
+
+class UpstreamLogout(OAuthPage):
+    """POST /oauth/upstream/<short name>/logout: a provider says that somebody has signed out there.
+
+    OpenID Connect Back-Channel Logout 1.0 §2.5, §2.8.
+    """
+
+    @extend_schema(exclude=True)
+    async def post(self, request: ApiRequest, slug: str) -> HttpResponse:
+        """End what began in that session."""
+        await providers.refresh()
+        provider = providers.by_slug(slug)
+        token = str(request.data.get("logout_token", ""))
+        address = client_context.address_of(request)
+        if provider is None or not token:
+            await rate_limits.admit(rate_limits.EMAIL_TOKEN, address=address)
+            return _told(HTTPStatus.BAD_REQUEST, "invalid_request")
+        try:
+            await services.signed_out_there(provider=provider, logout_token=token)
+        except UpstreamRefused:
+            await rate_limits.admit(rate_limits.EMAIL_TOKEN, address=address)
+            return _told(HTTPStatus.BAD_REQUEST, "invalid_request")
+        return _told(HTTPStatus.OK)
+
+
+def _told(status: HTTPStatus, error: str = "") -> HttpResponse:
+    response = JsonResponse({"error": error} if error else {}, status=status)
+    response["Cache-Control"] = "no-store"
+    return response
 
 
 class IdentitiesView(AsyncAPIView):

@@ -1,5 +1,6 @@
 """/oauth/authorize and the pages behind it: input, one service call, a page or the answer to the client."""
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import msgspec
@@ -102,12 +103,24 @@ class OAuthPage(PageLanguage, AsyncAPIView):
         if decision.step is Step.CODE:
             by_form = request.method == "POST"
             return authorize_pages.answer(state.request.target, by_form=by_form, code=decision.code)
+        if decision.session is None:
+            return self.first_shown(request, state, client, authorize_pages.sign_in)
         browser = authorization_state.browser_of(request) or authorization_state.new_browser()
-        if decision.session is not None:
-            asked = msgspec.structs.replace(state, session_id=decision.session.id)
-            response = authorize_pages.consent(asked, client, browser, decision.session)
-        else:
-            response = authorize_pages.sign_in(state, client, browser)
+        asked = msgspec.structs.replace(state, session_id=decision.session.id)
+        response = authorize_pages.consent(asked, client, browser, decision.session)
+        authorization_state.remember_browser(response, browser)
+        return response
+
+    @staticmethod
+    def first_shown(
+        request: ApiRequest,
+        state: AuthorizationState | AccountState,
+        client: Client | None,
+        page: Callable[..., HttpResponse],
+    ) -> HttpResponse:
+        """Return the page on which somebody signs in or up, and know this browser again."""
+        browser = authorization_state.browser_of(request) or authorization_state.new_browser()
+        response = page(state, client, browser)
         authorization_state.remember_browser(response, browser)
         return response
 
@@ -149,9 +162,11 @@ class AuthorizeView(OAuthPage):
         client, wanted = await _read(request.query_params)
         decision = await authorizations.decide(request=wanted, client=client, cookie=sso_session.read_cookie(request))
         begun = authorization_state.begin(wanted)
-        provider = to_provider.wanted(request.query_params.get("provider", ""), wanted.login_hint)
+        provider = providers.wanted(request.query_params.get("provider", ""), wanted.login_hint)
         if decision.step is Step.SIGN_IN and provider is not None:
             return await self.sent_on(request, begun, client, provider)
+        if decision.step is Step.SIGN_IN and wanted.wants_sign_up:
+            return self.first_shown(request, begun, client, authorize_pages.sign_up)
         return self.shown(request, begun, client, decision)
 
     @extend_schema(exclude=True)

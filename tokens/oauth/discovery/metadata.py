@@ -17,7 +17,7 @@ from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView
 from tokens.clients import assertion as client_assertion
 from tokens.clients.models import OAuthClient
 from tokens.keys.store import key_store
-from tokens.oauth.authorize.request import PROMPTS
+from tokens.oauth.authorize.request import prompts
 from tokens.oauth.discovery.userinfo import CLAIMS
 from tokens.oauth.id_tokens import ACR_VALUES
 from tokens.oauth.token.grants import GRANTS
@@ -98,7 +98,7 @@ def metadata(algorithms: tuple[str, ...]) -> dict[str, Any]:
         "code_challenge_methods_supported": ["S256"],
         "dpop_signing_alg_values_supported": PROOF_ALGORITHMS,  # RFC 9449 §5.1
         "authorization_response_iss_parameter_supported": True,  # RFC 9207 §3
-        "prompt_values_supported": PROMPTS,
+        "prompt_values_supported": prompts(),
         "subject_types_supported": [subject.value for subject in OAuthClient.Subject],
         "id_token_signing_alg_values_supported": list(algorithms) or [settings.IRONAUTH_JWT_ALG],
         "token_endpoint_auth_methods_supported": ANYBODY,

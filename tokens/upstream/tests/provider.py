@@ -5,7 +5,7 @@ import hashlib
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -40,6 +40,7 @@ class FakeProvider:
         self.delay_s = 0.0
         self.asked: list[str] = []
         self.refusals: list[str] = []
+        self.check: Callable[[dict[str, str], str], object] = self.check_basic
 
     def metadata(self) -> dict[str, Any]:
         """Return the discovery document."""
@@ -75,11 +76,15 @@ class FakeProvider:
             return ".".join(base64.urlsafe_b64encode(part).rstrip(b"=").decode() for part in parts)
         return jws.serialize_compact(header, body, self.signer, algorithms=[self.alg])
 
-    def tokens(self, form: dict[str, str], authorization: str) -> tuple[int, dict[str, Any]]:
-        """Return the answer of the token endpoint, which checks the client and PKCE as a good provider does."""
+    def check_basic(self, _form: dict[str, str], authorization: str) -> None:
+        """Check the client's name and secret in the header."""
         pair = base64.b64decode(authorization.removeprefix("Basic ")).decode()
         if tuple(map(unquote_plus, pair.split(":", 1))) != (CLIENT_ID, SECRET):
             self.refusals.append("client")
+
+    def tokens(self, form: dict[str, str], authorization: str) -> tuple[int, dict[str, Any]]:
+        """Return the answer of the token endpoint, which checks the client and PKCE as a good provider does."""
+        self.check(form, authorization)
         digest = hashlib.sha256(form["code_verifier"].encode()).digest()
         if base64.urlsafe_b64encode(digest).rstrip(b"=").decode() != self.challenge:
             self.refusals.append("verifier")

@@ -2,7 +2,6 @@
 
 import html
 import re
-from collections.abc import Iterator
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -11,41 +10,20 @@ import pytest
 from asgiref.sync import sync_to_async
 from pytest_django import Settings
 
+from accounts.audit import recording as audit
+from accounts.audit.models import AuditEvent
 from accounts.federation.models import Identity, UpstreamProvider
-from accounts.federation.secrets import seal_into
 from accounts.users.models import User
 from conftest import PASSWORD, bearer
 from tokens.oauth.tests.walk import is_page
 from tokens.sessions.models import Session
 from tokens.tests.browser import Member, Pair
-from tokens.upstream import discovery, providers
-from tokens.upstream.tests.provider import CLIENT_ID, SECRET, FakeProvider, served
+from tokens.upstream.tests.provider import FakeProvider
+from tokens.upstream.tests.walk import back
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage, pytest.mark.usefixtures("signing_key")]
 
 IDENTITIES = "/api/v1/access/identities"
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[FakeProvider]:
-    """One server for all tests of this module."""
-    with served() as provider:
-        yield provider
-
-
-@pytest.fixture
-def provider(transactional_db: None, server: FakeProvider, settings: Settings) -> Iterator[FakeProvider]:
-    """The server, known here as *acme*."""
-    settings.DEBUG = True  # http on this machine
-    settings.IRONAUTH_UPSTREAM_NETWORKS = ["127.0.0.0/8"]
-    server.__init__(server.issuer)  # type: ignore[misc] # back to the beginning
-    row = UpstreamProvider(slug="acme", name="Acme", kind="oidc", issuer=server.issuer, client_id=CLIENT_ID)
-    seal_into(row, SECRET)
-    row.save()
-    providers.outdated()
-    discovery.forget()
-    yield server
-    providers.outdated()
 
 
 async def begun(api: httpx.AsyncClient, provider: FakeProvider, pair: Pair) -> dict[str, str]:
@@ -55,12 +33,6 @@ async def begun(api: httpx.AsyncClient, provider: FakeProvider, pair: Pair) -> d
     asked = {name: values[0] for name, values in parse_qs(urlsplit(answer.json()["url"]).query).items()}
     provider.nonce, provider.challenge = asked["nonce"], asked["code_challenge"]
     return asked
-
-
-async def back(api: httpx.AsyncClient, provider: FakeProvider, asked: dict[str, str]) -> httpx.Response:
-    """Come back from the provider."""
-    brought = {"code": "c0de", "state": asked["state"], "iss": provider.issuer}
-    return await api.get("/oauth/upstream/acme", params=brought, headers={"Sec-Fetch-Site": "cross-site"})
 
 
 async def listed(api: httpx.AsyncClient, pair: Pair) -> Any:
@@ -95,6 +67,21 @@ async def test_connecting_again_changes_nothing(api: httpx.AsyncClient, pair: Pa
     provider.claims = {"sub": "another"}
     assert is_page(await back(api, provider, await begun(api, provider, pair)), 409, "belongs to another account")
     assert await Identity.objects.acount() == 1
+
+
+async def test_a_refusal_is_in_the_persons_trail(
+    api: httpx.AsyncClient, member: Member, pair: Pair, provider: FakeProvider
+) -> None:
+    """What a provider does not confirm connects nothing; staff see whose it was, at which provider, and the cause."""
+    asked = await begun(api, provider, pair)
+    refused = await back(api, provider, asked, code=None, error="access_denied")
+    assert is_page(refused, 401, "did not confirm who you are")
+    assert not await Identity.objects.aexists()
+    await sync_to_async(audit.wait_until_written)()
+    event = await AuditEvent.objects.aget(event="identity_linked")
+    owner = await User.objects.aget(email=member["email"])
+    assert (event.outcome, event.user_id, event.actor_id) == ("failure", owner.pk, owner.pk)
+    assert event.details == {"reason": "provider_refused", "provider": "acme", "cause": "refused_there"}
 
 
 async def test_anothers_identity_is_not_taken(

@@ -1,24 +1,20 @@
 """Signing in with another provider: who gets in, what is linked to which account, and what becomes of a lie."""
 
-import html
-import re
 import time
-from collections.abc import Iterator
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import pytest
 from asgiref.sync import sync_to_async
 from pytest_django import Settings
 
+from accounts.audit import recording as audit
 from accounts.audit.models import AuditEvent
 from accounts.federation import units
 from accounts.federation.errors import UpstreamRefused
 from accounts.federation.kinds.kind import UpstreamPerson
 from accounts.federation.kinds.registry import KINDS
 from accounts.federation.models import Identity, UpstreamProvider, UpstreamSignIn
-from accounts.federation.secrets import seal_into
 from accounts.outbox.models import OutgoingMail
 from accounts.users.models import User
 from conftest import PASSWORD
@@ -32,45 +28,15 @@ from tokens.upstream import discovery, exchange, providers
 from tokens.upstream.tests.provider import (
     CLIENT_ID,
     OTHER_KEY,
-    SECRET,
     STRANGERS_KEY,
     FakeProvider,
     as_hmac_key,
-    served,
 )
+from tokens.upstream.tests.walk import UPSTREAM, back, is_in, noted, sent, stored, through
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage, pytest.mark.usefixtures("signing_key")]
 
-UPSTREAM, SIGNIN, SIGNUP = "/oauth/upstream", "/oauth/signin", "/oauth/signup"
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[FakeProvider]:
-    """One server for all tests of this module."""
-    with served() as provider:
-        yield provider
-
-
-def stored(slug: str, issuer: str, **fields: Any) -> UpstreamProvider:
-    """Store a provider; its addresses count unless the test says otherwise."""
-    given = {"name": slug.title(), "kind": "oidc", "client_id": CLIENT_ID, "trusts_email": True, **fields}
-    row = UpstreamProvider(slug=slug, issuer=issuer, **given)
-    seal_into(row, SECRET)
-    row.save()
-    providers.outdated()
-    return row
-
-
-@pytest.fixture
-def provider(transactional_db: None, server: FakeProvider, settings: Settings) -> Iterator[FakeProvider]:
-    """The server, honest again, and known here as *acme*."""
-    settings.DEBUG = True  # http on this machine
-    settings.IRONAUTH_UPSTREAM_NETWORKS = ["127.0.0.0/8"]
-    server.__init__(server.issuer)  # type: ignore[misc] # back to the beginning
-    stored("acme", server.issuer)
-    discovery.forget()
-    yield server
-    providers.outdated()
+SIGNIN, SIGNUP = "/oauth/signin", "/oauth/signup"
 
 
 @pytest.fixture
@@ -79,51 +45,20 @@ async def client(transactional_db: None) -> OAuthClient:
     return (await sync_to_async(make_client)(trusted=True))[0]
 
 
-async def sent(
-    api: httpx.AsyncClient, provider: FakeProvider, page: httpx.Response | None = None, slug: str = "acme"
-) -> dict[str, str]:
-    """Press the provider's button; return what the provider is asked, which the provider takes note of."""
-    page = page or await api.get("/account/signin")
-    return noted(provider, await send(api, page, UPSTREAM, provider=slug))
-
-
-def noted(provider: FakeProvider, leads: httpx.Response) -> dict[str, str]:
-    """Return what a page that goes on to the provider asks it, which the provider takes note of."""
-    assert leads.status_code == 200, leads.text
-    found = re.search(r'<a href="([^"]+)">Continue', leads.text)
-    assert found is not None, leads.text
-    asked = {name: values[0] for name, values in parse_qs(urlsplit(html.unescape(found[1])).query).items()}
-    provider.nonce, provider.challenge = asked["nonce"], asked["code_challenge"]
-    return asked
-
-
-async def back(
-    api: httpx.AsyncClient, provider: FakeProvider, asked: dict[str, str], slug: str = "acme", **changes: str | None
-) -> httpx.Response:
-    """Come back from the provider."""
-    brought = {"code": "c0de", "state": asked["state"], "iss": provider.issuer, **changes}
-    params = {name: value for name, value in brought.items() if value}
-    # As a browser says of a way that another site has begun.
-    return await api.get(f"{UPSTREAM}/{slug}", params=params, headers={"Sec-Fetch-Site": "cross-site"})
-
-
-async def through(api: httpx.AsyncClient, provider: FakeProvider, page: httpx.Response | None = None) -> httpx.Response:
-    """Go to the provider and come back."""
-    return await back(api, provider, await sent(api, provider, page))
-
-
 async def world() -> tuple[int, int, int, list[Any]]:
     """Return what a failed sign-in must not change."""
     rows = [row async for row in User.objects.order_by("pk").values_list("email", "password", "session_epoch")]
     return await User.objects.acount(), await Identity.objects.acount(), await Session.objects.acount(), rows
 
 
-def is_in(answer: httpx.Response) -> bool:
-    """Tell whether a sign-in led to the account's page, with a session."""
-    return answer.status_code == 303 and "access_token" in answer.cookies
-
-
 # ---------------------------------------------------------------- the way in
+async def failures() -> list[tuple[str, Any, dict[str, Any]]]:
+    """Return the failures in the trail."""
+    await sync_to_async(audit.wait_until_written)()
+    found = AuditEvent.objects.filter(outcome="failure").order_by("pk")
+    return [one async for one in found.values_list("event", "user_id", "details")]
+
+
 async def test_the_first_sign_in_makes_an_account(api: httpx.AsyncClient, provider: FakeProvider) -> None:
     """With the verified address and name of the provider, without a password; the second finds the same account."""
     asked = await sent(api, provider)
@@ -268,6 +203,8 @@ async def test_a_deactivated_account_stays_closed(api: httpx.AsyncClient, provid
     await User.objects.aupdate(is_active=False)
     api.cookies.clear()
     assert is_page(await through(api, provider), 401, "cannot sign in")
+    user_id = (await Identity.objects.aget()).user_id
+    assert (await failures())[-1] == ("sign_in", user_id, {"reason": "deactivated", "provider": "acme"})
 
 
 @pytest.mark.parametrize("setting", ["closed", "provider"])
@@ -340,6 +277,27 @@ LIES: dict[str, dict[str, Any]] = {
     "a list": {"token_answer": ["no object"]},
 }
 
+#: What the trail says did not hold: a claim, or a part of the token.
+CAUSES: dict[str, str] = {
+    "issuer": "iss",
+    "no issuer": "iss",
+    "audience": "aud",
+    "audience of several": "aud",
+    "authorized party": "azp",
+    "nonce": "nonce",
+    "no nonce": "nonce",
+    "expired": "exp",
+    "no end": "exp",
+    "of tomorrow": "iat",
+    "old": "iat",
+    **dict.fromkeys(("no subject", "empty subject", "long subject", "number as subject"), "subject"),
+    **dict.fromkeys(("longer than any", "unsigned", "no ID token"), "text"),
+    "a stranger's key": "key",
+    "signed with the public key as secret": "alg",
+    "not a token": "header",
+    **dict.fromkeys(("an error", "a list"), "code"),
+}
+
 
 @pytest.mark.parametrize("lie", LIES)
 async def test_a_lie_changes_nothing(api: httpx.AsyncClient, member: Member, provider: FakeProvider, lie: str) -> None:
@@ -352,6 +310,10 @@ async def test_a_lie_changes_nothing(api: httpx.AsyncClient, member: Member, pro
     before = await world()
     assert is_page(await back(api, provider, asked), 401, "did not confirm who you are")
     assert await world() == before
+    (event, user_id, details), *more = await failures()
+    assert (event, user_id, details["reason"], details["provider"]) == ("sign_in", None, "provider_refused", "acme")
+    assert details["cause"] == CAUSES[lie]
+    assert not more
 
 
 @pytest.mark.parametrize("email", ["a" * 3_500 + "@example.com", "moc.elpmaxe@\u202enna", "<b>@example.com", "\x00@x"])

@@ -82,6 +82,21 @@ async def test_an_account_is_made_on_the_way_to_a_client(
     assert answered(await send(api, page, SIGNUP, **NEW))["code"]
 
 
+async def test_a_client_asks_for_a_new_account(api: httpx.AsyncClient, client: OAuthClient, settings: Settings) -> None:
+    """``prompt=create`` shows the sign-up page, to somebody who is signed in too; without sign-up it is no prompt."""
+    settings.IRONAUTH_EMAIL_VERIFICATION = "off"
+    for email in ("first@example.com", "second@example.com"):
+        page = await authorize(api, client, prompt="create")
+        assert is_page(page, 200, "Create an account", client.name)
+        assert answered(await send(api, page, SIGNUP, **{**NEW, "email": email}))["code"]
+    page = await send(api, await authorize(api, client, prompt="create"), SIGNIN)
+    assert is_page(page, 200, "Sign in")
+    assert "create" in (await api.get("/.well-known/openid-configuration")).json()["prompt_values_supported"]
+    settings.IRONAUTH_SIGN_UP = "closed"
+    assert answered(await authorize(api, client, prompt="create"))["error"] == "invalid_request"
+    assert "create" not in (await api.get("/.well-known/openid-configuration")).json()["prompt_values_supported"]
+
+
 async def test_the_code_of_the_message_goes_on(api: httpx.AsyncClient, client: OAuthClient, settings: Settings) -> None:
     """Where addresses have to be proved, the code does that, keeps the password, and the client gets its answer."""
     settings.IRONAUTH_EMAIL_VERIFICATION = "required"
@@ -128,6 +143,39 @@ async def test_five_tries_of_one_code(api: httpx.AsyncClient, settings: Settings
     assert is_page(again, 200, "Another message is on its way")
     assert is_page(await send(api, page, CODE, code=await code_of("verify_email")), 401)  # of the older page
     assert gone_to(await send(api, again, CODE, code=await code_of("verify_email")), "/account/security")
+
+
+async def test_new_messages_give_no_new_tries(api: httpx.AsyncClient, throttled: None, settings: Settings) -> None:
+    """A stranger who signs up with somebody's mailbox may not guess on and on; the right code is refused too then."""
+    settings.IRONAUTH_EMAIL_VERIFICATION = "required"
+    page = await send(api, await api.get("/account/signup"), SIGNUP, **NEW)
+    statuses = []
+    for _ in range(3):
+        wrong = other(await code_of("verify_email"))
+        statuses += [(await send(api, page, CODE, code=wrong)).status_code for _ in range(CODE_TRIES)]
+        page = await api.post(CODE, data={**form_to(page, CODE).fields, "again": "1"})
+    assert statuses[:CODE_TRIES] == [401] * CODE_TRIES
+    assert statuses[-1] == 429
+    assert (await send(api, page, CODE, code=await code_of("verify_email"))).status_code == 429
+    assert (await User.objects.aget(email=NEW["email"])).email_verified_at is None
+
+
+async def test_a_right_code_after_wrong_ones_resets_the_count(
+    api: httpx.AsyncClient, throttled: None, settings: Settings
+) -> None:
+    """Who mistyped a few times is not kept from signing in."""
+    settings.IRONAUTH_EMAIL_VERIFICATION = "required"
+    page = await send(api, await api.get("/account/signup"), SIGNUP, **NEW)
+    right = await code_of("verify_email")
+    for _ in range(CODE_TRIES - 1):
+        assert (await send(api, page, CODE, code=other(right))).status_code == 401
+    assert gone_to(await send(api, page, CODE, code=right), "/account/security")
+    api.cookies.clear()
+    wrong = 0
+    page = await api.get("/account/signin")
+    while (await send(api, page, SIGNIN, email=NEW["email"], password="not it at all")).status_code == 401:
+        wrong += 1
+    assert wrong >= CODE_TRIES
 
 
 async def test_a_code_expires(api: httpx.AsyncClient, settings: Settings) -> None:
@@ -282,10 +330,9 @@ async def test_a_second_factor_is_asked_for(api: httpx.AsyncClient, member: Memb
 
 @pytest.mark.usefixtures("by_email")
 async def test_wrong_codes_lock_as_wrong_passwords_do(
-    api: httpx.AsyncClient, member: Member, settings: Settings
+    api: httpx.AsyncClient, member: Member, throttled: None, settings: Settings
 ) -> None:
     """New messages give no new tries: what strangers may try at one account is counted together."""
-    settings.IRONAUTH_THROTTLE = True
     await prove(member["email"])
     statuses = []
     for _ in range(3):

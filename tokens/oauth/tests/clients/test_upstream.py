@@ -2,9 +2,8 @@
 
 import json
 from collections.abc import AsyncIterator
-from html.parser import HTMLParser
 from typing import Any
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -14,6 +13,7 @@ from pytest_django import Settings
 from accounts.federation.models import Identity, UpstreamProvider
 from accounts.federation.secrets import seal_into
 from accounts.users.models import User
+from tokens.oauth.tests.clients.elsewhere import Page, walked
 from tokens.oauth.tests.clients.program import JAVASCRIPT, node, start
 from tokens.oauth.tests.material import make_client
 from tokens.oauth.tests.walk import answered, authorize, form_to
@@ -23,26 +23,6 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("
 
 CLIENT_ID, SECRET = "ironauth", "a secret: of two parts"
 SLUGS = {"oidc-provider": "panva", "oauth2-mock-server": "mock"}
-
-
-class _Page(HTMLParser):
-    """The first form of a page, and the first link."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.action: str | None = None
-        self.fields: dict[str, str] = {}
-        self.link = ""
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        given = {name: value or "" for name, value in attrs}
-        if tag == "form" and self.action is None:
-            self.action = given.get("action", "")
-        elif tag == "input" and given.get("name"):
-            self.fields[given["name"]] = given.get("value", "")
-        elif tag == "a" and not self.link:
-            self.link = given.get("href", "")
 
 
 @pytest.fixture
@@ -68,23 +48,6 @@ async def there(transactional_db: None, settings: Settings) -> AsyncIterator[dic
     providers.outdated()
 
 
-async def walked(url: str, stop: str) -> str:
-    """Follow a provider's redirects and forms as a person's browser does, until it leads to ``stop``."""
-    async with httpx.AsyncClient() as browser:
-        answer = await browser.get(url)
-        for _ in range(12):
-            where: str = answer.headers.get("location", "")
-            if where.startswith(stop):
-                return where
-            if where:
-                answer = await browser.get(urljoin(str(answer.url), where))
-                continue
-            page = _Page(answer.text)
-            typed = page.fields | dict.fromkeys({"login", "password"} & page.fields.keys(), "ann")
-            answer = await browser.post(urljoin(str(answer.url), page.action or ""), data=typed)
-    raise AssertionError(f"The provider leads nowhere: {answer.status_code} {answer.text[:500]}")
-
-
 @pytest.mark.parametrize("name", SLUGS)
 async def test_people_come_from_there(
     api: httpx.AsyncClient, there: dict[str, str], settings: Settings, name: str
@@ -96,7 +59,7 @@ async def test_people_come_from_there(
         form = form_to(page, "/oauth/upstream")
         leads = await api.post("/oauth/upstream", data={**form.fields, "provider": SLUGS[name]})
         assert leads.status_code == 200, leads.text
-        back = await walked(_Page(leads.text).link, f"{settings.IRONAUTH_ISSUER}/oauth/upstream/")
+        back = await walked(Page(leads.text).link, f"{settings.IRONAUTH_ISSUER}/oauth/upstream/")
         parts: Any = urlsplit(back)
         assert answered(await api.get(f"{parts.path}?{parts.query}"))["code"]
         api.cookies.clear()

@@ -1,0 +1,187 @@
+"""Signing in here with a real Keycloak, and moving its people in; it takes a minute to start, so one serves all."""
+
+import json
+import threading
+from base64 import b32encode
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from queue import Queue
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlsplit
+
+import httpx
+import pyotp
+import pytest
+from asgiref.sync import sync_to_async
+from django.core.management import call_command
+from pytest_django import Settings
+
+from accounts.federation.models import Identity, UpstreamProvider
+from accounts.federation.secrets import seal_into
+from accounts.users.models import User
+from tokens.oauth.tests.clients.elsewhere import Page, walked
+from tokens.oauth.tests.clients.keycloak import Keycloak, installed
+from tokens.oauth.tests.material import make_client
+from tokens.oauth.tests.walk import answered, authorize, form_to
+from tokens.sessions.models import Session
+from tokens.upstream import discovery, providers
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("signing_key")]
+
+CLIENT_ID, SECRET = "ironauth", "a secret: of two parts"
+PEOPLE: Final = 100
+ISSUER: Final = "http://localhost:8000"
+
+
+def password_of(number: int) -> str:
+    """Return the password of a person there."""
+    return f"the password of person {number}"
+
+
+def app_of(number: int) -> str | None:
+    """Return the secret of a person's authenticator app, which every other one has."""
+    return f"{number:020d}" if number % 2 else None
+
+
+def person(number: int) -> dict[str, Any]:
+    """Return somebody as a realm's file names them: Keycloak makes the hash."""
+    credentials = [{"type": "password", "value": password_of(number)}]
+    if (secret := app_of(number)) is not None:
+        form = {"subType": "totp", "digits": 6, "counter": 0, "period": 30, "algorithm": "HmacSHA1"}
+        app = {"type": "otp", "secretData": json.dumps({"value": secret}), "credentialData": json.dumps(form)}
+        credentials.append(app)
+    return {
+        "username": f"person{number}",
+        "email": f"Person{number}@example.org",
+        "emailVerified": True,
+        "enabled": True,
+        "firstName": "Person",
+        "lastName": str(number),
+        "credentials": credentials,
+    }
+
+
+def realm(name: str, numbers: range, **more: Any) -> dict[str, Any]:
+    """Return a realm with these people."""
+    return {"realm": name, "enabled": True, "sslRequired": "none", "users": [person(one) for one in numbers], **more}
+
+
+class Told:
+    """What Keycloak has posted, oldest first, and where it posts."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.forms: Queue[dict[str, str]] = Queue()
+
+
+@pytest.fixture(scope="module")
+def told() -> Iterator[Told]:
+    """A server that takes what is posted to it."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            found.forms.put(dict(parse_qsl(body)))
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    found = Told(f"http://127.0.0.1:{server.server_port}")
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield found
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture(scope="module")
+def keycloak(tmp_path_factory: pytest.TempPathFactory, told: Told) -> Iterator[Keycloak]:
+    """A running Keycloak: a realm of today's hashes that knows us, and two of those that older versions made."""
+    client = {
+        "clientId": CLIENT_ID,
+        "secret": SECRET,
+        "redirectUris": [f"{ISSUER}/oauth/upstream/keycloak"],
+        "attributes": {
+            "pkce.code.challenge.method": "S256",
+            "backchannel.logout.url": f"{told.url}/logout",
+            "backchannel.logout.session.required": "true",
+        },
+    }
+    older = "hashAlgorithm(pbkdf2-sha512) and hashIterations(210000)"
+    oldest = "hashAlgorithm(pbkdf2-sha256) and hashIterations(27500)"
+    found = Keycloak(
+        installed(),
+        tmp_path_factory.mktemp("keycloak"),
+        realm("today", range(40), clients=[client]),
+        realm("older", range(40, 70), passwordPolicy=older),
+        realm("oldest", range(70, PEOPLE), passwordPolicy=oldest),
+    )
+    try:
+        found.start()
+        yield found
+    finally:
+        found.stop()
+
+
+async def test_people_come_from_there(
+    api: httpx.AsyncClient, transactional_db: None, keycloak: Keycloak, told: Told, settings: Settings
+) -> None:
+    """From a client's link over our page and Keycloak's to the client, twice with one account; its logout ends both."""
+    await sync_to_async(keycloak.start)()
+    settings.DEBUG = True  # http on this machine
+    settings.IRONAUTH_UPSTREAM_NETWORKS = ["127.0.0.0/8"]
+    issuer = keycloak.issuer("today")
+    row = UpstreamProvider(slug="keycloak", name="Keycloak", kind="keycloak", issuer=issuer, client_id=CLIENT_ID)
+    row.trusts_email = True
+    seal_into(row, SECRET)
+    await row.asave()
+    providers.outdated()
+    discovery.forget()
+    client, _ = await sync_to_async(make_client)(trusted=True)
+    for _ in range(2):
+        page = await authorize(api, client)
+        form = form_to(page, "/oauth/upstream").fields
+        leads = await api.post("/oauth/upstream", data={**form, "provider": "keycloak"})
+        typed = {"username": "person2", "password": password_of(2)}
+        back = await walked(Page(leads.text).link, f"{ISSUER}/oauth/upstream/", typed)
+        parts = urlsplit(back)
+        assert answered(await api.get(f"{parts.path}?{parts.query}"))["code"]
+        api.cookies.clear()
+    identity = await Identity.objects.aget()
+    user = await User.objects.aget()
+    assert (identity.issuer, identity.user_id) == (issuer, user.pk)
+    assert (user.email, user.name) == ("person2@example.org", "Person 2")
+
+    live = Session.objects.filter(revoked_at=None)
+    assert await live.acount() == 2
+    await sync_to_async(keycloak.sign_out)("today", "person2")
+    for left in (1, 0):
+        form = await sync_to_async(told.forms.get)(timeout=30)
+        assert (await api.post("/oauth/upstream/keycloak/logout", data=form)).status_code == 200
+        assert await live.acount() == left
+    providers.outdated()
+
+
+async def test_everybody_moves_in(
+    api: httpx.AsyncClient, transactional_db: None, keycloak: Keycloak, tmp_path: Path
+) -> None:
+    """Exported by its own command and imported, each of a hundred people signs in with password and code."""
+    folder = await sync_to_async(keycloak.export)()
+    for name, count in (("today", 40), ("older", 30), ("oldest", 30)):
+        report = tmp_path / f"{name}.jsonl"
+        file = folder / f"{name}-realm.json"
+        await sync_to_async(call_command)("import_users", str(file), "--from", "keycloak", "--report", str(report))
+        assert [json.loads(line)["outcome"] for line in report.read_text().splitlines()] == ["created"] * count
+    for number in range(PEOPLE):
+        known = {"email": f"person{number}@example.org", "password": password_of(number)}
+        answer = await api.post("/api/v1/access/signin", json=known)
+        if (secret := app_of(number)) is not None:
+            assert answer.status_code == 401, answer.text
+            code = pyotp.TOTP(b32encode(secret.encode()).decode()).now()
+            given = {"mfa_token": answer.json()["mfa_token"], "code": code}
+            answer = await api.post("/api/v1/access/signin/mfa", json=given)
+        assert answer.status_code == 200, (number, answer.text)
