@@ -3,30 +3,39 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
-from datetime import timedelta
+from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime, time, timedelta
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from django.contrib import admin
-from django.contrib.admin.views.main import SEARCH_VAR, ChangeList
+from django.contrib.admin.options import IncorrectLookupParameters
+from django.contrib.admin.views.main import ALL_VAR, ERROR_FLAG, PAGE_VAR, SEARCH_VAR, ChangeList
+from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
 from django.db.models import Q, QuerySet, Value
 from django.db.models.functions import Coalesce
-from django.http import HttpRequest
-from django.urls import reverse
+from django.http import Http404, HttpRequest, HttpResponseRedirect, StreamingHttpResponse
+from django.http.response import HttpResponseBase
+from django.urls import path, reverse
+from django.utils.decorators import method_decorator
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.views.decorators.http import require_safe
 
 from accounts import email_address as emails
-from accounts.audit.events import FAMILIES, in_words, phrase
+from accounts.audit import exporting
+from accounts.audit import units as audit_units
+from accounts.audit.events import FAMILIES, Reason, in_words, phrase
+from accounts.audit.exporting import Format
 from accounts.audit.models import AuditEvent
-from accounts.audit.recording import Outcome
+from accounts.audit.recording import MAX_DETAIL, Outcome
 from accounts.users.models import User
 from ironauth.infrastructure.admin.filters import KnownValues
 from ironauth.infrastructure.admin.read_only import ReadOnly, breakable
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import first_id_at
+from ironauth.infrastructure.db import networks
 
 COUNTED: Final = 10_000  # events; counting a million for the sake of a page number takes longer than the page
 MAX_FOUND: Final = 50  # people whose address begins as searched for
@@ -35,6 +44,45 @@ FIELDS: Final = (
     "when", "what", "code", "outcome", "actor", "user", "session_id", "address", "user_agent", "request_id", "details",
     "id",
 )  # fmt: skip
+
+
+class Asked(NamedTuple):
+    """A field of the filter; ``read`` returns its value, or raises ``ValueError`` or ``OverflowError``."""
+
+    label: str
+    read: Callable[[str], Any]
+    kind: str = "text"
+    example: str = ""
+    choices: tuple[tuple[str, str], ...] = ()
+
+
+def _cause(text: str) -> str:
+    return Reason(text).value
+
+
+def _client(text: str) -> str:
+    if len(text) > MAX_DETAIL or not text.isprintable():
+        raise ValueError
+    return text
+
+
+def _day(text: str) -> datetime:
+    return datetime.combine(date.fromisoformat(text), time.min, UTC)
+
+
+def _after_day(text: str) -> datetime:
+    return _day(text) + timedelta(days=1)
+
+
+FIELDS_ASKED: Final = {
+    "cause": Asked(
+        "Cause of a failure", _cause, "select", choices=tuple((one.value, in_words(one.value)) for one in Reason)
+    ),
+    "client": Asked("Client (its client_id)", _client),
+    "network": Asked("Address or network", networks.network, example="192.0.2.0/24"),
+    "since": Asked("From this day (UTC)", _day, "date"),
+    "until": Asked("To this day, inclusive", _after_day, "date"),
+}
 
 
 class _Limited(Paginator):  # type: ignore[type-arg] # Django's is not generic at run time
@@ -113,6 +161,49 @@ class OutcomeFilter(_Codes):
         return [(outcome.value, in_words(outcome.value)) for outcome in Outcome]
 
 
+class AskedFilter(admin.ListFilter):
+    """What is typed or chosen: client, network, cause, and dates, which are days in UTC."""
+
+    title = "details"
+    template = "admin/asked_filter.html"
+
+    def __init__(self, request: HttpRequest, params: dict[str, Any], model: Any, model_admin: Any) -> None:
+        """Read the values. Raises ``IncorrectLookupParameters`` for one that cannot be meant."""
+        super().__init__(request, params, model, model_admin)
+        for name in FIELDS_ASKED:
+            if name in params:
+                self.used_parameters[name] = params.pop(name)[-1].strip()
+        self._filters: dict[str, Any] = {}
+        try:
+            for name, value in self.used_parameters.items():
+                if value:
+                    self._filters[name] = FIELDS_ASKED[name].read(str(value))
+        except (ValueError, OverflowError) as error:
+            raise IncorrectLookupParameters from error
+
+    def has_output(self) -> bool:
+        """Tell that there are always fields to show."""
+        return True
+
+    def expected_parameters(self) -> list[str | None]:
+        """Return the names of the fields."""
+        return list(FIELDS_ASKED)
+
+    def choices(self, changelist: ChangeList) -> Iterator[Any]:
+        """Return the fields, and what else the address has, for the form to keep."""
+        kept = {name: values[-1] for name, values in changelist.filter_params.items() if name not in FIELDS_ASKED}
+        if changelist.query:
+            kept[SEARCH_VAR] = changelist.query
+        yield {"kept": kept.items(), "selected": bool(self._filters)}
+        for name, field in FIELDS_ASKED.items():
+            yield {"name": name, "value": self.used_parameters.get(name, ""), "field": field}
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[AuditEvent]) -> QuerySet[AuditEvent]:
+        """Return the events of what was asked."""
+        found = audit_units.told(queryset, self._filters)
+        return audit_units.between(found, self._filters.get("since"), self._filters.get("until"))
+
+
 class AgeFilter(KnownValues):
     """When it happened; asked by the id, which is in order of time."""
 
@@ -121,23 +212,31 @@ class AgeFilter(KnownValues):
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         """Offer a few."""
-        return [("1", "Past hour"), ("24", "Past 24 hours"), ("168", "Past 7 days"), ("720", "Past 30 days")]
+        return [
+            ("1", "Past hour"), ("24", "Past 24 hours"), ("168", "Past 7 days"), ("720", "Past 30 days"),
+            ("24-48", "24 hours before those"), ("168-336", "7 days before those"),
+            ("720-1440", "30 days before those"),
+        ]  # fmt: skip
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[AuditEvent]) -> QuerySet[AuditEvent]:
         """Return the events of that time."""
         hours = self.value()
         if hours is None:
             return queryset
-        return queryset.filter(id__gte=first_id_at(clock.now() - timedelta(hours=int(hours))))
+        until, _, since = hours.rpartition("-")
+        now = clock.now()
+        before = now - timedelta(hours=int(until)) if until else None
+        return audit_units.between(queryset, now - timedelta(hours=int(since)), before)
 
 
 @admin.register(AuditEvent)
 class AuditEventAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg] # Django's is not generic at run time
     """The trail: nobody adds, changes or deletes anything here."""
 
-    lookups = frozenset({"event", "outcome", "hours"})
+    lookups = frozenset({"event", "outcome", "hours", *FIELDS_ASKED})
+    change_list_template = "admin/audit_list.html"
     list_display = ("when", "what", "result", "actor", "user", "address")
-    list_filter = (EventFilter, OutcomeFilter, AgeFilter)
+    list_filter = (AskedFilter, EventFilter, OutcomeFilter, AgeFilter)
     search_fields = ("user_id",)  # what get_search_results does; without it there is no field
     search_help_text = "Beginning of a person's e-mail address, or the id of a person or a session"
     sortable_by = ()
@@ -148,6 +247,46 @@ class AuditEventAdmin(ReadOnly, admin.ModelAdmin):  # type: ignore[type-arg] # D
     show_facets = admin.ShowFacets.NEVER  # so does counting them for every filter
     fields = FIELDS
     readonly_fields = FIELDS
+
+    def get_urls(self) -> list[Any]:
+        """Add the addresses of the exports; their queries are those of the list."""
+        view = self.admin_site.admin_view(self.export)
+        return [path("export/<str:form>/", view, name="accounts_auditevent_export"), *super().get_urls()]
+
+    @method_decorator(require_safe)
+    def export(self, request: HttpRequest, form: str) -> HttpResponseBase:
+        """Send the events that the list of this query shows, all of its pages, as a file.
+
+        Raises:
+            Http404: There is no such format.
+            PermissionDenied: The caller may not read the trail.
+        """
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        if form not in list(Format):
+            raise Http404
+        try:
+            events = self.get_changelist_instance(request).get_queryset(request)
+        except IncorrectLookupParameters:
+            return HttpResponseRedirect(f"{reverse('admin:accounts_auditevent_changelist')}?e=1")
+        until, chosen = first_id_at(clock.now()), Format(form)
+        asked = {name: value for name, value in request.GET.items() if name != SEARCH_VAR}
+        searched: dict[str, object] = {"search": "yes"} if request.GET.get(SEARCH_VAR, "").strip() else {}
+        caller: Any = request.user
+        exporting.record_export(actor_id=caller.pk, form=chosen, filters=asked | searched)
+        parts = exporting.parts(events, chosen, until=until)
+        return StreamingHttpResponse(parts, content_type=chosen.media_type, headers=exporting.file_name(chosen))
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
+        """Show the list, with the links to its exports."""
+        query = request.GET.copy()
+        for name in (PAGE_VAR, ALL_VAR, ERROR_FLAG):
+            query.pop(name, None)
+        exports = [
+            (label, f"{reverse('admin:accounts_auditevent_export', args=[form])}?{query.urlencode()}")
+            for label, form in (("Export as CSV", Format.CSV.value), ("Export as JSON lines", Format.JSON_LINES.value))
+        ]
+        return super().changelist_view(request, {**(extra_context or {}), "exports": exports})
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         """Return the list with the people's addresses."""

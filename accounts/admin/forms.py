@@ -11,6 +11,8 @@ from django.contrib.admin.forms import AdminPasswordChangeForm as DjangoOwnPassw
 from django.contrib.auth.forms import (
     AdminPasswordChangeForm,
     AdminUserCreationForm,
+    ReadOnlyPasswordHashField,
+    ReadOnlyPasswordHashWidget,
     SetUnusablePasswordMixin,
     UserChangeForm,
 )
@@ -290,9 +292,16 @@ class KeepsUnseen(ModelForm):
         return data
 
 
+class _PasswordWidget(ReadOnlyPasswordHashWidget):
+    """The way to another password; nothing of the hash, its parameters neither."""
+
+    template_name = "admin/password_state.html"
+
+
 class UserEditForm(KeepsUnseen, _UniqueAddress, ChangeForm):
     """Everything about a user; refuses to disable the last superuser or oneself."""
 
+    password = ReadOnlyPasswordHashField(label="Password", widget=_PasswordWidget)
     caller_id: ClassVar[uuid.UUID | None] = None  # set by the admin on the class it makes for a request
 
     class Meta:

@@ -1,4 +1,4 @@
-"""The admin's site: Django's, with a sign-in in two steps and a start page that shows the last 24 hours."""
+"""The admin's site: Django's, with a sign-in in two steps and a start page that shows what happened lately."""
 
 from functools import partial, wraps
 from typing import Any
@@ -103,7 +103,8 @@ class StaffSite(AdminSite):
 
     def index(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> TemplateResponse:
         """Show the figures the caller may see, and the lists."""
-        return super().index(request, {"figures": admin_start.figures(request), **(extra_context or {})})
+        shown = {"figures": admin_start.figures(request), "periods": admin_start.periods(request)}
+        return super().index(request, {**shown, **(extra_context or {})})
 
     def _confirmation(self, view: Any) -> Any:
         """Return a view for anybody who is signed in, which is sent a password."""

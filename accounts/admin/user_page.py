@@ -8,15 +8,16 @@ from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
 from django.db.models import Count, Q, QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.http import urlencode
-from django.utils.safestring import SafeString
+from django.utils.safestring import SafeString, mark_safe
 
 from accounts.admin.actions import offered, person_page
 from accounts.admin.audit_trail import THEMSELVES, addresses
 from accounts.admin.changes import CHANGES
 from accounts.audit.events import phrase
 from accounts.audit.models import AuditEvent
+from accounts.federation import units as federation
 from accounts.mfa import factors
 from accounts.outbox.models import OutgoingMail
 from accounts.privacy.admin import buttons
@@ -47,7 +48,7 @@ class Happening(NamedTuple):
 class UserPage(Admin):
     """Mixin of the page: state, trail and buttons; each costs the same number of queries for everybody."""
 
-    state_fields = ("password_state", "second_factor", "verified_address", "mail_state")
+    state_fields = ("password_state", "second_factor", "identities", "verified_address", "mail_state")
 
     @display(description="current password")
     def password_state(self, user: User) -> str:
@@ -67,6 +68,13 @@ class UserPage(Admin):
         if not found.methods:
             return "None"
         return ", ".join(filter(None, (factor.in_words(found) for factor in factors.FACTORS)))
+
+    @display(description="other providers")
+    def identities(self, user: User) -> str | SafeString:
+        """Return who the person is elsewhere, and when they last came from there. One query."""
+        found = federation.identities(user.pk)
+        lines = ((one.provider.name, one.email or "no address", moment(one.last_used_at)) for one in found)
+        return format_html_join(mark_safe("<br>"), "{}: {}, last used {}", lines) or "None"
 
     @display(description="e-mail verified")
     def verified_address(self, user: User) -> str:
@@ -130,13 +138,19 @@ def _trail(user_id: uuid.UUID) -> list[Happening]:
             at=moment(event.at),
             event=phrase(event.event),
             outcome=event.outcome,
-            reason=str(event.details.get("reason", "")).replace("_", " "),
+            reason=_reason(event),
             by=_who(event, user_id, people),
             address=event.address or "-",
             link=reverse("admin:accounts_auditevent_change", args=[event.pk]),
         )
         for event in events
     ]
+
+
+def _reason(event: AuditEvent) -> str:
+    """Return why something failed, with what a provider was refused for."""
+    reasons = (str(event.details.get(name, "")).replace("_", " ") for name in ("reason", "cause"))
+    return ": ".join(filter(None, reasons))
 
 
 def _who(event: AuditEvent, user_id: uuid.UUID, people: dict[uuid.UUID, str]) -> str:

@@ -59,10 +59,19 @@ class UserAdmin(CheckedSelection, ProtectedDeleteMixin, UserPage, Audited, Djang
     change_password_form = SetPasswordForm
     inlines: ClassVar[list[type[admin.options.InlineModelAdmin[Any, Any]]]] = [admin_deletions.PendingInline]
     fieldsets = (
-        (None, {"fields": ("email", "name", "password")}),
         ("Sign-in", {"fields": UserPage.state_fields}),
-        ("Rights", {"fields": ("is_active", "is_staff", "is_superuser", "groups", "user_permissions")}),
-        ("Record", {"fields": ("id", "last_login", "session_epoch", "created_at", "updated_at")}),
+        ("Name, address and password", {"classes": ("collapse",), "fields": ("email", "name", "password")}),
+        (
+            "Rights",
+            {
+                "classes": ("collapse",),
+                "fields": ("is_active", "is_staff", "is_superuser", "groups", "user_permissions"),
+            },
+        ),
+        (
+            "Record",
+            {"classes": ("collapse",), "fields": ("id", "last_login", "session_epoch", "created_at", "updated_at")},
+        ),
     )
     add_fieldsets = (
         (None, {"classes": ("wide",), "fields": ("email", "name", "usable_password", "password1", "password2")}),
@@ -90,8 +99,8 @@ class UserAdmin(CheckedSelection, ProtectedDeleteMixin, UserPage, Audited, Djang
         "created_at",
         admin_deletions.PendingFilter,
     )
-    search_fields = ("email_key__startswith", "name")  # what get_search_results does; without it there is no field
-    search_help_text = "Beginning of the e-mail address, or part of the name"
+    search_fields = ("email_key__contains", "name")  # what get_search_results does; without it there is no field
+    search_help_text = "Part of the e-mail address, or of the name"
     ordering = ("-created_at",)
     list_per_page = 50
     show_full_result_count = False  # counting every user is what makes a long list slow
@@ -124,23 +133,27 @@ class UserAdmin(CheckedSelection, ProtectedDeleteMixin, UserPage, Audited, Djang
         return super().get_queryset(request).select_related("pending_deletion").prefetch_related("groups")
 
     def get_fieldsets(self, request: HttpRequest, obj: User | None = None) -> Any:
-        """Leave out the address of somebody being deleted: it is a stand-in, and the true one is further down."""
+        """Leave out the stand-in address of somebody being deleted, and the password for those who may only look."""
         shown = super().get_fieldsets(request, obj)
-        if obj is None or not obj.is_being_deleted:
+        if obj is None:
             return shown
-        (_, first), *others = shown
-        return [(None, {**first, "fields": [name for name in first["fields"] if name != "email"]}), *others]
+        hidden = {"email"} if obj.is_being_deleted else set()
+        if not self.has_change_permission(request, obj):
+            hidden.add("password")
+        return [
+            (title, {**one, "fields": [name for name in one["fields"] if name not in hidden]}) for title, one in shown
+        ]
 
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[User], search_term: str
     ) -> tuple[QuerySet[User], bool]:
-        """Find the beginning of the folded address, or part of the name as typed, for every word.
+        """Find part of the folded address, or part of the name as typed, for every word: one walk through the table.
 
         The address of somebody who is being deleted is the one they had.
         """
         for word in names.normalise(search_term).split():
-            leaving = PendingDeletion.objects.filter(email__istartswith=word)  # few: looked through once, not joined
-            found = Q(email_key__startswith=emails.fold(word)) | Q(name__icontains=word)
+            leaving = PendingDeletion.objects.filter(email__icontains=word)  # few: looked through once, not joined
+            found = Q(email_key__contains=emails.fold(word)) | Q(name__icontains=word)
             queryset = queryset.filter(found | Q(pk__in=leaving.values("pk")))
         return queryset, False
 

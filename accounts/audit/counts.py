@@ -1,7 +1,7 @@
-"""How often things happened in the last 24 hours, hour by hour: what the admin's start page shows of the trail.
+"""How often things happened lately, and in as long a time before: what the admin's start page shows of the trail.
 
-Nothing ever changes an event, so what was counted in an hour that is over stays true: the first look counts the whole
-day, each further one only the two hours at its ends, and that every ``FRESH_S`` seconds at most.
+Nothing ever changes an event, so what was counted in a stretch of time that is over stays true: the first look counts
+all of them, each further one only those at the ends of both times, and that every ``FRESH_S`` seconds at most.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,9 @@ from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import first_id_at
 from ironauth.infrastructure.db.unit_of_work import LATER_S
 
-HOURS: Final = 24
+#: Hours that can be looked at, and how many of them are a bar.
+PERIODS: Final = {24: 1, 168: 6, 720: 24}
+HOURS: Final = 24  # looked at unless asked otherwise
 #: Seconds a look is shown again: a page that many people reload costs one query in this time.
 FRESH_S: Final = 10
 #: Seconds after the end of an hour in which events of it may still arrive: as long as one waits for the database
@@ -33,7 +35,7 @@ type Counts = dict[tuple[str, str], int]
 
 
 class Hour(NamedTuple):
-    """A stretch of time, an hour long but for the first and the last, and what was counted in it."""
+    """A stretch of time, shorter where its period begins or ends, and what was counted in it."""
 
     since: datetime
     until: datetime
@@ -49,29 +51,47 @@ class _Look(NamedTuple):
     hours: tuple[Hour, ...]
 
 
-def last_day() -> tuple[Hour, ...]:
-    """Return the last 24 hours, the oldest first, as of ``FRESH_S`` seconds ago at most. One query, or none.
+class Period(NamedTuple):
+    """Two times of the same length, the later one ending now; of each its stretches, the oldest first."""
 
-    It reads the entries of the day's events from an index: 0.2 s for a million of them at the first look, then those
-    of two hours. The cache holds counts only; without it every look is a first one.
+    hours: int
+    before: tuple[Hour, ...]
+    now: tuple[Hour, ...]
+
+
+def period(hours: int) -> Period:
+    """Return the last ``hours``, one of ``PERIODS``, and those before, as of ``FRESH_S`` seconds ago at most.
+
+    One query, or none. It reads the entries of the events from an index: 0.2 s for a million of them at the first look,
+    then those of four stretches. The cache holds counts only; without it every look is a first one.
     """
+    found = _look(hours)
+    middle = found[-1].until - hours * _HOUR
+    before = tuple(one for one in found if one.until <= middle)
+    return Period(hours, before, found[len(before) :])
+
+
+def _look(hours: int) -> tuple[Hour, ...]:
     now = clock.now()
-    last: _Look | None = cache.get(_KEY)
+    key = f"{_KEY}.{hours}"
+    last: _Look | None = cache.get(key)
     if last is not None and abs((now - last.at).total_seconds()) < FRESH_S:
         return last.hours
-    spans = list(_spans(now))
+    spans = list(_spans(now, hours))
     known = _settled(last) if last is not None else {}
     found = known | _count([span for span in spans if span not in known])
-    hours = tuple(Hour(*span, found[span]) for span in spans)
-    cache.set(_KEY, _Look(now, hours), HOURS * 3_600)
-    return hours
+    stretches = tuple(Hour(*span, found[span]) for span in spans)
+    cache.set(key, _Look(now, stretches), 2 * hours * 3_600)
+    return stretches
 
 
-def _spans(now: datetime) -> Iterator[tuple[datetime, datetime]]:
-    """Return the 24 hours before ``now``, cut where the clock strikes."""
-    first = now - HOURS * _HOUR
-    struck = first.replace(minute=0, second=0, microsecond=0) + _HOUR
-    return pairwise([first, *(edge for n in range(HOURS) if (edge := struck + n * _HOUR) < now), now])
+def _spans(now: datetime, hours: int) -> Iterator[tuple[datetime, datetime]]:
+    """Return twice the ``hours`` before ``now``, cut in the middle and where the clock strikes a bar's beginning."""
+    step = PERIODS[hours] * _HOUR
+    first, middle = now - 2 * hours * _HOUR, now - hours * _HOUR
+    struck = first.replace(hour=0, minute=0, second=0, microsecond=0)
+    strikes = (struck + n * step for n in range(2 * hours // PERIODS[hours] + 25))
+    return pairwise(sorted({first, middle, now, *(edge for edge in strikes if first < edge < now)}))
 
 
 def _settled(look: _Look) -> dict[tuple[datetime, datetime], Counts]:

@@ -107,6 +107,8 @@ class Event(enum.StrEnum):
     ADMIN_SIGN_OUT = "admin_sign_out", Family.SIGNING_IN, "Sign-out from this admin"
     # Somebody signed in asked the staff API, or the admin, for what they may not.
     ACCESS_DENIED = "access_denied", Family.STAFF, "Access denied"
+    # With the filters and the format of the export.
+    AUDIT_EXPORTED = "audit_exported", Family.STAFF, "Audit trail exported"
     # Tried too often: at most once an hour for each count and process.
     THROTTLED = "throttled", Family.SIGNING_IN, "Tried too often"
     # An operator let somebody in again.
@@ -149,6 +151,8 @@ class Reason(enum.StrEnum):
     WRONG_CODE = "wrong_code"
     DEACTIVATED = "deactivated"
     ADDRESS_NOT_CONFIRMED = "address_not_confirmed"
+    # With ``provider``, its short name, and ``cause``, the part of its answer that did not hold.
+    PROVIDER_REFUSED = "provider_refused"
 
 
 #: The events of each family, code by code with their words.

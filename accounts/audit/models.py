@@ -7,6 +7,7 @@ from django.db import models
 from django.db.models import Q
 
 from accounts.audit import events as audit_events
+from ironauth.infrastructure.db import networks  # noqa: F401 - registers the lookup of the address
 from ironauth.infrastructure.http.client_context import USER_AGENT_CHARACTERS
 
 

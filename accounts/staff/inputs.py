@@ -1,5 +1,6 @@
 """What the staff lists accept in the query string."""
 
+import re
 from typing import Any, Final
 
 from django.core.exceptions import ValidationError
@@ -7,15 +8,18 @@ from rest_framework import serializers
 
 from accounts import names
 from accounts.audit import units as audit_units
+from accounts.audit.exporting import Format
 from accounts.audit.recording import Event, Outcome
 from accounts.fields import TextField
 from accounts.staff import role_units
 from accounts.users import inputs
 from accounts.users.paging import DEFAULT_ORDERING, ORDERINGS
 from ironauth.infrastructure.api import paging
+from ironauth.infrastructure.db import networks
 
 DEFAULT_PAGE_SIZE: Final = 50  # rows; a screenful or two
 MAX_PAGE_SIZE: Final = 200  # rows; about 60 kB of JSON where they are users
+_CODE: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
 MAX_CURSOR: Final = 2048  # characters; ours stay below 600
 _ORDERING_CHOICES: Final = tuple(f"{sign}{name}" for name in ORDERINGS for sign in ("", "-"))
 
@@ -24,6 +28,22 @@ def _no_controls(text: str) -> None:
     """Refuse control characters, which no name has and Postgres may not even be asked for."""
     if any(char < " " for char in text):
         raise ValidationError("Control characters cannot be searched for: leave them out.", code="search_character")
+
+
+def _code(text: str) -> None:
+    """Refuse what is no code of ours."""
+    if not _CODE.fullmatch(text):
+        raise ValidationError("A cause is a word like wrong_password.", code="invalid_cause")
+
+
+def _network(text: str) -> None:
+    """Refuse what is neither an address nor a network."""
+    try:
+        networks.network(text)
+    except ValueError as error:
+        raise ValidationError(
+            "This is no address and no network: write 192.0.2.7, 192.0.2.0/24 or 2001:db8::/48.", code="invalid_network"
+        ) from error
 
 
 class UserListInput(serializers.Serializer[Any]):
@@ -105,16 +125,39 @@ class RoleListInput(serializers.Serializer[Any]):
         return text
 
 
-class AuditListInput(serializers.Serializer[Any]):
-    """Query of ``GET /audit``; all conditions have to hold."""
+class AuditFilters(serializers.Serializer[Any]):
+    """What the audit trail is filtered by, listed or exported; all conditions have to hold."""
 
+    person = serializers.UUIDField(required=False, help_text="Whose account the event is about, or who did it.")
     user = serializers.UUIDField(required=False, help_text="Whose account the event is about.")
     actor = serializers.UUIDField(required=False, help_text="Who did it.")
     session = serializers.UUIDField(required=False, help_text="The session it was done in, or to.")
     event = serializers.ChoiceField(required=False, choices=[event.value for event in Event])
     outcome = serializers.ChoiceField(required=False, choices=[outcome.value for outcome in Outcome])
+    cause = TextField(
+        required=False, validate=_code, help_text="Why it failed, e.g. `wrong_password`: `reason` of the details."
+    )
+    client = TextField(required=False, validate=_no_controls, help_text="The client_id of the application.")
+    network = TextField(
+        required=False, validate=_network, help_text="The address it came from, or a network: `192.0.2.0/24`."
+    )
     since = serializers.DateTimeField(required=False, help_text="Events from this time on.")
     until = serializers.DateTimeField(required=False, help_text="Events before this time.")
+
+    def validate_network(self, text: str) -> str:
+        """Return it in its standard form."""
+        return networks.network(text) if text else text
+
+
+class AuditExportInput(AuditFilters):
+    """Query of ``GET /audit/export``."""
+
+    format = serializers.ChoiceField(choices=[one.value for one in Format], help_text="What the file is.")
+
+
+class AuditListInput(AuditFilters):
+    """Query of ``GET /audit``."""
+
     cursor = TextField(required=False, allow_blank=True, help_text="From `next` or `previous` of another page.")
     page_size = serializers.IntegerField(
         required=False, min_value=1, max_value=MAX_PAGE_SIZE, default=DEFAULT_PAGE_SIZE

@@ -1,7 +1,7 @@
 """What staff do with other people's accounts and with roles; async, keyword-only."""
 
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -9,7 +9,9 @@ from django.contrib.auth.hashers import make_password
 from django.db import IntegrityError
 
 from accounts.access.rights import for_holder
+from accounts.audit import exporting
 from accounts.audit import units as audit_units
+from accounts.audit.exporting import Format
 from accounts.audit.outputs import AuditEventOut
 from accounts.errors import EmailTaken, RoleExists, UserProtected
 from accounts.passwords import hashing as passwords
@@ -18,7 +20,9 @@ from accounts.staff import role_units
 from accounts.staff import units as staff_units
 from accounts.users.outputs import RoleOut, UserOut
 from ironauth.infrastructure.api.paging import Page
+from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import FieldError, NotFound, ValidationFailed
+from ironauth.infrastructure.core.ids import first_id_at
 from ironauth.infrastructure.db.faults import refers_to_nothing
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.telemetry.logs import get_logger
@@ -178,3 +182,30 @@ async def list_audit_events(*, actor_id: uuid.UUID, filters: Mapping[str, Any]) 
         ValidationFailed: The cursor is of another list.
     """
     return await database().read(for_holder, actor_id, "accounts.view_auditevent", audit_units.page, filters)
+
+
+async def export_audit_events(
+    *, actor_id: uuid.UUID, session_id: uuid.UUID | None, filters: Mapping[str, Any], form: Format
+) -> AsyncIterator[bytes]:
+    """Return the events up to now, the oldest first, as parts of a file; that it was asked for is in the trail by then.
+
+    Raises:
+        PermissionDenied: Without ``accounts.view_auditevent``.
+    """
+    until = first_id_at(clock.now())
+    told = {name: value for name, value in filters.items() if name != "format"}
+    record = partial(exporting.record_export, actor_id=actor_id, session_id=session_id, form=form, filters=told)
+    await database().write(for_holder, actor_id, "accounts.view_auditevent", record)
+
+    async def parts() -> AsyncIterator[bytes]:
+        yield exporting.head(form)
+        after: uuid.UUID | None = None
+        while found := await database().read(_export_batch, filters, after, until):
+            yield exporting.written(found, form)
+            after = found[-1].id
+
+    return parts()
+
+
+def _export_batch(filters: Mapping[str, Any], after: uuid.UUID | None, until: uuid.UUID) -> Sequence[AuditEventOut]:
+    return exporting.batch(audit_units.filtered(filters), after=after, until=until)

@@ -13,6 +13,7 @@ from django.urls import URLPattern, path, reverse
 
 from ironauth.infrastructure.admin.actions import holds
 from ironauth.infrastructure.admin.confirm import CONFIRMED, render
+from tokens.admin import client_presets
 from tokens.admin.client_snippets import snippets
 from tokens.admin.read_only import note
 from tokens.clients import units as client_units
@@ -50,7 +51,9 @@ class ClientActs(Admin):
     def render_change_form(self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         """Add the buttons the caller may press, and how to use the client."""
         client: OAuthClient | None = kwargs.get("obj")
-        if client is not None:
+        if client is None:
+            context["presets"] = client_presets.choices(request)
+        else:
             may_change = self.has_change_permission(request, client)
             context["may_disable"] = self.has_disable_permission(request) and client.disabled_at is None
             context["may_enable"] = may_change and client.disabled_at is not None

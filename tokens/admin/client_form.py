@@ -198,7 +198,7 @@ class ClientForm(ModelForm):
         adding = self.instance._state.adding  # noqa: SLF001 - documented by Django
         if adding:
             self.initial.setdefault(NEW_ID, signed_id(new_id()))
-        given = self.instance.scopes
+        given = self.initial.get("scopes", self.instance.scopes) if adding else self.instance.scopes
         self.initial.setdefault("grants", self.instance.grants)
         self.initial["scopes"] = [scope for scope in given if scope in SCOPE_LABELS]
         self.initial[OTHER_SCOPES] = [scope for scope in given if scope not in SCOPE_LABELS]

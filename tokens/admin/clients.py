@@ -20,6 +20,7 @@ from ironauth.infrastructure.admin.filters import KnownValues
 from ironauth.infrastructure.admin.read_only import moment
 from ironauth.infrastructure.admin.selection import CheckedSelection
 from ironauth.infrastructure.core import clock
+from tokens.admin import client_presets
 from tokens.admin.client_acts import ClientActs, caller_of, page_of, secret_page
 from tokens.admin.client_form import NEW_ID, OTHER_SCOPES, ClientForm, id_of
 from tokens.clients import units as client_units
@@ -180,10 +181,17 @@ class OAuthClientAdmin(CheckedSelection, ClientActs, admin.ModelAdmin):  # type:
         unseen = {"client_id", "state", "secrets_in_use"} if obj is None else {NEW_ID}
         if obj is not None and not self.has_change_permission(request, obj):
             unseen |= {OTHER_SCOPES}
-        return [
+        shown = [
             (title, {**options, "fields": [name for name in options["fields"] if name not in unseen]})
             for title, options in self.fieldsets
         ]
+        preset = client_presets.chosen(request) if obj is None else None
+        return shown if preset is None else client_presets.folded(shown, preset)
+
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        """Begin a new client as the kind of application that the address names."""
+        preset = client_presets.chosen(request)
+        return super().get_changeform_initial_data(request) if preset is None else {**preset.initial}
 
     def get_form(self, request: HttpRequest, obj: Any | None = None, change: bool = False, **kwargs: Any) -> type[Any]:
         """Tell the form what the caller may give away."""

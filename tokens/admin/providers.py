@@ -23,7 +23,7 @@ from accounts.federation.secrets import seal_into
 from ironauth.infrastructure.admin.actions import admin_action
 from ironauth.infrastructure.admin.selection import CheckedSelection
 from tokens.admin.client_form import LinesField
-from tokens.upstream import discovery, exchange, services
+from tokens.upstream import client_secret, discovery, exchange, services
 
 if TYPE_CHECKING:  # Django's class takes its model in brackets for type checkers only
     ModelForm = forms.ModelForm[UpstreamProvider]
@@ -44,6 +44,11 @@ class ProviderForm(ModelForm):
         widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
         help_text="From the provider. It is sealed and never shown; leave it empty to keep the one that is stored.",
     )
+    second_factors = LinesField(
+        rows=2,
+        label="Values that mean a second factor",
+        help_text=UpstreamProvider._meta.get_field("second_factors").help_text,  # noqa: SLF001 - documented by Django
+    )
     domains = LinesField(rows=2, label="Mail domains", help_text=UpstreamProvider._meta.get_field("domains").help_text)  # noqa: SLF001 - documented by Django
 
     class Meta:
@@ -52,7 +57,7 @@ class ProviderForm(ModelForm):
         model = UpstreamProvider
         fields = (
             "name", "slug", "kind", "issuer", "client_id", "secret", "enabled", "creates_accounts", "trusts_email",
-            "domains",
+            "domains", "second_factors", "updates_name",
         )  # fmt: skip
 
     def clean_domains(self) -> list[str]:
@@ -75,6 +80,11 @@ class ProviderForm(ModelForm):
             self.add_error("issuer", "Give the issuer's https address, as the provider's discovery document has it.")
         if self.instance._state.adding and not data.get("secret"):  # noqa: SLF001 - documented by Django
             self.add_error("secret", "Give the client secret that the provider has made for this application.")
+        if kind.signs_secret and data.get("secret"):
+            try:
+                client_secret.require_usable(data["secret"])
+            except client_secret.InvalidSecretError as error:
+                self.add_error("secret", str(error))
         return data
 
 
@@ -86,12 +96,17 @@ class UpstreamProviderAdmin(CheckedSelection, admin.ModelAdmin):  # type: ignore
     list_display = ("name", "slug", "kind", "issuer", "enabled")
     show_facets = admin.ShowFacets.NEVER
     actions = ["try_now"]
-    readonly_fields = ("redirect_uri",)
+    readonly_fields = ("redirect_uri", "logout_uri")
 
     @admin.display(description="redirect URI")
     def redirect_uri(self, provider: UpstreamProvider) -> str:
         """Return what is registered at the provider."""
         return format_html("<code>{}</code>", services.redirect_uri(provider.slug)) if provider.slug else "—"
+
+    @admin.display(description="back-channel logout URI")
+    def logout_uri(self, provider: UpstreamProvider) -> str:
+        """Return where the provider tells that somebody has signed out there."""
+        return format_html("<code>{}/logout</code>", services.redirect_uri(provider.slug)) if provider.slug else "—"
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         """Keep the short name: it is in the redirect URI that the provider knows."""
@@ -99,7 +114,7 @@ class UpstreamProviderAdmin(CheckedSelection, admin.ModelAdmin):  # type: ignore
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         """Show where the provider sends people back."""
-        return (*ProviderForm.Meta.fields, "redirect_uri")
+        return (*ProviderForm.Meta.fields, *self.readonly_fields)
 
     def has_module_permission(self, request: HttpRequest) -> bool:
         """Tell whether the caller is a superuser."""

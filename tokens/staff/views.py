@@ -7,8 +7,9 @@ from drf_spectacular.utils import OpenApiResponse, extend_schema
 from rest_framework.permissions import IsAuthenticated
 
 from accounts.access.permissions import MembershipPermission, StaffView
+from ironauth.infrastructure.api.parsers import NoParameters, validated_query
 from ironauth.infrastructure.api.views import ApiRequest
-from ironauth.infrastructure.core.errors import NotFound, PermissionDenied
+from ironauth.infrastructure.core.errors import NotFound, PermissionDenied, ValidationFailed
 from tokens.errors import InvalidToken, TwoCredentials
 from tokens.sessions.outputs import SessionOut
 from tokens.sessions.transport import no_content
@@ -25,10 +26,17 @@ class UserSessionsView(StaffView):
         operation_id="users_sessions_list",
         summary="List a user's sessions",
         tags=["staff"],
-        responses={200: list[SessionOut], 400: TwoCredentials, 401: InvalidToken, 403: PermissionDenied, 404: NotFound},
+        responses={
+            200: list[SessionOut],
+            400: (TwoCredentials, ValidationFailed),
+            401: InvalidToken,
+            403: PermissionDenied,
+            404: NotFound,
+        },
     )
     async def get(self, request: ApiRequest, user_id: UUID) -> list[SessionOut]:
         """Return the user's live sessions, the 1,000 most recently used first."""
+        validated_query(NoParameters, request.query_params)
         return await staff_services.list_sessions(caller=request.auth, user_id=user_id)
 
     @extend_schema(

@@ -66,9 +66,12 @@ def test_figures_of_the_last_24_hours(client: Client, root: User) -> None:
     assert {label: figure.value for label, figure in figures.items()} == {
         "Sign-ins": "6", "Failed sign-ins": "2", "Throttled": "1", "New users": "3", "Active sessions": "0",
     }  # fmt: skip
-    assert [note.text for note in figures["Sign-ins"].notes] == ["+ 1 to this admin"]
-    assert [note.text for note in figures["Failed sign-ins"].notes] == ["+ 1 refused by a rule"]
-    assert [note.text for note in figures["New users"].notes] == ["+ 1 added by staff or command"]
+    assert [note.text for note in figures["Sign-ins"].notes] == ["1 in the 24 hours before", "+ 1 to this admin"]
+    assert [note.text for note in figures["Failed sign-ins"].notes][1:] == [
+        "Failure rate 25 %, before 0 %",
+        "+ 1 refused by a rule",
+    ]
+    assert [note.text for note in figures["New users"].notes][1:] == ["+ 1 added by staff or command"]
     titles = [bar.title for bar in figures["Sign-ins"].plot.bars]
     assert len(titles) == 25
     assert [title.rpartition(": ")[2] for title in titles if not title.endswith(": 0")] == ["2", "2", "2"]
@@ -97,7 +100,8 @@ def test_nothing_happened_yet(client: Client, root: User, settings: Settings) ->
     assert {figure.value for figure in figures.values()} == {"0"}
     assert figures["Sign-ins"].plot.summary == "By the hour; nothing happened"
     assert {bar.kind for bar in figures["Sign-ins"].plot.bars} == {"none"}
-    assert "off" in figures["Throttled"].notes[0].text
+    assert "off" in figures["Throttled"].notes[1].text
+    assert [note.text for note in figures["Failed sign-ins"].notes] == ["0 in the 24 hours before"]
 
 
 @pytest.mark.parametrize(
@@ -123,7 +127,7 @@ def test_a_look_is_good_for_ten_seconds(root: User, django_assert_num_queries: D
     happened(Event.SIGN_IN, 10, 7_200)
 
     def sign_ins() -> int:
-        return sum(hour.number(Event.SIGN_IN, Outcome.SUCCESS) for hour in audit_counts.last_day())
+        return sum(hour.number(Event.SIGN_IN, Outcome.SUCCESS) for hour in audit_counts.period(24).now)
 
     with django_assert_num_queries(1):
         assert sign_ins() == 2
@@ -133,7 +137,37 @@ def test_a_look_is_good_for_ten_seconds(root: User, django_assert_num_queries: D
     with clock.shifted(audit_counts.FRESH_S), CaptureQueriesContext(connection) as captured:
         assert sign_ins() == 3  # what is said to have happened two hours ago is not looked for any more
     (query,) = captured.captured_queries
-    assert query["sql"].count("COUNT(") == 3 * 2  # outcomes, for the hours at the two ends
+    assert query["sql"].count("COUNT(") == 3 * 4  # outcomes, for the hours at the ends of both days
+
+
+@pytest.mark.parametrize(("hours", "bars", "now", "before"), [(24, 25, 2, 1), (168, 29, 4, 1), (720, 31, 6, 1)])
+def test_periods_and_those_before(client: Client, root: User, hours: int, bars: int, now: int, before: int) -> None:
+    """Each counts what happened in it to the second, and in as long a time before; the links show the same."""
+    ends_s = [hours * 3_600 for hours in (24, 168, 720)]
+    happened(Event.SIGN_IN, 60, *(end - 1 for end in ends_s), *(end + 1 for end in ends_s), 2 * hours * 3_600 + 1)
+    cache.clear()
+    page = client.get(START, {"hours": hours})
+    (figure,) = [one for one in page.context["figures"] if one.label == "Sign-ins"]
+    assert len(figure.plot.bars) == bars
+    assert sum(int(bar.title.rpartition(": ")[2]) for bar in figure.plot.bars) == int(figure.value) == now
+    assert figure.notes[0].text.startswith(f"{before} in the ")
+    for link, number in ((figure.link, now), (figure.notes[0].link, before)):
+        assert client.get(link).context["cl"].result_count == number, link
+    assert [chosen for _, _, chosen in page.context["periods"]] == [hours == one for one in audit_counts.PERIODS]
+
+
+@pytest.mark.parametrize("asked", ["", "0", "25", "x", "24 ", "9" * 5_000])
+def test_another_period_is_a_day(client: Client, root: User, asked: str) -> None:
+    """What is not offered is shown as 24 hours."""
+    assert "Last 24 hours" in client.get(START, {"hours": asked}).content.decode()
+
+
+def test_the_failure_rate(client: Client, root: User) -> None:
+    """Of tries that were right or wrong, now and in the day before; what a rule refused was neither."""
+    happened(Event.SIGN_IN, 1, 2, 3, DAY_S + 1)
+    happened(Event.SIGN_IN, 4, DAY_S + 2, outcome=Outcome.FAILURE)
+    happened(Event.SIGN_IN, 5, outcome=Outcome.REFUSED)
+    assert "Failure rate 25 %, before 50 %" in [note.text for note in shown(client)["Failed sign-ins"].notes]
 
 
 @pytest.mark.parametrize(("early_s", "counted"), [(1, True), (0, False)])
@@ -141,8 +175,8 @@ def test_hours_are_kept_once_nothing_arrives_any_more(root: User, early_s: int, 
     """An event that is late is found while its hour was last counted before it was settled, and not after."""
     settled_s = 2_700 + audit_counts.SETTLED_S  # from a quarter past to the end of the hour, and so long after
     with clock.shifted(settled_s - early_s):
-        audit_counts.last_day()
+        audit_counts.period(24)
     happened(Event.SIGN_UP, 1)  # written only now
     with clock.shifted(settled_s + audit_counts.FRESH_S):
-        found = sum(hour.number(Event.SIGN_UP, Outcome.SUCCESS) for hour in audit_counts.last_day())
+        found = sum(hour.number(Event.SIGN_UP, Outcome.SUCCESS) for hour in audit_counts.period(24).now)
     assert found == int(counted)

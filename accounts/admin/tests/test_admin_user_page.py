@@ -11,9 +11,12 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from accounts.audit import recording as audit
+from accounts.audit.events import Reason
 from accounts.audit.models import AuditEvent
 from accounts.audit.recording import Event, Outcome
 from accounts.conftest import MakeUser
+from accounts.federation.models import Identity, UpstreamProvider
+from accounts.federation.secrets import seal_into
 from accounts.mfa.recovery.models import RecoveryCode
 from accounts.mfa.totp.models import TotpFactor
 from accounts.outbox import queue as outbox
@@ -45,6 +48,18 @@ def _act(client: Client, action: str, *users: User, **more: str) -> Any:
 def _enrol(user: User) -> None:
     TotpFactor.objects.create(user=user, sealed=b"x", master_key_id="t1", confirmed_at=clock.now())
     RecoveryCode.objects.bulk_create(RecoveryCode(user=user, selector=f"aaa{n}", encoded="x") for n in range(8))
+
+
+def test_identities_at_other_providers(client: Client, root: User, make_user: MakeUser) -> None:
+    """Which provider, under which address, when last: as text and no markup, on the person's own page alone."""
+    user, other = make_user(), make_user()
+    row = UpstreamProvider(slug="acme", name="Acme", kind="oidc", issuer="https://acme.example", client_id="x")
+    seal_into(row, "secret")
+    row.save()
+    Identity.objects.create(user=user, provider=row, issuer=row.issuer, subject="1", email="<b>@acme.example")
+    page = client.get(_page(user)).content.decode()
+    assert "Acme: &lt;b&gt;@acme.example, last used " in page
+    assert "Acme" not in client.get(_page(other)).content.decode()
 
 
 def test_state_of_sign_in_and_mail(client: Client, root: User, make_user: MakeUser) -> None:
@@ -88,6 +103,17 @@ def test_the_trail_of_a_person(client: Client, root: User, make_user: MakeUser) 
     assert f"pia@example.com, to {other.email}" in trail
     assert "root@example.com" in trail
     assert f"{reverse('admin:accounts_auditevent_changelist')}?q={user.pk}" in trail
+
+
+def test_the_trail_has_causes(client: Client, root: User, make_user: MakeUser) -> None:
+    """Why something failed stands in its line: the reason, and what a provider was refused for."""
+    user = make_user()
+    refused = {"reason": Reason.PROVIDER_REFUSED, "provider": "acme", "cause": "nonce"}
+    audit.record(Event.IDENTITY_LINKED, outcome=Outcome.FAILURE, user_id=user.pk, details=refused)
+    audit.record(Event.SIGN_IN, outcome=Outcome.FAILURE, user_id=user.pk, details={"reason": Reason.WRONG_CODE})
+    page = client.get(_page(user)).content.decode()
+    assert "provider refused: nonce" in page
+    assert re.search(r"wrong code\s*<", page)
 
 
 def test_the_trail_is_for_those_who_may_read_it(client: Client, make_user: MakeUser) -> None:
@@ -230,3 +256,38 @@ def test_lists_and_page_cost_the_same_at_any_size(client: Client, root: User) ->
     assert before[:-1] == [6, 6, 6, 5, 4]  # session, its user, roles of the filter, count, page, roles of the page
     assert before[-1] <= 20
     assert costs(_grow(1_000, role)) == before
+
+
+def test_what_is_asked_comes_first_and_forms_are_folded(client: Client, root: User, make_user: MakeUser) -> None:
+    """Verdict, acts, state, sessions, events, then forms, folded without a script and open where they have errors."""
+    user = make_user(email="pia@example.com")
+    page = client.get(_page(user)).content.decode()
+    order = [
+        'class="verdict', 'class="user-actions"', ">Sign-in</h2>", ">Live sessions<", 'id="trail-heading"',
+        "<details><summary>", 'name="email"', ">Rights</h2>", ">Record</h2>", 'name="_save"',
+    ]  # fmt: skip
+    places = [page.index(one) for one in order]
+    assert places == sorted(places)
+    assert page.count("<details><summary>") == 3
+    for name in ("email", "name", "is_active", "groups", "user_permissions"):
+        assert page.count(f'name="{name}"') == 1, name
+    inlines = re.findall(r'name="([\w-]+_FORMS)" value="(\d+)"', page)
+    refused = client.post(_page(user), {"email": "no address", "name": "Pia", "is_active": "on", **dict(inlines)})
+    page = refused.content.decode()
+    assert refused.status_code == 200
+    assert page.count("<details><summary>") == 2
+    assert "errorlist" in page[page.index("Name, address and password") : page.index(">Rights</h2>")]
+
+
+def test_nothing_of_a_hash_is_shown(client: Client, root: User, make_user: MakeUser) -> None:
+    """Neither its parameters nor its beginning, who may change the person and who may only look; the button stays."""
+    user = make_user(email="pia@example.com")
+    assert (
+        '<a role="button" class="button" href="../password/">Reset password</a>'
+        in client.get(_page(user)).content.decode()
+    )
+    for caller in (root, make_user("accounts.view_user", is_staff=True)):
+        client.force_login(caller)
+        page = client.get(_page(user)).content.decode().lower()
+        for word in ("argon2", "algorithm", "memory cost", "<bdi>", user.password[-12:].lower()):
+            assert word not in page, (caller.email, word)

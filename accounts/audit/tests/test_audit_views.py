@@ -16,6 +16,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from pytest_django import DjangoAssertNumQueries
 
+from accounts.audit import exporting
 from accounts.audit import recording as audit
 from accounts.audit import units as audit_units
 from accounts.audit.models import AuditEvent
@@ -208,7 +209,7 @@ def _exported(**options: str) -> list[dict[str, Any]]:
 def test_export(monkeypatch: pytest.MonkeyPatch, django_assert_num_queries: DjangoAssertNumQueries) -> None:
     """Every event once, the oldest first, a batch at a time; the limits are those of the API."""
     _fill()
-    monkeypatch.setattr(audit_export, "BATCH", 5)
+    monkeypatch.setattr(exporting, "BATCH", 5)
     with django_assert_num_queries(4):
         lines = _exported()
     assert [line["details"]["n"] for line in lines] == list(range(12))

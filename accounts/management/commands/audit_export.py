@@ -1,22 +1,18 @@
 """``manage.py audit_export``: the audit trail as JSON lines, for an archive or another system."""
 
-import json
-import uuid
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-import msgspec
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils.dateparse import parse_datetime
 
 from accounts.audit import units as audit_units
-from accounts.audit.outputs import AuditEventOut
+from accounts.audit.exporting import Format, parts
 from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.core.ids import first_id_at
 from ironauth.infrastructure.core.stdio import ignore_broken_pipe
 from ironauth.infrastructure.db.unit_of_work import LATER_S
 
-BATCH: Final = 1_000  # events in memory at a time, each about 1 KiB
 #: Seconds after which nothing is added before an event: the longest an event that no answer waits for may lie in a
 #: queue, and half as long again for a transaction to end and clocks to differ.
 SETTLED_S: Final = LATER_S * 1.5
@@ -45,21 +41,10 @@ class Command(BaseCommand):
         since = _moment(options["since"], "--since") if options["since"] else None
         settled = clock.now() - timedelta(seconds=SETTLED_S)
         until = _moment(options["until"], "--until") if options["until"] else settled
+        events = audit_units.filtered({"since": since})
         with ignore_broken_pipe(self.stdout):
-            for event in _events(since, until):
-                self.stdout.write(line(event))
-
-
-def line(event: AuditEventOut) -> str:
-    """Return an event as one line of printable ASCII."""
-    return json.dumps(msgspec.to_builtins(event), separators=(",", ":")).replace("\x7f", "\\u007f")
-
-
-def _events(since: datetime | None, until: datetime) -> Iterator[AuditEventOut]:
-    after: uuid.UUID | None = None
-    while events := audit_units.batch(after=after, since=since, until=until, size=BATCH):
-        yield from events
-        after = events[-1].id
+            for part in parts(events, Format.JSON_LINES, until=first_id_at(until)):
+                self.stdout.write(part.decode(), ending="")
 
 
 def _moment(text: str, option: str) -> datetime:

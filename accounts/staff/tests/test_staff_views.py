@@ -75,6 +75,7 @@ async def test_every_operation_needs_its_own_right(
         ("GET", ROLES, None, "auth.view_group", 200),
         ("POST", ROLES, {"name": "new"}, "auth.add_group", 201),
         ("GET", "/api/v1/audit", None, "accounts.view_auditevent", 200),
+        ("GET", "/api/v1/audit/export?format=csv", None, "accounts.view_auditevent", 200),
         ("DELETE", f"{USERS}/{target.pk}", None, DELETE, 204),
     ]
     everything = {VIEW, ADD, CHANGE, DELETE, "auth.view_group", "auth.add_group", "accounts.view_auditevent"}
@@ -461,6 +462,21 @@ async def test_bad_queries_are_400_naming_the_parameter(
     answer = await (await enter(await make(is_superuser=True)))("GET", f"{USERS}?{query}")
     assert answer.status_code == 400
     assert [error["field"] for error in answer.json()["errors"]] == [query.partition("=")[0]]
+
+
+@pytest.mark.parametrize("path", [USERS, "/api/v1/roles", "/api/v1/audit"])
+async def test_a_parameter_that_a_list_does_not_have_is_400(
+    path: str, make: Callable[..., Any], enter: Callable[..., Any]
+) -> None:
+    """It would filter nothing, and the answer would be taken for the filtered one; it is named beside the bad ones."""
+    call = await enter(await make(is_superuser=True))
+    assert (await call("GET", f"{path}?page_size=1&cursor=")).status_code == 200
+    answer = await call("GET", f"{path}?page_size=0&usr=1&is_activ=")
+    assert answer.status_code == 400
+    codes = {error["field"]: error["code"] for error in answer.json()["errors"]}
+    assert codes == {"page_size": "min_value", "usr": "unknown_parameter", "is_activ": "unknown_parameter"}
+    alone = await call("GET", f"{path}?Page_size=1")
+    assert [error["field"] for error in alone.json()["errors"]] == ["Page_size"]
 
 
 async def test_cursor_of_another_ordering_is_refused(make: Callable[..., Any], enter: Callable[..., Any]) -> None:

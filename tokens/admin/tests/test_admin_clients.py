@@ -74,7 +74,7 @@ def text_of(answer: Any) -> str:
 
 def secret_in(answer: Any) -> str:
     """Return the secret a page shows."""
-    found = re.search(r"<dt>client_secret</dt><dd><code>([A-Za-z0-9_-]{43})</code>", answer.content.decode())
+    found = re.search(r"<dt>client_secret</dt><dd><code[^>]*>([A-Za-z0-9_-]{43})</code>", answer.content.decode())
     assert found is not None
     return found[1]
 
