@@ -4,16 +4,17 @@ from django.urls import URLPattern, path
 
 from accounts.email import views as email_views
 from accounts.mfa import urls as mfa_urls
-from accounts.own_account.views import MeView, SignupView
+from accounts.own_account.views import LanguageView, MeView, SignupView
 from accounts.pages import account as account_pages
 from accounts.pages import email as email_pages
 from accounts.privacy.views import ExportView
-from accounts.staff.views import AuditView, MembershipView, RolesView, UsersView, UserView
+from accounts.staff.views import AuditExportView, AuditView, MembershipView, RolesView, UsersView, UserView
 from accounts.verdict.views import FailuresView, VerdictView
 
 access_urlpatterns: list[URLPattern] = [
     path("signup", SignupView.as_view(), name="signup"),
     path("me", MeView.as_view(), name="me"),
+    path("me/language", LanguageView.as_view(), name="me-language"),
     path("me/export", ExportView.as_view(), name="me-export"),
     path("me/restore", email_views.RestoreView.as_view(), name="me-restore"),
     path("password/reset", email_views.ResetRequestView.as_view(), name="password-reset"),
@@ -42,5 +43,6 @@ staff_urlpatterns: list[URLPattern] = [
     path("users/<uuid:user_id>/roles/<str:role>", MembershipView.as_view(), name="user-role"),
     *mfa_urls.staff_urlpatterns,
     path("audit", AuditView.as_view(), name="audit"),
+    path("audit/export", AuditExportView.as_view(), name="audit-export"),
     path("roles", RolesView.as_view(), name="roles"),
 ]

@@ -15,6 +15,7 @@ from accounts.email import units as email_units
 from accounts.email.units import BySignUp
 from accounts.errors import InvalidEmailCode, InvalidEmailToken
 from accounts.lockout import rate_limits, throttling
+from accounts.lockout.throttling import Attempt
 from accounts.outbox import tokens as email_tokens
 from accounts.outbox.tokens import Purpose
 from accounts.users import services as accounts
@@ -30,21 +31,34 @@ from ironauth.infrastructure.telemetry.logs import get_logger
 log = get_logger()
 
 
-async def confirm_sign_up(*, code_id: uuid.UUID, code: str, address: str) -> Credentials:
-    """Prove the address of the account that a page's sign-up has made; return the account.
+async def confirm_sign_up(
+    *, code_id: uuid.UUID, code: str, email: str, context: ClientContext
+) -> tuple[Credentials, Attempt | None]:
+    """Prove the address of the account that a page's sign-up has made.
+
+    A wrong code is a failure of the account, as a wrong password is: five tries for each message would be thousands a
+    day for somebody who has message after message sent to a mailbox that is not theirs.
 
     Args:
         code_id: The token of the sign-up, as the page has kept it.
         code: What was typed.
-        address: The client's.
+        email: The address that was signed up.
+        context: Where the sign-up comes from.
+
+    Returns:
+        The account, and the try, whose counts are reset when the session is opened.
 
     Raises:
         InvalidEmailCode: (401) see there.
-        Throttled: (429) too many wrong codes came from this client.
+        Throttled: (429) the account or the client has failed too often.
     """
-    found = await database().write(email_tokens.take_try, code_id, code, Purpose.VERIFY_EMAIL)
+    attempt, _ = await accounts.admit(email, context)
+    try:
+        found = await database().write(email_tokens.take_try, code_id, code, Purpose.VERIFY_EMAIL)
+    except Unavailable:
+        await throttling.give_back(attempt)
+        raise
     if found is None:
-        await rate_limits.admit(rate_limits.EMAIL_TOKEN, address=address)
         raise InvalidEmailCode
     try:
         await database().write(email_units.confirm, found=found, owner=BySignUp())
@@ -53,8 +67,9 @@ async def confirm_sign_up(*, code_id: uuid.UUID, code: str, address: str) -> Cre
     account = await database().read(units.credentials_of_id, found.user_id)
     if account is None:
         raise InvalidEmailCode
+    await throttling.release_windows(attempt)
     log.info("email_verified", user_id=str(found.user_id))
-    return account
+    return account, attempt
 
 
 async def repeat_sign_up_code(*, code_id: uuid.UUID, email: str, address: str) -> uuid.UUID:

@@ -93,7 +93,10 @@ def enqueue(
 
 
 def _language() -> dict[str, str]:
-    """Return the language the message is written in, as a fact; none for English."""
+    """Return the language the message is written in, as a fact; none for English.
+
+    One that the person has chosen takes its place when the message is claimed.
+    """
     code = language.current()
     return {"language": code} if code != settings.LANGUAGE_CODE else {}
 
@@ -110,7 +113,7 @@ def claim(mail_id: uuid.UUID) -> Claimed | None:
     """
     now = clock.now()
     mine = _due_at(now).filter(pk=mail_id)
-    mail = mine.select_related("token").first()
+    mail = mine.select_related("token").annotate(own_language=F("user__language")).first()
     if mail is None:
         return None
     if not mail.recipient:
@@ -124,7 +127,8 @@ def claim(mail_id: uuid.UUID) -> Claimed | None:
     if not mine.update(claimed_until=now + timedelta(seconds=LEASE_S), tries=F("tries") + 1):
         return None
     tries = mail.tries + 1
-    return Claimed(mail.pk, mail.kind, mail.recipient, tries, mail.created_at, mail.facts, mail.token, mail.user_id)
+    facts = {**mail.facts, **({"language": mail.own_language} if mail.own_language else {})}
+    return Claimed(mail.pk, mail.kind, mail.recipient, tries, mail.created_at, facts, mail.token, mail.user_id)
 
 
 def keep(mail: Claimed) -> bool:

@@ -7,13 +7,14 @@ from rest_framework.response import Response
 from accounts.errors import EmailTaken, InvalidCredentials, LastSuperuser, SignUpClosed, StepUpRequired, UserProtected
 from accounts.own_account import services as own_account
 from accounts.users import services
-from accounts.users.inputs import DeleteAccountInput, ProfileInput, SignupInput
-from accounts.users.outputs import UserOut
+from accounts.users.inputs import DeleteAccountInput, LanguageInput, ProfileInput, SignupInput
+from accounts.users.outputs import LanguageOut, UserOut
 from accounts.users.proofs import Shown
 from accounts.users.signed_in import signed_in
+from ironauth.config.cookies import ACCESS
 from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView
 from ironauth.infrastructure.core.errors import Throttled, ValidationFailed
-from ironauth.infrastructure.http import client_context
+from ironauth.infrastructure.http import client_context, language
 from ironauth.infrastructure.http.cookies import policy as cookies
 
 
@@ -95,4 +96,40 @@ class MeView(AsyncAPIView):
         response = HttpResponse(status=204)
         del response.headers["Content-Type"]
         cookies.clear(response)
+        return response
+
+
+class LanguageView(AsyncAPIView):
+    """The language of a person's pages and messages."""
+
+    @extend_schema(
+        operation_id="access_me_language",
+        summary="My language",
+        tags=["access"],
+        request=None,
+        responses={200: LanguageOut},
+    )
+    async def get(self, request: ApiRequest) -> Response:
+        """Return the language; a browser that is signed in by cookies learns it for the pages it opens next."""
+        return self._told(request, await services.get_language(user_id=signed_in(request).id))
+
+    @extend_schema(
+        operation_id="access_me_language_set",
+        summary="Choose my language",
+        tags=["access"],
+        request=LanguageInput,
+        responses={200: LanguageOut, 400: ValidationFailed},
+    )
+    async def put(self, request: ApiRequest) -> Response:
+        """Choose the language; "" leaves it to the browser."""
+        who = signed_in(request)
+        data = await self.validated(request, LanguageInput)
+        await services.set_language(user_id=who.id, session_id=who.session_id, **data)
+        return self._told(request, data["language"])
+
+    @staticmethod
+    def _told(request: ApiRequest, code: str) -> Response:
+        response = Response(LanguageOut(code))
+        if cookies.name_of(ACCESS) in request.COOKIES:
+            language.keep_own(response, code)
         return response

@@ -65,8 +65,8 @@ class SecurityPage(AccountPage):
     template = "accounts/pages/security.html"
 
     def context(self) -> dict[str, Any]:
-        """Say for how many days a deletion can be taken back."""
-        return {"grace_days": settings.IRONAUTH_DELETION_GRACE_DAYS}
+        """Say for how many days a deletion can be taken back, and which languages there are, in their own words."""
+        return {"grace_days": settings.IRONAUTH_DELETION_GRACE_DAYS, "languages": settings.LANGUAGES}
 
 
 class AccountHome(OpenView):

@@ -121,8 +121,8 @@ def _query(name: str, most: int | None) -> CompiledSelect:
 
 def _account(person: Param) -> QuerySet[Any, Any]:
     return User.objects.filter(pk=person).values(
-        "id", "email", "name", "is_active", "is_staff", "is_superuser", "email_verified_at", "must_change_password",
-        "password_flagged_at", "last_login", "created_at", "updated_at",
+        "id", "email", "name", "language", "is_active", "is_staff", "is_superuser", "email_verified_at",
+        "must_change_password", "password_flagged_at", "last_login", "created_at", "updated_at",
     )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
+from django.conf import settings
 from django.core.exceptions import ValidationError
 from rest_framework import serializers
 from rest_framework.settings import api_settings
@@ -125,6 +126,23 @@ class ProfileInput(serializers.Serializer[Any]):
     """Body of ``PATCH /me``."""
 
     name = NameField(required=False)
+
+
+def validate_language(code: str) -> None:
+    """Refuse a language that pages do not speak; "" is the browser's.
+
+    Raises:
+        ValidationError: Django's, with code ``language``.
+    """
+    codes = [known for known, _ in settings.LANGUAGES]
+    if code and code not in codes:
+        raise ValidationError(f"Send one of {', '.join(codes)}, or nothing for the browser's.", code="language")
+
+
+class LanguageInput(serializers.Serializer[Any]):
+    """Body of ``PUT /me/language``."""
+
+    language = TextField(allow_blank=True, validate=validate_language)
 
 
 class DeleteAccountInput(serializers.Serializer[Any]):

@@ -211,6 +211,8 @@ class User(AbstractBaseUser, PermissionsMixin):
         help_text=_("Sign-ins to applications are not counted here; live sessions say when they were last used."),
     )
     email_verified_at = models.DateTimeField(_("e-mail verified at"), null=True, blank=True)
+    #: A code of ``settings.LANGUAGES``; "" is no wish. The release before this one inserts without it.
+    language = models.CharField(_("language"), max_length=16, blank=True, default="", db_default="", editable=False)
     must_change_password = models.BooleanField(
         _("must change password"),
         default=False,

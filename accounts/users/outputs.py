@@ -34,6 +34,12 @@ class Account(msgspec.Struct, frozen=True):
     user: UserOut
 
 
+class LanguageOut(msgspec.Struct, frozen=True):
+    """The language a person has chosen, a code; "" where the browser's counts."""
+
+    language: str
+
+
 class UserPage(msgspec.Struct, frozen=True):
     """One page of users; ``next`` and ``previous`` are addresses, null at the ends."""
 

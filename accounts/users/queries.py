@@ -65,6 +65,14 @@ _RENAME: Final = CompiledUpdate(
     name=Param("name", models.CharField()),
     updated_at=Param("now", models.DateTimeField()),
 )
+_LANGUAGE: Final = CompiledSelect(
+    lambda: User.objects.filter(pk=_ID, is_active=True).order_by().values_list("language")
+)
+_SET_LANGUAGE: Final = CompiledUpdate(
+    lambda: User.objects.filter(pk=_ID, is_active=True),
+    language=Param("language", models.CharField()),
+    updated_at=Param("now", models.DateTimeField()),
+)
 _END_SESSIONS: Final = CompiledUpdate(
     lambda: User.objects.filter(pk=_ID),
     session_epoch=F("session_epoch") + 1,
@@ -131,6 +139,28 @@ def rename(user_id: uuid.UUID, name: str) -> None:
     """
     invalidate(sub_tag(user_id))
     if not _RENAME.run(id=user_id, name=names.normalise(name), now=clock.now()):
+        raise NotAuthenticated(GONE)
+
+
+def language(user_id: uuid.UUID) -> str:
+    """Return the language an active user has chosen, "" for none. One query.
+
+    Raises:
+        NotAuthenticated: There is no such user.
+    """
+    rows = _LANGUAGE.rows(id=user_id)
+    if not rows:
+        raise NotAuthenticated(GONE)
+    return str(rows[0][0])
+
+
+def set_language(user_id: uuid.UUID, code: str) -> None:
+    """Set the language of an active user; no cached copy has it. One query.
+
+    Raises:
+        NotAuthenticated: There is none, which has to end the transaction.
+    """
+    if not _SET_LANGUAGE.run(id=user_id, language=code, now=clock.now()):
         raise NotAuthenticated(GONE)
 
 

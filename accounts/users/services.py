@@ -15,6 +15,7 @@ from accounts.lockout.throttling import Attempt, PendingAttempt
 from accounts.passwords import hashing as passwords
 from accounts.passwords.breached import require_unbreached
 from accounts.passwords.policy import require_policy
+from accounts.users import queries as user_queries
 from accounts.users import reauthentication, units
 from accounts.users.outputs import Account, UserOut
 from accounts.users.proofs import Asked, Shown
@@ -83,7 +84,7 @@ async def authenticate(*, email: str, password: str, context: ClientContext = th
     if found is None or not verdict.ok or not found.is_active or emails.is_proof_awaited(found.email_verified_at):
         user_id = found.id if found else None
         get_logger().info("sign_in_refused", user_id=str(user_id) if user_id else None)
-        details = {"reason": _reason(found, right=verdict.ok)}
+        details = {"reason": refusal_reason(found, right=verdict.ok)}
         await audit.record_later(Event.SIGN_IN, outcome=Outcome.FAILURE, user_id=user_id, details=details)
         await wait_for_step(began, REFUSAL_STEP_S)
         raise InvalidCredentials(
@@ -106,8 +107,8 @@ async def authenticate(*, email: str, password: str, context: ClientContext = th
     return Authenticated(found.id, found.session_epoch, found.methods, attempt)
 
 
-def _reason(found: Credentials | None, *, right: bool) -> Reason:
-    """Return why a password did not sign in, for staff; nobody else is told apart."""
+def refusal_reason(found: Credentials | None, *, right: bool) -> Reason:
+    """Return why a password, or with ``right`` any proof, did not sign in: for staff; nobody else is told apart."""
     if found is None:
         return Reason.NO_ACCOUNT
     if not found.is_active:
@@ -186,6 +187,29 @@ async def update_profile(*, user_id: uuid.UUID, name: str, session_id: uuid.UUID
         NotAuthenticated: The account is gone or inactive.
     """
     return await database().write(units.rename, user_id=user_id, name=name, session_id=session_id)
+
+
+async def get_language(*, user_id: uuid.UUID) -> str:
+    """Return the language the person has chosen, "" for none.
+
+    Raises:
+        NotAuthenticated: The account is gone or inactive.
+    """
+    return await database().read(user_queries.language, user_id)
+
+
+async def set_language(*, user_id: uuid.UUID, language: str, session_id: uuid.UUID | None = None) -> None:
+    """Set the language of the person's pages and messages.
+
+    Args:
+        user_id: Whose it is.
+        language: A code of ``settings.LANGUAGES``, or "" for the browser's; validated by the caller.
+        session_id: The session it is done in.
+
+    Raises:
+        NotAuthenticated: The account is gone or inactive.
+    """
+    await database().write(units.set_language, user_id=user_id, language=language, session_id=session_id)
 
 
 async def change_password(

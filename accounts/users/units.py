@@ -119,6 +119,16 @@ def rename(*, user_id: uuid.UUID, name: str, session_id: uuid.UUID | None) -> Us
     return account.user
 
 
+def set_language(*, user_id: uuid.UUID, language: str, session_id: uuid.UUID | None) -> None:
+    """Set the language of pages and messages. Two queries.
+
+    Raises:
+        NotAuthenticated: The user is gone or inactive.
+    """
+    record_own(Event.PROFILE_CHANGED, user_id, session_id, fields=["language"])
+    user_queries.set_language(user_id, language)
+
+
 def set_password(*, user_id: uuid.UUID, old: str, new: str, session_id: uuid.UUID | None) -> Account:
     """Store the hash ``new`` in place of ``old``, end every session, and have the owner told.
 

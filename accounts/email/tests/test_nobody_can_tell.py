@@ -84,7 +84,7 @@ def trail() -> Counter[tuple[Any, ...]]:
 def seen(answer: httpx.Response) -> tuple[Any, ...]:
     """Return what an answer shows, without what differs in any two answers."""
     headers = {name: value for name, value in answer.headers.items() if name != "x-request-id"}
-    body = re.sub(rb'"request_id":"\w+"|name="request" value="[^"]+"', b"", answer.content)
+    body = re.sub(rb'"request_id":"\w+"|(?:name="request" value|data-autofill)="[^"]+"', b"", answer.content)
     return answer.status_code, tuple(sorted(headers.items())), body
 
 

@@ -132,7 +132,9 @@ async def test_what_is_wrong_is_said_and_nothing_is_lost(
     assert not await OutgoingMail.objects.aexists()
 
 
-async def test_signing_in_says_what_comes_first(api: httpx.AsyncClient, settings: Settings) -> None:
+async def test_signing_in_says_what_comes_first(
+    api: httpx.AsyncClient, transactional_db: None, settings: Settings
+) -> None:
     """Where addresses have to be proved, the page says it before anything is typed; elsewhere it does not."""
     for mode, said in (("required", True), ("optional", False), ("off", False)):
         settings.IRONAUTH_EMAIL_VERIFICATION = mode
@@ -140,11 +142,11 @@ async def test_signing_in_says_what_comes_first(api: httpx.AsyncClient, settings
         assert ('<a href="/account/verify-again">ask for another message</a>' in text) == said
 
 
-@pytest.mark.parametrize(("page", "forms"), [("security", 6)])
+@pytest.mark.parametrize(("page", "forms"), [("security", 7)])
 def test_a_problem_stands_beside_the_fields_it_is_about(page: str, forms: int) -> None:
     """In the form, or in its card, so that a screen reader and the eye find it where the fields are."""
     html = get_template(f"accounts/pages/{page}.html").render()
-    parts = re.findall(r"<(?:section|dialog)\b.*?</(?:section|dialog)>", html, re.DOTALL)
+    parts = re.findall(r"<(?:section|details|dialog)\b.*?</(?:section|details|dialog)>", html, re.DOTALL)
     with_form = [part for part in parts if "<form" in part]
     assert len(with_form) == forms
     assert all('role="alert"' in part for part in with_form)

@@ -12,7 +12,7 @@ from accounts.passwords.formats.foreign import ForeignHasher, UnusableHashError
 
 ALGORITHM: Final = "bcrypt"
 _DJANGO_SHA256: Final = "bcrypt_sha256"
-MAX_ROUNDS: Final = 14  # 2^14 expansions: about 1 s on the machine of ``perf/README.md``
+MAX_ROUNDS: Final = 14  # 2^14 expansions: about 1 s on the machine of ``docs/performance/laboratory.md``
 _MIN_ROUNDS: Final = 4  # bcrypt's own
 MAX_PASSWORD: Final = 72  # bytes; bcrypt reads no more, and what made the hash ignored the rest
 _FORM: Final = re.compile(r"\$2[aby]\$(\d\d)\$[./A-Za-z0-9]{53}")

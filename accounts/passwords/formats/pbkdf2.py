@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from accounts.passwords.formats.foreign import ForeignHasher, UnusableHashError, as_base64, from_base64
 
 ALGORITHM: Final = "pbkdf2_phc"
-#: Iterations times blocks of the digest; 0.7 s of SHA-256, 1 s of SHA-512 on the machine of ``perf/README.md``.
+#: Iterations times blocks of the digest; 0.7 s of SHA-256, 1 s of SHA-512 on the laboratory's machine.
 MAX_WORK: Final = 2_000_000
 _DIGITS: Final = len(str(MAX_WORK))
 _BLOCK: Final = {"sha1": 20, "sha256": 32, "sha512": 64}  # bytes of one digest

@@ -57,7 +57,8 @@ def test_they_are_found_and_shown(client: Client, root: User, leaving: User) -> 
         ({"being_deleted": "yes", "q": "LEAVING@ex"}, [leaving]),
         ({"being_deleted": "yes", "q": "somebody"}, []),
         ({"q": "leaving@ex"}, [leaving]),
-        ({"q": "example.com leaving@ex"}, []),
+        ({"q": "example.com leaving@ex"}, [leaving]),
+        ({"q": "example.org leaving@ex"}, []),
         ({"being_deleted": "no", "q": "leaving@ex"}, []),
         ({"q": "root@ex"}, [root]),
     ):

@@ -1,4 +1,5 @@
 // What these pages share: the API with the cookie transport.
+import "../ironauth/show_password.js";
 import { texts } from "./passkeys.js";
 
 const API = "/api/v1/access";

@@ -24,8 +24,10 @@ export async function makePasskey({ challenge_token, publicKey }) {
   return { challenge_token, credential };
 }
 
-export async function usePasskey({ challenge_token, publicKey }) {
+// `how`: `mediation` and `signal` of a request that waits until somebody picks a passkey.
+export async function usePasskey({ challenge_token, publicKey }, how = {}) {
   const credential = await ceremony(publicKey.rpId, () => navigator.credentials.get({
+    ...how,
     publicKey: PublicKeyCredential.parseRequestOptionsFromJSON(publicKey),
   }));
   return { challenge_token, credential };

@@ -75,14 +75,22 @@ function when(element, text, format) {
 
 function rows(list, template, items, fill) {
   list.replaceChildren(...items.map((item) => {
-    const row = $(template).content.cloneNode(true);
+    const row = $(template).content.firstElementChild.cloneNode(true); // the fragment is empty once it is on the page
     fill((name) => row.querySelector(`[data-${name}]`), item);
     return row;
   }));
 }
 
+// What a row says while it is closed: `text`, or its word for what is set or not.
+function say(state, text) {
+  if (state) state.textContent = text === true ? state.dataset.set : text || state.dataset.none;
+}
+
 async function showFactors() {
   factors = await call("GET", "/mfa");
+  say($("passkeys-state"), factors.passkeys.length);
+  say($("totp-state"), factors.totp);
+  say($("password-state"), factors.has_password);
   rows($("passkeys"), "passkey-row", factors.passkeys, (part, passkey) => {
     part("name").textContent = passkey.name;
     when(part("created"), passkey.created_at, day);
@@ -140,6 +148,7 @@ function deviceOf(agent) {
 
 async function showSessions() {
   const sessions = await call("GET", "/sessions");
+  say($("sessions-state"), sessions.length);
   const others = $("end-others"); // none in a template of one's own that is older than this
   if (others) others.hidden = sessions.length < 2;
   rows($("sessions"), "session-row", sessions, (part, session) => {
@@ -170,6 +179,7 @@ async function showApplications() {
   const list = $("applications");
   if (!list) return; // a template of one's own that is older than this list
   const consents = await call("GET", "/consents");
+  say($("applications-state"), consents.length);
   rows(list, "application-row", consents, (part, consent) => {
     // What the page has no word for goes by its own name; what needs none has an empty one.
     const what = consent.scope.split(" ").map((scope) => list.getAttribute(`data-${scope}`) ?? scope).filter(Boolean);
@@ -189,6 +199,7 @@ async function showIdentities() {
   const card = $("identities-card");
   if (!card) return; // a template of one's own that is older than this list
   const { identities, providers } = await call("GET", "/identities");
+  say($("identities-state"), identities.length);
   rows($("identities"), "identity-row", identities, (part, identity) => {
     part("name").textContent = identity.provider.name;
     if (identity.email) part("email").textContent = `${identity.email}. `;
@@ -213,6 +224,20 @@ async function showIdentities() {
   card.hidden = !identities.length && !providers.length;
 }
 
+async function showLanguage() {
+  const choice = $("language");
+  if (!choice) return; // a template of one's own that is older than this choice
+  choice.value = (await call("GET", "/me/language")).language;
+  say($("language-state"), choice.value && choice.selectedOptions[0].textContent);
+}
+
+if ($("language-form")) {
+  on($("language-form"), "submit", async () => {
+    await call("PUT", "/me/language", { language: $("language").value });
+    location.reload(); // in that language
+  });
+}
+
 // ---------------------------------------------------------------- recovery codes: shown once
 function showCodes(codes) {
   if (!codes?.length) return;
@@ -225,12 +250,27 @@ function showCodes(codes) {
   $("codes-title").focus();
 }
 
-on($("codes-copy"), "click", async () => {
-  const codes = [...$("codes-list").children].map((item) => item.textContent);
-  const { done, refused } = $("codes-copy").dataset;
-  await navigator.clipboard.writeText(codes.join("\n")).catch(() => { throw new Error(refused); });
-  $("codes-status").textContent = done;
-});
+// Copy a text on a click, and say that it is done, or what to do where the browser does not allow it.
+function copies(button, status, text) {
+  on(button, "click", async () => {
+    const { done, refused } = button.dataset;
+    await navigator.clipboard.writeText(text()).catch(() => { throw new Error(refused); });
+    status.textContent = done;
+  });
+}
+
+function save(name, type, text) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([text], { type })); // until the page is left: browsers differ in when they have read it
+  link.download = name;
+  link.click();
+}
+
+const codesShown = () => [...$("codes-list").children].map((item) => item.textContent).join("\n");
+copies($("codes-copy"), $("codes-status"), codesShown);
+if ($("codes-download")) {
+  on($("codes-download"), "click", () => save("recovery-codes.txt", "text/plain", `${location.host}\n${codesShown()}\n`));
+}
 on($("codes-print"), "click", () => print());
 on($("codes-done"), "click", () => {
   $("codes-list").replaceChildren();
@@ -275,14 +315,17 @@ on($("totp-start"), "click", async () => {
   const svg = made.qr_svg.includes("xmlns=") ? made.qr_svg : made.qr_svg.replace("<svg", "<svg xmlns='http://www.w3.org/2000/svg'");
   $("totp-qr").src = `data:image/svg+xml,${encodeURIComponent(svg)}`;
   $("totp-secret").textContent = made.secret.match(/.{1,4}/g).join(" ");
+  if ($("totp-link")) $("totp-link").href = made.otpauth_uri;
   $("totp-form").hidden = false;
   $("totp-start").hidden = true;
   $("totp-code").focus();
 });
+if ($("totp-copy")) copies($("totp-copy"), $("totp-status"), () => $("totp-secret").textContent.replaceAll(" ", ""));
 on($("totp-form"), "submit", async () => {
   const made = await recently(() => call("POST", "/mfa/totp/confirm", { code: $("totp-code").value }));
   $("totp-form").hidden = true;
   $("totp-qr").removeAttribute("src");
+  $("totp-link")?.removeAttribute("href");
   $("totp-secret").textContent = $("totp-code").value = "";
   await showFactors();
   showCodes(made.recovery_codes);
@@ -297,11 +340,7 @@ if ($("export")) on($("export"), "click", async () => {
   const status = $("export-status");
   status.textContent = "";
   const held = await recently(() => call("GET", "/me/export"));
-  const file = new Blob([JSON.stringify(held, null, 2)], { type: "application/json" });
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(file); // until the page is left: browsers differ in when they have read it
-  link.download = `account-${held.made_at.slice(0, 10)}.json`;
-  link.click();
+  save(`account-${held.made_at.slice(0, 10)}.json`, "application/json", JSON.stringify(held, null, 2));
   status.textContent = status.dataset.done;
 });
 
@@ -320,11 +359,14 @@ on($("sign-out"), "click", async () => {
   location.replace("/account/signin");
 });
 
+// An address with the name of something in a row opens it: /account/security#password-title.
+document.getElementById(location.hash.slice(1))?.closest("details")?.setAttribute("open", "");
+
 try {
   const { email } = await call("GET", "/me");
-  for (const id of ["who", "email-now"]) $(id).textContent = email;
+  for (const id of ["who", "email-now", "email-state"]) if ($(id)) $(id).textContent = email;
   for (const id of ["ask-username", "password-username", "delete-username"]) if ($(id)) $(id).value = email;
-  await Promise.all([showFactors(), showSessions(), showApplications(), showIdentities()]);
+  await Promise.all([showFactors(), showSessions(), showApplications(), showIdentities(), showLanguage()]);
 } catch (problem) {
   $("problem").textContent = problem.message;
 }

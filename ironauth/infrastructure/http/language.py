@@ -1,7 +1,8 @@
 """The language of a page: chosen for each request, for pages only. The API and staff have stable English texts.
 
-In this order: ``ui_locales`` of the request (OpenID Connect Core §3.1.2.1), the cookie that remembers it through the
-forms that follow, ``Accept-Language``. A page renders under ``spoken``; what a service says meanwhile is in the same
+In this order: ``ui_locales`` of the request (OpenID Connect Core §3.1.2.1), the language that the person has chosen, of
+which the browser has a cookie, the cookie that remembers ``ui_locales`` through the forms that follow,
+``Accept-Language``. A page renders under ``spoken``; what a service says meanwhile is in the same
 language, because threads of the pools get the context.
 """
 
@@ -18,7 +19,7 @@ from django.utils.translation import get_supported_language_variant
 from django.utils.translation import gettext_noop as _
 from django.utils.translation.trans_real import parse_accept_lang_header
 
-from ironauth.config.cookies import LANGUAGE
+from ironauth.config.cookies import LANGUAGE, OWN_LANGUAGE
 from ironauth.infrastructure.http import client_context
 from ironauth.infrastructure.http.cookies import policy as cookies
 
@@ -26,6 +27,8 @@ from ironauth.infrastructure.http.cookies import policy as cookies
 LONGEST: Final = 256
 #: Seconds a language that a client asked for is remembered: the forms of one sign-in take half an hour.
 REMEMBERED_S: Final = 86_400
+#: Seconds a browser remembers the language of the person who was last on their account page in it: browsers' most.
+OWN_REMEMBERED_S: Final = 400 * 86_400
 #: Languages of ``ui_locales`` that are looked at.
 MOST_TAGS: Final = 8
 
@@ -42,7 +45,8 @@ FORM_ERRORS: Final = (
 
 def chosen(request: HttpRequest) -> str:
     """Return the code of the language for a request, one of ``settings.LANGUAGES``."""
-    for tags in (_asked(request), [request.COOKIES.get(cookies.name_of(LANGUAGE), "")], _accepted(request)):
+    kept = [request.COOKIES.get(cookies.name_of(cookie), "")[:LONGEST] for cookie in (OWN_LANGUAGE, LANGUAGE)]
+    for tags in (_asked(request), kept, _accepted(request)):
         for tag in tags:
             if tag and (found := _supported(tag)):
                 return found
@@ -70,6 +74,16 @@ def declare(request: HttpRequest, response: HttpResponse, code: str) -> None:
     patch_vary_headers(response, ("Accept-Language", "Cookie"))
     if any(_supported(tag) == code for tag in _asked(request)):
         cookies.give(response, LANGUAGE, code, max_age_s=REMEMBERED_S)
+
+
+def keep_own(response: HttpResponse, code: str) -> None:
+    """Have the browser remember the language its person has chosen.
+
+    Args:
+        response: What the browser is answered.
+        code: The language; "" makes the browser forget that of somebody before.
+    """
+    cookies.give(response, OWN_LANGUAGE, code, max_age_s=OWN_REMEMBERED_S if code else 0)
 
 
 def _asked(request: HttpRequest) -> list[str]:

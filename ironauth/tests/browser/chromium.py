@@ -3,8 +3,9 @@
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Final, NamedTuple
 
-from playwright.async_api import Browser, Page, async_playwright
+from playwright.async_api import Browser, CDPSession, Page, async_playwright
 
 from ironauth.tests.services import BinaryMissing
 
@@ -40,8 +41,37 @@ async def running_chromium(path: str) -> AsyncIterator[Browser]:
         await browser.close()
 
 
-async def plug_in_authenticator(page: Page) -> None:
-    """Give this page's browser an authenticator that keeps passkeys and whose owner touches it at once."""
+class Authenticator(NamedTuple):
+    """Keeps passkeys for a page's browser. Nobody touches it, but where ``touched`` says that somebody does."""
+
+    devtools: CDPSession
+    id: str
+
+    @asynccontextmanager
+    async def touched(self) -> AsyncIterator[None]:
+        """Have the owner answer what asks for a passkey, at once. What has asked before goes on waiting."""
+        await self._answers(True)
+        yield
+        await self._answers(False)
+
+    async def _answers(self, enabled: bool) -> None:
+        asked = {"authenticatorId": self.id, "enabled": enabled}
+        await self.devtools.send("WebAuthn.setAutomaticPresenceSimulation", asked)
+
+
+#: Notes on the page which kind of question for a passkey was asked last.
+_NOTING: Final = """
+const get = navigator.credentials.get.bind(navigator.credentials);
+navigator.credentials.get = (asked) => {
+  document.documentElement.dataset.asked = asked.mediation ?? "";
+  return get(asked);
+};
+"""
+
+
+async def plug_in_authenticator(page: Page) -> Authenticator:
+    """Give this page's browser an authenticator that keeps passkeys."""
+    await page.add_init_script(_NOTING)
     devtools = await page.context.new_cdp_session(page)
     await devtools.send("WebAuthn.enable", {"enableUI": False})
     options = {
@@ -50,6 +80,7 @@ async def plug_in_authenticator(page: Page) -> None:
         "hasResidentKey": True,
         "hasUserVerification": True,
         "isUserVerified": True,
-        "automaticPresenceSimulation": True,
+        "automaticPresenceSimulation": False,
     }
-    await devtools.send("WebAuthn.addVirtualAuthenticator", {"options": options})
+    added = await devtools.send("WebAuthn.addVirtualAuthenticator", {"options": options})
+    return Authenticator(devtools, added["authenticatorId"])

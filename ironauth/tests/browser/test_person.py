@@ -10,7 +10,7 @@ from playwright.async_api import expect
 
 from accounts.tests.mail_files import digits_in, link_in
 from conftest import PASSWORD
-from ironauth.tests.browser.chromium import plug_in_authenticator
+from ironauth.tests.browser.chromium import Authenticator, plug_in_authenticator
 from ironauth.tests.browser.conftest import OpenPage, OpenSite, Site
 from ironauth.tests.browser.watched import Watched
 from tokens.tests.second_factor import App
@@ -41,7 +41,15 @@ async def signed_in(shown: Watched, email: str = EMAIL) -> None:
     """Wait until the page of one's own account is complete."""
     await heading(shown, "Security of your account")
     await expect(shown.page.locator("#who")).to_have_text(email)
-    await expect(shown.page.locator("#sessions").get_by_text("This device")).to_be_visible()
+    await expect(shown.page.locator("#sessions-state")).not_to_be_empty()
+
+
+async def open_row(shown: Watched, title: str) -> None:
+    """Open a row of the account's page; the one that was open closes."""
+    row = shown.page.locator("details", has=shown.page.get_by_role("heading", name=title, exact=True))
+    if await row.get_attribute("open") is None:
+        await row.locator("summary").click()
+    await expect(shown.page.locator("details[open]")).to_have_count(1)
 
 
 async def sign_out(shown: Watched) -> None:
@@ -105,30 +113,75 @@ async def verify(shown: Watched, site: Site) -> None:
 async def set_up_app(shown: Watched) -> App:
     """Set up one-time codes with what the page shows."""
     page = shown.page
+    await open_row(shown, "One-time codes")
     await page.get_by_role("button", name="Set up one-time codes").click()
     await expect(page.get_by_alt_text("QR code with the key below")).to_be_visible()
+    link = await page.get_by_role("link", name="Open in an app on this device").get_attribute("href")
+    assert link is not None
+    assert link.startswith("otpauth://totp/")
     await shown.look("app")
     app = App((await page.locator("#totp-secret").inner_text()).replace(" ", ""))
     await page.get_by_label("Code the app shows now").fill(app.code())
     await page.get_by_role("button", name="Confirm").click()
     await expect(page.locator("#codes-list li")).to_have_count(10)
     await shown.look("recovery-codes")
+    async with page.expect_download() as started:
+        await page.get_by_role("button", name="Download", exact=True).click()
+    file = await started.value
+    lines = (await asyncio.to_thread((await file.path()).read_text)).splitlines()
+    assert file.suggested_filename == "recovery-codes.txt"
+    assert lines[1:] == await page.locator("#codes-list li").all_inner_texts()
     await page.get_by_role("button", name="I have saved them").click()
     await expect(page.get_by_text("One-time codes are set up")).to_be_visible()
     return app
 
 
-async def add_passkey(shown: Watched) -> None:
-    """Keep a passkey in the browser's authenticator."""
-    await plug_in_authenticator(shown.page)
+async def add_passkey(shown: Watched) -> Authenticator:
+    """Keep a passkey in the browser's authenticator, and return that."""
+    authenticator = await plug_in_authenticator(shown.page)
+    await open_row(shown, "Passkeys")
     await shown.page.get_by_label("Name of a new passkey").fill("My phone")
-    await shown.page.get_by_role("button", name="Add a passkey").click()
-    await expect(shown.page.locator("#passkeys strong")).to_have_text("My phone")
+    async with authenticator.touched():
+        await shown.page.get_by_role("button", name="Add a passkey").click()
+        await expect(shown.page.locator("#passkeys strong")).to_have_text("My phone")
+    await shown.page.get_by_role("button", name="Rename My phone").click()
+    await shown.page.get_by_label("Name of the passkey").fill("Work phone")
+    await shown.page.get_by_role("button", name="Save").click()
+    await expect(shown.page.locator("#passkeys strong")).to_have_text("Work phone")
     await shown.look("passkey")
+    return authenticator
+
+
+async def by_passkey(shown: Watched, authenticator: Authenticator, button: str) -> None:
+    """Press what asks for a passkey, and use one."""
+    async with authenticator.touched():
+        await shown.page.get_by_role("button", name=button).click()
+        await signed_in(shown)
+
+
+async def suggested(shown: Watched) -> None:
+    """Wait until the page suggests passkeys, which nobody picks."""
+    await expect(shown.page.locator("html[data-asked=conditional]")).to_be_attached()
+
+
+async def choose_language(shown: Watched) -> None:
+    """Read one's own pages in German, and then as the browser says again."""
+    page = shown.page
+    await open_row(shown, "Language")
+    await page.get_by_label("Language").select_option(label="Deutsch")
+    await page.get_by_role("button", name="Save", exact=True).click()
+    await heading(shown, "Sicherheit Ihres Kontos")
+    await expect(page.locator("#language-state")).to_have_text("Deutsch")
+    await open_row(shown, "Sprache")
+    await shown.look("security-language")
+    await page.get_by_label("Sprache").select_option("")
+    await page.get_by_role("button", name="Speichern", exact=True).click()
+    await signed_in(shown)
 
 
 async def download(shown: Watched) -> None:
     """Take everything held along as a file."""
+    await open_row(shown, "Your data")
     async with shown.page.expect_download() as started:
         await shown.page.get_by_role("button", name="Download your data").click()
     file = await started.value
@@ -163,6 +216,7 @@ async def reset(shown: Watched, site: Site) -> None:
 
 async def delete_and_restore(shown: Watched, site: Site) -> None:
     """Delete the account on its page, be let in no more, and take it back by the link; a wrong password is said so."""
+    await open_row(shown, "Delete your account")
     own = shown.page.locator("#delete-form")
     delete = own.get_by_role("button", name="Delete my account")
     with shown.refusing(401):
@@ -203,6 +257,13 @@ async def test_a_person_lives_with_the_pages(site: Site, open_page: OpenPage) ->
     await give_password(shown, PASSWORD)
     await signed_in(shown)
     await shown.look("security")
+    for title in ("Password", "E-mail address", "Where you are signed in", "Applications"):
+        await open_row(shown, title)
+        await shown.look(f"security-{title.split()[0].lower()}")
+    await shown.go("/.well-known/change-password")
+    await signed_in(shown)
+    await expect(page.get_by_label("Current password")).to_be_visible()
+    await choose_language(shown)
     await download(shown)
     app = await set_up_app(shown)
 
@@ -214,24 +275,28 @@ async def test_a_person_lives_with_the_pages(site: Site, open_page: OpenPage) ->
     await page.get_by_label("Code from your app, or a recovery code").fill(app.code(1))
     await page.get_by_role("button", name="Continue").click()
     await signed_in(shown)
-    await add_passkey(shown)
+    authenticator = await add_passkey(shown)
 
     await sign_out(shown)
-    await page.get_by_role("button", name="Sign in with a passkey").click()
-    await signed_in(shown)
+    await suggested(shown)  # the button ends that
+    await by_passkey(shown, authenticator, "Sign in with a passkey")
+    await sign_out(shown)
+    await suggested(shown)
+    async with authenticator.touched():  # picked among the suggestions: no button is pressed
+        await page.reload()
+        await signed_in(shown)
 
     await sign_out(shown)
     await reset(shown, site)
     await shown.go("/account/signin")
     await give_password(shown, NEW_PASSWORD)
     await heading(shown, "One more step")
-    await page.get_by_role("button", name="Use a passkey").click()
-    await signed_in(shown)
+    await by_passkey(shown, authenticator, "Use a passkey")
 
     await delete_and_restore(shown, site)
     await shown.go("/account/signin")
-    await page.get_by_role("button", name="Sign in with a passkey").click()
-    await signed_in(shown)
+    await suggested(shown)
+    await by_passkey(shown, authenticator, "Sign in with a passkey")
     told = {"A second factor was set up", "A passkey was added", "Your password was changed"}
     for subject in told:
         site.mail.take(EMAIL, subject)
@@ -266,6 +331,12 @@ async def test_a_stranger_makes_an_account(open_site: OpenSite, open_page: OpenP
     await shown.look("sign-up-refused")
     await page.get_by_label("Password", exact=True).fill(PASSWORD)
     await expect(page.locator("#strength-text")).to_have_text("Very good")
+    show = page.get_by_role("button", name="Show", exact=True)
+    for kind, pressed in (("text", "true"), ("password", "false")):
+        await show.click()
+        await expect(page.get_by_label("Password", exact=True)).to_have_attribute("type", kind)
+        await expect(show).to_have_attribute("aria-pressed", pressed)
+    await show.click()  # it is hidden again before it is sent
     await shown.look("sign-up-strength")
     await page.get_by_role("button", name="Create an account").click()
     await heading(shown, "Check your e-mail")

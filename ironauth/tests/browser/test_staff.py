@@ -238,6 +238,16 @@ async def lists(shown: Watched, site: Site) -> None:
     await shown.look("admin-oauthclient-add")
     await shown.go(f"/admin/tokens/oauthclient/{(await OAuthClient.objects.aget(name='Wiki')).pk}/change/")
     await shown.look("admin-oauthclient")
+    await shown.go("/admin/tokens/oauthclient/add/?preset=machine")
+    await shown.look("admin-oauthclient-preset")
+    await page.get_by_label("Name:").fill("Robot")
+    await page.get_by_role("button", name="Save", exact=True).click()
+    secret = await page.locator("[data-copied=client_secret]").inner_text()
+    await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    await page.get_by_role("button", name="Copy client_secret").click()
+    await expect(page.get_by_role("status").filter(has_text="Copied.")).to_be_visible()
+    assert await page.evaluate("navigator.clipboard.readText()") == secret
+    await shown.look("admin-oauthclient-secret")
 
 
 async def test_a_superuser_walks_through_the_admin(site: Site, root: User, mia: User, open_page: OpenPage) -> None:

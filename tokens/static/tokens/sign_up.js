@@ -1,4 +1,6 @@
 // How good the password looks, while it is typed. The server judges it; without JavaScript it says what it found.
+import "../ironauth/show_password.js";
+
 const input = document.getElementById("password");
 const meter = document.getElementById("strength");
 const text = document.getElementById("strength-text");
