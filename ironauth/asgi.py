@@ -23,6 +23,7 @@ from ironauth.infrastructure.core.asgi_types import (  # noqa: E402 - after djan
 )
 from ironauth.infrastructure.core.lifecycle import on_shutdown, on_startup  # noqa: E402 - after django.setup()
 from ironauth.infrastructure.db.unit_of_work import database, ping  # noqa: E402 - after django.setup()
+from ironauth.infrastructure.http.cross_origin import CrossOrigin  # noqa: E402 - after django.setup()
 from ironauth.infrastructure.http.guard import Guard  # noqa: E402 - after django.setup()
 from ironauth.infrastructure.http.handler import LeanHandler  # noqa: E402 - after django.setup()
 from ironauth.infrastructure.http.hot_lane import HotLane  # noqa: E402 - after django.setup()
@@ -114,6 +115,8 @@ _guard = Guard(
     is_staff=is_staff,
 )
 _http: Application = _traced(_guard) if settings.IRONAUTH_TRACES else _guard
+if settings.IRONAUTH_TRUSTED_ORIGINS:
+    _http = CrossOrigin(_http, origins=settings.IRONAUTH_TRUSTED_ORIGINS, prefix="/api/v1/")
 
 
 @on_shutdown

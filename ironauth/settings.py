@@ -18,7 +18,9 @@ from ironauth.config.openapi import SPECTACULAR_SETTINGS  # noqa: F401 - a setti
 from ironauth.config.table import LIMITS, SETTINGS
 from ironauth.config.table.setting import Given
 
-BASE_DIR = Path(__file__).resolve().parent.parent
+PACKAGE = Path(__file__).resolve().parent
+# What is written is in var/ beside the code, or in that of a project which is built on this product.
+BASE_DIR = Path(os.environ.get("IRONAUTH_PROJECT") or PACKAGE.parent)
 names_in_file = load_environment_file(Path(os.environ.get("IRONAUTH_ENV_FILE") or BASE_DIR / "var" / "env"))
 env = Environment(os.environ, LIMITS)
 
@@ -117,7 +119,7 @@ STATICFILES_DIRS = given["IRONAUTH_BRAND_FILES"]
 WHITENOISE_USE_FINDERS = True
 LANGUAGE_CODE = "en"  # of the API and of staff; pages choose (ironauth.infrastructure.http.language)
 LANGUAGES = [("en", "English"), ("de", "Deutsch"), ("fr", "Français"), ("es", "Español")]
-LOCALE_PATHS = [BASE_DIR / "ironauth" / "locale"]
+LOCALE_PATHS = [PACKAGE / "locale"]
 FORMAT_MODULE_PATH = "ironauth.formats"  # dates as they sort, everywhere
 TIME_ZONE = "UTC"
 

@@ -29,9 +29,10 @@ DEVICE: Final = Cookie("device", "Strict")
 SSO: Final = Cookie("sso", "Lax")
 AUTHORIZE: Final = Cookie("authorize", "Lax")
 LANGUAGE: Final = Cookie("language", "Lax")
+OWN_LANGUAGE: Final = Cookie("own_language", "Lax")
 ADMIN_SESSION: Final = Cookie("admin_session", "Lax")
 ADMIN_CSRF: Final = Cookie("csrftoken", "Lax")
-REGISTRY: Final = (ACCESS, REFRESH, DEVICE, SSO, AUTHORIZE, LANGUAGE, ADMIN_SESSION, ADMIN_CSRF)
+REGISTRY: Final = (ACCESS, REFRESH, DEVICE, SSO, AUTHORIZE, LANGUAGE, OWN_LANGUAGE, ADMIN_SESSION, ADMIN_CSRF)
 
 
 def name_of(cookie: Cookie, *, secure: bool) -> str:

@@ -1,7 +1,7 @@
 """One request and its answer: Uvicorn's cycle, with the lines of fields that every answer has made once.
 
 Uvicorn checks name and value of each field with two regular expressions at every answer. An answer of ours has eleven
-fields, ten of them the same as in the answer before: half of a hot request's time (perf/README.md).
+fields, ten of them the same as in the answer before: half of a hot request's time (docs/performance/laboratory.md).
 
 The answers of one turn of the event loop leave together. uvloop writes at once. With many connections each answer then
 wakes a client that has nothing else to do: a virtual machine leaves the guest for that, which cost the *server* 16 to

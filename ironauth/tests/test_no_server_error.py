@@ -71,7 +71,7 @@ COOKIES: Final = tuple(cookies.name_of(cookie) for cookie in cookie_names.REGIST
 CSRF: Final = "c" * 32
 #: Parameters of paths; most are ids.
 VALUES: Final = (
-    "client_id", "content_type_id", "family", "id", "object_id", "passkey_id", "role", "session_id", "user_id",
+    "client_id", "content_type_id", "family", "form", "id", "object_id", "passkey_id", "role", "session_id", "user_id",
     "identity_id", "slug",
 )  # fmt: skip
 #: A page of staff costs ten times what a call of the API does: what its one reader of bodies, Django's, may stumble on.
@@ -112,6 +112,7 @@ class Sweeper:
         Group.objects.create(name="editors")
         self.values = {
             **dict.fromkeys(VALUES, str(mia.pk)),
+            "form": "csv",
             "client_id": str(client.pk),
             "role": "editors",
             "content_type_id": "1",

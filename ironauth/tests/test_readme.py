@@ -1,4 +1,4 @@
-"""README.md as its readers use it: the tour pasted into a shell, the container's settings made by its example."""
+"""README.md and the pages that one starts with, as their readers use them: what they show is pasted into a shell."""
 
 import os
 import re
@@ -14,20 +14,24 @@ from django.conf import settings
 
 from ironauth.tests.test_boot import SHOWN, start
 
-README = (Path(settings.BASE_DIR) / "README.md").read_text(encoding="utf-8")
+README = "README.md"
+TOUR = "docs/start/tour.md"
+QUICKSTART = "docs/start/quickstart.md"
+CONTAINER = "docs/operate/container.md"
 BLOCK = re.compile(r"^```(sh|)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NEXT = "== next block =="
 NAME = re.compile(r'"(\w+)":')
 
 
-def section(title: str) -> str:
-    """Return the text below the heading of that title."""
-    return README.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+def page(name: str, title: str = "") -> str:
+    """Return a page's text, or what stands below a heading of it."""
+    text = (Path(settings.BASE_DIR) / name).read_text(encoding="utf-8")
+    return text.partition(f"\n## {title}\n")[2].partition("\n## ")[0] if title else text
 
 
-def tour() -> list[tuple[str, str]]:
-    """Return the tour's blocks, each with the answer that is printed below it."""
-    blocks = BLOCK.findall(section("Two-minute tour"))
+def tour(text: str) -> list[tuple[str, str]]:
+    """Return the blocks to be pasted, each with the answer that is printed below it."""
+    blocks = BLOCK.findall(text)
     assert [kind for kind, _ in blocks] == ["sh", ""] * (len(blocks) // 2)
     return [(blocks[at][1], blocks[at + 1][1]) for at in range(0, len(blocks), 2)]
 
@@ -50,13 +54,15 @@ def pasted(shell: str, script: str, folder: Path, **environment: str) -> subproc
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the tour is made with curl")
-@pytest.mark.parametrize("shell", ["sh"])
-def test_the_tour_can_be_pasted(serve_process: Callable[..., str], tmp_path: Path, shell: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "title"), [(README, "A tour of five calls"), (QUICKSTART, "Get a first token"), (TOUR, "")]
+)
+def test_the_tour_can_be_pasted(serve_process: Callable[..., str], tmp_path: Path, name: str, title: str) -> None:
     """Every block of it, first to last in one shell on any port, gets the answers that are printed below it."""
     port = str(urlsplit(serve_process("--migrate")).port)
-    steps = tour()
+    steps = tour(page(name, title))
     script = "".join(f"{commands}echo '{NEXT}'\n" for commands, _ in steps)
-    result = pasted(shell, script, tmp_path, PORT=port)
+    result = pasted("sh", script, tmp_path, PORT=port)
     assert (result.returncode, result.stderr) == (0, "")
     answers = result.stdout.split(f"{NEXT}\n")[:-1]
     assert len(answers) == len(steps)
@@ -69,12 +75,12 @@ def test_the_tour_can_be_pasted(serve_process: Callable[..., str], tmp_path: Pat
 
 def test_the_tour_is_made_for_the_default_port() -> None:
     """Where PORT is not set, it asks the server that a bare ``make run`` starts."""
-    assert "BASE=http://localhost:${PORT:-8000}\n" in tour()[0][0]
+    assert "BASE=http://localhost:${PORT:-8000}\n" in tour(page(TOUR))[0][0]
 
 
 def test_the_containers_settings_are_accepted(tmp_path: Path) -> None:
     """What the example writes is private, is all a production server needs, and is never overwritten."""
-    (example,) = (text for kind, text in BLOCK.findall(section("Container image")) if kind == "sh")
+    (example,) = (text for kind, text in BLOCK.findall(page(CONTAINER)) if kind == "sh")
     assert pasted("sh", example, tmp_path).stderr == ""
     file = tmp_path / "ironauth.env"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -92,7 +98,7 @@ def test_the_containers_settings_are_accepted(tmp_path: Path) -> None:
 
 def test_what_the_container_is_weak_without_is_said(tmp_path: Path) -> None:
     """Each line that the server starts without has a row in the table; without them nothing proves people or staff."""
-    text = section("Container image")
+    text = page(CONTAINER)
     (example,) = (block for kind, block in BLOCK.findall(text) if kind == "sh")
     pasted("sh", example, tmp_path)
     values = dict(line.split("=", 1) for line in (tmp_path / "ironauth.env").read_text().splitlines())
@@ -111,7 +117,7 @@ def test_what_the_container_is_weak_without_is_said(tmp_path: Path) -> None:
 
 def test_the_containers_settings_are_drawn_anew(tmp_path: Path) -> None:
     """No two readers share a secret."""
-    (example,) = (text for kind, text in BLOCK.findall(section("Container image")) if kind == "sh")
+    (example,) = (text for kind, text in BLOCK.findall(page(CONTAINER)) if kind == "sh")
     made = []
     for name in ("one", "two"):
         (tmp_path / name).mkdir()

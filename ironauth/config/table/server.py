@@ -58,6 +58,13 @@ PROCESS = Section(
         read_by="ironauth.settings, before all others",
         refused="a file that others may read, or a malformed line",
     ),
+    Setting(
+        "IRONAUTH_PROJECT",
+        "Path of the folder that has var/ in it, of a project that is built on IronAuth; its settings set it. Without "
+        "it, the folder of the code. From the real environment only.",
+        example="/srv/shop",
+        read_by="ironauth.settings, before all others",
+    ),
 )
 
 
@@ -242,7 +249,7 @@ TELEMETRY = Section(
     ),
     Setting(
         "IRONAUTH_TRACES",
-        '0 or 1: send OpenTelemetry traces to a collector; needs sh requirements/install.sh otel. README.md, "Traces".',
+        "0 or 1: send OpenTelemetry traces to a collector; needs requirements/install.sh otel: docs/operate/traces.md.",
         default=False,
         read=lambda env, _: traces.are_traces_wanted(env),
         refused="1 without the packages, or with an OTEL_ variable the SDK cannot use",

@@ -147,8 +147,9 @@ SESSIONS = Section(
     ),
     Setting(
         "IRONAUTH_TRUSTED_ORIGINS",
-        "Other origins whose pages may use the cookies for unsafe methods, e.g. https://app.example.com (default: "
-        "none). Each as browsers send it: no path, no trailing slash, no *; http on loopback only.",
+        "Other origins whose pages may call the API and read its answers (CORS), with cookies too, e.g. "
+        "https://app.example.com (default: none). Each as browsers send it: no path, no trailing slash, no *; http on "
+        "loopback only.",
         default=(),
         accept=lambda value, _: addresses.origins(value, "IRONAUTH_TRUSTED_ORIGINS"),
         refused="an item that is no such origin",

@@ -12,8 +12,8 @@ from django.http import QueryDict
 from django.utils.datastructures import MultiValueDict
 from django.utils.http import parse_header_parameters
 from rest_framework import parsers
-from rest_framework.exceptions import ParseError, UnsupportedMediaType
-from rest_framework.serializers import BaseSerializer
+from rest_framework.exceptions import ErrorDetail, ParseError, UnsupportedMediaType, ValidationError
+from rest_framework.serializers import BaseSerializer, Serializer
 
 from ironauth.infrastructure.core import strict_json
 
@@ -114,6 +114,37 @@ def validated(serializer: type[BaseSerializer[Any]], data: Any, *, partial: bool
     checked.initial_data = data
     checked.is_valid(raise_exception=True)
     values: dict[str, Any] = checked.validated_data
+    return values
+
+
+class NoParameters(Serializer[Any]):
+    """The query of a list that is not filtered."""
+
+
+def validated_query(serializer: type[BaseSerializer[Any]], query: QueryDict) -> dict[str, Any]:
+    """Return the query of a list as validated; a parameter it does not have would filter nothing, so it is refused.
+
+    Args:
+        serializer: The parameters of the list.
+        query: What was asked.
+
+    Raises:
+        ValidationError: DRF's (400), naming every bad and every unknown parameter.
+    """
+    names = _prototype(cast("Hashable", serializer), False).fields
+    unknown: dict[str, Any] = {
+        name: [ErrorDetail("This list has no such parameter.", code="unknown_parameter")]
+        for name in query
+        if name not in names
+    }
+    try:
+        values = validated(serializer, query.dict())
+    except ValidationError as refused:
+        if isinstance(refused.detail, dict):
+            raise ValidationError({**refused.detail, **unknown}) from refused
+        raise
+    if unknown:
+        raise ValidationError(unknown)
     return values
 
 

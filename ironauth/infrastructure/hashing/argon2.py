@@ -1,9 +1,9 @@
 """One run of Argon2, in memory its thread keeps from one run to the next.
 
 The library asks the system for its memory anew at every run, and the kernel clears 64 MiB each time: 10 ms of 78 ms
-at the default cost (measured: perf/README.md, Argon2), and both the mapping and its end stop the process's other
-threads for a moment. The memory is wiped after every run as before (the library's ``clear_internal_memory``); what
-is kept is empty.
+at the default cost (measured: docs/performance/settled.md), and both the mapping and its end stop the process's
+other threads for a moment. The memory is wiped after every run as before (the library's ``clear_internal_memory``);
+what is kept is empty.
 
 Where the system lets nobody make functions for C, the library's own memory is used.
 """

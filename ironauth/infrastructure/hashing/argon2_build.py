@@ -1,6 +1,6 @@
 """Which build of Argon2 is in use: the package index's wheel for every CPU, or one compiled for this one.
 
-The wheel uses SSE2; compiled with ``-march=native`` Argon2 uses AVX2 or AVX-512 (measured: perf/README.md).
+The wheel uses SSE2; compiled with ``-march=native`` Argon2 uses AVX2 or AVX-512 (measured: docs/performance).
 ``python -m ironauth.infrastructure.hashing.argon2_build`` prints it with the time of a hash.
 """
 

@@ -19,6 +19,7 @@ from ironauth.infrastructure.http.fast_request import UNREADABLE_HEAD, StrictReq
 from ironauth.infrastructure.http.guard import API_BODY_BYTES, PAGE_BODY_BYTES
 from ironauth.infrastructure.http.host_check import is_our_host
 from ironauth.infrastructure.http.middleware import STATIC_PREFIX, harden, harden_unread
+from ironauth.infrastructure.http.project_paths import OURS, is_projects
 from ironauth.infrastructure.telemetry.request_id import choose_request_id
 from ironauth.infrastructure.threads.request_threads import THREADS, RequestThreads, make_async
 
@@ -116,10 +117,13 @@ _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 def is_api_path(scope: Scope) -> bool:
     """Tell whether the API lane answers ``scope``; a mount point (``root_path``) does not count.
 
-    It answers whatever is not the admin's, a path nobody serves too: with a problem document or, for people, a page.
+    It answers whatever is not the admin's, nor of a project that is built on this product; a path nobody serves too:
+    with a problem document or, for people, a page.
     """
     path = _path(scope)
-    return not path.startswith(ADMIN_PREFIXES) and path != ADMIN_PATH
+    if path.startswith(ADMIN_PREFIXES) or path == ADMIN_PATH:
+        return False
+    return live.ROOT_URLCONF == OURS or not is_projects(path)
 
 
 def _path(scope: Scope) -> str:

@@ -139,7 +139,7 @@ def _begun(folder: Path) -> list[int]:
 
 
 def _until(condition: Callable[[], object], what: str) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120  # for a machine with much else to do
     while not condition():
         assert time.monotonic() < deadline, what
         time.sleep(0.02)

@@ -18,8 +18,8 @@ def with_changes(text: str, *changes: tuple[str, str]) -> str:
 
 
 def runbook(title: str, kind: str = "sh") -> list[str]:
-    """Return the blocks of that kind below a heading of deploy/README.md."""
-    text = (DEPLOY / "README.md").read_text(encoding="utf-8")
+    """Return the blocks of that kind below a heading of docs/operate/deploy.md."""
+    text = (DEPLOY.parent / "docs" / "operate" / "deploy.md").read_text(encoding="utf-8")
     section = text.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
     return [block for found, block in BLOCK.findall(section) if found == kind]
 

@@ -41,12 +41,13 @@ class Browser:
 
 
 def through_the_api(browser: Browser) -> None:
-    """Sign up and in by cookie, refresh, change the password, sign out."""
+    """Sign up and in by cookie, refresh, change the password, choose a language, sign out."""
     browser.ask("POST", f"{ACCESS}/signup", json={"email": EMAIL, "password": PASSWORD, "name": "Mia"})
     browser.ask("POST", f"{ACCESS}/signin", data={"username": EMAIL, "password": PASSWORD})
     browser.ask("POST", f"{ACCESS}/refresh")
     browser.ask("POST", f"{ACCESS}/password", json={"current_password": PASSWORD, "new_password": f"{PASSWORD} more"})
     browser.ask("POST", f"{ACCESS}/password", json={"current_password": f"{PASSWORD} more", "new_password": PASSWORD})
+    browser.ask("PUT", f"{ACCESS}/me/language", json={"language": "en"})
     browser.ask("POST", f"{ACCESS}/logout")
 
 

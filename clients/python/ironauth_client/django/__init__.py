@@ -1,0 +1,1 @@
+"""Sign people in to a Django site at an IronAuth server."""

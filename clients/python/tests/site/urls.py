@@ -1,0 +1,31 @@
+"""The site's pages: who is signed in, and an API."""
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.urls import include, path
+from ironauth_client.rest_framework import HasScopes, IronAuthAuthentication
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+
+def who(request: HttpRequest) -> HttpResponse:
+    user: Any = request.user
+    return HttpResponse((user.email or user.username) if user.is_authenticated else "nobody")
+
+
+class Orders(APIView):
+    authentication_classes = [IronAuthAuthentication]
+    permission_classes = [HasScopes]
+    required_scopes = ["read"]
+
+    def get(self, request: Request) -> Response:
+        return Response({"sub": request.user.pk})
+
+
+urlpatterns = [
+    path("who", who),
+    path("orders", Orders.as_view()),
+    path("ironauth/", include("ironauth_client.django.urls")),
+]

@@ -1,0 +1,87 @@
+"""Access tokens in a Starlette application, asked through its ASGI interface."""
+
+import os
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from ironauth_client import AsyncClient
+from ironauth_client.testing import FakeHolder, FakeIssuer
+
+if "CI" not in os.environ:  # there every test must run
+    pytest.importorskip("starlette", reason="Starlette is not installed: make test does")
+
+from ironauth_client.starlette import Accepts
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+README = Path(__file__).parents[1] / "README.md"
+URL = "https://api.example.com/orders"
+
+
+@pytest.fixture
+def issuer() -> FakeIssuer:
+    return FakeIssuer()
+
+
+@pytest.fixture
+async def api(issuer: FakeIssuer) -> AsyncIterator[httpx.AsyncClient]:
+    verifier = AsyncClient(issuer.config(), transport=issuer.transport)
+    accepts = Accepts(verifier, "read", revocation=True)
+
+    async def orders(request: Request) -> JSONResponse:
+        return JSONResponse({"sub": (await accepts(request)).subject})
+
+    app: Any = Starlette(routes=[Route("/orders", orders)])
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="https://api.example.com") as client:
+        yield client
+    await verifier.aclose()
+
+
+async def test_a_request_with_a_token_is_let_in(issuer: FakeIssuer, api: httpx.AsyncClient) -> None:
+    """Bearer and DPoP; a proof that is sent twice is refused, and so are two proofs."""
+    bearer = {"Authorization": f"Bearer {issuer.access_token()}"}
+    assert (await api.get("/orders", headers=bearer)).json() == {"sub": "person-1"}
+    holder = FakeHolder()
+    token = issuer.access_token(cnf={"jkt": holder.thumbprint})
+    headers = [("Authorization", f"DPoP {token}"), ("DPoP", holder.proof(token, "GET", URL))]
+    assert (await api.get("/orders?page=2", headers=headers)).status_code == 200
+    again = await api.get("/orders", headers=headers)
+    assert (again.status_code, again.headers["www-authenticate"]) == (401, 'DPoP error="invalid_dpop_proof"')
+    two = [*headers[:1], *(("DPoP", holder.proof(token, "GET", URL)) for _ in range(2))]
+    assert (await api.get("/orders", headers=two)).status_code == 401
+
+
+async def test_each_refusal_has_its_status_and_challenge(
+    issuer: FakeIssuer, api: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No token, another audience's, a revoked one, one without the scope, and a server that is away."""
+    revoked = issuer.access_token()
+    issuer.revoked.add(revoked)
+    for token, expected in (
+        ("", (401, "Bearer")),
+        (issuer.access_token(aud="x"), (401, 'Bearer error="invalid_token"')),
+        (revoked, (401, 'Bearer error="invalid_token"')),
+        (issuer.access_token(scope="write"), (403, 'Bearer error="insufficient_scope"')),
+    ):
+        answer = await api.get("/orders", headers={"Authorization": f"Bearer {token}"} if token else {})
+        assert (answer.status_code, answer.headers["www-authenticate"]) == expected
+    token = issuer.access_token()
+    monkeypatch.setattr(issuer, "answer", lambda _: httpx.Response(500))
+    answer = await api.get("/orders", headers={"Authorization": f"Bearer {token}"})
+    assert (answer.status_code, "www-authenticate" in answer.headers) == (503, False)
+
+
+async def test_the_block_of_the_page_is_an_application() -> None:
+    """It refuses a request without a token, and asks nobody to do so."""
+    (block,) = re.findall(r"^```python\n(# application.py\n.*?)^```", README.read_text(), re.DOTALL | re.MULTILINE)
+    made: dict[str, Any] = {}
+    exec(compile(block, "application.py", "exec"), made)  # noqa: S102 - our own page
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(made["app"]), base_url="https://api.test") as client:
+        answer = await client.get("/orders")
+    assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")

@@ -1,0 +1,181 @@
+"""A product built on this one: the wheel, the project it makes, and ``request.user`` in that project's own view."""
+
+import os
+import re
+import site
+import subprocess
+import sys
+import time
+import venv
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from django.conf import settings
+
+from conftest import PASSWORD, SERVER_START_S
+from ironauth import settings_test
+from ironauth.version import VERSION
+from tokens.oauth.tests.walk import form_to
+
+ROOT = Path(settings.BASE_DIR)
+GUIDE = (ROOT / "docs" / "guides" / "django-project.md").read_text(encoding="utf-8")
+EMAIL = "mia@example.com"
+
+pytestmark = pytest.mark.only_sqlite  # nothing here depends on the suite's storage: a project has its own file
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, made without the network."""
+    folder = tmp_path_factory.mktemp("wheel")
+    uv = str(Path(sys.executable).parent / "uv")
+    command = [uv, "build", "--offline", "--no-config", "--quiet", "--out-dir", str(folder), str(ROOT)]
+    subprocess.run(command, check=True)
+    assert (folder / f"ironauth-{VERSION}.tar.gz").is_file()
+    return folder / f"ironauth-{VERSION}-py3-none-any.whl"
+
+
+@pytest.fixture(scope="module")
+def programs(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The programs of a fresh environment with the wheel in it, and the requirements that are installed here."""
+    folder = tmp_path_factory.mktemp("installed") / "venv"
+    venv.create(folder, symlinks=True)
+    uv = str(Path(sys.executable).parent / "uv")
+    python = str(folder / "bin" / "python")
+    subprocess.run(
+        [uv, "pip", "install", "--offline", "--no-config", "--quiet", "--no-deps", "--python", python, str(wheel)],
+        check=True,
+    )
+    (packages,) = folder.glob("lib/python*/site-packages")
+    (packages / "shared.pth").write_text("\n".join(site.getsitepackages()), encoding="utf-8")
+    return folder / "bin"
+
+
+def environment() -> dict[str, str]:
+    """Return an environment without anything of the suite's: a project reads its own var/env."""
+    kept = {name: value for name, value in os.environ.items() if name not in settings_test.ENVIRONMENT}
+    kept.pop("PYTHONPATH", None)
+    kept.pop("DJANGO_SETTINGS_MODULE", None)
+    return kept
+
+
+@pytest.fixture(scope="module")
+def project(programs: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project, made by the installed command."""
+    folder = tmp_path_factory.mktemp("projects")
+    subprocess.run([programs / "ironauth", "startproject", "shop"], cwd=folder, env=environment(), check=True)
+    return folder / "shop"
+
+
+def manage(programs: Path, project: Path, *arguments: str) -> str:
+    """Run the project's manage.py; return what it printed."""
+    command = [str(programs / "python"), "manage.py", *arguments]
+    done = subprocess.run(command, cwd=project, env=environment(), check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def served(programs: Path, project: Path) -> Iterator[str]:
+    """The project, with the guide's page of orders in it, migrated and served; its base URL."""
+    for name, text in re.findall(r"```python\n# (shop/\w+\.py)\n(.*?)```", GUIDE, re.DOTALL):
+        with (project / name).open("a", encoding="utf-8") as file:
+            file.write(text)
+    assert "Order" in manage(programs, project, "makemigrations", "shop")
+    manage(programs, project, "migrate", "-v0")
+    port = settings_test._free_port()
+    command = [str(programs / "python"), "manage.py", "serve", "--migrate", "--port", str(port)]
+    with (project / "serve.log").open("wb") as log:
+        process = subprocess.Popen(command, cwd=project, env=environment(), stdout=log, stderr=log)
+    base = f"http://localhost:{port}"
+    try:
+        deadline = time.monotonic() + SERVER_START_S
+        while True:
+            try:
+                httpx.get(f"{base}/ping", timeout=1)
+                break
+            except httpx.TransportError:
+                assert process.poll() is None, (project / "serve.log").read_text()
+                assert time.monotonic() < deadline, (project / "serve.log").read_text()
+                time.sleep(0.1)
+        yield base
+    finally:
+        process.terminate()
+        process.wait(timeout=15)
+
+
+def test_the_wheel_is_the_product(wheel: Path) -> None:
+    """Templates, files, translations and the API's document are in it; tests and the laboratory are not."""
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        metadata = archive.read(f"ironauth-{VERSION}.dist-info/METADATA").decode()
+    assert {
+        "ironauth/openapi.json",
+        "ironauth/locale/de/LC_MESSAGES/django.mo",
+        "ironauth/project_template/project_name/settings.py-tpl",
+        "accounts/static/accounts/account.js",
+        "accounts/templates/accounts/pages/account.html",
+        "tokens/migrations/0001_initial.py",
+    } <= set(names)
+    assert {name.split("/")[0] for name in names} == {"ironauth", "accounts", "tokens", f"ironauth-{VERSION}.dist-info"}
+    assert [name for name in names if "/tests/" in name or "conftest" in name or "settings_test" in name] == []
+    assert "Requires-Dist: django>=6.1.3,<6.2" in metadata
+    assert "--hash" not in metadata
+
+
+def test_a_new_project_is_migrated(programs: Path, project: Path, served: str) -> None:
+    """Its models and migrations agree, it is served, and its secrets are its own user's alone."""
+    assert served
+    assert "No changes detected" in manage(programs, project, "makemigrations", "--check", "--dry-run")
+    assert (project / "var" / "env").stat().st_mode & 0o077 == 0
+    assert (project / "var" / "ironauth.sqlite3").is_file()
+
+
+def test_a_name_that_is_no_package_is_refused(programs: Path, tmp_path: Path) -> None:
+    """One line, status 1, and nothing is made."""
+    done = subprocess.run(
+        [programs / "ironauth", "startproject", "no-name"],
+        cwd=tmp_path, env=environment(), check=False, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert done.stderr.startswith("ironauth startproject: 'no-name' is not a valid project name")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_view_of_the_project_knows_who_is_signed_in(served: str) -> None:
+    """Sign up at our page: the project's own view has the person, as long as they are signed in and no longer."""
+    with httpx.Client(base_url=served, follow_redirects=False, timeout=30) as browser:
+        assert "Sign in" in browser.get("/").text
+        page = browser.get("/account/signup?next=/")
+        fields = {**form_to(page, "/oauth/signup").fields, "email": EMAIL, "name": "Mia", "password": PASSWORD}
+        browser.post("/oauth/signup", data=fields)
+        if "access_token" not in browser.cookies:  # where an address has to be proved, signing in is a step of its own
+            page = browser.get("/account/signin?next=/")
+            form = form_to(page, "/oauth/signin").fields
+            assert browser.post("/oauth/signin", data={**form, "email": EMAIL, "password": PASSWORD}).status_code == 303
+        assert f"Signed in as {EMAIL}" in browser.get("/").text
+        assert browser.get("/api/v1/access/me").json()["email"] == EMAIL  # our paths are as ever
+        assert browser.get("/admin/").status_code == 302  # a session at the pages does not open the admin
+        orders = browser.get("/orders")
+        token = re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', orders.text)[0]
+        ordered = browser.post("/orders", data={"what": "tea", "csrfmiddlewaretoken": token})
+        assert ordered.status_code == 302, ordered.text
+        shown = browser.get("/orders").text
+        assert "Ordered: tea" in shown  # Django's messages
+        assert f"{EMAIL}: tea" in shown
+        assert browser.post("/orders", data={"what": "tea"}).status_code == 403  # Django's CSRF check
+        kept = browser.cookies.pop("access_token")
+        assert EMAIL in browser.get("/").text  # the refresh token of the session stands in
+        browser.cookies.set("access_token", kept[:-4] + "AAAA", domain="localhost.local", path="/")
+        refresh = browser.cookies.pop("refresh_token")
+        assert "Sign in" in browser.get("/").text
+        browser.cookies.pop("access_token")
+        browser.cookies.set("refresh_token", refresh, domain="localhost.local", path="/")
+        assert browser.post("/api/v1/access/logout", headers={"Origin": served}).status_code == 204
+        browser.cookies.set("refresh_token", refresh, domain="localhost.local", path="/")
+        assert "Sign in" in browser.get("/").text  # the session is over, whatever cookies the browser keeps
+        assert browser.get("/orders").status_code == 302
+        assert browser.get("/nowhere").status_code == 404
