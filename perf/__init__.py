@@ -1,1 +1,1 @@
-"""Measurements of IronAuth: how to run and read them is in README.md. Nothing else imports this package."""
+"""Measurements of IronAuth; docs/performance/laboratory.md says how to run and read them. Nothing else imports this."""

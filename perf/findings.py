@@ -1,4 +1,4 @@
-"""What an experiment found: tables, plots and checks, as JSON, as a page and as a section of README.md."""
+"""What an experiment found: tables, plots and checks, as JSON, as a page and as a section of the laboratory's page."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime

@@ -32,8 +32,8 @@ class Entry:
     needs: tuple[str, ...] = ()
 
 
-# In the order the README tells them; each is a module or package of perf.experiments. Settled questions, whose code is
-# gone, are in perf/results/SETTLED.md.
+# In the order that docs/performance/laboratory.md tells them; each is a module or package of perf.experiments.
+# Settled questions, whose code is gone, are in docs/performance/settled.md.
 EXPERIMENTS = {
     "flood": Entry("/me at a fixed rate while sign-ins saturate the hash pool"),
     "serialization": Entry("fifty objects by DRF, by msgspec, and by both"),

@@ -25,7 +25,7 @@ def parser(name: str, description: str | None, *, quick: str) -> Parser:
     """
     made = Parser(prog=f"python -m perf.{name}", description=(description or "").split("\n", 1)[0])
     made.add_argument("--quick", action="store_true", help=f"{quick}; the result goes to perf/results/raw/")
-    made.add_argument("--update-readme", action="store_true", help="put the result into perf/README.md")
+    made.add_argument("--update-readme", action="store_true", help="put the result into docs/performance/laboratory.md")
     return made
 
 
@@ -42,7 +42,7 @@ def keep(
     """Measure, print what was found and keep it.
 
     Args:
-        name: of the result's files, and of its section of perf/README.md unless ``section`` is another.
+        name: of the result's files, and of its section of docs/performance/laboratory.md unless ``section`` is another.
         hypothesis: what was expected before.
         measure: does the work.
         quick: the result is not committed, nor published.
@@ -53,7 +53,7 @@ def keep(
     machine, started_at, began = describe(ROOT), now(), time.monotonic()
     finding = measure()
     record = Record(name, hypothesis, started_at, time.monotonic() - began, quick, machine, finding)
-    text = markdown(record, plots="results/plots")
+    text = markdown(record, plots="../../perf/results/plots")
     sys.stdout.write(f"\n{text}\n")
     for path in save(record, RESULTS) if saved else []:
         say(f"written: {path.relative_to(ROOT)}")

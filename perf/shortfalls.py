@@ -1,4 +1,4 @@
-"""What falls short of what is wanted, and what was not measured: collected from the results that README.md publishes.
+"""What falls short of what is wanted, and what was not measured: collected from the published results.
 
 ``python -m perf.shortfalls`` writes the list anew; every ``--update-readme`` does so too.
 """
@@ -12,7 +12,7 @@ from perf.findings import update_section
 from perf.rig.site_setup import ROOT
 
 NAME = "shortfalls"
-PAGE = ROOT / "perf" / "README.md"
+PAGE = ROOT / "docs" / "performance" / "laboratory.md"
 BEGIN = re.compile(r"<!-- (\S+): begin ")
 TOLD = ("- FALLS SHORT: ", "- FAILED: ", "- NOT QUIET: ", "- NOT RUN: ", "Not measured")  # how results say it
 
@@ -60,7 +60,7 @@ def _anchor(heading: str) -> str:
 
 
 def main() -> int:
-    """Write the list into perf/README.md."""
+    """Write the list into docs/performance/laboratory.md."""
     refresh(PAGE)
     return 0
 

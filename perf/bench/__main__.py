@@ -1,7 +1,8 @@
 """The endpoint benchmark: IronAuth beside a bare ASGI callable and the raw hash rate, in one run.
 
 ``python -m perf.bench --quick`` takes about two minutes. Exit status: 0 measured; 1 an answer was wrong, missing
-or shed; 2 a server did not start or the command line is wrong; 130 interrupted. README.md says how to read the result.
+or shed; 2 a server did not start or the command line is wrong; 130 interrupted. How to read the result:
+docs/performance/laboratory.md.
 """
 
 import os

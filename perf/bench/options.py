@@ -59,7 +59,7 @@ def parse(arguments: list[str] | None = None, *, description: str | None) -> Opt
 
 
 def section(variant: str) -> str:
-    """Return the name of the section of README.md that takes a run of this variant."""
+    """Return the name of the section of docs/performance/laboratory.md that takes a run of this variant."""
     return f"results{variant}"
 
 
@@ -67,7 +67,7 @@ def _require_section(parser: Parser, given: argparse.Namespace) -> None:
     """Refuse to measure for a section of the page that is missing."""
     name = section(variant(given.storage, given.workers))
     if given.update_readme and f"<!-- {name}: end -->" not in PAGE.read_text(encoding="utf-8"):
-        parser.error(f"perf/README.md has no section {name}: add its begin and end lines, as those of results")
+        parser.error(f"{PAGE.name} has no section {name}: add its begin and end lines, as those of results")
 
 
 def _names(parser: Parser, only: str | None) -> tuple[str, ...]:

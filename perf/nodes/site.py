@@ -159,14 +159,14 @@ class Site:
 
 
 def several_nodes() -> str:
-    """Return the command of deploy/README.md that names the nodes to nginx.
+    """Return the command of docs/operate/deploy.md that names the nodes to nginx.
 
     Raises:
         StartError: the section has none any more.
     """
-    text = (ROOT / "deploy" / "README.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "operate" / "deploy.md").read_text(encoding="utf-8")
     section = text.partition("\n## Several nodes\n")[2].partition("\n## ")[0]
     found = re.search(r"^ *sed -i .*ironauth\.conf$", section, re.MULTILINE)
     if found is None:
-        raise StartError('deploy/README.md, "Several nodes" has no line with sed for ironauth.conf')
+        raise StartError('docs/operate/deploy.md, "Several nodes" has no line with sed for ironauth.conf')
     return found[0]

@@ -66,7 +66,7 @@ def _commit(root: Path) -> str:
     if not head:
         return "not committed yet"
     # Results written by the run before are no change of what is measured.
-    changed = _git(root, "status", "--porcelain", "--", ".", ":!perf/results", ":!perf/README.md")
+    changed = _git(root, "status", "--porcelain", "--", ".", ":!perf/results", ":!docs/performance")
     return f"{head} + uncommitted changes" if changed else head
 
 

@@ -18,7 +18,7 @@ HOST = "id.example.com"  # as the files of deploy/ call the site
 _SBIN = ("/usr/sbin", "/usr/local/sbin")  # where Debian and others keep it, outside of a user's PATH
 _IPV6 = re.compile(
     r"^ *listen \[::\]:.*\n", re.MULTILINE
-)  # the machine may have none: deploy/README.md drops these lines
+)  # the machine may have none: docs/operate/deploy.md drops these lines
 
 
 def find() -> str:

@@ -1,4 +1,4 @@
-"""The benchmark's report: promises, failures, tables, plots, files and the README's results section."""
+"""The benchmark's report: promises, failures, tables, plots, files and the results section of the laboratory's page."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +12,7 @@ from perf.bench.report import Conditions, Report, draw, variant
 from perf.findings import Finding
 from perf.rig.machine import describe, file_system
 from perf.rig.sampling import Core, Sample
+from perf.shortfalls import PAGE
 from perf.summary import Round
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -133,8 +134,8 @@ def test_nothing_is_drawn_without_figures(tmp_path: Path) -> None:
 
 
 def test_the_readme_can_take_results() -> None:
-    """perf/README.md has its results section."""
-    assert f"<!-- {section('')}: end -->" in (ROOT / "perf" / "README.md").read_text()
+    """The laboratory's page has its results section."""
+    assert f"<!-- {section('')}: end -->" in PAGE.read_text()
 
 
 def test_the_machine_is_described(tmp_path: Path) -> None:

@@ -67,5 +67,5 @@ def test_the_published_list_is_up_to_date() -> None:
 
 def test_readme_leads_to_the_list() -> None:
     """The figures a newcomer reads first say where the others are."""
-    assert "(perf/README.md#what-falls-short)" in (ROOT / "README.md").read_text()
+    assert "(docs/performance/laboratory.md#what-falls-short)" in (ROOT / "README.md").read_text()
     assert re.search(r"^## What falls short$", PAGE.read_text(), re.MULTILINE)
