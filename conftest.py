@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from contextlib import ExitStack
 from importlib import import_module
 from io import StringIO
@@ -35,6 +35,7 @@ from ironauth.infrastructure.cache.two_level import token_cache
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.ratelimit import lockout
+from ironauth.infrastructure.telemetry import logs
 from ironauth.management.commands import backup
 from ironauth.tests import canary
 from ironauth.tests.services import PrivatePostgres, PrivateRedis
@@ -76,10 +77,28 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.fixturenames.insert(0, "own_connection_closed")
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_teardown() -> None:
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_setup() -> Generator[None]:
+    """Write what was logged while pytest still captures it, here and below: it is shown where the test fails."""
+    yield
+    logs.flush()
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_call() -> Generator[None]:
+    """Write what the test has logged."""
+    try:
+        yield
+    finally:
+        logs.flush()
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_teardown() -> Generator[None]:
     """Let events that no answer waits for arrive before the tables are emptied: the next test does not expect them."""
     assert audit.wait_until_written()
+    yield
+    logs.flush()
 
 
 def pytest_unconfigure() -> None:
@@ -137,7 +156,12 @@ async def own_connection_closed() -> AsyncIterator[None]:
 
 @pytest.fixture(autouse=True)
 def _fresh_caches() -> Iterator[None]:
-    """Give every test empty caches and no keys in memory, so that none depends on its neighbour."""
+    """Give every test empty caches and no keys in memory, so that none depends on its neighbour.
+
+    Nor does an outage of Redis that a neighbour has seen, on a busy machine or on purpose, last into the next test.
+    """
+    if (remote := token_cache().remote) is not None:
+        remote.breaker.succeeded()
     token_cache().clear()
     cache.clear()
     key_store().forget()
