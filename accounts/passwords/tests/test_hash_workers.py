@@ -202,10 +202,14 @@ async def test_connections_bound_what_is_under_way(workers: Workers) -> None:
 async def test_a_worker_makes_room_where_the_local_pool_has_none(workers: Workers) -> None:
     """With every local thread taken a sign-in is not refused while a worker is free; without one it is, as ever."""
     used = workers()
-    release = threading.Event()
-    busy = asyncio.ensure_future(hash_pool().run(release.wait))
-    while not hash_pool().stats().running:
-        await asyncio.sleep(0.005)
+    begun, release = threading.Event(), threading.Event()
+
+    def occupied() -> None:
+        begun.set()
+        release.wait()
+
+    busy = asyncio.ensure_future(hash_pool().run(occupied))
+    assert await asyncio.to_thread(begun.wait, 20)
     hash_pool()._mean_s = 300.0  # whoever waits here waits longer than the limit, however slow the machine
     try:
         hash_pool().require_capacity()
