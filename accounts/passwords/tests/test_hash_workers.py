@@ -210,7 +210,7 @@ async def test_a_worker_makes_room_where_the_local_pool_has_none(workers: Worker
 
     busy = asyncio.ensure_future(hash_pool().run(occupied))
     assert await asyncio.to_thread(begun.wait, 20)
-    hash_pool()._mean_s = 300.0  # whoever waits here waits longer than the limit, however slow the machine
+    hash_pool()._mean_s = 300.0  # who waits here waits longer than the limit, however slow the machine
     try:
         hash_pool().require_capacity()
         assert await passwords.hash_password(PASSWORD)
