@@ -137,7 +137,12 @@ def validate(email: str) -> None:
 
 
 def describe(email: str, deleted_at: datetime | None) -> str:
-    """Return what people are to read for the address of an account: the address, unless that is a stand-in."""
+    """Return what people are to read for the address of an account: the address, unless that is a stand-in.
+
+    Args:
+        email: The address as stored, which is a stand-in while and after the account is deleted.
+        deleted_at: When the deletion was asked for; None where that is not known.
+    """
     if not is_stand_in(email):
         return email
     return f"Deleted account, since {deleted_at:%Y-%m-%d}" if deleted_at else "Deleted account"

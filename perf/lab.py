@@ -26,7 +26,7 @@ POSTGRES, REDIS = "Postgres", "Redis"
 
 @dataclass(frozen=True)
 class Entry:
-    """An experiment as the list tells it: what it compares, and the programs it needs besides Python."""
+    """An experiment as the list tells it: what it compares, and the programs it needs apart from Python."""
 
     what: str
     needs: tuple[str, ...] = ()

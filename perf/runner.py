@@ -21,7 +21,7 @@ def parser(name: str, description: str | None, *, quick: str) -> Parser:
     Args:
         name: the module below ``perf``.
         description: its docstring, of which the first line is shown.
-        quick: what ``--quick`` does, besides keeping the result out of what is committed.
+        quick: what ``--quick`` does, apart from keeping the result out of what is committed.
     """
     made = Parser(prog=f"python -m perf.{name}", description=(description or "").split("\n", 1)[0])
     made.add_argument("--quick", action="store_true", help=f"{quick}; the result goes to perf/results/raw/")

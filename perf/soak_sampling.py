@@ -104,7 +104,7 @@ def wal_bytes(database: str) -> int:
 
 
 def backends(url: str) -> int | None:
-    """Return how many connections a Postgres database has besides this one; None when it cannot be asked."""
+    """Return how many connections a Postgres database has, this one not counted; None when it cannot be asked."""
     try:
         with psycopg.connect(url, autocommit=True, connect_timeout=5) as connection:
             row = connection.execute(_BACKENDS).fetchone()

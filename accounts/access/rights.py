@@ -95,6 +95,11 @@ def target_of(actor_id: uuid.UUID, user_id: uuid.UUID, permission: str) -> tuple
     The lock lasts until the transaction ends. One query for a superuser, four for other staff, five for who has no
     access to the admin; two more, or one, when there is no such user.
 
+    Args:
+        actor_id: The member of staff who asks.
+        user_id: The person it is done to.
+        permission: ``app_label.codename``.
+
     Raises:
         PermissionDenied: The caller does not hold it.
         NotAuthenticated: The caller's account is gone or inactive.
@@ -113,6 +118,13 @@ def for_holder[**P, T](
     """Return what ``unit`` returns to somebody who holds ``permission``; a unit of work itself.
 
     As many more queries as ``rights_of``.
+
+    Args:
+        user_id: The caller, who has to hold the permission.
+        permission: ``app_label.codename``.
+        unit: The unit of work; it runs in the same transaction.
+        *args: Passed on to ``unit``.
+        **kwargs: Passed on to ``unit``.
 
     Raises:
         PermissionDenied: The caller does not hold it; ``unit`` has not run.

@@ -72,6 +72,12 @@ def perform(
 
     Oneself is spared where the action would lock the caller out, which also keeps the last superuser. In short
     transactions: one for all of a long list would keep SQLite's writers waiting.
+
+    Args:
+        change: What is done, and its words.
+        model_admin: Shows the messages, and the question.
+        request: Of the member of staff; it carries ``CONFIRMED`` once they have answered the question.
+        chosen: The people who were ticked, also those who will be spared.
     """
     caller: Any = request.user
     targets = _targets(change, caller, chosen)
@@ -114,7 +120,13 @@ def person_page(request: HttpRequest) -> str:
 
 
 def offered(changes: Collection[Change], caller: User, user: User) -> list[Change]:
-    """Return those of ``changes`` by which ``caller`` would change something about ``user``. Three queries at most."""
+    """Return those of ``changes`` by which ``caller`` would change something about ``user``. Three queries at most.
+
+    Args:
+        changes: The acts to choose from.
+        caller: The member of staff who sees the page.
+        user: The person whose page it is.
+    """
     rights = rights_of_user(caller)
     if user.is_superuser and not rights.is_superuser:
         return []

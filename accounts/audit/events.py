@@ -174,5 +174,10 @@ def phrase(event: str) -> str:
 
 
 def sentence(event: str, outcome: str) -> str:
-    """Return what an event is called, and how it ended unless well."""
+    """Return what an event is called, and how it ended unless well.
+
+    Args:
+        event: The code of the event; an unknown one stands for itself.
+        outcome: The value of an ``Outcome``.
+    """
     return phrase(event) + _OUTCOMES.get(outcome, f", {outcome}")

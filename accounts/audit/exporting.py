@@ -36,7 +36,14 @@ class Format(enum.StrEnum):
 def record_export(
     *, actor_id: uuid.UUID, session_id: uuid.UUID | None = None, form: Format, filters: Mapping[str, object]
 ) -> None:
-    """Leave in the trail that it was exported, by what it was filtered, and as what."""
+    """Leave in the trail that it was exported, by what it was filtered, and as what.
+
+    Args:
+        actor_id: The member of staff who exports.
+        session_id: The session the request came in; None in the admin.
+        form: The format of the file.
+        filters: What the export was restricted by; empty values are left out.
+    """
     given = [f"{name}={value}"[: recording.MAX_DETAIL] for name, value in sorted(filters.items()) if value]
     details = {"format": form.value, "filters": given}
     recording.record(Event.AUDIT_EXPORTED, actor_id=actor_id, session_id=session_id, details=details)
@@ -57,7 +64,13 @@ def batch(
 
 
 def parts(events: "models.QuerySet[AuditEvent]", form: Format, *, until: uuid.UUID) -> Iterator[bytes]:
-    """Return the export part by part, each of at most ``BATCH`` events; it blocks for the database."""
+    """Return the export part by part, each of at most ``BATCH`` events; it blocks for the database.
+
+    Args:
+        events: The events to export, filtered; their order is chosen here.
+        form: The format of the file.
+        until: Events with a smaller id are exported, so that the export itself is not among them.
+    """
     yield head(form)
     after: uuid.UUID | None = None
     while found := batch(events, after=after, until=until):
@@ -71,7 +84,12 @@ def head(form: Format) -> bytes:
 
 
 def written(events: Iterable[AuditEventOut], form: Format) -> bytes:
-    """Return events as they stand in a file."""
+    """Return events as they stand in a file.
+
+    Args:
+        events: The events, in the order in which they are to stand.
+        form: The format of the file.
+    """
     if form is Format.CSV:
         return _csv(_cells(event) for event in events)
     return "".join(f"{line(event)}\n" for event in events).encode()

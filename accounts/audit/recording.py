@@ -76,7 +76,14 @@ def record_each(
     actor_id: uuid.UUID | None,
     details: Details | None = None,
 ) -> None:
-    """Add one event for each user, or for each user and session, of an act on many. One query for a batch of them."""
+    """Add one event for each user, or for each user and session, of an act on many. One query for a batch of them.
+
+    Args:
+        event: What was done.
+        targets: For each event the user, and the session if one is concerned.
+        actor_id: Who did it; None for the system itself.
+        details: Stored alike with each of them.
+    """
     rows = [
         AuditEvent(**_values(event, Outcome.SUCCESS, actor_id, user_id, session_id, details))
         for user_id, session_id in targets
@@ -99,6 +106,14 @@ async def record_later(
     It is on the database pool's queue when this returns, and a server that stops empties that queue first. What could
     not be written is in the log, as ``audit_event_lost`` with all that is known. When ``MAX_UNWRITTEN`` are waiting,
     this waits as well.
+
+    Args:
+        event: What was tried.
+        outcome: How it ended.
+        user_id: The account it was about; None where it is not known.
+        actor_id: Who tried; None for somebody who has proved nothing.
+        session_id: The session it was tried in.
+        details: Nothing secret, and nothing that a stranger typed.
 
     Raises:
         Unavailable: As many are waiting, and the database has no time.

@@ -50,7 +50,12 @@ def install(connection: Any) -> None:
 
 
 def remove(connection: Any, *names: str) -> None:
-    """Drop the triggers of these names, all by default; one that is not there is no error."""
+    """Drop the triggers of these names, all by default; one that is not there is no error.
+
+    Args:
+        connection: Django's connection to the database of the trail.
+        *names: The names of rules, without the table's.
+    """
     of_table = f" ON {TABLE}" if connection.vendor == "postgresql" else ""
     with connection.cursor() as cursor:
         for name in names or _rules(connection):

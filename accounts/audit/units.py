@@ -55,7 +55,12 @@ def filtered(filters: Mapping[str, Any]) -> "models.QuerySet[AuditEvent]":
 
 
 def told(events: "models.QuerySet[AuditEvent]", filters: Mapping[str, Any]) -> "models.QuerySet[AuditEvent]":
-    """Return those of ``events`` with this cause and client in their details, from this network."""
+    """Return those of ``events`` with this cause and client in their details, from this network.
+
+    Args:
+        events: The events to choose from.
+        filters: Values by the name of a filter; filters of other kinds are ignored.
+    """
     for name, column in _TOLD.items():
         if filters.get(name):
             events = events.filter(**{column: filters[name]})
@@ -65,7 +70,13 @@ def told(events: "models.QuerySet[AuditEvent]", filters: Mapping[str, Any]) -> "
 def between(
     events: "models.QuerySet[AuditEvent]", since: datetime | None, until: datetime | None
 ) -> "models.QuerySet[AuditEvent]":
-    """Return those of ``events`` from ``since`` on and before ``until``, where they are given; asked by the id."""
+    """Return those of ``events`` from ``since`` on and before ``until``, where they are given; asked by the id.
+
+    Args:
+        events: The events to choose from.
+        since: The first moment that counts, with a time zone.
+        until: The first moment that does not, with a time zone.
+    """
     if since is not None:
         events = events.filter(id__gte=first_id_at(since))
     return events if until is None else events.filter(id__lt=first_id_at(until))
@@ -75,6 +86,10 @@ def delete_batch(before: datetime, *, size: int) -> int:
     """Delete the ``size`` oldest events of before ``before``; return how many there were. Two queries.
 
     The database refuses those younger than ``triggers.LOCKED_DAYS``: ``IntegrityError``, and none is deleted.
+
+    Args:
+        before: Only events of an earlier time are deleted.
+        size: How many events at most.
     """
     due = AuditEvent.objects.filter(id__lt=first_id_at(before)).order_by("id")
     ids = list(due.values_list("id", flat=True)[:size])

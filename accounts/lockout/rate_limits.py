@@ -120,6 +120,10 @@ class Refused(NamedTuple):
 async def admit(rule: Rule, *, address: str) -> None:
     """Count one more of ``rule`` for the client at ``address``, for good. One query, with Redis none.
 
+    Args:
+        rule: What is limited, and how often it may be done.
+        address: The client's IP address; an unknown one ("") is not limited.
+
     Raises:
         Throttled: (429) Too many.
     """
@@ -130,6 +134,10 @@ async def admit(rule: Rule, *, address: str) -> None:
 async def admit_account(rule: Rule, *, user_id: UUID) -> None:
     """Count one more of ``rule`` for this account, for good. One query, with Redis none.
 
+    Args:
+        rule: What is limited, and how often it may be done.
+        user_id: The account; a refusal is recorded as about it.
+
     Raises:
         Throttled: (429) Too many.
     """
@@ -139,6 +147,10 @@ async def admit_account(rule: Rule, *, user_id: UUID) -> None:
 
 async def admit_deletion(*, email: str, user_id: UUID) -> None:
     """Count one more message about a deletion to ``email``, for good. One query, with Redis none.
+
+    Args:
+        email: The mailbox that the message goes to, in any spelling.
+        user_id: The account; a refusal is recorded as about it.
 
     Raises:
         Throttled: (429) Too many.
@@ -242,7 +254,12 @@ def give_back(windows: Windows) -> None:
 
 # ------------------------------------------------------------------ keys
 def client_questions(rule: Rule, address: str) -> tuple[RateLimitHit, ...]:
-    """Return what to ask about this client; nothing for one whose address is unknown: nobody could be told apart."""
+    """Return what to ask about this client; nothing for one whose address is unknown: nobody could be told apart.
+
+    Args:
+        rule: What is limited; its limits for a client address apply.
+        address: The client's IP address.
+    """
     network, site = client_network(address), client_site(address)
     asked = (_question(rule, mac(rule.name, network)),) if network else ()
     return (*asked, _question(rule, mac(rule.name, site), times=SITE_LIMITS)) if site else asked
@@ -253,7 +270,12 @@ def _by_address(rule: Rule, address: str) -> list[tuple[str, RateLimitHit]]:
 
 
 def mac(kind: str, *parts: str) -> str:
-    """Return the key of the count of ``kind`` for what ``parts`` name."""
+    """Return the key of the count of ``kind`` for what ``parts`` name.
+
+    Args:
+        kind: What is counted: counts of different kinds never share a key.
+        *parts: What is counted for, such as an address; it cannot be read from the key.
+    """
     text = "\0".join(("ironauth throttle", kind, *parts)).encode("utf-8", "surrogatepass")  # typed, not yet judged
     return hmac.digest(settings.SECRET_KEY.encode(), text, "sha256").hex()[:_KEY_CHARACTERS]
 

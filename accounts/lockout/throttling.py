@@ -96,6 +96,10 @@ async def begin_sign_in(*, email: str, context: ClientContext) -> PendingAttempt
     A refusal that Redis knows of costs no query, unless the client brings a device cookie. An unknown client address
     (a Unix socket without a configured proxy) has no count of its own.
 
+    Args:
+        email: The address that was typed, not yet judged.
+        context: Where the try comes from.
+
     Returns:
         What ``admit`` takes; None when throttles are off.
 
@@ -143,7 +147,12 @@ def admit(pending: PendingAttempt) -> Attempt | Refused:
 
 
 async def refuse_sign_in(refused: Refused, *, email: str) -> NoReturn:
-    """Raise ``Throttled`` (429) for a try that ``admit`` refused; the audit trail hears of an hour's first."""
+    """Raise ``Throttled`` (429) for a try that ``admit`` refused; the audit trail hears of an hour's first.
+
+    Args:
+        refused: What ``admit`` returned.
+        email: The address that was typed.
+    """
     await rate_limits.refuse(refused, email=email if refused.by == "account" else "")
 
 
@@ -160,6 +169,10 @@ async def give_back(attempt: Attempt | None) -> None:
 
 async def succeeded(attempt: Attempt | None, *, new_device: str = "") -> None:
     """Reset the account's count, and know this address, and ``new_device``, for 30 days. One unit of work.
+
+    Args:
+        attempt: The try that was admitted; None when throttles are off.
+        new_device: The device cookie that the answer sets; "" when it sets none.
 
     Raises:
         Unavailable: the database has no time for it.
@@ -218,7 +231,12 @@ def forgive_second_factor(user_id: UUID) -> None:
 
 
 def succeeded_in_full(*, email: str, context: ClientContext) -> None:
-    """Do what `succeeded` does for a sign-in whose password was judged before its second factor. Two queries."""
+    """Do what `succeeded` does for a sign-in whose password was judged before its second factor. Two queries.
+
+    Args:
+        email: The address of the account.
+        context: Where the sign-in comes from.
+    """
     if not settings.IRONAUTH_THROTTLE:
         return
     plan = sign_in_keys(email, context)
@@ -269,7 +287,12 @@ def _undo(attempt: Attempt) -> None:
 
 
 def reset_counters(attempt: Attempt, *, new_device: str = "") -> None:
-    """Do in a transaction what `succeeded` does, after ``release_windows``. Three queries, two with Redis."""
+    """Do in a transaction what `succeeded` does, after ``release_windows``. Three queries, two with Redis.
+
+    Args:
+        attempt: The try that was admitted.
+        new_device: The device cookie that the answer sets; "" when it sets none.
+    """
     new_devices = device_key(attempt.plan.account.key, new_device)
     rate_limits.give_back(attempt.windows)
     plan = attempt.plan
@@ -281,7 +304,12 @@ def reset_counters(attempt: Attempt, *, new_device: str = "") -> None:
 
 # ------------------------------------------------------------------ keys and answers
 def sign_in_keys(email: str, context: ClientContext) -> LockoutKeys:
-    """Return what is asked about a try to sign in with this address, typed and not yet judged."""
+    """Return what is asked about a try to sign in with this address, typed and not yet judged.
+
+    Args:
+        email: The address that was typed, not yet judged.
+        context: Where the try comes from.
+    """
     account = mac("account", emails.lookup_key(email) or email)  # what is no address has a count of its own too
     network = client_network(context.address)
     return LockoutKeys(
@@ -297,7 +325,12 @@ def sign_in_keys(email: str, context: ClientContext) -> LockoutKeys:
 
 
 def device_key(account: str, device: str) -> tuple[str, ...]:
-    """Return the key of the account (given by its own) on the device with this cookie; none without a cookie."""
+    """Return the key of the account (given by its own) on the device with this cookie; none without a cookie.
+
+    Args:
+        account: The key of the account's own count.
+        device: The value of the device cookie; "" without one.
+    """
     return (mac("account on device", account, device),) if device else ()
 
 

@@ -74,6 +74,10 @@ def overview(user_id: uuid.UUID) -> MfaOut:
 async def judge(shown: Shown, asked: Asked) -> Proof | None:
     """Return what proves that the person has a second factor; None where nothing was shown.
 
+    Args:
+        shown: What the person sent.
+        asked: For which act, by which account.
+
     Raises:
         SecondFactorRefused: What was shown is wrong; ``asked.event`` is left as failed in the trail.
         Throttled: After too many of those.

@@ -72,7 +72,13 @@ class SecondFactor(ABC):
 
 
 async def refused(asked: Asked, reason: str = InvalidMfaCode.code, **details: str) -> None:
-    """Leave in log and trail that a second factor was wrong; the answer does not wait for it."""
+    """Leave in log and trail that a second factor was wrong; the answer does not wait for it.
+
+    Args:
+        asked: For which act, by which account.
+        reason: A code for log and trail; the answer does not tell it.
+        **details: Further fields of the event.
+    """
     get_logger().info("second_factor_refused", user_id=str(asked.user_id), reason=reason)
     await audit.record_later(
         asked.event,

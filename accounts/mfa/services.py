@@ -20,7 +20,12 @@ async def overview(*, user_id: uuid.UUID) -> MfaOut:
 
 
 async def reset(*, actor_id: uuid.UUID, user_id: uuid.UUID) -> None:
-    """Take every factor of a person away, for staff; see ``units.reset`` for who may."""
+    """Take every factor of a person away, for staff; see ``units.reset`` for who may.
+
+    Args:
+        actor_id: The member of staff.
+        user_id: The person whose factors go.
+    """
     if await database().write(units.reset, user_id, actor_id):
         get_logger().info("mfa_reset", user_id=str(user_id), by=str(actor_id))
 

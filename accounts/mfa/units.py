@@ -32,6 +32,10 @@ _FORGET: Final = tuple(CompiledDelete(partial(_rows_of, factor.model)) for facto
 def reset(user_id: uuid.UUID, actor_id: uuid.UUID) -> bool:
     """Take every factor away, end every session and tell the person; return whether they had any.
 
+    Args:
+        user_id: The person whose factors go.
+        actor_id: The member of staff.
+
     Raises:
         NotFound: There is no such user.
         PermissionDenied: Without ``accounts.reset_mfa``, for one's own account, and for somebody who holds rights that

@@ -147,6 +147,10 @@ def failed(mail: Claimed, *, for_good: bool = False) -> bool:
 
     Given up: ``for_good``, or a day after it was queued, which is recorded (one query more). Nothing happens to
     a message whose lease was lost.
+
+    Args:
+        mail: The message as it was claimed; its number of tries shows whether the lease still holds.
+        for_good: Whether the mail server's refusal is a permanent one.
     """
     now = clock.now()
     mine = OutgoingMail.objects.filter(pk=mail.id, tries=mail.tries)
@@ -167,6 +171,10 @@ def try_again(mail_ids: Sequence[uuid.UUID], *, actor_id: uuid.UUID) -> int:
 
     One that was given up has one try more, and is given up again when that fails. Two queries for each ``BATCH``
     messages, and one for each message.
+
+    Args:
+        mail_ids: The messages that were chosen.
+        actor_id: The member of staff, for the trail.
     """
     again = 0
     for batch in batched(mail_ids, BATCH):

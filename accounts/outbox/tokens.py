@@ -169,6 +169,10 @@ def find(token: str, *purposes: Purpose) -> FoundToken | None:
     """Return whose token this is, when it is good for one of ``purposes`` and its user active. At most one query.
 
     Of an inactive user only the token that makes them active again is good.
+
+    Args:
+        token: What the link brought, not yet judged.
+        *purposes: What the token may have been made for.
     """
     parts = _parts(token)
     rows = _FIND.rows(id=parts[0], now=clock.now()) if parts else []
@@ -188,7 +192,12 @@ def consume(token_id: uuid.UUID) -> bool:
 
 
 def forget_all_of(user_ids: Iterable[Any], using: str = DEFAULT_DB_ALIAS) -> None:
-    """Delete every token of these users: their password, address or standing has changed. One query."""
+    """Delete every token of these users: their password, address or standing has changed. One query.
+
+    Args:
+        user_ids: The ids of the users.
+        using: The alias of the database that the change is made in.
+    """
     EmailToken.objects.using(using).filter(user_id__in=list(user_ids))._raw_delete(using)  # noqa: SLF001 - no signals, no loading
 
 
@@ -196,6 +205,10 @@ def purge(*, before: datetime, batch: int) -> int:
     """Delete at most ``batch`` tokens that expired before ``before`` and have no message left; return how many.
 
     Two queries.
+
+    Args:
+        before: Tokens that expired earlier may go.
+        batch: How many rows at most.
     """
     waiting = OutgoingMail.objects.filter(token_id=models.OuterRef("pk"))
     old = EmailToken.objects.filter(expires_at__lt=before).exclude(models.Exists(waiting)).order_by("pk")

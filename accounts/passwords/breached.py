@@ -122,6 +122,10 @@ async def require_unbreached(password: str, *, field: str) -> None:
     """Raise ``ValidationFailed`` (``field``) when the password is in the list, or else the service knows it.
 
     To be called after whatever limits how often a stranger may ask, and outside of every transaction.
+
+    Args:
+        password: What was chosen, in clear.
+        field: The input field that the error is told of.
     """
     listed = installed() is not None and await asyncio.to_thread(is_breached, password)
     if listed or await breached_service.knows(sha1_of(password)):

@@ -48,6 +48,10 @@ def build(found: Iterable[bytes], target: Path) -> int:
 
     Needs twice the list's size on its disk: 16 bytes for each password. When it fails, or there is no record, the list
     there stays.
+
+    Args:
+        found: Records, as ``records`` yields them, in any order and with repetitions.
+        target: The path of the list.
     """
     new = target.with_name(f"{target.name}.{os.getpid()}")
     with tempfile.TemporaryFile(dir=target.parent) as pieces:

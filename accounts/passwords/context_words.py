@@ -29,7 +29,12 @@ _BETWEEN: Final = re.compile(r"[\W_]+")
 
 
 def of(*, email: str, name: str) -> frozenset[str]:
-    """Return the words of this person, folded and without separators."""
+    """Return the words of this person, folded and without separators.
+
+    Args:
+        email: The person's address.
+        name: The display name; "" is allowed.
+    """
     local, _, domain = email.rpartition("@")
     whole = (local, name, email, domain, *_BETWEEN.split(local), *_BETWEEN.split(name), *domain.split(".")[:-1])
     words = (_BETWEEN.sub("", unicodedata.normalize("NFKC", word).casefold()) for word in whole)
@@ -39,7 +44,12 @@ def of(*, email: str, name: str) -> frozenset[str]:
 
 
 def spelled_with(form: str, personal: frozenset[str]) -> str | None:
-    """Return what ``form`` is made of, if it is nothing but known words: ``"context"``, or ``"fillers"`` alone."""
+    """Return what ``form`` is made of, if it is nothing but known words: ``"context"``, or ``"fillers"`` alone.
+
+    Args:
+        form: A spelling of the password, folded and without separators.
+        personal: The words of the person, as ``of`` returns them.
+    """
     if len(form) > _LONGEST_FORM:
         return None
     named = personal.union(_SERVICE)

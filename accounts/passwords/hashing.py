@@ -55,6 +55,10 @@ async def hash_password(password: str) -> str:
 async def verify_password(password: str, encoded: str | None) -> Verdict:
     """Judge ``password`` with one hop to the pool and one Argon2 run, also for no, an unusable or an unknown hash.
 
+    Args:
+        password: What was typed.
+        encoded: The stored hash; None where there is no account, which takes as long.
+
     Raises:
         Overloaded: The hash pool is full.
     """
@@ -65,7 +69,12 @@ async def verify_password(password: str, encoded: str | None) -> Verdict:
 
 
 def verify_blocking(password: str, encoded: str | None) -> Verdict:
-    """Judge ``password`` as ``verify_password`` does, blocking the calling thread; for the admin lane and commands."""
+    """Judge ``password`` as ``verify_password`` does, blocking the calling thread; for the admin lane and commands.
+
+    Args:
+        password: What was typed.
+        encoded: The stored hash; None where there is no account, which takes as long.
+    """
     verdict, missing_s = hash_pool().run_blocking(partial(_judge, password, encoded), movable=movable(encoded))
     if missing_s:
         time.sleep(missing_s)

@@ -30,7 +30,14 @@ _MAX_FORMS: Final = 40  # a bound on the search; no password of people needs mor
 
 
 def policy_errors(password: str, *, email: str = "", name: str = "", field: str = "password") -> list[FieldError]:
-    """Return why ``password`` may not be chosen by this person, as errors of ``field``; empty if it may."""
+    """Return why ``password`` may not be chosen by this person, as errors of ``field``; empty if it may.
+
+    Args:
+        password: What was chosen, in clear.
+        email: The person's address, whose parts make a password weak.
+        name: The person's name, whose parts make a password weak.
+        field: The input field that the errors are told of.
+    """
     text = formats.normalised(password) if len(password) <= 4 * formats.MAX_LENGTH else password
     if len(text) > formats.MAX_LENGTH:
         message = gettext("The password has more than {most} characters: choose a shorter one.").format(
@@ -50,7 +57,14 @@ def policy_errors(password: str, *, email: str = "", name: str = "", field: str 
 
 
 def require_policy(password: str, *, email: str, name: str, field: str) -> None:
-    """Raise ``ValidationFailed`` with the reasons if the policy refuses ``password``."""
+    """Raise ``ValidationFailed`` with the reasons if the policy refuses ``password``.
+
+    Args:
+        password: What was chosen, in clear.
+        email: The person's address, whose parts make a password weak.
+        name: The person's name, whose parts make a password weak.
+        field: The input field that the errors are told of.
+    """
     if reasons := policy_errors(password, email=email, name=name, field=field):
         raise ValidationFailed(errors=reasons)
 

@@ -60,7 +60,12 @@ def is_common(form: str) -> bool:
 
 
 def is_repetition(form: str, longest_unit: int) -> bool:
-    """Tell whether ``form`` is at least two turns of at most ``longest_unit`` characters; the last may be cut short."""
+    """Tell whether ``form`` is at least two turns of at most ``longest_unit`` characters; the last may be cut short.
+
+    Args:
+        form: A spelling of the password.
+        longest_unit: Characters.
+    """
     return any(form[unit:] == form[:-unit] for unit in range(1, min(longest_unit, len(form) // 2) + 1))
 
 

@@ -65,7 +65,12 @@ class Button(NamedTuple):
 
 
 def buttons(request: HttpRequest, user: User) -> list[Button]:
-    """Return how the caller, who may change users, may end a person's deletion; three queries for one being deleted."""
+    """Return how the caller, who may change users, may end a person's deletion; three queries for one being deleted.
+
+    Args:
+        request: Of the member of staff who sees the page.
+        user: The person whose page it is.
+    """
     if not user.is_being_deleted:
         return []
     try:
@@ -77,7 +82,13 @@ def buttons(request: HttpRequest, user: User) -> list[Button]:
 
 @admin_action("Restore selected users who are being deleted", permission="change")
 def restore(model_admin: Any, request: HttpRequest, queryset: QuerySet[User]) -> None:
-    """Let people in again as they were, but those the caller may not let in, or whose address is taken."""
+    """Let people in again as they were, but those the caller may not let in, or whose address is taken.
+
+    Args:
+        model_admin: Shows the messages.
+        request: Of the member of staff.
+        queryset: The people who were ticked.
+    """
     rights = rights_of_request(request)
     chosen = queryset.count()  # before: the list may be filtered by what changes
     outcomes = [_restore(rights, user) for user in list(queryset.filter(pending_deletion__isnull=False))]

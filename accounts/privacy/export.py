@@ -56,6 +56,11 @@ _sections: dict[str, Section] = {}
 def register(name: str, rows: Rows, *covers: type[Model]) -> None:
     """Add a section.
 
+    Args:
+        name: The name of the section in the export.
+        rows: Makes the query of the section's rows.
+        *covers: The tables whose rows about people are in it; a test compares them with all there are.
+
     Raises:
         ValueError: The name is taken.
     """
@@ -74,6 +79,10 @@ def collect(user_id: uuid.UUID, *, most: int | None = MOST_ROWS) -> ExportOut:
 
     One query tells which sections have rows, and for each of those one more. ``incomplete`` names the sections that
     have more rows.
+
+    Args:
+        user_id: The person.
+        most: Rows of a section; None for all.
     """
     whose = {"person": user_id, "person_text": str(user_id)}
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in _sections}

@@ -13,6 +13,10 @@ from ironauth.infrastructure.telemetry.logs import get_logger
 async def export_own_data(*, user_id: uuid.UUID, session_id: uuid.UUID | None = None) -> ExportOut:
     """Return everything held about the person, ``export.MOST_ROWS`` rows of a section, with an event in the trail.
 
+    Args:
+        user_id: The person who is signed in.
+        session_id: The session it is done in, for the trail.
+
     Raises:
         Throttled: After too many in an hour.
     """

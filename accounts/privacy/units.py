@@ -132,6 +132,10 @@ def disown_deleted(*, found: FoundToken) -> None:
 def restore_by_staff(*, user_id: uuid.UUID, actor_id: uuid.UUID) -> bool:
     """Restore an account without a token; return False when nothing is to be taken back.
 
+    Args:
+        user_id: The account being deleted.
+        actor_id: The member of staff, whose right the caller has judged.
+
     Raises:
         IntegrityError: Somebody else has the address meanwhile.
     """

@@ -200,7 +200,7 @@ class User(AbstractBaseUser, PermissionsMixin):
         Permission,
         verbose_name=_("single permissions"),
         blank=True,
-        help_text=_("Held besides those of the roles; a role is easier to keep track of."),
+        help_text=_("Held in addition to those of the roles; a role is easier to keep track of."),
         related_name="user_set",
         related_query_name="user",
     )
@@ -331,6 +331,11 @@ def check_and_normalize(user: "User", using: str, fields: frozenset[str]) -> fro
     """Make ``user`` consistent before ``fields`` of it are written; return the fields to write.
 
     Runs inside the transaction of the write. Locks the stored row when a compared field is among ``fields``.
+
+    Args:
+        user: Changed in memory.
+        using: The alias of the database it is written to.
+        fields: The names of the fields to be written.
     """
     if "email" in fields:
         user.email = emails.normalise(user.email)

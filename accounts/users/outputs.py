@@ -105,7 +105,12 @@ def account_of(rows: Sequence[Sequence[Any]]) -> Account:
 
 
 def user_out(user: "User | UserRow", roles: Iterable[str]) -> UserOut:
-    """Return what the API says about ``user``; the caller brings the role names, so nothing is queried here."""
+    """Return what the API says about ``user``; the caller brings the role names, so nothing is queried here.
+
+    Args:
+        user: A user, or a row of a page of users.
+        roles: The names of the user's roles, in any order.
+    """
     return UserOut(
         id=user.id,
         email=user.email,
@@ -120,5 +125,10 @@ def user_out(user: "User | UserRow", roles: Iterable[str]) -> UserOut:
 
 
 def account(user: "User", roles: Iterable[str]) -> Account:
-    """Return ``user`` with its session epoch."""
+    """Return ``user`` with its session epoch.
+
+    Args:
+        user: The user as stored.
+        roles: The names of the user's roles, in any order.
+    """
     return Account(id=user.id, session_epoch=user.session_epoch, user=user_out(user, roles))

@@ -34,7 +34,14 @@ class UserRow(NamedTuple):
 
 
 def page(rows: "UserQuerySet", *, ordering: str, cursor: Cursor | None, size: int) -> Page[UserRow]:
-    """Return up to ``size`` users after (or before) ``cursor``. One query."""
+    """Return up to ``size`` users after (or before) ``cursor``. One query.
+
+    Args:
+        rows: The users to choose from, filtered.
+        ordering: A key of ``ORDERINGS``, with "-" before it for descending.
+        cursor: Where the last page ended; None for the first page.
+        size: Users on a page.
+    """
     column = ORDERINGS[ordering.lstrip("-")]
     backwards = cursor is not None and cursor.backwards
     descending = ordering.startswith("-") != backwards
@@ -50,7 +57,12 @@ def page(rows: "UserQuerySet", *, ordering: str, cursor: Cursor | None, size: in
 
 
 def first_page(*, ordering: str, size: int) -> Page[UserRow]:
-    """Return the first page of all users, as ``page`` does: what is asked most. One query, compiled once."""
+    """Return the first page of all users, as ``page`` does: what is asked most. One query, compiled once.
+
+    Args:
+        ordering: A key of ``ORDERINGS``, with "-" before it for descending.
+        size: Users on a page.
+    """
     column = ORDERINGS[ordering.lstrip("-")]
     found = [UserRow(*row) for row in _first(ordering, size).rows()]
     return cut(found, size=size, cursor=None, beside=lambda user, back: _cursor(user, ordering, column, back))

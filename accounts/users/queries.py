@@ -121,6 +121,10 @@ def lock_by_staff(user_id: uuid.UUID, *, actor_id: uuid.UUID) -> tuple[User, boo
 
     None where there is no such user, and where the actor is not active or has no access to the admin: nobody else can
     make others wait for a lock by asking for what they may not do.
+
+    Args:
+        user_id: The person it is done to.
+        actor_id: The member of staff who asks.
     """
     rows = _LOCK_BY_STAFF.rows(id=user_id, actor_id=actor_id)
     return (User.from_db(DEFAULT_DB_ALIAS, _columns(), rows[0][:-1]), bool(rows[0][-1])) if rows else None
@@ -133,6 +137,10 @@ def role_names(user_id: uuid.UUID) -> tuple[str, ...]:
 
 def rename(user_id: uuid.UUID, name: str) -> None:
     """Set the name of an active user and invalidate them. Two queries.
+
+    Args:
+        user_id: The person.
+        name: The display name; it is normalised here.
 
     Raises:
         NotAuthenticated: There is none, which has to end the transaction.
@@ -157,6 +165,10 @@ def language(user_id: uuid.UUID) -> str:
 def set_language(user_id: uuid.UUID, code: str) -> None:
     """Set the language of an active user; no cached copy has it. One query.
 
+    Args:
+        user_id: The person.
+        code: One of the languages of ``LANGUAGES``.
+
     Raises:
         NotAuthenticated: There is none, which has to end the transaction.
     """
@@ -168,6 +180,10 @@ def flag_password(user_id: uuid.UUID, epoch: int) -> bool:
     """Note that the password of this epoch is known from a breach; return False when it was noted, or has changed.
 
     Not told by its hash, which the same sign-in may have made anew. One query.
+
+    Args:
+        user_id: The person.
+        epoch: The session epoch when the password was judged; a new password raises it.
     """
     return _FLAG_PASSWORD.run(id=user_id, epoch=epoch, now=clock.now()) > 0
 
@@ -218,6 +234,10 @@ def change(user: User, fields: Iterable[str]) -> None:
 
     Two queries, one when nobody can see the fields; one more when one that may end sessions is among them, and one when
     they end, and then what the receivers of ``invariants.sessions_end`` do.
+
+    Args:
+        user: The user, with the new values set.
+        fields: The names of the fields that were set.
     """
     written = check_and_normalize(user, DEFAULT_DB_ALIAS, frozenset(fields))
     if written & invariants.VISIBLE:
@@ -226,7 +246,12 @@ def change(user: User, fields: Iterable[str]) -> None:
 
 
 def give_role(user_id: uuid.UUID, role_id: int) -> bool:
-    """Give a role and return whether it was not held. Two queries, one when it was. Call it inside a transaction."""
+    """Give a role and return whether it was not held. Two queries, one when it was. Call it inside a transaction.
+
+    Args:
+        user_id: The person.
+        role_id: The primary key of the role, a group of Django's.
+    """
     given = _GIVE_ROLE.run(user_id=user_id, group_id=role_id) > 0
     if given:
         invalidate(sub_tag(user_id))
@@ -234,7 +259,12 @@ def give_role(user_id: uuid.UUID, role_id: int) -> bool:
 
 
 def take_role(user_id: uuid.UUID, role_id: int) -> bool:
-    """Take a role and return whether it was held. Two queries, one when it was not. Call it inside a transaction."""
+    """Take a role and return whether it was held. Two queries, one when it was not. Call it inside a transaction.
+
+    Args:
+        user_id: The person.
+        role_id: The primary key of the role, a group of Django's.
+    """
     taken = _TAKE_ROLE.run(user_id=user_id, group_id=role_id) > 0
     if taken:
         invalidate(sub_tag(user_id))

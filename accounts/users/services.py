@@ -67,6 +67,11 @@ async def authenticate(*, email: str, password: str, context: ClientContext = th
     is upgraded, which never fails the sign-in. Count and account are read in one unit of work: four queries, three with
     Redis.
 
+    Args:
+        email: The address that was typed, not yet judged.
+        password: What was typed.
+        context: Where the try comes from.
+
     Raises:
         InvalidCredentials: (401) see above.
         PasswordChangeRequired: (403) the password is right, and staff have asked for another one.
@@ -108,7 +113,12 @@ async def authenticate(*, email: str, password: str, context: ClientContext = th
 
 
 def refusal_reason(found: Credentials | None, *, right: bool) -> Reason:
-    """Return why a password, or with ``right`` any proof, did not sign in: for staff; nobody else is told apart."""
+    """Return why a password, or with ``right`` any proof, did not sign in: for staff; nobody else is told apart.
+
+    Args:
+        found: The account; None when the address has none.
+        right: Whether the proof was right.
+    """
     if found is None:
         return Reason.NO_ACCOUNT
     if not found.is_active:
@@ -118,6 +128,10 @@ def refusal_reason(found: Credentials | None, *, right: bool) -> Reason:
 
 async def admit(email: str, context: ClientContext) -> tuple[Attempt | None, Credentials | None]:
     """Return the try to sign in, counted, and the account behind the address.
+
+    Args:
+        email: The address that was typed, not yet judged.
+        context: Where the try comes from.
 
     Raises:
         Throttled: (429) the account or the client has failed too often.
@@ -251,6 +265,10 @@ async def change_password(
 
 async def end_all_sessions(*, user_id: uuid.UUID, session_id: uuid.UUID | None = None) -> None:
     """End every session of the user everywhere.
+
+    Args:
+        user_id: The person who is signed in.
+        session_id: The session it is done in, for the trail; it ends as well.
 
     Raises:
         NotAuthenticated: The account is gone or inactive.

@@ -90,7 +90,12 @@ def _with_factors(users: "models.QuerySet[User]") -> "models.QuerySet[User, Any]
 def inadmissible(
     *, email_verified_at: datetime | None, must_change_password: bool
 ) -> EmailNotVerified | PasswordChangeRequired | None:
-    """Return why somebody who has proved who they are may not sign in yet, to the API or to the admin."""
+    """Return why somebody who has proved who they are may not sign in yet, to the API or to the admin.
+
+    Args:
+        email_verified_at: When the address was proved; None when it was not.
+        must_change_password: Whether staff have asked for another password.
+    """
     if emails.is_proof_awaited(email_verified_at):
         return EmailNotVerified()
     return PasswordChangeRequired() if must_change_password else None
@@ -108,6 +113,11 @@ def account_snapshot(user_id: uuid.UUID) -> Account | None:
 def rename(*, user_id: uuid.UUID, name: str, session_id: uuid.UUID | None) -> UserOut:
     """Set the display name.
 
+    Args:
+        user_id: The person who is signed in.
+        name: The display name, validated.
+        session_id: The session it is done in, for the trail.
+
     Raises:
         NotAuthenticated: The user is gone or inactive.
     """
@@ -122,6 +132,11 @@ def rename(*, user_id: uuid.UUID, name: str, session_id: uuid.UUID | None) -> Us
 def set_language(*, user_id: uuid.UUID, language: str, session_id: uuid.UUID | None) -> None:
     """Set the language of pages and messages. Two queries.
 
+    Args:
+        user_id: The person who is signed in.
+        language: One of the languages of ``LANGUAGES``.
+        session_id: The session it is done in, for the trail.
+
     Raises:
         NotAuthenticated: The user is gone or inactive.
     """
@@ -131,6 +146,12 @@ def set_language(*, user_id: uuid.UUID, language: str, session_id: uuid.UUID | N
 
 def set_password(*, user_id: uuid.UUID, old: str, new: str, session_id: uuid.UUID | None) -> Account:
     """Store the hash ``new`` in place of ``old``, end every session, and have the owner told.
+
+    Args:
+        user_id: The person.
+        old: The stored hash that the present password was right for.
+        new: The hash of the new password.
+        session_id: The session it is done in, for the trail.
 
     Raises:
         NotAuthenticated: The user is gone or inactive.
@@ -147,7 +168,13 @@ def set_password(*, user_id: uuid.UUID, old: str, new: str, session_id: uuid.UUI
 
 
 def upgrade_hash(*, user_id: uuid.UUID, old: str, new: str) -> bool:
-    """Store a costlier hash of the same password, unless it was changed meanwhile. One query."""
+    """Store a costlier hash of the same password, unless it was changed meanwhile. One query.
+
+    Args:
+        user_id: The person.
+        old: The stored hash that the password was right for.
+        new: A hash of the same password at the costs of today.
+    """
     return User.objects.get_queryset().upgrade_hash(user_id, old, new)
 
 
@@ -165,6 +192,10 @@ def end_all_sessions(*, user_id: uuid.UUID, session_id: uuid.UUID | None) -> Non
     """Raise the session epoch: every token made before is dead.
 
     Raises ``NotAuthenticated`` when the user is gone or inactive.
+
+    Args:
+        user_id: The person who is signed in.
+        session_id: The session it is done in, for the trail; it ends as well.
     """
     user_queries.end_sessions(user_id, if_active=True)
     record_own(Event.SIGN_OUT_EVERYWHERE, user_id, session_id)
@@ -204,6 +235,10 @@ def locked(user_id: uuid.UUID, *, epoch: int | None = None) -> User:
 def confirmed(user_id: uuid.UUID, old: str) -> User:
     """Return the user, locked, whose password was right for the hash ``old``.
 
+    Args:
+        user_id: The person.
+        old: The stored hash that the password was right for.
+
     Raises:
         PasswordChanged: The password was changed meanwhile.
         NotAuthenticated: The user is gone or inactive.
@@ -233,5 +268,12 @@ def refuse_being_deleted(user: User) -> None:
 
 
 def record_own(event: Event, user_id: uuid.UUID, session_id: uuid.UUID | None, **details: object) -> None:
-    """Record what a person did to their own account, in the session they did it in."""
+    """Record what a person did to their own account, in the session they did it in.
+
+    Args:
+        event: What they did.
+        user_id: The person, as actor and as subject.
+        session_id: The session it was done in.
+        **details: Further fields of the event.
+    """
     audit.record(event, actor_id=user_id, user_id=user_id, session_id=session_id, details=details)

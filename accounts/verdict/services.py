@@ -11,6 +11,10 @@ from ironauth.infrastructure.db.unit_of_work import database
 async def verdict(*, actor_id: uuid.UUID, user_id: uuid.UUID) -> Verdict:
     """Return whether somebody can sign in, and if not, why.
 
+    Args:
+        actor_id: The member of staff who asks.
+        user_id: The person it is about.
+
     Raises:
         PermissionDenied: The caller may not see people.
         NotFound: There is no such user.
@@ -20,6 +24,10 @@ async def verdict(*, actor_id: uuid.UUID, user_id: uuid.UUID) -> Verdict:
 
 async def forgive_failures(*, actor_id: uuid.UUID, user_id: uuid.UUID) -> None:
     """Reset the counts of wrong passwords and codes of an account.
+
+    Args:
+        actor_id: The member of staff.
+        user_id: The person whose counts are reset.
 
     Raises:
         PermissionDenied: The caller may not change people.

@@ -43,6 +43,10 @@ def verdict_of(user_id: uuid.UUID) -> Verdict:
 def forgive_failures(*, user_id: uuid.UUID, actor_id: uuid.UUID) -> None:
     """Reset the counts of wrong passwords and codes of an account, and leave an event.
 
+    Args:
+        user_id: The person whose counts are reset.
+        actor_id: The member of staff.
+
     Raises:
         NotFound: There is no such user.
         PermissionDenied: It is a superuser's, whose password somebody of less rights could go on guessing then.

@@ -1,4 +1,4 @@
-"""What a result depends on besides the code: processor, cores, kernel, versions, commit, storage."""
+"""What a result depends on apart from the code: processor, cores, kernel, versions, commit, storage."""
 
 import os
 import platform

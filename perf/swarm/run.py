@@ -140,7 +140,7 @@ def _open_page(given: Assignment, options: Options, folder: Path) -> None:
     page = f"http://127.0.0.1:{options.web_port}"
     say(f"Locust's page: {page} (the server: {given.host}). Ctrl-C ends both.")
     arguments = ["--web-host", "127.0.0.1", "--web-port", str(options.web_port)]
-    arguments += ["--json-file", str(folder / "locust")]  # instead of tables on the terminal, besides our own
+    arguments += ["--json-file", str(folder / "locust")]  # the terminal has our own tables
     try:
         status = _run_locust(given, arguments, folder, None)
     except KeyboardInterrupt:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-#: Loads the bare callable until it is told to stop; says so on the way out, after its server has ended.
+#: Loads the bare callable until it is told to stop, and prints a line once its server has ended.
 PROGRAM = """
 import os, sys
 from pathlib import Path

@@ -196,7 +196,7 @@ def test_the_promises_are_met_at_their_limits() -> None:
 @pytest.mark.parametrize(
     ("figures", "missed"),
     [
-        ({"rest_ms": 10.1}, "CPU time of a flow besides its hash, 8 clients"),
+        ({"rest_ms": 10.1}, "CPU time of a flow without its hash, 8 clients"),
         ({"rate": 23.9}, "flows with Argon2 compiled"),
         ({"introspect_ms": 30.1}, "p95 of introspection, 20 clients"),
     ],

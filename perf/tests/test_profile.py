@@ -27,7 +27,7 @@ def test_the_table_counts_functions_not_lines() -> None:
 
 
 def test_what_is_published_is_only_replaced_on_demand() -> None:
-    """Recordings go where nothing is committed, unless --publish says so."""
+    """Recordings go where nothing is committed, unless --publish is given."""
     raw, published = profile.folder_of(publish=False), profile.folder_of(publish=True)
     assert raw.relative_to(ROOT).as_posix() == "perf/results/raw/profiles"
     assert published.relative_to(ROOT).as_posix() == "perf/results/profiles"

@@ -260,7 +260,7 @@ def _lifetimes(client: OAuthClient) -> Iterable[FieldError]:
         value = getattr(client, name)
         if value is not None and not low <= value <= high:
             good = False
-            where = f" ({source} says so)" if source else ""
+            where = f" (the most is {source})" if source else ""
             yield _problem(
                 name, "range", f"Write {low:,} to {high:,} seconds{where}, or nothing for the setting's own."
             )

@@ -60,7 +60,12 @@ def lead(request: HttpRequest) -> HttpResponse:
 
 
 def confirm(site: AdminSite, request: HttpRequest) -> HttpResponse:
-    """Ask for the password; by a right one confirm the session, or go on to the second factor of who has one."""
+    """Ask for the password; by a right one confirm the session, or go on to the second factor of who has one.
+
+    Args:
+        site: The admin site whose session is confirmed.
+        request: From a member of staff who is signed in; ``next`` in it says where to go afterwards.
+    """
     next_url, user = _next(request), _caller(request)
     if admin_step_up.is_recent(request):  # by another window, or by the way back
         return redirect(next_url)
@@ -76,7 +81,12 @@ def confirm(site: AdminSite, request: HttpRequest) -> HttpResponse:
 
 
 def confirm_code(site: AdminSite, request: HttpRequest) -> HttpResponse:
-    """Ask for a code or a passkey, and confirm the session by a right one."""
+    """Ask for a code or a passkey, and confirm the session by a right one.
+
+    Args:
+        site: The admin site whose session is confirmed.
+        request: From a member of staff whose password was right a moment ago.
+    """
     next_url, user = admin_step_up.half(request), _caller(request)
     if next_url is None:
         messages.warning(request, _AGAIN)

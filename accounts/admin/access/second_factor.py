@@ -163,7 +163,12 @@ class PasswordView(LoginView):
 
 
 def prove(site: AdminSite, request: HttpRequest) -> HttpResponse:
-    """Ask for a code or a passkey, and sign in by a right one."""
+    """Ask for a code or a passkey, and sign in by a right one.
+
+    Args:
+        site: The admin site that is signed in to.
+        request: Its session remembers whose password was right.
+    """
     pending = admin_sign_in.half(request, enrolling=False)
     if pending is None:
         return _begin_again(request)
@@ -198,6 +203,10 @@ def set_up(site: AdminSite, request: HttpRequest) -> HttpResponse:
 
     Not to who has a factor by now, set up elsewhere: anybody else who has the password would get in without it. Nor
     where the secret does not open, for its master key has left the settings.
+
+    Args:
+        site: The admin site that is signed in to.
+        request: Its session remembers whose password was right, and the sealed secret.
     """
     pending = admin_sign_in.half(request, enrolling=True)
     shown = _shown(pending) if pending is not None and not factors.methods_of(pending.user.pk) else None
@@ -264,7 +273,15 @@ def _begin_again(request: HttpRequest) -> HttpResponse:
 
 
 def page(site: AdminSite, request: HttpRequest, template: str, title: str, **context: Any) -> HttpResponse:
-    """Return a page of these steps."""
+    """Return a page of these steps.
+
+    Args:
+        site: The admin site, for its header and its links.
+        request: Answered by the page.
+        template: The template's path.
+        title: The heading, and the title of the window.
+        **context: What the template needs in addition to the site's own context.
+    """
     request.current_app = site.name  # Django's own convention
     return TemplateResponse(
         request, template, {**site.each_context(request), "title": title, "subtitle": None, **context}

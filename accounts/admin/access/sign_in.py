@@ -58,6 +58,12 @@ def begin(request: HttpRequest, user: Any, next_url: str, *, setup: tuple[str, b
     """Remember in a new session that the password was right; the person signed in with this browser is signed out.
 
     Raising the epoch, and a new password, end this as they end a session.
+
+    Args:
+        request: Its session is replaced by a new one.
+        user: Whose password was right, with the ``backend`` that judged it.
+        next_url: Where to go once the second factor is proved; judged by the caller.
+        setup: The master key's id and the sealed TOTP secret, for somebody who has to set up a factor first.
     """
     request.session.flush()
     request.session[_HALF] = {
@@ -71,7 +77,12 @@ def begin(request: HttpRequest, user: Any, next_url: str, *, setup: tuple[str, b
 
 
 def half(request: HttpRequest, *, enrolling: bool) -> PendingSignIn | None:
-    """Return who is half signed in and has a factor to prove, or one to set up; None when it is too late. One query."""
+    """Return who is half signed in and has a factor to prove, or one to set up; None when it is too late. One query.
+
+    Args:
+        request: Its session holds the state that ``begin`` left.
+        enrolling: Whether somebody is wanted who sets up a factor, instead of proving one.
+    """
     state: Any = request.session.get(_HALF)
     if not state or (state["setup"] is not None) != enrolling:
         return None
@@ -87,7 +98,12 @@ def half(request: HttpRequest, *, enrolling: bool) -> PendingSignIn | None:
 
 
 def complete(request: HttpRequest, pending: PendingSignIn) -> None:
-    """Sign in under a new session key; the address is known from now on, and earlier failures are forgiven."""
+    """Sign in under a new session key; the address is known from now on, and earlier failures are forgiven.
+
+    Args:
+        request: Its session is signed in.
+        pending: Who has proved both factors.
+    """
     with transaction.atomic():
         throttling.succeeded_in_full(email=pending.user.email, context=client_context.context_of(request))
     del request.session[_HALF]

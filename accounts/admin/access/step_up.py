@@ -50,13 +50,24 @@ def require_for(request: HttpRequest, *, free_pages: Collection[str]) -> None:
 
 
 def require_for_form(request: HttpRequest, form: Any, *, ordinary: Collection[str]) -> None:
-    """Raise ``StepUpRequired`` when a valid ``form`` changes more than ``ordinary`` fields; call it on saving."""
+    """Raise ``StepUpRequired`` when a valid ``form`` changes more than ``ordinary`` fields; call it on saving.
+
+    Args:
+        request: Of a member of staff.
+        form: A form that is valid; what it has changed is asked of it.
+        ordinary: The names of the fields that may change without a recent proof.
+    """
     if not set(form.changed_data) <= set(ordinary):
         _require(request)
 
 
 def require_for_rows(request: HttpRequest, formset: Any) -> None:
-    """Raise ``StepUpRequired`` when something changes below a person's form: rows of another application's inline."""
+    """Raise ``StepUpRequired`` when something changes below a person's form: rows of another application's inline.
+
+    Args:
+        request: Of a member of staff.
+        formset: The rows of an inline, which are valid.
+    """
     if formset.has_changed():
         _require(request)
 
@@ -78,7 +89,12 @@ def proved(request: HttpRequest) -> None:
 
 
 def half_proved(request: HttpRequest, next_url: str) -> None:
-    """Note that the password was right, and a second factor has to follow."""
+    """Note that the password was right, and a second factor has to follow.
+
+    Args:
+        request: Its session remembers the time, for the second step.
+        next_url: Where to go once the second factor is proved.
+    """
     request.session[_HALF] = {"at": clock.unix(), "next": next_url}
 
 

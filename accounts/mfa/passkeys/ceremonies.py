@@ -44,6 +44,13 @@ def registration_options(
 
     A discoverable credential with user verification is preferred, which signs in without a password; one without is
     a second factor all the same.
+
+    Args:
+        challenge: Random bytes, which the authenticator signs.
+        user_id: The user handle that the authenticator stores; it tells nothing about the person.
+        email: What the authenticator's own dialogue shows.
+        name: The display name; "" shows the address in its place.
+        present: The passkeys that the person has.
     """
     options = webauthn.generate_registration_options(
         rp_id=settings.IRONAUTH_WEBAUTHN_RP_ID,
@@ -86,6 +93,10 @@ def assertion_options(*, challenge: bytes, allowed: Iterable[Known] = (), verifi
 # ------------------------------------------------------------------ how to judge answers
 def verify_registration(answer: Json, *, challenge: bytes) -> NewCredential:
     """Return the credential of a RegistrationResponseJSON (§7.1).
+
+    Args:
+        answer: What the browser returned, parsed from JSON and not yet judged.
+        challenge: The bytes that have to stand in it.
 
     Raises:
         UnusableAnswer: It proves nothing.
@@ -132,6 +143,12 @@ def verify_assertion(answer: Json, *, challenge: bytes, public_key: bytes, verif
     """Return what an AuthenticationResponseJSON says under the signature of ``public_key`` (§7.2).
 
     The signature counter is the caller's to judge: it knows by then that the authenticator itself has sent it.
+
+    Args:
+        answer: What the browser returned, parsed from JSON and not yet judged.
+        challenge: The bytes that have to stand in it.
+        public_key: The COSE key of the passkey that the answer names.
+        verified: Whether the authenticator must have verified its user (PIN, fingerprint).
 
     Raises:
         UnusableAnswer: It proves nothing, or the person had to be ``verified`` and was not.

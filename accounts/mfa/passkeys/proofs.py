@@ -81,6 +81,15 @@ async def judge(
 
     Else the authenticator has to have verified its user (PIN, fingerprint), and says itself whose the passkey is.
 
+    Args:
+        answer: What the browser returned, parsed from JSON and not yet judged.
+        challenge_token: The token that was handed out with the challenge.
+        purpose: What the challenge was made for; one made for something else is refused.
+        user_id: The person who has to hold the passkey; None where the passkey says who it is.
+        event: What is recorded when the answer is refused.
+        address: The client's IP address.
+        session_id: The session that the request came in.
+
     Raises:
         InvalidPasskey: It proves nothing; ``event`` is left as failed in the trail.
         Throttled: In its place, after too many from the client's ``address``.
@@ -116,6 +125,14 @@ async def refused(
     """Leave in log and trail that a passkey was refused, and refuse it.
 
     What is throttled leaves one event an hour, as everywhere: nobody fills the trail without so much as a password.
+
+    Args:
+        event: What was tried.
+        cause: A code for log and trail; the answer does not tell it.
+        user_id: The person it was tried for; None where that is not known.
+        passkey_id: The passkey that was shown, if there is such a one.
+        session_id: The session that the request came in.
+        address: The client's IP address.
 
     Raises:
         InvalidPasskey: Always, unless too many came from this address.

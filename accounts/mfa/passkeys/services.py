@@ -100,6 +100,11 @@ async def add(
 async def rename(*, user_id: uuid.UUID, passkey_id: uuid.UUID, name: str) -> PasskeyOut:
     """Give a passkey another name.
 
+    Args:
+        user_id: The person who is signed in.
+        passkey_id: Which passkey; it has to be theirs.
+        name: The new name, validated.
+
     Raises:
         NotFound: The person has no such passkey; another's is not told apart.
     """
@@ -112,6 +117,11 @@ async def rename(*, user_id: uuid.UUID, passkey_id: uuid.UUID, name: str) -> Pas
 async def remove(*, user_id: uuid.UUID, passkey_id: uuid.UUID, session_id: uuid.UUID | None = None) -> None:
     """Take a passkey away.
 
+    Args:
+        user_id: The person who is signed in.
+        passkey_id: Which passkey; it has to be theirs.
+        session_id: The session it is done in, for the trail.
+
     Raises:
         NotFound: The person has no such passkey; another's is not told apart.
     """
@@ -121,7 +131,12 @@ async def remove(*, user_id: uuid.UUID, passkey_id: uuid.UUID, session_id: uuid.
 
 
 async def assertion_options(purpose: Purpose, *, user_id: uuid.UUID) -> PasskeyOptions:
-    """Return what the browser needs to use one of the person's passkeys. Nothing is stored. One query."""
+    """Return what the browser needs to use one of the person's passkeys. Nothing is stored. One query.
+
+    Args:
+        purpose: The only purpose that the challenge is good for.
+        user_id: Whose passkeys the browser may use.
+    """
     ceremonies = await load_ceremonies()
     allowed = await database().read(passkey_units.known_of, user_id)
     token, challenge = challenges.mint(purpose, user_id)

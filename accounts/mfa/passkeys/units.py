@@ -108,6 +108,15 @@ def add(
 
     They are when it is the first factor.
 
+    Args:
+        user_id: The person who is signed in.
+        challenge: The challenge that was answered; it is used up.
+        credential: What the authenticator made, verified.
+        name: The name to tell it by.
+        hashes: Of new recovery codes, in case it is the first factor; None where it cannot be.
+        session_id: The session it is done in, for the trail.
+        epoch: The epoch that the session was opened in; None where no session has to be alive.
+
     Raises:
         PasskeyNotMade: The challenge was used before.
         TooManyPasskeys, PasskeyTaken, NotAuthenticated: As for ``services.add``.
@@ -129,7 +138,13 @@ def add(
 
 
 def rename(*, user_id: uuid.UUID, passkey_id: uuid.UUID, name: str) -> PasskeyOut | None:
-    """Give one of a person's passkeys another name; None when they have no such passkey. Two queries, one for none."""
+    """Give one of a person's passkeys another name; None when they have no such passkey. Two queries, one for none.
+
+    Args:
+        user_id: The person who is signed in.
+        passkey_id: Which passkey; it has to be theirs.
+        name: The new name, validated.
+    """
     mine = Passkey.objects.filter(pk=passkey_id, user_id=user_id)
     if not mine.update(name=name):
         return None
@@ -141,6 +156,11 @@ def remove(*, user_id: uuid.UUID, passkey_id: uuid.UUID, session_id: uuid.UUID |
     """Take one of a person's passkeys away; False when they have no such passkey.
 
     Recovery codes go with the last factor.
+
+    Args:
+        user_id: The person who is signed in.
+        passkey_id: Which passkey; it has to be theirs.
+        session_id: The session it is done in, for the trail.
 
     Raises:
         NotAuthenticated: The user is gone or inactive.

@@ -21,6 +21,11 @@ from ironauth.infrastructure.telemetry.logs import get_logger
 async def new_recovery_codes(*, user_id: uuid.UUID, shown: Shown, session_id: uuid.UUID | None = None) -> RecoveryCodes:
     """Return ten new codes; all older ones are worthless.
 
+    Args:
+        user_id: The person who is signed in.
+        shown: What proves again that it is them.
+        session_id: The session it is done in, for the trail.
+
     Raises:
         MfaNotEnabled: There is no factor to stand in for; before anything is hashed.
         PasswordChanged: The password was changed meanwhile.

@@ -44,7 +44,12 @@ def forget_idle_codes(user_id: uuid.UUID) -> None:
 
 
 def store_codes(user_id: uuid.UUID, hashes: Hashes) -> None:
-    """Store recovery codes in place of all older ones. Two queries."""
+    """Store recovery codes in place of all older ones. Two queries.
+
+    Args:
+        user_id: The person whose codes they are.
+        hashes: The hash of each code by its selector, the part that finds it.
+    """
     now: datetime = clock.now()
     RecoveryCode.objects.filter(user_id=user_id).delete()
     RecoveryCode.objects.bulk_create(

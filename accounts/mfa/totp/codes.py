@@ -30,12 +30,22 @@ def new_secret() -> bytes:
 
 
 def seal(secret: bytes, user_id: UUID) -> tuple[str, bytes]:
-    """Return the id of the newest master key and the secret sealed under it; it opens for this user only."""
+    """Return the id of the newest master key and the secret sealed under it; it opens for this user only.
+
+    Args:
+        secret: The shared secret, as bytes.
+        user_id: Bound into the seal as associated data.
+    """
     return sealing.seal(secret, PURPOSE, user_id.bytes)
 
 
 def unseal(master_key_id: str, sealed: bytes, user_id: UUID) -> bytes:
     """Return the secret.
+
+    Args:
+        master_key_id: The key that it was sealed under.
+        sealed: The sealed secret.
+        user_id: The user it was sealed for.
 
     Raises:
         MasterKeyMissingError: Its master key has left the settings.
@@ -50,7 +60,12 @@ def is_code(text: str) -> bool:
 
 
 def step_of(code: str, secret: bytes) -> int | None:
-    """Return the time step whose code this is, of the present one and its neighbours; None for a wrong code."""
+    """Return the time step whose code this is, of the present one and its neighbours; None for a wrong code.
+
+    Args:
+        code: What was typed, six digits.
+        secret: The shared secret, as bytes.
+    """
     try:
         return _app(secret).verify_and_get_timecode(code, for_time=clock.unix(), valid_window=WINDOW)
     except OTPVerificationError:
@@ -63,7 +78,12 @@ def as_text(secret: bytes) -> str:
 
 
 def uri(secret: bytes, email: str) -> str:
-    """Return the otpauth:// address that an app reads from the QR code; it shows our host and the person's address."""
+    """Return the otpauth:// address that an app reads from the QR code; it shows our host and the person's address.
+
+    Args:
+        secret: The shared secret, as bytes.
+        email: What the app shows to tell accounts apart.
+    """
     return _app(secret).provisioning_uri(name=email, issuer_name=settings.IRONAUTH_BRAND_NAME)
 
 

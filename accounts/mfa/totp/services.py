@@ -89,6 +89,11 @@ async def confirm_totp(
 async def remove_totp(*, user_id: uuid.UUID, shown: Shown, session_id: uuid.UUID | None = None) -> None:
     """Take the app away.
 
+    Args:
+        user_id: The person who is signed in.
+        shown: What proves again that it is them.
+        session_id: The session it is done in, for the trail.
+
     Raises:
         MfaNotEnabled: There is none.
         PasswordChanged: The password was changed meanwhile.

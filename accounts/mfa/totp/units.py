@@ -49,6 +49,11 @@ def store_secret(*, user_id: uuid.UUID, sealed: bytes, master_key_id: str) -> st
     Needs no transaction, and locks nobody: each of the writes decides by itself. Three queries, two where one waits
     already, four before ``MfaAlreadyEnabled``.
 
+    Args:
+        user_id: The person who sets up an app.
+        sealed: The sealed secret.
+        master_key_id: The key that it was sealed under.
+
     Raises:
         MfaAlreadyEnabled: There is an app.
         NotAuthenticated: The user is gone or inactive.
@@ -93,6 +98,14 @@ def confirm_totp(
 ) -> None:
     """Make the secret that was judged a factor, with new recovery codes; its first code is used up.
 
+    Args:
+        user_id: The person who sets up an app.
+        judged: The secret that the code was judged by; one begun meanwhile is not confirmed.
+        step: The time step (30 s each) of the code, which is good no more.
+        hashes: The hashes of the new recovery codes, by selector.
+        session_id: The session it is done in, for the trail.
+        epoch: The epoch that the session was opened in; None where no session has to be alive.
+
     Raises:
         MfaNotStarted: That secret waits no more.
         NotAuthenticated: The user is gone or inactive, or the session has ended.
@@ -109,6 +122,11 @@ def confirm_totp(
 
 def remove_totp(*, user_id: uuid.UUID, old: str, session_id: uuid.UUID | None) -> None:
     """Take the app away; the recovery codes go with the last factor.
+
+    Args:
+        user_id: The person who is signed in.
+        old: The stored hash of the password when they proved again who they are.
+        session_id: The session it is done in, for the trail.
 
     Raises:
         MfaNotEnabled: There is none.

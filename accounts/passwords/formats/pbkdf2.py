@@ -49,6 +49,11 @@ class Pbkdf2Hasher(ForeignHasher):
 def within_bounds(name: str, iterations: str, digest: bytes) -> int:
     """Return the iterations of a hash of ``digest``.
 
+    Args:
+        name: The digest, such as ``sha256``.
+        iterations: The number as it stands in the hash, not yet judged.
+        digest: The derived key, whose length multiplies the work.
+
     Raises:
         UnusableHashError: The digest is unknown, or the costs are out of bounds.
     """

@@ -46,7 +46,16 @@ class ScryptPhcHasher(ForeignHasher):
 
 
 def run(password: bytes, salt: bytes, *, n: int, r: int, p: int, length: int) -> bytes:
-    """Return ``length`` bytes of scrypt with the memory its costs ask for."""
+    """Return ``length`` bytes of scrypt with the memory its costs ask for.
+
+    Args:
+        password: Encoded as the format asks.
+        salt: The salt as bytes.
+        n: The cost, a power of two (RFC 7914, §2).
+        r: The block size.
+        p: The parallelisation.
+        length: Of the derived key, in bytes.
+    """
     return hashlib.scrypt(password, salt=salt, n=n, r=r, p=p, maxmem=128 * r * (n + p + 2), dklen=length)
 
 

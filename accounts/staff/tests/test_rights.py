@@ -35,7 +35,7 @@ def asked(actor: User, user_id: uuid.UUID, permission: str = CHANGE) -> tuple[Ri
 @pytest.mark.parametrize(
     ("flags", "queries", "without"),
     [({"is_superuser": True}, 1, 3), ({"is_staff": True}, 4, 5), ({}, 5, 5)],
-    ids=["superuser", "staff", "nobody's staff"],
+    ids=["superuser", "staff", "no staff"],
 )
 def test_rights_and_target_come_together(
     flags: dict[str, bool], queries: int, without: int, django_assert_num_queries: Callable[..., Any]

@@ -95,7 +95,7 @@ INSECURE = ["http://id.example.com", "http://10.0.0.1:8000", "http://localhost.e
 
 @pytest.mark.parametrize("origin", ORIGINS)
 def test_origins_are_accepted(origin: str) -> None:
-    """https anywhere and plain http on this machine, in the one spelling that browsers use."""
+    """Right are https anywhere and plain http on this machine, in the one spelling that browsers use."""
     assert addresses.issuer(origin, "ISSUER") == origin
     assert addresses.origins([origin], "ORIGINS") == [origin]
 
@@ -123,7 +123,7 @@ def test_no_issuer() -> None:
 @pytest.mark.parametrize("path", ["", "/range", "/v3/pwned_passwords-1.0/~range"])
 @pytest.mark.parametrize("origin", ORIGINS)
 def test_range_services_are_accepted(origin: str, path: str) -> None:
-    """https anywhere and plain http on this machine, with a plain path or none; nothing is fine as well."""
+    """Right are https anywhere and plain http on this machine, with a plain path or none; nothing is fine as well."""
     assert addresses.range_service(origin + path, "RANGE") == origin + path
     assert addresses.range_service("", "RANGE") == ""
 

@@ -43,7 +43,7 @@ def test_postgres_has_room_for_poolers_and_people() -> None:
 
 
 def test_nginx_and_the_server_agree() -> None:
-    """nginx closes kept connections first, and lets the server refuse what is too large for it."""
+    """The proxy (nginx) closes kept connections first, and lets the server refuse what is too large for it."""
     text = (DEPLOY / "nginx" / "ironauth.conf").read_text()
     upstream = text.partition("upstream ironauth {")[2].partition("}")[0]
     kept = re.search(r"keepalive_timeout (\d+)s;", upstream)

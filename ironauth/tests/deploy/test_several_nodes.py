@@ -80,7 +80,7 @@ def _listens(port: int) -> bool:
 
 @contextmanager
 def _nginx(folder: Path, ports: list[int]) -> Iterator[str]:
-    """nginx with the files of deploy/ before nodes at these ports; its origin."""
+    """Run nginx with the files of deploy/ before nodes at these ports; yield its origin."""
     try:
         binary = program("nginx", "nginx-light")
     except BinaryMissing as missing:

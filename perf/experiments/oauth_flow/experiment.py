@@ -19,7 +19,7 @@ from perf.rig.seed import email_of
 from perf.rig.site_setup import ARGON2
 
 HYPOTHESIS = (
-    "Of the five requests only the password is dear: besides its hash a flow takes 10 ms of the server's CPU time at "
+    "Of the five requests only the password is dear: without its hash a flow takes 10 ms of the server's CPU time at "
     "most, so that with Argon2 compiled for the CPU eight clients complete 24 flows/s on two cores. Hashing holds up "
     "nothing else: with 20 clients 95 % of the introspections are answered within 30 ms."
 )

@@ -47,7 +47,7 @@ def finding(seen: Seen, drawn: Sequence[str]) -> Finding:
 
 
 def _table(seen: Seen) -> Table:
-    cpu = ("CPU ms besides the hash", "by subtraction", "of Postgres, Redis")
+    cpu = ("CPU ms without the hash", "by subtraction", "of Postgres, Redis")
     columns = ("storage, Argon2", "clients", "flows/s", *cpu, *(f"{step}: p50 / p95 ms" for step in STEPS), "shed")
     rows = [
         (
@@ -68,7 +68,7 @@ def _checks(seen: Seen) -> list[Check]:
         dearest = max(each.rest_cpu_ms for each in eight.values())
         where = f"{PROMISED_CLIENTS} clients, {name}"
         checks += [
-            at_most(f"CPU time of a flow besides its hash, {where}", REST_CPU_MS, dearest, " ms"),
+            at_most(f"CPU time of a flow without its hash, {where}", REST_CPU_MS, dearest, " ms"),
             Check(f"flows with Argon2 compiled for this CPU, {where}", FLOWS_S, eight[NATIVE].rate, unit="/s"),
             at_most(f"p95 of introspection, {CROWD} clients, {name}", INTROSPECT_P95_MS, crowd, " ms"),
         ]  # fmt: skip
@@ -88,7 +88,7 @@ def _notes(seen: Seen, every: Sequence[Measured], failures: Mapping[str, int]) -
             "databases and clients share all cores."
         ),
         (
-            "Besides the hash: CPU time of all threads of the server that do not hash, for five answers. By "
+            "Without the hash: CPU time of all threads of the server that do not hash, for five answers. By "
             "subtraction: the server's whole CPU time without that of as many hashes where they have no rival; "
             "beside other work a hash takes longer, and this column has the difference."
         ),

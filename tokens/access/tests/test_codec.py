@@ -98,7 +98,7 @@ def test_typ_is_required(issuer: Issuer) -> None:
 
 @pytest.mark.parametrize("crit", [[], ["alg"], ["exp"], ["b64"], "alg", None, {}, 1])
 def test_crit_in_any_form(issuer: Issuer, crit: Any) -> None:
-    """crit is refused whatever it holds: RFC 7515 §4.1.11 forbids an empty one and one that names alg."""
+    """A header with crit is refused whatever it holds: RFC 7515 §4.1.11 forbids an empty one and one that names alg."""
     assert refusal(issuer, issuer.sign(issuer.header | {"crit": crit}, good_payload())) == "crit"
 
 
@@ -130,7 +130,7 @@ def test_migration_of_the_name() -> None:
 
 
 def test_unsigned(issuer: Issuer) -> None:
-    """alg none with an empty or a made-up signature is refused."""
+    """A token of alg none with an empty or a made-up signature is refused."""
     parts = [b64(json.dumps(part).encode()) for part in (issuer.header | {"alg": "none"}, good_payload())]
     for signature in ("", "AA", b64(b"\0" * 64)):
         refusal(issuer, ".".join([*parts, signature]))

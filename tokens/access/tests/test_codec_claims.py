@@ -78,7 +78,7 @@ def test_claim_of_a_wrong_type(issuer: Issuer, claim: str, value: Any) -> None:
     ],
 )  # fmt: skip
 def test_wrong_issuer_or_audience(issuer: Issuer, claim: str, value: str) -> None:
-    """iss and aud are compared whole: no prefix, no trailing slash, not empty."""
+    """The claims iss and aud are compared whole: no prefix, no trailing slash, not empty."""
     assert refusal(issuer, issuer.sign(issuer.header, good_payload(**{claim: value}))) == claim
 
 
@@ -105,7 +105,7 @@ def test_expiry_is_exact(issuer: Issuer) -> None:
 
 @pytest.mark.parametrize("claim", ["iat", "nbf"])
 def test_from_the_future(issuer: Issuer, claim: str) -> None:
-    """iat and nbf may be 60 s ahead of this clock and not 61 s."""
+    """The claims iat and nbf may be 60 s ahead of this clock and not 61 s."""
     assert codec.decode(issuer.sign(issuer.header, good_payload(**{claim: NOW + 60})), issuer.keys, now=NOW)
     assert refusal(issuer, issuer.sign(issuer.header, good_payload(**{claim: NOW + 61}))) == claim
 
@@ -113,7 +113,7 @@ def test_from_the_future(issuer: Issuer, claim: str) -> None:
 @pytest.mark.parametrize("claim", ["sub", "sid"])
 @pytest.mark.parametrize("value", ["", "me", "00000000-0000-0000-0000-00000000000g", "' OR 1=1"])
 def test_ids_are_uuids(issuer: Issuer, claim: str, value: str) -> None:
-    """sub and sid are UUIDs or the token is refused."""
+    """The claims sub and sid are UUIDs or the token is refused."""
     assert refusal(issuer, issuer.sign(issuer.header, good_payload(**{claim: value}))) == "claims"
 
 

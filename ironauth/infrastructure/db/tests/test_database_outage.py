@@ -1,4 +1,4 @@
-"""What the log says of a database that is not to be had, and how often."""
+"""What the log says of a database that cannot be reached, and how often."""
 
 import sqlite3
 import time

@@ -98,7 +98,7 @@ def test_a_slow_callback_is_reported_with_where_it_stood(
 
 
 def test_what_a_task_returned_is_in_no_log(events: Events, quiet_asyncio: pytest.LogCaptureFixture) -> None:
-    """asyncio would show the result of the slow task, which may be a token; here nothing does."""
+    """By itself asyncio would show the result of the slow task, which may be a token; here nothing does."""
     _watched(held_up)
     assert _of_the_step(events)
     assert SECRET not in repr(events.lines) + quiet_asyncio.text
