@@ -125,6 +125,11 @@ docs: ## build the documentation site, strictly, into var/docs
 	$(INSTALL) dev
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs var/docs
 
+.PHONY: release
+release: ## build what is published of this version into var/release, and try each of it (ARGS=--without-image)
+	$(INSTALL) dev
+	BIN=$(BIN) sh .ci/release $(ARGS)
+
 .PHONY: openapi
 openapi: # write ironauth/openapi.json anew after a change of the API
 	$(INSTALL) dev

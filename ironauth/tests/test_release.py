@@ -2,7 +2,10 @@
 
 import itertools
 import re
+import subprocess
+import sys
 import tomllib
+from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 
@@ -56,3 +59,87 @@ def test_every_promise_names_the_tests_that_prove_it() -> None:
     rows = list(itertools.takewhile(lambda line: line.startswith("|"), table.splitlines()))
     assert rows
     assert [row for row in rows if not re.search(r"\| `\w+(?:/\w+)*/tests/test_\w+\.py`", row)] == []
+
+
+def _replace(file: Path, old: str, new: str) -> None:
+    """Change one text of a file, which must be there."""
+    text = file.read_text(encoding="utf-8")
+    assert old in text
+    file.write_text(text.replace(old, new, 1), encoding="utf-8")
+
+
+#: What is wrong with a release -> the change to a checkout that makes it so, and what is said of it.
+WRONG: dict[str, tuple[Callable[[Path], None], str]] = {
+    "a client of another version": (
+        lambda here: _replace(here / "clients/python/pyproject.toml", f'version = "{VERSION}"', 'version = "9.9.9"'),
+        "clients/python/pyproject.toml has version 9.9.9",
+    ),
+    "a changelog without it": (
+        lambda here: _replace(here / "CHANGELOG.md", f"## [{VERSION}]", "## [9.9.9]"),
+        "the newest version in CHANGELOG.md is 9.9.9",
+    ),
+    "lines that belong to no version": (
+        lambda here: _replace(here / "CHANGELOG.md", "## [Unreleased]\n", "## [Unreleased]\n\n- Something.\n"),
+        "CHANGELOG.md has lines under Unreleased",
+    ),
+}
+
+
+def git(folder: Path, *arguments: str) -> None:
+    """Run git in ``folder`` as somebody."""
+    who = ["-c", "user.name=Mia", "-c", "user.email=mia@example.com", "-c", "commit.gpgsign=false"]
+    subprocess.run(["git", *who, *arguments], cwd=folder, check=True, capture_output=True)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A checkout of its own of what a release looks at, committed, with nothing under *Unreleased*."""
+    folder = tmp_path / "ironauth"
+    for name in (
+        ".gitignore", ".ci/release", "CHANGELOG.md", "pyproject.toml", "clients/python/pyproject.toml",
+        "ironauth/__init__.py", "ironauth/version.py",
+    ):  # fmt: skip
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes((ROOT / name).read_bytes())
+    text = (folder / "CHANGELOG.md").read_text(encoding="utf-8")
+    released = re.sub(r"(?ms)^(## \[Unreleased\]\n).*?(?=^## )", r"\1\n", text)
+    (folder / "CHANGELOG.md").write_text(released, encoding="utf-8")
+    git(folder, "init", "--quiet")
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--message", "All")
+    return folder
+
+
+def release(folder: Path, *arguments: str) -> str:
+    """Begin a release, which must not come further than looking; return what it says."""
+    command = ["sh", ".ci/release", *arguments]
+    done = subprocess.run(
+        command, cwd=folder, env={"PATH": "/usr/bin:/bin", "BIN": str(Path(sys.executable).parent)}, check=False,
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode != 0
+    assert not (folder / "var").exists()
+    return done.stderr
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_release_of_two_versions_is_refused(checkout: Path, case: str) -> None:
+    """Nothing is built of a version that one place does not know."""
+    change, said = WRONG[case]
+    change(checkout)
+    git(checkout, "commit", "--quiet", "--all", "--message", "Wrong")
+    assert said in release(checkout)
+
+
+def test_a_release_is_of_what_is_committed(checkout: Path) -> None:
+    """A changed file, and a tag on another commit, are refused."""
+    _replace(checkout / "CHANGELOG.md", "# Changelog", "# Changes")
+    assert "not committed" in release(checkout)
+    git(checkout, "tag", f"v{VERSION}")
+    git(checkout, "commit", "--quiet", "--all", "--message", "Later")
+    assert f"the tag v{VERSION} is on another commit" in release(checkout)
+
+
+def test_an_unknown_option_of_a_release_is_refused(checkout: Path) -> None:
+    """A misspelt option builds nothing."""
+    assert "unknown option --with-image" in release(checkout, "--with-image")
