@@ -121,6 +121,11 @@ def purge_batch(before: datetime, *, after: UUID, batch: int) -> tuple[int, UUID
     """Delete the next ``batch`` sessions that ended before ``before``, in the order of their ids, beyond ``after``.
 
     Returns how many went, and where to go on; None when there was nothing left.
+
+    Args:
+        before: Sessions that ended earlier may go.
+        after: The session id that the last batch ended with.
+        batch: How many rows at most.
     """
     due = Session.objects.over(before).filter(pk__gt=after).order_by("pk")
     ids = list(due.values_list("pk", flat=True)[:batch])

@@ -72,6 +72,11 @@ def _first(descending: bool, size: int) -> CompiledSelect:
 def create_role(*, actor_id: uuid.UUID, name: str, permissions: Iterable[str]) -> RoleOut:
     """Create a role of permissions the caller holds.
 
+    Args:
+        actor_id: The member of staff.
+        name: The name of the role, validated.
+        permissions: Each as ``app_label.codename``.
+
     Raises:
         PermissionDenied: The caller does not hold all of them.
         IntegrityError: The name is taken.

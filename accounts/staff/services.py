@@ -31,6 +31,10 @@ from ironauth.infrastructure.telemetry.logs import get_logger
 async def list_users(*, actor_id: uuid.UUID, filters: Mapping[str, Any]) -> Page[UserOut]:
     """Return one page of users.
 
+    Args:
+        actor_id: The member of staff.
+        filters: The validated query: filters, ordering, cursor and page size.
+
     Raises:
         PermissionDenied: The caller may not see them.
         ValidationFailed: The cursor is not one of ours.
@@ -40,6 +44,10 @@ async def list_users(*, actor_id: uuid.UUID, filters: Mapping[str, Any]) -> Page
 
 async def get_user(*, actor_id: uuid.UUID, user_id: uuid.UUID) -> UserOut:
     """Return one user.
+
+    Args:
+        actor_id: The member of staff.
+        user_id: The user to return.
 
     Raises:
         PermissionDenied: The caller may not see them.
@@ -52,6 +60,10 @@ async def create_user(*, actor_id: uuid.UUID, values: Mapping[str, Any]) -> User
     """Create a user; without a password nobody can sign in to it until one is set.
 
     The policy has been asked by the input.
+
+    Args:
+        actor_id: The member of staff.
+        values: The validated input with every field; ``password`` is None where the user is to choose one.
 
     Raises:
         EmailTaken: Another account has the address.
@@ -77,6 +89,11 @@ async def create_user(*, actor_id: uuid.UUID, values: Mapping[str, Any]) -> User
 async def update_user(*, actor_id: uuid.UUID, user_id: uuid.UUID, values: Mapping[str, Any]) -> UserOut:
     """Change a user; a deactivation ends every session at once.
 
+    Args:
+        actor_id: The member of staff.
+        user_id: The user to change.
+        values: The validated input; a field that is not in it stays as it is.
+
     Raises:
         NotFound: There is no such user.
         PermissionDenied: The caller may not do it.
@@ -96,6 +113,10 @@ async def update_user(*, actor_id: uuid.UUID, user_id: uuid.UUID, values: Mappin
 async def delete_user(*, actor_id: uuid.UUID, user_id: uuid.UUID) -> None:
     """Delete a user.
 
+    Args:
+        actor_id: The member of staff.
+        user_id: The user to delete.
+
     Raises:
         NotFound: There is no such user.
         PermissionDenied: The caller may not do it.
@@ -111,6 +132,12 @@ async def delete_user(*, actor_id: uuid.UUID, user_id: uuid.UUID) -> None:
 
 async def set_role(*, actor_id: uuid.UUID, user_id: uuid.UUID, role: str, member: bool) -> None:
     """Give or take a role.
+
+    Args:
+        actor_id: The member of staff.
+        user_id: The user who gets or loses it.
+        role: The name of the role, not yet judged.
+        member: True to give, False to take.
 
     Raises:
         NotFound: There is no such user or role.
@@ -129,6 +156,10 @@ async def set_role(*, actor_id: uuid.UUID, user_id: uuid.UUID, role: str, member
 async def list_roles(*, actor_id: uuid.UUID, filters: Mapping[str, Any]) -> Page[RoleOut]:
     """Return one page of roles.
 
+    Args:
+        actor_id: The member of staff.
+        filters: The validated query: search, ordering, cursor and page size.
+
     Raises:
         PermissionDenied: The caller may not see them.
         ValidationFailed: The cursor is not one of ours.
@@ -138,6 +169,11 @@ async def list_roles(*, actor_id: uuid.UUID, filters: Mapping[str, Any]) -> Page
 
 async def create_role(*, actor_id: uuid.UUID, name: str, permissions: list[str]) -> RoleOut:
     """Create a role.
+
+    Args:
+        actor_id: The member of staff.
+        name: The name of the role, validated.
+        permissions: Each as ``app_label.codename``.
 
     Raises:
         RoleExists: The name is taken.
@@ -177,6 +213,10 @@ def _log(event: str, user_id: uuid.UUID, actor_id: uuid.UUID, *, fields: list[st
 async def list_audit_events(*, actor_id: uuid.UUID, filters: Mapping[str, Any]) -> Page[AuditEventOut]:
     """Return one page of the trail, the newest first.
 
+    Args:
+        actor_id: The member of staff.
+        filters: The validated query: filters, cursor and page size.
+
     Raises:
         PermissionDenied: Without ``accounts.view_auditevent``.
         ValidationFailed: The cursor is of another list.
@@ -188,6 +228,12 @@ async def export_audit_events(
     *, actor_id: uuid.UUID, session_id: uuid.UUID | None, filters: Mapping[str, Any], form: Format
 ) -> AsyncIterator[bytes]:
     """Return the events up to now, the oldest first, as parts of a file; that it was asked for is in the trail by then.
+
+    Args:
+        actor_id: The member of staff.
+        session_id: The session that the request came in, for the trail.
+        filters: The validated query; it is recorded as far as it restricts the export.
+        form: The format of the file.
 
     Raises:
         PermissionDenied: Without ``accounts.view_auditevent``.

@@ -90,6 +90,10 @@ def user_by_id(user_id: uuid.UUID) -> UserOut:
 def roles_of_new_user(*, actor_id: uuid.UUID, values: Mapping[str, Any]) -> list[Group]:
     """Return the roles a user to be created is to have, after every check that needs no write.
 
+    Args:
+        actor_id: The member of staff.
+        values: The validated input with every field.
+
     Raises:
         PermissionDenied: The caller may not do it.
         ValidationFailed: A role is unknown.
@@ -110,6 +114,11 @@ def roles_of_new_user(*, actor_id: uuid.UUID, values: Mapping[str, Any]) -> list
 
 def create_user(*, actor_id: uuid.UUID, encoded: str, values: Mapping[str, Any]) -> UserOut:
     """Create a user with a password hashed before.
+
+    Args:
+        actor_id: The member of staff.
+        encoded: The hash of the password, or an unusable one.
+        values: The validated input with every field.
 
     Raises:
         IntegrityError: The address was taken, or a role deleted, meanwhile.
@@ -133,6 +142,11 @@ def update_user(*, actor_id: uuid.UUID, user_id: uuid.UUID, values: Mapping[str,
     """Change what is named; what stays as it was is no change, and leaves no trace in the trail.
 
     The address before gets a message when there is another one.
+
+    Args:
+        actor_id: The member of staff.
+        user_id: The user to change.
+        values: The validated input; a field that is not in it stays as it is.
 
     Raises:
         NotFound: There is no such user.
@@ -171,7 +185,12 @@ def update_user(*, actor_id: uuid.UUID, user_id: uuid.UUID, values: Mapping[str,
 
 
 def believed_values(user: User, changed: Iterable[str]) -> dict[str, bool]:
-    """Return the values, as they are now, of those changed fields on which others rely."""
+    """Return the values, as they are now, of those changed fields on which others rely.
+
+    Args:
+        user: The user after the change.
+        changed: The names of the columns that were changed.
+    """
     values = {name: getattr(user, name) for name in changed if name in ("is_active", *_BELIEVED)}
     return values | ({"email_verified": user.email_verified_at is not None} if "email_verified_at" in changed else {})
 
@@ -182,6 +201,10 @@ def require_factors_of(rights: Rights, user_id: uuid.UUID) -> None:
     For what leaves an address unproved. Who reads its mail may then start clean, without these factors
     (``email.first_proof``), or say that the account is none of theirs, which ends it (``deletions.disown``). One query
     at most.
+
+    Args:
+        rights: The rights of the member of staff.
+        user_id: The person whose address is left unproved.
     """
     if not rights.holds("accounts.reset_mfa") and factors.methods_of(user_id):
         rights.require("accounts.reset_mfa")
@@ -191,6 +214,11 @@ def tell_of_move(user_id: uuid.UUID, *, old: str, new: str) -> None:
     """Have a message sent to the address staff take from an account, as when its owner does. Two queries.
 
     The devices known there are forgotten. None where only the case differs: that is the same address.
+
+    Args:
+        user_id: The person.
+        old: The address until now, which gets the message.
+        new: The address from now on.
     """
     if emails.fold(old) != emails.fold(new):
         outbox.enqueue(Kind.EMAIL_CHANGED, recipient=old, user_id=user_id)
@@ -202,6 +230,10 @@ def require_password_change(user_ids: Iterable[uuid.UUID], actor_id: uuid.UUID) 
 
     Who is inactive gets no message. Nine queries for each. After an error nothing has happened to anybody, as call and
     transaction are one.
+
+    Args:
+        user_ids: The people; each is locked until the transaction ends.
+        actor_id: The member of staff.
 
     Raises:
         NotFound: There is no such user.
@@ -225,6 +257,10 @@ def require_password_change(user_ids: Iterable[uuid.UUID], actor_id: uuid.UUID) 
 def delete_user(*, actor_id: uuid.UUID, user_id: uuid.UUID) -> None:
     """Delete a user.
 
+    Args:
+        actor_id: The member of staff.
+        user_id: The user to delete.
+
     Raises:
         NotFound: There is no such user.
         PermissionDenied: The caller may not do it, or is that user.
@@ -241,6 +277,12 @@ def delete_user(*, actor_id: uuid.UUID, user_id: uuid.UUID) -> None:
 
 def set_role(*, actor_id: uuid.UUID, user_id: uuid.UUID, role: str, member: bool) -> None:
     """Give a role, or take it; doing so twice is no error.
+
+    Args:
+        actor_id: The member of staff.
+        user_id: The user who gets or loses it.
+        role: The name of the role, not yet judged.
+        member: True to give, False to take.
 
     Raises:
         NotFound: There is no such user or role.

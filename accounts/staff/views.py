@@ -316,10 +316,21 @@ def caller_id(request: ApiRequest) -> uuid.UUID:
 
 
 def listed[T](make: Callable[..., T], request: ApiRequest, page: Page[Any]) -> T:
-    """Return one page of a list as ``make`` builds it, with the addresses of the pages beside it."""
+    """Return one page of a list as ``make`` builds it, with the addresses of the pages beside it.
+
+    Args:
+        make: The class of the answer.
+        request: The request for this page.
+        page: The rows, with the cursors of the pages beside it.
+    """
     return make(results=tuple(page.rows), next=page_url(request, page.next), previous=page_url(request, page.previous))
 
 
 def page_url(request: ApiRequest, cursor: str | None) -> str | None:
-    """Return this page's address with another cursor."""
+    """Return this page's address with another cursor.
+
+    Args:
+        request: The request for this page; its other parameters stay.
+        cursor: The other page's; None where there is no such page.
+    """
     return None if cursor is None else replace_query_param(request.build_absolute_uri(), "cursor", cursor)

@@ -102,7 +102,12 @@ def password_of(text: str | None) -> tuple[str | None, frozenset[Note]]:
 
 
 def text(row: Mapping[str, Any], *names: str) -> str:
-    """Return the first of these fields that holds something, as text without surrounding spaces."""
+    """Return the first of these fields that holds something, as text without surrounding spaces.
+
+    Args:
+        row: A record of the export.
+        *names: Field names, in order of preference.
+    """
     for name in names:
         value = row.get(name)
         if value is not None and not isinstance(value, (dict, list)) and str(value).strip():
@@ -111,7 +116,13 @@ def text(row: Mapping[str, Any], *names: str) -> str:
 
 
 def flag(row: Mapping[str, Any], name: str, default: bool = False) -> bool:
-    """Return a flag that may be a word, as in a CSV file."""
+    """Return a flag that may be a word, as in a CSV file.
+
+    Args:
+        row: A record of the export.
+        name: The field's name.
+        default: What holds where the record has no such field.
+    """
     value = row.get(name, default)
     return value.strip().lower() in ("true", "t", "1", "yes") if isinstance(value, str) else bool(value)
 

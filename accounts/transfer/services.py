@@ -128,7 +128,12 @@ def _name(given: str) -> tuple[str, frozenset[Note]]:
 
 
 def undo(run: UserImport, tell: Callable[[int, int], None] = lambda *_: None) -> tuple[int, int]:
-    """Take back the accounts of ``run`` whose people have done nothing here; return how many went and how many stay."""
+    """Take back the accounts of ``run`` whose people have done nothing here; return how many went and how many stay.
+
+    Args:
+        run: The import to take back.
+        tell: Called after each batch with how many went and how many stay so far.
+    """
     deleted = kept = 0
     after = units.BEGINNING
     while True:

@@ -61,6 +61,10 @@ class _Reader:
 def array_of(file: TextIO, *keys: str) -> Iterator[Any]:
     """Yield the elements of a JSON array: of the file itself, or of the first of ``keys`` in the file's object.
 
+    Args:
+        file: Read piece by piece, never whole.
+        *keys: Names under which an export may hold its array.
+
     Raises:
         MalformedError: The file is not JSON, or has no such array.
     """
@@ -107,6 +111,10 @@ def rows_of(file: TextIO) -> Iterator[dict[str, Any]]:
 
 def records_of(path: Path, *keys: str) -> Iterator[Any]:
     """Yield the records of a file by what it is: CSV by its name, a JSON array, an object with one, or JSON lines.
+
+    Args:
+        path: The file.
+        *keys: Names under which an export may hold its array.
 
     Raises:
         MalformedError: It is none of them.

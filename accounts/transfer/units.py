@@ -35,7 +35,12 @@ class Known(NamedTuple):
 
 
 def known(source: str, people: Sequence[Person]) -> Known:
-    """Return what is here already of ``people``. Two queries."""
+    """Return what is here already of ``people``. Two queries.
+
+    Args:
+        source: The name of the other system.
+        people: One batch of them.
+    """
     ids = [person.external_id for person in people]
     imported = ImportedUser.objects.filter(source=source, external_id__in=ids).values_list("external_id", "user_id")
     keys = [emails.fold(person.email) for person in people]
@@ -44,7 +49,12 @@ def known(source: str, people: Sequence[Person]) -> Known:
 
 
 def judge(person: Person, here: Known) -> str:
-    """Return the outcome of importing ``person``, or the code of a ``Reason``."""
+    """Return the outcome of importing ``person``, or the code of a ``Reason``.
+
+    Args:
+        person: Somebody of the export.
+        here: What ``known`` returned for a batch with this person.
+    """
     if person.external_id in here.by_external_id:
         return UNCHANGED
     return Reason.TAKEN.value if emails.fold(person.email) in here.keys else CREATED
@@ -54,6 +64,11 @@ def write(run: UserImport, people: Sequence[Person], *, update: bool) -> dict[st
     """Create or update ``people``, of different ids and addresses; return what became of each by the source's id.
 
     A person who signs up under an address in the same moment makes the batch be written one by one.
+
+    Args:
+        run: The import, which each new account refers to.
+        people: One batch of them.
+        update: Whether accounts of an earlier import are changed.
     """
     try:
         with transaction.atomic():
@@ -139,7 +154,12 @@ def untouched(users: "QuerySet[User]") -> "QuerySet[User]":
 
 
 def finish(run: UserImport, counts: Mapping[str, int]) -> None:
-    """Note that ``run`` has come to its end, and what became of how many; with its event in the trail."""
+    """Note that ``run`` has come to its end, and what became of how many; with its event in the trail.
+
+    Args:
+        run: The import.
+        counts: How many records had each outcome.
+    """
     UserImport.objects.filter(pk=run.pk).update(finished_at=clock.now(), counts=dict(counts))
     details = {"import": str(run.pk), "source": run.source, "counts": [f"{key}: {n}" for key, n in counts.items()]}
     audit.record(Event.USERS_IMPORTED, details=details)
@@ -147,6 +167,10 @@ def finish(run: UserImport, counts: Mapping[str, int]) -> None:
 
 def take_back(run: UserImport, after: uuid.UUID) -> tuple[int, int, uuid.UUID | None]:
     """Delete the next accounts that ``run`` made and whose people have done nothing here.
+
+    Args:
+        run: The import.
+        after: The user id that the last batch ended with; ``BEGINNING`` for the first.
 
     Returns:
         How many were deleted, how many are kept because they were used, and where the next batch begins; None at the
@@ -162,6 +186,12 @@ def take_back(run: UserImport, after: uuid.UUID) -> tuple[int, int, uuid.UUID | 
 
 
 def undone(run: UserImport, deleted: int, kept: int) -> None:
-    """Note that ``run`` was taken back, with its event in the trail."""
+    """Note that ``run`` was taken back, with its event in the trail.
+
+    Args:
+        run: The import.
+        deleted: How many accounts went.
+        kept: How many stay, because they were used.
+    """
     UserImport.objects.filter(pk=run.pk).update(undone_at=clock.now())
     audit.record(Event.IMPORT_UNDONE, details={"import": str(run.pk), "deleted": deleted, "kept": kept})

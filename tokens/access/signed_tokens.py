@@ -31,7 +31,13 @@ _SIGNERS = {alg: registry.get_alg(alg) for alg, registry in _REGISTRIES.items()}
 
 
 def sign(claims: msgspec.Struct | dict[str, Any], key: ActiveKey, *, typ: str) -> str:
-    """Return the signed token; its header names the key, the key's own algorithm, and what kind of token it is."""
+    """Return the signed token; its header names the key, the key's own algorithm, and what kind of token it is.
+
+    Args:
+        claims: The claims, complete.
+        key: The key that signs.
+        typ: The ``typ`` of the header.
+    """
     return compact(claims, key, _SIGNERS[key.alg], typ=typ)
 
 
@@ -39,6 +45,12 @@ def verified(token: str, keys: KeySet, *, typ: str, now: float) -> dict[str, Any
     """Return the claims of a token that this server has signed as one of this ``typ``; None for any other text.
 
     No claim is judged. ``now`` in unix seconds: keys that have retired for good sign nothing any more.
+
+    Args:
+        token: The text as it was received.
+        keys: The keys that this server signs with, or did.
+        typ: The only ``typ`` that is accepted.
+        now: Unix seconds.
     """
     try:
         header = codec.header_of(token)

@@ -129,7 +129,14 @@ class ClientActs(Admin):
 def secret_page(
     model_admin: "ModelAdmin[OAuthClient]", request: HttpRequest, client: OAuthClient, secret: str
 ) -> HttpResponse:
-    """Return the one page that has a client's secret; the admin's answers are kept by no cache."""
+    """Return the one page that has a client's secret; the admin's answers are kept by no cache.
+
+    Args:
+        model_admin: The admin of clients.
+        request: Of the member of staff who made the client or its secret.
+        client: Whose secret it is.
+        secret: In clear; it is stored as a hash and cannot be shown again.
+    """
     context = {
         **model_admin.admin_site.each_context(request),
         "title": f"Secret of {client.name}",

@@ -56,7 +56,12 @@ def choices(request: HttpRequest) -> list[tuple[str, str, bool]]:
 
 
 def folded(fieldsets: list[tuple[Any, dict[str, Any]]], preset: Preset) -> list[tuple[Any, dict[str, Any]]]:
-    """Return the parts of the form with those folded that the kind has answered."""
+    """Return the parts of the form with those folded that the kind has answered.
+
+    Args:
+        fieldsets: The parts of the form, as Django's ``fieldsets``.
+        preset: The kind of client that was chosen.
+    """
     return [
         (words, options)
         if words is None or (words == "Addresses" and preset.redirects)

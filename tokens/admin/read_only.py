@@ -18,7 +18,14 @@ class ReadOnly(read_only_admin.ReadOnly):
 
 
 def note(request: HttpRequest, rows: Iterable[Any], message: str, *, action: str) -> None:
-    """Leave an entry in Django's admin log and a line in ours for each row; call it in the act's transaction."""
+    """Leave an entry in Django's admin log and a line in ours for each row; call it in the act's transaction.
+
+    Args:
+        request: Of the member of staff.
+        rows: The rows that were acted upon.
+        message: What Django's admin log shows.
+        action: The act's name in our log.
+    """
     chosen, caller = list(rows), request.user.pk
     LogEntry.objects.log_actions(str(caller), chosen, CHANGE, change_message=message)
     for row in chosen:

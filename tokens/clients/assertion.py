@@ -88,6 +88,11 @@ def named_client(text: str) -> str:
 def verified(text: str, *, client_id: str, jwks: Mapping[str, Any]) -> Assertion:
     """Return the assertion that one of the client's keys has signed, for this issuer and for now.
 
+    Args:
+        text: The JWT as it was received.
+        client_id: The client that the request claims to come from.
+        jwks: The client's registered public keys.
+
     Raises:
         AssertionRefused: The first check that fails gives the cause: ``text``, ``header``, ``payload``, ``typ``,
             ``alg``, ``claims``, ``key``, ``client``, ``audience``, ``expiry``, ``iat``, ``nbf`` or ``jti``.
@@ -159,7 +164,13 @@ def public_key(jwk: Mapping[str, Any]) -> OKPKey | ECKey | RSAKey:
 
 
 def has_signed(key: OKPKey | ECKey | RSAKey, alg: str, text: str) -> bool:
-    """Return whether the key has signed this text by this algorithm, one of ``ALGORITHM_NAMES``."""
+    """Return whether the key has signed this text by this algorithm, one of ``ALGORITHM_NAMES``.
+
+    Args:
+        key: A public key.
+        alg: The algorithm that the header names.
+        text: The JWT in compact form.
+    """
     try:
         jws.deserialize_compact(text, key, registry=_REGISTRIES[alg])
     except (JoseError, ValueError, TypeError, RecursionError):

@@ -72,6 +72,10 @@ async def admit_public(request: ApiRequest, client: Client) -> None:
 
     Who has proved to be a confidential client is not counted. 1 query, with Redis none.
 
+    Args:
+        request: The request; the count is of its client address.
+        client: The client that it claims to come from.
+
     Raises:
         Throttled: (429) too many tries.
     """

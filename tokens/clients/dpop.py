@@ -133,7 +133,12 @@ async def use_for_client(proof: Proof | None) -> None:
 
 
 async def key_of_client(request: HttpRequest, client: Client) -> str:
-    """Return the thumbprint of the key that was proved, "" without a proof; as ``presented``, required of nobody."""
+    """Return the thumbprint of the key that was proved, "" without a proof; as ``presented``, required of nobody.
+
+    Args:
+        request: The request with the proof in its DPoP header.
+        client: The client, which has been authenticated.
+    """
     proof = presented(request, client, required=False)
     await use_for_client(proof)
     return proof.jkt if proof is not None else ""

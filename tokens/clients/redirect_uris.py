@@ -35,7 +35,12 @@ _WRITE: Final = "write it like https://app.example.com/callback"
 
 
 def matches(registered: Sequence[str], given: str) -> bool:
-    """Return whether ``given`` is one of the addresses registered, by every character but a loopback address's port."""
+    """Return whether ``given`` is one of the addresses registered, by every character but a loopback address's port.
+
+    Args:
+        registered: The addresses of the client.
+        given: The address of the request, not yet judged.
+    """
     if given in registered:
         return True
     sent = _loopback(given)

@@ -60,6 +60,11 @@ def change(client: OAuthClient, *, fields: Sequence[str], actor_id: UUID | None 
 
     A client that proves who it is otherwise from now on loses its secrets. Whether it is disabled is left as it is:
     somebody may have disabled it since ``client`` was read.
+
+    Args:
+        client: The client with the new values set, validated.
+        fields: The names of the fields that were set, for the trail.
+        actor_id: The member of staff; None for a command.
     """
     kept = ("id", "created_at", "disabled_at")
     columns = (field.name for field in OAuthClient._meta.concrete_fields)  # noqa: SLF001 - documented by Django
@@ -115,6 +120,10 @@ def disable(client_id: UUID, *, actor_id: UUID | None = None) -> int | None:
     None when it was disabled before. Other workers hear of it within IRONAUTH_L1_MAX_STALE_S. One statement over its
     sessions, however many.
 
+    Args:
+        client_id: The client.
+        actor_id: The member of staff; None for a command.
+
     Raises:
         OAuthClient.DoesNotExist: There is no such client.
     """
@@ -134,6 +143,10 @@ def enable(client_id: UUID, *, actor_id: UUID | None = None) -> bool:
 
     What was opened since ends too: a worker that had not heard of it may have answered the client for some seconds.
 
+    Args:
+        client_id: The client.
+        actor_id: The member of staff; None for a command.
+
     Raises:
         OAuthClient.DoesNotExist: There is no such client.
     """
@@ -149,7 +162,12 @@ def enable(client_id: UUID, *, actor_id: UUID | None = None) -> bool:
 
 @transaction.atomic
 def delete(client: OAuthClient, *, actor_id: UUID | None = None) -> None:
-    """Delete the client with its consents, and end its sessions."""
+    """Delete the client with its consents, and end its sessions.
+
+    Args:
+        client: The client.
+        actor_id: The member of staff; None for a command.
+    """
     ended = _end_everything(client)
     _record(Event.CLIENT_DELETED, client, actor_id, sessions=ended)
     client.delete()

@@ -126,7 +126,12 @@ def _in_force(found: VerifyingKey | None, now: float) -> VerifyingKey | None:
 
 
 def build_key_set(records: Iterable[KeyRecord], *, now: float) -> KeySet:
-    """Return the key set of ``records``, without those whose ``not_after`` has passed at ``now`` (unix seconds)."""
+    """Return the key set of ``records``, without those whose ``not_after`` has passed at ``now`` (unix seconds).
+
+    Args:
+        records: The stored keys, in the order in which the JWKS lists them.
+        now: Unix seconds.
+    """
     accepted = [record for record in records if record.not_after is None or now < record.not_after]
     keys = {
         record.jwk.kid: VerifyingKey(record.jwk.kid, record.jwk.alg, public_key(record.jwk), record.not_after)
@@ -182,6 +187,10 @@ def new_key_pair(alg: str) -> tuple[PublicJwk, bytes]:
 def public_jwk(private: bytes, alg: str) -> PublicJwk:
     """Return the published half of the key with this private part; its kid is the RFC 7638 thumbprint.
 
+    Args:
+        private: The private part, as ``new_key_pair`` returned it.
+        alg: The value of the JWK's ``alg``.
+
     Raises:
         ValueError: an algorithm that nothing here signs with.
     """
@@ -212,7 +221,12 @@ def public_key(jwk: PublicJwk) -> Key:
 
 
 def private_key(family: Family, private: bytes) -> Key:
-    """Return the signing key of a private part as ``new_key_pair`` returned it."""
+    """Return the signing key of a private part as ``new_key_pair`` returned it.
+
+    Args:
+        family: The kind of key.
+        private: The private part, unsealed.
+    """
     match family:
         case Family.ES256:
             return ECKey.import_key(private)

@@ -120,6 +120,10 @@ def drop(kid: str, *, actor_id: UUID | None = None) -> str:
     If it was the active one, the next key takes over immediately. Every worker refuses the key's tokens within
     IRONAUTH_L1_MAX_STALE_S; other applications, once their copy of the JWKS is older than its max-age.
 
+    Args:
+        kid: The key's id, from the JWKS or the list of keys.
+        actor_id: The member of staff; None for a command.
+
     Raises:
         RotationRefusedError: a kid that is unknown or already dropped.
     """

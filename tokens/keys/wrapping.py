@@ -10,12 +10,22 @@ PURPOSE: Final = register_purpose("ironauth signing key")
 
 
 def seal(seed: bytes, kid: str) -> tuple[str, bytes]:
-    """Return the id of the newest master key and the private ``seed`` sealed under it."""
+    """Return the id of the newest master key and the private ``seed`` sealed under it.
+
+    Args:
+        seed: The private part in clear.
+        kid: The key's id, bound into the seal.
+    """
     return sealing.seal(seed, PURPOSE, kid.encode())
 
 
 def unseal(master_key_id: str, sealed: bytes, kid: str) -> bytes:
     """Return the private seed.
+
+    Args:
+        master_key_id: The master key that it was sealed under.
+        sealed: The sealed private part.
+        kid: The key's id, as it was when sealed.
 
     Raises:
         MasterKeyMissingError: the master key is gone from the settings.

@@ -150,6 +150,11 @@ def redeem(*, presented: PresentedCode, client: Client, context: ClientContext) 
     Of several at once one gets the session; the others end it. A client without what the code is bound to neither
     uses it up nor ends anything.
 
+    Args:
+        presented: The code and what came with it, not yet judged.
+        client: The client, which has been authenticated.
+        context: Where the request comes from.
+
     Raises:
         IntegrityError: the user or client was deleted meanwhile.
     """

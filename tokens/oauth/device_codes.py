@@ -46,7 +46,12 @@ def typed(text: str) -> str | None:
 
 
 def stored(user_code: str, master_key_id: str | None = None) -> str:
-    """Return what stands for the person's code in the database."""
+    """Return what stands for the person's code in the database.
+
+    Args:
+        user_code: What the person types, normalised.
+        master_key_id: The master key to use; None for the newest.
+    """
     return mac(_PURPOSE, user_code.encode(), master_key_id).hex()
 
 

@@ -101,6 +101,14 @@ def unique_parameters(data: Any) -> dict[str, str]:
 def error_response(
     error: str, description: str, status: int = 400, headers: Any = None, **members: object
 ) -> HttpResponse:
-    """Return the JSON error of RFC 6749 §5.2."""
+    """Return the JSON error of RFC 6749 §5.2.
+
+    Args:
+        error: The code, registered for OAuth.
+        description: For the client's developer; ASCII (RFC 6749, §5.2).
+        status: The status of the response.
+        headers: Further headers.
+        **members: Further members of the JSON object.
+    """
     body = msgspec.json.encode({"error": error, "error_description": description, **members})
     return HttpResponse(body, status=status, content_type="application/json", headers=headers)

@@ -25,13 +25,23 @@ KINDS: Final[tuple[type[AuthorizationCode | PushedRequest | DeviceGrant | Upstre
 
 
 def purge(kind: type[Model], *, batch: int) -> int:
-    """Delete at most ``batch`` rows of one of ``KINDS`` that ended an hour ago; return how many. Two queries."""
+    """Delete at most ``batch`` rows of one of ``KINDS`` that ended an hour ago; return how many. Two queries.
+
+    Args:
+        kind: One of ``KINDS``.
+        batch: How many rows at most.
+    """
     over = kind._default_manager.filter(expires_at__lte=clock.now() - timedelta(seconds=KEEP_S))  # noqa: SLF001 - documented by Django
     keys = list(over.order_by("expires_at").values_list("pk", flat=True)[:batch])
     return kind._default_manager.filter(pk__in=keys).delete()[0] if keys else 0  # noqa: SLF001 - as above
 
 
 def end_of_client(*, client: OAuthClient, **_: object) -> None:
-    """Delete what is under way for a client; a receiver of ``clients.units.client_ends``. 3 queries."""
+    """Delete what is under way for a client; a receiver of ``clients.units.client_ends``. 3 queries.
+
+    Args:
+        client: The client that is disabled or deleted.
+        **_: What else the signal brings.
+    """
     for kind in (AuthorizationCode, DeviceGrant, PushedRequest):
         kind.objects.filter(client=client).delete()

@@ -117,6 +117,10 @@ def at_hash(access_token: str, alg: str) -> str:
     """Return the left half of the access token's hash, base64url, by the hash of ``alg``.
 
     OpenID Connect Core §3.1.3.6. Of Ed25519 that is SHA-512 (security-bar finding 4), of ES256 and RS256 SHA-256.
+
+    Args:
+        access_token: The token that the ID token is sent with.
+        alg: The algorithm that signs the ID token.
     """
     digest = (hashlib.sha512 if alg in ALGORITHMS else hashlib.sha256)(access_token.encode()).digest()
     return base64.urlsafe_b64encode(digest[: len(digest) // 2]).rstrip(b"=").decode()

@@ -111,6 +111,10 @@ async def by_proof(request: HttpRequest, token: str) -> Principal:
 
     1 query more than ``verify``.
 
+    Args:
+        request: The request with the proof in its DPoP header.
+        token: The access token, not yet judged.
+
     Raises:
         InvalidProof: (401) the proof is not good.
         UnprovedToken: (401) it is of another key.

@@ -60,6 +60,10 @@ def note(*, account: Account, context: ClientContext) -> None:
 
     One query for a device without cookie that was seen
     within the day; one more otherwise, and one for the message.
+
+    Args:
+        account: Who signs in.
+        context: Where the sign-in comes from, with the device cookie it brought and the one it is given.
     """
     now = clock.now()
     known = [_Known(*row) for row in _OF_USER.rows(user_id=account.id)]

@@ -143,7 +143,12 @@ def add(session: NewSession) -> None:
 
 
 def as_read(session: NewSession, account: Account) -> StoredSession:
-    """Return what ``find`` would, of a session that has just been stored."""
+    """Return what ``find`` would, of a session that has just been stored.
+
+    Args:
+        session: The session, as it was stored.
+        account: Whose session it is.
+    """
     return StoredSession(account, *(getattr(session, column) for column in _SESSION_COLUMNS))
 
 
@@ -158,7 +163,14 @@ def find(session_id: UUID) -> StoredSession | None:
 
 
 def find_live(*, session_id: UUID, user_id: UUID, epoch: int, now: datetime) -> LiveSession | None:
-    """Return a session of this user and epoch that is neither revoked nor expired. 1 query."""
+    """Return a session of this user and epoch that is neither revoked nor expired. 1 query.
+
+    Args:
+        session_id: The ``sid`` of a token.
+        user_id: The person of the token.
+        epoch: The epoch of the token; the session has to be of the same.
+        now: The moment at which it has to be live.
+    """
     rows = _LIVE.rows(id=session_id, user_id=user_id, epoch=epoch, now=now)
     if not rows:
         return None
@@ -167,7 +179,14 @@ def find_live(*, session_id: UUID, user_id: UUID, epoch: int, now: datetime) -> 
 
 
 def authenticate(session_id: UUID, *, user_id: UUID, amr: str, now: datetime) -> bool:
-    """Note that the person has just proved who they are; return whether the session lives. 1 query."""
+    """Note that the person has just proved who they are; return whether the session lives. 1 query.
+
+    Args:
+        session_id: The session that is confirmed.
+        user_id: The person whose session it has to be.
+        amr: How they have proved it, in all (RFC 8176), separated by spaces.
+        now: The time of the proof.
+    """
     return _AUTHENTICATE.run(id=session_id, user_id=user_id, amr=amr, now=now) > 0
 
 
@@ -176,6 +195,11 @@ def advance(session: StoredSession, *, now: datetime, idle_end: datetime) -> Sto
 
     Its last use becomes ``now`` when the stored one is at least ``LAST_USE_STEP`` old, and stays otherwise; its end
     moves each time. Returns it as it is now; None when somebody else was first.
+
+    Args:
+        session: As it was read; its generation shows whether somebody was first.
+        now: The time of the refresh.
+        idle_end: When it ends if it is not refreshed again.
     """
     last_use = now if now - session.last_used_at >= LAST_USE_STEP else session.last_used_at
     if not _ADVANCE.run(
@@ -188,11 +212,24 @@ def advance(session: StoredSession, *, now: datetime, idle_end: datetime) -> Sto
 
 
 def end(session_id: UUID, *, reason: Session.RevokeReason, now: datetime) -> bool:
-    """Mark a session as ended, unless it was before; return whether it was marked. 1 query."""
+    """Mark a session as ended, unless it was before; return whether it was marked. 1 query.
+
+    Args:
+        session_id: The session.
+        reason: What is stored as the reason.
+        now: The time of its end.
+    """
     return _END.run(id=session_id, reason=reason.value, now=now) > 0
 
 
 def end_own(session_id: UUID, *, user_id: UUID, epoch: int, now: datetime) -> bool:
-    """Mark a live session of this user and epoch as ended by them; return whether there is one. 1 query."""
+    """Mark a live session of this user and epoch as ended by them; return whether there is one. 1 query.
+
+    Args:
+        session_id: The session to end.
+        user_id: The person whose session it has to be.
+        epoch: Their session epoch; a session of an older one is over already.
+        now: The time of its end.
+    """
     reason = Session.RevokeReason.ENDED_BY_USER.value
     return _END_OWN.run(id=session_id, user_id=user_id, epoch=epoch, reason=reason, now=now) > 0

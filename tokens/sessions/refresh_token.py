@@ -32,6 +32,12 @@ class ParsedRefreshToken(NamedTuple):
 def mint(*, session_id: UUID, generation: int, secret: bytes, master_key_id: str) -> str:
     """Return the token of one generation of a session.
 
+    Args:
+        session_id: The session, which stands in the token in clear.
+        generation: How often the session has been refreshed.
+        secret: The session's random bytes.
+        master_key_id: The master key that the session was opened under.
+
     Raises:
         MasterKeyMissingError: the session's master key has left the settings.
     """
@@ -54,6 +60,11 @@ def parse(token: str) -> ParsedRefreshToken | None:
 
 def is_genuine(parsed: ParsedRefreshToken, *, secret: bytes, master_key_id: str) -> bool:
     """Return whether this server made the token for the session with this ``secret``; in constant time.
+
+    Args:
+        parsed: The token's parts, not yet judged.
+        secret: The random bytes of the session that it names.
+        master_key_id: The master key that the session was opened under.
 
     Raises:
         MasterKeyMissingError: the session's master key has left the settings.

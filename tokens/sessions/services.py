@@ -49,7 +49,12 @@ async def refresh(*, token: str, address: str = "") -> TokenPair:
 
 
 async def sign_out(*, session_id: UUID, user_id: UUID) -> None:
-    """End one session of this user; ending one that is over already is no error."""
+    """End one session of this user; ending one that is over already is no error.
+
+    Args:
+        session_id: The session.
+        user_id: The person, for the trail.
+    """
     await database().write(sessions.sign_out, session_id=session_id, user_id=user_id)
     log.info("signed_out", session_id=str(session_id))
 
@@ -94,6 +99,10 @@ async def end_other_sessions(*, principal: Principal) -> None:
 
 async def end_own_session(*, principal: Principal, session_id: UUID) -> None:
     """End one of the caller's sessions.
+
+    Args:
+        principal: The caller.
+        session_id: The session to end; it may be the caller's present one.
 
     Raises:
         NotFound: (404) the caller has no such live session: another person's is not told apart.

@@ -66,6 +66,10 @@ def all_end(*, user_ids: Sequence[UUID], **_: object) -> None:
     """Have clients told that every session of these people ends; a receiver of ``users.invariants.sessions_end``.
 
     1 query, however many people; where clients have sessions in a live SSO session 1 more, and 1 with notices.
+
+    Args:
+        user_ids: The people.
+        **_: What else the signal brings.
     """
     if len(user_ids) == 1:
         begun = _SIGNED_IN.rows(user_id=user_ids[0], now=clock.now())

@@ -62,6 +62,11 @@ def cookie_name() -> str:
 def mint_cookie(*, session_id: UUID, secret: bytes, master_key_id: str) -> str:
     """Return what the cookie says.
 
+    Args:
+        session_id: The SSO session, which stands in the cookie in clear.
+        secret: The session's random bytes.
+        master_key_id: The master key that the session was opened under.
+
     Raises:
         MasterKeyMissingError: the session's master key is gone.
     """
@@ -80,7 +85,13 @@ def parse_cookie(text: str) -> SsoCookie | None:
 
 
 def is_genuine(cookie: SsoCookie, *, secret: bytes, master_key_id: str) -> bool:
-    """Return whether this server made the cookie for the session with this ``secret``; False when its key is gone."""
+    """Return whether this server made the cookie for the session with this ``secret``; False when its key is gone.
+
+    Args:
+        cookie: The cookie's parts, not yet judged.
+        secret: The random bytes of the session that it names.
+        master_key_id: The master key that the session was opened under.
+    """
     try:
         return hmac.compare_digest(cookie.mac, _mac(cookie.session_id, secret, master_key_id))
     except MasterKeyMissingError as error:
@@ -89,7 +100,13 @@ def is_genuine(cookie: SsoCookie, *, secret: bytes, master_key_id: str) -> bool:
 
 
 def give_cookie(response: HttpResponse, value: str, *, max_age_s: int) -> None:
-    """Let the browser bring ``value`` from now on; Lax, because clients send people here from their own sites."""
+    """Let the browser bring ``value`` from now on; Lax, because clients send people here from their own sites.
+
+    Args:
+        response: The response that sets it.
+        value: What ``mint_cookie`` returned.
+        max_age_s: Seconds that the browser keeps it.
+    """
     cookies.give(response, cookie_names.SSO, value, max_age_s=max_age_s)
 
 
@@ -153,6 +170,10 @@ def end(*, session_id: UUID, user_id: UUID) -> bool:
 
     Up to 3 more where clients have sessions in it: those without ``offline_access`` end, and clients that want to hear
     of it will. The audit trail says that its person signed out.
+
+    Args:
+        session_id: The SSO session.
+        user_id: Its person.
     """
     if not sessions.end_session(session_id=session_id, reason=Session.RevokeReason.SIGNED_OUT):
         return False

@@ -17,6 +17,10 @@ DEVICE_BYTES = 32  # 256 random bits: nobody guesses what another browser is kno
 def context_of_sign_in(request: HttpRequest, transport: str) -> ClientContext:
     """Return where a sign-in comes from; with cookies, on a device that is new.
 
+    Args:
+        request: The request to sign in.
+        transport: ``cookie``, or anything else for tokens in the body.
+
     Raises:
         CrossOrigin: (403) another site would be given cookies here.
     """
@@ -35,7 +39,13 @@ def context_of_return(request: HttpRequest) -> ClientContext:
 
 
 def token_response(pair: TokenPair, context: ClientContext, transport: str) -> TokenPair | HttpResponse:
-    """Return the answer to a sign-in: the pair itself, or 204 with it, and the device, in cookies."""
+    """Return the answer to a sign-in: the pair itself, or 204 with it, and the device, in cookies.
+
+    Args:
+        pair: The tokens of the session just opened.
+        context: What ``context_of_sign_in`` returned, with the new device cookie.
+        transport: ``cookie``, or anything else for tokens in the body.
+    """
     if transport != "cookie":
         return pair
     response = cookie_response(pair)
@@ -51,7 +61,12 @@ def cookie_response(pair: TokenPair) -> HttpResponse:
 
 
 def set_cookies(response: HttpResponse, pair: TokenPair) -> None:
-    """Give the browser both cookies along with ``response``."""
+    """Give the browser both cookies along with ``response``.
+
+    Args:
+        response: The response that sets them.
+        pair: The tokens; each cookie lives as long as its token.
+    """
     cookies.give(response, ACCESS, pair.access_token, max_age_s=pair.expires_in)
     cookies.give(response, REFRESH, pair.refresh_token, max_age_s=pair.refresh_expires_in)
 
@@ -71,5 +86,10 @@ def no_content() -> HttpResponse:
 
 
 def set_device(response: HttpResponse, context: ClientContext) -> None:
-    """Give the browser its device cookie, which lives as long as the device is known."""
+    """Give the browser its device cookie, which lives as long as the device is known.
+
+    Args:
+        response: The response that sets it.
+        context: Where the sign-in comes from, with the new device cookie.
+    """
     cookies.give(response, DEVICE, context.new_device, max_age_s=KNOWN_S)

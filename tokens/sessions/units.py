@@ -134,6 +134,10 @@ def store_first_party(
 def store(session: NewSession, account: Account) -> OpenedSession:
     """Store a new session of the account and return what its first tokens are made from. 1 query.
 
+    Args:
+        session: The session, complete.
+        account: Whose session it is.
+
     Raises:
         IntegrityError: the user was deleted meanwhile.
     """
@@ -142,7 +146,12 @@ def store(session: NewSession, account: Account) -> OpenedSession:
 
 
 def opened(session: NewSession | StoredSession, account: Account) -> OpenedSession:
-    """Return what tokens of the session's present generation are made from."""
+    """Return what tokens of the session's present generation are made from.
+
+    Args:
+        session: The session as it is stored now.
+        account: Whose session it is.
+    """
     token = refresh_token.mint(
         session_id=session.id,
         generation=session.generation,
@@ -174,7 +183,13 @@ def idle_end(now: datetime, absolute: datetime, idle_s: int | None = None) -> da
 
 
 def live_account(*, session_id: UUID, user_id: UUID, epoch: int) -> LiveSession | None:
-    """Return the account behind a token, and what its session says, while that lives, None otherwise. 1 query."""
+    """Return the account behind a token, and what its session says, while that lives, None otherwise. 1 query.
+
+    Args:
+        session_id: The ``sid`` of a token.
+        user_id: The person of the token.
+        epoch: The epoch of the token.
+    """
     live = session_queries.find_live(session_id=session_id, user_id=user_id, epoch=epoch, now=clock.now())
     if live is None or not live.account.user.is_active or live.account.session_epoch != epoch:
         return None
@@ -182,13 +197,25 @@ def live_account(*, session_id: UUID, user_id: UUID, epoch: int) -> LiveSession 
 
 
 def sign_out(*, session_id: UUID, user_id: UUID) -> None:
-    """Revoke a session whose user, or holder of its refresh token, has done with it. 4 queries, 1 when it is over."""
+    """Revoke a session whose user, or holder of its refresh token, has done with it. 4 queries, 1 when it is over.
+
+    Args:
+        session_id: The session.
+        user_id: The person, for the trail.
+    """
     if end_session(session_id=session_id, reason=Session.RevokeReason.SIGNED_OUT):
         audit.record(Event.SIGN_OUT, actor_id=user_id, user_id=user_id, session_id=session_id)
 
 
 def end_own_session(*, session_id: UUID, user_id: UUID, epoch: int, from_session_id: UUID) -> bool:
-    """Revoke one of a person's sessions from another; False when there is no such live session. 4 queries, or 1."""
+    """Revoke one of a person's sessions from another; False when there is no such live session. 4 queries, or 1.
+
+    Args:
+        session_id: The session to end.
+        user_id: The person whose session it has to be.
+        epoch: Their session epoch.
+        from_session_id: The session that the request came in, for the trail.
+    """
     ended = session_queries.end_own(session_id, user_id=user_id, epoch=epoch, now=clock.now())
     if ended:
         details = {"from_session": str(from_session_id)}
@@ -199,6 +226,11 @@ def end_own_session(*, session_id: UUID, user_id: UUID, epoch: int, from_session
 
 def end_other_sessions(*, user_id: UUID, epoch: int, from_session_id: UUID) -> int:
     """Revoke every live session of a person but one, and publish it; return how many. 4 queries, 1 or 2 for none.
+
+    Args:
+        user_id: The person.
+        epoch: Their session epoch.
+        from_session_id: The session that stays: the request came in it.
 
     Raises:
         NotAuthenticated: That one is over.
@@ -219,6 +251,10 @@ def end_session(*, session_id: UUID, reason: Session.RevokeReason) -> bool:
     """Revoke one session, and publish it; False when there is none, or it was revoked before. 3 queries.
 
     What began in an SSO session ends with it.
+
+    Args:
+        session_id: The session.
+        reason: What is stored as the reason.
     """
     ended = session_queries.end(session_id, reason=reason, now=clock.now())
     if ended:
@@ -227,7 +263,12 @@ def end_session(*, session_id: UUID, reason: Session.RevokeReason) -> bool:
 
 
 def end_sessions(*, session_ids: Sequence[UUID], reason: Session.RevokeReason) -> int:
-    """Revoke sessions with one statement and publish it; return how many were not revoked before. 3 queries."""
+    """Revoke sessions with one statement and publish it; return how many were not revoked before. 3 queries.
+
+    Args:
+        session_ids: The sessions, of any people.
+        reason: What is stored as the reason.
+    """
     ended = Session.objects.filter(pk__in=session_ids).revoke(reason, clock.now())
     if ended:
         sso_logout.cascade(*session_ids)
@@ -310,6 +351,10 @@ def end_of_client(*, client: OAuthClient, **_: object) -> int:
     """End the sessions of a client, and return how many; a receiver of ``clients.units.client_ends``. 1 query.
 
     Nothing is published: every token of the client has its tag.
+
+    Args:
+        client: The client that is disabled or deleted.
+        **_: What else the signal brings.
     """
     sessions = Session.objects.filter(client_id=str(client.pk))
     return sessions.revoke(Session.RevokeReason.ENDED_BY_STAFF, clock.now())

@@ -28,6 +28,11 @@ log = get_logger()
 async def sign_in_with_factor(*, token: str, shown: Shown, context: ClientContext) -> TokenPair:
     """Open a session for the person whose password ``token`` stands for, and return its tokens.
 
+    Args:
+        token: The token that the right password was answered with.
+        shown: The code or the passkey.
+        context: Where the sign-in comes from.
+
     Raises:
         SigningKeyMissing: (503) before anything else, when no token could be signed.
         DomainError: What ``verify_second_factor`` and ``services.open_session`` raise.
@@ -66,6 +71,11 @@ async def verify_second_factor(*, token: str, shown: Shown, context: ClientConte
 async def step_up(*, principal: Principal, shown: Shown, address: str) -> None:
     """Let the caller prove who they are once more: with a second factor where they have one, else with the password.
 
+    Args:
+        principal: The caller.
+        shown: The password, the code or the passkey.
+        address: The client's IP address.
+
     Raises:
         ValidationFailed: (400) nothing was shown that is needed; names the field.
         InvalidCredentials: (401) the password is wrong; ``InvalidMfaCode`` or ``InvalidPasskey`` for a second factor.
@@ -79,6 +89,10 @@ async def step_up(*, principal: Principal, shown: Shown, address: str) -> None:
 
 async def confirm_session(*, principal: Principal, proof: Proof | None) -> None:
     """Note in the caller's session that they have just proved who they are, by ``proof`` or else the password.
+
+    Args:
+        principal: The caller.
+        proof: What was judged to be right; it is used up. None where the password was.
 
     Raises:
         InvalidMfaCode: (401) the proof was used meanwhile; ``InvalidPasskey`` for a passkey.

@@ -43,7 +43,12 @@ class MfaTicket(NamedTuple):
 
 
 def mint(who: Authenticated, first: str = BY_PASSWORD) -> str:
-    """Return a new token for somebody whose password, or whose e-mail code, was just right."""
+    """Return a new token for somebody whose password, or whose e-mail code, was just right.
+
+    Args:
+        who: Whose first proof was right.
+        first: What that proof was, as an ``amr``.
+    """
     expires_at = int(clock.unix()) + LIFE_S
     body = b"".join(
         (

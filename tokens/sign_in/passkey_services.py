@@ -55,6 +55,11 @@ async def step_up_options(*, principal: Principal) -> PasskeyOptions:
 async def sign_in(*, challenge_token: str, credential: Json, context: ClientContext) -> TokenPair:
     """Open a session for the person who holds the passkey, and return its tokens.
 
+    Args:
+        challenge_token: The token that was handed out with the challenge.
+        credential: What the browser returned, not yet judged.
+        context: Where the sign-in comes from.
+
     Raises:
         SigningKeyMissing: (503) before anything else, when no token could be signed.
         DomainError: what ``verify_passkey`` and ``services.open_session`` raise.

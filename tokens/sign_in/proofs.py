@@ -261,6 +261,11 @@ class ByPasskey:
 
 
 def with_factor(amr: str, factor: Proof | None) -> str:
-    """Return the ``amr`` of a session that is confirmed by ``factor``, None for the password, after it was opened."""
+    """Return the ``amr`` of a session that is confirmed by ``factor``, None for the password, after it was opened.
+
+    Args:
+        amr: How the session was opened (RFC 8176), separated by spaces.
+        factor: The proof of the second factor.
+    """
     more = (factor.amr, MULTIPLE) if factor else (BY_PASSWORD,)
     return " ".join(dict.fromkeys((*amr.split(), *more)))

@@ -45,6 +45,11 @@ log = get_logger()
 async def sign_in(*, email: str, password: str, context: ClientContext) -> TokenPair:
     """Open a session for the person whose address and password these are, and return its tokens.
 
+    Args:
+        email: The address that was typed, not yet judged.
+        password: What was typed.
+        context: Where the sign-in comes from.
+
     Raises:
         SigningKeyMissing: (503) before any hashing, when no token could be signed.
         DomainError: What ``verify_password`` and ``open_session`` raise.
@@ -57,6 +62,11 @@ async def sign_in(*, email: str, password: str, context: ClientContext) -> Token
 
 async def verify_password(*, email: str, password: str, context: ClientContext) -> ByPassword:
     """Return the proof of the person whose address and password these are.
+
+    Args:
+        email: The address that was typed, not yet judged.
+        password: What was typed.
+        context: Where the sign-in comes from.
 
     Raises:
         InvalidCredentials: (401) unknown, wrong, inactive and not proved yet alike.
@@ -115,6 +125,10 @@ async def open_session(proof: SignInProof, *, context: ClientContext) -> OpenedS
 
     A try whose session was not stored stays counted against the account.
 
+    Args:
+        proof: What was judged to be right; it is used up.
+        context: Where the sign-in comes from.
+
     Raises:
         DomainError: What the proof says where it was used, or the account has changed, since it was judged.
     """
@@ -127,6 +141,10 @@ async def open_session(proof: SignInProof, *, context: ClientContext) -> OpenedS
 @asynccontextmanager
 async def recorded_refusals(proof: SignInProof, context: ClientContext) -> AsyncIterator[None]:
     """Record in the trail why the block opened no session.
+
+    Args:
+        proof: The proof that the block opens a session for.
+        context: Where the sign-in comes from.
 
     Raises:
         DomainError: What the block raises; what the proof says of a changed account, where its person was deleted.
@@ -155,6 +173,12 @@ async def change_password(
     *, principal: Principal, shown: Shown, new_password: str, context: ClientContext
 ) -> TokenPair:
     """Set a new password, which ends every session, and open a new one for the caller, of the same client.
+
+    Args:
+        principal: The caller.
+        shown: What proves again that it is them.
+        new_password: What was chosen; the policy has been asked by the input.
+        context: Where the request comes from.
 
     Raises:
         SigningKeyMissing: (503) before anything is changed.

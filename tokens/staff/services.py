@@ -20,6 +20,10 @@ log = get_logger()
 async def list_sessions(*, caller: Principal, user_id: UUID) -> list[SessionOut]:
     """Return a user's live sessions, the most recently used first.
 
+    Args:
+        caller: The member of staff.
+        user_id: The user whose sessions they are.
+
     Raises:
         PermissionDenied: (403) the caller has not ``accounts.view_user``.
         NotFound: (404) there is no such user.
@@ -29,6 +33,10 @@ async def list_sessions(*, caller: Principal, user_id: UUID) -> list[SessionOut]
 
 async def end_sessions(*, caller: Principal, user_id: UUID) -> None:
     """End every session of a user.
+
+    Args:
+        caller: The member of staff.
+        user_id: The user whose sessions end.
 
     Raises:
         PermissionDenied: (403) the caller has not ``accounts.change_user``, or the user is a superuser and the caller

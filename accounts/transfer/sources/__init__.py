@@ -31,6 +31,11 @@ class Source(NamedTuple):
 def people(source: Source, path: Path, options: Options) -> Iterator[Person | Refused]:
     """Yield everybody in an export, in the order of the file; a record that is malformed as one that is refused.
 
+    Args:
+        source: The system that the export comes from.
+        path: The file.
+        options: What the command line adds for this system.
+
     Raises:
         MalformedError: The file is no export of this system, or an option is missing.
         OSError: It cannot be read.

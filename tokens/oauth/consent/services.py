@@ -30,6 +30,10 @@ async def list_consents(*, principal: Principal) -> list[ConsentOut]:
 async def revoke_consent(*, principal: Principal, client_id: UUID) -> None:
     """Take back what the caller has allowed a client, and end its sessions with them.
 
+    Args:
+        principal: The caller.
+        client_id: The client's primary key.
+
     Raises:
         NotFound: (404) they have allowed it nothing: a client that does not exist is not told apart.
     """

@@ -17,7 +17,12 @@ Reason = Session.RevokeReason
 
 
 def allowed(*, user_id: UUID, client_id: UUID) -> frozenset[str]:
-    """Return the scopes the person has allowed the client, none if they were never asked. 1 query."""
+    """Return the scopes the person has allowed the client, none if they were never asked. 1 query.
+
+    Args:
+        user_id: The person.
+        client_id: The client's primary key.
+    """
     found = Consent.objects.filter(user_id=user_id, client_id=client_id).values_list("scope", flat=True).first()
     return scope_set(found or "")
 
@@ -54,7 +59,12 @@ def of_person(user_id: UUID) -> list[Consent]:
 
 
 def revoke(*, user_id: UUID, client_id: UUID) -> bool:
-    """Take back what a person allowed a client, by themselves; False when there is nothing of that kind."""
+    """Take back what a person allowed a client, by themselves; False when there is nothing of that kind.
+
+    Args:
+        user_id: The person.
+        client_id: The client's primary key.
+    """
     found = Consent.objects.filter(user_id=user_id, client_id=client_id).select_related("client").first()
     if found is None:
         return False
@@ -64,7 +74,13 @@ def revoke(*, user_id: UUID, client_id: UUID) -> bool:
 
 @transaction.atomic
 def revoke_each(consents: Sequence[Consent], *, actor_id: UUID, reason: Reason) -> None:
-    """Take back consents, read with their clients: what the clients hold of these people ends, codes under way too."""
+    """Take back consents, read with their clients: what the clients hold of these people ends, codes under way too.
+
+    Args:
+        consents: Of any people.
+        actor_id: Who does it, for the trail.
+        reason: What is stored with the sessions that end.
+    """
     for consent in consents:
         whose = {"user_id": consent.user_id, "client_id": consent.client_id}
         if not Consent.objects.filter(pk=consent.pk).delete()[0]:

@@ -33,7 +33,12 @@ _lock: Final = threading.Lock()
 
 
 async def refuse_full(client_id: str, address: str) -> None:
-    """Raise ``Throttled`` (429) where devices of the client have asked too soon too often; the first is audited."""
+    """Raise ``Throttled`` (429) where devices of the client have asked too soon too often; the first is audited.
+
+    Args:
+        client_id: The device's client.
+        address: The device's IP address.
+    """
     now = clock.unix()
     for key, limit in _limits(client_id, address).items():
         found = _counts.get(key)
@@ -42,7 +47,12 @@ async def refuse_full(client_id: str, address: str) -> None:
 
 
 def count(client_id: str, address: str) -> None:
-    """Note that a device of the client has asked too soon."""
+    """Note that a device of the client has asked too soon.
+
+    Args:
+        client_id: The device's client.
+        address: The device's IP address.
+    """
     now = clock.unix()
     with _lock:
         for key in _limits(client_id, address):

@@ -39,6 +39,11 @@ class Found(NamedTuple):
 async def begin(*, client: Client, scope: str, jkt: str) -> tuple[str, str]:
     """Return the codes of a new waiting device: its own, and the person's. 2 queries.
 
+    Args:
+        client: The device's client.
+        scope: What the device asks for, judged.
+        jkt: The thumbprint of the key that its tokens are bound to (RFC 9449); "" for none.
+
     Raises:
         InvalidClient: the client has been deleted meanwhile.
     """
@@ -54,6 +59,11 @@ async def begin(*, client: Client, scope: str, jkt: str) -> tuple[str, str]:
 
 async def find(*, typed: str, address: str, cookie: SsoCookie | None) -> Found | None:
     """Return the device that waits for what somebody has typed, None when none does.
+
+    Args:
+        typed: The person's code in any spelling.
+        address: The client's IP address.
+        cookie: The SSO cookie of the person's browser, not yet judged.
 
     Raises:
         Throttled: (429) too many codes were tried from this address, or by this person, right ones included.
@@ -99,6 +109,11 @@ async def allow(state: AuthorizationState, client: Client, cookie: SsoCookie | N
     """Let the device have what was shown, to the person it was shown to.
 
     True when it will get it, False when nobody waits any more, None for somebody else than was asked.
+
+    Args:
+        state: The authorization state of the page that was answered.
+        client: The device's client.
+        cookie: The SSO cookie of the person's browser, not yet judged.
     """
     if cookie is None or cookie.session_id != state.session_id:
         return None
@@ -111,7 +126,12 @@ async def allow(state: AuthorizationState, client: Client, cookie: SsoCookie | N
 
 
 async def deny(state: AuthorizationState, client: Client) -> None:
-    """Tell the device no, if it still waits. 1 query."""
+    """Tell the device no, if it still waits. 1 query.
+
+    Args:
+        state: The authorization state of the page that was answered.
+        client: The device's client.
+    """
     if await database().write(device_units.deny, client=client, user_code=state.device):
         log.info("device_denied", client_id=client.client_id)
 

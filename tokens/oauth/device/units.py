@@ -63,6 +63,11 @@ class Waiting(NamedTuple):
 def begin(*, client: Client, scope: str, jkt: str) -> tuple[str, str]:
     """Store a waiting device; return its code, and the one for the person. 2 queries.
 
+    Args:
+        client: The device's client.
+        scope: What the device asks for, judged.
+        jkt: The thumbprint of the key that its tokens are bound to (RFC 9449); "" for none.
+
     Raises:
         IntegrityError: the client was deleted meanwhile.
     """
@@ -93,6 +98,12 @@ def allow(*, client: Client, user_code: str, scope: str, cookie: SsoCookie) -> b
     """Let the device have what was shown to the person of this cookie; one transaction.
 
     True when it will get it, False when nobody waits any more, None when nobody is signed in with the cookie.
+
+    Args:
+        client: The device's client.
+        user_code: The person's code, normalised.
+        scope: What the person was shown.
+        cookie: The SSO cookie of the person's browser, not yet judged.
     """
     session = sso_session.find(cookie)
     if session is None or not sso_session.hold(session):
@@ -121,7 +132,12 @@ def allow(*, client: Client, user_code: str, scope: str, cookie: SsoCookie) -> b
 
 
 def deny(*, client: Client, user_code: str) -> bool:
-    """Tell the device no; return whether it was still waiting. 1 query."""
+    """Tell the device no; return whether it was still waiting. 1 query.
+
+    Args:
+        client: The device's client.
+        user_code: The person's code, normalised.
+    """
     return _waiting(user_code).filter(client_id=client.id).update(state=_State.DENIED) > 0
 
 
@@ -129,6 +145,11 @@ def look(*, client: Client, device_code: str, jkt: str) -> Outcome | None:
     """Return what a device that asks is told without anything being written; None once its person has said yes.
 
     1 query. PENDING is to be noted by ``note``; a device that asks within its interval is told TOO_SOON.
+
+    Args:
+        client: The client that asks, authenticated.
+        device_code: The device's code as it was received.
+        jkt: The thumbprint of the key that was proved; "" for none.
     """
     row = _of_device(client, device_code)
     outcome = _told(row, jkt)
@@ -139,7 +160,12 @@ def look(*, client: Client, device_code: str, jkt: str) -> Outcome | None:
 
 
 def note(*, client: Client, device_code: str) -> None:
-    """Note that a device has asked, from which its next interval counts. 1 query."""
+    """Note that a device has asked, from which its next interval counts. 1 query.
+
+    Args:
+        client: The client that asks, authenticated.
+        device_code: The device's code as it was received.
+    """
     waiting = DeviceGrant.objects.filter(pk=digest_of(device_code), client_id=client.id, state=_State.PENDING)
     about_to_commit()
     waiting.update(polled_at=clock.now())

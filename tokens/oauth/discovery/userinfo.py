@@ -131,7 +131,12 @@ async def told(token: str | None, proving: HttpRequest | None = None) -> UserInf
 
 
 def claims_of(principal: Principal, scopes: frozenset[str]) -> UserInfo:
-    """Return the claims that these scopes stand for."""
+    """Return the claims that these scopes stand for.
+
+    Args:
+        principal: The person, as the client knows them.
+        scopes: What the access token allows.
+    """
     user, email = principal.user, Scope.EMAIL in scopes
     return UserInfo(
         sub=str(principal.subject),

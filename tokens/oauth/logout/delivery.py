@@ -65,6 +65,11 @@ class LogoutClaims(msgspec.Struct, frozen=True):
 async def mint(*, client: Client, user_id: UUID, session_id: UUID) -> str:
     """Return a logout token that says that this person's SSO session has ended.
 
+    Args:
+        client: The client that is told: it is the audience.
+        user_id: The person; told as this client knows them.
+        session_id: The SSO session; told as this client knows it.
+
     Raises:
         SigningKeyMissing: (503) there is no key to sign with.
     """

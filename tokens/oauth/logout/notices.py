@@ -43,6 +43,10 @@ def queue(*, signed_in: set[tuple[str, UUID, UUID]], **_: object) -> None:
     """Queue a notice for each client, person and SSO session whose client wants to hear of its end. 2 queries at most.
 
     A receiver of ``sso_logout.clients_signed_out``.
+
+    Args:
+        signed_in: Client, person and SSO session of each that has ended.
+        **_: What else the signal brings.
     """
     wanted = OAuthClient.objects.filter(
         ~Q(backchannel_logout_uri=""), pk__in={client_id for client_id, *_ in signed_in}, disabled_at=None

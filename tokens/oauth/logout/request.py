@@ -80,5 +80,10 @@ def confirmation(session_id: UUID) -> str:
 
 
 def is_confirmation(text: str, session_id: UUID) -> bool:
-    """Return whether the form of this session's page was sent."""
+    """Return whether the form of this session's page was sent.
+
+    Args:
+        text: The hidden field of the form, not yet judged.
+        session_id: The SSO session of the browser.
+    """
     return stateless_token.parse(_PURPOSE, text, 0, context=session_id.bytes) is not None

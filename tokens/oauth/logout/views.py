@@ -86,7 +86,12 @@ async def answered(request: ApiRequest, parameters: QueryDict, *, confirmed: boo
 
 
 def end(*, session_id: UUID, user_id: UUID) -> None:
-    """Unit of work: end this browser's SSO session as its person asks; one that is over stays as it is."""
+    """Unit of work: end this browser's SSO session as its person asks; one that is over stays as it is.
+
+    Args:
+        session_id: The SSO session.
+        user_id: Its person.
+    """
     if sso_session.end(session_id=session_id, user_id=user_id):
         log.info("signed_out", session_id=str(session_id))
 

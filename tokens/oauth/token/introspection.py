@@ -59,6 +59,10 @@ async def introspect(*, token: str, caller: Client) -> Introspection | None:
 
     No query for an access token this process knows, one for others and for a refresh token.
 
+    Args:
+        token: A text of any kind, not yet judged.
+        caller: The client that asks, authenticated.
+
     Raises:
         Unavailable: (503) that cannot be asked: "inactive" would be a guess.
     """

@@ -70,6 +70,10 @@ async def id_key_for(client: Client, scopes: AbstractSet[str]) -> ActiveKey | No
 
     Asked before anything is used up: what the code was given for is known when it is.
 
+    Args:
+        client: The client, which chose the algorithm.
+        scopes: All scopes that may be granted.
+
     Raises:
         SigningKeyMissing: (503) there is no key to sign with.
     """

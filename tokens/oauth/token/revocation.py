@@ -23,6 +23,10 @@ async def revoke(*, token: str, caller: Client) -> None:
     give out the next one at once (RFC 7009 §2.1 leaves it to the server). A token that a client has for itself ends
     alone.
 
+    Args:
+        token: A text of any kind, not yet judged.
+        caller: The client that asks, authenticated.
+
     Raises:
         UnsupportedTokenType: (400) the token was got in exchange: its session is another client's.
         Unavailable: (503) that cannot be done now: the client is to try again.
