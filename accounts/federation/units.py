@@ -23,6 +23,7 @@ from accounts.federation.outputs import IdentityOut, ProviderOut
 from accounts.federation.rules import Holder, Step, Told, next_step
 from accounts.mfa.passkeys.models import Passkey
 from accounts.outbox import queue as outbox
+from accounts.outbox import tokens as email_tokens
 from accounts.outbox.kinds import Kind
 from accounts.users import queries as user_queries
 from accounts.users import units as user_units
@@ -76,6 +77,8 @@ def resolve(*, provider_id: UUID, person: UpstreamPerson, waiting_id: UUID, keep
         and holder is not None
         and not Identity.objects.filter(user=holder, provider=provider).exists()
     ):
+        # Nobody has signed in here yet: every session is another one, and the account is read with its new epoch.
+        user_queries.end_sessions(holder.pk)
         _link(holder, provider, person)
         return Resolved(user_units.credentials_of_id(holder.pk))
     if step is Step.CREATE:
@@ -142,8 +145,13 @@ def _create(provider: UpstreamProvider, person: UpstreamPerson) -> UUID:
 
 
 def _link(user: User, provider: UpstreamProvider, person: UpstreamPerson) -> None:
-    """Link the identity, tell the owner, and leave it in the trail."""
+    """Link the identity, cancel a pending change of address, tell the owner, and leave it in the trail.
+
+    A stranger who has been in the account may have asked for the change. The caller ends the account's other sessions
+    for the same reason (Sudhodanan & Paverd 2022: unexpired session, unexpired change of address).
+    """
     _insert(user.pk, provider, person)
+    email_tokens.forget(user.pk, email_tokens.Purpose.CHANGE_EMAIL)
     outbox.enqueue(Kind.IDENTITY_LINKED, recipient=user.email, user_id=user.pk, facts={"provider": provider.name})
     audit.record(Event.IDENTITY_LINKED, actor_id=user.pk, user_id=user.pk, details={"provider": provider.slug})
 
@@ -159,12 +167,16 @@ def _insert(user_id: UUID, provider: UpstreamProvider, person: UpstreamPerson) -
 
 
 class Shown(NamedTuple):
-    """An identity that a browser has shown and that is its person's now: of which provider, in which session there."""
+    """An identity that a browser has shown and that is its person's now: of which provider, in which session there.
+
+    ``is_new``: it was linked just now; the account's other sessions are to end.
+    """
 
     provider_id: UUID
-    issuer: str
+    slug: str
     subject: str
     sid: str
+    is_new: bool
 
 
 def link_waiting(*, user_id: UUID, waiting_id: UUID, browser: str) -> Shown | None:
@@ -173,6 +185,7 @@ def link_waiting(*, user_id: UUID, waiting_id: UUID, browser: str) -> Shown | No
     Returns:
         The identity; None where it is somebody else's, a second one of the same provider, or waits no longer.
     """
+    user = user_queries.lock(user_id)  # first, as everywhere: who ends sessions or asks for another address waits
     waiting = (
         UpstreamSignIn.objects.select_for_update(of=("self",))
         .select_related("provider")
@@ -180,20 +193,18 @@ def link_waiting(*, user_id: UUID, waiting_id: UUID, browser: str) -> Shown | No
         .exclude(subject="")
         .first()
     )
-    user = User.objects.filter(pk=user_id, is_active=True).first()
-    if waiting is None or user is None:
+    if waiting is None or user is None or not user.is_active:
         return None
     UpstreamSignIn.objects.filter(pk=waiting_id).delete()
     person = UpstreamPerson(waiting.issuer, waiting.subject, waiting.email)
-    shown_now = Shown(waiting.provider_id, waiting.issuer, waiting.subject, waiting.sid)
-    if Identity.objects.filter(user_id=user_id, issuer=waiting.issuer, subject=waiting.subject).exists():
-        return shown_now
-    try:
-        with transaction.atomic():
-            _link(user, waiting.provider, person)
-    except IntegrityError:
-        return None
-    return shown_now
+    is_new = not Identity.objects.filter(user_id=user_id, issuer=waiting.issuer, subject=waiting.subject).exists()
+    if is_new:
+        try:
+            with transaction.atomic():
+                _link(user, waiting.provider, person)
+        except IntegrityError:
+            return None
+    return Shown(waiting.provider_id, waiting.provider.slug, waiting.subject, waiting.sid, is_new)
 
 
 def forget_waiting(*, provider_id: UUID, subject: str, sid: str) -> None:
@@ -208,8 +219,11 @@ def forget_waiting(*, provider_id: UUID, subject: str, sid: str) -> None:
     UpstreamSignIn.objects.filter(provider_id=provider_id, **named).exclude(subject="").delete()
 
 
-def connect(*, user_id: UUID, provider_id: UUID, person: UpstreamPerson) -> None:
+def connect(*, user_id: UUID, provider_id: UUID, person: UpstreamPerson) -> str | None:
     """Link an identity to somebody who is signed in and has asked for it.
+
+    Returns:
+        The provider's short name, where the identity was linked now; None where it was theirs already.
 
     Raises:
         IdentityTaken: It is another account's, or they have one of this provider.
@@ -221,12 +235,13 @@ def connect(*, user_id: UUID, provider_id: UUID, person: UpstreamPerson) -> None
     if provider is None or len(person.issuer) > URI_CHARACTERS:
         raise UpstreamRefused("provider")
     if Identity.objects.filter(user=user, issuer=person.issuer, subject=person.subject).exists():
-        return
+        return None
     try:
         with transaction.atomic():
             _link(user, provider, person)
     except IntegrityError as error:
         raise IdentityTaken from error
+    return provider.slug
 
 
 def identities(user_id: UUID) -> tuple[IdentityOut, ...]:

@@ -191,6 +191,16 @@ def consume(token_id: uuid.UUID) -> bool:
     return _USE.run(id=token_id, now=clock.now()) > 0
 
 
+def forget(user_id: uuid.UUID, purpose: Purpose) -> None:
+    """Delete the user's token of this purpose, if there is one, and its message with it. One query.
+
+    Args:
+        user_id: Whose it is.
+        purpose: What it is good for.
+    """
+    _REPLACE.run(user_id=user_id, purpose=purpose.value)
+
+
 def forget_all_of(user_ids: Iterable[Any], using: str = DEFAULT_DB_ALIAS) -> None:
     """Delete every token of these users: their password, address or standing has changed. One query.
 

@@ -22,17 +22,14 @@ from accounts.federation.kinds.kind import Endpoints, UpstreamPerson
 from accounts.federation.rules import Step
 from accounts.federation.units import Begun
 from accounts.users import services as accounts
-from accounts.users import units as user_units
 from accounts.users.services import Authenticated
 from ironauth.infrastructure.core import base64url, strict_json
-from ironauth.infrastructure.core.errors import NotAuthenticated
 from ironauth.infrastructure.crypto.master_keys import register_purpose
 from ironauth.infrastructure.crypto.stateless_token import mac
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.errors import MfaRequired
 from tokens.sessions.models import BY_UPSTREAM
-from tokens.sessions.units import live_account
 from tokens.sign_in import mfa_token
 from tokens.sign_in.proofs import ByUpstream
 from tokens.upstream import client_secret, discovery, exchange, id_token
@@ -207,7 +204,7 @@ async def connect(*, provider: Provider, begun: Begun, answer: Mapping[str, str]
     """
     try:
         person = await _person(provider, answer)
-        await database().write(_connect, provider_id=provider.id, begun=begun, person=person)
+        await database().write(session_units.connect, provider_id=provider.id, begun=begun, person=person)
     except UpstreamRefused as error:
         await _note_refusal(Event.IDENTITY_LINKED, provider, error, begun.user_id)
         raise
@@ -218,16 +215,6 @@ async def _note_refusal(event: Event, provider: Provider, error: UpstreamRefused
     log.warning("upstream_refused", provider=provider.slug, cause=error.cause)
     details = {"reason": Reason.PROVIDER_REFUSED, "provider": provider.slug, "cause": error.cause}
     await audit.record_later(event, outcome=Outcome.FAILURE, actor_id=user_id, user_id=user_id, details=details)
-
-
-def _connect(*, provider_id: UUID, begun: Begun, person: UpstreamPerson) -> None:
-    """Unit of work: link the identity, unless the session was ended meanwhile, as by an owner who threw out a thief."""
-    user_id, (session_id, _, epoch) = begun.user_id, begun.page.partition(":")
-    assert user_id is not None
-    user_units.locked(user_id)  # first: the end of all sessions writes this row
-    if live_account(session_id=UUID(session_id), user_id=user_id, epoch=int(epoch)) is None:
-        raise NotAuthenticated
-    units.connect(user_id=user_id, provider_id=provider_id, person=person)
 
 
 async def _resolved(provider: Provider, begun: Begun, person: UpstreamPerson) -> units.Resolved:

@@ -5,6 +5,11 @@ from uuid import UUID
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
 from accounts.federation import units as federation
+from accounts.federation.kinds.kind import UpstreamPerson
+from accounts.federation.units import Begun
+from accounts.users import units as user_units
+from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.core.errors import NotAuthenticated
 from ironauth.infrastructure.db import single_use
 from tokens.sessions import units as sessions
 from tokens.sessions.models import Session
@@ -16,7 +21,10 @@ ONCE = "upstream-logout"
 
 
 def note_session(*, user_id: UUID, session_id: UUID, waiting_id: UUID, browser: str, by_identity: bool) -> None:
-    """Link the identity that waits in this browser, and note which session began with it. At most nine queries.
+    """Link the identity that waits in this browser, and note which session began with it.
+
+    Where it is linked now, the account's other sessions end: a stranger may have opened one. At most ten queries, and
+    what ending sessions takes.
 
     Args:
         user_id: Who has just signed in.
@@ -28,12 +36,55 @@ def note_session(*, user_id: UUID, session_id: UUID, waiting_id: UUID, browser: 
     """
     shown = federation.link_waiting(user_id=user_id, waiting_id=waiting_id, browser=browser)
     if shown is not None:
+        if shown.is_new:
+            _end_others(user_id=user_id, session_id=session_id, slug=shown.slug)
         UpstreamSession.objects.update_or_create(
             session_id=session_id,
             defaults={"provider_id": shown.provider_id, "subject": shown.subject, "sid": shown.sid},
         )
     elif by_identity:
         sessions.end_session(session_id=session_id, reason=Session.RevokeReason.SIGNED_OUT)
+
+
+def connect(*, provider_id: UUID, begun: Begun, person: UpstreamPerson) -> None:
+    """Link the identity, and end the account's other sessions, unless this one was ended meanwhile.
+
+    As it is by an owner who has thrown out a thief.
+
+    Args:
+        provider_id: The provider that has confirmed it.
+        begun: The sign-in there, used up: whose it is, and the session that has asked.
+        person: What the provider said.
+
+    Raises:
+        IdentityTaken: It is another account's, or they have one of this provider.
+        NotAuthenticated: The account is gone or inactive, or the session is over.
+        UpstreamRefused: The provider is no longer enabled.
+    """
+    user_id, (session, _, epoch) = begun.user_id, begun.page.partition(":")
+    session_id = UUID(session)
+    assert user_id is not None
+    user_units.locked(user_id)  # first: the end of all sessions writes this row
+    if sessions.live_account(session_id=session_id, user_id=user_id, epoch=int(epoch)) is None:
+        raise NotAuthenticated
+    slug = federation.connect(user_id=user_id, provider_id=provider_id, person=person)
+    if slug is not None:
+        _end_others(user_id=user_id, session_id=session_id, slug=slug)
+
+
+def _end_others(*, user_id: UUID, session_id: UUID, slug: str) -> None:
+    """End a person's sessions but this one, and leave each in the trail. 2 queries, and what ending them takes.
+
+    The SSO session it began in, and what else began there or in it, is the same browser's, and stays.
+    """
+    parent_id = Session.objects.filter(pk=session_id).values_list("parent_id", flat=True).first()
+    kept = [session_id] if parent_id is None else [session_id, parent_id]
+    others = Session.objects.filter(user_id=user_id).live(clock.now()).exclude(pk__in=kept).exclude(parent_id__in=kept)
+    ids = list(others.order_by().values_list("pk", flat=True))
+    if ids:
+        sessions.end_sessions(session_ids=ids, reason=Session.RevokeReason.ENDED_BY_USER)
+        details = {"reason": "identity_linked", "provider": slug, "from_session": str(session_id)}
+        audit.record_each(Event.SESSION_ENDED, [(user_id, one) for one in ids], actor_id=user_id, details=details)
 
 
 def signed_out_there(*, provider_id: UUID, slug: str, told: SignedOut) -> int | None:
