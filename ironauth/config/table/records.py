@@ -74,6 +74,14 @@ MAIL = Section(
         choices=("open", "closed"),
     ),
     Setting(
+        "IRONAUTH_SIGN_IN_FORM",
+        "both: the sign-in page asks for address and password at once. identifier_first: it asks for the address, "
+        "and the next page for the password; an address whose domain belongs to another provider goes on to that. "
+        "Neither page tells whether the address has an account.",
+        default="both",
+        choices=("both", "identifier_first"),
+    ),
+    Setting(
         "IRONAUTH_SIGN_IN_BY_EMAIL",
         "0 or 1: people with a proved address may sign in with a code of six digits that is mailed to them, in place "
         "of the password; a second factor is asked for as after a password.",

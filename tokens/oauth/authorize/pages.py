@@ -78,7 +78,10 @@ _look_decoder: Final = msgspec.msgpack.Decoder(_Look)
 def sign_in(
     state: SignInState, client: Client | None, browser: str, *, email: str = "", **context: Any
 ) -> HttpResponse:
-    """Return the page that asks for address and password.
+    """Return the page that asks for address and password, or for one of them (IRONAUTH_SIGN_IN_FORM).
+
+    One at a time, the page with an ``email`` asks for its password, and the one without for the address. Nobody looks
+    up whether it has an account.
 
     ``context``: ``problem`` and ``status`` of a refusal, and ``remedy``, what to offer instead.
     """
@@ -277,6 +280,7 @@ def _site() -> dict[str, Any]:
         "proof_required": emails.is_proof_required(),
         "sign_up_open": settings.IRONAUTH_SIGN_UP == "open",
         "sign_in_by_email": settings.IRONAUTH_SIGN_IN_BY_EMAIL,
+        "identifier_first": settings.IRONAUTH_SIGN_IN_FORM == "identifier_first",
         "providers": providers.buttons(),
     }
 

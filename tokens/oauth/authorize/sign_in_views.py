@@ -5,6 +5,7 @@ from typing import Any, Final
 from uuid import UUID
 
 import msgspec
+from django.conf import settings
 from django.http import HttpResponse
 from django.utils.translation import gettext_noop as _
 from drf_spectacular.utils import extend_schema
@@ -25,7 +26,7 @@ from tokens.keys.store import key_store
 from tokens.oauth.authorize import pages as authorize_pages
 from tokens.oauth.authorize import services as authorizations
 from tokens.oauth.authorize import state as authorization_state
-from tokens.oauth.authorize.inputs import PasswordFormInput
+from tokens.oauth.authorize.inputs import EmailFormInput, PasswordFormInput
 from tokens.oauth.authorize.state import AccountState, AuthorizationState, SignInState
 from tokens.oauth.authorize.views import OAuthPage
 from tokens.sessions import sso_session, transport
@@ -33,6 +34,7 @@ from tokens.sessions.access_tokens import token_pair
 from tokens.sessions.models import BY_UPSTREAM
 from tokens.sign_in import factor_services, passkey_services, services
 from tokens.sign_in.proofs import SignInProof
+from tokens.upstream import providers
 from tokens.upstream import units as upstream
 
 #: What a refusal asks for is a link away: the part of the template that has it.
@@ -87,13 +89,20 @@ class PasswordForm(SignInForm):
 
     @extend_schema(exclude=True)
     async def post(self, request: ApiRequest) -> HttpResponse:
-        """Sign in by address and password, or say what is missing or wrong on the same page; without any, show it."""
+        """Sign in by address and password, or say what is missing or wrong on the same page; without any, show it.
+
+        The first of two pages sends an address without a password (IRONAUTH_SIGN_IN_FORM).
+        """
         state, client = await self.resumed_sign_in(request)
         context = transport.context_of_sign_in(request._request, "cookie")  # noqa: SLF001 - Django's request
         browser, email = authorization_state.browser_of(request), str(request.data.get("email", ""))
         if "email" not in request.data:  # from another page, back to this one
             begun = msgspec.structs.replace(state, mfa_token="", methods=(), code_id=None)
+            if "other" in request.data:
+                begun = _without_hint(begun)
             return authorize_pages.sign_in(begun, client, browser)
+        if settings.IRONAUTH_SIGN_IN_FORM == "identifier_first" and "password" not in request.data:
+            return await self._identified(request, state, client)
         try:
             data = await self.validated(request, PasswordFormInput)
             proof = await services.verify_password(**data, context=context)
@@ -105,6 +114,26 @@ class PasswordForm(SignInForm):
             return authorize_pages.sign_in(state, client, browser, email=email, problem=missing, status=400)
         except DomainError as error:
             return authorize_pages.sign_in(state, client, browser, email=email, **refusal_of(error))
+
+    async def _identified(
+        self, request: ApiRequest, state: AuthorizationState | AccountState, client: Client | None
+    ) -> HttpResponse:
+        """Return what comes after an address: the page that asks for its password, or its domain's provider.
+
+        The text of the address decides. No account is looked up, so there is nothing that page or time could tell.
+        """
+        browser = authorization_state.browser_of(request)
+        try:
+            email = (await self.validated(request, EmailFormInput))["email"]
+        except exceptions.ValidationError:
+            # Without the hint: with it the page would ask for the password of another address than was typed.
+            typed = str(request.data["email"])
+            missing: dict[str, Any] = {"problem": _("Type your e-mail address."), "status": 400, "typed": typed}
+            return authorize_pages.sign_in(_without_hint(state), client, browser, **missing)
+        provider = providers.of_address(email)
+        if provider is not None and state.upstream_id is None:  # else they are here to connect an account of this site
+            return await self.sent_on(request, state, client, provider, email)
+        return authorize_pages.sign_in(state, client, browser, email=email)
 
 
 class SecondFactorForm(SignInForm):
@@ -149,8 +178,8 @@ class PasskeyForm(SignInForm):
             )
             return await self.signed_in(request, proof, state=state, client=client, context=context)
         except DomainError as error:
-            browser = authorization_state.browser_of(request)
-            return authorize_pages.sign_in(state, client, browser, **refusal_of(error))
+            browser, email = authorization_state.browser_of(request), str(request.data.get("email", ""))
+            return authorize_pages.sign_in(state, client, browser, email=email, **refusal_of(error))
 
 
 async def _note_upstream(request: ApiRequest, proof: SignInProof, session_id: UUID, state: SignInState) -> None:
@@ -169,6 +198,13 @@ async def _note_upstream(request: ApiRequest, proof: SignInProof, session_id: UU
             browser=authorization_state.browser_of(request),
             by_identity=by_identity,
         )
+
+
+def _without_hint(state: AuthorizationState | AccountState) -> AuthorizationState | AccountState:
+    """Return the state of somebody who is not who the client expects."""
+    if isinstance(state, AccountState):
+        return state
+    return msgspec.structs.replace(state, request=msgspec.structs.replace(state.request, login_hint=""))
 
 
 async def _to_account(proof: SignInProof, state: SignInState, context: ClientContext) -> tuple[HttpResponse, UUID]:

@@ -12,7 +12,7 @@ from tokens.upstream.providers import Provider
 
 
 async def go(
-    provider: Provider, state: AuthorizationState | AccountState, *, browser: str, address: str
+    provider: Provider, state: AuthorizationState | AccountState, *, browser: str, address: str, email: str = ""
 ) -> HttpResponse:
     """Return the way to the provider; the person goes on from ``state`` when they come back.
 
@@ -21,6 +21,7 @@ async def go(
         state: Where they come from.
         browser: What this browser's cookie says, or is about to.
         address: The client's.
+        email: The address that was typed; "" for the one that the application expects, if it does.
 
     Raises:
         Throttled: (429) too many came from this client.
@@ -28,11 +29,12 @@ async def go(
     """
     await rate_limits.admit(rate_limits.UPSTREAM, address=address)
     fresh = msgspec.structs.replace(state, mfa_token="", methods=(), code_id=None, upstream_id=None, upstream="")
+    expected = state.request.login_hint if isinstance(state, AuthorizationState) else ""
     there = await services.begin(
         provider=provider,
         page=authorization_state.stored(fresh),
         browser=browser,
         life_s=LIFE_S,
-        login_hint=state.request.login_hint if isinstance(state, AuthorizationState) else "",
+        login_hint=email or expected,
     )
     return authorize_pages.on_to_provider(there)

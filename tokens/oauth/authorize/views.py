@@ -130,15 +130,24 @@ class OAuthPage(PageLanguage, AsyncAPIView):
         state: AuthorizationState | AccountState,
         client: Client | None,
         provider: Provider,
+        email: str = "",
     ) -> HttpResponse:
-        """Return the way to another provider; where it does not answer, the page with the other ways in."""
+        """Return the way to another provider; where it does not answer, the page with the other ways in.
+
+        Args:
+            request: The request, for its browser and address.
+            state: Where the person comes from.
+            client: The client that it leads to, if it does.
+            provider: Where they sign in.
+            email: The address that they have typed, if they have.
+        """
         browser = authorization_state.browser_of(request) or authorization_state.new_browser()
         try:
             address = client_context.address_of(request)
-            response = await to_provider.go(provider, state, browser=browser, address=address)
+            response = await to_provider.go(provider, state, browser=browser, address=address, email=email)
         except DomainError as error:
             refusal: dict[str, Any] = {"problem": error.detail, "status": error.status, "headers": error.headers}
-            response = authorize_pages.sign_in(state, client, browser, **refusal)
+            response = authorize_pages.sign_in(state, client, browser, email=email, **refusal)
         authorization_state.remember_browser(response, browser)
         return response
 

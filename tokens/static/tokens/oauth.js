@@ -71,13 +71,13 @@ on(form, "submit", async () => {
 
 suggest();
 for (const used of ["focus", "pointerdown"]) {
-  $("email")?.addEventListener(used, () => {
+  document.querySelector("[autocomplete~=webauthn]")?.addEventListener(used, () => {
     if (isOld()) suggest();
   });
 }
 
 form.hidden = !passkeysWork;
-if (!$("email") && !$("code")) {
+if (!$("email") && !$("password") && !$("code")) {
   if (passkeysWork) form.querySelector("[type=submit]").focus();
   else $("problem").textContent = texts.unsupported;
 }
