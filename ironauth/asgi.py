@@ -132,7 +132,13 @@ async def _load_routes() -> None:
 
 
 async def application(scope: Scope, receive: Receive, send: Send) -> None:
-    """Serve HTTP and the lifespan protocol; a WebSocket handshake is refused (403)."""
+    """Serve HTTP and the lifespan protocol; a WebSocket handshake is refused (403).
+
+    Args:
+        scope: What the request is, as ASGI describes it.
+        receive: Awaited for the next event of the client.
+        send: Awaited with the next event of the answer.
+    """
     if scope["type"] == "http":
         await _http(scope, receive, send)
     elif scope["type"] == "lifespan":

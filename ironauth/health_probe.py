@@ -51,7 +51,13 @@ class _UnixConnection(http.client.HTTPConnection):
 
 
 def ask(path: str, port: int = PORT, uds: Path | None = None) -> tuple[bool, str]:
-    """Return whether the server on this machine answers ``path`` with 200, and what there is to say of it."""
+    """Return whether the server on this machine answers ``path`` with 200, and what there is to say of it.
+
+    Args:
+        path: A path of the server's own health pages.
+        port: The TCP port on loopback, where no socket is given.
+        uds: The server's Unix socket.
+    """
     # Not urllib, which would take the way through a proxy that the environment names.
     connection = _UnixConnection(uds) if uds else http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S)
     try:

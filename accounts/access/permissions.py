@@ -114,7 +114,8 @@ class StaffView(AsyncAPIView):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Refuse a view that does not ask first whether somebody is signed in, and then for a right of staff.
 
-        Errors: `ImproperlyConfigured`, naming the view.
+        Raises:
+            ImproperlyConfigured: The view does not; the error names it.
         """
         super().__init_subclass__(**kwargs)
         first, *rights = cls.permission_classes

@@ -191,11 +191,12 @@ def flag_password(found: Credentials) -> None:
 def end_all_sessions(*, user_id: uuid.UUID, session_id: uuid.UUID | None) -> None:
     """Raise the session epoch: every token made before is dead.
 
-    Raises ``NotAuthenticated`` when the user is gone or inactive.
-
     Args:
         user_id: The person who is signed in.
         session_id: The session it is done in, for the trail; it ends as well.
+
+    Raises:
+        NotAuthenticated: The user is gone or inactive.
     """
     user_queries.end_sessions(user_id, if_active=True)
     record_own(Event.SIGN_OUT_EVERYWHERE, user_id, session_id)

@@ -56,6 +56,10 @@ def issuer(value: str, name: str) -> str:
     Written exactly as a browser writes an origin, because issuers are compared byte for byte (RFC 8414 §3.3). A path
     would be legal there, but this server answers ``/.well-known/`` at its root only.
 
+    Args:
+        value: The text of the setting.
+        name: The setting, for the error.
+
     Raises:
         ImproperlyConfigured: It is missing, or written in any other way.
     """
@@ -78,6 +82,10 @@ def issuer(value: str, name: str) -> str:
 def origins(items: Sequence[str], name: str) -> list[str]:
     """Return trusted origins: each ``https://host[:port]`` as browsers send it, plain http on loopback only.
 
+    Args:
+        items: The items of the setting.
+        name: The setting, for the error.
+
     Raises:
         ImproperlyConfigured: An item is written in any other way.
     """
@@ -92,6 +100,10 @@ def origins(items: Sequence[str], name: str) -> list[str]:
 
 def hosts(items: Sequence[str], name: str) -> list[str]:
     """Return host names for ALLOWED_HOSTS; ``.example.com`` stands for a domain and everything below it.
+
+    Args:
+        items: The items of the setting.
+        name: The setting, for the error.
 
     Raises:
         ImproperlyConfigured: There is none, or one is ``*`` or matches no Host header (a URL, a port, a ``*``
@@ -117,6 +129,11 @@ def hosts(items: Sequence[str], name: str) -> list[str]:
 def networks(items: Sequence[str], name: str, *, remedy: str = PROXIES) -> list[str]:
     """Return the reverse proxies' addresses and networks; ``unix`` stands for a peer on a Unix socket.
 
+    Args:
+        items: The items of the setting.
+        name: The setting, for the error.
+        remedy: What the error tells the operator to do.
+
     Raises:
         ImproperlyConfigured: An item is no address, or a network wider than those for private use.
     """
@@ -138,6 +155,10 @@ def networks(items: Sequence[str], name: str, *, remedy: str = PROXIES) -> list[
 def private_networks(items: Sequence[str], name: str) -> list[str]:
     """Return networks that are not public and that this server may call all the same.
 
+    Args:
+        items: The items of the setting.
+        name: The setting, for the error.
+
     Raises:
         ImproperlyConfigured: An item is no address, the word for a Unix socket, or a network wider than those for
             private use.
@@ -154,6 +175,10 @@ def database(url: str, name: str) -> dict[str, Any]:
 
     A relative SQLite path would be another database in every working directory, and one in memory another one in
     every thread.
+
+    Args:
+        url: The text of the setting.
+        name: The setting, for the error.
 
     Raises:
         ImproperlyConfigured: It is neither.
@@ -184,6 +209,10 @@ def database(url: str, name: str) -> dict[str, Any]:
 def redis(url: str, name: str) -> str:
     """Return the address of Redis; empty stands for none.
 
+    Args:
+        url: The text of the setting.
+        name: The setting, for the error.
+
     Raises:
         ImproperlyConfigured: It is no URL of Redis that the client can use.
     """
@@ -210,6 +239,10 @@ def range_service(url: str, name: str) -> str:
     """Return the address of a service with the range API of "Have I Been Pwned"; empty stands for none.
 
     An ``https://`` origin and a path, to which a slash and five characters will be added; plain http on loopback only.
+
+    Args:
+        url: The text of the setting.
+        name: The setting, for the error.
 
     Raises:
         ImproperlyConfigured: It is no such address.
@@ -272,6 +305,10 @@ def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 def contacts(values: list[str], name: str) -> list[str]:
     """Return where holes are reported (RFC 9116 §2.5.3).
+
+    Args:
+        values: The items of the setting.
+        name: The setting, for the error.
 
     Raises:
         ImproperlyConfigured: An item is no address of mail, the web or a telephone.

@@ -62,6 +62,10 @@ def default_database_threads() -> int:
 def required_secret(value: str, name: str) -> str:
     """Return ``value`` when it may sign things.
 
+    Args:
+        value: The text of the setting.
+        name: The setting, for the error.
+
     Raises:
         ImproperlyConfigured: It is empty, shorter than 43 characters, has fewer than 5 different ones, or is a
             placeholder somebody forgot to replace.
@@ -78,6 +82,11 @@ def required_secret(value: str, name: str) -> str:
 
 def key_ring(items: Sequence[str], name: str, *, required: bool) -> dict[str, bytes]:
     """Return ``{id: 32 bytes}`` from ``id:base64url`` items, in their order (newest first).
+
+    Args:
+        items: The items of the setting.
+        name: The setting, for the error.
+        required: Whether an empty setting is refused.
 
     Raises:
         ImproperlyConfigured: An item is malformed, an id or a key is repeated, a key is not 32 bytes or visibly not
@@ -108,6 +117,10 @@ def key_ring(items: Sequence[str], name: str, *, required: bool) -> dict[str, by
 def audience(value: str, name: str) -> str:
     """Return the ``aud`` of access tokens: 1 to 255 visible ASCII characters, compared byte for byte (RFC 7519 §2).
 
+    Args:
+        value: The text of the setting.
+        name: The setting, for the error.
+
     Raises:
         ImproperlyConfigured: It has other characters, or another length.
     """
@@ -123,6 +136,12 @@ def refuse_exposed_shortcuts(*, debug: bool, cookie_secure: bool, issuer: str, a
     """Raise ``ImproperlyConfigured`` when DEBUG or cookies without Secure would face more than this machine.
 
     ASVS 13.4.2 and 3.3.1: both are for development, which is when the issuer and every allowed host are loopback.
+
+    Args:
+        debug: DEBUG.
+        cookie_secure: IRONAUTH_COOKIE_SECURE.
+        issuer: IRONAUTH_ISSUER, judged.
+        allowed_hosts: ALLOWED_HOSTS, judged.
     """
     shortcuts = [
         (debug, "DEBUG=1", "DEBUG=0"),
@@ -142,7 +161,13 @@ def refuse_exposed_shortcuts(*, debug: bool, cookie_secure: bool, issuer: str, a
 
 
 def refuse_idle_beyond_absolute(*, idle_s: int, absolute_s: int, of: str = "IRONAUTH_SESSION") -> None:
-    """Raise ``ImproperlyConfigured`` when a session would end before it could be idle for too long."""
+    """Raise ``ImproperlyConfigured`` when a session would end before it could be idle for too long.
+
+    Args:
+        idle_s: Seconds without use after which a session ends.
+        absolute_s: Seconds after its start at which it ends in any case.
+        of: The beginning of both settings' names.
+    """
     if idle_s > absolute_s:
         raise ImproperlyConfigured(
             f"{of}_IDLE_S={idle_s} is longer than {of}_ABSOLUTE_S={absolute_s}, so that no "
@@ -151,7 +176,13 @@ def refuse_idle_beyond_absolute(*, idle_s: int, absolute_s: int, of: str = "IRON
 
 
 def refuse_weak_argon2(*, time_cost: int, memory_kib: int, parallelism: int) -> None:
-    """Raise ``ImproperlyConfigured`` when the parameters are below every pair of ``ARGON2_FLOORS``."""
+    """Raise ``ImproperlyConfigured`` when the parameters are below every pair of ``ARGON2_FLOORS``.
+
+    Args:
+        time_cost: Passes over the memory (RFC 9106, ``t``).
+        memory_kib: KiB.
+        parallelism: Lanes (RFC 9106, ``p``).
+    """
     if parallelism >= 1 and any(time_cost >= t and memory_kib >= m for t, m in ARGON2_FLOORS):
         return
     raise ImproperlyConfigured(

@@ -36,7 +36,12 @@ REGISTRY: Final = (ACCESS, REFRESH, DEVICE, SSO, AUTHORIZE, LANGUAGE, OWN_LANGUA
 
 
 def name_of(cookie: Cookie, *, secure: bool) -> str:
-    """Return what a browser calls the cookie: with the prefix whenever cookies are Secure."""
+    """Return what a browser calls the cookie: with the prefix whenever cookies are Secure.
+
+    Args:
+        cookie: One of the cookies of this service.
+        secure: IRONAUTH_COOKIE_SECURE.
+    """
     return f"{PREFIX}{cookie.base}" if secure else cookie.base
 
 

@@ -49,6 +49,10 @@ class HashWorkerSettings(NamedTuple):
 def read(env: Environment, *, peppers: Mapping[str, bytes]) -> HashWorkerSettings | None:
     """Return what is set about hash workers; None when none is named.
 
+    Args:
+        env: Where the settings are read from.
+        peppers: IRONAUTH_PASSWORD_PEPPERS, by id.
+
     Raises:
         ImproperlyConfigured: There are too many workers, no pepper (the password itself would have to travel), or
             settings of hash workers without a worker.

@@ -76,6 +76,11 @@ def verification(env: Environment, mailer: dict[str, Any], *, debug: bool) -> st
     """Return whether new accounts prove their address: by default ``required`` where mail goes out, without DEBUG.
 
     Only ``required`` keeps a sign-up from telling who has an account; where no mail goes out it lets nobody in.
+
+    Args:
+        env: Where the setting is read from.
+        mailer: The settings of outgoing mail.
+        debug: DEBUG.
     """
     default = "required" if names_server(mailer) and not debug else "off"
     return env.choice("IRONAUTH_EMAIL_VERIFICATION", choices=("off", "optional", "required"), default=default)
@@ -83,6 +88,10 @@ def verification(env: Environment, mailer: dict[str, Any], *, debug: bool) -> st
 
 def sender(value: str, name: str) -> str:
     """Return the address that messages come from.
+
+    Args:
+        value: The text of the setting.
+        name: The setting, for the error.
 
     Raises:
         ImproperlyConfigured: It is not an e-mail address.
@@ -102,6 +111,10 @@ def default_sender(issuer: str) -> str:
 
 def template_folders(value: str, name: str) -> list[str]:
     """Return the folder whose templates take the place of ours, as a list; empty stands for none.
+
+    Args:
+        value: The text of the setting.
+        name: The setting, for the error.
 
     Raises:
         ImproperlyConfigured: It is not an absolute path of a folder.

@@ -23,6 +23,12 @@ def relying_party(rp_id: str, origins: Sequence[str], *, issuer: str, trusted: S
     Then the id is the issuer's host, ``localhost`` for a loopback address, and the origins are the issuer's and those
     ``trusted`` ones whose host is the id or below it: browsers let no others use a passkey.
 
+    Args:
+        rp_id: IRONAUTH_WEBAUTHN_RP_ID as set.
+        origins: IRONAUTH_WEBAUTHN_ORIGINS as set.
+        issuer: IRONAUTH_ISSUER, judged.
+        trusted: The trusted origins, judged.
+
     Raises:
         ImproperlyConfigured: The id is no host name, or an origin is neither at nor below it.
     """

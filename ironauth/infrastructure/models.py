@@ -89,6 +89,10 @@ def purge(older_than_s: float = 3600, batch: int = 1000) -> int:
 
     The newest row always stays: feeds tell by it that the table still holds the history they have read. One hour is
     far beyond the 5 s in which every running feed has read a row.
+
+    Args:
+        older_than_s: Seconds.
+        batch: How many rows at most.
     """
     newest = Invalidation.objects.order_by("-id").values_list("id", flat=True).first()
     if newest is None:

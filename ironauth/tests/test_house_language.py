@@ -93,7 +93,8 @@ def lacks_a_section(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     names = {argument.arg for argument in (*given.posonlyargs, *given.args, *given.kwonlyargs)}
     names |= {argument.arg for argument in (given.vararg, given.kwarg) if argument}
     explained = {name for group in re.findall(r"((?:``\w+``,? ?)+):", text) for name in re.findall(r"\w+", group)}
-    lacks_args = (len(names) >= SEVERAL or bool(explained & names)) and re.search("^Args:", text, re.MULTILINE) is None
+    several = len([name for name in names if not name.startswith("_")]) >= SEVERAL
+    lacks_args = (several or bool(explained & names)) and re.search("^Args:", text, re.MULTILINE) is None
     raises = any(isinstance(node, ast.Raise) and node.exc is not None for node in own_nodes(function))
     named = re.search(r"\b[Rr]aises? (?:``|what |whatever )", text) is not None
     lacks_raises = (raises or named) and "Raises:" not in text and not text.startswith("Raise ")
@@ -103,8 +104,9 @@ def lacks_a_section(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 def test_docstrings_have_sections() -> None:
     """A public function of two or more arguments has `Args:`, and says in `Raises:` what it raises on purpose.
 
-    Functions of modules, not methods: a framework fixes what views and Django's classes are given. A summary that
-    begins with "Raise" needs no `Raises:`. That `Args:` names every argument is ruff's D417.
+    Functions of modules, not methods: a framework fixes what views and Django's classes are given. For the same reason
+    an argument that begins with an underscore does not count: it is there for the caller, and is not used. A summary
+    that begins with "Raise" needs no `Raises:`. That `Args:` names every argument is ruff's D417.
     """
     lacking = [
         f"{name}: {node.name}"

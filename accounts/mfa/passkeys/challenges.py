@@ -61,6 +61,10 @@ def parse(token: str, purpose: Purpose) -> Challenge | None:
     """Return the challenge of a token this server made for ``purpose`` less than ``LIFE_S`` ago; None for any other.
 
     Says nothing about whether it was used: see ``db.single_use``.
+
+    Args:
+        token: The text as it was received.
+        purpose: What the challenge must have been made for.
     """
     body = stateless_token.parse(_KEY, token, _BODY.size, purpose.value.encode())
     if body is None:

@@ -64,6 +64,10 @@ def folders(value: str, _given: Given) -> list[str]:
 def logo(value: str, given: Given) -> str:
     """Return the file's path below the folder.
 
+    Args:
+        value: The file, relative to the folder of IRONAUTH_BRAND_FILES.
+        given: The settings that were read before this one.
+
     Raises:
         ImproperlyConfigured: It is not there.
     """

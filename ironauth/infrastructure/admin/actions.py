@@ -38,7 +38,12 @@ def holds(permission: str) -> Callable[..., bool]:
 
 
 def needs_step_up(model_admin: Any, action: str) -> bool:
-    """Tell whether the action of this name asks for a recent proof: all do that do not declare otherwise."""
+    """Tell whether the action of this name asks for a recent proof: all do that do not declare otherwise.
+
+    Args:
+        model_admin: The admin that offers the action.
+        action: The name that the form sends.
+    """
     for one in model_admin.actions or ():
         act = getattr(model_admin, one, None) if isinstance(one, str) else one
         if (one if isinstance(one, str) else getattr(one, "__name__", "")) == action:

@@ -26,8 +26,16 @@ def render(
 ) -> TemplateResponse:
     """Return the page that asks before ``action``; its answer comes with the same selection and ``CONFIRMED``.
 
-    ``shown``: one line for each row to name; ``unshown``: how many more there are; ``spared``: a sentence about rows
-    that stay as they are.
+    Args:
+        model_admin: The admin that offers the action.
+        request: The request with the selection.
+        action: The name that the form sends.
+        title: The action as its list shows it.
+        question: The heading of the page.
+        warning: What the action entails.
+        shown: One line for each row to name.
+        unshown: How many more rows there are.
+        spared: A sentence about rows that stay as they are.
     """
     context = {
         **model_admin.admin_site.each_context(request),

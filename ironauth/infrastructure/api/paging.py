@@ -38,6 +38,10 @@ class Page[T](msgspec.Struct, frozen=True):
 def decode(text: str, ordering: str) -> Cursor:
     """Return the cursor in ``text``.
 
+    Args:
+        text: The query parameter as it was received.
+        ordering: The ordering of this list; a cursor of another is refused.
+
     Raises:
         ValidationFailed: It is none of ours (field ``cursor``).
     """
@@ -54,7 +58,12 @@ def decode(text: str, ordering: str) -> Cursor:
 
 
 def belongs(text: str, ordering: str) -> bool:
-    """Tell whether ``text`` is a cursor of ours for ``ordering``."""
+    """Tell whether ``text`` is a cursor of ours for ``ordering``.
+
+    Args:
+        text: The query parameter as it was received.
+        ordering: The ordering of this list.
+    """
     try:
         decode(text, ordering)
     except ValidationFailed:

@@ -108,7 +108,14 @@ def validated(serializer: type[BaseSerializer[Any]], data: Any, *, partial: bool
     """Return ``data`` as validated; unknown fields are ignored.
 
     The serializer's fields must keep nothing of a request: they see no context, and all requests share them.
-    Errors: DRF's ``ValidationError`` naming every bad field.
+
+    Args:
+        serializer: The class; one instance of it serves all requests.
+        data: The parsed body or query.
+        partial: Whether fields that are required may be absent.
+
+    Raises:
+        ValidationError: DRF's; it names every bad field.
     """
     checked = copy.copy(_prototype(cast("Hashable", serializer), partial))
     checked.initial_data = data

@@ -56,7 +56,13 @@ def _operands(composition: Any) -> tuple[Any, Any]:
 
 
 async def holds(permission: Any, request: Any, view: Any) -> bool:
-    """Tell whether ``permission`` (or a composition) lets the request through; short-circuits left to right."""
+    """Tell whether ``permission`` (or a composition) lets the request through; short-circuits left to right.
+
+    Args:
+        permission: An instance of a DRF permission, or of ``AND``, ``OR``, ``NOT``.
+        request: DRF's request, or ours.
+        view: The view that the request is for.
+    """
     if not isinstance(permission, _COMPOSITIONS):
         return await _ask(permission, "has_permission", request, view)
     first, second = _operands(permission)
@@ -68,7 +74,14 @@ async def holds(permission: Any, request: Any, view: Any) -> bool:
 
 
 async def holds_for_object(permission: Any, request: Any, view: Any, obj: object) -> bool:
-    """Tell whether ``permission`` (or a composition) lets the request through for ``obj``."""
+    """Tell whether ``permission`` (or a composition) lets the request through for ``obj``.
+
+    Args:
+        permission: An instance of a DRF permission, or of ``AND``, ``OR``, ``NOT``.
+        request: DRF's request, or ours.
+        view: The view that the request is for.
+        obj: What the view is about to answer with, or to change.
+    """
     if not isinstance(permission, _COMPOSITIONS):
         return await _ask(permission, "has_object_permission", request, view, obj)
     first, second = _operands(permission)

@@ -58,7 +58,17 @@ def problem_body(
     errors: Sequence[FieldError] = (),
     members: Mapping[str, object] | None = None,
 ) -> bytes:
-    """Return the JSON document alone, for callers outside Django; ``errors`` is left out when empty."""
+    """Return the JSON document alone, for callers outside Django; ``errors`` is left out when empty.
+
+    Args:
+        status: The HTTP status.
+        code: The stable code that programs compare.
+        title: What the status is called.
+        detail: What is wrong and what to do, for a developer.
+        request_id: The same as in the log.
+        errors: One for each bad field; left out when empty.
+        members: Further members; none replaces one of the above.
+    """
     document: dict[str, object] = {
         "type": "about:blank",
         "title": title,
@@ -85,7 +95,18 @@ def problem_response(
     members: Mapping[str, object] | None = None,
     request_id: str | None = None,
 ) -> HttpResponse:
-    """Return the problem as a response nobody may store; ``request_id`` defaults to the current request's."""
+    """Return the problem as a response nobody may store; ``request_id`` defaults to the current request's.
+
+    Args:
+        status: The HTTP status.
+        code: The stable code that programs compare.
+        title: What the status is called.
+        detail: What is wrong and what to do, for a developer.
+        errors: One for each bad field; left out when empty.
+        headers: Further headers.
+        members: Further members; none replaces one of the above.
+        request_id: Defaults to the current request's.
+    """
     body = problem_body(
         status=status,
         code=code,
@@ -111,7 +132,13 @@ def exception_handler(exc: Exception, context: Mapping[str, Any]) -> HttpRespons
     """Answer ``exc``; DRF's EXCEPTION_HANDLER, and the lean handler's.
 
     Anything unexpected is logged with its traceback and answered with a generic 500, also under DEBUG.
-    Errors: re-raises the unexpected when DEBUG_PROPAGATE_EXCEPTIONS is set.
+
+    Args:
+        exc: What the view raised.
+        context: DRF's: the view and the request.
+
+    Raises:
+        Exception: Anything unexpected, once more, where DEBUG_PROPAGATE_EXCEPTIONS is set.
     """
     if isinstance(exc, DomainError):
         return problem_response(
@@ -134,7 +161,12 @@ def exception_handler(exc: Exception, context: Mapping[str, Any]) -> HttpRespons
 
 
 async def report_unexpected(exc: Exception, request: object) -> None:
-    """Send ``got_request_exception`` for a bug, as Django's handler does; error trackers listen to it."""
+    """Send ``got_request_exception`` for a bug, as Django's handler does; error trackers listen to it.
+
+    Args:
+        exc: What the view raised.
+        request: The request, for the receivers.
+    """
     if got_request_exception.receivers and not is_expected(exc):
         await got_request_exception.asend(sender=None, request=request)
 
@@ -197,6 +229,10 @@ def flatten(detail: object, path: str = "") -> Iterable[FieldError]:
     """Yield one `FieldError` per message of DRF's nested error structure; nested names are joined with dots.
 
     Errors of the whole object (DRF's ``non_field_errors``) have the empty field name, or their parent's.
+
+    Args:
+        detail: The ``detail`` of DRF's ``ValidationError``.
+        path: The name of the field that ``detail`` is about.
     """
     if isinstance(detail, Mapping):
         for name, inner in detail.items():

@@ -14,7 +14,8 @@ from rest_framework.renderers import BaseRenderer
 def _foreign(value: object) -> object:
     """Turn what msgspec does not know into what it does.
 
-    Errors: ``NotImplementedError`` for a type with no JSON form, so that none is ever guessed.
+    Raises:
+        NotImplementedError: The type has no JSON form, and none is guessed.
     """
     if isinstance(value, str):  # a subclass; str() of a SafeString is a SafeString again, this is not
         return str.__str__(value)

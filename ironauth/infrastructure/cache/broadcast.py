@@ -25,7 +25,12 @@ MAX_TAG = 80
 
 
 def publish(remote: RedisClient, ids: Iterable[tuple[int, str]]) -> None:
-    """Send each ``<id> <tag>``; blocks for at most the cache's time limit for every ``AT_ONCE``, and never raises."""
+    """Send each ``<id> <tag>``; blocks for at most the cache's time limit for every ``AT_ONCE``, and never raises.
+
+    Args:
+        remote: Redis; while its circuit breaker is open nothing is sent.
+        ids: The row's id and the tag of each invalidation.
+    """
     messages = [f"{row_id} {tag}" for row_id, tag in ids]
 
     def send(some: list[str], redis: Any) -> None:
@@ -54,7 +59,12 @@ def parse(data: object) -> tuple[int, str] | None:
 
 
 async def listen(url: str, on_message: Callable[[int, str], None]) -> None:
-    """Call ``on_message`` for every message, forever; reconnects by itself."""
+    """Call ``on_message`` for every message, forever; reconnects by itself.
+
+    Args:
+        url: The address of Redis.
+        on_message: Takes the row's id and the tag, in the event loop.
+    """
     wait_s = FIRST_WAIT_S
     lost = False
     while True:

@@ -39,6 +39,10 @@ def read_page(newest: int | None, gaps: Collection[int]) -> Page:
     """Return what has become visible after ``newest`` or in ``gaps``; a unit of work. 1 query, at most 3.
 
     The row ``newest`` itself is read again: when it is gone, the table is not the one that was read before.
+
+    Args:
+        newest: The greatest id that was read so far; None for the first read.
+        gaps: Smaller ids that were not there, and whose transactions may still commit.
     """
     postgres = connection.vendor == "postgresql"
     ended = _number("SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint") if postgres and gaps else 0

@@ -14,7 +14,12 @@ def encode(raw: bytes) -> str:
 
 
 def decode(text: str, characters: int) -> bytes | None:
-    """Return the bytes of ``text``; None when it is not so long, or not what ``encode`` makes of them."""
+    """Return the bytes of ``text``; None when it is not so long, or not what ``encode`` makes of them.
+
+    Args:
+        text: Without padding.
+        characters: The only length that is accepted.
+    """
     if len(text) != characters or not text.isascii():
         return None
     try:

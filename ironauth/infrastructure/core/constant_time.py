@@ -28,6 +28,10 @@ async def wait_for_step(began_ns: int, step_s: float) -> None:
 
     An event loop's own timers count from now, in whole milliseconds: what is below one would still be the work's. The
     last two are therefore spent by asking the clock, one turn of the loop after the other.
+
+    Args:
+        began_ns: Nanoseconds of ``time.monotonic_ns``.
+        step_s: Seconds.
     """
     due = _next_step(began_ns, step_s)
     await asyncio.sleep(max(0.0, (due - time.monotonic_ns()) / 1e9 - TIMER_S))
@@ -36,7 +40,12 @@ async def wait_for_step(began_ns: int, step_s: float) -> None:
 
 
 def wait_for_step_blocking(began_ns: int, step_s: float) -> None:
-    """Do the same in a thread, whose sleep is exact enough: it ends at a point in time, not milliseconds from now."""
+    """Do the same in a thread, whose sleep is exact enough: it ends at a point in time, not milliseconds from now.
+
+    Args:
+        began_ns: Nanoseconds of ``time.monotonic_ns``.
+        step_s: Seconds.
+    """
     due = _next_step(began_ns, step_s)
     while (left := due - time.monotonic_ns()) > 0:
         time.sleep(left / 1e9)

@@ -42,6 +42,10 @@ def newest_master_key_id() -> str:
 def derived_key(master_key_id: str, purpose: Purpose) -> bytes:
     """Return the 32-byte key of ``purpose`` under one master key.
 
+    Args:
+        master_key_id: An id of IRONAUTH_MASTER_KEYS.
+        purpose: What the key is for; no two purposes share one.
+
     Raises:
         MasterKeyMissingError: IRONAUTH_MASTER_KEYS has no key of that id.
     """

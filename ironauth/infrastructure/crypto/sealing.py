@@ -32,6 +32,12 @@ def seal(secret: bytes, purpose: Purpose, bound_to: bytes) -> tuple[str, bytes]:
 def unseal(master_key_id: str, sealed: bytes, purpose: Purpose, bound_to: bytes) -> bytes:
     """Return the secret.
 
+    Args:
+        master_key_id: The master key that it was sealed under.
+        sealed: The nonce, the ciphertext and its tag.
+        purpose: What it was sealed for.
+        bound_to: The associated data it was sealed with, such as the id of its row.
+
     Raises:
         MasterKeyMissingError: The master key is gone from the settings.
         SealBrokenError: The bytes, or the row they are in, are not those that were sealed.

@@ -16,12 +16,21 @@ class NotOurs(ValueError):
 
 
 def seal(purpose: bytes, payload: bytes) -> bytes:
-    """Return ``payload`` behind its MAC; ``purpose`` must be the same when it is opened."""
+    """Return ``payload`` behind its MAC; ``purpose`` must be the same when it is opened.
+
+    Args:
+        purpose: Keeps kinds of values apart.
+        payload: Signed, not encrypted.
+    """
     return _mac(purpose, payload) + payload
 
 
 def unseal(purpose: bytes, sealed: bytes) -> bytes:
     """Return the payload of ``seal``.
+
+    Args:
+        purpose: The same as when it was sealed.
+        sealed: The bytes as they were read.
 
     Raises:
         NotOurs: The MAC does not fit.

@@ -32,6 +32,12 @@ def parse(purpose: Purpose, token: str, body_bytes: int, context: bytes = b"") -
     """Return the body, ``body_bytes`` long; None when this server did not make the token for this purpose and context.
 
     Only the canonical spelling is accepted: one token, one text.
+
+    Args:
+        purpose: What the token must have been made for.
+        token: The text as it was received.
+        body_bytes: The only length of the body that is accepted.
+        context: What the token was bound to without carrying it.
     """
     raw = base64url.decode(token, -(-(body_bytes + MAC_BYTES) * 4 // 3))
     if raw is None:
@@ -55,5 +61,11 @@ def mac(purpose: Purpose, message: bytes, master_key_id: str | None = None) -> b
 
 
 def is_mac(given: bytes, purpose: Purpose, message: bytes) -> bool:
-    """Return whether ``given`` is the MAC of ``message`` under any master key; in constant time for each."""
+    """Return whether ``given`` is the MAC of ``message`` under any master key; in constant time for each.
+
+    Args:
+        given: The MAC as it was received.
+        purpose: Chooses the key under each master key.
+        message: What was signed.
+    """
     return any(hmac.compare_digest(given, mac(purpose, message, key_id)) for key_id in settings.IRONAUTH_MASTER_KEYS)

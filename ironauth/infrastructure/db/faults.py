@@ -63,7 +63,12 @@ _SQLITE_BUSY = frozenset(
 
 
 def classify(error: Exception, *, reader: bool) -> Fault:
-    """Return what ``error``, raised by Django's database layer, means; ``reader``: on a query_only connection."""
+    """Return what ``error``, raised by Django's database layer, means; ``reader``: on a query_only connection.
+
+    Args:
+        error: What was raised, with the driver's own error as its cause.
+        reader: Whether the connection was query_only.
+    """
     if isinstance(error, InterfaceError):
         # psycopg raises it for a closed connection, and also for misuse of a cursor, which is not a fault.
         return Fault.BROKEN if "connection" in str(error).lower() else Fault.OTHER

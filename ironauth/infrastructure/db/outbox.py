@@ -44,7 +44,12 @@ def retry_after(tries: int, *, first_s: float) -> timedelta:
 
 
 def is_too_old(queued_at: datetime, now: datetime) -> bool:
-    """Return whether an entry that has failed once more is given up."""
+    """Return whether an entry that has failed once more is given up.
+
+    Args:
+        queued_at: When the entry was queued.
+        now: The present time.
+    """
     return now - queued_at >= timedelta(seconds=GIVE_UP_S)
 
 

@@ -21,19 +21,33 @@ _INSERT: Final = CompiledInsert(lambda: given_row(UsedOnce), ignore_conflicts=Tr
 def consume(purpose: str, token_id: UUID, expires_at: int) -> bool:
     """Use the token up; return whether it had not been before. Of several at once one gets True. One query.
 
-    ``purpose``: a short name, so that ids of different kinds never meet. ``expires_at``: the unix second from which
-    the token is refused for its age. A rollback gives it back.
+    A rollback gives it back.
+
+    Args:
+        purpose: A short name, so that ids of different kinds never meet.
+        token_id: Unique among the tokens of that purpose.
+        expires_at: The unix second from which the token is refused for its age.
     """
     return _INSERT.run(key=_key(purpose, token_id), expires_at=expires_at) > 0
 
 
 def give_back(purpose: str, token_id: UUID) -> None:
-    """Let the token be used up once more: what it was used for has not happened. One query."""
+    """Let the token be used up once more: what it was used for has not happened. One query.
+
+    Args:
+        purpose: As of ``consume``.
+        token_id: As of ``consume``.
+    """
     UsedOnce.objects.filter(pk=_key(purpose, token_id)).delete()
 
 
 def is_used(purpose: str, token_id: UUID) -> bool:
-    """Tell whether the token is used up by now: a hint that spares work, where `consume` decides. One query."""
+    """Tell whether the token is used up by now: a hint that spares work, where `consume` decides. One query.
+
+    Args:
+        purpose: As of ``consume``.
+        token_id: As of ``consume``.
+    """
     return UsedOnce.objects.filter(pk=_key(purpose, token_id)).exists()
 
 

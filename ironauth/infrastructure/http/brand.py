@@ -78,7 +78,12 @@ def shades(accent: str) -> Shades:
 
 
 def contrast(one: str, other: str) -> float:
-    """Return the contrast ratio of two colours, 1 to 21 (WCAG 2.2)."""
+    """Return the contrast ratio of two colours, 1 to 21 (WCAG 2.2).
+
+    Args:
+        one: A colour as ``#rrggbb``.
+        other: A colour as ``#rrggbb``.
+    """
     dark, light = sorted((_luminance(one), _luminance(other)))
     return (light + 0.05) / (dark + 0.05)
 

@@ -97,7 +97,8 @@ def client_address(source: HttpRequest | Request | dict[str, Any]) -> str:
     ``X-Forwarded-For`` is believed only from a peer in IRONAUTH_TRUSTED_PROXIES: the right-most entry that is
     not itself a trusted proxy is the client; everything left of it can be forged.
 
-    Errors: `ImproperlyConfigured` for a setting that is neither network nor "unix".
+    Raises:
+        ImproperlyConfigured: An item of the setting is neither a network nor "unix".
     """
     proxies = live.IRONAUTH_TRUSTED_PROXIES
     if isinstance(source, dict):
@@ -277,7 +278,12 @@ def device_of(request: HttpRequest | Request) -> str:
 
 
 def printable(text: str, longest: int) -> str:
-    """Return the beginning of ``text`` without what could end a line or move a terminal's cursor."""
+    """Return the beginning of ``text`` without what could end a line or move a terminal's cursor.
+
+    Args:
+        text: What a client sent.
+        longest: Characters that are kept.
+    """
     text = text[:longest]
     return text if text.isprintable() else "".join(filter(str.isprintable, text))
 

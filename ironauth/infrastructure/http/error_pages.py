@@ -44,7 +44,12 @@ def prefers_page(request: HttpRequest) -> bool:
 
 
 def page(template: str = "404.html", status: int = 404) -> HttpResponse:
-    """Return the page, which a deployment may replace; nothing of the request is in it."""
+    """Return the page, which a deployment may replace; nothing of the request is in it.
+
+    Args:
+        template: A template that needs no context.
+        status: The status of the response.
+    """
     return HttpResponse(
         render_to_string(template),
         status=status,
@@ -86,7 +91,12 @@ class BusyPageMiddleware(MiddlewareMixin):
 
 
 def busy_page(request: HttpRequest, refused: DomainError) -> HttpResponse:
-    """Return the page that says when to try again."""
+    """Return the page that says when to try again.
+
+    Args:
+        request: Chooses the language.
+        refused: The error, with its status and the seconds to wait.
+    """
     response = render(request, "503.html", {"retry_after_s": refused.retry_after_s}, status=refused.status)
     for name, value in refused.headers.items():
         response.headers[name] = value

@@ -257,7 +257,8 @@ class _Replay:
 def _check_head(scope: Scope) -> int | None:
     """Return None when there is no body, its declared length in bytes, or -1 if that is not declared.
 
-    Errors: `Refusal` 431, 414, 404, 405, 415, 400.
+    Raises:
+        Refusal: 431, 414, 404, 405, 415 or 400.
     """
     headers = scope["headers"]
     if len(headers) > MAX_HEADER_FIELDS:

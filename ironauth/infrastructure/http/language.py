@@ -69,7 +69,13 @@ def spoken(request: HttpRequest) -> Iterator[str]:
 
 
 def declare(request: HttpRequest, response: HttpResponse, code: str) -> None:
-    """Say in the response which language it has and what that depends on; remember one that the request asked for."""
+    """Say in the response which language it has and what that depends on; remember one that the request asked for.
+
+    Args:
+        request: Its parameters may ask for a language.
+        response: Gets the headers, and the cookie.
+        code: The language that the response is in.
+    """
     response.headers.setdefault("Content-Language", code)
     patch_vary_headers(response, ("Accept-Language", "Cookie"))
     if any(_supported(tag) == code for tag in _asked(request)):

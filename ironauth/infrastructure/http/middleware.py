@@ -123,7 +123,12 @@ def harden(response: HttpResponseBase) -> None:
 
 
 def harden_unread(response: HttpResponseBase, scope: Mapping[str, Any]) -> None:
-    """Add the security headers to the answer to a head that Django cannot read: no middleware has seen it."""
+    """Add the security headers to the answer to a head that Django cannot read: no middleware has seen it.
+
+    Args:
+        response: Gets the headers.
+        scope: The request, as ASGI describes it.
+    """
     harden(response)
     if live.SECURE_HSTS_SECONDS and scope.get("scheme") == "https":
         response.headers[HSTS_FIELD] = hsts()

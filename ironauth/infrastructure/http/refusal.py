@@ -58,7 +58,12 @@ class Answer(NamedTuple):
 
 
 def answer_for(refusal: Refusal, scope: Scope) -> Answer:
-    """Return what to send; ``scope`` is the request as far as it is known: ``client``, ``headers`` and ``scheme``."""
+    """Return what to send; ``scope`` is the request as far as it is known: ``client``, ``headers`` and ``scheme``.
+
+    Args:
+        refusal: Why the request is refused.
+        scope: The request as far as it is known: ``client``, ``headers`` and ``scheme``.
+    """
     incoming = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"").decode("latin1")
     request_id = choose_request_id(incoming)
     body = problem_body(
@@ -76,21 +81,41 @@ def answer_for(refusal: Refusal, scope: Scope) -> Answer:
 
 
 def log_access(scope: Scope, status: int, duration_s: float, request_id: str) -> None:
-    """Write the access line, unless the log is off."""
+    """Write the access line, unless the log is off.
+
+    Args:
+        scope: The request as far as it is known.
+        status: The status of the answer.
+        duration_s: Seconds.
+        request_id: The id that the answer carries.
+    """
     if settings.IRONAUTH_ACCESS_LOG:
         method, path = scope.get("method", UNKNOWN), scope.get("path", UNKNOWN)
         logs.access(method, path, status, duration_s * 1000, client_address(scope), request_id)
 
 
 def log_refusal(scope: Scope, status: int, duration_s: float, request_id: str) -> None:
-    """Write the access line of a request that the application never saw, and count it."""
+    """Write the access line of a request that the application never saw, and count it.
+
+    Args:
+        scope: The request as far as it is known.
+        status: The status of the answer.
+        duration_s: Seconds.
+        request_id: The id that the answer carries.
+    """
     if metrics.recorder is not None:
         metrics.recorder.count("ironauth_refusals", str(status))
     log_access(scope, status, duration_s, request_id)
 
 
 async def overloaded(scope: Scope, _receive: Receive, send: Send) -> None:
-    """Answer 503 without reading a body: the ASGI application that stands in while too many requests are running."""
+    """Answer 503 without reading a body: the ASGI application that stands in while too many requests are running.
+
+    Args:
+        scope: The request, as ASGI describes it.
+        _receive: Not awaited.
+        send: Awaited with the two events of the answer.
+    """
     started = time.perf_counter()
     refusal = Refusal(
         503,

@@ -53,7 +53,13 @@ def run_closers(response: Any) -> None:
 async def finish_unless_gone(task: asyncio.Task[None], receive: Receive) -> None:
     """Wait for ``task``; cancel it, so the view sees ``CancelledError``, when the client disconnects first.
 
-    Errors: what ``task`` raises; ``CancelledError`` when somebody else cancelled.
+    Args:
+        task: The view's task.
+        receive: ASGI's, once the whole body has been read.
+
+    Raises:
+        asyncio.CancelledError: Something else than a disconnect has cancelled it.
+        Exception: What ``task`` raises.
     """
     gone = False
 
@@ -93,6 +99,10 @@ def custom_receivers(signal: Signal, sender: type) -> tuple[Sequence[Receiver], 
     """Return the live receivers of ``signal`` that are not Django's own (sync, async), or None for none.
 
     Connecting and disconnecting take effect at once: what is remembered is compared with all there are now.
+
+    Args:
+        signal: One of Django's request signals.
+        sender: The class that sends it.
     """
     if signal.receivers == _all_stock.get(signal):
         return None
@@ -111,7 +121,14 @@ async def send_to(
 ) -> None:
     """Call sync receivers together in a thread (they may block), then the async ones in order.
 
-    Errors: the first a receiver raises, as `Signal.asend`.
+    Args:
+        receivers: What ``custom_receivers`` returned.
+        signal: The signal that they receive.
+        threads: The threads of this request.
+        **named: The arguments of the signal.
+
+    Raises:
+        Exception: The first that a receiver raises, as with ``Signal.asend``.
     """
     sync, asynchronous = receivers
     if sync:

@@ -33,8 +33,15 @@ class NotPublicError(OSError):
 def connected(host: str, port: int, *, networks: Sequence[str], limit_s: float) -> socket.socket:
     """Return a connection to ``host``, each step of which takes at most ``limit_s`` seconds; it blocks.
 
-    Raises ``NotPublicError`` when any address of the host is neither public nor in ``networks``, ``OSError`` when
-    there is no address, or none answers.
+    Args:
+        host: A name or an address.
+        port: The TCP port.
+        networks: Networks that may be called although they are not public.
+        limit_s: Seconds for each step.
+
+    Raises:
+        NotPublicError: An address of the host is neither public nor in ``networks``.
+        OSError: There is no address, or none answers.
     """
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     if not all(is_permitted(str(where[0]), networks) for *_, where in found):
@@ -55,14 +62,24 @@ def connected(host: str, port: int, *, networks: Sequence[str], limit_s: float) 
 
 
 def may_be_called(host: str, networks: Sequence[str]) -> bool:
-    """Return whether a host may be called, as far as its text tells; where a name leads is seen when it is called."""
+    """Return whether a host may be called, as far as its text tells; where a name leads is seen when it is called.
+
+    Args:
+        host: A name or an address.
+        networks: Networks that may be called although they are not public.
+    """
     if is_local(host):
         return is_permitted(host if _is_address(host) else "127.0.0.1", networks)
     return not _is_address(host) or is_permitted(host, networks)
 
 
 def is_permitted(text: str, networks: Sequence[str]) -> bool:
-    """Tell whether an address is public, or in one of ``networks``; an IPv6 zone makes it neither."""
+    """Tell whether an address is public, or in one of ``networks``; an IPv6 zone makes it neither.
+
+    Args:
+        text: An address.
+        networks: Networks that may be called although they are not public.
+    """
     if not _is_address(text):
         return False
     address = ipaddress.ip_address(text)

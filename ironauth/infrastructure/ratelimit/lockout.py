@@ -84,7 +84,12 @@ class _Ended(NamedTuple):
 
 
 def wait_after(failures: int, most: int = MAX_FAILURES) -> int | None:
-    """Return how many seconds a try has to wait after so many failures in a row; None: it is never let in."""
+    """Return how many seconds a try has to wait after so many failures in a row; None: it is never let in.
+
+    Args:
+        failures: Failures in a row.
+        most: The number from which nobody is let in.
+    """
     if failures >= most:
         return None
     return 0 if failures < FREE_FAILURES else min(1 << (failures - FREE_FAILURES), LONGEST_WAIT_S)
@@ -93,10 +98,14 @@ def wait_after(failures: int, most: int = MAX_FAILURES) -> int | None:
 def register_attempt(count: Count, *, known: Sequence[tuple[str, Count]] = (), forgotten: str = "") -> Reserved | float:
     """Count one more failure; return it, or the seconds to wait, when nothing is counted.
 
-    ``known``: keys of devices, each with the count of its kind. The first that stands for a known device is counted
-    there instead, and in ``count`` once its kind has had all it may have. ``forgotten``: the key `forget_devices` is
-    called with for them. At the end of ``count`` the wait is until it is forgotten, which nobody sits out: something
-    else has to forgive it. Two queries, one without ``known``; one more for a refusal, and two more at that end.
+    At the end of ``count`` the wait lasts until the count is forgotten. That is too long to wait for: something else
+    has to forgive it. Two queries, one without ``known``; one more for a refusal, and two more at that end.
+
+    Args:
+        count: Where a try of an unknown device is counted.
+        known: Keys of devices, each with the count of its kind. The first that stands for a known device is counted
+            there instead, and in ``count`` once its kind has had all it may have.
+        forgotten: The key that ``forget_devices`` is called with for them.
     """
     if random.randrange(_PRUNE_ONE_IN) == 0:  # noqa: S311 - which request pays for it is no secret
         purge_throttles(batch=_PRUNE_BATCH)
@@ -126,7 +135,12 @@ def _reserve(count: Count) -> Reserved | float | _Ended:
 
 
 def is_known(known: Sequence[tuple[str, Count]], *, forgotten: str = "") -> bool:
-    """Return whether one of these stands for a known device; parameters as of `register_attempt`. One query."""
+    """Return whether one of these stands for a known device; parameters as of `register_attempt`. One query.
+
+    Args:
+        known: Keys of devices, each with the count of its kind.
+        forgotten: The key that ``forget_devices`` is called with for them.
+    """
     return _count_of_known(known, forgotten) is not None
 
 
@@ -139,6 +153,11 @@ def reset(keys: Sequence[str], *, remember: Sequence[str] = (), known_s: int = 0
     """Forget the failures of ``keys``, and take ``remember`` for known devices for ``known_s`` seconds.
 
     One query; one more with ``remember``.
+
+    Args:
+        keys: The counts that are forgotten.
+        remember: Keys of devices.
+        known_s: Seconds from now that they are known.
     """
     now = int(clock.unix())
     if forgotten := sorted(set(keys) - set(remember)):  # in one order, so that two of these never wait in a circle
@@ -155,6 +174,10 @@ def forget_devices(forgotten: str, *, known_s: int) -> None:
 
     None is known by its key, so the row says until when such a device would be known at the latest. One that succeeds
     in this very second stays unknown. One query.
+
+    Args:
+        forgotten: The key that tries of these devices name.
+        known_s: Seconds that a device is known; the same as when they were remembered.
     """
     until = int(clock.unix()) + known_s
     _run(_REMEMBER.format("(%s, 0, 0, %s, %s)"), [forgotten, until, until], nothing)

@@ -60,7 +60,13 @@ class Refusal(NamedTuple):
 
 
 def hit(key: str, *, limit: int, window_s: int) -> RateLimitHit:
-    """Return what is asked now: whether ``key`` may happen once more, ``limit`` times in any ``window_s`` seconds."""
+    """Return what is asked now: whether ``key`` may happen once more, ``limit`` times in any ``window_s`` seconds.
+
+    Args:
+        key: What is counted.
+        limit: How often it may happen in a window.
+        window_s: Seconds.
+    """
     slot, elapsed_s = divmod(clock.unix(), window_s)
     return RateLimitHit(key, limit, window_s, int(slot), elapsed_s / window_s)
 
@@ -90,7 +96,12 @@ async def give_back_to_redis(taken: Slot) -> None:
 
 
 def wait_s(asked: RateLimitHit, found: Counts | None) -> int:
-    """Return after how many whole seconds, at least 1, a place is free, given the counts that left none."""
+    """Return after how many whole seconds, at least 1, a place is free, given the counts that left none.
+
+    Args:
+        asked: The hit that was refused.
+        found: The stored counts of its key.
+    """
     if found is None:  # deleted since: there is room
         return 1
     slot, count, previous = found

@@ -79,5 +79,10 @@ def counts(key: str) -> Counts | None:
 
 
 def give_back(key: str, slot: int) -> None:
-    """Take back what was counted in ``slot``. One query."""
+    """Take back what was counted in ``slot``. One query.
+
+    Args:
+        key: What was counted.
+        slot: The number of the window it was counted in.
+    """
     _GIVE_BACK.run(key=key, slot=slot)

@@ -112,7 +112,12 @@ class LogPipe:
 
 
 def next_look_s(waiting: int, since_s: float) -> float:
-    """Return the seconds to the next look when so many lines have come in ``since_s`` seconds."""
+    """Return the seconds to the next look when so many lines have come in ``since_s`` seconds.
+
+    Args:
+        waiting: Lines that have come since the last look.
+        since_s: Seconds since the last look.
+    """
     return BUSY_INTERVAL_S if waiting >= MANY * since_s / INTERVAL_S else INTERVAL_S
 
 

@@ -216,7 +216,9 @@ class PipeHandler(logging.Handler):
 def configure(config: Mapping[str, str]) -> None:
     """Set up logging for the process; Django calls it with ``settings.LOGGING``: ``level`` and ``format``.
 
-    Errors: ``KeyError``/``ValueError`` for a format or level that does not exist.
+    Raises:
+        KeyError: There is no such format.
+        ValueError: There is no such level.
     """
     level = config.get("level", "INFO")
     pipe.encode = _FORMATS[config.get("format", "json")]

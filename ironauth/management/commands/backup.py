@@ -44,6 +44,10 @@ def copy(source: Path, target: Path) -> int:
 
     The copy appears under its name when it is whole and has been checked.
 
+    Args:
+        source: The database file, which may be in use.
+        target: A path on a disk with room for all of it.
+
     Raises:
         FileExistsError: There is a file at ``target``.
         OSError: The copy cannot be written.

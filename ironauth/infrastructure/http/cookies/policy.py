@@ -19,7 +19,14 @@ def name_of(cookie: Cookie) -> str:
 
 
 def give(response: HttpResponse, cookie: Cookie, value: str, *, max_age_s: int) -> None:
-    """Have the browser bring ``value`` for so many seconds; no script sees it, and no other host gets it."""
+    """Have the browser bring ``value`` for so many seconds; no script sees it, and no other host gets it.
+
+    Args:
+        response: The response that sets it.
+        cookie: Its name and its SameSite.
+        value: Characters that a cookie may have (RFC 6265, §4.1.1).
+        max_age_s: Seconds.
+    """
     response.set_cookie(
         name_of(cookie),
         value,
