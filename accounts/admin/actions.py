@@ -68,10 +68,11 @@ def as_action(change: Change) -> Callable[..., TemplateResponse | None]:
 def perform(
     change: Change, model_admin: admin.ModelAdmin[User], request: HttpRequest, chosen: UserQuerySet
 ) -> TemplateResponse | None:
-    """Carry ``change`` out, asking first where it has a warning; superusers are spared unless the caller is one.
+    """Carry ``change`` out, and ask first where it has a warning.
 
-    Oneself is spared where the action would lock the caller out, which also keeps the last superuser. In short
-    transactions: one for all of a long list would keep SQLite's writers waiting.
+    Superusers are spared unless the caller is one. The caller is spared where the action would lock them out, which
+    also keeps the last superuser. The work is done in short transactions: a single one for a long list would keep
+    SQLite's other writers waiting.
 
     Args:
         change: What is done, and its words.

@@ -1,6 +1,6 @@
-"""How what staff do in Django's admin, and are refused, gets into the audit trail.
+"""How acts of staff in Django's admin, and requests refused to them, get into the audit trail.
 
-What is done, in the transaction in which the admin does it.
+An act is recorded in the transaction in which the admin does it.
 """
 
 from __future__ import annotations

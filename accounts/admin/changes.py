@@ -19,7 +19,7 @@ from accounts.verdict import units as verdicts
 
 #: Users in one transaction where each costs several statements: some 20 ms, so that other writers get their turn.
 FEW: Final = 20
-#: Nothing is done to accounts that are being deleted, whose sessions have ended, but to restore or to delete them.
+#: An account that is being deleted has no sessions. Staff can restore it or delete it, and do nothing else to it.
 STAYING: Final = Q(pending_deletion=None)
 
 

@@ -1,7 +1,7 @@
-"""Deleting in the admin what the database does not let go: said on the page, with nothing deleted or logged.
+"""Deleting in the admin where the database may refuse: the page explains it, and nothing is deleted or logged.
 
-Django's own pages know the rows that Django's models protect. What another program's foreign key protects, or a row
-that came after the page was shown, is found out by the database, when the transaction ends.
+Django's own pages know about rows that Django's models protect. A foreign key of another program, or a row added after
+the page was shown, is found by the database only when the transaction ends.
 """
 
 from __future__ import annotations

@@ -50,9 +50,10 @@ class StaffSite(AdminSite):
         return super().has_permission(request) and admin_sign_in.may_enter(request)
 
     def admin_view(self, view: Any, cacheable: bool = False) -> Any:
-        """Guard a page as Django does, and record who is kept out of it: by their rights, or for not being staff.
+        """Guard a page as Django does, and record who is refused: for missing rights, or for not being staff.
 
-        What is sensitive, and sent from a session that was proved too long ago, leads to the page that asks again.
+        A request that sends something sensitive, from a session proved too long ago, is led to the page that asks
+        again.
         """
 
         @wraps(view)

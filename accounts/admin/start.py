@@ -1,6 +1,6 @@
 """The admin's start page: a day, a week or a month at a glance, in figures that link to what they count.
 
-Applications append to ``PARTS`` what they have to show. A part shows nothing to those who may not see what it counts.
+Applications append their figures to ``PARTS``. A part shows nothing to people who may not see what it counts.
 """
 
 from collections.abc import Callable, Iterable, Sequence

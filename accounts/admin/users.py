@@ -1,4 +1,4 @@
-"""Users in Django's admin (roles: ``admin_roles``). Nobody can give away, through any page, rights they do not hold."""
+"""Users in Django's admin (roles: ``admin_roles``). No page lets staff give away rights they do not hold."""
 
 from __future__ import annotations
 

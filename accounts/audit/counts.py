@@ -1,7 +1,7 @@
-"""How often things happened lately, and in as long a time before: what the admin's start page shows of the trail.
+"""How often things happened lately, and in an equally long time before: the figures of the admin's start page.
 
-Nothing ever changes an event, so what was counted in a stretch of time that is over stays true: the first look counts
-all of them, each further one only those at the ends of both times, and that every ``FRESH_S`` seconds at most.
+Events never change, so the count of a stretch of time that is over stays true. The first look counts all stretches;
+later ones count only those at the ends of both times, every ``FRESH_S`` seconds at most.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ from ironauth.infrastructure.db.unit_of_work import LATER_S
 
 #: Hours that can be looked at, and how many of them are a bar.
 PERIODS: Final = {24: 1, 168: 6, 720: 24}
-HOURS: Final = 24  # looked at unless asked otherwise
+HOURS: Final = 24  # shown unless another period is asked for
 #: Seconds a look is shown again: a page that many people reload costs one query in this time.
 FRESH_S: Final = 10
 #: Seconds after the end of an hour in which events of it may still arrive: as long as one waits for the database

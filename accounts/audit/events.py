@@ -174,7 +174,7 @@ def phrase(event: str) -> str:
 
 
 def sentence(event: str, outcome: str) -> str:
-    """Return what an event is called, and how it ended unless well.
+    """Return what an event is called, and how it ended unless it succeeded.
 
     Args:
         event: The code of the event; an unknown one stands for itself.

@@ -36,7 +36,7 @@ class Format(enum.StrEnum):
 def record_export(
     *, actor_id: uuid.UUID, session_id: uuid.UUID | None = None, form: Format, filters: Mapping[str, object]
 ) -> None:
-    """Leave in the trail that it was exported, by what it was filtered, and as what.
+    """Record that the trail was exported, with the filters and the format.
 
     Args:
         actor_id: The member of staff who exports.

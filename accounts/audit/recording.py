@@ -103,9 +103,9 @@ async def record_later(
 ) -> None:
     """Add an event that is part of no act, without making the answer wait for the database.
 
-    It is on the database pool's queue when this returns, and a server that stops empties that queue first. What could
-    not be written is in the log, as ``audit_event_lost`` with all that is known. When ``MAX_UNWRITTEN`` are waiting,
-    this waits as well.
+    When this returns, the event is on the database pool's queue, and a server that stops empties that queue first. An
+    event that could not be written goes to the log as ``audit_event_lost``, with all that is known. When
+    ``MAX_UNWRITTEN`` events are waiting, this waits as well.
 
     Args:
         event: What was tried.

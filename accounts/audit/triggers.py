@@ -1,14 +1,14 @@
 """Triggers by which the database itself keeps the audit trail append-only, whatever program writes to it.
 
-A migration that makes SQLite build the table anew (most changes of a column do) loses them: it has to `install` them
-once more, after that. Installing twice is harmless.
+They are lost when a migration makes SQLite build the table anew, as most changes of a column do. Such a migration has
+to `install` them again at its end. Installing twice is harmless.
 """
 
 from typing import Any, Final
 
 TABLE: Final = "accounts_auditevent"
-#: Days for which nobody can delete an event. The purge may delete older ones, and cannot be told from anybody else;
-#: one less than IRONAUTH_AUDIT_KEEP_DAYS can be, for clocks that differ.
+#: Days for which nobody can delete an event. Afterwards the purge may, and the database cannot tell the purge from
+#: anybody else. One day less than the smallest IRONAUTH_AUDIT_KEEP_DAYS, because clocks differ.
 LOCKED_DAYS: Final = 29
 _REFUSAL: Final = f"{TABLE} is append-only"
 

@@ -55,7 +55,7 @@ def filtered(filters: Mapping[str, Any]) -> "models.QuerySet[AuditEvent]":
 
 
 def told(events: "models.QuerySet[AuditEvent]", filters: Mapping[str, Any]) -> "models.QuerySet[AuditEvent]":
-    """Return those of ``events`` with this cause and client in their details, from this network.
+    """Return those of ``events`` whose details name this cause and client, and that came from this network.
 
     Args:
         events: The events to choose from.

@@ -1,13 +1,13 @@
-"""How often something may be done that is no sign-in: by one client, with one mailbox, with one account.
+"""Rate limits of everything but sign-ins: by client, by mailbox, by account.
 
-A rule is a number of times in any stretch of time (``ratelimit.window``). Sign-ins also have counts of their own, in
-``throttling``.
+A rule allows a number of times in any stretch of time (``ratelimit.window``). Sign-ins also have counts of their own,
+in ``throttling``.
 
 A client is counted by ``client_network``: an IPv4 address, or the /64 of an IPv6 address. A rented /48 has 65,536 of
-those, so the /48 is counted as well, at ten times the limit. The network comes first: what its count refuses is not
-counted for the site.
+those, so the /48 is counted as well, at ten times the limit. The network is asked first: what it refuses is not counted
+for the site.
 
-The tables hold MACs under SECRET_KEY instead of addresses; a new SECRET_KEY resets every count.
+The tables hold MACs under SECRET_KEY instead of addresses. A new SECRET_KEY resets every count.
 """
 
 import hmac
@@ -38,7 +38,7 @@ from ironauth.infrastructure.telemetry.logs import get_logger
 
 type MailKind = Literal["reset", "verification", "sign-up", "sign-in", "change"]  # what is asked for, whatever is sent
 
-#: What helps in place of waiting, by rule and kind of count; waits that nobody sits out have more of that.
+#: What helps instead of waiting, by rule and kind of count. A wait that is too long to sit out has more to offer.
 _REMEDIES: Final = {("second_factor", "account"): " A recovery code or a passkey signs in at once."}
 _LONG_WAIT_S: Final = 3_600
 _LONG_REMEDIES: Final = dict.fromkeys(
@@ -64,15 +64,15 @@ SIGN_UP: Final = Rule("sign_up", "IRONAUTH_THROTTLE_SIGNUPS", 3_600)
 REFRESH: Final = Rule("refresh", "IRONAUTH_THROTTLE_BAD_REFRESHES", 900)
 #: The same for the secrets of OAuth clients.
 CLIENT: Final = Rule("client", "IRONAUTH_THROTTLE_BAD_REFRESHES", 900)
-#: Ids that name no client, of people who were sent here: each is looked up. Ids of clients are never counted.
+#: Requests to authorize whose ``client_id`` names no client: each costs a look-up. Ids of clients are never counted.
 UNKNOWN_CLIENT: Final = Rule("unknown_client", "IRONAUTH_THROTTLE_BAD_REFRESHES", 900)
-#: What OAuth clients without a secret have this server keep for a while, good or not: anybody can name one of them, and
-#: each is a row. Signing in through a browser that brings its request itself is not counted.
+#: Requests of OAuth clients without a secret that this server stores for a while, successful or not. Anybody can name
+#: such a client, and each request is a row. Not counted: signing in where the browser brings the request itself.
 PUBLIC_CLIENT: Final = Rule("public_client", "IRONAUTH_THROTTLE_BAD_REFRESHES", 900)
 #: Signatures cannot be guessed either. Challenges are counted too: asking for one costs nothing else, and a page asks
 #: for one each time it is used.
 PASSKEY: Final = Rule("passkey", "IRONAUTH_THROTTLE_PASSKEYS", 900)
-#: Sign-ins sent to another provider, good or not: each is a row, and a request to it when they come back.
+#: Sign-ins sent to another provider, successful or not: each is a row, and a request to the provider on return.
 UPSTREAM: Final = Rule("upstream", "IRONAUTH_THROTTLE_PASSKEYS", 900)
 #: Nor can recovery codes, but each costs a hash; as many as passwords, which cost the same. A count for each person
 #: would let anybody who has the password keep the owner out.
@@ -88,8 +88,8 @@ MAIL: Final = Rule("mail", "IRONAUTH_THROTTLE_MAILS", 3_600)
 #: hour: who is refused has a message of this kind whose link still works, so strangers who ask for five keep nobody
 #: out. With one count for all kinds, five that bring no link, or none at all, would keep the owner from a new password.
 MAIL_TO_ONE: Final = Rule("mail", "IRONAUTH_THROTTLE_MAILS_TO_ONE", 900)
-#: Messages that tell one mailbox of a deletion. A count of its own: strangers who ask for other messages must not keep
-#: anybody from leaving, and anybody who signs up and leaves again and again under another's address fills this one.
+#: Messages about a deletion to one mailbox. This is a count of its own, so that strangers who ask for other messages
+#: keep nobody from leaving. It also bounds somebody who signs up and leaves again and again under another's address.
 DELETION: Final = Rule("deletion", "IRONAUTH_THROTTLE_MAILS_TO_ONE", 900)
 #: Exports of everything held about one person: each reads hundreds of rows, and nobody needs many.
 EXPORT: Final = Rule("data_export", "IRONAUTH_THROTTLE_EXPORTS", 3_600)
@@ -104,7 +104,7 @@ _HOLDER: Final = CompiledSelect(
 )
 
 
-#: What a /48 may have, in limits of one /64: a customer who is given it is a company, not ten of them.
+#: Limits of a /64 that a /48 may have: its customer is a company, not ten companies.
 SITE_LIMITS: Final = 10
 
 

@@ -1,22 +1,20 @@
-"""How often strangers may guess a password: what sign-in, and anybody who asks for it once more, ask before the hash.
+"""How often strangers may guess a password; asked before every hash, at sign-in and wherever it is asked for once more.
 
-Sign-in has two kinds of counts. The client address (IPv6: its /64, and its /48 at ten times the limit) has so many
-failures in any 15 minutes, whatever accounts they were for. The account, that is the folded e-mail address, whether or
-not anybody has it, has consecutive failures with growing waits and an end (``ratelimit.lockout`` has the formula). A
-try counts as a failure from the moment it is let in, before the hash, and a right password gives it back and resets the
+Sign-in has two kinds of counts. The client address (IPv6: its /64, and its /48 at ten times the limit) may fail so
+often in any 15 minutes, whatever accounts it tries. The account, that is the folded e-mail address whether or not
+somebody has it, may fail so often in a row, with growing waits and an end (formula: ``ratelimit.lockout``). A try
+counts as a failure from the moment it is let in, before the hash. A right password gives it back and resets the
 account's counts.
 
-Nobody can lock the owner out for good: of the hundred failures that one password may have, strangers get 40, and
-devices that have signed in to this very account within 30 days have shares that strangers do not touch. A browser is
-known by its device cookie, an API client by its address, which it may share with strangers: therefore browsers and
-addresses have a share each. The browser is let in even where strangers behind the same address have used up that
-one's failures.
+Nobody can lock the owner out for good. One password may have a hundred failures: strangers get 40 of them. The rest
+belongs to devices that have signed in to this very account within 30 days, and strangers do not touch it. A browser is
+known by its device cookie. An API client is known by its address, which it may share with strangers. So browsers and
+addresses have a share each, and the browser is let in even where strangers behind the same address have used up the
+share of addresses.
 
-An address without an account is counted as any other. What a count tells all the same: somebody who shares an
-owner's address may notice that they have been there, and somebody who keeps an account's count full notices, by the
-end of the wait, that the owner has signed in.
-
-The keys are MACs (``rate_limits.mac``). What else is counted: ``rate_limits``.
+An address without an account is counted like any other. The counts still tell two things. Somebody who shares an
+owner's address may notice that the owner was there. Somebody who keeps an account's count full notices, by the end of
+the wait, that the owner has signed in. The keys are MACs (``rate_limits.mac``). All other counts: ``rate_limits``.
 """
 
 from typing import Final, NamedTuple, NoReturn
@@ -36,8 +34,8 @@ from ironauth.infrastructure.ratelimit.window import Refusal
 from ironauth.infrastructure.ratelimit.window_store import RateLimitHit
 from ironauth.infrastructure.telemetry.logs import get_logger
 
-#: Consecutive failures of one password, by who tries: ``MAX_FAILURES`` together. Enough for everybody's typing errors
-#: with room for some waits; strangers, who are the most, reach their end after two weeks without a pause.
+#: Consecutive failures of one password, by who tries; together ``MAX_FAILURES``. Each share is enough for typing
+#: errors, with room for some waits. Strangers have the largest, and reach its end after two weeks without a pause.
 STRANGERS: Final = 40
 KNOWN_ADDRESSES: Final = 20
 KNOWN_BROWSERS: Final = 20
@@ -91,10 +89,10 @@ class PendingAttempt(NamedTuple):
 
 
 async def begin_sign_in(*, email: str, context: ClientContext) -> PendingAttempt | None:
-    """Count a try to sign in for the client address in Redis. Comes before the hash; ``admit`` comes next.
+    """Count a try to sign in for the client address in Redis; call it before the hash, and ``admit`` after it.
 
-    A refusal that Redis knows of costs no query, unless the client brings a device cookie. An unknown client address
-    (a Unix socket without a configured proxy) has no count of its own.
+    A refusal that Redis knows of costs no query, unless the client brings a device cookie. An unknown client address (a
+    Unix socket without a configured proxy) has no count of its own.
 
     Args:
         email: The address that was typed, not yet judged.

@@ -1,4 +1,4 @@
-"""All kinds of second factors, and what is asked of all of them. A new kind is added to ``FACTORS``."""
+"""All kinds of second factors, and the questions that concern all of them. Add a new kind to ``FACTORS``."""
 
 import uuid
 from datetime import datetime
@@ -21,9 +21,9 @@ from ironauth.infrastructure.db.compiled import CompiledSelect, Param
 
 __all__ = ["FACTORS", "PASSKEY", "TOTP", "Kept", "accepts", "any_of", "judge", "kept", "methods_of", "overview"]
 
-#: In the order in which people are offered them, and in which what is shown is judged.
+#: The order in which people are offered them, and in which they judge what was shown.
 FACTORS: Final[tuple[SecondFactor, ...]] = (Totp(), Passkeys(), RecoveryCodes())
-#: Django marks a password that nobody can have with a prefix.
+#: How Django marks an unusable password.
 _HAS_PASSWORD: Final = models.ExpressionWrapper(
     ~models.Q(password__startswith=UNUSABLE_PASSWORD_PREFIX), models.BooleanField()
 )

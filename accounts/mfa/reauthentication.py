@@ -1,4 +1,4 @@
-"""A second factor, of whatever kind, as a way to prove again who one is: for a step-up, by people who have one."""
+"""A second factor of any kind as a way to prove again who one is: for step-ups of people who have a factor."""
 
 from accounts.audit.recording import Event
 from accounts.mfa import factors

@@ -1,4 +1,4 @@
-"""What the rest of the product has to know of a kind of second factor. Each kind says it in its ``factor`` module."""
+"""What the rest of the product has to know of a kind of second factor; each kind has it in its ``factor`` module."""
 
 import uuid
 from abc import ABC, abstractmethod

@@ -1,7 +1,7 @@
 """The queue of messages in Django's admin: what waits, what was given up, and "try again now".
 
-The rights over it are those over users: to see people is to see what they are being sent, to change them is to have
-it sent. What a message says, and the token in it, is on no page: neither exists before it is sent.
+Its rights are those over users: who may see people may see what they are sent, who may change people may have it sent.
+No page shows the text of a message or its token: neither exists before it is sent.
 """
 
 from typing import Any, Final

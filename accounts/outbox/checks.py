@@ -1,4 +1,4 @@
-"""The check that messages reach somebody: no start is refused for it, but it is said, also by ``check --deploy``."""
+"""The check that messages reach somebody: a warning in the log and in ``check --deploy``, which refuses no start."""
 
 from typing import Any, Final
 

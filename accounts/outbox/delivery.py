@@ -19,7 +19,7 @@ from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.telemetry.logs import get_logger
 
 STOP_S: Final = 5.0  # seconds a stopping process waits for messages on their way; the server has 10 in all
-SENT_TRIES: Final = 5  # attempts to forget a message that was sent, before its lease ends and it is sent again
+SENT_TRIES: Final = 5  # attempts to forget a sent message, before its lease ends and it is sent again
 #: Replies that refuse this recipient forever: no such mailbox, moved away, no name of one (RFC 5321 §4.2.3).
 NOBODY: Final = frozenset({550, 551, 553})
 #: The same with such a status is about this sender (RFC 3463 §3.8): a relay that does not know us yet may tomorrow.

@@ -54,12 +54,14 @@ class EmailToken(models.Model):
 
 
 class OutgoingMail(models.Model):
-    """A message to be sent. Its id names it forever (Message-ID), however often it is tried.
+    """A message to be sent. Its id is its Message-ID at every try.
 
     ``claimed_until``: another worker may take it from then on. ``failed_at``: given up. ``facts``: what the templates
-    may say in addition, never a secret. Without a recipient nothing is sent: the row was written for an unknown
-    address, so that asking for one costs what asking for a known one does. The database deletes a message with its
-    token: a link that opens nothing is not worth sending.
+    may use in addition, never a secret.
+
+    Without a recipient nothing is sent. Such a row is written for an unknown address, so that asking for one costs what
+    asking for a known one does. The database deletes a message with its token: a link that opens nothing is not worth
+    sending.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)

@@ -1,7 +1,7 @@
-"""The queue of messages as units of work: written with the act that causes a message, read by anybody who delivers.
+"""The queue of messages as units of work: written with the act that causes a message, read by whatever delivers.
 
-A worker takes a message by a lease: one conditional UPDATE, which one of several workers wins on any database. A
-message taken has its number of tries raised, and that number is the lease's proof: who lost the lease changes nothing.
+A worker takes a message by a lease: one conditional UPDATE, which exactly one of several workers wins on any database.
+Taking a message raises its number of tries, and that number proves the lease: a worker that lost it changes nothing.
 """
 
 import uuid
@@ -120,8 +120,8 @@ def claim(mail_id: uuid.UUID) -> Claimed | None:
         EmailToken.objects.filter(pk__in=[mail.token_id])._raw_delete(DEFAULT_DB_ALIAS)  # noqa: SLF001 - no signals, no loading
         _delete(mail_id)
         return None
-    # The token before the message, as anybody who replaces a token does: locked in one order, nobody waits without end.
-    # When another worker wins below, it has renewed the token at this very moment too.
+    # The token is locked before the message, as by everything that replaces a token: with one order nothing waits
+    # without end. When another worker wins below, it has renewed the token just now too.
     if mail.token is not None:
         email_tokens.renew(mail.token.pk)
     if not mine.update(claimed_until=now + timedelta(seconds=LEASE_S), tries=F("tries") + 1):
@@ -145,8 +145,8 @@ def sent(mail: Claimed) -> None:
 def failed(mail: Claimed, *, for_good: bool = False) -> bool:
     """Let a message that was not accepted wait for its next turn; return True when it is given up. One query.
 
-    Given up: ``for_good``, or a day after it was queued, which is recorded (one query more). Nothing happens to
-    a message whose lease was lost.
+    It is given up when ``for_good`` is true, or a day after it was queued. That is recorded, by one more query. A
+    worker whose lease was lost changes nothing.
 
     Args:
         mail: The message as it was claimed; its number of tries shows whether the lease still holds.
@@ -167,9 +167,9 @@ def failed(mail: Claimed, *, for_good: bool = False) -> bool:
 
 
 def try_again(mail_ids: Sequence[uuid.UUID], *, actor_id: uuid.UUID) -> int:
-    """Have these messages sent as soon as somebody delivers; return how many, without those being sent right now.
+    """Have these messages sent at the next delivery; return how many, without those being sent right now.
 
-    One that was given up has one try more, and is given up again when that fails. Two queries for each ``BATCH``
+    A message that was given up has one more try, and is given up again when that fails. Two queries for each ``BATCH``
     messages, and one for each message.
 
     Args:

@@ -1,11 +1,11 @@
 """What a message says: two templates for each kind, rendered when it is sent, in the language of the queued message.
 
 ``accounts/mail/<kind>.subject.txt`` and ``.txt``; a file of the same name in ``IRONAUTH_TEMPLATES`` takes the place of
-ours. The HTML part says the same: ``accounts/mail/message.html`` sets the paragraphs of the text, or ``<kind>.html``
-where a deployment has one. They see ``site`` (IRONAUTH_BRAND_NAME), ``issuer`` (its origin), ``token``,
-``minutes`` (its life), ``link`` (the page it opens, with the token in it) and the ``facts`` of the message. Nothing
-that a stranger typed is in ours: who signs up with another person's address and a name full of links must not have us
-send them.
+ours. The HTML part has the same text: ``accounts/mail/message.html`` sets its paragraphs, or ``<kind>.html`` where a
+deployment has one. Templates see ``site`` (IRONAUTH_BRAND_NAME), ``issuer`` (its origin), ``token``, ``minutes`` (its
+life), ``link`` (the page it opens, with the token in it) and the ``facts`` of the message. Our templates show nothing
+that a stranger typed: otherwise anybody could sign up with another person's address and a name full of links, and have
+us send them.
 """
 
 from email.message import EmailMessage

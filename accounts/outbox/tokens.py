@@ -1,11 +1,12 @@
-"""Single-use tokens that travel by e-mail: made, recognised, used up and forgotten; units of work but for the form.
+"""Single-use tokens that travel by e-mail: made, recognised, used up and forgotten. Most functions are units of work.
 
-``base64url(id ‖ HMAC-SHA-256(server key, purpose ‖ id ‖ nonce))``: 48 bytes, 64 characters. The nonce is random and
-stays in the row, the key is derived from a master key, which is not in the database: neither makes a token alone.
+A token is ``base64url(id ‖ HMAC-SHA-256(server key, purpose ‖ id ‖ nonce))``: 48 bytes, 64 characters. The random nonce
+stays in the row. The key is derived from a master key, which is not in the database. Neither alone makes a token.
+
 A token may also have a code of six digits, computed from the same nonce. A code is good only together with the id of
 its row, which a page keeps in a value made for one browser, and for ``CODE_TRIES`` tries.
 
-The text can be computed again for as long as the message waits, so nobody has to keep it; the row has its SHA-256.
+The token can be computed again for as long as its message waits, so it is stored nowhere: the row has its SHA-256.
 """
 
 import hashlib

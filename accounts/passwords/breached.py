@@ -1,11 +1,12 @@
 """Passwords known from breaches, in a file beside the server; ``breached_service`` is asked as well, if there is one.
 
 ``manage.py breached_passwords install`` makes the file (``breached_file``); without one nothing is known. It holds the
-first 8 bytes of each password's SHA-1, sorted: of a billion of them, one new password in 2 * 10^10 is taken for one
-by chance. It is read by binary search with ``pread``, not by ``mmap``: a page that has to come from the disk first
-would hold the interpreter's lock, and with it everybody, until it is there.
+first 8 bytes of each password's SHA-1, sorted. With a billion of them, one new password in 2 * 10^10 is refused by
+chance.
 
-A list that cannot be read refuses nobody: it is logged, and every password passes as unknown.
+It is read by binary search with ``pread``, not by ``mmap``: a page that has to come from the disk first would hold the
+interpreter's lock, and with it every thread, until it is there. A list that cannot be read refuses nobody: the fault is
+logged, and every password passes as unknown.
 """
 
 import asyncio
@@ -39,7 +40,7 @@ class BreachedList:
 
     def __init__(self, where: Path) -> None:
         self._file = os.open(where, os.O_RDONLY | os.O_CLOEXEC)
-        weakref.finalize(self, os.close, self._file)  # with the last reference, never under somebody who is reading
+        weakref.finalize(self, os.close, self._file)  # closes with the last reference, so never while somebody reads
         size = os.fstat(self._file).st_size - len(MAGIC)
         if size < 0 or size % RECORD_BYTES or os.pread(self._file, len(MAGIC), 0) != MAGIC:
             raise ValueError("not a list of breached passwords")

@@ -1,11 +1,11 @@
-"""Asking a service whether a password is known from breaches, of which it learns five characters of a hash.
+"""Asking a service whether a password is known from breaches; it learns five characters of a hash.
 
-Off unless ``IRONAUTH_BREACHED_PASSWORDS_URL`` names one with the range API of "Have I Been Pwned":
-``GET <url>/<first 5 hexadecimal characters of the SHA-1>`` answers a line ``SUFFIX:COUNT`` for each password whose hash
-begins so, and pads them with others, whose count is 0: the length of the answer tells an eavesdropper nothing.
+Off unless ``IRONAUTH_BREACHED_PASSWORDS_URL`` names one with the range API of "Have I Been Pwned": ``GET <url>/<first 5
+hexadecimal characters of the SHA-1>`` answers a line ``SUFFIX:COUNT`` for each password whose hash begins so. It adds
+other lines, with a count of 0, so that the length of the answer tells an eavesdropper nothing.
 
-The service is advice. Whatever goes wrong counts as "not known" and is logged without any part of the password, and
-after a failure nobody asks for a second, so that a dead service slows one sign-up in each. It is asked on threads of
+The service is advice. Whatever goes wrong counts as "not known" and is logged without any part of the password. After a
+failure it is not asked for a second, so that a dead service slows down one sign-up a second. It is asked on threads of
 its own, never on the event loop or a hash thread, and never while a transaction is open.
 """
 

@@ -1,13 +1,15 @@
 """Judging and hashing passwords, always on the hash pool: new ones by Argon2id, with a pepper where there is one.
 
-With ``IRONAUTH_HASH_WORKERS`` another machine may do the run: it is given the MAC under a pepper, the salt and the
-costs, and returns the raw hash, which is compared here. Passwords hashed without a pepper never leave.
+With ``IRONAUTH_HASH_WORKERS`` another machine may do the run. It gets the MAC under a pepper, the salt and the costs,
+and returns the raw hash, which is compared here. Passwords hashed without a pepper never leave.
 
 A hash made without the pepper, with an older pepper of the ring, with other costs or by another hasher of
 ``PASSWORD_HASHERS`` still verifies, and ``Verdict.needs_rehash`` asks for a new one. A hash whose pepper left the ring
-verifies nothing any more. Every refusal costs one Argon2 run at the present cost, whatever its reason; the exceptions
-are a wrong password against Argon2 of another cost (one run at *that* cost) and against another algorithm
-(that algorithm, then a wait up to the mean Argon2 time): both end for an account with its next sign-in.
+verifies nothing any more.
+
+Every refusal costs one Argon2 run at the present cost, whatever its reason, with two exceptions. A wrong password
+against Argon2 of another cost takes one run at *that* cost. A wrong password against another algorithm takes that
+algorithm, then a wait up to the mean Argon2 time. Both end for an account with its next sign-in.
 """
 
 import asyncio
@@ -53,7 +55,9 @@ async def hash_password(password: str) -> str:
 
 
 async def verify_password(password: str, encoded: str | None) -> Verdict:
-    """Judge ``password`` with one hop to the pool and one Argon2 run, also for no, an unusable or an unknown hash.
+    """Judge ``password`` with one hop to the pool and one Argon2 run.
+
+    The cost is the same where there is no hash, and for an unusable hash or one of an unknown format.
 
     Args:
         password: What was typed.
@@ -84,9 +88,9 @@ def verify_blocking(password: str, encoded: str | None) -> Verdict:
 def _judge(password: str, encoded: str | None) -> tuple[Verdict, float]:
     """Return the verdict, and the seconds a cheaper algorithm should still wait; on a pool thread.
 
-    What is asked about a right password is asked about every other too: it took 0.15 ms, by which a right password of
-    an account that is refused all the same could be told from a wrong one. Where there is no hash, one of no account
-    is judged: making a new one instead took 0.05 ms less, by which an account could be told.
+    A wrong password is looked up in the list of breached ones too, as a right one is. Otherwise 0.15 ms would tell a
+    right password of an account that is refused all the same. Without a stored hash, one of no account is judged:
+    making a new one instead took 0.05 ms less, which would tell that there is no account.
     """
     preferred: Any = get_hasher()
     acceptable = not too_long(password)

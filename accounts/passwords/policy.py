@@ -1,12 +1,12 @@
 """Which new passwords are refused, and why: length and a blocklist, no composition rules (SP 800-63B-4 §3.1.1.2).
 
-The blocklist is judged on the *whole* password: a long passphrase that merely contains a bad word is accepted. To be
-worth something at 15 characters, where lists of leaked passwords are nearly empty, the whole password is also looked at
-without its decoration (digits and symbols around it, separators, leet spelling, repetition). Refused is what then
-remains a common password, a walk over a keyboard or an alphabet, or made of the person's own name and address.
+The blocklist is judged on the *whole* password: a long passphrase that merely contains a bad word is accepted. Lists of
+leaked passwords are nearly empty at 15 characters, so the password is also looked at without its decoration: digits and
+symbols around it, separators, leet spelling, repetition. It is refused when the rest is a common password, a walk over
+a keyboard or an alphabet, or made of the person's own name and address.
 
-``breached_passwords`` is asked as well, wherever a password is set: it reads the disk and may
-ask a service, and these rules do not.
+``breached_passwords`` is asked as well, wherever a password is set: it reads the disk and may ask a service, and these
+rules do not.
 """
 
 import unicodedata

@@ -1,8 +1,8 @@
-"""Everything held about a person, in sections: each application says where its own rows are.
+"""Everything held about a person, in sections: each application declares where its own rows are.
 
-A section is a queryset of dicts, in an order whose first rows matter most, without secrets: hashes, keys and nonces are
-not the person's data and are left out by naming what goes in. A test walks all models and fails for one that knows a
-user and is in no section.
+A section is a queryset of dicts, in an order whose first rows matter most. Secrets are left out, because each section
+names its columns: hashes, keys and nonces are not the person's data. A test walks all models and fails for one that
+knows a user and is in no section.
 """
 
 import uuid
@@ -44,7 +44,7 @@ _PERSON_TEXT: Final = Param("person_text", CharField())  # the same as text, for
 
 
 class Section(NamedTuple):
-    """Where some of the rows about a person are; ``covers``: the models it speaks for."""
+    """Where some of the rows about a person are; ``covers``: the models whose rows are in it."""
 
     rows: Rows
     covers: tuple[type[Model], ...]

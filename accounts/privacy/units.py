@@ -1,8 +1,8 @@
 """Units of work on accounts their owners delete: put off by some days, taken back, carried out. One transaction each.
 
 In the days of grace the account can do nothing, and its address is free: anybody who signs up with it gets an account
-of their own. So the user's row has a stand-in, which no other account can have (``emails.validate`` refuses it), and
-the address waits beside it.
+of their own. So the address moves into a row beside the user's, and the user's row gets a stand-in that no other
+account can have (``emails.validate`` refuses it).
 """
 
 import uuid

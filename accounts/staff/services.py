@@ -59,7 +59,7 @@ async def get_user(*, actor_id: uuid.UUID, user_id: uuid.UUID) -> UserOut:
 async def create_user(*, actor_id: uuid.UUID, values: Mapping[str, Any]) -> UserOut:
     """Create a user; without a password nobody can sign in to it until one is set.
 
-    The policy has been asked by the input.
+    The input has judged the policy.
 
     Args:
         actor_id: The member of staff.
@@ -227,7 +227,7 @@ async def list_audit_events(*, actor_id: uuid.UUID, filters: Mapping[str, Any]) 
 async def export_audit_events(
     *, actor_id: uuid.UUID, session_id: uuid.UUID | None, filters: Mapping[str, Any], form: Format
 ) -> AsyncIterator[bytes]:
-    """Return the events up to now, the oldest first, as parts of a file; that it was asked for is in the trail by then.
+    """Return the events up to now, the oldest first, as parts of a file; by then the trail has an event of the export.
 
     Args:
         actor_id: The member of staff.

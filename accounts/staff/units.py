@@ -139,9 +139,9 @@ def create_user(*, actor_id: uuid.UUID, encoded: str, values: Mapping[str, Any])
 
 
 def update_user(*, actor_id: uuid.UUID, user_id: uuid.UUID, values: Mapping[str, Any]) -> UserOut:
-    """Change what is named; what stays as it was is no change, and leaves no trace in the trail.
+    """Change the fields that are given; a field that keeps its value is no change and leaves no trace in the trail.
 
-    The address before gets a message when there is another one.
+    When the address changes, the old one gets a message.
 
     Args:
         actor_id: The member of staff.
@@ -196,10 +196,10 @@ def believed_values(user: User, changed: Iterable[str]) -> dict[str, bool]:
 
 
 def require_factors_of(rights: Rights, user_id: uuid.UUID) -> None:
-    """Raise ``PermissionDenied`` where somebody has second factors, and ``rights`` do not include taking them away.
+    """Raise ``PermissionDenied`` where somebody has second factors that ``rights`` may not take away.
 
-    For what leaves an address unproved. Who reads its mail may then start clean, without these factors
-    (``email.first_proof``), or say that the account is none of theirs, which ends it (``deletions.disown``). One query
+    Call it before an address is left unproved. Somebody who reads its mail may then start clean, without these factors
+    (``email.first_proof``), or declare that the account is not theirs, which ends it (``deletions.disown``). One query
     at most.
 
     Args:
@@ -211,9 +211,10 @@ def require_factors_of(rights: Rights, user_id: uuid.UUID) -> None:
 
 
 def tell_of_move(user_id: uuid.UUID, *, old: str, new: str) -> None:
-    """Have a message sent to the address staff take from an account, as when its owner does. Two queries.
+    """Have a message sent to the old address when staff change an account's address. Two queries.
 
-    The devices known there are forgotten. None where only the case differs: that is the same address.
+    The devices known to that address are forgotten. Nothing happens where only the case differs: it is the same
+    address.
 
     Args:
         user_id: The person.
@@ -228,8 +229,8 @@ def tell_of_move(user_id: uuid.UUID, *, old: str, new: str) -> None:
 def require_password_change(user_ids: Iterable[uuid.UUID], actor_id: uuid.UUID) -> None:
     """End every session of these people, keep them out until they have set another password, and mail them how.
 
-    Who is inactive gets no message. Nine queries for each. After an error nothing has happened to anybody, as call and
-    transaction are one.
+    Inactive people get no message. Nine queries for each. One transaction: after an error nothing has changed for
+    anybody.
 
     Args:
         user_ids: The people; each is locked until the transaction ends.

@@ -35,9 +35,9 @@ class UserQuerySet(models.QuerySet["User"]):
     def update(self, **changes: Any) -> int:
         """Update all rows in one statement; one more query finds them when a visible field changes.
 
-        A changed password or ``is_active`` other than ``True`` raises the session epoch of every row, and either, or a
-        changed address, makes every e-mail token of these users worthless (one query more). Where sessions end, the
-        receivers of ``invariants.sessions_end`` come on top.
+        A changed password or ``is_active`` other than ``True`` raises the session epoch of every row. So every session
+        ends, and the receivers of ``invariants.sessions_end`` are called. Each of these changes, and a changed address,
+        makes every e-mail token of these users worthless (one query more).
         """
         if not changes.keys() & invariants.VISIBLE:
             return super().update(**changes)

@@ -1,4 +1,4 @@
-"""The page "Confirm it is you" of the admin: the password and, for who has one, a second factor, once more."""
+"""The page "Confirm it is you" of the admin: once more the password, and a second factor if there is one."""
 
 from __future__ import annotations
 
@@ -60,7 +60,9 @@ def lead(request: HttpRequest) -> HttpResponse:
 
 
 def confirm(site: AdminSite, request: HttpRequest) -> HttpResponse:
-    """Ask for the password; by a right one confirm the session, or go on to the second factor of who has one.
+    """Ask for the password again, and confirm the session by a right one.
+
+    Somebody with a second factor goes on to that instead.
 
     Args:
         site: The admin site whose session is confirmed.

@@ -1,4 +1,4 @@
-"""The pages between password and admin: where a second factor is proved, and where one is set up that is required."""
+"""The pages between password and admin: one proves a second factor, the other sets up a factor that is required."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from ironauth.infrastructure.crypto.master_keys import MasterKeyMissingError
 from ironauth.infrastructure.crypto.sealing import SealBrokenError
 from ironauth.infrastructure.http import client_context
 
-_LONGEST: Final = 64  # characters of a code as it is typed; the rest of it is no code
+_LONGEST: Final = 64  # characters of a code as typed; what exceeds them is no code
 _WRONG: Final = "The code is wrong, has expired or was used before. Wait for the next one, or use a recovery code."
 _UNREADABLE: Final = "Codes of your app cannot be checked at the moment. Use a recovery code, or try again later."
 _AGAIN: Final = "Signing in took too long or was interrupted. Please try again."
@@ -199,10 +199,10 @@ def second_step(site: AdminSite, request: HttpRequest, user: User, step: Step, *
 
 
 def set_up(site: AdminSite, request: HttpRequest) -> HttpResponse:
-    """Show the secret; by its first code sign in, and show the recovery codes, this once.
+    """Show the secret; by its first code sign in, and show the recovery codes this once.
 
-    Not to who has a factor by now, set up elsewhere: anybody else who has the password would get in without it. Nor
-    where the secret does not open, for its master key has left the settings.
+    Refused to anybody who has a factor by now, set up elsewhere: a stranger with the password would get in without that
+    factor. Refused as well where the secret does not open because its master key has left the settings.
 
     Args:
         site: The admin site that is signed in to.

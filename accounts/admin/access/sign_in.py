@@ -1,7 +1,7 @@
 """Signing in to the admin in two steps: the password, then a second factor, for those who have or need one.
 
-Between the two nobody is signed in. The browser's session says whose password was right, and nothing that Django's
-pages look at, so that no page opens with half of what is needed, whatever pages there will be.
+Between the two steps nobody is signed in. The browser's session holds whose password was right, under a key that
+Django's pages never read. So no page, present or future, opens after the first step alone.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from accounts.users.models import User
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.http import client_context
 
-#: Seconds in which the second step has to follow: time to find a phone, not to leave a desk.
+#: Seconds in which the second step has to follow: enough to find a phone, too short to leave a desk.
 CODE_S: Final = 300
-#: The same for who has to install an app first.
+#: The same for people who have to install an app first.
 ENROL_S: Final = 900
 _HALF: Final = "ironauth_half_signed_in"
 _PROVED: Final = "ironauth_second_factor"
@@ -55,9 +55,9 @@ def may_enter(request: HttpRequest) -> bool:
 
 
 def begin(request: HttpRequest, user: Any, next_url: str, *, setup: tuple[str, bytes] | None = None) -> None:
-    """Remember in a new session that the password was right; the person signed in with this browser is signed out.
+    """Remember in a new session that the password was right, and sign out whoever used this browser before.
 
-    Raising the epoch, and a new password, end this as they end a session.
+    A raised epoch and a new password end this state, as they end a session.
 
     Args:
         request: Its session is replaced by a new one.
@@ -77,7 +77,7 @@ def begin(request: HttpRequest, user: Any, next_url: str, *, setup: tuple[str, b
 
 
 def half(request: HttpRequest, *, enrolling: bool) -> PendingSignIn | None:
-    """Return who is half signed in and has a factor to prove, or one to set up; None when it is too late. One query.
+    """Return who has given the right password and has a second step to take; None when it is too late. One query.
 
     Args:
         request: Its session holds the state that ``begin`` left.

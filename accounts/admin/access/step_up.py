@@ -1,7 +1,8 @@
-"""What in the admin asks for a proof of the last ten minutes of who is there, as the API does (``step_up``).
+"""What in the admin needs a recent proof: a password or factor of the last ten minutes, as the API's ``step_up`` asks.
 
-Whatever is sent is such an act, unless its action, its model's admin or its site declares otherwise; looking is none.
-So a new page, or one of another application, asks by default. The page that asks: ``confirm``. Declarations:
+Every request that sends something needs it, unless its action, its model's admin or its site declares otherwise.
+Requests that only look do not. So a new page, and one of another application, asks by default. The page that asks is
+``confirm``. Declarations:
 
 - an action: ``admin_action(…, step_up=False)``;
 - a model's admin: ``adding_needs_step_up = False``, and ``ordinary_fields``, where the changed fields decide;

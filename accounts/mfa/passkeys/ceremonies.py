@@ -1,7 +1,7 @@
-"""WebAuthn's two ceremonies, through py_webauthn, which only this module touches: what is asked, what answers prove.
+"""WebAuthn's two ceremonies, through py_webauthn, which only this module touches: questions, and what answers prove.
 
-No storage and no clock: what an answer must fit to is given. Judging one takes 0.06 to 0.13 ms, no more than verifying
-an access token, so it runs on the event loop. Importing this module is what takes long: see ``loading``.
+No storage and no clock: the caller gives what an answer has to fit. Judging an answer takes 0.06 to 0.13 ms, no more
+than verifying an access token, so it runs on the event loop. Importing this module is what takes long: see ``loading``.
 """
 
 import uuid
@@ -30,7 +30,7 @@ ALGORITHMS: Final = [
 ]
 #: Bits. Fewer are not secure (SP 800-131A §3), and more let anybody who registers such a key slow everybody down.
 RSA_BITS: Final = range(2_048, 4_096 + 1)
-RSA_EXPONENT: Final = 65_537  # what every authenticator uses; verifying takes as long as the exponent is
+RSA_EXPONENT: Final = 65_537  # what every authenticator uses; the time to verify grows with the exponent
 #: None is asked for; "packed" is what some authenticators send nevertheless, signed with the credential's own key.
 _ATTESTATIONS: Final = frozenset({structs.AttestationFormat.NONE, structs.AttestationFormat.PACKED})
 _TIMEOUT_MS: Final = LIFE_S * 1_000
@@ -40,10 +40,10 @@ _TIMEOUT_MS: Final = LIFE_S * 1_000
 def registration_options(
     *, challenge: bytes, user_id: uuid.UUID, email: str, name: str, present: Iterable[Known]
 ) -> Json:
-    """Return PublicKeyCredentialCreationOptionsJSON; authenticators that hold one of ``present`` make no other.
+    """Return PublicKeyCredentialCreationOptionsJSON.
 
-    A discoverable credential with user verification is preferred, which signs in without a password; one without is
-    a second factor all the same.
+    An authenticator that holds one of ``present`` makes no second passkey. Preferred is a discoverable credential with
+    user verification, because it signs in without a password. Any other is still a second factor.
 
     Args:
         challenge: Random bytes, which the authenticator signs.

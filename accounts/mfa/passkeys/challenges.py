@@ -1,9 +1,9 @@
 """Challenges of passkey ceremonies, kept by the client: asking for one stores nothing.
 
-The client gets a token (``stateless_token``) that says id, end and user id, and is good for one purpose, which it does
-not say; it brings the token back with the authenticator's answer. What the authenticator signs is the SHA-256 of the
-token's bytes: unknown to everybody before the token is made, another one for each token, and no way back to it. A token
-is used once (``ironauth.infrastructure.db.single_use``), by anybody who acts on the answer and in the same transaction.
+The client gets a token (``stateless_token``) with id, end and user id. It is good for one purpose, which it does not
+name. The client brings it back with the authenticator's answer. The authenticator signs the SHA-256 of the token's
+bytes: nobody knows it before the token is made, each token has another one, and it does not lead back to the token. A
+token is used once (``ironauth.infrastructure.db.single_use``), in the transaction of the act that the answer is for.
 """
 
 import base64

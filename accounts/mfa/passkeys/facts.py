@@ -1,4 +1,4 @@
-"""What is told and learned in WebAuthn's ceremonies: credentials, assertions, and answers that prove nothing."""
+"""What WebAuthn's ceremonies exchange: credentials, assertions, and the error for answers that prove nothing."""
 
 import uuid
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ class UnusableAnswer(ValueError):
 
 
 class Known(NamedTuple):
-    """A credential there is, as browsers are told of it."""
+    """A credential that exists, as browsers are told of it."""
 
     credential_id: bytes
     transports: str

@@ -1,4 +1,4 @@
-"""Loading what passkeys take, once somebody uses one: ``ceremonies`` with py_webauthn, 6 MiB and 60 ms."""
+"""Loading the code of passkeys when somebody first uses one: ``ceremonies`` with py_webauthn, 6 MiB and 60 ms."""
 
 import asyncio
 from importlib import import_module

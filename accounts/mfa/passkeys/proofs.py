@@ -1,7 +1,7 @@
-"""Judging what an authenticator signed, and making it count once: a second factor, or a sign-in without a password.
+"""Judging what an authenticator signed, and making it count once: as a second factor, or to sign in without a password.
 
-A ``Proof`` as codes are (``proofs``): judged first, and used up in the transaction of what it is good for. Nobody
-guesses a signature, so that wrong ones are counted for the client's address only, to end a broken client's loop.
+It is a ``Proof``, as codes are (``proofs``): judged first, and used up in the transaction of the act it is for. Nobody
+guesses a signature, so wrong ones are counted for the client's address only, to end a broken client's loop.
 """
 
 import uuid
@@ -77,9 +77,10 @@ async def judge(
     address: str,
     session_id: uuid.UUID | None = None,
 ) -> PasskeyProof:
-    """Return what proves that anybody who answers the challenge holds a passkey, of ``user_id`` if given. One query.
+    """Return the proof that the client holds a passkey: one of ``user_id``, if that is given. One query.
 
-    Else the authenticator has to have verified its user (PIN, fingerprint), and says itself whose the passkey is.
+    Without ``user_id`` the authenticator has to have verified its user (PIN, fingerprint), and names the account
+    itself.
 
     Args:
         answer: What the browser returned, parsed from JSON and not yet judged.
@@ -124,7 +125,7 @@ async def refused(
 ) -> NoReturn:
     """Leave in log and trail that a passkey was refused, and refuse it.
 
-    What is throttled leaves one event an hour, as everywhere: nobody fills the trail without so much as a password.
+    Throttled requests leave one event an hour, as everywhere: nobody can fill the trail without even a password.
 
     Args:
         event: What was tried.

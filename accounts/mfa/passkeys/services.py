@@ -1,6 +1,6 @@
 """What people do with their passkeys; async, keyword-only, never sees a request.
 
-``session_id``: the session it is done in, for the audit trail. That the caller signed in recently is the view's to ask.
+``session_id`` is the session it is done in, for the audit trail. The view asks whether the caller signed in recently.
 """
 
 import uuid

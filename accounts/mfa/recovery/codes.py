@@ -1,8 +1,8 @@
-"""Codes for who has lost the factor: made, read as people type them, and recognised; pure functions.
+"""Recovery codes: made, read as people type them, and recognised; pure functions.
 
-``xxxx-xxxx-xxxx-xxxx`` of digits and letters that are not mistaken for each other: the first group finds the row, the
-other three are 60 random bits, which makes 80 for who has no copy of the database. SP 800-63B-4 §3.1.2.2 asks 20, and
-Argon2id for less than 112.
+A code is ``xxxx-xxxx-xxxx-xxxx`` of digits and letters that are not mistaken for each other. The first group finds the
+row, the other three are 60 random bits: together 80 bits for an attacker without a copy of the database. SP 800-63B-4
+§3.1.2.2 asks for 20, and for a slow hash such as Argon2id below 112.
 """
 
 import secrets

@@ -1,8 +1,7 @@
 """Recovery codes as a second factor: found, judged, and used up once.
 
-They have no count of the person's own: nobody guesses 80 random bits, and anybody who has the password and uses that
-count up, which is for good at its end, must not keep the owner out. They are counted for the client's address, for what
-judging costs.
+A person has no count of wrong ones. Nobody guesses 80 random bits, and a full count would keep the owner out for good:
+anybody who has the password could fill it. They are counted for the client's address, for what judging costs.
 """
 
 import uuid

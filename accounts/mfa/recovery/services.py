@@ -50,7 +50,7 @@ async def new_recovery_codes(*, user_id: uuid.UUID, shown: Shown, session_id: uu
 async def hashed(codes: list[str]) -> Hashes:
     """Return the hashes of new recovery codes by their selectors. One Argon2 run each, one after the other.
 
-    So that who sets up a factor keeps one hash thread busy, and not all.
+    So somebody who sets up a factor keeps one hash thread busy, and not all.
 
     Raises:
         Overloaded: The hash pool is full.

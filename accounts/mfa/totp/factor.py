@@ -95,10 +95,10 @@ class Totp(SecondFactor):
         return shown.code is not None and totp.is_code(without_spaces(shown.code))
 
     async def judge(self, shown: Shown, asked: Asked) -> TotpProof:
-        """Return what proves that the person has the app.
+        """Return the proof that the person has the app.
 
-        After the tenth wrong code in a row the person gets a message: anybody who tries has the password. Two units of
-        work of a query each.
+        After the tenth wrong code in a row the person gets a message, because somebody who tries codes has the
+        password. Two units of work of a query each.
 
         Raises:
             InvalidMfaCode: It is wrong; ``asked.event`` is left as failed in the trail.

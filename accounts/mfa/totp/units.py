@@ -44,9 +44,9 @@ class Pending(NamedTuple):
 
 
 def store_secret(*, user_id: uuid.UUID, sealed: bytes, master_key_id: str) -> str:
-    """Let this secret wait for its first code, in place of an older one that does; return the user's address.
+    """Store a secret that waits for its first code, in place of an older one; return the user's address.
 
-    Needs no transaction, and locks nobody: each of the writes decides by itself. Three queries, two where one waits
+    Needs no transaction, and locks nothing: each of the writes decides by itself. Three queries, two where one waits
     already, four before ``MfaAlreadyEnabled``.
 
     Args:
@@ -62,7 +62,7 @@ def store_secret(*, user_id: uuid.UUID, sealed: bytes, master_key_id: str) -> st
     fresh = {"user_id": user_id, "sealed": sealed, "master_key_id": master_key_id, "created_at": clock.now()}
     first = {**fresh, "confirmed_at": None, "last_step": 0}
     try:
-        # Once more where another request's first one was faster: that one waits, as any older one does.
+        # The last attempt is for a row that another request has inserted meanwhile: it waits, as any older one does.
         if not (_START_AGAIN.run(**fresh) or _START.run(**first) or _START_AGAIN.run(**fresh)):
             raise MfaAlreadyEnabled
     except IntegrityError as error:

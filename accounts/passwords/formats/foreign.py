@@ -1,4 +1,4 @@
-"""What hashers for hashes of other systems share: they judge within bounds, and make none."""
+"""What hashers for hashes of other systems have in common: they judge within bounds, and make no hashes."""
 
 import hmac
 from base64 import b64decode, b64encode
