@@ -10,10 +10,11 @@ class TokensConfig(AppConfig):
     verbose_name = "Sessions and keys"
 
     def ready(self) -> None:
-        """Have the key set loaded when a server starts and reloaded whenever a key changes; export sessions too.
+        """Have the key set loaded when a server starts, and reloaded when a key changes; connect and register the rest.
 
-        Sign-ins to the admin are told where they come from a new device, and clients of logouts, also when all sessions
-        of a person end; what becomes of its rows when an address is first proved is registered.
+        Sessions join the export of personal data. Sign-ins to the admin from a new device are told to their owner.
+        Clients are told of logouts, also when all sessions of a person end. Each table has its rule for the first proof
+        of an address.
         """
         from accounts.federation.models import PROVIDERS_TAG  # noqa: PLC0415 - as below
         from accounts.users import invariants  # noqa: PLC0415 - as below

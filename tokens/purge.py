@@ -1,4 +1,4 @@
-"""Deleting what has no use any more, in short transactions, while the server runs."""
+"""Deleting rows that have no use any more, in short transactions, while the server runs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,8 +24,8 @@ from tokens.keys import rotation as key_rotation
 from tokens.oauth import expiry
 from tokens.sessions.models import Session
 
-#: Rows of one transaction. A hundred of a million sessions hold SQLite's one writer for 3 ms, and refreshes wait for so
-#: long; a thousand held it for 50, since each such transaction fills the log and writes it back.
+#: Rows of one transaction. Deleting a hundred of a million sessions holds SQLite's one writer for 3 ms, and refreshes
+#: wait as long. A thousand held it for 50 ms, since each such transaction fills the log and writes it back.
 DEFAULT_BATCH = 100
 LOCK_WAIT_MS = 60_000  # milliseconds
 #: Seconds a session stays after its end, so that staff can still see it; its tokens are long dead.
@@ -56,12 +56,12 @@ class Purged:
 
 
 def purge_expired(*, batch: int = DEFAULT_BATCH, keep_s: int = SESSION_KEEP_S) -> Purged:
-    """Delete sessions that ended some time ago, and whatever else has no use any more.
+    """Delete sessions that ended some time ago, and all other rows that have no use any more.
 
-    That is: accounts whose days of grace are over, expired sessions of the admin, old invalidations, finished signing
+    These are: accounts whose days of grace are over, expired sessions of the admin, old invalidations, finished signing
     keys, old counts of the throttles, expired e-mail tokens, messages given up a month ago, audit events older than
-    IRONAUTH_AUDIT_KEEP_DAYS and the admin's log of that time, what was used up of tokens long dead, OAuth codes, pushed
-    requests and device grants. Safe to run at any time and more than once at a time.
+    IRONAUTH_AUDIT_KEEP_DAYS and the admin's log of that time, records of used tokens that are long dead, OAuth codes,
+    pushed requests and device grants. Safe to run at any time and more than once at a time.
 
     Args:
         batch: Rows per transaction.

@@ -1,7 +1,7 @@
 """The pages that links in messages open. GET shows a form and changes nothing: mail scanners fetch every link.
 
-No script, nothing from another host, and no Referer that would carry the token on. They need no CSRF token: what a
-form does is allowed by the token in it, and nothing of the browser's (no cookie) counts.
+No script, nothing from another host, and no Referer that would carry the token on. They need no CSRF token: the token
+in the form allows the act, and nothing that the browser sends by itself (no cookie) counts.
 """
 
 from typing import Any, ClassVar

@@ -35,7 +35,7 @@ class Known(NamedTuple):
 
 
 def known(source: str, people: Sequence[Person]) -> Known:
-    """Return what is here already of ``people``. Two queries.
+    """Return which of ``people`` are imported already, and which addresses are taken. Two queries.
 
     Args:
         source: The name of the other system.
@@ -61,9 +61,9 @@ def judge(person: Person, here: Known) -> str:
 
 
 def write(run: UserImport, people: Sequence[Person], *, update: bool) -> dict[str, str]:
-    """Create or update ``people``, of different ids and addresses; return what became of each by the source's id.
+    """Create or update ``people``, of different ids and addresses; return the outcome of each by the source's id.
 
-    A person who signs up under an address in the same moment makes the batch be written one by one.
+    If somebody signs up under one of the addresses at the same moment, the people of the batch are written one by one.
 
     Args:
         run: The import, which each new account refers to.
@@ -154,7 +154,7 @@ def untouched(users: "QuerySet[User]") -> "QuerySet[User]":
 
 
 def finish(run: UserImport, counts: Mapping[str, int]) -> None:
-    """Note that ``run`` has come to its end, and what became of how many; with its event in the trail.
+    """Note that ``run`` has ended, and how many records had each outcome; leave an event in the trail.
 
     Args:
         run: The import.
@@ -186,7 +186,7 @@ def take_back(run: UserImport, after: uuid.UUID) -> tuple[int, int, uuid.UUID | 
 
 
 def undone(run: UserImport, deleted: int, kept: int) -> None:
-    """Note that ``run`` was taken back, with its event in the trail.
+    """Note that ``run`` was taken back, and leave an event in the trail.
 
     Args:
         run: The import.

@@ -292,7 +292,7 @@ class User(AbstractBaseUser, PermissionsMixin):
     def check_password(self, raw_password: str | None) -> bool:
         """Tell whether the password is right, on the hash pool, upgrading an outdated hash.
 
-        An account that opens to nobody keeps its hash: by the time of the upgrade a right password could be told.
+        An account that opens to nobody keeps its hash: the time of the upgrade would tell that a password was right.
         Blocks the calling thread; raises ``Overloaded`` when the pool is full and ``RuntimeError`` on an event loop.
         """
         verdict = passwords.verify_blocking(raw_password or "", self.password)

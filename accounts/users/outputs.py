@@ -35,7 +35,7 @@ class Account(msgspec.Struct, frozen=True):
 
 
 class LanguageOut(msgspec.Struct, frozen=True):
-    """The language a person has chosen, a code; "" where the browser's counts."""
+    """The language a person has chosen, a code; "" where the browser's language is used."""
 
     language: str
 

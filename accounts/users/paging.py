@@ -20,7 +20,7 @@ DEFAULT_ORDERING: Final = "-created_at"
 
 
 class UserRow(NamedTuple):
-    """The columns of a user that a list shows or is ordered by; a model's object for each would be half of a page."""
+    """The columns of a user that a list shows or is ordered by; model instances would cost half of a page's time."""
 
     id: uuid.UUID
     email: str

@@ -1,4 +1,4 @@
-"""The password as a way to prove again who one is; wrong ones have a count of their own (``throttling``)."""
+"""The password as a way to prove again who one is; wrong passwords have a count of their own (``throttling``)."""
 
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event, Outcome

@@ -119,8 +119,8 @@ def lock(user_id: uuid.UUID) -> User | None:
 def lock_by_staff(user_id: uuid.UUID, *, actor_id: uuid.UUID) -> tuple[User, bool] | None:
     """Return the user, locked until the transaction ends, and whether ``actor_id`` is a superuser. One query.
 
-    None where there is no such user, and where the actor is not active or has no access to the admin: nobody else can
-    make others wait for a lock by asking for what they may not do.
+    None where there is no such user, and where the actor is inactive or has no access to the admin. So nobody else can
+    make others wait for a lock by asking for an act they may not do.
 
     Args:
         user_id: The person it is done to.
@@ -179,7 +179,7 @@ def set_language(user_id: uuid.UUID, code: str) -> None:
 def flag_password(user_id: uuid.UUID, epoch: int) -> bool:
     """Note that the password of this epoch is known from a breach; return False when it was noted, or has changed.
 
-    Not told by its hash, which the same sign-in may have made anew. One query.
+    The password is identified by its epoch, not by its hash, which the same sign-in may have made anew. One query.
 
     Args:
         user_id: The person.
@@ -232,8 +232,8 @@ def lock_holder(key: str) -> Holder | None:
 def change(user: User, fields: Iterable[str]) -> None:
     """Store these fields of a user, as ``save`` does, and invalidate them. Call it inside a transaction.
 
-    Two queries, one when nobody can see the fields; one more when one that may end sessions is among them, and one when
-    they end, and then what the receivers of ``invariants.sessions_end`` do.
+    Two queries, one when nobody can see the fields. One more when a field is among them that may end sessions, and
+    another when sessions end; then what the receivers of ``invariants.sessions_end`` do comes on top.
 
     Args:
         user: The user, with the new values set.

@@ -1,7 +1,7 @@
-"""Proving again who one is, before what a stolen session must not do alone.
+"""Proving again who one is, before acts that a stolen session alone must not do.
 
-The kinds of proof are methods, each in one module, which `register` puts on the list when the application starts: the
-password (``users.password_method``) and the second factor (``mfa.reauthentication``). Who asks for a proof calls
+Each kind of proof is a method in a module of its own: the password (``users.password_method``) and the second factor
+(``mfa.reauthentication``). `register` puts them on the list when the application starts. Code that needs a proof calls
 `reauthenticate` and names no method.
 """
 

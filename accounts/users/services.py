@@ -58,14 +58,16 @@ async def authenticate(*, email: str, password: str, context: ClientContext = th
     """Return whose address and password these are, if the account is active.
 
     ``attempt`` of the result still counts as a failure: the transaction that lets the person in resets it. Where a
-    second factor has still to be proved (``methods``), the try is given back, and what failed before it stays counted:
-    half of what is needed resets nothing.
+    second factor has still to be proved (``methods``), the try is given back, and earlier failures stay counted: half
+    of what is needed resets nothing.
 
-    Unknown, wrong, inactive, unusable, overlong, and right where the address has still to be proved, all cost one query
-    and one Argon2 run, count as a failure, and raise the same error. The audit event of the refusal is one insert for
-    all of them, and the answer does not wait for it; it leaves at an even time. After a right password an outdated hash
-    is upgraded, which never fails the sign-in. Count and account are read in one unit of work: four queries, three with
-    Redis.
+    A refusal has many reasons: the address is unknown or still to be proved, the password is wrong or too long, the
+    account is inactive or has no usable password. All of them cost one query and one Argon2 run, count as a failure,
+    and raise the same error. Its audit event is one insert for all of them, and the answer does not wait for it; the
+    answer leaves at an even time.
+
+    After a right password an outdated hash is upgraded, which never fails the sign-in. Count and account are read in
+    one unit of work: four queries, three with Redis.
 
     Args:
         email: The address that was typed, not yet judged.
@@ -83,7 +85,7 @@ async def authenticate(*, email: str, password: str, context: ClientContext = th
     attempt, found = await admit(email, context)
     try:
         verdict = await passwords.verify_password(password, found.encoded if found else None)
-    except (Overloaded, Unavailable):  # nothing was judged. A caller who hangs up has been: their try stays counted
+    except (Overloaded, Unavailable):  # nothing was judged; not so if a caller hangs up: that try counts
         await throttling.give_back(attempt)
         raise
     if found is None or not verdict.ok or not found.is_active or emails.is_proof_awaited(found.email_verified_at):
@@ -113,7 +115,7 @@ async def authenticate(*, email: str, password: str, context: ClientContext = th
 
 
 def refusal_reason(found: Credentials | None, *, right: bool) -> Reason:
-    """Return why a password, or with ``right`` any proof, did not sign in: for staff; nobody else is told apart.
+    """Return why a password, or with ``right`` any proof, did not sign in: for staff; clients are told one reason only.
 
     Args:
         found: The account; None when the address has none.
@@ -139,8 +141,8 @@ async def admit(email: str, context: ClientContext) -> tuple[Attempt | None, Cre
     key = emails.lookup_key(email)
     pending = await throttling.begin_sign_in(email=email, context=context)
     if pending is None:
-        # On SQLite this is the connection that will write the session, with all pages at hand; a reader's, which drops
-        # its own whenever somebody writes, took 0.15 ms more of CPU.
+        # On SQLite this connection goes on to write the session and has all pages at hand. A reader's drops its pages
+        # whenever somebody writes, which took 0.15 ms more of CPU.
         return None, await database().write_autocommit(units.credentials_of_email, key)
     attempt, found = await database().write(_admit_and_find, pending, key)
     if isinstance(attempt, Refused):
@@ -155,7 +157,7 @@ def _admit_and_find(pending: PendingAttempt, key: str) -> tuple[Attempt | Refuse
 
 
 async def require_admissible(found: Credentials) -> None:
-    """Refuse who has proved who they are and may not sign in yet, leaving that in the trail; nothing is queried.
+    """Refuse somebody who has proved who they are and may not sign in yet, and record that; nothing is queried.
 
     Raises:
         EmailNotVerified: Addresses must be verified and this one is not, which only a passkey gets to hear.

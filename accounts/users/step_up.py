@@ -1,4 +1,4 @@
-"""Step-up: what a stolen session must not do asks for a proof of the last ten minutes of who is there (RFC 9470)."""
+"""Step-up: acts that a stolen session must not do need a proof, at most ten minutes old, of who is there (RFC 9470)."""
 
 from typing import Final, Protocol
 

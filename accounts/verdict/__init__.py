@@ -1,1 +1,1 @@
-"""Whether somebody can sign in, and if not, why: what staff are asked every day."""
+"""Whether somebody can sign in, and if not, why: the question staff hear every day."""

@@ -1,8 +1,8 @@
 """Access tokens on the wire: JWS compact serialisation (RFC 7515 §7.1) of claims, typed at+jwt (RFC 9068 §2.1).
 
-Ed25519 only: keys of other families, which sign clients' tokens, are not among those a token is verified with.
-``decode`` checks *everything* a token can be refused for without a database: text, header, signature, claims.
-Leeway: none for ``exp`` (a token is dead in the second it names), ``CLOCK_LEEWAY_S`` for ``iat`` and ``nbf``.
+Ed25519 only: keys of other families sign clients' tokens, and no access token is verified with them. ``decode`` checks
+*everything* a token can be refused for without a database: text, header, signature, claims. Leeway: none for ``exp`` (a
+token is dead in the second it names), ``CLOCK_LEEWAY_S`` for ``iat`` and ``nbf``.
 """
 
 import base64
@@ -112,7 +112,7 @@ def encode(claims: AccessClaims, active: ActiveKey) -> str:
 def compact(claims: object, active: ActiveKey, signer: JWSAlgModel, *, typ: str) -> str:
     """Return ``claims`` signed, as ``jws.serialize_compact`` would.
 
-    That spells and checks the header anew each time, which was more than half of the 110 µs of a token.
+    The library builds and checks the header anew each time, which was more than half of the 110 µs of a token.
 
     Args:
         claims: Whatever msgspec writes as a JSON object.

@@ -1,8 +1,8 @@
 """Clients that sign who they are: ``private_key_jwt`` (RFC 7523 §2.2, §3; OpenID Connect Core §9).
 
 An assertion is good for this issuer alone, for a short time, and once: it is worthless to others who have seen it. Its
-``aud`` is the issuer and neither a list nor the address of an endpoint: with those, another server that the client uses
-could have an assertion made for it and use it here (security-bar 53).
+``aud`` has to be the issuer, and neither a list nor the address of an endpoint. Otherwise another server that the
+client uses could have an assertion made for itself and use it here (security-bar 53).
 """
 
 from collections.abc import Mapping

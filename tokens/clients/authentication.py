@@ -1,7 +1,7 @@
-"""Who is calling: clients by a secret, in HTTP Basic or the body, by a signed assertion, and public ones by name.
+"""Which client is calling: it shows a secret (HTTP Basic or body) or a signed assertion; a public client names itself.
 
-RFC 6749 §2.3, RFC 7521 §4.2. Secrets are 256 random bits, so that comparing digests is enough; what throttles is there
-for is a broken client's loop.
+RFC 6749 §2.3, RFC 7521 §4.2. Secrets are 256 random bits, so comparing digests is enough. The throttle only ends a
+broken client's loop.
 """
 
 import base64
@@ -68,9 +68,9 @@ async def authenticate(request: ApiRequest, parameters: dict[str, str], *, allow
 
 
 async def admit_public(request: ApiRequest, client: Client) -> None:
-    """Count a request that has something stored, for the address of a public client: anybody can claim to be one.
+    """Count a request of a public client that stores something, by its address: anybody can claim to be such a client.
 
-    Who has proved to be a confidential client is not counted. 1 query, with Redis none.
+    Requests of a confidential client, which has proved who it is, are not counted. 1 query, with Redis none.
 
     Args:
         request: The request; the count is of its client address.

@@ -1,8 +1,8 @@
 """Proofs of possession (RFC 9449): a client shows with each request that it has the key its tokens are bound to.
 
 A proof is good for one method and address, for a minute, and once, in whichever worker
-(``infrastructure.db.single_use``). No server nonces: they would spare nobody the record of used proofs, and cost every
-client a request. What they are for, proofs made in advance, is bounded by the minute.
+(``infrastructure.db.single_use``). There are no server nonces. They would not replace the record of used proofs, and
+would cost every client a request. They exist against proofs made in advance, which the minute bounds here.
 """
 
 import base64
@@ -165,7 +165,7 @@ def _check(claims: _Claims, request: HttpRequest, token: str | None) -> None:
     """Raise ``InvalidProof`` unless the proof was made for this request, this token, and now."""
     if claims.htm != request.method:
         raise InvalidProof("htm")
-    # Clients know the addresses here from the metadata, which begin with the issuer, whatever Host a proxy sends.
+    # Clients take the addresses from the metadata. Those begin with the issuer, whatever Host a proxy sends.
     if _normal(claims.htu) != _normal(f"{settings.IRONAUTH_ISSUER}{quote(request.path_info)}"):
         raise InvalidProof("htu")
     if abs(clock.unix() - claims.iat) > LIFE_S:

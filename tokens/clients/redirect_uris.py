@@ -1,7 +1,7 @@
-"""Addresses a client may be answered at: what may be registered, and which of them an address in a request means.
+"""Redirect URIs: which ones a client may register, and which registered one the URI of a request is equal to.
 
-Compared as texts (RFC 9700 §2.1, §4.1.3): whatever two parsers may disagree about (case, escapes, dots) is refused when
-it is registered, and cannot be equal to anything registered when it is sent. One exception: the port of a loopback
+They are compared as texts (RFC 9700 §2.1, §4.1.3). Whatever two parsers may disagree about (case, escapes, dots) is
+refused at registration, so a request with it equals nothing that is registered. One exception: the port of a loopback
 address, which an application on a person's device learns when it starts to listen (RFC 8252 §7.3).
 """
 

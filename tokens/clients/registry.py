@@ -1,7 +1,7 @@
-"""Clients as requests see them: an immutable picture, kept in memory until the client is changed.
+"""Clients as requests see them: an immutable snapshot, kept in memory until the client is changed.
 
-The picture is as old as a revocation may be (``IRONAUTH_L1_MAX_STALE_S``): a disabled client is refused in the same
-time in which a revoked session is.
+The snapshot is at most as old as a revocation may be (``IRONAUTH_L1_MAX_STALE_S``): a disabled client is refused as
+soon as a revoked session is.
 """
 
 from collections.abc import Mapping

@@ -1,9 +1,10 @@
 """Who a person is to a client: the ``sub`` of its tokens, of userinfo and introspection (OpenID Connect Core §2, §8).
 
-Public: the user's id, which is never given twice: who is deleted and comes back is somebody else. Pairwise: that id
-under a cipher whose key only this server and only this sector has (§8.1): it stays what it is, belongs to nobody else,
-has the form of an id, and this server alone can tell whose it is. So a pairwise client's access tokens need no other
-``sub`` than its ID tokens, and never give the public id away.
+Public: the user's id. It is never given twice: somebody who is deleted and comes back is another user.
+
+Pairwise: that id under a cipher whose key only this server has, one for each sector (§8.1). The result never changes,
+belongs to one person only and has the form of an id, and only this server can tell whose it is. So a pairwise client's
+access tokens have the same ``sub`` as its ID tokens, and never give the public id away.
 """
 
 from uuid import UUID

@@ -1,6 +1,7 @@
-"""Access tokens that clients have for themselves: no session ends them, so the revoked ones are remembered by their id.
+"""Access tokens that clients have for themselves: no session ends them, so revoked ones are remembered by their id.
 
-Until they would have expired (``infrastructure.db.single_use``). Only introspection accepts these tokens here.
+They are remembered until they would have expired (``infrastructure.db.single_use``). Here only introspection accepts
+these tokens.
 """
 
 from hashlib import sha256

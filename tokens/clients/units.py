@@ -58,7 +58,7 @@ def create(client: OAuthClient, *, actor_id: UUID | None = None) -> str:
 def change(client: OAuthClient, *, fields: Sequence[str], actor_id: UUID | None = None) -> str:
     """Store changed ``fields``; return the first secret of a client that gets one by that, "" otherwise.
 
-    A client that proves who it is otherwise from now on loses its secrets. Whether it is disabled is left as it is:
+    A client that changes to another way of authentication loses its secrets. Whether it is disabled is not written:
     somebody may have disabled it since ``client`` was read.
 
     Args:

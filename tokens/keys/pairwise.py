@@ -1,7 +1,7 @@
 """The salt of pairwise subjects (OpenID Connect Core §8.1): one for this installation, made when first needed.
 
-Without it no pairwise client could be told who its people are, so it is in the database and goes with its backups,
-sealed as signing keys are: a copy of the database alone does not tell who the same person is to two clients.
+Without it no pairwise client could be told who its people are. So it is in the database, and in its backups, sealed as
+signing keys are: a copy of the database alone does not tell who the same person is to two clients.
 """
 
 import hashlib

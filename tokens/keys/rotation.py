@@ -1,9 +1,8 @@
 """The life of signing keys, as units of work: create the first, rotate, drop a compromised one, forget finished ones.
 
-Each family of keys has a life of its own; what follows is true of each.
-
-A rotation never interrupts anyone: the next key was published for at least the JWKS's max-age before it signs, and
-the old one is accepted until the last token it signed has expired (security-bar 33).
+Each family of keys has a life of its own, and the following is true of each. A rotation interrupts nobody: the next key
+is published for at least the JWKS's max-age before it signs, and the old one is accepted until the last token it signed
+has expired (security-bar 33).
 """
 
 from collections.abc import Callable
@@ -30,8 +29,8 @@ KEYS_TAG = "keys"
 #: Seconds a retiring key outlives its last token: other workers may sign with it for up to 5 s more, and clocks
 #: may differ by up to a minute.
 RETIRING_LEEWAY_S = 65
-#: Seconds until every worker publishes a new key: key_store.MAX_AGE_S. Anybody who asked the last one a moment before
-#: keeps that copy of the key set for its whole max-age.
+#: Seconds until every worker publishes a new key: key_store.MAX_AGE_S. A client that asked the last worker just before
+#: keeps its copy of the key set for the whole max-age.
 PUBLISHED_BY_ALL_S = 5
 
 State = SigningKey.State

@@ -1,9 +1,9 @@
-"""This process's copy of the key set: loaded at start, replaced when a key changes, never waited for when it is fresh.
+"""This process's copy of the key set: loaded at start, replaced when a key changes; a fresh copy makes nobody wait.
 
 Signing, verifying and publishing keys need no database while a copy is held. The age rule, a security figure: a copy
-older than ``MAX_AGE_S`` is reloaded *before* it verifies anything, so a dropped key stops verifying within that time
-in every worker, also in one that missed the message. Only while the database cannot be reached is an older copy
-used; nobody can drop a key then, and a token not seen before is refused with 503 for want of its session.
+older than ``MAX_AGE_S`` is reloaded *before* it verifies anything. So a dropped key stops verifying within that time in
+every worker, also in one that missed the message. An older copy is used only while the database cannot be reached:
+nobody can drop a key then, and a token not seen before is refused with 503, because its session cannot be read.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ REFRESH_AFTER_S = 2.5  # seconds; a copy in use is replaced in the background lo
 # Seconds a request waits for a newer copy while it has one; a healthy database answers in a hundredth of that. What an
 # older copy verifies is not the end: the session needs the database too, and the key is looked at again after that.
 MAX_WAIT_S = 0.25
-MIN_RELOAD_GAP_S = 1.0  # seconds; what a flood of tokens with unknown kids can cost: one query each second
+MIN_RELOAD_GAP_S = 1.0  # seconds; a flood of tokens with unknown kids costs one query in each
 
 log = get_logger()
 

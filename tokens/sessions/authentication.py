@@ -1,9 +1,9 @@
 """DRF authentication by access token.
 
-Warm: the token's jti finds the principal in the process's own cache; the *whole* token must be the one that was
+Warm: the token's jti finds the principal in the process's own cache. The *whole* token must be the one that was
 verified (a jti is no secret), and ``exp`` is checked again. No SQL, no Redis, no thread. Cold: the signature and every
-claim are verified, then the session is confirmed through the cache, whose staleness bound is the revocation delay.
-A token is warm from the start in the process that issued it.
+claim are verified, then the session is confirmed through the cache, whose staleness bound is the revocation delay. A
+token is warm from the start in the process that issued it.
 """
 
 import hashlib
@@ -144,7 +144,7 @@ def peek(token: str) -> Principal | None:
 def known(token: str) -> Principal | None:
     """Return the principal of a token this process verified before, also of one bound to a key; no I/O.
 
-    For who asks what a token stands for, not for letting anybody in.
+    It answers what a token stands for, and lets nobody in.
     """
     digest = _digest(token)
     return _by_digest(digest) or _in_cache(token, digest)

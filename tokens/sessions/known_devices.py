@@ -56,10 +56,9 @@ class _Known(NamedTuple):
 
 
 def note(*, account: Account, context: ClientContext) -> None:
-    """Remember what the person signs in with, and have them told when it is new; the first one ever never is.
+    """Remember what the person signs in with, and have them told when it is new; nobody is told of their first device.
 
-    One query for a device without cookie that was seen
-    within the day; one more otherwise, and one for the message.
+    One query for a device without cookie that was seen within the day; one more otherwise, and one for the message.
 
     Args:
         account: Who signs in.

@@ -1,4 +1,4 @@
-"""``manage.py changepassword``: Django's, of which the owner and the audit trail hear."""
+"""``manage.py changepassword``: Django's, with a message to the owner and an event in the audit trail."""
 
 import getpass
 from typing import Any

@@ -1,4 +1,4 @@
-"""``manage.py createsuperuser``: Django's, held to the password policy without a terminal too."""
+"""``manage.py createsuperuser``: Django's, held to the password policy even without a terminal."""
 
 import os
 import sys
@@ -27,8 +27,8 @@ class Command(createsuperuser.Command):
     def handle(self, *args: Any, **options: Any) -> str | None:
         """Refuse a weak password of the environment, as the prompt refuses a typed one; then do as Django does.
 
-        Raises ``CommandError`` with the reason, also where it could not ask or nobody could sign in with the result:
-        Django ends with success there.
+        Raises ``CommandError`` with the reason, also where Django would end with success although it could not ask, or
+        nobody could sign in with the result.
         """
         if options["interactive"]:
             if not (options.get("stdin") or sys.stdin).isatty():

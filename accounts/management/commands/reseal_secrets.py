@@ -1,4 +1,4 @@
-"""``manage.py reseal_secrets``: what makes an old master key dispensable for second factors."""
+"""``manage.py reseal_secrets``: second factors stop needing an old master key."""
 
 from typing import Any
 

@@ -29,7 +29,7 @@ class Source(NamedTuple):
 
 
 def people(source: Source, path: Path, options: Options) -> Iterator[Person | Refused]:
-    """Yield everybody in an export, in the order of the file; a record that is malformed as one that is refused.
+    """Yield everybody in an export, in the order of the file; a malformed record is yielded as ``Refused``.
 
     Args:
         source: The system that the export comes from.
