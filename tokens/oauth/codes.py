@@ -1,6 +1,6 @@
 """Authorization codes (RFC 6749 §4.1.2): 256 random bits, good once, for a minute, for one client.
 
-Units of work: issue one, redeem one. Every outcome of a redemption is a return value, also the bad ones: a unit that
+Units of work: issue one, redeem one. Every outcome of a redemption is a return value, even a refusal: a unit that
 raised would roll back the revocation that a second use calls for.
 """
 
@@ -145,10 +145,10 @@ def issue(approval: AuthorizationCodeData) -> str:
 
 
 def redeem(*, presented: PresentedCode, client: Client, context: ClientContext) -> Redemption:
-    """Use the code up and open the session it stands for, or say why not. 6 queries, 5 without an SSO session.
+    """Use the code up and open the session it stands for, or return why not. 6 queries, 5 without an SSO session.
 
-    Of several at once one gets the session; the others end it. A client without what the code is bound to neither
-    uses it up nor ends anything.
+    Of several requests at once one gets the session, and the others end it. A client that does not show what the code
+    is bound to neither uses it up nor ends anything.
 
     Args:
         presented: The code and what came with it, not yet judged.

@@ -1,6 +1,7 @@
 """The two codes of a waiting device (RFC 8628 §3.2): one that it keeps, one that a person types elsewhere.
 
-Neither is stored: of the device's a SHA-256, of the person's, which is short, a MAC under a key the database has not.
+Neither is stored. The database has a SHA-256 of the device's code. The person's code is short, so the database has a
+MAC of it, under a key that is not in the database.
 """
 
 import re

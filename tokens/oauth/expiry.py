@@ -1,6 +1,6 @@
-"""Delete what is under way and over: codes, pushed requests, device grants, sign-ins sent to other providers.
+"""Deleting what is over: codes, pushed requests, device grants, sign-ins sent to other providers.
 
-And those of a client that ends.
+And what is under way for a client that ends.
 """
 
 from datetime import timedelta

@@ -1,6 +1,6 @@
-"""ID tokens (OpenID Connect Core §2): what tells a client who has signed in, when, and how.
+"""ID tokens (OpenID Connect Core §2): they tell a client who has signed in, when, and how.
 
-They say nothing that userinfo says: a client that gets an access token beside it asks there (§5.4).
+They leave out what userinfo answers: a client that gets an access token with the ID token asks there (§5.4).
 """
 
 import base64

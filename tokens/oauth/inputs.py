@@ -1,6 +1,6 @@
 """What clients send, for the API's description; endpoints read it as ``endpoint.unique_parameters`` gives it.
 
-Errors name one parameter in a sentence, as RFC 6749 §5.2 has it, so nothing here judges.
+Nothing here judges: an error names one parameter in a sentence, as RFC 6749 §5.2 has it.
 """
 
 from typing import Any

@@ -160,7 +160,7 @@ def _publish_deletion(instance: Session, **_: Any) -> None:
 
 
 class KnownDevice(models.Model):
-    """A browser or application a person has signed in with, so that one not seen before can be told to them.
+    """A browser or application a person has signed in with: a sign-in by one not seen before is told to them.
 
     It lets nobody in. ``place`` (kind of browser and network) and ``device`` (its cookie, "" without one) are MACs: the
     row tells nobody where a person has been. The newest of a person's rows stay (``known_devices``).

@@ -15,7 +15,7 @@ from tokens.sessions.models import Session, new_secret
 
 
 class StoredSession(NamedTuple):
-    """A session as it was read, and whose it is."""
+    """A session as it was read, with the account of its person."""
 
     account: Account
     id: UUID
@@ -41,7 +41,7 @@ class StoredSession(NamedTuple):
 
 
 class NewSession(msgspec.Struct, kw_only=True):
-    """A row to be, with every column of ``Session``: a model's object takes ten times as long to make."""
+    """A session to be stored, with every column of ``Session``: a model instance takes ten times as long to make."""
 
     user_id: UUID
     master_key_id: str
@@ -191,10 +191,10 @@ def authenticate(session_id: UUID, *, user_id: UUID, amr: str, now: datetime) ->
 
 
 def advance(session: StoredSession, *, now: datetime, idle_end: datetime) -> StoredSession | None:
-    """Move the session on by one generation, if it is still as it was read and live. 1 query.
+    """Move the session on by one generation, if it is live and still as it was read. 1 query.
 
-    Its last use becomes ``now`` when the stored one is at least ``LAST_USE_STEP`` old, and stays otherwise; its end
-    moves each time. Returns it as it is now; None when somebody else was first.
+    Its end moves each time. Its last use becomes ``now`` only when the stored one is at least ``LAST_USE_STEP`` old.
+    Returns the session as it is now; None when another request was first.
 
     Args:
         session: As it was read; its generation shows whether somebody was first.

@@ -2,8 +2,8 @@
 
 ``base64url(session id ‖ generation ‖ HMAC-SHA-256(server key ‖ session secret, session id ‖ generation))``: 52 bytes,
 70 characters. The server key is not in the database and the session secret is not in the settings, so neither alone
-makes a token. It is deterministic: the same session and generation always give the same token, which is how every
-concurrent refresh can be given the *same* successor.
+makes a token. It is deterministic: the same session and generation always give the same token. So every concurrent
+refresh can be given the *same* successor.
 """
 
 import hashlib

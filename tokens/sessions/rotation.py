@@ -1,7 +1,7 @@
 """Units of work on refresh tokens: exchange one, look up what one stands for. Synchronous, run by the database pool.
 
-Every outcome is a return value, also the bad ones: a unit that raised would roll back the revocation that a reused
-refresh token calls for (security-bar finding 11). The service raises after the commit.
+Every outcome is a return value, even a refusal: a unit that raised would roll back the revocation that a reused refresh
+token calls for (security-bar finding 11). The service raises after the commit.
 """
 
 import enum
@@ -81,7 +81,7 @@ def rotate(
     if session is not None and session.dpop_jkt and session.dpop_jkt != jkt and session.client_id == client_id:
         return Rotation(Outcome.WRONG_KEY)
     rotation = _rotate(session, parsed, client_id, wanted, idle_s)
-    if rotation is None:  # lost the race between SELECT and UPDATE: what the winner wrote decides
+    if rotation is None:  # lost the race between SELECT and UPDATE: the winner's row decides
         session = session_queries.find(parsed.session_id)
         rotation = _rotate(session, parsed, client_id, wanted, idle_s) or Rotation(Outcome.REVOKED)
     return rotation

@@ -1,7 +1,7 @@
 """What ends with an SSO session: the sessions of clients that began in it, and what those clients are told.
 
-Whatever ends a session one by one calls ``cascade``. What ends all of a person's at once raises their epoch, which the
-sessions of clients carry as well, so that nothing is left to be ended; ``all_end`` has their clients told.
+Code that ends single sessions calls ``cascade``. Code that ends all of a person's sessions raises their epoch, which
+the sessions of clients carry as well, so those end by themselves; ``all_end`` has their clients told.
 """
 
 from collections.abc import Sequence

@@ -1,11 +1,11 @@
 """Single sign-on: the session in which a person uses this provider's own pages, one for each browser.
 
 Units of work on rows of ``Session`` whose client is ``SSO_CLIENT``. Such a session has no refresh token and no access
-token: it answers authorization requests of clients, and ends in all the ways in which any session ends.
+token. It answers authorization requests of clients, and ends in all the ways in which any session ends.
 
 A browser is recognised by a cookie, ``base64url(session id ‖ HMAC-SHA-256(server key ‖ session secret, "sso" ‖ session
-id))``: 48 bytes, 64 characters. As with refresh tokens neither the database nor the settings alone make one; unlike
-them it renews nothing.
+id))``: 48 bytes, 64 characters. As with refresh tokens, neither the database nor the settings alone make one. Unlike a
+refresh token it renews nothing.
 """
 
 import hashlib
@@ -134,8 +134,8 @@ def signs_in(session: StoredSession) -> bool:
 def hold(session: StoredSession) -> bool:
     """Lock the session's person until the commit; return whether the session still signs them in. 1 query.
 
-    For what outlives the session. Without the lock, a consent given in the moment in which the owner of an address
-    proves it is stored after those of before were removed.
+    Call it before storing what outlives the session. Without the lock, a consent given while the owner of an address
+    proves it would be stored after the older consents were removed.
     """
     user = user_queries.lock(session.account.id)
     return user is not None and user.is_active and user.session_epoch == session.epoch
@@ -169,7 +169,7 @@ def end(*, session_id: UUID, user_id: UUID) -> bool:
     """End an SSO session as its person asks, with what began in it; False when it was over before. 4 queries.
 
     Up to 3 more where clients have sessions in it: those without ``offline_access`` end, and clients that want to hear
-    of it will. The audit trail says that its person signed out.
+    of it are told. The audit trail records that its person signed out.
 
     Args:
         session_id: The SSO session.

@@ -1,7 +1,7 @@
-"""The token between password and second factor: it says itself whose password was right, so no row is written for it.
+"""The token between password and second factor: it names the person whose password was right, so no row is written.
 
-A ``stateless_token`` of id, user id, session epoch and expiry: 102 characters. It opens nothing by itself, dies after
-five minutes, with the password it was given for (which raises the epoch), and with the session it has opened
+A ``stateless_token`` of id, user id, session epoch and expiry: 102 characters. It opens nothing by itself. It dies
+after five minutes, with the password it was given for (a new one raises the epoch), and with the session it has opened
 (``infrastructure.db.single_use``).
 """
 
@@ -62,9 +62,9 @@ def mint(who: Authenticated, first: str = BY_PASSWORD) -> str:
 
 
 def parse(token: str) -> MfaTicket | None:
-    """Return what the token says; None when this server did not make it, or it has expired.
+    """Return what the token holds; None when this server did not make it, or it has expired.
 
-    Whether it is used up, or its user has changed, is for the database to say.
+    Only the database knows whether it is used up, or its user has changed.
     """
     judged = ((first, stateless_token.parse(key, token, BODY_BYTES)) for first, key in _KEYS.items())
     first, body = next(((first, body) for first, body in judged if body is not None), ("", None))

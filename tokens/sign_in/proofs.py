@@ -1,4 +1,4 @@
-"""What somebody has proved who signs in: one class for each way. Verifying makes it, ``units.open_session`` takes it.
+"""What somebody who signs in has proved: one class for each way. Verifying makes it, ``units.open_session`` takes it.
 
 Another way to sign in is another class here, and a function that verifies it.
 """
@@ -261,11 +261,11 @@ class ByPasskey:
 
 
 def with_factor(amr: str, factor: Proof | None) -> str:
-    """Return the ``amr`` of a session that is confirmed by ``factor``, None for the password, after it was opened.
+    """Return the ``amr`` of a session that was confirmed after it was opened: by ``factor``, or by the password.
 
     Args:
         amr: How the session was opened (RFC 8176), separated by spaces.
-        factor: The proof of the second factor.
+        factor: The proof of the second factor; None where it was the password.
     """
     more = (factor.amr, MULTIPLE) if factor else (BY_PASSWORD,)
     return " ".join(dict.fromkeys((*amr.split(), *more)))

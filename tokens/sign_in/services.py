@@ -172,7 +172,7 @@ async def _second_factor_asked(user_id: UUID) -> None:
 async def change_password(
     *, principal: Principal, shown: Shown, new_password: str, context: ClientContext
 ) -> TokenPair:
-    """Set a new password, which ends every session, and open a new one for the caller, of the same client.
+    """Set a new password, which ends every session, and open a new session for the caller, of the same client.
 
     Args:
         principal: The caller.
@@ -221,10 +221,10 @@ def _reopen(
     parent_id: UUID | None,
     context: ClientContext,
 ) -> OpenedSession:
-    """Unit of work: open the session that replaces the caller's: as strong, as old, the same client's.
+    """Unit of work: open the session that replaces the caller's: as strong, as old, of the same client.
 
-    An application's stays the application's, so that it ends with it: disabled, or taken back by its person. It stays
-    with the SSO session it began in, too, and ends with that.
+    An application's session stays the application's, so it ends when the application is disabled or its consent is
+    taken back. It also stays with the SSO session it began in, and ends with that.
 
     Args:
         account: The caller's, under its new epoch.

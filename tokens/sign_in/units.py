@@ -1,7 +1,6 @@
 """Units of work of a sign-in: open a session for a proof, and confirm one. Synchronous, run by the database pool.
 
-They raise, unlike those of ``sessions.units``: what a refusal rolls back is the use of a code or ticket that opened
-nothing.
+Unlike those of ``sessions.units`` they raise: the rollback gives back the code or ticket that opened nothing.
 """
 
 from dataclasses import dataclass

@@ -1,8 +1,9 @@
 """``request.user`` in the views of a project that is built on this product: who is signed in at our pages.
 
-The pages' session has two cookies. The access token says who it is for ten minutes; after that the refresh token does,
-which is looked at here and not exchanged: the pages do that. A browser that only ever signed in on the way to a client
-has the cookie of its SSO session. The admin is left out: it has a sign-in of its own, which nothing here replaces.
+The pages' session has two cookies. For ten minutes the access token tells who it is. After that the refresh token does:
+it is looked at here and not exchanged, which is left to the pages. A browser that only ever signed in on the way to a
+client has the cookie of its SSO session. The admin is left out: it has a sign-in of its own, which nothing here
+replaces.
 """
 
 from collections.abc import Callable

@@ -1,8 +1,8 @@
-"""How often devices ask too soon: counted in memory, for each client and network, so that being told to wait is cheap.
+"""How often devices ask too soon: counted in memory, for each client and network, so that a refusal is cheap.
 
-A device that never rests costs a reading of the database each time until its count is full, then nothing. The count is
-of a client and a network together: anybody can name a public client, and nobody may keep its other devices waiting.
-An IPv6 /48 also has a count, with ten times the limit, as everywhere.
+A device that never waits costs a read of the database each time until its count is full, then nothing. The count is of
+a client and a network together: anybody can name a public client, and nobody may keep its other devices waiting. An
+IPv6 /48 also has a count, with ten times the limit, as everywhere.
 """
 
 import threading

@@ -97,9 +97,9 @@ async def find(*, typed: str, address: str, cookie: SsoCookie | None) -> Found |
 
 
 async def decide(cookie: SsoCookie | None) -> Decision:
-    """Return what comes next for who has this cookie: they are always asked, also about a client of our own.
+    """Return the next step for the browser with this cookie; its person is always asked, even for a trusted client.
 
-    Nothing says that the device is theirs but they (RFC 8628 §5.4). 1 query with a cookie.
+    Only they know whether the device is theirs (RFC 8628 §5.4). 1 query with a cookie.
     """
     session = await database().read(sso_session.find, cookie) if cookie is not None else None
     return Decision(Step.SIGN_IN) if session is None else Decision(Step.CONFIRM, session=session)

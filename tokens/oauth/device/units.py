@@ -1,6 +1,6 @@
 """Units of work on devices that wait for somebody to allow them (RFC 8628). Synchronous.
 
-Outcomes are return values: a unit that raised would take back what it has written.
+Outcomes are return values: a unit that raised would roll back what it has written.
 """
 
 import enum
@@ -142,7 +142,7 @@ def deny(*, client: Client, user_code: str) -> bool:
 
 
 def look(*, client: Client, device_code: str, jkt: str) -> Outcome | None:
-    """Return what a device that asks is told without anything being written; None once its person has said yes.
+    """Return the answer to a device that asks, and write nothing; None once its person has said yes.
 
     1 query. PENDING is to be noted by ``note``; a device that asks within its interval is told TOO_SOON.
 

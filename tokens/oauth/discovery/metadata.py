@@ -1,6 +1,6 @@
-"""What clients configure themselves by: /.well-known/openid-configuration and /.well-known/oauth-authorization-server.
+"""The metadata of clients: /.well-known/openid-configuration and /.well-known/oauth-authorization-server.
 
-OpenID Connect Discovery 1.0 and RFC 8414: one document under two names. It says what this process serves and nothing
+OpenID Connect Discovery 1.0 and RFC 8414: one document under two names. It names what this process serves and nothing
 else: endpoints by their routes, grants by the token endpoint's register, algorithms by the signing keys there are.
 """
 

@@ -1,7 +1,7 @@
 """Tell clients by logout tokens whose session has ended (OpenID Connect Back-Channel Logout 1.0); every server does it.
 
-A notice is delivered until its client confirms it, at growing intervals, for a day; twice only if a worker dies after
-sending it, or an answer gets lost.
+A notice is sent until its client confirms it, at growing intervals, for a day. It arrives twice only if a worker dies
+after sending it, or an answer gets lost.
 """
 
 import asyncio
@@ -99,8 +99,8 @@ class LogoutDelivery(QueueDelivery[Claimed]):
 
     def __init__(self) -> None:
         super().__init__()
-        #: Clients that have just let a notice wait, and until when (monotonic): with many notices one would take all
-        #: threads for hours, and keep every other client from being told.
+        #: Clients that have just let a notice wait, and until when (monotonic) they get no other. Otherwise a client
+        #: with many notices would take all threads for hours, and no other client would be told.
         self._resting: dict[str, float] = {}
 
     async def deliver(self, notice: Claimed) -> None:

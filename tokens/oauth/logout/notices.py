@@ -1,7 +1,8 @@
 """The queue of back-channel logouts as units of work: written with the end of a session, read by the delivery.
 
-A worker takes a notice by one conditional UPDATE, which one of several wins on any database, and which raises its
-number of attempts; that number proves it is still theirs. A worker that dies delays the notice by ``LEASE_S``, no more.
+A worker takes a notice by one conditional UPDATE, which exactly one of several workers wins on any database. It raises
+the number of attempts, and that number proves that the notice is still the worker's. A worker that dies delays the
+notice by ``LEASE_S``, no more.
 """
 
 from datetime import datetime, timedelta

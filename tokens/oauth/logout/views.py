@@ -1,9 +1,11 @@
 """GET, POST /oauth/logout (OpenID Connect RP-Initiated Logout 1.0): a client sends somebody to sign out here.
 
-Signing out ends the browser's SSO session, the sessions of clients that began in it without ``offline_access``, and
-tells the clients that want to hear of it. No session ends because some site asks for it (security-bar 52 and 66, ASVS
-10.6.2). The browser brings the cookie of its session, and either the client shows an ID token that was issued in this
-very session, or the person confirms it, here or by signing out of our pages. An ID token without the cookie ends none.
+Signing out ends the browser's SSO session and the sessions of clients that began in it without ``offline_access``, and
+tells the clients that want to hear of it.
+
+No session ends because some site asks for it (security-bar 52 and 66, ASVS 10.6.2). The browser brings the cookie of
+its session, and either the client shows an ID token that was issued in this very session, or the person confirms it,
+here or by signing out of our pages. An ID token without the cookie ends none.
 """
 
 from uuid import UUID

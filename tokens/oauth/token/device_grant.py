@@ -27,11 +27,11 @@ log = get_logger()
 
 
 async def refuse_waiting(asked: TokenRequest) -> None:
-    """Raise what a device is told whose person has not said yes. 1 query; 1 more for one that kept its interval.
+    """Raise the answer to a device whose person has not said yes. 1 query; 1 more for one that kept its interval.
 
-    Within the interval nothing is written: how often that happens is counted in memory. Raises what RFC 8628 §3.5 has
-    a device told, ``InvalidRequest`` without a code, ``InvalidGrant`` for one that is unknown, used, or another
-    client's or key's, ``Throttled`` (429) where devices of the client have asked too soon too often.
+    Within the interval nothing is written: those requests are counted in memory. Raises the errors of RFC 8628 §3.5,
+    ``InvalidRequest`` without a code, ``InvalidGrant`` for a code that is unknown, used, or another client's or key's,
+    ``Throttled`` (429) where devices of the client have asked too soon too often.
     """
     client, address, device_code = asked.client, asked.context.address, asked.required("device_code")
     await device_counts.refuse_full(client.client_id, address)

@@ -1,7 +1,7 @@
 """What a token stands for, asked by clients (RFC 7662): one answer for everything that is not active, no oracle.
 
-A client may ask about its own tokens; one that is a resource server about everybody's access tokens. These are looked
-up where the API itself looks, so that a warm one costs no query and a revoked one is inactive within the same bound.
+A client may ask about its own tokens, a resource server about everybody's access tokens. These are looked up where the
+API itself looks. So a warm one costs no query, and a revoked one is inactive within the same bound.
 """
 
 from collections.abc import Set as AbstractSet

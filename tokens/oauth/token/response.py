@@ -66,9 +66,9 @@ class TokenResponse(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 async def id_key_for(client: Client, scopes: AbstractSet[str]) -> ActiveKey | None:
-    """Return the key that signs the ID token, None where ``scopes`` are all there can be and make none.
+    """Return the key that signs the ID token; None where even all of ``scopes`` would ask for no ID token.
 
-    Asked before anything is used up: what the code was given for is known when it is.
+    It is asked for before the code is used up, when it is not known yet which of them the code was given for.
 
     Args:
         client: The client, which chose the algorithm.

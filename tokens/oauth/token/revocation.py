@@ -1,4 +1,4 @@
-"""Clients that have done with a token say so (RFC 7009): what ends, and whose."""
+"""Revocation by clients that need a token no more (RFC 7009): what ends, and whose."""
 
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.telemetry.logs import get_logger
@@ -18,8 +18,8 @@ log = get_logger()
 async def revoke(*, token: str, caller: Client) -> None:
     """End what the token stands for, if it is the caller's; nothing happens for any other text.
 
-    A refresh token ends its session, whatever its generation, and with it every access token of the session. So does
-    an access token of a session: a client that wants to be rid of one wants its user signed out, and the session would
+    A refresh token ends its session, whatever its generation, and with it every access token of the session. An access
+    token of a session ends the session too: a client that revokes it wants its user signed out, and the session would
     give out the next one at once (RFC 7009 §2.1 leaves it to the server). A token that a client has for itself ends
     alone.
 
