@@ -2,10 +2,10 @@
 
 ``/ping`` and ``/health/live`` are about the process alone: restart it when they fail. ``/health`` is about what it
 needs: take it out of the load balancer on 503. Only the database is needed for right answers. Without Redis, or with
-password hashing at its limit, the server works on and says ``degraded`` with 200: taking every instance out of
+password hashing at its limit, the server works on and answers ``degraded`` with 200: taking every instance out of
 service because of a cache would turn a slow hour into an outage.
 
-A process that ends says ``draining`` with 503 from the moment it is told to, on connections that are open: what runs
+A process that ends answers ``draining`` with 503 from the moment it is told to, on connections that are open: what runs
 is finished, and nothing new should come.
 """
 
@@ -132,7 +132,7 @@ async def _may_know_version(request: ApiRequest) -> bool:
         return False
     try:
         await authentication.by_text(token)
-    except DomainError:  # no token of ours, or nobody who could say so: a stranger gets the report all the same
+    except DomainError:  # no token of ours, or the database is away: the caller gets the public report
         return False
     return True
 

@@ -1,8 +1,8 @@
 """``/metrics``: Prometheus' text for holders of the token; imported only with IRONAUTH_METRICS.
 
-One worker answers for all of a server. Every worker writes its figures ten times a second, and the one that answers
-does first, so what was once shown is never taken back, whichever worker is asked next, and whichever has died. Gauges
-are up to a second old.
+One worker answers for all of a server. Every worker writes its figures ten times a second, and the worker that answers
+writes its own first. So a figure that was shown never goes back, whichever worker is asked next and whichever has died.
+Gauges are up to a second old.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """Settings of ``manage.py hashworker``: how many hashes at once, and logs. No secret, no database, no address.
 
-They come from the real environment alone: the file with a server's secrets has no place on a worker's machine.
+They come from the real environment alone: a file with a server's secrets has no place on a worker's machine.
 """
 
 import os

@@ -201,8 +201,9 @@ def database(url: str, name: str) -> dict[str, Any]:
         good = bool(path) and "/" not in path and "@" not in path and "%" not in str(found["HOST"])
     if not good or parts.fragment:
         raise ImproperlyConfigured(f"{name} is not a SQLite or Postgres URL: {remedy}")
-    # A cursor of the server's would outlive its transaction (the admin's choices are read by one), and behind PgBouncer
-    # the next FETCH reaches another server process, which does not know it. Nothing here reads so much that it matters.
+    # A server-side cursor would outlive its transaction (the admin's choices are read by one). Behind PgBouncer the
+    # next FETCH reaches another server process, which does not know the cursor. Nothing here reads so many rows that it
+    # matters.
     return found if sqlite else {**found, "DISABLE_SERVER_SIDE_CURSORS": True}
 
 

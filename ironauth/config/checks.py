@@ -1,8 +1,8 @@
-"""What ``ironauth.settings`` needs beside single values: defaults taken from the machine, secrets, contradictions.
+"""What ``ironauth.settings`` needs beside single values: defaults from the machine, secrets, contradictions.
 
-Single values are read by ``environment`` (words and numbers) and ``addresses``. Imported while the settings
-themselves are being read, so nothing here may touch ``django.conf.settings``.
-No message repeats the value it refuses: it may be a secret, and start-up errors end up in logs.
+Single values are read by ``environment`` (words and numbers) and ``addresses``. This module is imported while the
+settings are being read, so nothing here may touch ``django.conf.settings``. No message repeats the value it refuses: it
+may be a secret, and start-up errors end up in logs.
 """
 
 import base64

@@ -75,7 +75,7 @@ def names_server(mailer: dict[str, Any]) -> bool:
 def verification(env: Environment, mailer: dict[str, Any], *, debug: bool) -> str:
     """Return whether new accounts prove their address: by default ``required`` where mail goes out, without DEBUG.
 
-    Only ``required`` keeps a sign-up from telling who has an account; where no mail goes out it lets nobody in.
+    Only ``required`` keeps a sign-up from telling who has an account. Where no mail goes out, it would let nobody in.
 
     Args:
         env: Where the setting is read from.

@@ -1,4 +1,4 @@
-"""Whether requests leave OpenTelemetry traces: asked for by name, since ``OTEL_…`` may be set for all of a machine.
+"""Whether requests leave OpenTelemetry traces: a switch of its own, because ``OTEL_…`` may be set for a whole machine.
 
 The rest (endpoint, sampling, headers, batches) is read by the SDK itself, by its own names.
 """

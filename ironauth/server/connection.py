@@ -1,8 +1,8 @@
-"""Uvicorn's HTTP protocol with bounds: on a request's head, on the time it takes, and on who may wait for how long.
+"""Uvicorn's HTTP protocol with bounds: on a request's head, on its time, and on who may wait for how long.
 
 Uvicorn 0.54 takes an endless header, keeps a silent connection without end, counts such connections towards its limit,
 and answers its own refusals in plain text (security-bar finding 7). ASGI begins where the head is complete, so nothing
-above this module can help. What the head is judged by once it is complete is in ``infrastructure.http.guard``.
+above this module can help. Once the head is complete, ``infrastructure.http.guard`` judges it.
 
 When connections run out, those that have waited longest for a request are closed: silent sockets keep nobody out.
 """
@@ -44,9 +44,9 @@ HEAD_TIMEOUT_S = 10.0  # as a body (api.md "Common"); people's networks send a h
 #: Connections beyond those with a running request: room for newcomers to be heard, and told 503, when all are busy.
 SPARE_CONNECTIONS = 128
 
-#: After an answer that comes before the body's end, what is still read and forgotten: to close with data unread resets
-#: the connection, and clients that send all before they read would lose the answer (nginx: lingering_close). Nothing
-#: of it is kept; the bytes are what comes in that time at 134 Mbit/s.
+#: Bytes that are still read and forgotten after an answer that comes before the body's end. To close with data unread
+#: resets the connection, and clients that send all before they read would lose the answer (nginx: lingering_close).
+#: Nothing of it is kept. It is what comes in that time at 134 Mbit/s.
 LINGER_BYTES = 32 * 1024 * 1024
 LINGER_S = 2.0
 
@@ -191,13 +191,13 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self.scope["extensions"] = OFFERED
 
     def on_url(self, url: bytes) -> None:
-        """Collect the target. Errors: `Refusal` 414."""
+        """Collect the target. Raises ``Refusal`` 414."""
         self.url += url
         if len(self.url) > MAX_TARGET_BYTES + ORIGIN_BYTES:
             raise Refusal(414, "target_too_long", f"The URL is longer than {MAX_TARGET_BYTES} bytes.")
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Collect a field. Errors: `Refusal` 431."""
+        """Collect a field. Raises ``Refusal`` 431."""
         if self._reading is BODY:
             return  # a trailer: it comes while the request is answered, and must not become a field (RFC 9110 §6.5.1)
         name = name.lower()
@@ -208,7 +208,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             raise Refusal(431, "headers_too_large", f"More than {MAX_HEADER_FIELDS} header fields.")
 
     def on_headers_complete(self) -> None:
-        """Start the request; when too many are running, it is answered 503. Errors: `Refusal` 505, 400."""
+        """Start the request; when too many are running, it is answered 503. Raises ``Refusal`` 505 or 400."""
         parser, scope = self.parser, self.scope
         version = parser.get_http_version()
         if version not in VERSIONS:

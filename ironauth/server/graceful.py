@@ -1,4 +1,4 @@
-"""Uvicorn's server as IronAuth ends it: nobody is cut off, and what hangs does not keep it."""
+"""Uvicorn's server as IronAuth ends it: no request is cut off, and nothing that hangs delays the end."""
 
 import asyncio
 import logging

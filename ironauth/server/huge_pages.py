@@ -1,4 +1,4 @@
-"""Transparent huge pages for malloc; imports nothing of Django, to be done before seconds were spent on that."""
+"""Transparent huge pages for malloc; imports nothing of Django, so that it runs before seconds were spent on that."""
 
 import os
 import signal

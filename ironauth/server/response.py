@@ -1,13 +1,13 @@
-"""One request and its answer: Uvicorn's cycle, with the lines of fields that every answer has made once.
+"""One request and its answer: Uvicorn's cycle, where the lines of fields that all answers share are made once.
 
 Uvicorn checks name and value of each field with two regular expressions at every answer. An answer of ours has eleven
 fields, ten of them the same as in the answer before: half of a hot request's time (docs/performance/laboratory.md).
 
-The answers of one turn of the event loop leave together. uvloop writes at once. With many connections each answer then
-wakes a client that has nothing else to do: a virtual machine leaves the guest for that, which cost the *server* 16 to
-26 µs an answer, a fifth of its time (perf's samples under ``sock_def_readable``). Written one right after the other,
-the first wakes the client and finds it awake for the rest. Measured with 16 connections: a fifth to a quarter more
-requests a second.
+The answers of one turn of the event loop leave together, where uvloop would write each at once. With many connections
+each answer then wakes a client that has nothing else to do. A virtual machine leaves the guest for that, which cost the
+*server* 16 to 26 µs an answer, a fifth of its time (perf's samples under ``sock_def_readable``). Written one right
+after the other, the first wakes the client, and the rest find it awake. Measured with 16 connections: a fifth to a
+quarter more requests a second.
 """
 
 import asyncio

@@ -55,7 +55,7 @@ def may_enter(request: HttpRequest) -> bool:
 
 
 def begin(request: HttpRequest, user: Any, next_url: str, *, setup: tuple[str, bytes] | None = None) -> None:
-    """Remember in a new session that the password was right, and sign out whoever used this browser before.
+    """Remember in a new session that the password was right, and sign out the person who used this browser.
 
     A raised epoch and a new password end this state, as they end a session.
 

@@ -1,4 +1,4 @@
-"""Filters of the admin's lists that answer what they were never asked to offer as Django's own do: not silently."""
+"""Filters of the admin's lists that refuse a value they do not offer, where Django's own ignore it silently."""
 
 from typing import Any
 
@@ -10,8 +10,8 @@ from django.http import HttpRequest
 class KnownValues(admin.SimpleListFilter):
     """A filter by the values it offers and no other.
 
-    Django's ``SimpleListFilter`` leaves a wrong value to its ``queryset()``, which as a rule shows the whole list: to
-    who mistyped an address, everybody is being deleted.
+    Django's ``SimpleListFilter`` leaves a wrong value to its ``queryset()``, which as a rule shows the whole list.
+    Somebody who mistyped an address would believe that everybody is being deleted.
     """
 
     def __init__(self, request: HttpRequest, params: dict[str, Any], model: Any, model_admin: Any) -> None:

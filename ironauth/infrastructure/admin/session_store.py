@@ -82,9 +82,13 @@ def is_signed_in(session_key: str) -> bool:
 
 
 async def is_staff(scope: Scope) -> bool:
-    """Return whether a request comes with the cookie of such a session. Errors: ``Unavailable``, ``AmbiguousCookies``.
+    """Return whether a request comes with the cookie of such a session.
 
     Nothing but the cookies is read: no lane has judged the rest of the head yet.
+
+    Raises:
+        Unavailable: The database does not answer.
+        AmbiguousCookies: The cookie came twice, or under a name that looks like it.
     """
     fields = [value.decode("latin1") for name, value in scope["headers"] if name == b"cookie"]
     key = cookie_reader.read("; ".join(fields)).get(settings.SESSION_COOKIE_NAME)

@@ -1,8 +1,8 @@
 """What drf-spectacular cannot know by itself: msgspec Structs, problem+json errors, the two credentials.
 
-Views say ``@extend_schema(request=SomeSerializer, responses={201: SomeStruct, 409: SomeDomainError})``; without
-``responses`` the handler's return annotation is the ``200`` answer. Errors every operation of its kind can give
-are added here, so that a view names only its own; several of one status as a tuple.
+Views declare ``@extend_schema(request=SomeSerializer, responses={201: SomeStruct, 409: SomeDomainError})``; without
+``responses`` the handler's return annotation is the ``200`` answer. Errors that every operation of its kind can give
+are added here, so a view names only its own; several errors of one status are a tuple.
 """
 
 from collections.abc import Iterator, Mapping

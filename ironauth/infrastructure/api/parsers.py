@@ -46,9 +46,10 @@ class JSONParser(parsers.JSONParser):
     ) -> dict[str, Any]:
         """Return the object in ``stream``.
 
-        Errors: `ParseError` (400) for anything that is not one JSON object in UTF-8 (see ``strict_json``): bad syntax,
-        a byte order mark, NaN, numbers out of range, lone surrogates, a member twice, nesting deeper than 32 levels.
-        `UnsupportedMediaType` (415) for another charset.
+        Raises:
+            ParseError: (400) it is not one JSON object in UTF-8 (see ``strict_json``): bad syntax, a byte order mark,
+                NaN, numbers out of range, lone surrogates, a member twice, nesting deeper than 32 levels.
+            UnsupportedMediaType: (415) the charset is another one.
         """
         _require_utf8(media_type)
         try:

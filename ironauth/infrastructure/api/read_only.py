@@ -1,4 +1,4 @@
-"""Plain async views that only answer GET and HEAD: where DRF's request would cost more than the answer."""
+"""Plain async views that only answer GET and HEAD, for answers that cost less than DRF's request would."""
 
 from collections.abc import Callable, Coroutine
 from functools import wraps

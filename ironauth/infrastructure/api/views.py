@@ -87,7 +87,8 @@ class AsyncAPIView(APIView):  # type: ignore[misc] # adrf publishes no types
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Refuse a synchronous handler: it would block the event loop.
 
-        Errors: `ImproperlyConfigured`, naming the handler.
+        Raises:
+            ImproperlyConfigured: A handler is synchronous; the error names it.
         """
         super().__init_subclass__(**kwargs)
         for name in cls.http_method_names:
@@ -122,7 +123,7 @@ class AsyncAPIView(APIView):  # type: ignore[misc] # adrf publishes no types
         return response
 
     def _handler(self, request: HttpRequest) -> Handler:
-        """Return the handler of the method. Errors: `MethodNotAllowed` (405)."""
+        """Return the handler of the method. Raises ``MethodNotAllowed`` (405)."""
         handler: Handler | None = getattr(self, _HANDLERS.get(request.method or "", ""), None)
         if handler is None:
             raise exceptions.MethodNotAllowed(request.method or "")
@@ -155,7 +156,8 @@ class AsyncAPIView(APIView):  # type: ignore[misc] # adrf publishes no types
     def perform_content_negotiation(self, request: ApiRequest, force: bool = False) -> tuple[Any, str]:
         """Choose a renderer; where there is one only, whatever the Accept header says.
 
-        Errors: `NotAcceptable` (406), unless ``force``.
+        Raises:
+            NotAcceptable: (406) no renderer fits, and ``force`` is not set.
         """
         classes = self.renderer_classes
         if len(classes) == 1:
@@ -166,7 +168,7 @@ class AsyncAPIView(APIView):  # type: ignore[misc] # adrf publishes no types
     async def perform_authentication(self, request: ApiRequest) -> None:
         """Try the authenticators in order; the first that recognises a credential decides.
 
-        Sets ``request.user`` and ``request.auth``. Errors: whatever an authenticator raises.
+        Sets ``request.user`` and ``request.auth``. Raises what an authenticator raises.
         """
         for authenticator in request.authenticators:
             try:
@@ -186,7 +188,7 @@ class AsyncAPIView(APIView):  # type: ignore[misc] # adrf publishes no types
     async def check_permissions(self, request: ApiRequest) -> None:
         """Check the permissions in declared order and stop at the first that does not hold.
 
-        Errors: `NotAuthenticated` without a credential, else `PermissionDenied`.
+        Raises ``NotAuthenticated`` without a credential, else ``PermissionDenied``.
         """
         for permission in [permission() for permission in self.permission_classes]:
             if answers_at_once(permission):
@@ -208,7 +210,7 @@ class AsyncAPIView(APIView):  # type: ignore[misc] # adrf publishes no types
         )
 
     async def check_throttles(self, request: ApiRequest) -> None:
-        """Ask every throttle, in declared order. Errors: `Throttled` with the longest wait."""
+        """Ask every throttle, in declared order. Raises ``Throttled`` with the longest wait."""
         refused: list[BaseThrottle] = []
         for throttle in self.get_throttles():
             if _is_async(type(throttle).allow_request):
@@ -226,7 +228,7 @@ class AsyncAPIView(APIView):  # type: ignore[misc] # adrf publishes no types
     ) -> dict[str, Any]:
         """Return the body as validated by a plain DRF serializer; unknown fields are ignored.
 
-        Errors: 400 naming every bad field; 400/415 for a body that cannot be parsed.
+        Raises an error of status 400 that names every bad field, or of 400 or 415 for a body that cannot be parsed.
         """
         return validated(serializer, request.data, partial=partial)
 

@@ -1,9 +1,9 @@
 """Reading the Invalidation table so that no row is ever missed, although ids become visible out of order.
 
 A transaction takes its id when it inserts and shows it when it commits. On PostgreSQL a later id may therefore be seen
-before an earlier one, however long the earlier transaction takes. Ids that were skipped are kept as gaps and asked for
-again, until every transaction that was running when the gap was seen has ended (then the id will never exist).
-On SQLite writers come one after the other, and there are no gaps.
+before an earlier one, however long the earlier transaction takes. Skipped ids are kept as gaps and asked for again,
+until every transaction that was running when the gap was seen has ended: then the id will never exist. On SQLite
+writers come one after the other, and there are no gaps.
 """
 
 from collections.abc import Collection
@@ -18,7 +18,8 @@ from ironauth.infrastructure.models import Invalidation
 MAX_ROWS = 10_000
 #: Ids below the newest one that may still be uncommitted when a feed starts, and the most gaps that are followed.
 MAX_GAPS = 1_000
-#: Between taking its id and having a transaction number, a statement is invisible; microseconds of one INSERT. Seconds.
+#: Seconds in which a statement may be invisible, between taking its id and having a transaction number; one INSERT
+#: takes microseconds.
 GAP_MIN_S = 3.0
 
 

@@ -1,4 +1,7 @@
-"""Redis for the event loop and for threads: bounded in time, and a failure is a miss. Imported only with a Redis."""
+"""Redis for the event loop and for threads: bounded in time, and a failure counts as a miss.
+
+Imported only where there is a Redis.
+"""
 
 import asyncio
 import threading
@@ -15,8 +18,8 @@ from redis.retry import Retry
 
 from ironauth.infrastructure.threads.circuit_breaker import Breaker
 
-#: What a caller waits for Redis at most before it goes on without; seconds. The fault matrix allows 250 ms in all; a
-#: quarter of a second was all of it, and what a busy machine adds came on top.
+#: Seconds that a caller waits for Redis at most before it goes on without. The fault matrix allows 250 ms in all: a
+#: wait of a quarter of a second used all of it up, and a busy machine added more.
 LIMIT_S = 0.2
 #: Connections to Redis per event loop: a command takes about 0.2 ms, so these carry 80,000 a second.
 ASYNC_CONNECTIONS = 16

@@ -1,8 +1,8 @@
 """Entries shared between processes through Redis: typed, signed, and refused unless provably fresh.
 
-A shared entry is as old as the reading it came from, also if copied: Redis' remaining life and the clock written
-inside must both say that it is at most as old as an entry may be, and no invalidation this process knows of may be
-younger than the position it was read at.
+A shared entry is as old as the reading it came from, even when it was copied. Two clocks must agree that it is young
+enough: Redis' remaining life, and the time written inside. And no invalidation that this process knows of may be
+younger than the position the entry was read at.
 """
 
 import time

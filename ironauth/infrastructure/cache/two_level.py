@@ -1,7 +1,7 @@
 """The cache of verified tokens and other tagged entries, in this process and in Redis. A row in the database ends them.
 
-A tagged entry is used only while it was confirmed against the database within ``IRONAUTH_L1_MAX_STALE_S``: by its
-own reading, or by the invalidation feed. That is the longest life of a revoked token in another worker.
+A tagged entry is used only while it was confirmed against the database within ``IRONAUTH_L1_MAX_STALE_S``: by its own
+reading, or by the invalidation feed. So a revoked token lives at most that long in another worker.
 """
 
 import asyncio

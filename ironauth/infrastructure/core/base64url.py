@@ -1,7 +1,7 @@
-"""How bytes become the text of a token, and back: base64url without padding (RFC 4648 §5), and one text for one token.
+"""How bytes become the text of a token, and back: base64url without padding (RFC 4648 §5), one text for one token.
 
-Python's decoder takes ``+`` and ``/`` as well, and last characters that differ in bits nobody reads: what was refused
-or used up in one spelling must not come again in another.
+Python's decoder also takes ``+`` and ``/``, and last characters that differ in bits nobody reads. Here a token has one
+spelling: what was refused or used up must not come again in another.
 """
 
 import base64
@@ -14,7 +14,7 @@ def encode(raw: bytes) -> str:
 
 
 def decode(text: str, characters: int) -> bytes | None:
-    """Return the bytes of ``text``; None when it is not so long, or not what ``encode`` makes of them.
+    """Return the bytes of ``text``; None for another length, and for any text that ``encode`` would not make.
 
     Args:
         text: Without padding.

@@ -1,6 +1,6 @@
-"""Answering at even times, so that nobody reads from the clock what was done meanwhile.
+"""Answering at even times, so that the clock does not tell what was done meanwhile.
 
-The same statements are not the same time: a row that refers to a user has more to be checked than one that refers to
+Equal statements do not take equal time: a row that refers to a user has more to be checked than one that refers to
 nobody. Measured: a known address took 0.05 to 0.15 ms longer, which some hundred requests tell apart.
 """
 
@@ -26,8 +26,8 @@ async def answered_evenly() -> AsyncIterator[None]:
 async def wait_for_step(began_ns: int, step_s: float) -> None:
     """Return a whole number of ``step_s`` seconds after ``began_ns`` of ``time.monotonic_ns``, never before.
 
-    An event loop's own timers count from now, in whole milliseconds: what is below one would still be the work's. The
-    last two are therefore spent by asking the clock, one turn of the loop after the other.
+    An event loop's own timers count from now, in whole milliseconds, so less than a millisecond of the work would still
+    show. The last two milliseconds are therefore spent by asking the clock, one turn of the loop after the other.
 
     Args:
         began_ns: Nanoseconds of ``time.monotonic_ns``.

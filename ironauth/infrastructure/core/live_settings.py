@@ -1,8 +1,8 @@
 """Django's settings for what every request reads.
 
-``django.conf.settings`` answers each reading in Python, in 0.2 µs; a request has a dozen of them. Here a value is an
-attribute like any other after its first reading, until Django's signal says that the setting has changed: that is what
-``override_settings`` does, and nothing else may change a setting.
+``django.conf.settings`` answers each reading in Python, in 0.2 µs, and a request has a dozen of them. Here a value is a
+plain attribute after its first reading, until Django's signal tells that the setting has changed. ``override_settings``
+sends it, and nothing else may change a setting.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ from django.core.signals import setting_changed
 
 class _LiveSettings:
     def __getattr__(self, name: str) -> Any:
-        """Read ``name`` for the first time. Errors: ``AttributeError`` when there is no such setting."""
+        """Read ``name`` for the first time. Raises ``AttributeError`` when there is no such setting."""
         value = getattr(settings, name)
         setattr(self, name, value)
         return value

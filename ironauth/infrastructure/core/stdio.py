@@ -1,4 +1,4 @@
-"""The reader of what a command prints, who may have read enough (``| head``)."""
+"""Ending quietly when the reader of a command's output leaves (``| head``)."""
 
 import os
 import sys

@@ -1,6 +1,6 @@
 """Read JSON that a stranger sent: one meaning for every reader (RFC 8259 §4, RFC 8725 §2.4).
 
-Two readers may disagree about a member that comes twice: the first or the last one counts. A text that is nested
+Two readers may disagree about a member that comes twice: one takes the first, one the last. A text that is nested
 without bound costs the reader its stack. Both are refused.
 """
 

@@ -1,4 +1,4 @@
-"""What this server puts into Redis carries a MAC: anybody who can write there can make it forget, not believe.
+"""What this server puts into Redis carries a MAC: who can write there can make it forget entries, not believe new ones.
 
 Without it, a writer could revive a revoked session, and pickled values would let them run code here.
 """

@@ -1,8 +1,8 @@
-"""Tokens with a MAC that only this server can make, and those among them for which no row is written.
+"""Tokens with a MAC that only this server can make, among them tokens for which no row is written.
 
-Without a row a token is ``base64url(body ‖ HMAC-SHA-256(server key, context ‖ body))``, under the newest master key,
-and accepted under any: it names no key, for it outlives a change of them by minutes, and there are few. What a body
-means, when it ends and whether it was used (``db.single_use``) is its owner's to say.
+Without a row a token is ``base64url(body ‖ HMAC-SHA-256(server key, context ‖ body))``. It is made under the newest
+master key and accepted under any: it names no key, because there are few, and it outlives a change of them by minutes.
+Its owner decides what a body means, when it ends and whether it was used (``db.single_use``).
 """
 
 import hashlib

@@ -1,9 +1,9 @@
 """Group commit: units of work that wait for SQLite's one writer share a transaction, and its wait for the disk.
 
-A commit waits for the disk (``synchronous=FULL``), 0.2 ms here; the worker falls asleep and wakes up for it, and what
-it does next runs on cold caches. 16 clients that refresh got 870 answers a second at 1.0 ms of CPU time each; with a
-commit for all that wait it is 1,940 at 0.5 ms. What joins has waited anyway, and nobody hears of a result before it is
-on the disk.
+A commit waits for the disk (``synchronous=FULL``), 0.2 ms here. The worker falls asleep and wakes up for it, and its
+next work runs on cold caches. 16 clients that refresh got 870 answers a second at 1.0 ms of CPU time each; with one
+commit for all that wait it is 1,940 at 0.5 ms. Units that join have waited anyway, and no caller hears of a result
+before it is on the disk.
 """
 
 import threading

@@ -1,9 +1,9 @@
-"""Outboxes: delivering what waits in a table. Claimed on database threads, sent on threads of its own.
+"""Outboxes: delivering the entries that wait in a table. Claimed on database threads, sent on threads of its own.
 
 A queue is looked at every two seconds, not when something is put into it: work that starts with the answer to one
-request and not to another could be seen on the clock. Several workers may deliver the same queue: each entry is
-claimed by one of them, for ``LEASE_S`` seconds, which is what a worker that dies delays it by. What fails is tried
-again at growing intervals, for a day. A kind of entry is a table, units of work on it, and a `QueueDelivery`.
+request and not to another could be seen on the clock. Several workers may deliver the same queue. Each entry is claimed
+by one of them for ``LEASE_S`` seconds, so a worker that dies delays it by that. A failed entry is tried again at
+growing intervals, for a day. A kind of entry is a table, units of work on it, and a `QueueDelivery`.
 """
 
 import asyncio

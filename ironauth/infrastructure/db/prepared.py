@@ -1,9 +1,9 @@
 """Statements that are parsed and planned once: by PostgreSQL for each connection, for SQLite by this process.
 
 Measured on the join that a refresh reads, 1,000 times in a row on one connection: 420 µs planned anew each time, 215 µs
-prepared (half of it in the server's own process). Django binds parameters in the client, so that no two statements
-are the same text, and what is prepared would hold their values; here the server binds them. SQLite's driver knows a
-text again by itself; what it takes to turn Django's placeholders into SQLite's, 9 µs each time, is done once.
+prepared (half of it in the server's own process). Django binds parameters in the client, so no two statements are the
+same text, and a prepared one would hold their values; here the server binds them. SQLite's driver recognises a text by
+itself. Turning Django's placeholders into SQLite's takes 9 µs each time, so it is done once.
 """
 
 import re
@@ -34,8 +34,8 @@ def run[T](connection: BaseDatabaseWrapper, sql: str, parameters: list[Any], tak
     """Execute a statement whose text is always the same, and return what ``take`` reads from its cursor.
 
     It is prepared on PostgreSQL, unless a pooler is in between: there the next statement may reach another server
-    process, which does not know it, or knows another under its name. Errors are Django's. Its own cursor is in between
-    only where somebody counts or watches queries: it takes a third of the time of a small statement.
+    process, which does not know it, or knows another under its name. Errors are Django's. Django's own cursor is used
+    only where queries are counted or watched: it takes a third of the time of a small statement.
 
     Args:
         connection: Django's connection, of this thread.

@@ -1,6 +1,6 @@
-"""What may be used once, without a row for it before: using it up is inserting its name, and the first insert wins.
+"""Single use of tokens that have no row: using one up inserts its name, and the first insert wins.
 
-For tokens that say everything themselves: anybody who makes one writes nothing, so that asking for them fills no table.
+It is for tokens that carry everything themselves: making one writes nothing, so asking for many fills no table.
 """
 
 from typing import Final
@@ -32,7 +32,7 @@ def consume(purpose: str, token_id: UUID, expires_at: int) -> bool:
 
 
 def give_back(purpose: str, token_id: UUID) -> None:
-    """Let the token be used up once more: what it was used for has not happened. One query.
+    """Let the token be used once more, because the act it was used for did not happen. One query.
 
     Args:
         purpose: As of ``consume``.

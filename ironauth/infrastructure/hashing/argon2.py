@@ -1,11 +1,9 @@
 """One run of Argon2, in memory its thread keeps from one run to the next.
 
-The library asks the system for its memory anew at every run, and the kernel clears 64 MiB each time: 10 ms of 78 ms
-at the default cost (measured: docs/performance/settled.md), and both the mapping and its end stop the process's
-other threads for a moment. The memory is wiped after every run as before (the library's ``clear_internal_memory``);
-what is kept is empty.
-
-Where the system lets nobody make functions for C, the library's own memory is used.
+The library asks the system for its memory anew at every run, and the kernel clears 64 MiB each time: 10 ms of 78 ms at
+the default cost (measured: docs/performance/settled.md). Mapping it and giving it back both stop the process's other
+threads for a moment. The memory is wiped after every run as before (the library's ``clear_internal_memory``), so the
+kept memory is empty. Where the system forbids making functions for C, the library's own memory is used.
 """
 
 import ctypes
@@ -79,8 +77,8 @@ def raw_hash(
     """
     if _callbacks:
         _provide(memory_kib * 1024)
-    # For an interpreter that ends meanwhile: it clears what modules and threads keep, but waits for no daemon thread
-    # and leaves its frames alone. Without this Argon2 wrote into memory that was gone, and the process died of it.
+    # For an interpreter that ends meanwhile: it clears what modules and threads keep, but neither waits for a daemon
+    # thread nor clears its frames. Without this, Argon2 wrote into memory that was gone, and the process died.
     in_use = _kept.memory, _kept_functions
     out = ffi.new("uint8_t[]", hash_len)
     given, salted = ffi.from_buffer("uint8_t[]", secret), ffi.from_buffer("uint8_t[]", salt)
@@ -145,8 +143,8 @@ def _free(_address: int, _size: int) -> None:
     """Keep it: Argon2 has wiped it."""
 
 
-# Made by ctypes, whose library has its trampolines ready: cffi writes new code for each, which services that are
-# denied memory to write and execute (systemd's MemoryDenyWriteExecute=) may not.
+# Made by ctypes, whose library has its trampolines ready. cffi writes new code for each, which is forbidden to services
+# without memory that is both writable and executable (systemd's MemoryDenyWriteExecute=).
 _ALLOCATE: Final = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(ctypes.c_void_p), ctypes.c_size_t)
 _FREE: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_size_t)
 

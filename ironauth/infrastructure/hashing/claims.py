@@ -1,8 +1,8 @@
 """Who asks for a hash, so that the hash pool can be fair: a network, and an owner.
 
 The layer that knows requests registers where both come from, so that no caller can forget them. A caller whose identity
-is proved is the same owner in every network. An owner that somebody only names is a separate owner in each network: a
-stranger who names it must not take its places. A command, and what a server does by itself, have no claim.
+is proved is the same owner in every network. An owner that is only named is a separate owner in each network: a
+stranger who names it must not take its places. Commands, and work the server does by itself, have no claim.
 """
 
 from collections.abc import Callable, Iterator

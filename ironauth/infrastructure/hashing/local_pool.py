@@ -1,7 +1,7 @@
-"""Password hashing on few, low-priority threads, refusing what would wait too long (503) instead of slowing all.
+"""Password hashing on few, low-priority threads; a hash that would wait too long is refused (503), so others stay fast.
 
-The queue is fair between client networks, and between the accounts of one (``threads.job_queues.FairQueue``), whatever
-comes of a hash: a right password costs as much as a wrong one. `claims` tells who asks.
+The queue is fair between client networks, and between the accounts of one (``threads.job_queues.FairQueue``). A right
+password costs its turn as much as a wrong one. `claims` tells who asks.
 """
 
 import asyncio
@@ -32,8 +32,8 @@ from ironauth.infrastructure.threads.job_queues import Claim, FairQueue, Job, Jo
 FIRST_GUESS_S = 0.1
 #: Weight of the newest run in the moving average: about the last ten runs count.
 EWMA_WEIGHT = 0.2
-#: What expected waits are multiplied by. The estimate is a moving one, and a flood asks again whenever it is low, so
-#: the mean alone lets in more than can start in time: those would be refused after the whole wait instead of at once.
+#: What expected waits are multiplied by. The estimate moves, and a flood asks again whenever it is low. So the mean
+#: alone lets in more than can start in time, and those would be refused after the whole wait instead of at once.
 SAFETY_FACTOR = 1.25
 #: What a hash is taken to last at least, seconds: what waits is counted by it.
 SHORTEST_S = 1e-6

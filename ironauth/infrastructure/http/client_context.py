@@ -1,7 +1,7 @@
 """Where the request being answered comes from, for whatever is recorded about it; services see no request.
 
-The request itself is kept, and looked at only when something is recorded: most requests record nothing. Its
-address is the peer's, or what a *configured* proxy says about it.
+The request itself is kept, and looked at only when something is recorded: most requests record nothing. Its address is
+the peer's, or the one that a *configured* proxy names.
 """
 
 import ipaddress

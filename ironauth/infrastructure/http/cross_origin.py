@@ -1,7 +1,7 @@
 """Answers of the API that pages of listed origins may read (CORS; the Fetch standard §3.2).
 
-Outside everything else, so that refusals and recorded answers carry the same headers. Without a listed origin it is not
-there. A well-kept package for this is Django middleware, which the API lane does not run.
+It stands outside everything else, so that refusals and recorded answers carry the same headers. Without a listed origin
+it is absent. The well-kept package for this is Django middleware, which the API lane does not run.
 """
 
 from collections.abc import Collection

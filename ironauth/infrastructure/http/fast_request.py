@@ -37,7 +37,7 @@ class StrictRequest(ASGIRequest):
 
     @cached_property
     def COOKIES(self) -> dict[str, str]:  # type: ignore[override] # noqa: N802 - Django's name
-        """The cookies by exact name. Errors: ``AmbiguousCookies``; the lanes have refused such a request before."""
+        """The cookies by exact name. Raises ``AmbiguousCookies``; the lanes have refused such a request before."""
         return cookie_reader.read(self.META.get("HTTP_COOKIE", ""))
 
 
@@ -50,7 +50,7 @@ class LeanRequest(StrictRequest):
         return super().scheme if live.SECURE_PROXY_SSL_HEADER else self.scope.get("scheme") or "http"
 
     def __init__(self, scope: Scope, body_file: BinaryIO) -> None:
-        """Read the head. Errors: as Django's, ``UnicodeDecodeError`` and ``BadRequest``."""
+        """Read the head. Raises ``UnicodeDecodeError`` and ``BadRequest``, as Django does."""
         if scope.get("root_path") or live.FORCE_SCRIPT_NAME:
             super().__init__(scope, body_file)
             return

@@ -1,13 +1,13 @@
 """The outermost ASGI layer: bounds what a request may cost before Django sees any of it.
 
-Django spools any body to disk before the first view (security-bar finding 7), so the limits are here, for both lanes
-and whatever server speaks ASGI to them. ASGI starts once the head is complete: what it may cost until then is bounded
-by ``ironauth.server.connection``.
+Django spools any body to disk before the first view (security-bar finding 7). So the limits are here, for both lanes
+and for any server that speaks ASGI to them. ASGI starts once the head is complete: until then
+``ironauth.server.connection`` bounds the cost.
 
 The bodies that a process holds at once have one budget, of which each client network has a share. A body that is longer
-than ``FREE_BYTES`` counts until its request is answered. What is declared and not sent costs nothing, so it does not
-count. A shorter one never counts: large bodies of others must not keep a sign-in out because its body arrives in two
-parts.
+than ``FREE_BYTES`` counts until its request is answered. Bytes that are declared and not sent cost nothing, so they do
+not count. A shorter body never counts: large bodies of others must not keep a sign-in out because its body arrives in
+two parts.
 """
 
 import asyncio
@@ -194,7 +194,7 @@ class Guard:
     async def _read_body(self, scope: Scope, receive: Receive, length: int, held: HeldBody) -> bytes | None:
         """Return the whole body, or None when the client went away.
 
-        ``length`` is the declared one, -1 if undeclared. Errors: `Refusal` 413, 408, 503.
+        ``length`` is the declared one, -1 if undeclared. Raises ``Refusal`` 413, 408 or 503.
         """
         limit = self.longest_body(scope)
         allowed = min(limit, API_BODY_BYTES)
@@ -226,7 +226,8 @@ class Guard:
     async def _larger_limit(self, scope: Scope, size: int, limit: int) -> int:
         """Return ``limit`` for somebody signed in to the admin who sends ``size`` bytes.
 
-        Errors: `Refusal` 413, 503; 400 for ambiguous cookies.
+        Raises:
+            Refusal: 413, 503, or 400 for ambiguous cookies.
         """
         if size > limit:
             raise _too_large(limit)
@@ -299,7 +300,7 @@ def _body_length(scope: Scope) -> int | None:
 
 
 def _check_request_line(scope: Scope) -> None:
-    """Errors: `Refusal` 414, 404, 405."""
+    """Raise ``Refusal`` 414, 404 or 405 for a target or method that no lane may see."""
     if len(scope.get("raw_path") or scope["path"]) + len(scope.get("query_string", b"")) > MAX_TARGET_BYTES:
         raise Refusal(414, "target_too_long", f"The URL is longer than {MAX_TARGET_BYTES} bytes.")
     raw_path = scope.get("raw_path") or b""
@@ -312,7 +313,7 @@ def _check_request_line(scope: Scope) -> None:
 
 
 def _check_hosts(scope: Scope, hosts: int) -> None:
-    """Errors: `Refusal` 400 for several Host fields, and for none in HTTP/1.1."""
+    """Raise ``Refusal`` 400 for several Host fields, and for none in HTTP/1.1."""
     if hosts or scope.get("http_version") == "1.1":
         raise Refusal(400, "bad_host", "Exactly one Host header field must be sent (RFC 9112 §3.2).")
 

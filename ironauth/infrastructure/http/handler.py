@@ -59,7 +59,7 @@ class RouteMemory:
         self._matches: dict[str, ResolverMatch] = {}
 
     def match(self, path: str) -> ResolverMatch:
-        """Return what the current URLconf resolves ``path`` to. Errors: `Resolver404`."""
+        """Return what the current URLconf resolves ``path`` to. Raises ``Resolver404``."""
         resolver = get_resolver()
         if resolver is not self._resolver:
             self._resolver, self._matches = resolver, {}
@@ -81,7 +81,8 @@ class LeanHandler(ASGIHandler):
 
         ``observer`` observes every request.
 
-        Errors: `ImproperlyConfigured` for a middleware that is not async, and for ATOMIC_REQUESTS.
+        Raises:
+            ImproperlyConfigured: A middleware is not async, or ATOMIC_REQUESTS is set.
         """
         self.threads = threads
         self._observer = observer
@@ -140,7 +141,8 @@ class LeanHandler(ASGIHandler):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one HTTP request.
 
-        Errors: `ValueError` for any other protocol.
+        Raises:
+            ValueError: The protocol is another one.
         """
         if scope["type"] != "http":
             raise ValueError(f"LeanHandler serves HTTP, not {scope['type']}: route it elsewhere")
@@ -171,7 +173,7 @@ class LeanHandler(ASGIHandler):
                 observer.end(scope, state, begun)
 
     async def read_body(self, receive: Receive) -> BytesIO:
-        """Return the body in memory; the guard has bounded it. Errors: `RequestAborted` when the client leaves."""
+        """Return the body in memory; the guard has bounded it. Raises ``RequestAborted`` when the client leaves."""
         message = await receive()
         if message["type"] == "http.disconnect":
             raise RequestAborted
@@ -246,7 +248,7 @@ class LeanHandler(ASGIHandler):
         return cast("HttpResponseBase", response)
 
     def check_response(self, response: Any, callback: Any, name: str | None = None) -> None:
-        """Refuse what Django refuses, without its questions where the answer is plain. Errors: `ValueError`."""
+        """Refuse what Django refuses, without its questions where the answer is plain. Raises ``ValueError``."""
         if not isinstance(response, HttpResponseBase):
             super().check_response(response, callback, name)
 
@@ -258,7 +260,7 @@ class LeanHandler(ASGIHandler):
         return cast("HttpResponseBase", await self.threads.run(response.render))
 
     def resolve_request(self, request: HttpRequest) -> ResolverMatch:
-        """Find the view. Errors: `Resolver404`."""
+        """Find the view. Raises ``Resolver404``."""
         if hasattr(request, "urlconf"):  # a middleware chose another one
             set_urlconf(request.urlconf)
             match = get_resolver(request.urlconf).resolve(request.path_info)

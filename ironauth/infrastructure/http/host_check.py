@@ -1,4 +1,4 @@
-"""ALLOWED_HOSTS, asked before either lane does any work; stock Django asks in CommonMiddleware, or never."""
+"""ALLOWED_HOSTS, judged before either lane does any work; stock Django judges it in CommonMiddleware, or never."""
 
 from django.core.exceptions import DisallowedHost
 from django.http import HttpRequest

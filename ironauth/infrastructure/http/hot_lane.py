@@ -1,10 +1,9 @@
-"""The hot lane: what the API lane has answered for a verified token is answered again in ASGI, while the token is good.
+"""The hot lane: repeats in ASGI what the API lane has answered for a verified token, while the token is good.
 
-Nothing is computed here a second way. The first request after a token was verified goes through the view and its
-answer is kept; later ones get the same status, fields and body with a request id of their own. Answers are kept in the
-cache's own entry of the token, so whatever ends the entry (a revocation, its age, a changed account) ends them in the
-same instant. Everything unusual about a request
-sends it to the API lane, which knows what to say.
+Nothing is computed here a second way. The first request after a token was verified goes through the view, and its
+answer is kept. Later requests get the same status, fields and body with a request id of their own. Answers are kept in
+the cache's own entry of the token, so whatever ends the entry (a revocation, its age, a changed account) ends them in
+the same instant. Any unusual request goes to the API lane, which knows how to answer it.
 """
 
 import time

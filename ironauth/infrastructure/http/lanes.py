@@ -41,7 +41,7 @@ class Turns:
 
     @asynccontextmanager
     async def turn(self, network: str) -> AsyncIterator[None]:
-        """Run this block in a turn of ``network``. Errors: `Overloaded`, when too many of it wait, or for too long."""
+        """Run this block in a turn of ``network``. Raises ``Overloaded`` when too many of it wait, or for too long."""
         if self._is_free(network):
             self._running[network] += 1
         else:

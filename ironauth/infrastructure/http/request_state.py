@@ -1,4 +1,4 @@
-"""One request of the API lane and its answer: what is known of them, who observes them, what stops and closes them."""
+"""One request of the API lane and its answer: what is known of them, what observes, stops and closes them."""
 
 # What a response must be closed with has no public form.
 # ruff: noqa: SLF001

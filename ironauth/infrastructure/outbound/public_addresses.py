@@ -62,7 +62,7 @@ def connected(host: str, port: int, *, networks: Sequence[str], limit_s: float) 
 
 
 def may_be_called(host: str, networks: Sequence[str]) -> bool:
-    """Return whether a host may be called, as far as its text tells; where a name leads is seen when it is called.
+    """Return whether a host may be called, judged by its text alone; where a name leads is judged when it is called.
 
     Args:
         host: A name or an address.

@@ -1,15 +1,12 @@
 """How often in a row something secret was guessed wrong: growing waits and an end, always in the database.
 
-Not in Redis, where an eviction or a restart would forgive. Units of work for ``write``; a try is counted as a
-failure *before* it is judged, so that parallel guesses cannot all pass the check, and forgiven when it was right.
+Not in Redis, where an eviction or a restart would forgive. Units of work for ``write``; a try is counted as a failure
+*before* it is judged, so that parallel guesses cannot all pass the check, and forgiven when it was right.
 
-After ``n`` failures in a row the next try is let in after
-
-    0 s for n < 10;  2**(n - 10) s up to a day from there on;  never when n is all that the count may have
-
-seconds: ten quick tries, 20 in 17 minutes, 27 in the first day, one a day after that, and a hundredth after some 75
-days of trying without a pause. SP 800-63B-4 §3.2.2 allows at most 100 for one password, by whatever ways it is tried:
-what the counts of one password may have is 100 together.
+After ``n`` failures in a row the next try is let in after 0 s for n < 10; 2**(n - 10) s up to a day from there on;
+never when n is all that the count may have. That is ten quick tries, 20 in 17 minutes, 27 in the first day, one a day
+after that, and a hundredth after some 75 days of trying without a pause. SP 800-63B-4 §3.2.2 allows at most 100 for one
+password, by all ways of trying it together: so all counts of one password have 100 together.
 """
 
 import random
@@ -170,10 +167,10 @@ def reset(keys: Sequence[str], *, remember: Sequence[str] = (), known_s: int = 0
 
 
 def forget_devices(forgotten: str, *, known_s: int) -> None:
-    """Take every device remembered for ``known_s`` seconds until now, whose tries name ``forgotten``, for unknown.
+    """Treat every device remembered until now as unknown, where its tries name ``forgotten``. One query.
 
-    None is known by its key, so the row says until when such a device would be known at the latest. One that succeeds
-    in this very second stays unknown. One query.
+    Devices are not known by that key, so the row only holds until when such a device would be known at the latest
+    (``known_s`` seconds from now). A device that succeeds in this very second stays unknown.
 
     Args:
         forgotten: The key that tries of these devices name.

@@ -1,12 +1,12 @@
 """How often something may happen in any stretch of time: two counts for each key, checked and raised in one step.
 
-The present window's count and the previous one's, weighed by how much of it the stretch that ends now still covers:
-``previous * (1 - elapsed) + count``. It never needs a list of times, and takes what happened in the previous window
-for evenly spread.
+The count of the present window is added to the previous one's, which is weighed by how much of it the stretch that ends
+now still covers: ``previous * (1 - elapsed) + count``. It needs no list of times, and takes the events of the previous
+window for evenly spread.
 
 The counts live in Redis when there is one, and in the database otherwise or while Redis fails. They do not move from
-one to the other: an outage gives each key its limit once more, never more than that, and a Redis that cannot be
-reached never means "unlimited".
+one to the other: an outage gives each key its limit once more, never more than that. A Redis that cannot be reached
+never means "unlimited".
 """
 
 import math

@@ -1,10 +1,9 @@
 """Log lines leave the process from one thread of their own, so that no request ever waits for a write.
 
-The hot path appends to a deque, which needs neither lock nor wake-up; the thread looks every 100 ms, every 10 ms when
-there is much, and writes what it finds in one go. It holds the interpreter meanwhile: at 25,000 requests/s what gathers
-in 50 ms took 3 ms, and a log of everything cost /me 16 % of its requests and tripled its p99; in 10 ms it is 11 % (of
-four short runs). Looking costs 0.1 ms, though, most of it for waking up: every 10 ms 1.2 % of a core, of each worker,
-with nothing to do.
+The hot path appends to a deque, which needs neither lock nor wake-up. The thread looks every 100 ms, every 10 ms when
+there is much, and writes what it finds in one go. It holds the interpreter meanwhile. At 25,000 requests/s the lines of
+50 ms took 3 ms, and a log of everything cost /me 16 % of its requests and tripled its p99; at 10 ms it is 11 % (of four
+short runs). But a look costs 0.1 ms, mostly for waking up: every 10 ms that is 1.2 % of a core, of each idle worker.
 """
 
 import atexit

@@ -1,6 +1,6 @@
-"""What a process counts, by the names of `metrics_catalogue`: nothing, unless ``IRONAUTH_METRICS`` is on.
+"""What a process counts, by the names of `metrics_catalogue`; nothing, unless ``IRONAUTH_METRICS`` is on.
 
-What is counted asks for ``recorder`` first, which costs about 20 ns; so do hot paths, for what they were given of it
+Code that counts asks for ``recorder`` first, which costs about 20 ns. Hot paths ask for what they were given of it
 (`ironauth.asgi`).
 """
 

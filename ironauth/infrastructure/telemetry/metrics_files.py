@@ -1,8 +1,8 @@
 """Figures that outlive their process: a file for each worker, written anew ten times a second.
 
-Nobody waits for anybody, and what a worker counted is there when it was killed, but for the last tenth of a second.
-A file's lock (``flock``) ends with its process however that ends; the next worker takes the file over and counts on.
-That is why no counter ever goes backwards and no file is left behind by a restart.
+No process waits for another. When a worker is killed, its figures are there but for the last tenth of a second. A
+file's lock (``flock``) ends with its process however that ends; the next worker takes the file over and counts on. So
+no counter ever goes backwards, and a restart leaves no file behind.
 """
 
 import fcntl

@@ -1,4 +1,4 @@
-"""Leaves a failing server alone for a moment, so that an outage costs one caller a time-out and the others nothing."""
+"""Leaves a failing server alone for a moment, so that an outage costs one caller a time-out and all others nothing."""
 
 import threading
 import time

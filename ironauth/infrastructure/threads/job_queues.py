@@ -1,4 +1,4 @@
-"""A pool's jobs and the order of their turns: as they came, or fairly between those who asked for them.
+"""A pool's jobs and the order of their turns: in order of arrival, or fairly between those who asked for them.
 
 A queue is not thread-safe: its pool holds a lock around every call.
 """

@@ -1,4 +1,4 @@
-"""Threads for the synchronous parts of a request: the whole admin lane, and what little of the API lane needs one.
+"""Threads for the synchronous parts of a request: the whole admin lane, and the few parts of the API lane.
 
 Stock Django starts two threads per request and gives each a fresh database connection (asgiref PR#563). Here a few
 single-thread executors live as long as the process, so their connections do too (CONN_MAX_AGE works again).

@@ -1,6 +1,6 @@
-"""What is not counted as it happens: how late the loop is (ten times a second), what pools and caches hold (once).
+"""Figures that are not counted as they happen: how late the loop is (ten times a second), what pools and caches hold.
 
-What was counted is written ten times a second too: so much of it is lost with a process that is killed.
+All figures are written ten times a second, so a process that is killed loses a tenth of a second of them.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Which URL pattern a request fits: told by the handler that finds it to anybody who counts a page or traces a request.
+"""Which URL pattern a request fits: the handler that finds it tells the code that counts or traces the request.
 
 Not by a key of the scope: a layer between the two may hand on a copy.
 """

@@ -1,4 +1,4 @@
-"""One hash worker as a node sees it: kept connections, its load as it last told it, and a breaker."""
+"""One hash worker as a node sees it: kept connections, the load it last reported, and a breaker."""
 
 import os
 import select

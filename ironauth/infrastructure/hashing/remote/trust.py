@@ -1,7 +1,7 @@
 """How a node and a hash worker know each other: certificates of one private CA, or one user on one machine.
 
-Both ends are checked. Who could play the worker could let a wrong password in, and who could play a node would have
-hashes computed for nothing.
+Both ends are checked. An impostor of the worker could let a wrong password in. An impostor of a node would have hashes
+computed for nothing.
 """
 
 import socket

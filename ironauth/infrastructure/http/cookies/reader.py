@@ -38,7 +38,7 @@ _remembered: Final[dict[bool, dict[str, str]]] = {True: {}, False: {}}
 
 
 class AmbiguousCookies(BadRequest):
-    """A cookie of ours came twice, or under a name that only becomes ours: which one is genuine would be a guess."""
+    """A cookie of ours came twice, or under a name that only becomes ours: nobody can tell which is genuine."""
 
     code = "two_credentials"
     title = "More than one credential"
