@@ -1,5 +1,7 @@
 """What this application does once its models exist: register kinds, connect receivers, name the jobs of a server."""
 
+from typing import Final
+
 from django.core import checks
 
 from accounts import signals
@@ -16,11 +18,15 @@ from accounts.transfer import registration as transfer
 from accounts.users import reauthentication
 from accounts.users.password_method import PasswordMethod
 from ironauth.infrastructure.core.lifecycle import on_shutdown, on_startup
-from ironauth.infrastructure.http import brand
+from ironauth.infrastructure.http import brand, client_context
+
+#: Where people act for themselves; ``accounts.urls`` has the routes.
+OWN_PATHS: Final = ("/account", "/email/", "/password/", "/api/v1/access/")
 
 
 def connect() -> None:
     """Register methods and connect receivers; have servers load the blocklists before a sign-up, and deliver mail."""
+    client_context.register_own_paths(*OWN_PATHS)
     factors.register()
     reauthentication.register(PasswordMethod())
     reauthentication.register(SecondFactorMethod())

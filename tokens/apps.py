@@ -2,6 +2,9 @@
 
 from django.apps import AppConfig
 
+#: Below it are pages for people, and endpoints for clients; ``tokens.oauth.urls`` has the routes.
+OAUTH_PATH = "/oauth/"
+
 
 class TokensConfig(AppConfig):
     """What proves who a person is; joins the server's start-up so that the first request finds the keys loaded."""
@@ -20,6 +23,7 @@ class TokensConfig(AppConfig):
         from accounts.users import invariants  # noqa: PLC0415 - as below
         from ironauth.infrastructure.cache.invalidation import invalidation_feed  # noqa: PLC0415 - as below
         from ironauth.infrastructure.core.lifecycle import on_shutdown, on_startup  # noqa: PLC0415 - as below
+        from ironauth.infrastructure.http import client_context, error_pages  # noqa: PLC0415 - as below
         from tokens import export, first_proof  # noqa: PLC0415 - as below
         from tokens.admin import devices as admin_devices  # noqa: PLC0415 - as below
         from tokens.clients import units as client_units  # noqa: PLC0415 - as above
@@ -28,11 +32,14 @@ class TokensConfig(AppConfig):
         from tokens.oauth import expiry as oauth_expiry  # noqa: PLC0415 - as above
         from tokens.oauth.logout import delivery as logout_delivery  # noqa: PLC0415 - as above
         from tokens.oauth.logout import notices as logout_notices  # noqa: PLC0415 - as above
+        from tokens.sessions import openapi as _openapi  # noqa: F401, PLC0415 - drf-spectacular finds its class
         from tokens.sessions import sso_logout  # noqa: PLC0415 - as above
         from tokens.sessions import units as sessions  # noqa: PLC0415 - as above
         from tokens.upstream import exchange as upstream_exchange  # noqa: PLC0415 - as above
         from tokens.upstream import providers as upstream_providers  # noqa: PLC0415 - as above
 
+        client_context.register_own_paths(OAUTH_PATH)
+        error_pages.register_program_paths(OAUTH_PATH)
         export.register()
         first_proof.register()
         admin_devices.connect()

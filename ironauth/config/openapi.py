@@ -22,6 +22,9 @@ Every response carries `X-Request-ID`; a valid one of the request is kept.
 #: Of the API, as its paths have it (/api/v1), and not of the release: anybody may read the document.
 API_VERSION = "1"
 
+#: The chapter of an operation that names none, by the beginning of its path: the first that fits.
+TAGS_BY_PATH = {"/api/v1/access/": "access", "/api/v1/": "staff", "/": "system"}
+
 SPECTACULAR_SETTINGS: dict[str, object] = {
     "TITLE": "IronAuth",
     "VERSION": API_VERSION,

@@ -11,6 +11,8 @@ from django.conf import settings
 ROOT = Path(settings.BASE_DIR)
 #: Lines; a module that outgrew it holds more than one idea (design, rule 2).
 MODULE_LIMIT = 400
+#: Where people and clients are served, and where their code and files are: their owner registers them.
+FEATURE = re.compile(r"^/?(account|email|password|oauth|accounts|tokens)[./]|/(oauth|access|signin)(/|$)")
 SUPPRESSION = re.compile(r"#\s*(noqa\b|type:\s*ignore)(?P<rest>.*)")
 
 
@@ -62,6 +64,32 @@ def test_every_suppression_has_its_code_and_its_reason() -> None:
 def test_no_module_is_named_after_nothing(name: str) -> None:
     """A file's name says its role."""
     assert not [file for file in python_files() if name in file.stem.split("_")]
+
+
+def texts_of(file: Path) -> list[tuple[int, str]]:
+    """Return line and value of every string of a module that is not a docstring."""
+    tree = ast.parse(file.read_text())
+    statements = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    return [
+        (node.lineno, node.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in statements
+    ]
+
+
+def test_infrastructure_names_no_path_of_a_feature() -> None:
+    """Infrastructure has no URL, module or file of accounts and tokens in it: their owner registers them."""
+    room = ROOT / "ironauth/infrastructure"
+    files = [file for file in python_files() if file.is_relative_to(room) and "tests" not in file.parts]
+    named = [
+        f"{file.relative_to(ROOT)}:{line}: {text}"
+        for file in files
+        for line, text in texts_of(file)
+        if FEATURE.search(text)
+    ]
+    assert files
+    assert not named
+    assert all(map(FEATURE.search, ("/oauth/", "/account/", "/api/v1/access/", "tokens.sessions", "tokens/admin.css")))
 
 
 def test_the_architecture_page_names_what_there_is() -> None:

@@ -46,6 +46,9 @@ class AccessTokenAuthentication(BaseAuthentication):
     which request a proof is for; ``takes_delegated = False`` when its answer is for the person alone.
     """
 
+    #: The detail of the error for a request without a credential.
+    missing_credential = "No access token was found: send it as Authorization: Bearer <token>, or sign in with cookies."
+
     async def authenticate(self, request: Request) -> tuple[Principal, Principal] | None:  # type: ignore[override] # async
         """Return the principal twice, None without a credential.
 

@@ -42,9 +42,6 @@ class ReadOnly:
         """Nobody deletes a row: it is ended or dropped, which other workers hear of."""
         return False
 
-    class Media:
-        css = {"all": ["tokens/admin.css"]}
-
 
 def moment(at: datetime | None) -> str:
     """Return a time as short as it sorts, so that the lists fit a screen; "-" for none."""

@@ -1,4 +1,4 @@
-"""What drf-spectacular cannot know by itself: msgspec Structs, problem+json errors, the two credentials.
+"""What drf-spectacular cannot know by itself: msgspec Structs and problem+json errors.
 
 Views declare ``@extend_schema(request=SomeSerializer, responses={201: SomeStruct, 409: SomeDomainError})``; without
 ``responses`` the handler's return annotation is the ``200`` answer. Errors that every operation of its kind can give
@@ -10,11 +10,11 @@ from http import HTTPStatus
 from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
-from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.plumbing import ResolvedComponent
 from drf_spectacular.utils import Direction, OpenApiResponse
 
+from ironauth.config.openapi import TAGS_BY_PATH
 from ironauth.infrastructure.core.errors import DomainError, FieldError
 
 type JsonSchema = dict[str, Any]
@@ -52,9 +52,7 @@ class Schema(AutoSchema):
 
     def get_tags(self) -> list[str]:
         """Return the chapter of the document: one's own account, other people's, or the system."""
-        if self.path.startswith("/api/v1/access/"):
-            return ["access"]
-        return ["staff" if self.path.startswith("/api/v1/") else "system"]
+        return [next(tag for prefix, tag in TAGS_BY_PATH.items() if self.path.startswith(prefix))]
 
     def get_request_serializer(self) -> Any:
         """Return nothing: a view without ``@extend_schema(request=…)`` reads no body."""
@@ -157,31 +155,6 @@ class Schema(AutoSchema):
         """Add one component; the same name always means the same schema."""
         component = ResolvedComponent(name, ResolvedComponent.SCHEMA, schema, name)  # type: ignore[no-untyped-call]  # same
         self.registry.register_on_missing(component)
-
-
-class AccessTokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]  # drf-spectacular is half annotated
-    """The two ways to present an access token, of which a request uses one."""
-
-    target_class = "tokens.sessions.authentication.AccessTokenAuthentication"
-    name = ["bearer", "cookie"]
-
-    def get_security_requirement(self, auto_schema: AutoSchema) -> list[dict[str, list[str]]]:
-        """Return both as alternatives."""
-        del auto_schema
-        return [{"bearer": []}, {"cookie": []}]
-
-    def get_security_definition(self, auto_schema: AutoSchema) -> list[JsonSchema]:
-        """Return the definitions in the order of ``name``."""
-        del auto_schema
-        return [
-            {"type": "http", "scheme": "bearer", "bearerFormat": "JWT", "description": "RFC 6750 §2.1"},
-            {
-                "type": "apiKey",
-                "in": "cookie",
-                "name": "__Host-access_token",
-                "description": "`access_token` where cookies are not Secure, which only development allows",
-            },
-        ]
 
 
 def _is_wire_type(candidate: object) -> bool:

@@ -212,7 +212,7 @@ def _drf_problem(exc: drf.APIException, context: Mapping[str, Any]) -> HttpRespo
     status = exc.status_code
     text = str(detail) if isinstance(detail, str) else phrase(status)
     if isinstance(exc, drf.NotAuthenticated) and text == str(drf.NotAuthenticated.default_detail):
-        text = "No access token was found: send it as Authorization: Bearer <token>, or sign in with cookies."
+        text = _missing_credential(context) or text
     if text.startswith("Unsupported media type ") and (view := context.get("view")) is not None:
         accepted = " or ".join(parser.media_type for parser in view.parser_classes)
         text += f" Send it with Content-Type: {accepted}."
@@ -223,6 +223,12 @@ def _drf_problem(exc: drf.APIException, context: Mapping[str, Any]) -> HttpRespo
         detail=text,
         headers=headers,
     )
+
+
+def _missing_credential(context: Mapping[str, Any]) -> str:
+    """Return what the view's first authenticator asks for: its ``missing_credential``; "" where it has none."""
+    authenticators = getattr(context.get("view"), "authentication_classes", ())
+    return str(getattr(authenticators[0], "missing_credential", "")) if authenticators else ""
 
 
 def flatten(detail: object, path: str = "") -> Iterable[FieldError]:

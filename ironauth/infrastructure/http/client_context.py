@@ -31,8 +31,7 @@ UNIX_SOCKET = "unix"
 IPV6 = 6
 #: What proxies add to a request that they pass on.
 _FORWARDED_FIELDS = ("HTTP_X_FORWARDED_FOR", "HTTP_FORWARDED", "HTTP_X_REAL_IP", "HTTP_VIA", "HTTP_X_FORWARDED_PROTO")
-#: Where people act for themselves.
-OWN_PATHS = ("/account", "/oauth/", "/email/", "/password/", "/api/v1/access/")
+_own_paths: tuple[str, ...] = ()  # see `register_own_paths`
 HOST_BITS = 64  # of an IPv6 address: those below the network's, RFC 4291 §2.5.1
 SITE_HOST_BITS = 80  # below a /48: the most that one customer is given, RFC 6177 §2
 
@@ -225,10 +224,20 @@ def caller_id() -> uuid.UUID | None:
     return user_id if isinstance(user_id, uuid.UUID) else None
 
 
-def request_of_person() -> HttpRequest | None:
-    """Return the request being answered where a person makes it for themselves: not in the admin, nor for staff."""
+def register_own_paths(*prefixes: str) -> None:
+    """Declare paths below which the caller acts for themselves, and their own language counts.
+
+    Args:
+        prefixes: Of the path, with the leading slash. The application that answers them registers them when it starts.
+    """
+    global _own_paths  # noqa: PLW0603 - grows while applications start, before the first request
+    _own_paths = tuple(dict.fromkeys((*_own_paths, *prefixes)))
+
+
+def own_request() -> HttpRequest | None:
+    """Return the request being answered where its path is a registered one: not in the admin, nor for staff."""
     request = _request.get()
-    return request if request is not None and request.path_info.startswith(OWN_PATHS) else None
+    return request if request is not None and request.path_info.startswith(_own_paths) else None
 
 
 def network() -> str:

@@ -18,8 +18,7 @@ from ironauth.infrastructure.telemetry.logs import get_logger
 #: Where the admin lane leaves, in the ASGI scope, the refusal that it has found out before Django began.
 BUSY: Final = "ironauth.busy"
 RETRY_AFTER_S: Final = 1  # of a database that fails while a page is made; as the database pool says
-#: Where programs ask, whatever they accept; below each of these everything that fails is a problem document.
-PROGRAMS: Final = ("/api/", "/oauth/", "/.well-known/")
+_program_paths: tuple[str, ...] = ("/api/", "/.well-known/")  # see `register_program_paths`
 #: For a page without scripts and forms, whose style and icon are this server's.
 PAGE_POLICY: Final = (
     "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -30,9 +29,19 @@ _HTML: Final = "text/html"
 _OFFERED: Final = (MEDIA_TYPE, "application/json", _HTML)
 
 
+def register_program_paths(*prefixes: str) -> None:
+    """Declare paths where programs ask, whatever they accept: below them each error is a problem document.
+
+    Args:
+        prefixes: Of the path, between slashes. The application that answers them registers them when it starts.
+    """
+    global _program_paths  # noqa: PLW0603 - grows while applications start, before the first request
+    _program_paths = tuple(dict.fromkeys((*_program_paths, *prefixes)))
+
+
 def wants_page(request: HttpRequest) -> bool:
     """Tell whether somebody looks at the answer in a browser, and not where programs ask."""
-    return not f"{request.path_info}/".startswith(PROGRAMS) and prefers_page(request)
+    return not f"{request.path_info}/".startswith(_program_paths) and prefers_page(request)
 
 
 def prefers_page(request: HttpRequest) -> bool:

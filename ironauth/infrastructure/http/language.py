@@ -56,7 +56,7 @@ def chosen(request: HttpRequest) -> str:
 def current() -> str:
     """Return the language of what is written now: a page's, or that of the person who calls the API."""
     active = translation.get_language() or settings.LANGUAGE_CODE
-    request = client_context.request_of_person()
+    request = client_context.own_request()
     return chosen(request) if active == settings.LANGUAGE_CODE and request is not None else active
 
 

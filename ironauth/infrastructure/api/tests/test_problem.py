@@ -1,6 +1,7 @@
 """Problem documents (RFC 9457)."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 from django.core.exceptions import (
@@ -95,3 +96,13 @@ def test_nested_errors_are_flattened() -> None:
 def test_retry_after_is_at_least_one_second() -> None:
     """Zero would invite an immediate retry."""
     assert errors.Overloaded(retry_after_s=0).headers["Retry-After"] == "1"
+
+
+@pytest.mark.parametrize("says", ["Show your card.", ""])
+def test_a_missing_credential_is_asked_for_in_the_words_of_its_authenticator(says: str) -> None:
+    """The detail is the ``missing_credential`` of the view's first authenticator, or what DRF says."""
+    authenticator = type("Cards", (), {"missing_credential": says} if says else {})
+    view = SimpleNamespace(authentication_classes=[authenticator])
+    answer = exception_handler(drf.NotAuthenticated(), {"view": view})
+    assert answer.status_code == 401
+    assert json.loads(answer.content)["detail"] == (says or str(drf.NotAuthenticated.default_detail))
