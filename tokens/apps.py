@@ -25,6 +25,7 @@ class TokensConfig(AppConfig):
         from ironauth.infrastructure.core.lifecycle import on_shutdown, on_startup  # noqa: PLC0415 - as below
         from ironauth.infrastructure.http import client_context, error_pages  # noqa: PLC0415 - as below
         from tokens import export, first_proof  # noqa: PLC0415 - as below
+        from tokens.access import openapi as _openapi  # noqa: F401, PLC0415 - drf-spectacular finds its class
         from tokens.admin import devices as admin_devices  # noqa: PLC0415 - as below
         from tokens.clients import units as client_units  # noqa: PLC0415 - as above
         from tokens.keys import rotation as key_rotation  # noqa: PLC0415 - as above
@@ -32,7 +33,6 @@ class TokensConfig(AppConfig):
         from tokens.oauth import expiry as oauth_expiry  # noqa: PLC0415 - as above
         from tokens.oauth.logout import delivery as logout_delivery  # noqa: PLC0415 - as above
         from tokens.oauth.logout import notices as logout_notices  # noqa: PLC0415 - as above
-        from tokens.sessions import openapi as _openapi  # noqa: F401, PLC0415 - drf-spectacular finds its class
         from tokens.sessions import sso_logout  # noqa: PLC0415 - as above
         from tokens.sessions import units as sessions  # noqa: PLC0415 - as above
         from tokens.upstream import exchange as upstream_exchange  # noqa: PLC0415 - as above

@@ -10,7 +10,6 @@ for the site.
 The tables hold MACs under SECRET_KEY instead of addresses. A new SECRET_KEY resets every count.
 """
 
-import hmac
 import math
 import threading
 from collections.abc import Sequence
@@ -27,6 +26,7 @@ from accounts.audit.recording import Event, Outcome
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.durations import in_words
 from ironauth.infrastructure.core.errors import Throttled
+from ironauth.infrastructure.crypto.master_keys import keyed_mac
 from ironauth.infrastructure.db.compiled import CompiledSelect, Param
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.http.client_context import client_network, client_site
@@ -277,7 +277,7 @@ def mac(kind: str, *parts: str) -> str:
         *parts: What is counted for, such as an address; it cannot be read from the key.
     """
     text = "\0".join(("ironauth throttle", kind, *parts)).encode("utf-8", "surrogatepass")  # typed, not yet judged
-    return hmac.digest(settings.SECRET_KEY.encode(), text, "sha256").hex()[:_KEY_CHARACTERS]
+    return keyed_mac(settings.SECRET_KEY.encode(), text).hex()[:_KEY_CHARACTERS]
 
 
 def _question(rule: Rule, key: str, *, times: int = 1) -> RateLimitHit:

@@ -92,6 +92,18 @@ def test_infrastructure_names_no_path_of_a_feature() -> None:
     assert all(map(FEATURE.search, ("/oauth/", "/account/", "/api/v1/access/", "tokens.sessions", "tokens/admin.css")))
 
 
+def test_macs_are_made_in_one_place() -> None:
+    """No module of the product calls ``hmac.digest`` or ``hmac.new`` but ``crypto.master_keys``."""
+    calls = re.compile(r"\bhmac\.(digest|new|HMAC)\(|^from hmac import", re.MULTILINE)
+    made = [
+        str(file.relative_to(ROOT))
+        for file in python_files()
+        if file.relative_to(ROOT).parts[0] in {"ironauth", "accounts", "tokens"} and "tests" not in file.parts
+        if calls.search(file.read_text())
+    ]
+    assert made == ["ironauth/infrastructure/crypto/master_keys.py"]
+
+
 def test_the_architecture_page_names_what_there_is() -> None:
     """Every module and room that docs/architecture.md and the decision records name exists."""
     texts = [ROOT / "docs/architecture.md", *(ROOT / "docs/decisions").glob("*.md")]

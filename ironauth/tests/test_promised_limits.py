@@ -63,7 +63,7 @@ PROMISED: Final[dict[str, float]] = {
     "ironauth.infrastructure.http.hot_lane.MAX_QUERY": 256,
     "ironauth.infrastructure.threads.job_queues.MOST_OF_ONE_OWNER": 4,
     "ironauth.infrastructure.crypto.sealing.NONCE_BYTES": 12,
-    "ironauth.infrastructure.crypto.stateless_token.MAC_BYTES": 32,
+    "ironauth.infrastructure.crypto.master_keys.MAC_BYTES": 32,
     "ironauth.infrastructure.core.strict_json.MAX_DEPTH": 32,
     "ironauth.server.server.MAX_REQUESTS": 10_000,
     "tokens.access.codec.CLOCK_LEEWAY_S": 60,

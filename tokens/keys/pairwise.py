@@ -4,8 +4,6 @@ Without it no pairwise client could be told who its people are. So it is in the 
 signing keys are: a copy of the database alone does not tell who the same person is to two clients.
 """
 
-import hashlib
-import hmac
 import os
 from collections.abc import Sequence
 from typing import Final
@@ -15,7 +13,7 @@ from django.db import models
 from django.utils.functional import cached_property
 
 from ironauth.infrastructure.crypto import sealing
-from ironauth.infrastructure.crypto.master_keys import newest_master_key_id, register_purpose
+from ironauth.infrastructure.crypto.master_keys import keyed_mac, newest_master_key_id, register_purpose
 
 PURPOSE: Final = register_purpose("ironauth pairwise salt")
 SALT_BYTES: Final = 32  # 256 bits
@@ -79,4 +77,4 @@ def sector_key(sector: str) -> bytes:
         PairwiseSalt.DoesNotExist: There is no salt: saving a pairwise client makes it.
     """
     salt = PairwiseSalt.objects.get(pk=ONLY).salt
-    return hmac.digest(salt, b"sector\0" + sector.encode(), hashlib.sha256)[:KEY_BYTES]
+    return keyed_mac(salt, b"sector\0" + sector.encode())[:KEY_BYTES]

@@ -10,8 +10,7 @@ from typing import Final
 
 from django.conf import settings
 
-from ironauth.infrastructure.crypto.master_keys import register_purpose
-from ironauth.infrastructure.crypto.stateless_token import mac
+from ironauth.infrastructure.crypto.master_keys import mac, register_purpose
 
 _PURPOSE: Final = register_purpose("ironauth user code")
 DEVICE_CODE_BYTES: Final = 32  # 256 random bits

@@ -6,13 +6,12 @@ makes a token. It is deterministic: the same session and generation always give 
 refresh can be given the *same* successor.
 """
 
-import hashlib
 import hmac
 from typing import NamedTuple
 from uuid import UUID
 
 from ironauth.infrastructure.core import base64url
-from ironauth.infrastructure.crypto.master_keys import derived_key, register_purpose
+from ironauth.infrastructure.crypto.master_keys import mac, register_purpose
 
 PURPOSE = register_purpose("ironauth refresh token")
 ID_BYTES = 16
@@ -42,8 +41,7 @@ def mint(*, session_id: UUID, generation: int, secret: bytes, master_key_id: str
         MasterKeyMissingError: the session's master key has left the settings.
     """
     body = session_id.bytes + generation.to_bytes(GENERATION_BYTES, "big")
-    mac = _mac(body, secret, master_key_id)
-    return base64url.encode(body + mac)
+    return base64url.encode(body + _mac(body, secret, master_key_id))
 
 
 def parse(token: str) -> ParsedRefreshToken | None:
@@ -75,4 +73,4 @@ def is_genuine(parsed: ParsedRefreshToken, *, secret: bytes, master_key_id: str)
 
 def _mac(body: bytes, secret: bytes, master_key_id: str) -> bytes:
     """Return the 32-byte authentication code of ``session id ‖ generation``."""
-    return hmac.digest(derived_key(master_key_id, PURPOSE) + secret, body, hashlib.sha256)
+    return mac(PURPOSE, body, master_key_id, secret=secret)

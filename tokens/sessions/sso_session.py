@@ -8,7 +8,6 @@ id))``: 48 bytes, 64 characters. As with refresh tokens, neither the database no
 refresh token it renews nothing.
 """
 
-import hashlib
 import hmac
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
@@ -26,7 +25,7 @@ from ironauth.config import cookies as cookie_names
 from ironauth.infrastructure.core import base64url, clock
 from ironauth.infrastructure.crypto.master_keys import (
     MasterKeyMissingError,
-    derived_key,
+    mac,
     newest_master_key_id,
     register_purpose,
 )
@@ -116,8 +115,7 @@ def clear_cookie(response: HttpResponse) -> None:
 
 
 def _mac(session_id: UUID, secret: bytes, master_key_id: str) -> bytes:
-    key = derived_key(master_key_id, _PURPOSE) + secret
-    return hmac.digest(key, b"sso" + session_id.bytes, hashlib.sha256)
+    return mac(_PURPOSE, b"sso" + session_id.bytes, master_key_id, secret=secret)
 
 
 def find(cookie: SsoCookie) -> StoredSession | None:

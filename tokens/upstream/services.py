@@ -24,8 +24,7 @@ from accounts.federation.units import Begun
 from accounts.users import services as accounts
 from accounts.users.services import Authenticated
 from ironauth.infrastructure.core import base64url, strict_json
-from ironauth.infrastructure.crypto.master_keys import register_purpose
-from ironauth.infrastructure.crypto.stateless_token import mac
+from ironauth.infrastructure.crypto.master_keys import mac, register_purpose
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.telemetry.logs import get_logger
 from tokens.errors import MfaRequired

@@ -22,6 +22,7 @@ from django.utils.translation import gettext_noop as _
 from accounts.passwords.formats import MAX_LENGTH, normalised, too_long
 from accounts.passwords.formats.foreign import UnusableHashError
 from ironauth.infrastructure.core.errors import Overloaded
+from ironauth.infrastructure.crypto.master_keys import keyed_mac
 from ironauth.infrastructure.hashing import argon2 as argon2_raw
 from ironauth.infrastructure.hashing import argon2_bounds as bounds
 from ironauth.infrastructure.hashing.pool import hash_pool
@@ -212,7 +213,7 @@ def _pepper_id() -> str | None:
 def _secret(password: str | bytes, pepper_id: str | None) -> bytes:
     """Return the bytes Argon2 is given: the password in NFC and UTF-8, or its HMAC under a pepper."""
     raw = normalised(password).encode("utf-8", "surrogatepass") if isinstance(password, str) else password
-    return raw if pepper_id is None else hmac.digest(settings.IRONAUTH_PASSWORD_PEPPERS[pepper_id], raw, "sha256")
+    return raw if pepper_id is None else keyed_mac(settings.IRONAUTH_PASSWORD_PEPPERS[pepper_id], raw)
 
 
 def _run(password: str | bytes, pepper_id: str | None, salt: bytes, params: argon2.Parameters) -> bytes:

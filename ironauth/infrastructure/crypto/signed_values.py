@@ -7,8 +7,7 @@ import hmac
 
 from django.conf import settings
 
-#: HMAC-SHA-256, whole; bytes.
-MAC_LENGTH = 32
+from ironauth.infrastructure.crypto.master_keys import MAC_BYTES, keyed_mac
 
 
 class NotOurs(ValueError):
@@ -35,13 +34,12 @@ def unseal(purpose: bytes, sealed: bytes) -> bytes:
     Raises:
         NotOurs: The MAC does not fit.
     """
-    payload = sealed[MAC_LENGTH:]
-    if not hmac.compare_digest(sealed[:MAC_LENGTH], _mac(purpose, payload)):
+    payload = sealed[MAC_BYTES:]
+    if not hmac.compare_digest(sealed[:MAC_BYTES], _mac(purpose, payload)):
         raise NotOurs("A value in Redis carries no valid MAC")
     return payload
 
 
 def _mac(purpose: bytes, payload: bytes) -> bytes:
     # A key of its own for each purpose, so that a value cannot be passed off for one of another kind or name.
-    key = hmac.digest(settings.SECRET_KEY.encode(), b"ironauth redis " + purpose, "sha256")
-    return hmac.digest(key, payload, "sha256")
+    return keyed_mac(keyed_mac(settings.SECRET_KEY.encode(), b"ironauth redis " + purpose), payload)

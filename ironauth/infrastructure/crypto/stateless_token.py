@@ -1,20 +1,12 @@
-"""Tokens with a MAC that only this server can make, among them tokens for which no row is written.
+"""Tokens for which no row is written, with a MAC that only this server can make.
 
-Without a row a token is ``base64url(body ‖ HMAC-SHA-256(server key, context ‖ body))``. It is made under the newest
-master key and accepted under any: it names no key, because there are few, and it outlives a change of them by minutes.
-Its owner decides what a body means, when it ends and whether it was used (``db.single_use``).
+A token is ``base64url(body ‖ HMAC-SHA-256(server key, context ‖ body))``, under the newest master key,
+and accepted under any: it names no key, for it outlives a change of them by minutes, and there are few. What a body
+means, when it ends and whether it was used (``db.single_use``) is its owner's to say.
 """
 
-import hashlib
-import hmac
-from typing import Final
-
-from django.conf import settings
-
 from ironauth.infrastructure.core import base64url
-from ironauth.infrastructure.crypto.master_keys import Purpose, derived_key, newest_master_key_id
-
-MAC_BYTES: Final = 32  # HMAC-SHA-256: 256 bits
+from ironauth.infrastructure.crypto.master_keys import MAC_BYTES, Purpose, is_mac, mac
 
 
 def mint(purpose: Purpose, body: bytes, context: bytes = b"") -> str:
@@ -44,6 +36,7 @@ def parse(purpose: Purpose, token: str, body_bytes: int, context: bytes = b"") -
         return None
     body = raw[:body_bytes]
     return body if is_mac(raw[body_bytes:], purpose, context + body) else None
+<<<<<<< HEAD
 
 
 def mac(purpose: Purpose, message: bytes, master_key_id: str | None = None) -> bytes:
@@ -69,3 +62,5 @@ def is_mac(given: bytes, purpose: Purpose, message: bytes) -> bool:
         message: What was signed.
     """
     return any(hmac.compare_digest(given, mac(purpose, message, key_id)) for key_id in settings.IRONAUTH_MASTER_KEYS)
+=======
+>>>>>>> 6a66ec90 (Make every MAC by one helper)

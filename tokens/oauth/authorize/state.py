@@ -17,8 +17,7 @@ from rest_framework.request import Request
 
 from ironauth.config import cookies as cookie_names
 from ironauth.infrastructure.core import base64url, clock
-from ironauth.infrastructure.crypto.master_keys import register_purpose
-from ironauth.infrastructure.crypto.stateless_token import is_mac, mac
+from ironauth.infrastructure.crypto.master_keys import is_mac, mac, register_purpose
 from ironauth.infrastructure.http.cookies import policy as cookies
 from tokens.oauth.authorize.request import AuthorizationRequest
 
