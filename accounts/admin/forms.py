@@ -28,7 +28,8 @@ from accounts.outbox import queue as outbox
 from accounts.outbox.kinds import Kind
 from accounts.passwords import breached as breached_passwords
 from accounts.passwords import formats
-from accounts.users import units
+from accounts.users import queries as user_queries
+from accounts.users import rules, units
 from accounts.users.models import User
 from accounts.users.password_method import PasswordMethod
 from accounts.users.proofs import Asked, Shown
@@ -86,7 +87,7 @@ def is_own_password(user: User, password: str, event: audit.Event) -> bool:
     Raises:
         ValidationError: The hash pool is full, or there were too many tries.
     """
-    found = units.credentials_of_id(user.pk)
+    found = user_queries.credentials_of_id(user.pk)
     if found is None:
         return False
     try:
@@ -154,7 +155,7 @@ class StaffSignInForm(AdminAuthenticationForm):
         except ValidationError:
             wait_for_step_blocking(began, REFUSAL_STEP_S)
             raise
-        found = units.credentials_of_id(self.get_user().pk)
+        found = user_queries.credentials_of_id(self.get_user().pk)
         self.methods = found.methods if found else ()
         if self.methods:  # half of what is needed resets nothing
             async_to_sync(throttling.give_back)(attempt)
@@ -164,7 +165,7 @@ class StaffSignInForm(AdminAuthenticationForm):
             self._flag_breached(found)
         return data
 
-    def _flag_breached(self, found: units.Credentials) -> None:
+    def _flag_breached(self, found: user_queries.Credentials) -> None:
         """Note a password that is in the list of breached ones, as the API's sign-in does."""
         if breached_passwords.is_breached(self.cleaned_data["password"]):
             with transaction.atomic():
@@ -317,7 +318,7 @@ class UserEditForm(KeepsUnseen, _UniqueAddress, ChangeForm):
         if not (active and data.get("is_superuser", self.instance.is_superuser)):
             try:
                 with transaction.atomic():
-                    units.keep_a_superuser(without=[self.instance])
+                    rules.keep_a_superuser(without=[self.instance])
             except LastSuperuser as refused:
                 raise ValidationError(refused.detail, code=refused.code) from refused
         if not active and self.instance.pk == self.caller_id:

@@ -34,7 +34,7 @@ from accounts.passwords import breached_service, formats
 from accounts.privacy import admin as admin_deletions
 from accounts.privacy.models import PendingDeletion
 from accounts.staff import units as staff_units
-from accounts.users import units
+from accounts.users import rules
 from accounts.users.models import User
 from ironauth.infrastructure.admin.selection import CheckedSelection
 from ironauth.infrastructure.core.errors import PermissionDenied
@@ -248,7 +248,7 @@ class UserAdmin(CheckedSelection, ProtectedDeleteMixin, UserPage, Audited, Djang
         ]
         try:
             with transaction.atomic():
-                units.keep_a_superuser(without=users)
+                rules.keep_a_superuser(without=users)
         except LastSuperuser as refused:
             protected = [*protected, refused.detail]
         return deleted, counts, {self.opts.verbose_name} & perms_needed, protected
@@ -256,7 +256,7 @@ class UserAdmin(CheckedSelection, ProtectedDeleteMixin, UserPage, Audited, Djang
     def delete_queryset(self, request: HttpRequest, queryset: QuerySet[User]) -> None:
         """Delete the selected users together, or none when that would leave no superuser."""
         with transaction.atomic():
-            units.keep_a_superuser(without=list(queryset))
+            rules.keep_a_superuser(without=list(queryset))
             super().delete_queryset(request, queryset)
 
 

@@ -69,6 +69,18 @@ def record(
     _count_committed(event, outcome, 1)
 
 
+def record_own(event: Event, user_id: uuid.UUID, session_id: uuid.UUID | None, **details: object) -> None:
+    """Record what a person did to their own account, in the session they did it in.
+
+    Args:
+        event: What they did.
+        user_id: The person, as actor and as subject.
+        session_id: The session it was done in.
+        **details: Further fields of the event.
+    """
+    record(event, actor_id=user_id, user_id=user_id, session_id=session_id, details=details)
+
+
 def record_each(
     event: Event,
     targets: Iterable[tuple[uuid.UUID, uuid.UUID | None]],

@@ -18,10 +18,10 @@ from accounts.lockout import rate_limits, throttling
 from accounts.lockout.throttling import Attempt
 from accounts.outbox import tokens as email_tokens
 from accounts.outbox.tokens import Purpose
+from accounts.users import queries as user_queries
 from accounts.users import services as accounts
-from accounts.users import units
+from accounts.users.queries import Credentials
 from accounts.users.services import Authenticated
-from accounts.users.units import Credentials
 from ironauth.infrastructure.core.constant_time import REFUSAL_STEP_S, answered_evenly, wait_for_step
 from ironauth.infrastructure.core.errors import Unavailable
 from ironauth.infrastructure.db.unit_of_work import database
@@ -64,7 +64,7 @@ async def confirm_sign_up(
         await database().write(email_units.confirm, found=found, owner=BySignUp())
     except InvalidEmailToken as error:
         raise InvalidEmailCode from error
-    account = await database().read(units.credentials_of_id, found.user_id)
+    account = await database().read(user_queries.credentials_of_id, found.user_id)
     if account is None:
         raise InvalidEmailCode
     await throttling.release_windows(attempt)

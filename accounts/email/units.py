@@ -24,7 +24,7 @@ from accounts.outbox.models import EmailToken
 from accounts.outbox.tokens import FoundToken, Purpose
 from accounts.privacy import units as deletions
 from accounts.users import queries as user_queries
-from accounts.users import units
+from accounts.users import rules as user_rules
 from accounts.users.models import User
 from accounts.users.proofs import Proof
 from ironauth.infrastructure.core import clock
@@ -162,14 +162,14 @@ def ask(
 
 
 def _locked(user_id: uuid.UUID, key: str) -> tuple[User, User | None]:
-    """Return the active user, and who else has this folded address, both locked; as ``units.locked`` otherwise.
+    """Return the active user, and who else has this folded address, both locked; as ``user_rules.locked`` otherwise.
 
     In the order of their ids, so that two people who ask for each other's address never wait in a circle.
     """
-    found = units.credentials_of_email(key)
+    found = user_queries.credentials_of_email(key)
     other_id = found.id if found and found.id != user_id else None
     other = user_queries.lock(other_id) if other_id and other_id < user_id else None
-    user = units.locked(user_id)
+    user = user_rules.locked(user_id)
     if other_id and other_id > user_id:
         other = user_queries.lock(other_id)
     return user, other if other and other.email_key == key else None  # gone, or moved on, meanwhile

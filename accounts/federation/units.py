@@ -26,9 +26,9 @@ from accounts.outbox import queue as outbox
 from accounts.outbox import tokens as email_tokens
 from accounts.outbox.kinds import Kind
 from accounts.users import queries as user_queries
-from accounts.users import units as user_units
+from accounts.users import rules as user_rules
 from accounts.users.models import User
-from accounts.users.units import Credentials
+from accounts.users.queries import Credentials
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import NotFound
 from ironauth.infrastructure.core.ids import new_id
@@ -63,13 +63,13 @@ def resolve(*, provider_id: UUID, person: UpstreamPerson, waiting_id: UUID, keep
     if owner_id is not None:
         if provider.updates_name:
             _update_name(owner_id, person, provider.slug)
-        return Resolved(user_units.credentials_of_id(owner_id))
+        return Resolved(user_queries.credentials_of_id(owner_id))
     told, key = _told(provider, person)
     holder = User.objects.filter(email_key=key).first() if key else None
     # PostgreSQL shows what another first sign-in of this identity has committed since: the account, with the identity.
     owner_id = _use(known, person) if holder is not None else None
     if owner_id is not None:
-        return Resolved(user_units.credentials_of_id(owner_id))
+        return Resolved(user_queries.credentials_of_id(owner_id))
     held = Holder(holder.pk, holder.email_verified_at is not None and holder.is_active) if holder else None
     step = next_step(told, held)
     if (
@@ -80,9 +80,9 @@ def resolve(*, provider_id: UUID, person: UpstreamPerson, waiting_id: UUID, keep
         # Nobody has signed in here yet: every session is another one, and the account is read with its new epoch.
         user_queries.end_sessions(holder.pk)
         _link(holder, provider, person)
-        return Resolved(user_units.credentials_of_id(holder.pk))
+        return Resolved(user_queries.credentials_of_id(holder.pk))
     if step is Step.CREATE:
-        return Resolved(user_units.credentials_of_id(_create(provider, person)))
+        return Resolved(user_queries.credentials_of_id(_create(provider, person)))
     first = Step.SIGN_IN_FIRST if step is Step.LINK else step
     if not keep:
         _keep(waiting_id, person)
@@ -230,7 +230,7 @@ def connect(*, user_id: UUID, provider_id: UUID, person: UpstreamPerson) -> str 
         NotAuthenticated: The account is gone or inactive.
         UpstreamRefused: The provider is no longer enabled.
     """
-    user = user_units.locked(user_id)
+    user = user_rules.locked(user_id)
     provider = UpstreamProvider.objects.filter(pk=provider_id, enabled=True).first()
     if provider is None or len(person.issuer) > URI_CHARACTERS:
         raise UpstreamRefused("provider")
@@ -263,7 +263,7 @@ def unlink(*, user_id: UUID, identity_id: UUID, session_id: UUID | None) -> None
         LastWayIn: They could not sign in without it.
         NotAuthenticated: The account is gone or inactive.
     """
-    user = user_units.locked(user_id)
+    user = user_rules.locked(user_id)
     identity = Identity.objects.select_related("provider").filter(pk=identity_id, user_id=user_id).first()
     if identity is None:
         raise NotFound
@@ -273,7 +273,7 @@ def unlink(*, user_id: UUID, identity_id: UUID, session_id: UUID | None) -> None
     outbox.enqueue(
         Kind.IDENTITY_UNLINKED, recipient=user.email, user_id=user_id, facts={"provider": identity.provider.name}
     )
-    user_units.record_own(Event.IDENTITY_UNLINKED, user_id, session_id, provider=identity.provider.slug)
+    audit.record_own(Event.IDENTITY_UNLINKED, user_id, session_id, provider=identity.provider.slug)
 
 
 def has_other_way_in(user: User, identity_id: UUID) -> bool:

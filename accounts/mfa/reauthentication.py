@@ -3,8 +3,8 @@
 from accounts.audit.recording import Event
 from accounts.mfa import factors
 from accounts.users.proofs import Asked, Proof, Shown
+from accounts.users.queries import Credentials
 from accounts.users.reauthentication import Method
-from accounts.users.units import Credentials
 from ironauth.infrastructure.core.errors import FieldError
 
 

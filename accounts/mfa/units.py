@@ -14,7 +14,7 @@ from accounts.mfa import factors
 from accounts.outbox import queue as outbox
 from accounts.outbox.kinds import Kind
 from accounts.users import queries as user_queries
-from accounts.users import units
+from accounts.users import rules
 from ironauth.infrastructure.core.errors import NotFound, PermissionDenied
 from ironauth.infrastructure.db.compiled import CompiledDelete, Param
 
@@ -48,7 +48,7 @@ def reset(user_id: uuid.UUID, actor_id: uuid.UUID) -> bool:
     if user_id == actor_id:
         raise PermissionDenied("This is your own account: remove your factors there, or ask a colleague.")
     rights.require_all_of(user)
-    units.refuse_being_deleted(user)
+    rules.refuse_being_deleted(user)
     methods = remove_all(user_id)
     if not methods:
         return False

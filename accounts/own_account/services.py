@@ -15,8 +15,8 @@ from accounts.passwords import hashing as passwords
 from accounts.passwords.breached import require_unbreached
 from accounts.passwords.policy import require_policy
 from accounts.privacy import units as deletions
+from accounts.users import queries as user_queries
 from accounts.users import reauthentication
-from accounts.users import units as user_units
 from accounts.users.outputs import UserOut
 from accounts.users.proofs import Asked, Shown
 from accounts.users.reauthentication import reauthenticate
@@ -66,7 +66,7 @@ async def sign_up(*, email: str, password: str, name: str = "", address: str = "
     await require_unbreached(password, field="password")
     if emails.is_proof_required():
         return await _sign_up_untold(email=email, password=password, name=name, with_code=with_code)
-    if await database().read(user_units.email_is_taken, emails.fold(email)):
+    if await database().read(user_queries.email_is_taken, emails.fold(email)):
         raise EmailTaken
     encoded = await passwords.hash_password(password)
     try:

@@ -27,7 +27,7 @@ from accounts.outbox.kinds import Kind
 from accounts.outbox.tokens import FoundToken, Purpose
 from accounts.privacy.models import PendingDeletion
 from accounts.users import queries as user_queries
-from accounts.users import units
+from accounts.users import rules
 from accounts.users.models import User
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.db.compiled import CompiledDelete, Param
@@ -53,10 +53,10 @@ def request(*, user_id: uuid.UUID, old: str, session_id: uuid.UUID | None) -> No
         PasswordChanged: The password was changed meanwhile.
         LastSuperuser: Nobody could run the system.
     """
-    user = units.locked(user_id)
+    user = rules.locked(user_id)
     if user.password != old:
         raise PasswordChanged
-    units.keep_a_superuser(without=[user])
+    rules.keep_a_superuser(without=[user])
     days = settings.IRONAUTH_DELETION_GRACE_DAYS
     if days:
         _put_off(user, clock.now() + timedelta(days=days))

@@ -24,7 +24,7 @@ from accounts.outbox import tokens as email_tokens
 from accounts.outbox.kinds import Kind
 from accounts.outbox.tokens import Purpose
 from accounts.privacy import units as user_deletion
-from accounts.users import paging, units
+from accounts.users import paging, rules
 from accounts.users import queries as user_queries
 from accounts.users.models import User
 from accounts.users.outputs import UserOut, user_out
@@ -81,7 +81,7 @@ def user_by_id(user_id: uuid.UUID) -> UserOut:
     Raises:
         NotFound: There is none with this id.
     """
-    account = units.account_snapshot(user_id)
+    account = user_queries.account_snapshot(user_id)
     if account is None:
         raise NotFound(_NO_USER)
     return account.user
@@ -107,7 +107,7 @@ def roles_of_new_user(*, actor_id: uuid.UUID, values: Mapping[str, Any]) -> list
         rights.require(VERIFY_EMAIL)
     roles = _roles(values["roles"])
     rights.require_grantable(roles)
-    if units.email_is_taken(emails.fold(values["email"])):
+    if user_queries.email_is_taken(emails.fold(values["email"])):
         raise EmailTaken
     return roles
 
@@ -156,7 +156,7 @@ def update_user(*, actor_id: uuid.UUID, user_id: uuid.UUID, values: Mapping[str,
         IntegrityError: The address was taken, or a role deleted, meanwhile.
     """
     rights, user = _target(actor_id, user_id, "accounts.change_user")
-    units.refuse_being_deleted(user)
+    rules.refuse_being_deleted(user)
     changes = {name: values[name] for name in _PLAIN if name in values and values[name] != getattr(user, name)}
     if "is_staff" in changes or "is_superuser" in changes:
         rights.require_superuser("change who is staff")
@@ -170,7 +170,7 @@ def update_user(*, actor_id: uuid.UUID, user_id: uuid.UUID, values: Mapping[str,
     if moves or verified is False:
         require_factors_of(rights, user.pk)
     if changes.get("is_active") is False or changes.get("is_superuser") is False:
-        units.keep_a_superuser(without=[user])
+        rules.keep_a_superuser(without=[user])
     if changes.get("is_active") is False and user_id == actor_id:
         raise PermissionDenied("You would lock yourself out: ask a colleague to do it.")
     tell_of_move(user.pk, old=user.email, new=changes.get("email", user.email))
@@ -245,7 +245,7 @@ def require_password_change(user_ids: Iterable[uuid.UUID], actor_id: uuid.UUID) 
     rights.require("accounts.change_user")
     for user_id in sorted(set(user_ids)):  # in one order, so that two of these never wait in a circle
         user = _within_reach(rights, user_queries.lock(user_id))
-        units.refuse_being_deleted(user)
+        rules.refuse_being_deleted(user)
         user.must_change_password = True
         user_queries.change(user, ["must_change_password"])
         user_queries.end_sessions(user_id)
@@ -269,7 +269,7 @@ def delete_user(*, actor_id: uuid.UUID, user_id: uuid.UUID) -> None:
     """
     rights, user = _target(actor_id, user_id, "accounts.delete_user")
     rights.require_all_of(user)
-    units.keep_a_superuser(without=[user])
+    rules.keep_a_superuser(without=[user])
     if user_id == actor_id:
         raise PermissionDenied("This is your own account: DELETE /api/v1/access/me asks for its password.")
     user_deletion.delete(user)

@@ -6,8 +6,8 @@ from accounts.errors import InvalidCredentials
 from accounts.lockout import throttling
 from accounts.passwords import hashing as passwords
 from accounts.users.proofs import Asked, Shown
+from accounts.users.queries import Credentials
 from accounts.users.reauthentication import Method
-from accounts.users.units import Credentials
 from ironauth.infrastructure.core.errors import FieldError, Overloaded
 from ironauth.infrastructure.hashing import claims as hash_claims
 

@@ -1,4 +1,4 @@
-"""What units of work ask of a user's row by its id: each one statement, compiled once."""
+"""What units of work ask of users and their rows: each one statement, compiled once."""
 
 import uuid
 from collections.abc import Iterable
@@ -10,9 +10,10 @@ from django.db import DEFAULT_DB_ALIAS, models
 from django.db.models import Exists, F, Q
 
 from accounts import names
-from accounts.users import invariants
+from accounts.users import invariants, second_factors
 from accounts.users.invariants import sub_tag
 from accounts.users.models import User, check_and_normalize
+from accounts.users.outputs import ACCOUNT_COLUMNS, Account, account_of
 from ironauth.infrastructure.cache.invalidation import invalidate
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import NotAuthenticated
@@ -26,6 +27,21 @@ from ironauth.infrastructure.db.compiled import (
 )
 
 GONE: Final = "This account does not exist any more: sign in again."
+
+
+class Credentials(NamedTuple):
+    """What a password check needs to know of a user."""
+
+    id: uuid.UUID
+    encoded: str
+    is_active: bool
+    email: str
+    name: str
+    session_epoch: int
+    email_verified_at: datetime | None
+    must_change_password: bool
+    password_flagged_at: datetime | None
+    methods: tuple[str, ...]  # second factors
 
 
 class Holder(NamedTuple):
@@ -104,6 +120,60 @@ _TAKE_ROLE: Final = CompiledDelete(
     )
 )
 _ROLE_NAMES: Final = CompiledSelect(lambda: User.objects.filter(pk=_ID).order_by().values_list("groups__name"))
+_CREDENTIALS: Final = (
+    "id",
+    "password",
+    "is_active",
+    "email",
+    "name",
+    "session_epoch",
+    "email_verified_at",
+    "must_change_password",
+    "password_flagged_at",
+)
+_BY_EMAIL: Final = CompiledSelect(
+    lambda: _with_factors(User.objects.filter(email_key=Param("key", models.CharField())))
+)
+_BY_ID: Final = CompiledSelect(lambda: _with_factors(User.objects.filter(pk=_ID)))
+_TAKEN: Final = CompiledSelect(
+    lambda: User.objects.filter(email_key=Param("key", models.CharField())).order_by().values_list("pk")
+)
+_ACCOUNT: Final = CompiledSelect(lambda: User.objects.filter(pk=_ID).order_by().values_list(*ACCOUNT_COLUMNS))
+
+
+def email_is_taken(key: str) -> bool:
+    """Tell whether an account with this folded address exists. One query."""
+    return bool(_TAKEN.rows(key=key))
+
+
+def credentials_of_email(key: str) -> Credentials | None:
+    """Return the credentials of this folded address. One query, found or not."""
+    return _credentials(_BY_EMAIL.rows(key=key))
+
+
+def credentials_of_id(user_id: uuid.UUID) -> Credentials | None:
+    """Return the credentials of this user. One query."""
+    return _credentials(_BY_ID.rows(id=user_id))
+
+
+def _credentials(rows: list[list[Any]]) -> Credentials | None:
+    """Return the credentials of the only row, if there is one."""
+    own = len(_CREDENTIALS)
+    return Credentials._make([*rows[0][:own], second_factors.named(rows[0][own:])]) if rows else None
+
+
+def _with_factors(users: "models.QuerySet[User]") -> "models.QuerySet[User, Any]":
+    """Return what `Credentials` says of ``users``, which factors they have in the same query."""
+    return users.order_by().values_list(*_CREDENTIALS, *second_factors.columns())
+
+
+def account_snapshot(user_id: uuid.UUID) -> Account | None:
+    """Return the user as tokens see it, or nothing where there is none. One query.
+
+    Says nothing about whether the account may be used: look at ``user.is_active`` and ``session_epoch``.
+    """
+    rows = _ACCOUNT.rows(id=user_id)
+    return account_of(rows) if rows else None
 
 
 def find(user_id: uuid.UUID) -> User | None:

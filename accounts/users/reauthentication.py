@@ -10,9 +10,10 @@ from abc import ABC, abstractmethod
 from typing import ClassVar, Final
 
 from accounts.audit.recording import Event
-from accounts.users import step_up, units
+from accounts.users import queries as user_queries
+from accounts.users import step_up
 from accounts.users.proofs import Asked, Proof, Shown
-from accounts.users.units import Credentials
+from accounts.users.queries import Credentials
 from ironauth.infrastructure.core.errors import FieldError, NotAuthenticated, ValidationFailed
 from ironauth.infrastructure.db.unit_of_work import database
 
@@ -81,7 +82,7 @@ async def active_user(user_id: uuid.UUID) -> Credentials:
     Raises:
         NotAuthenticated: There is none with this id.
     """
-    found = await database().read(units.credentials_of_id, user_id)
+    found = await database().read(user_queries.credentials_of_id, user_id)
     if found is None or not found.is_active:
         raise NotAuthenticated
     return found

@@ -16,11 +16,11 @@ from accounts.passwords import hashing as passwords
 from accounts.passwords.breached import require_unbreached
 from accounts.passwords.policy import require_policy
 from accounts.users import queries as user_queries
-from accounts.users import reauthentication, units
+from accounts.users import reauthentication, rules, units
 from accounts.users.outputs import Account, UserOut
 from accounts.users.proofs import Asked, Shown
+from accounts.users.queries import Credentials, account_snapshot
 from accounts.users.reauthentication import reauthenticate
-from accounts.users.units import Credentials, account_snapshot
 from ironauth.infrastructure.core.constant_time import REFUSAL_STEP_S, wait_for_step
 from ironauth.infrastructure.core.errors import NotAuthenticated, Overloaded, Unavailable
 from ironauth.infrastructure.db.unit_of_work import database
@@ -141,9 +141,9 @@ async def admit(email: str, context: ClientContext) -> tuple[Attempt | None, Cre
     key = emails.lookup_key(email)
     pending = await throttling.begin_sign_in(email=email, context=context)
     if pending is None:
-        # On SQLite this connection goes on to write the session and has all pages at hand. A reader's drops its pages
-        # whenever somebody writes, which took 0.15 ms more of CPU.
-        return None, await database().write_autocommit(units.credentials_of_email, key)
+        # On SQLite this is the connection that will write the session, with all pages at hand; a reader's, which drops
+        # its own whenever somebody writes, took 0.15 ms more of CPU.
+        return None, await database().write_autocommit(user_queries.credentials_of_email, key)
     attempt, found = await database().write(_admit_and_find, pending, key)
     if isinstance(attempt, Refused):
         await throttling.refuse_sign_in(attempt, email=email)
@@ -153,7 +153,7 @@ async def admit(email: str, context: ClientContext) -> tuple[Attempt | None, Cre
 def _admit_and_find(pending: PendingAttempt, key: str) -> tuple[Attempt | Refused, Credentials | None]:
     """Unit of work: both in one, for each is a hop to the database's thread."""
     attempt = throttling.admit(pending)
-    return attempt, None if isinstance(attempt, Refused) else units.credentials_of_email(key)
+    return attempt, None if isinstance(attempt, Refused) else user_queries.credentials_of_email(key)
 
 
 async def require_admissible(found: Credentials) -> None:
@@ -163,7 +163,7 @@ async def require_admissible(found: Credentials) -> None:
         EmailNotVerified: Addresses must be verified and this one is not, which only a passkey gets to hear.
         PasswordChangeRequired: Staff have asked for another password.
     """
-    refusal = units.inadmissible(
+    refusal = rules.inadmissible(
         email_verified_at=found.email_verified_at, must_change_password=found.must_change_password
     )
     if refusal is None:

@@ -7,8 +7,8 @@ from accounts.mfa.passkeys import proofs as passkey_proofs
 from accounts.mfa.passkeys import services as passkeys
 from accounts.mfa.passkeys.challenges import Purpose
 from accounts.mfa.passkeys.facts import Json
+from accounts.users import queries as user_queries
 from accounts.users import services as accounts
-from accounts.users import units as user_units
 from ironauth.infrastructure.cache.two_level import token_cache
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.http.client_context import ClientContext
@@ -91,7 +91,7 @@ async def verify_passkey(*, challenge_token: str, credential: Json, context: Cli
         event=Event.SIGN_IN,
         address=context.address,
     )
-    found = await database().read(user_units.credentials_of_id, assertion.user_id)
+    found = await database().read(user_queries.credentials_of_id, assertion.user_id)
     if found is None or not found.is_active:
         await passkey_proofs.refused(
             Event.SIGN_IN,

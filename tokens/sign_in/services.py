@@ -12,8 +12,8 @@ from accounts.audit import recording as audit
 from accounts.email import codes
 from accounts.errors import InvalidCredentials, InvalidEmailCode
 from accounts.outbox import tokens as email_tokens
+from accounts.users import queries as user_queries
 from accounts.users import services as accounts
-from accounts.users import units as user_units
 from accounts.users.outputs import Account
 from accounts.users.proofs import Shown
 from ironauth.infrastructure.cache.two_level import token_cache
@@ -114,7 +114,7 @@ async def verify_sign_up(*, user_id: UUID) -> ByPassword:
     Raises:
         InvalidCredentials: (401) the account has changed since.
     """
-    account = await database().read(user_units.credentials_of_id, user_id)
+    account = await database().read(user_queries.credentials_of_id, user_id)
     if account is None or not account.is_active or account.session_epoch or account.methods:
         raise InvalidCredentials
     return ByPassword(user_id, account.session_epoch)

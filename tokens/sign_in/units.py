@@ -11,10 +11,10 @@ from django.conf import settings
 
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event
-from accounts.users import units
+from accounts.users import queries as user_queries
 from accounts.users.outputs import Account
 from accounts.users.proofs import Proof
-from accounts.users.units import Credentials
+from accounts.users.queries import Credentials
 from ironauth.infrastructure.cache.invalidation import invalidate
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import NotAuthenticated
@@ -70,7 +70,7 @@ def open_session(proof: SignInProof, *, context: ClientContext, kind: SessionKin
         IntegrityError: the person was deleted between the two queries.
     """
     proof.consume()
-    account = units.account_snapshot(proof.user_id)
+    account = user_queries.account_snapshot(proof.user_id)
     if account is None or not account.user.is_active or account.session_epoch != proof.session_epoch:
         raise proof.account_changed()
     sessions.make_room(account)
@@ -101,7 +101,7 @@ def holder_of(ticket: MfaTicket) -> Credentials:
     Raises:
         InvalidMfaToken: it was used, or its user is gone, inactive, or had their sessions ended since.
     """
-    found = units.credentials_of_id(ticket.user_id)
+    found = user_queries.credentials_of_id(ticket.user_id)
     if found is None or not found.is_active or found.session_epoch != ticket.session_epoch:
         raise InvalidMfaToken
     if single_use.is_used(mfa_token.ONCE, ticket.id):

@@ -13,7 +13,7 @@ from django.urls import reverse
 
 from accounts.audit import recording as audit
 from accounts.audit.models import AuditEvent
-from accounts.users import units as account_units
+from accounts.users import queries as user_queries
 from accounts.users.models import User
 from accounts.users.services import account_snapshot
 from conftest import PASSWORD
@@ -64,7 +64,7 @@ async def sign_in_unknown(stage: Stage) -> Expected:
 
 
 async def sign_in_too_late(stage: Stage) -> Expected:
-    with patch.object(account_units, "account_snapshot", lambda _: None):
+    with patch.object(user_queries, "account_snapshot", lambda _: None):
         await stage.send("POST", SIGNIN, 401, {"email": stage.email, "password": PASSWORD})
     return by_member(stage, event="sign_in", outcome="refused", session_id=None)
 

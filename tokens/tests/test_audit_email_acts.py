@@ -18,7 +18,6 @@ from accounts.email.tests.test_email_flows import delivered
 from accounts.outbox import queue as outbox
 from accounts.outbox.kinds import Kind
 from accounts.outbox.models import OutgoingMail
-from accounts.users import units
 from accounts.users.models import User
 from conftest import PASSWORD
 from ironauth.infrastructure.core import clock
@@ -168,7 +167,7 @@ async def test_a_changed_password_is_announced(stage: Stage) -> None:
     """In the transaction of the change: one message when it is made, none when it fails at the last moment."""
     body = {"current_password": PASSWORD, "new_password": NEW_PASSWORD}
     headers = {"Authorization": f"Bearer {stage.pair['access_token']}"}
-    with patch.object(units, "record_own", side_effect=LookupError):
+    with patch.object(audit, "record_own", side_effect=LookupError):
         assert (await stage.api.post(PASSWORD_URL, json=body, headers=headers)).status_code == 500
     assert await messages() == []
     await stage.send("POST", PASSWORD_URL, 401, {**body, "current_password": "wrong"}, stage.pair)

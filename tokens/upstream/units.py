@@ -7,7 +7,7 @@ from accounts.audit.recording import Event
 from accounts.federation import units as federation
 from accounts.federation.kinds.kind import UpstreamPerson
 from accounts.federation.units import Begun
-from accounts.users import units as user_units
+from accounts.users import rules as user_rules
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import NotAuthenticated
 from ironauth.infrastructure.db import single_use
@@ -64,7 +64,7 @@ def connect(*, provider_id: UUID, begun: Begun, person: UpstreamPerson) -> None:
     user_id, (session, _, epoch) = begun.user_id, begun.page.partition(":")
     session_id = UUID(session)
     assert user_id is not None
-    user_units.locked(user_id)  # first: the end of all sessions writes this row
+    user_rules.locked(user_id)  # first: the end of all sessions writes this row
     if sessions.live_account(session_id=session_id, user_id=user_id, epoch=int(epoch)) is None:
         raise NotAuthenticated
     slug = federation.connect(user_id=user_id, provider_id=provider_id, person=person)

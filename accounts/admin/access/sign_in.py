@@ -20,7 +20,7 @@ from accounts import email_address as emails
 from accounts.audit import recording as audit
 from accounts.audit.recording import Event, Outcome
 from accounts.lockout import throttling
-from accounts.users import units
+from accounts.users import queries as user_queries
 from accounts.users.models import User
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.http import client_context
@@ -132,5 +132,5 @@ def _signed_out(user: User | None, **_: object) -> None:
 
 def _refused(credentials: dict[str, Any], **_: object) -> None:
     """Record a wrong password, unknown address, or inactive account: one query and one insert for each of them."""
-    found = units.credentials_of_email(emails.lookup_key(str(credentials.get("username") or "")))
+    found = user_queries.credentials_of_email(emails.lookup_key(str(credentials.get("username") or "")))
     audit.record(Event.ADMIN_SIGN_IN, outcome=Outcome.FAILURE, user_id=found.id if found else None)

@@ -21,7 +21,7 @@ from accounts.mfa.recovery.models import RecoveryCode
 from accounts.mfa.totp import services as totp_services
 from accounts.mfa.totp.models import TotpFactor
 from accounts.outbox.models import OutgoingMail
-from accounts.users import units
+from accounts.users import queries as user_queries
 from accounts.users.models import User
 from accounts.users.second_factors import methods_of
 from ironauth.infrastructure.core import clock
@@ -266,7 +266,7 @@ def test_a_factor_set_up_elsewhere_is_asked_for(
     assert methods_of(staff.pk) == ("passkey",)
     Passkey.objects.all().delete()
     Enrolled(staff)
-    monkeypatch.setattr(units, "credentials_of_id", lambda _id: None)  # as it was read just before
+    monkeypatch.setattr(user_queries, "credentials_of_id", lambda _id: None)  # as it was read just before
     assert password(client, staff).headers["location"] == LOGIN
 
 

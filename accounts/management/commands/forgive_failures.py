@@ -8,7 +8,7 @@ from django.db import transaction
 from accounts import email_address as emails
 from accounts.audit import recording as audit
 from accounts.lockout import throttling
-from accounts.users import units
+from accounts.users import queries as user_queries
 from ironauth.infrastructure.core.stdio import ignore_broken_pipe
 
 
@@ -28,7 +28,7 @@ class Command(BaseCommand):
         """Reset the count."""
         email = options["email"]
         with transaction.atomic():
-            found = units.credentials_of_email(emails.lookup_key(email))
+            found = user_queries.credentials_of_email(emails.lookup_key(email))
             user_id = found.id if found else None
             throttling.forgive_account(email=email, user_id=user_id)
             if user_id:

@@ -17,7 +17,9 @@ from accounts.mfa.recovery import units as recovery_units
 from accounts.mfa.recovery.units import Hashes
 from accounts.outbox import queue as outbox
 from accounts.outbox.kinds import Kind
-from accounts.users import second_factors, units
+from accounts.users import queries as user_queries
+from accounts.users import rules as user_rules
+from accounts.users import second_factors
 from ironauth.infrastructure.core.errors import NotAuthenticated
 from ironauth.infrastructure.db import single_use
 from ironauth.infrastructure.db.compiled import CompiledSelect, Param
@@ -85,7 +87,7 @@ def holder(user_id: uuid.UUID) -> Holder:
         NotAuthenticated: The user is gone or inactive.
         TooManyPasskeys: They have as many as one may have.
     """
-    found = units.credentials_of_id(user_id)
+    found = user_queries.credentials_of_id(user_id)
     if found is None or not found.is_active:
         raise NotAuthenticated
     present = known_of(user_id)
@@ -121,7 +123,7 @@ def add(
         PasskeyNotMade: The challenge was used before.
         TooManyPasskeys, PasskeyTaken, NotAuthenticated: As for ``services.add``.
     """
-    user = units.locked(user_id, epoch=epoch)
+    user = user_rules.locked(user_id, epoch=epoch)
     if not single_use.consume(ONCE, challenge.id, challenge.expires_at):
         raise PasskeyNotMade
     if Passkey.objects.filter(user_id=user_id).count() >= MOST:
@@ -165,7 +167,7 @@ def remove(*, user_id: uuid.UUID, passkey_id: uuid.UUID, session_id: uuid.UUID |
     Raises:
         NotAuthenticated: The user is gone or inactive.
     """
-    user = units.locked(user_id)
+    user = user_rules.locked(user_id)
     removed, _ = Passkey.objects.filter(pk=passkey_id, user_id=user_id).delete()
     if not removed:
         return False

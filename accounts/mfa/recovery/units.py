@@ -4,12 +4,14 @@ import uuid
 from collections.abc import Mapping
 from datetime import datetime
 
+from accounts.audit import recording as audit
 from accounts.audit.recording import Event
 from accounts.mfa.errors import MfaNotEnabled
 from accounts.mfa.recovery.models import RecoveryCode
 from accounts.outbox import queue as outbox
 from accounts.outbox.kinds import Kind
-from accounts.users import second_factors, units
+from accounts.users import rules as user_rules
+from accounts.users import second_factors
 from ironauth.infrastructure.core import clock
 
 type Hashes = Mapping[str, str]  # of recovery codes, by selector
@@ -29,12 +31,12 @@ def replace_codes(*, user_id: uuid.UUID, old: str, hashes: Hashes, session_id: u
         PasswordChanged: The password was changed meanwhile.
         NotAuthenticated: The user is gone or inactive.
     """
-    user = units.confirmed(user_id, old)
+    user = user_rules.confirmed(user_id, old)
     if not second_factors.methods_of(user_id):
         raise MfaNotEnabled
     store_codes(user_id, hashes)
     outbox.enqueue(Kind.RECOVERY_CODES_CREATED, recipient=user.email, user_id=user_id)
-    units.record_own(Event.RECOVERY_CODES_CREATED, user_id, session_id)
+    audit.record_own(Event.RECOVERY_CODES_CREATED, user_id, session_id)
 
 
 def forget_idle_codes(user_id: uuid.UUID) -> None:

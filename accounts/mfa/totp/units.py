@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 
 from django.db import IntegrityError, models, transaction
 
+from accounts.audit import recording as audit
 from accounts.audit.recording import Event
 from accounts.lockout import throttling
 from accounts.mfa.errors import MfaAlreadyEnabled, MfaNotEnabled, MfaNotStarted
@@ -14,7 +15,7 @@ from accounts.mfa.totp.models import TotpFactor
 from accounts.outbox import queue as outbox
 from accounts.outbox.kinds import Kind
 from accounts.users import queries as user_queries
-from accounts.users import units
+from accounts.users import rules as user_rules
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.errors import NotAuthenticated
 from ironauth.infrastructure.crypto.master_keys import MasterKeyMissingError, newest_master_key_id
@@ -58,7 +59,7 @@ def store_secret(*, user_id: uuid.UUID, sealed: bytes, master_key_id: str) -> st
         MfaAlreadyEnabled: There is an app.
         NotAuthenticated: The user is gone or inactive.
     """
-    user = units.active(user_id)
+    user = user_rules.active(user_id)
     fresh = {"user_id": user_id, "sealed": sealed, "master_key_id": master_key_id, "created_at": clock.now()}
     first = {**fresh, "confirmed_at": None, "last_step": 0}
     try:
@@ -110,14 +111,14 @@ def confirm_totp(
         MfaNotStarted: That secret waits no more.
         NotAuthenticated: The user is gone or inactive, or the session has ended.
     """
-    user = units.locked(user_id, epoch=epoch)
+    user = user_rules.locked(user_id, epoch=epoch)
     waiting = TotpFactor.objects.filter(user_id=user_id, confirmed_at=None, sealed=judged.sealed)
     if not waiting.update(confirmed_at=clock.now(), last_step=step):
         raise MfaNotStarted
     recovery_units.store_codes(user_id, hashes)
     throttling.forgive_second_factor(user_id)
     outbox.enqueue(Kind.MFA_ENABLED, recipient=user.email, user_id=user_id)
-    units.record_own(Event.MFA_ENABLED, user_id, session_id, method=TOTP)
+    audit.record_own(Event.MFA_ENABLED, user_id, session_id, method=TOTP)
 
 
 def remove_totp(*, user_id: uuid.UUID, old: str, session_id: uuid.UUID | None) -> None:
@@ -133,13 +134,13 @@ def remove_totp(*, user_id: uuid.UUID, old: str, session_id: uuid.UUID | None) -
         PasswordChanged: The hash ``old`` is not the password's any more.
         NotAuthenticated: The user is gone or inactive.
     """
-    user = units.confirmed(user_id, old)
+    user = user_rules.confirmed(user_id, old)
     removed, _ = TotpFactor.objects.filter(user_id=user_id, confirmed_at__isnull=False).delete()
     if not removed:
         raise MfaNotEnabled
     recovery_units.forget_idle_codes(user_id)
     outbox.enqueue(Kind.MFA_DISABLED, recipient=user.email, user_id=user_id)
-    units.record_own(Event.MFA_DISABLED, user_id, session_id, method=TOTP)
+    audit.record_own(Event.MFA_DISABLED, user_id, session_id, method=TOTP)
 
 
 class Resealed(NamedTuple):

@@ -35,6 +35,7 @@ from accounts.passwords import breached_file
 from accounts.passwords.breached import MAGIC, RECORD_BYTES, is_breached, prefix_of
 from accounts.passwords.breached_file import LONGEST_LINE, build, records
 from accounts.staff import services as staff_services
+from accounts.users import queries as user_queries
 from accounts.users import services, units
 from accounts.users.models import User
 from accounts.users.proofs import Shown
@@ -355,14 +356,14 @@ async def test_many_at_once_flag_once(user: User, install: Install) -> None:
 @pytest.mark.storage
 def test_a_password_changed_meanwhile_is_not_flagged(user: User) -> None:
     """One statement when there is nothing to note; a bulk write of passwords clears the flag as well."""
-    found = units.credentials_of_email("mia@example.com")
+    found = user_queries.credentials_of_email("mia@example.com")
     assert found is not None
     User.objects.filter(pk=user.pk).update(password="!another")
     with CaptureQueriesContext(connection) as captured:
         units.flag_password(found)
     assert len(captured) == 1
     assert stored(user).password_flagged_at is None
-    present = units.credentials_of_id(user.pk)
+    present = user_queries.credentials_of_id(user.pk)
     assert present is not None
     with CaptureQueriesContext(connection) as captured:
         units.flag_password(present)

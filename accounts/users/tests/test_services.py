@@ -18,7 +18,8 @@ from pytest_django import DjangoAssertNumQueries, Settings
 from accounts.conftest import PASSWORD, MakeUser
 from accounts.errors import EmailTaken, InvalidCredentials, LastSuperuser, PasswordChanged
 from accounts.own_account import services as own_account
-from accounts.users import services, units
+from accounts.users import queries as user_queries
+from accounts.users import services
 from accounts.users.models import User
 from accounts.users.outputs import account
 from accounts.users.proofs import Shown
@@ -262,16 +263,16 @@ def test_units_cost_what_they_say(user: User, django_assert_num_queries: DjangoA
     """Frozen query counts of everything a request waits for."""
     user.groups.add(*(Group.objects.create(name=f"role {n}") for n in range(5)))
     with django_assert_num_queries(1):
-        assert units.email_is_taken("mia@example.com")
+        assert user_queries.email_is_taken("mia@example.com")
     with django_assert_num_queries(1):
-        assert units.credentials_of_email("mia@example.com")
+        assert user_queries.credentials_of_email("mia@example.com")
     with django_assert_num_queries(1):
-        assert units.credentials_of_email("nobody@example.com") is None
+        assert user_queries.credentials_of_email("nobody@example.com") is None
     with django_assert_num_queries(1):
-        snapshot = units.account_snapshot(user.pk)
+        snapshot = user_queries.account_snapshot(user.pk)
     assert snapshot == account(user, [f"role {n}" for n in range(5)])
     with django_assert_num_queries(1):
-        assert units.account_snapshot(uuid.uuid4()) is None
+        assert user_queries.account_snapshot(uuid.uuid4()) is None
 
 
 def test_services_see_no_request() -> None:

@@ -6,7 +6,7 @@ from uuid import UUID
 import httpx
 import pytest
 
-from accounts.users import units as account_units
+from accounts.users import queries as user_queries
 from accounts.users.models import User
 from accounts.users.outputs import Account
 from accounts.users.services import account_snapshot
@@ -343,7 +343,7 @@ async def test_sign_in_of_somebody_deleted_that_moment(
         User.objects.filter(pk=user_id).delete()
         return found
 
-    monkeypatch.setattr(account_units, "account_snapshot", look_and_delete)
+    monkeypatch.setattr(user_queries, "account_snapshot", look_and_delete)
     answer = await api.post(SIGNIN, json={"email": member["email"], "password": member["password"]})
     assert (answer.status_code, answer.json()["code"]) == (401, "invalid_credentials")
     assert await Session.objects.acount() == 0

@@ -1,0 +1,91 @@
+"""What holds for every account, whatever is done to it: an act that would break it is refused."""
+
+import uuid
+from collections.abc import Iterable
+from datetime import datetime
+
+from accounts import email_address as emails
+from accounts.errors import DeletionPending, EmailNotVerified, LastSuperuser, PasswordChanged, PasswordChangeRequired
+from accounts.users import queries as user_queries
+from accounts.users.models import User
+from ironauth.infrastructure.core.errors import NotAuthenticated
+
+
+def inadmissible(
+    *, email_verified_at: datetime | None, must_change_password: bool
+) -> EmailNotVerified | PasswordChangeRequired | None:
+    """Return why somebody who has proved who they are may not sign in yet, to the API or to the admin.
+
+    Args:
+        email_verified_at: When the address was proved; None when it was not.
+        must_change_password: Whether staff have asked for another password.
+    """
+    if emails.is_proof_awaited(email_verified_at):
+        return EmailNotVerified()
+    return PasswordChangeRequired() if must_change_password else None
+
+
+def active(user_id: uuid.UUID) -> User:
+    """Return an active user. One query.
+
+    Raises:
+        NotAuthenticated: There is none with this id.
+    """
+    user = user_queries.find(user_id)
+    if user is None or not user.is_active:
+        raise NotAuthenticated(user_queries.GONE)
+    return user
+
+
+def locked(user_id: uuid.UUID, *, epoch: int | None = None) -> User:
+    """Return an active user's row, locked until the transaction ends.
+
+    Args:
+        user_id: Who it is.
+        epoch: Of the session it is done in, for what must not be done in one that has ended, not even for the seconds
+            in which another worker may not have heard of that.
+
+    Raises:
+        NotAuthenticated: There is no such user, or the session has ended.
+    """
+    user = user_queries.lock(user_id)
+    if user is None or not user.is_active:
+        raise NotAuthenticated(user_queries.GONE)
+    if epoch is not None and user.session_epoch != epoch:
+        raise NotAuthenticated("This session has ended: sign in again.")
+    return user
+
+
+def confirmed(user_id: uuid.UUID, old: str) -> User:
+    """Return the user, locked, whose password was right for the hash ``old``.
+
+    Args:
+        user_id: The person.
+        old: The stored hash that the password was right for.
+
+    Raises:
+        PasswordChanged: The password was changed meanwhile.
+        NotAuthenticated: The user is gone or inactive.
+    """
+    user = locked(user_id)
+    if user.password != old:
+        raise PasswordChanged
+    return user
+
+
+def keep_a_superuser(*, without: Iterable[User]) -> None:
+    """Raise ``LastSuperuser`` if nobody but ``without`` is an active superuser; free for people who are none.
+
+    Locks them all, in one order, so that two superusers removing each other at once cannot both succeed.
+    """
+    leaving = {user.pk for user in without if user.is_superuser and user.is_active}
+    if leaving:
+        active = User.objects.select_for_update().filter(is_superuser=True, is_active=True).order_by("pk")
+        if set(active.values_list("pk", flat=True)) <= leaving:
+            raise LastSuperuser
+
+
+def refuse_being_deleted(user: User) -> None:
+    """Raise ``DeletionPending`` for an account that is being deleted: let in, it would lose its address."""
+    if user.is_being_deleted:
+        raise DeletionPending
