@@ -28,11 +28,11 @@ class TokensConfig(AppConfig):
         from tokens.access import openapi as _openapi  # noqa: F401, PLC0415 - drf-spectacular finds its class
         from tokens.admin import devices as admin_devices  # noqa: PLC0415 - as below
         from tokens.clients import units as client_units  # noqa: PLC0415 - as above
-        from tokens.keys import rotation as key_rotation  # noqa: PLC0415 - as above
+        from tokens.keys import units as key_rotation  # noqa: PLC0415 - as above
         from tokens.keys.store import key_store, load_at_startup  # noqa: PLC0415 - models load before this runs
         from tokens.oauth import expiry as oauth_expiry  # noqa: PLC0415 - as above
         from tokens.oauth.logout import delivery as logout_delivery  # noqa: PLC0415 - as above
-        from tokens.oauth.logout import notices as logout_notices  # noqa: PLC0415 - as above
+        from tokens.oauth.logout import units as logout_notices  # noqa: PLC0415 - as above
         from tokens.sessions import sso_logout  # noqa: PLC0415 - as above
         from tokens.sessions import units as sessions  # noqa: PLC0415 - as above
         from tokens.upstream import exchange as upstream_exchange  # noqa: PLC0415 - as above

@@ -12,7 +12,7 @@ from django.contrib.sessions.models import Session as AdminSession
 from django.db import connection, transaction
 from django.db.models import Model
 
-from accounts.audit import units as audit_units
+from accounts.audit import queries as audit_queries
 from accounts.outbox import queue as outbox
 from accounts.outbox import tokens as email_tokens
 from accounts.privacy import units as deletions
@@ -20,7 +20,7 @@ from accounts.privacy.units import PurgedAccounts
 from ironauth.infrastructure import models as infrastructure
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.db import single_use
-from tokens.keys import rotation as key_rotation
+from tokens.keys import units as key_rotation
 from tokens.oauth import expiry
 from tokens.sessions.models import Session
 
@@ -80,7 +80,7 @@ def purge_expired(*, batch: int = DEFAULT_BATCH, keep_s: int = SESSION_KEEP_S) -
         throttle_counts=_in_batches(infrastructure.purge_throttles, batch),
         email_tokens=_in_batches(lambda rows: email_tokens.purge(before=clock.now(), batch=rows), batch),
         mails=_in_batches(lambda rows: outbox.purge_failed(batch=rows), batch),
-        audit_events=_in_batches(lambda rows: audit_units.delete_batch(audited_before, size=rows), batch),
+        audit_events=_in_batches(lambda rows: audit_queries.delete_batch(audited_before, size=rows), batch),
         admin_log=_in_batches(lambda rows: _purge_admin_log(audited_before, rows), batch),
         used_once=_in_batches(lambda rows: single_use.purge(batch=rows), batch),
         oauth=sum(_in_batches(partial(_purge_leftovers, kind), batch) for kind in expiry.KINDS),

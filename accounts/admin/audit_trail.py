@@ -25,7 +25,7 @@ from django.views.decorators.http import require_safe
 
 from accounts import email_address as emails
 from accounts.audit import exporting
-from accounts.audit import units as audit_units
+from accounts.audit import queries as audit_queries
 from accounts.audit.events import FAMILIES, Reason, in_words, phrase
 from accounts.audit.exporting import Format
 from accounts.audit.models import AuditEvent
@@ -200,8 +200,8 @@ class AskedFilter(admin.ListFilter):
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[AuditEvent]) -> QuerySet[AuditEvent]:
         """Return the events of what was asked."""
-        found = audit_units.told(queryset, self._filters)
-        return audit_units.between(found, self._filters.get("since"), self._filters.get("until"))
+        found = audit_queries.told(queryset, self._filters)
+        return audit_queries.between(found, self._filters.get("since"), self._filters.get("until"))
 
 
 class AgeFilter(KnownValues):
@@ -226,7 +226,7 @@ class AgeFilter(KnownValues):
         until, _, since = hours.rpartition("-")
         now = clock.now()
         before = now - timedelta(hours=int(until)) if until else None
-        return audit_units.between(queryset, now - timedelta(hours=int(since)), before)
+        return audit_queries.between(queryset, now - timedelta(hours=int(since)), before)
 
 
 @admin.register(AuditEvent)

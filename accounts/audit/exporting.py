@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 from django.db import models
 
-from accounts.audit import recording, units
+from accounts.audit import queries, recording
 from accounts.audit.models import AuditEvent
 from accounts.audit.outputs import AuditEventOut
 from accounts.audit.recording import Event
@@ -60,7 +60,7 @@ def batch(
         until: The id before which the export ends, so that it ends at all while events are added.
     """
     events = events.filter(id__lt=until)
-    return units.rows((events if after is None else events.filter(id__gt=after)).order_by("id")[:BATCH])
+    return queries.rows((events if after is None else events.filter(id__gt=after)).order_by("id")[:BATCH])
 
 
 def parts(events: "models.QuerySet[AuditEvent]", form: Format, *, until: uuid.UUID) -> Iterator[bytes]:

@@ -7,11 +7,11 @@ from django.core.exceptions import ValidationError
 from rest_framework import serializers
 
 from accounts import names
-from accounts.audit import units as audit_units
+from accounts.audit import queries as audit_queries
 from accounts.audit.exporting import Format
 from accounts.audit.recording import Event, Outcome
 from accounts.fields import TextField
-from accounts.staff import role_units
+from accounts.staff.roles import units as role_units
 from accounts.users import inputs
 from accounts.users.paging import DEFAULT_ORDERING, ORDERINGS
 from ironauth.infrastructure.api import paging
@@ -165,7 +165,7 @@ class AuditListInput(AuditFilters):
 
     def validate_cursor(self, text: str) -> str:
         """Refuse what is no cursor of this list."""
-        if len(text) > MAX_CURSOR or (text and not paging.belongs(text, audit_units.ORDERING)):
+        if len(text) > MAX_CURSOR or (text and not paging.belongs(text, audit_queries.ORDERING)):
             raise serializers.ValidationError(
                 "This cursor does not belong to this list: start without one.", code="invalid_cursor"
             )

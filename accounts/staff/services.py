@@ -10,14 +10,14 @@ from django.db import IntegrityError
 
 from accounts.access.rights import for_holder
 from accounts.audit import exporting
-from accounts.audit import units as audit_units
+from accounts.audit import queries as audit_queries
 from accounts.audit.exporting import Format
 from accounts.audit.outputs import AuditEventOut
 from accounts.errors import EmailTaken, RoleExists, UserProtected
 from accounts.passwords import hashing as passwords
 from accounts.passwords.breached import require_unbreached
-from accounts.staff import role_units
 from accounts.staff import units as staff_units
+from accounts.staff.roles import units as role_units
 from accounts.users.outputs import RoleOut, UserOut
 from ironauth.infrastructure.api.paging import Page
 from ironauth.infrastructure.core import clock
@@ -221,7 +221,7 @@ async def list_audit_events(*, actor_id: uuid.UUID, filters: Mapping[str, Any]) 
         PermissionDenied: Without ``accounts.view_auditevent``.
         ValidationFailed: The cursor is of another list.
     """
-    return await database().read(for_holder, actor_id, "accounts.view_auditevent", audit_units.page, filters)
+    return await database().read(for_holder, actor_id, "accounts.view_auditevent", audit_queries.page, filters)
 
 
 async def export_audit_events(
@@ -254,4 +254,4 @@ async def export_audit_events(
 
 
 def _export_batch(filters: Mapping[str, Any], after: uuid.UUID | None, until: uuid.UUID) -> Sequence[AuditEventOut]:
-    return exporting.batch(audit_units.filtered(filters), after=after, until=until)
+    return exporting.batch(audit_queries.filtered(filters), after=after, until=until)

@@ -6,7 +6,7 @@ from django.contrib.auth.models import Group
 from django.db import transaction
 
 from accounts.conftest import MakeUser
-from accounts.staff import role_units
+from accounts.staff.roles import units as role_units
 from accounts.users.models import User
 
 pytestmark = [pytest.mark.storage, pytest.mark.django_db(transaction=True)]

@@ -77,6 +77,18 @@ def texts_of(file: Path) -> list[tuple[int, str]]:
     ]
 
 
+def test_units_of_work_have_one_name() -> None:
+    """A module that calls itself units of work is named ``units``."""
+    named = {
+        str(file.relative_to(ROOT)): file.stem
+        for file in python_files()
+        if file.relative_to(ROOT).parts[0] in {"accounts", "tokens"} and "tests" not in file.parts
+        if (ast.get_docstring(ast.parse(file.read_text())) or "").startswith("Units of")
+    }
+    assert named
+    assert not {name for name, stem in named.items() if stem != "units"}
+
+
 def test_infrastructure_names_no_path_of_a_feature() -> None:
     """Infrastructure has no URL, module or file of accounts and tokens in it: their owner registers them."""
     room = ROOT / "ironauth/infrastructure"

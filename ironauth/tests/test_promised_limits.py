@@ -68,7 +68,7 @@ PROMISED: Final[dict[str, float]] = {
     "ironauth.server.server.MAX_REQUESTS": 10_000,
     "tokens.access.codec.CLOCK_LEEWAY_S": 60,
     "tokens.access.codec.MAX_TOKEN_BYTES": 4_096,
-    "tokens.keys.rotation.PUBLISHED_BY_ALL_S": 5,
+    "tokens.keys.units.PUBLISHED_BY_ALL_S": 5,
     "tokens.keys.store.MAX_AGE_S": 5.0,
     "tokens.keys.store.MIN_RELOAD_GAP_S": 1.0,
     "tokens.sessions.known_devices.MOST": 20,

@@ -18,7 +18,7 @@ from ironauth.infrastructure.admin.selection import CheckedSelection
 from tokens.admin.read_only import ReadOnly, note
 from tokens.keys.key_set import Family
 from tokens.keys.models import SigningKey
-from tokens.keys.rotation import RotationRefusedError, drop, rotate
+from tokens.keys.units import RotationRefusedError, drop, rotate
 
 KEY_FIELDS = (
     "kid", "state", "family", "alg", "public_jwk", "master_key_id", "created_at", "activated_at", "retired_at",

@@ -1,4 +1,4 @@
-"""Units of work on the sessions that clients hold for people: opened by a code or another grant. Synchronous."""
+"""The sessions that clients hold for people: units of work open them for a code or another grant."""
 
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple

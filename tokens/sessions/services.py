@@ -12,11 +12,11 @@ from tokens.errors import InvalidRefreshToken
 from tokens.keys.store import key_store
 from tokens.principal import Principal
 from tokens.sessions import refresh_token
-from tokens.sessions import rotation as session_rotation
 from tokens.sessions import units as sessions
 from tokens.sessions.access_tokens import token_pair
 from tokens.sessions.outputs import SessionOut, TokenPair
-from tokens.sessions.rotation import SESSION_OVER, Outcome
+from tokens.sessions.refresh import units as session_rotation
+from tokens.sessions.refresh.units import SESSION_OVER, Outcome
 
 log = get_logger()
 

@@ -20,7 +20,7 @@ from conftest import PASSWORD
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.keys.models import SigningKey
-from tokens.keys.rotation import create_first_keys
+from tokens.keys.units import create_first_keys
 from tokens.sessions import units as sessions
 from tokens.sessions.models import Session
 from tokens.tests.browser import LOGOUT, ME, PASSWORD_URL, REFRESH, SIGNIN

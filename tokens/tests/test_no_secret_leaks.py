@@ -33,7 +33,7 @@ from conftest import PASSWORD, ServeProcess, bearer
 from ironauth.infrastructure.models import ThrottleFailures, ThrottleWindow
 from ironauth.infrastructure.telemetry import logs
 from tokens.keys.models import SigningKey
-from tokens.keys.rotation import drop, rotate
+from tokens.keys.units import drop, rotate
 from tokens.keys.wrapping import unseal
 from tokens.sessions import refresh_token
 from tokens.tests.browser import LOGOUT, ME, PASSWORD_URL, REFRESH, SAME_ORIGIN, SIGNIN, Pair, by_cookie

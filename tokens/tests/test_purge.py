@@ -20,7 +20,7 @@ from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.http.client_context import ClientContext
 from ironauth.infrastructure.models import Invalidation
 from tokens.keys.models import SigningKey
-from tokens.keys.rotation import create_first_keys, rotate
+from tokens.keys.units import create_first_keys, rotate
 from tokens.purge import Purged, purge_expired
 from tokens.sessions import units as sessions
 from tokens.sessions.models import Session

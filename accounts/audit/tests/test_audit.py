@@ -10,9 +10,9 @@ import pytest
 from django.db import IntegrityError, connection, transaction
 from django.test import RequestFactory
 
+from accounts.audit import queries as audit_queries
 from accounts.audit import recording as audit
 from accounts.audit import triggers as audit_triggers
-from accounts.audit import units as audit_units
 from accounts.audit.models import AppendOnlyError, AuditEvent
 from accounts.audit.recording import Event, Outcome
 from ironauth.infrastructure.core import clock, ids
@@ -165,10 +165,10 @@ def test_a_purge_that_asks_too_early_deletes_nothing(locked: None) -> None:
         audit.record(Event.SIGN_UP)
     audit.record(Event.SIGN_UP)
     with pytest.raises(IntegrityError), transaction.atomic():
-        audit_units.delete_batch(clock.now() + timedelta(days=1), size=10)
+        audit_queries.delete_batch(clock.now() + timedelta(days=1), size=10)
     assert AuditEvent.objects.count() == 2
     with transaction.atomic():
-        assert audit_units.delete_batch(clock.now() - timedelta(days=30), size=10) == 1
+        assert audit_queries.delete_batch(clock.now() - timedelta(days=30), size=10) == 1
 
 
 def test_installing_twice_is_harmless(locked: None) -> None:

@@ -16,8 +16,8 @@ from django.urls import reverse
 from pytest_django import DjangoAssertNumQueries
 
 from accounts.audit import exporting
+from accounts.audit import queries as audit_queries
 from accounts.audit import recording as audit
-from accounts.audit import units as audit_units
 from accounts.audit.exporting import Format
 from accounts.audit.models import AuditEvent
 from accounts.audit.recording import Event, Outcome
@@ -149,7 +149,7 @@ def test_an_export_holds_one_batch(
     """Nothing is read before it is asked for: a query for each part, and one that finds the end."""
     monkeypatch.setattr(exporting, "BATCH", 2)
     _fill()
-    parts = exporting.parts(audit_units.filtered({}), Format.JSON_LINES, until=ids.first_id_at(clock.now()))
+    parts = exporting.parts(audit_queries.filtered({}), Format.JSON_LINES, until=ids.first_id_at(clock.now()))
     assert next(parts) == b""
     with django_assert_num_queries(1):
         assert next(parts).count(b"\n") == 2

@@ -17,8 +17,8 @@ from django.test.utils import CaptureQueriesContext
 from pytest_django import DjangoAssertNumQueries
 
 from accounts.audit import exporting
+from accounts.audit import queries as audit_queries
 from accounts.audit import recording as audit
-from accounts.audit import units as audit_units
 from accounts.audit.models import AuditEvent
 from accounts.audit.recording import Event, Outcome
 from accounts.conftest import MakeUser, SignIn
@@ -158,7 +158,7 @@ def test_a_page_is_one_query(django_assert_num_queries: DjangoAssertNumQueries) 
     _fill()
     for filters in ({}, {"user": PEOPLE[0]}, {"event": "sign_in", "outcome": "failure"}):
         with django_assert_num_queries(1):
-            audit_units.page({**filters, "page_size": 50})
+            audit_queries.page({**filters, "page_size": 50})
 
 
 @pytest.mark.only_sqlite
@@ -192,7 +192,7 @@ def test_each_index_serves_its_filter(column: str, index: str) -> None:
 def test_the_most_telling_filter_decides(filters: dict[str, Any], index: str) -> None:
     """Of several filters the one with the fewest events is searched by; the others are only checked."""
     with CaptureQueriesContext(connection) as captured:
-        audit_units.page({**filters, "page_size": 50})
+        audit_queries.page({**filters, "page_size": 50})
     with connection.cursor() as cursor:
         cursor.execute("EXPLAIN QUERY PLAN " + captured.captured_queries[0]["sql"])
         plan = str(cursor.fetchall())

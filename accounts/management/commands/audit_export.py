@@ -6,7 +6,7 @@ from typing import Any, Final
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils.dateparse import parse_datetime
 
-from accounts.audit import units as audit_units
+from accounts.audit import queries as audit_queries
 from accounts.audit.exporting import Format, parts
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import first_id_at
@@ -41,7 +41,7 @@ class Command(BaseCommand):
         since = _moment(options["since"], "--since") if options["since"] else None
         settled = clock.now() - timedelta(seconds=SETTLED_S)
         until = _moment(options["until"], "--until") if options["until"] else settled
-        events = audit_units.filtered({"since": since})
+        events = audit_queries.filtered({"since": since})
         with ignore_broken_pipe(self.stdout):
             for part in parts(events, Format.JSON_LINES, until=first_id_at(until)):
                 self.stdout.write(part.decode(), ending="")

@@ -10,8 +10,8 @@ from django.contrib.auth.models import Group, Permission
 from pytest_django import DjangoAssertNumQueries
 
 from accounts.conftest import MakeUser, SignIn
-from accounts.staff import role_units
-from accounts.staff.role_units import place_of
+from accounts.staff.roles import units as role_units
+from accounts.staff.roles.units import place_of
 from ironauth.infrastructure.api.paging import Cursor
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]

@@ -16,8 +16,8 @@ from accounts.access.rights import rights_of
 from accounts.conftest import PASSWORD, MakeUser, SignIn
 from accounts.outbox.models import OutgoingMail
 from accounts.passwords import hashing as passwords
-from accounts.staff import role_units
 from accounts.staff import units as staff_units
+from accounts.staff.roles import units as role_units
 from accounts.users.models import User
 from accounts.users.outputs import UserOut
 

@@ -26,7 +26,7 @@ from ironauth.infrastructure.http.client_context import ClientContext
 from ironauth.infrastructure.models import Invalidation
 from tokens.keys.key_set import Family, public_jwk
 from tokens.keys.models import SigningKey
-from tokens.keys.rotation import create_first_keys, rotate
+from tokens.keys.units import create_first_keys, rotate
 from tokens.keys.wrapping import unseal
 from tokens.oauth.consent.tests.test_consent_views import let_in
 from tokens.oauth.models import Consent

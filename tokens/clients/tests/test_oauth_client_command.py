@@ -18,7 +18,7 @@ from ironauth.infrastructure.core import clock
 from tokens.clients import registry as clients
 from tokens.clients.models import OAuthClient, OAuthClientSecret, digest_of
 from tokens.keys.key_set import Family
-from tokens.keys.rotation import create_first_keys
+from tokens.keys.units import create_first_keys
 from tokens.oauth.tests.material import ED25519_JWK, REDIRECT_URI, make_client, make_public_client
 from tokens.protocol import GrantType
 

@@ -14,7 +14,7 @@ from tokens.clients.models import OAuthClient
 from tokens.clients.registry import Client, read_client
 from tokens.keys import pairwise
 from tokens.keys.pairwise import PairwiseSalt
-from tokens.keys.rotation import create_first_keys
+from tokens.keys.units import create_first_keys
 
 pytestmark = [pytest.mark.django_db]
 

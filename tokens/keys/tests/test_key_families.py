@@ -21,8 +21,8 @@ from tokens.clients.models import OAuthClient
 from tokens.errors import InvalidToken, SigningKeyMissing
 from tokens.keys.key_set import Family, KeyRecord, build_key_set, new_key_pair, private_key
 from tokens.keys.models import SigningKey
-from tokens.keys.rotation import PUBLISHED_BY_ALL_S, create_first_keys, drop, rotate
 from tokens.keys.store import key_store, read_records
+from tokens.keys.units import PUBLISHED_BY_ALL_S, create_first_keys, drop, rotate
 from tokens.keys.wrapping import unseal
 from tokens.tests.material import NOW, b64, good_payload
 

@@ -13,7 +13,8 @@ from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.models import Invalidation
 from tokens.keys.key_set import public_jwk
 from tokens.keys.models import SigningKey, kid_tag
-from tokens.keys.rotation import (
+from tokens.keys.store import read_records
+from tokens.keys.units import (
     KEYS_TAG,
     PUBLISHED_BY_ALL_S,
     RotationRefusedError,
@@ -22,7 +23,6 @@ from tokens.keys.rotation import (
     forget_finished,
     rotate,
 )
-from tokens.keys.store import read_records
 from tokens.keys.wrapping import unseal
 
 pytestmark = [pytest.mark.django_db, pytest.mark.storage, pytest.mark.usefixtures("still_clock")]

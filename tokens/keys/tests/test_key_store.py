@@ -15,8 +15,8 @@ from tokens.errors import SigningKeyMissing
 from tokens.keys import store as key_store_module
 from tokens.keys.key_set import KeyRecord
 from tokens.keys.models import SigningKey
-from tokens.keys.rotation import create_first_keys, drop, rotate
 from tokens.keys.store import KeyStore, key_store, load_at_startup, read_records
+from tokens.keys.units import create_first_keys, drop, rotate
 from tokens.sessions import authentication
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from conftest import PASSWORD, bearer
-from tokens.keys.rotation import drop, rotate
+from tokens.keys.units import drop, rotate
 from tokens.tests.browser import ME, REFRESH, SIGNIN, Pair
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]

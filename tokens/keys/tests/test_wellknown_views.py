@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from ironauth.infrastructure.db.unit_of_work import database
-from tokens.keys.rotation import rotate
+from tokens.keys.units import rotate
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
 

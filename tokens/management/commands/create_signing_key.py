@@ -7,7 +7,7 @@ from django.db import IntegrityError
 
 from ironauth.infrastructure.core.stdio import ignore_broken_pipe
 from tokens.keys.key_set import Family
-from tokens.keys.rotation import create_first_keys
+from tokens.keys.units import create_first_keys
 
 
 class Command(BaseCommand):

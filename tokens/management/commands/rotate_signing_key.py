@@ -6,7 +6,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from ironauth.infrastructure.core.stdio import ignore_broken_pipe
 from tokens.keys.key_set import Family
-from tokens.keys.rotation import RotationRefusedError, drop, rotate
+from tokens.keys.units import RotationRefusedError, drop, rotate
 
 
 class Command(BaseCommand):

@@ -30,8 +30,8 @@ from tokens.clients import subjects
 from tokens.clients.registry import Client
 from tokens.keys.key_set import Family
 from tokens.keys.store import key_store
-from tokens.oauth.logout import notices as logout_notices
-from tokens.oauth.logout.notices import Claimed
+from tokens.oauth.logout import units as logout_notices
+from tokens.oauth.logout.units import Claimed
 
 LIMIT_S: Final = 5.0  # seconds from the connection to the end of the answer
 #: Seconds in which a client that let one notice wait in vain gets no other: less than until the first is tried again.

@@ -16,8 +16,8 @@ from tokens.clients import registry as clients
 from tokens.clients import units as client_units
 from tokens.clients.models import OAuthClient
 from tokens.keys.key_set import Family
-from tokens.keys.rotation import create_first_keys
 from tokens.keys.store import key_store
+from tokens.keys.units import create_first_keys
 from tokens.oauth.logout import delivery as logout_delivery
 from tokens.oauth.logout.tests.test_logout import tokens_of
 from tokens.oauth.tests.material import REDIRECT_URI, make_client

@@ -21,8 +21,8 @@ from tokens.oauth.token.exchange import by_exchange
 from tokens.oauth.token.response import TokenRequest, TokenResponse, answer, id_key_for, refuse
 from tokens.protocol import GrantType, Scope, scope_set, scope_text
 from tokens.sessions import access_tokens, refresh_token
-from tokens.sessions import rotation as session_rotation
-from tokens.sessions.rotation import Outcome
+from tokens.sessions.refresh import units as session_rotation
+from tokens.sessions.refresh.units import Outcome
 
 #: What only a person can allow: a client that asks for itself has none of it.
 ABOUT_PEOPLE: Final = frozenset({Scope.OPENID.value, Scope.OFFLINE_ACCESS.value, Scope.ACCOUNT.value})

@@ -21,7 +21,7 @@ from tokens.errors import InvalidToken
 from tokens.principal import Principal
 from tokens.protocol import Scope, scope_set, scope_text
 from tokens.sessions import authentication, refresh_token
-from tokens.sessions import rotation as session_rotation
+from tokens.sessions.refresh import units as session_rotation
 from tokens.sessions.refresh_token import ParsedRefreshToken
 
 #: The whole answer for a token that is not active, or not the caller's to ask about (RFC 7662 §2.2).

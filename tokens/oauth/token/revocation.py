@@ -8,8 +8,8 @@ from tokens.clients.registry import Client
 from tokens.errors import InvalidToken
 from tokens.principal import Principal
 from tokens.sessions import authentication, refresh_token
-from tokens.sessions import rotation as session_rotation
 from tokens.sessions import units as sessions
+from tokens.sessions.refresh import units as session_rotation
 from tokens.sessions.refresh_token import ParsedRefreshToken
 
 log = get_logger()

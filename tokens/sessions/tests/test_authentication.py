@@ -25,14 +25,14 @@ from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.db.unit_of_work import database
 from tokens.access import codec
 from tokens.errors import InvalidToken
-from tokens.keys import rotation as key_rotation
+from tokens.keys import units as key_rotation
 from tokens.keys.key_set import build_key_set
 from tokens.keys.store import key_store
 from tokens.principal import Principal
 from tokens.sessions import authentication
-from tokens.sessions import rotation as session_rotation
 from tokens.sessions import units as sessions
 from tokens.sessions.models import Session
+from tokens.sessions.refresh import units as session_rotation
 from tokens.tests.material import Issuer
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage, pytest.mark.usefixtures("still_clock")]

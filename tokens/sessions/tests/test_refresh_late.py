@@ -8,10 +8,10 @@ import pytest
 
 from ironauth.infrastructure.core.errors import Unavailable
 from tokens.sessions import queries as session_queries
-from tokens.sessions import rotation as session_rotation
 from tokens.sessions.models import Session
 from tokens.sessions.queries import StoredSession
-from tokens.sessions.rotation import Rotation
+from tokens.sessions.refresh import units as session_rotation
+from tokens.sessions.refresh.units import Rotation
 from tokens.tests.browser import REFRESH, Pair, me
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage, pytest.mark.only_postgres]

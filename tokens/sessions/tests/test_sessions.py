@@ -19,11 +19,11 @@ from ironauth.infrastructure.http.client_context import ClientContext
 from ironauth.infrastructure.models import Invalidation
 from tokens.sessions import queries as session_queries
 from tokens.sessions import refresh_token
-from tokens.sessions import rotation as session_rotation
 from tokens.sessions import units as sessions
 from tokens.sessions.models import Session, sid_tag
 from tokens.sessions.queries import NewSession, StoredSession
-from tokens.sessions.rotation import Outcome, Rotation
+from tokens.sessions.refresh import units as session_rotation
+from tokens.sessions.refresh.units import Outcome, Rotation
 from tokens.sessions.units import OpenedSession
 from tokens.sign_in import units as sign_in_units
 from tokens.sign_in.proofs import ByPassword

@@ -14,8 +14,8 @@ from conftest import PASSWORD, bearer
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.db.unit_of_work import database
 from tokens.keys.models import SigningKey
-from tokens.keys.rotation import create_first_keys
 from tokens.keys.store import key_store
+from tokens.keys.units import create_first_keys
 from tokens.sessions.models import Session
 from tokens.tests.browser import (
     CROSS_SITE,

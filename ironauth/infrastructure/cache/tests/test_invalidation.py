@@ -23,7 +23,7 @@ from ironauth.infrastructure.core.errors import Unavailable
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.models import Invalidation
 from ironauth.tests.services import PrivateRedis
-from tokens.keys.rotation import KEYS_TAG
+from tokens.keys.units import KEYS_TAG
 from tokens.sessions.models import sid_tag
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]

@@ -8,8 +8,8 @@ from django.test import override_settings
 from django.urls import URLPattern, URLResolver, include, path
 
 from tokens.keys.key_set import Family
-from tokens.keys.rotation import create_first_keys
 from tokens.keys.store import key_store
+from tokens.keys.units import create_first_keys
 from tokens.oauth import urls as oauth_urls
 from tokens.oauth.discovery import metadata
 

@@ -29,11 +29,11 @@ from tokens.clients import registry as clients
 from tokens.clients import subjects
 from tokens.clients.models import OAuthClient
 from tokens.keys.key_set import Family
-from tokens.keys.rotation import create_first_keys
 from tokens.keys.store import key_store
+from tokens.keys.units import create_first_keys
 from tokens.oauth import id_tokens
 from tokens.oauth.logout import delivery as logout_delivery
-from tokens.oauth.logout import notices as logout_notices
+from tokens.oauth.logout import units as logout_notices
 from tokens.oauth.logout.delivery import LogoutDelivery
 from tokens.oauth.models import LogoutNotice
 from tokens.oauth.tests.material import make_client

@@ -11,7 +11,7 @@ from accounts.users.models import User
 from conftest import PASSWORD
 from ironauth import settings_test
 from tokens.keys.key_set import Family
-from tokens.keys.rotation import create_first_keys
+from tokens.keys.units import create_first_keys
 from tokens.oauth.tests.clients.provider import Person, Provider
 
 

@@ -17,7 +17,7 @@ from pytest_django import Settings
 
 from tokens.clients.models import OAuthClient
 from tokens.keys.key_set import Family
-from tokens.keys.rotation import RotationRefusedError, rotate
+from tokens.keys.units import RotationRefusedError, rotate
 from tokens.oauth.tests.clients.program import JAVASCRIPT, go_program, node, start, tell
 from tokens.oauth.tests.clients.provider import Provider
 from tokens.oauth.tests.material import REDIRECT_URI

@@ -22,8 +22,8 @@ from tokens.clients.models import OAuthClient
 from tokens.clients.registry import Client
 from tokens.errors import SigningKeyMissing
 from tokens.keys.key_set import Family
-from tokens.keys.rotation import create_first_keys, drop
 from tokens.keys.store import key_store
+from tokens.keys.units import create_first_keys, drop
 from tokens.oauth import id_tokens
 from tokens.oauth.id_tokens import Hint
 

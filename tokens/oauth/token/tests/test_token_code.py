@@ -23,8 +23,8 @@ from tokens.clients.models import OAuthClient
 from tokens.clients.registry import read_client
 from tokens.keys.key_set import Family
 from tokens.keys.models import SigningKey
-from tokens.keys.rotation import create_first_keys
 from tokens.keys.store import key_store
+from tokens.keys.units import create_first_keys
 from tokens.oauth import codes
 from tokens.oauth.codes import LIFE_S, Outcome, PresentedCode, challenge_of
 from tokens.oauth.models import AuthorizationCode

@@ -1,4 +1,4 @@
-"""Units of work on the audit trail: its events by filters, one page of them, the next part of a purge."""
+"""What is asked of the audit trail: its events by filters, one page of them, the next part of a purge."""
 
 from collections.abc import Mapping
 from datetime import datetime

@@ -1,0 +1,1 @@
+"""Roles, as staff manage them."""

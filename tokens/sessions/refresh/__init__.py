@@ -1,0 +1,1 @@
+"""What becomes of a refresh token that is presented."""
