@@ -2,27 +2,11 @@
 
 import uuid
 from collections.abc import Iterable
-from datetime import datetime
 
-from accounts import email_address as emails
-from accounts.errors import DeletionPending, EmailNotVerified, LastSuperuser, PasswordChanged, PasswordChangeRequired
+from accounts.errors import DeletionPending, LastSuperuser, PasswordChanged
 from accounts.users import queries as user_queries
 from accounts.users.models import User
 from ironauth.infrastructure.core.errors import NotAuthenticated
-
-
-def inadmissible(
-    *, email_verified_at: datetime | None, must_change_password: bool
-) -> EmailNotVerified | PasswordChangeRequired | None:
-    """Return why somebody who has proved who they are may not sign in yet, to the API or to the admin.
-
-    Args:
-        email_verified_at: When the address was proved; None when it was not.
-        must_change_password: Whether staff have asked for another password.
-    """
-    if emails.is_proof_awaited(email_verified_at):
-        return EmailNotVerified()
-    return PasswordChangeRequired() if must_change_password else None
 
 
 def active(user_id: uuid.UUID) -> User:

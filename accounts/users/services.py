@@ -8,7 +8,7 @@ from accounts import email_address as emails
 from accounts.audit import recording as audit
 from accounts.audit.events import Reason
 from accounts.audit.recording import Event, Outcome
-from accounts.errors import InvalidCredentials, PasswordChangeRequired
+from accounts.errors import EmailNotVerified, InvalidCredentials, PasswordChangeRequired
 from accounts.lockout import throttling
 from accounts.lockout.rate_limits import Refused
 from accounts.lockout.throttling import Attempt, PendingAttempt
@@ -16,7 +16,7 @@ from accounts.passwords import hashing as passwords
 from accounts.passwords.breached import require_unbreached
 from accounts.passwords.policy import require_policy
 from accounts.users import queries as user_queries
-from accounts.users import reauthentication, rules, units
+from accounts.users import reauthentication, units
 from accounts.users.outputs import Account, UserOut
 from accounts.users.proofs import Asked, Shown
 from accounts.users.queries import Credentials, account_snapshot
@@ -163,9 +163,7 @@ async def require_admissible(found: Credentials) -> None:
         EmailNotVerified: Addresses must be verified and this one is not, which only a passkey gets to hear.
         PasswordChangeRequired: Staff have asked for another password.
     """
-    refusal = rules.inadmissible(
-        email_verified_at=found.email_verified_at, must_change_password=found.must_change_password
-    )
+    refusal = _inadmissible(found)
     if refusal is None:
         return
     get_logger().info("sign_in_not_admissible", user_id=str(found.id), reason=refusal.code)
@@ -296,3 +294,10 @@ async def _upgrade(found: Credentials, password: str) -> None:
         get_logger().exception("password_upgrade_failed", user_id=str(found.id))
     else:
         get_logger().info("password_hash_upgraded", user_id=str(found.id))
+
+
+def _inadmissible(found: Credentials) -> EmailNotVerified | PasswordChangeRequired | None:
+    """Return why somebody who has proved who they are may not sign in yet, to the API or to the admin."""
+    if emails.is_proof_awaited(found.email_verified_at):
+        return EmailNotVerified()
+    return PasswordChangeRequired() if found.must_change_password else None
