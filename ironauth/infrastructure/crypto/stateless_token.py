@@ -36,31 +36,3 @@ def parse(purpose: Purpose, token: str, body_bytes: int, context: bytes = b"") -
         return None
     body = raw[:body_bytes]
     return body if is_mac(raw[body_bytes:], purpose, context + body) else None
-<<<<<<< HEAD
-
-
-def mac(purpose: Purpose, message: bytes, master_key_id: str | None = None) -> bytes:
-    """Return the 32-byte MAC of ``message``.
-
-    Args:
-        purpose: Of the key.
-        message: What is authenticated.
-        master_key_id: Of the master key; None for the newest.
-
-    Raises:
-        MasterKeyMissingError: The named master key is gone.
-    """
-    return hmac.digest(derived_key(master_key_id or newest_master_key_id(), purpose), message, hashlib.sha256)
-
-
-def is_mac(given: bytes, purpose: Purpose, message: bytes) -> bool:
-    """Return whether ``given`` is the MAC of ``message`` under any master key; in constant time for each.
-
-    Args:
-        given: The MAC as it was received.
-        purpose: Chooses the key under each master key.
-        message: What was signed.
-    """
-    return any(hmac.compare_digest(given, mac(purpose, message, key_id)) for key_id in settings.IRONAUTH_MASTER_KEYS)
-=======
->>>>>>> 6a66ec90 (Make every MAC by one helper)
