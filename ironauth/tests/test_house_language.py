@@ -119,3 +119,16 @@ def test_docstrings_have_sections() -> None:
     ]
     found = Counter(name.partition("/")[0] for name in lacking)
     assert dict(found) == ceilings("docstrings"), f"who adds one writes its sections: {lacking}"
+
+
+def test_errors_are_named_in_raises() -> None:
+    """No docstring of the product, of a method either, names its errors in a form of its own."""
+    named = [
+        f"{name}: {node.name}"
+        for name in tracked()
+        if name.endswith(".py") and name.startswith(("ironauth/", "accounts/", "tokens/", "perf/"))
+        for node in ast.walk(ast.parse((ROOT / name).read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        if re.search(r"\bErrors: ", ast.get_docstring(node) or "")
+    ]
+    assert not named
