@@ -97,7 +97,7 @@ ACCEPT_PASSWORD: Final = Change(
     title="Accept password again",
     choice="Accept the passwords of selected users again",
     done="The password is accepted again",
-    warning="Who had to choose another password may sign in with the one there is.",
+    warning="These people need not choose another password: they may sign in with the present one.",
     excluded_note="people with rights you do not hold, who need not change it, or who are being deleted",
     carry_out=_update(Event.USER_CHANGED, must_change_password=False),
     concerns=Q(must_change_password=True) & STAYING,

@@ -31,9 +31,9 @@ class RoleForm(KeepsUnseen):
         model = Role
         fields = ("name", "permissions")
         help_texts: ClassVar[dict[str, str]] = {
-            "name": "Travels in the tokens of everybody who has the role: applications may grant rights by it. Who "
-            "may change users can give a role whose permissions they hold, so a role without permissions is given "
-            "by all of them. To have it given by few, add a permission that only they hold.",
+            "name": "Travels in the tokens of everybody who has the role: applications may grant rights by it. Staff "
+            "who may change users can give every role whose permissions they hold, so all of them can give a role "
+            "without permissions. To limit who gives it, add a permission that only those hold.",
             "permissions": "What the role allows here.",
         }
 

@@ -32,8 +32,8 @@ class Command(BaseCommand):
         parser.add_argument(
             "--until",
             metavar="TIME",
-            help=f"events before this time (default: {SETTLED_S:.0f} s ago). Younger ones may come too late for this "
-            "export: who goes on from this time later on would never have them",
+            help=f"events before this time (default: {SETTLED_S:.0f} s ago). Younger ones may be added after this "
+            "export, and a later export that begins at this time would miss them",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -18,7 +18,7 @@ class Command(BaseCommand):
     """Make the list from a file of hashes or words, or tell whether it has a password."""
 
     help = (
-        "Passwords in the list may not be chosen, and who signs in with one is told. The list is in "
+        "Passwords in the list may not be chosen, and people who sign in with one are told. The list is in "
         "IRONAUTH_BREACHED_PASSWORDS (var/breached-passwords); servers take a new one as soon as it is there."
     )
 

@@ -40,7 +40,7 @@ class Command(BaseCommand):
     help = (
         "Make accounts of the people in another system's export: "
         + "; ".join(f"{source.name}: {source.reads}" for source in SOURCES.values())
-        + ". Run it with --dry-run first. Who was imported before is left alone, so an interrupted run is run again."
+        + ". Run it with --dry-run first. People imported before are left alone: after an interruption run it again."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -41,7 +41,7 @@ PASSWORDS = Section(
         "IRONAUTH_ARGON2_MEMORY_KIB",
         "Memory of one hash, {least} to {most} KiB (64 MiB: RFC 9106 §4).",
         default=65_536,
-        limit=Limit(7_168, 1_048_576, "KiB", f"less is below the OWASP floor; {STORED_HASH}"),
+        limit=Limit(7_168, 1_048_576, "KiB", f"a lower value is below the OWASP floor; {STORED_HASH}"),
     ),
     Setting(
         "IRONAUTH_ARGON2_PARALLELISM",
@@ -92,7 +92,7 @@ PASSWORDS = Section(
             0.1,
             10,
             "seconds",
-            "less gives up on a service far away, and people wait for it when they choose a password",
+            "a shorter wait gives up on a service far away; people wait for it when they choose a password",
         ),
     ),
 )

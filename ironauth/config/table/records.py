@@ -44,7 +44,7 @@ MAIL = Section(
         "again for a day.",
         default=10.0,
         limit=Limit(
-            1, 60, "seconds", "less gives up on mail servers that look up names first; more keeps one of four threads"
+            1, 60, "seconds", "a shorter wait gives up on mail servers that look names up; a longer one keeps a thread"
         ),
     ),
     Setting(

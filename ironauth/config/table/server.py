@@ -102,14 +102,14 @@ POOLS = Section(
         "A sign-in that would wait longer for a hash thread gets 503, {least} to {most} seconds; one whose expected "
         "wait is over 0.8 of it gets it at once.",
         default=4.0,
-        limit=Limit(0.1, 30, "seconds", "less refuses sign-ins on an idle server, and proxies give up after 60"),
+        limit=Limit(0.1, 30, "seconds", "a shorter wait refuses sign-ins on an idle server; proxies give up after 60"),
     ),
     Setting(
         "IRONAUTH_HASH_NICE",
         "How much the hash threads give way to everything else of the server on Linux, niceness {least} to {most}, "
         "with SCHED_BATCH; 0 sets neither.",
         default=19,
-        limit=Limit(0, 19, "niceness", "less needs a privilege, more does not exist: setpriority(2)"),
+        limit=Limit(0, 19, "niceness", "a negative one needs a privilege, and 19 is the end: setpriority(2)"),
     ),
     Setting(
         "IRONAUTH_HASH_WORKERS",
@@ -157,7 +157,9 @@ POOLS = Section(
         "IRONAUTH_HASH_WORKER_TIMEOUT_S",
         "A hash that a worker does not answer in this time is done here, {least} to {most} seconds.",
         default=2.0,
-        limit=Limit(0.1, 30, "seconds", "less gives up on a worker that is merely busy, and proxies give up after 60"),
+        limit=Limit(
+            0.1, 30, "seconds", "a shorter wait gives up on a worker that is merely busy; proxies give up after 60"
+        ),
         read_by="IRONAUTH_HASH_WORKERS",
     ),
     Setting(
@@ -173,7 +175,7 @@ POOLS = Section(
         "IRONAUTH_DATABASE_TIMEOUT_S",
         "A unit of work that takes longer, waiting included, gets 503, {least} to {most} seconds.",
         default=1.5,
-        limit=Limit(0.1, 30, "seconds", "less refuses ordinary work, and proxies give up after 60"),
+        limit=Limit(0.1, 30, "seconds", "a shorter time refuses ordinary work; proxies give up after 60"),
     ),
 )
 
@@ -203,14 +205,19 @@ STORAGE = Section(
         "Longest time another worker may still take a revoked token for good when messages are lost, {least} to {most} "
         "seconds.",
         default=5.0,
-        limit=Limit(0.5, 30, "seconds", "less reads the database without rest, more lets a revoked token live"),
+        limit=Limit(
+            0.5, 30, "seconds", "a shorter time reads the database without rest; a longer one lets a revoked token live"
+        ),
     ),
     Setting(
         "IRONAUTH_L1_MAX_ENTRIES",
         "Entries of the cache in one worker's memory, {least} to {most}, each of about 2 KiB.",
         default=50_000,
         limit=Limit(
-            100, 1_000_000, "entries", "fewer push each other out while requests run; each takes about 2 KiB of memory"
+            100,
+            1_000_000,
+            "entries",
+            "too few push each other out while requests run; each takes about 2 KiB of memory",
         ),
     ),
 )

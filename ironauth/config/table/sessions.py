@@ -9,7 +9,7 @@ from ironauth.config.table.setting import Accept, Given, Section, Setting
 
 # Browsers forget a cookie after 400 days whatever it says (RFC 6265bis §5.5): no session outlasts its refresh cookie.
 COOKIE_LIFE_S = 400 * 86_400
-SESSION = "less ends it while a form is filled in, and browsers keep no cookie beyond 400 days"
+SESSION = "a shorter one ends while a form is filled in; browsers keep no cookie beyond 400 days"
 
 
 def _idle_within(family: str) -> Accept:
