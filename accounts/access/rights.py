@@ -92,7 +92,7 @@ def rights_of(user_id: uuid.UUID) -> Rights:
 def target_of(actor_id: uuid.UUID, user_id: uuid.UUID, permission: str) -> tuple[Rights, User | None]:
     """Return the rights of an active user who holds ``permission``, and the user it is for, if there is one, locked.
 
-    The lock lasts until the transaction ends. One query for a superuser, four for other staff, five for who has no
+    The lock lasts until the transaction ends. One query for a superuser, four for other staff, five for people with no
     access to the admin; two more, or one, when there is no such user.
 
     Args:

@@ -197,7 +197,7 @@ class UserAdmin(CheckedSelection, ProtectedDeleteMixin, UserPage, Audited, Djang
         return super().has_delete_permission(request, obj) and (obj is None or _may_take_over(request, obj))
 
     def get_readonly_fields(self, request: HttpRequest, obj: User | None = None) -> tuple[str, ...]:
-        """Leave staff status and single permissions to superusers, and addresses to who may take factors away."""
+        """Leave staff status and single permissions to superusers, and addresses to staff who may take factors away."""
         fixed, rights = tuple(super().get_readonly_fields(request, obj)), rights_of_request(request)
         if rights.is_superuser:
             return fixed

@@ -84,7 +84,7 @@ class Event(enum.StrEnum):
     PROVIDER_CHANGED = "provider_changed", Family.STAFF, "Sign-in provider added, changed or deleted"
     STEP_UP = "step_up", Family.SIGNING_IN, "Confirmation of identity"
     PROFILE_CHANGED = "profile_changed", Family.ACCOUNTS, "Profile changed"
-    # By the person or, ``disowned``, who has the mailbox; staff leave USER_DELETED.
+    # By the person or, ``disowned``, by the owner of the mailbox; staff leave USER_DELETED.
     ACCOUNT_DELETED = "account_deleted", Family.ACCOUNTS, "Account deleted"
     # Within the days of grace.
     ACCOUNT_RESTORED = "account_restored", Family.ACCOUNTS, "Account restored"

@@ -47,7 +47,7 @@ class AuditEvent(models.Model):
     index serves a filter of the API; those over ids leave out the rows without one.
 
     The database refuses changes itself (``triggers``): that stops mistakes and injected SQL, not the owner of
-    the database. Who has to prove the trail to others exports it elsewhere (``manage.py audit_export``).
+    the database. Operators who have to prove the trail to others export it elsewhere (``manage.py audit_export``).
     """
 
     id = models.UUIDField(primary_key=True, editable=False)

@@ -85,7 +85,7 @@ EMAIL_TOKEN: Final = Rule("email_token", "IRONAUTH_THROTTLE_BAD_EMAIL_TOKENS", 9
 #: Messages one client has sent, no matter who gets them: each could go to somebody who has not asked for it.
 MAIL: Final = Rule("mail", "IRONAUTH_THROTTLE_MAILS", 3_600)
 #: Messages of one kind to one mailbox, no matter who has them sent, and those one account has sent. A quarter of an
-#: hour: who is refused has a message of this kind whose link still works, so strangers who ask for five keep nobody
+#: hour: a refused person has a message of this kind whose link still works, so strangers who ask for five keep nobody
 #: out. With one count for all kinds, five that bring no link, or none at all, would keep the owner from a new password.
 MAIL_TO_ONE: Final = Rule("mail", "IRONAUTH_THROTTLE_MAILS_TO_ONE", 900)
 #: Messages about a deletion to one mailbox. This is a count of its own, so that strangers who ask for other messages

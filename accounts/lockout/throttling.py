@@ -245,7 +245,7 @@ def succeeded_in_full(*, email: str, context: ClientContext) -> None:
 def forgive_account(*, email: str, user_id: UUID | None) -> None:
     """Reset the account's counts, for instance after its password was reset by e-mail. One query.
 
-    Those of its known devices too, which stay known: who forgot the password most likely guessed on one of them.
+    Those of its known devices too, which stay known: its owner most likely forgot the password on one of them.
 
     Args:
         email: The account's address.
@@ -295,7 +295,7 @@ def reset_counters(attempt: Attempt, *, new_device: str = "") -> None:
     rate_limits.give_back(attempt.windows)
     plan = attempt.plan
     known = plan.browsers is not None and attempt.failure.key == plan.browsers.key
-    kept = new_devices or (plan.devices if known else ())  # who is not given a new cookie keeps the one they have
+    kept = new_devices or (plan.devices if known else ())  # without a new cookie the browser keeps the one it has
     forgotten = (*plan.counts, *(plan.devices if new_devices else ()))
     lockout.reset(forgotten, remember=(*plan.address, *kept), known_s=KNOWN_S)
 

@@ -58,7 +58,7 @@ def kept(user_id: uuid.UUID) -> tuple[Kept, ...]:
 
 
 def overview(user_id: uuid.UUID) -> MfaOut:
-    """Return all that a person is told about their factors. One query, two for who has a passkey."""
+    """Return all that a person is told about their factors. One query, two where there is a passkey."""
     nothing = (*(False for _ in FACTORS), None, False)
     (*flags, left, has_password) = next(iter(_OVERVIEW.rows(id=user_id)), nothing)
     methods = second_factors.named(flags)

@@ -1,6 +1,7 @@
 """The queue of messages in Django's admin: what waits, what was given up, and "try again now".
 
-Its rights are those over users: who may see people may see what they are sent, who may change people may have it sent.
+Its rights are those over users: staff who may see people may see what they are sent, staff who may change people may
+have it sent.
 No page shows the text of a message or its token: neither exists before it is sent.
 """
 

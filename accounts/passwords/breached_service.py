@@ -27,7 +27,7 @@ from ironauth.infrastructure.threads.executor import BoundedExecutor
 PREFIX_CHARACTERS: Final = 5  # all that ever leaves: of a billion known passwords a thousand have the same
 LONGEST_ANSWER: Final = 256 * 1024  # bytes; a thousand lines have 40 KiB
 THREADS: Final = 4  # questions at a time of one process: each mostly waits for the service
-#: "Have I Been Pwned" answers 403 to who does not say what it is.
+#: "Have I Been Pwned" answers 403 to a client that does not name itself.
 HEADERS: Final = {"User-Agent": "ironauth", "Add-Padding": "true"}
 _LINE: Final = re.compile(rb"([0-9A-Fa-f]{35}):([0-9]{1,15})")
 

@@ -104,7 +104,7 @@ def _without_reason(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _present(whose: dict[str, Any]) -> list[str]:
-    """Return the sections that have rows; all of them for who has no account any more. One query.
+    """Return the sections that have rows; all of them for somebody without an account by now. One query.
 
     Most people are in four of twenty, and a query without an answer costs as much as another one.
     """

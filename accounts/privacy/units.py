@@ -230,7 +230,7 @@ def _put_off(user: User, due_at: datetime, *, disowned: bool = False) -> None:
     pending = PendingDeletion(
         user=user, email=user.email, email_verified_at=user.email_verified_at, requested_at=clock.now(), due_at=due_at
     )
-    throttling.forget_devices(email=user.email)  # the address is free: who has it next did not sign in on them
+    throttling.forget_devices(email=user.email)  # the address is free: its next owner did not sign in on them
     pending.save()  # not create(): a row of before is left where the account was brought back by another hand than ours
     user.email, user.is_active = emails.stand_in(user.pk), False
     user_queries.change(user, ["email", "is_active"])  # every session ends, and every earlier message opens nothing

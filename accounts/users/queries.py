@@ -45,7 +45,7 @@ class Credentials(NamedTuple):
 
 
 class Holder(NamedTuple):
-    """Who has an address."""
+    """The account that has an address."""
 
     id: uuid.UUID
     email: str
@@ -109,7 +109,7 @@ _ID_BY_KEY: Final = CompiledSelect(
     lambda: (
         User.objects.filter(email_key=Param("key", models.CharField()))
         .order_by()
-        .select_for_update(no_key=True)  # who signs in at this moment refers to the row, and need not wait
+        .select_for_update(no_key=True)  # a sign-in at this moment refers to the row and need not wait
         .values_list("id", "email", "is_active", "email_verified_at")
     )
 )

@@ -41,7 +41,7 @@ class Connection(Protocol):
         """Close, without waiting for a client that does not read what it was sent."""
 
 
-#: Who does not take what was written, since when they do not, and what ends it; in a process, whatever its servers.
+#: Clients that do not take what was written, since when, and what ends it; one for a process, whatever its servers.
 _stalled: dict[Connection, asyncio.TimerHandle] = {}
 
 
@@ -51,7 +51,7 @@ def is_stalled(connection: Connection) -> bool:
 
 
 def wait_for(connection: Connection) -> None:
-    """Give the client a while to take its answer; who has been at it for longest makes room when they are many."""
+    """Give the client a while to take its answer; when there are many, the longest at it makes room."""
     _wait(connection)
     if len(_stalled) > connection.most_stalled:
         cut_off(next(iter(_stalled)))

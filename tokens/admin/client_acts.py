@@ -117,7 +117,7 @@ class ClientActs(Admin):
         return HttpResponseRedirect(page_of(client_id))
 
     def _for(self, request: HttpRequest, client_id: UUID, permission: str) -> OAuthClient:
-        """Return the client. Raises ``Http404``, and ``PermissionDenied`` for who lacks ``permission`` over it."""
+        """Return the client. Raises ``Http404``, and ``PermissionDenied`` without ``permission`` over it."""
         client = OAuthClient.objects.filter(pk=client_id).first()
         if client is None:
             raise Http404

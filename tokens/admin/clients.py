@@ -200,7 +200,7 @@ class OAuthClientAdmin(CheckedSelection, ClientActs, admin.ModelAdmin):  # type:
         return form
 
     def has_change_permission(self, request: HttpRequest, obj: OAuthClient | None = None) -> bool:
-        """Show what acts for people without asking, or on their accounts, read-only to who is no superuser."""
+        """Show what acts for people without asking, or on their accounts, read-only to all but superusers."""
         allowed = super().has_change_permission(request, obj)
         if not allowed or obj is None or not (obj.trusted or Scope.ACCOUNT in obj.scopes):
             return allowed

@@ -1,6 +1,6 @@
 """Sign-in providers in Django's admin: make, change, try, switch off. A superuser's alone.
 
-Who sets what a provider is trusted with could sign in as anybody whose address it names.
+Staff who decide what a provider is trusted with could sign in as anybody whose address it names.
 """
 
 from typing import TYPE_CHECKING, Any, Final

@@ -29,7 +29,7 @@ MAX_SCOPE: Final = 64  # characters of one scope; a consent page shows it
 _SCOPE: Final = re.compile(SCOPE_TOKEN)
 #: Grants by which a person lets the client in; the others have nobody behind them, or somebody let in before.
 PEOPLES_GRANTS: Final = frozenset({GrantType.AUTHORIZATION_CODE, GrantType.DEVICE_CODE})
-#: Grants of who can prove to be this client (RFC 6749 §4.4, RFC 8693 §2.1).
+#: Grants of clients that can prove who they are (RFC 6749 §4.4, RFC 8693 §2.1).
 CONFIDENTIAL_GRANTS: Final = frozenset({GrantType.CLIENT_CREDENTIALS, GrantType.TOKEN_EXCHANGE})
 #: Scopes that mean something of a person.
 PERSONAL_SCOPES: Final = frozenset(Scope)

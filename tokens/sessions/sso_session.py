@@ -189,9 +189,9 @@ def store(
 ) -> OpenedSession:
     """Store the browser's SSO session from now on, and return what its cookie is made from.
 
-    Nothing a browser brought counts any more (ASVS 7.2.4). Who signs in again stays in their session, under another
-    secret, so that ``sid`` means to clients what it meant before; somebody else's session ends. 1 query, 2 for the
-    first session in a browser somebody else was signed in with, and what ending that takes.
+    Nothing a browser brought counts any more (ASVS 7.2.4). A person who signs in again stays in their session, under
+    another secret, so that ``sid`` means to clients what it meant before; somebody else's session ends. 1 query, 2 for
+    the first session in a browser somebody else was signed in with, and what ending that takes.
 
     Args:
         account: Whose session it is.

@@ -31,7 +31,7 @@ from tokens.sessions.models import BY_PASSWORD, FIRST_PARTY_CLIENT, FIRST_PARTY_
 from tokens.sessions.outputs import SessionOut, session_out
 from tokens.sessions.queries import LiveSession, NewSession, StoredSession
 
-#: Sessions in one list; who has more, a script that never signs out, ends them all at once.
+#: Sessions in one list. A script that never signs out has more, and can end them all at once.
 MOST_LISTED: Final = 1_000
 #: What an SSO session is called, in which people use this server's own pages and are signed in to applications.
 SINGLE_SIGN_ON: Final = "Single sign-on"

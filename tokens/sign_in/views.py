@@ -206,7 +206,7 @@ class VerifyView(AsyncAPIView):
     """GET /api/v1/access/verify: the question a reverse proxy asks before it lets a request through."""
 
     takes_proofs = False  # they are for the application's address behind the proxy, and nothing here vouches for that
-    token_scope = None  # what a scope allows is for who asks to judge: ?scope=, X-Auth-Scope
+    token_scope = None  # the asking proxy judges what a scope allows: ?scope=, X-Auth-Scope
     permission_classes = [IsAuthenticated]
 
     @extend_schema(

@@ -36,7 +36,7 @@ _PROVED: Final = "ironauth_second_factor"
 class PendingSignIn(NamedTuple):
     """Somebody whose password was right, and who is not signed in.
 
-    ``setup``: the secret they are about to set up, sealed, with the id of its master key; None for who has a factor.
+    ``setup``: the secret they are about to set up, sealed, with the id of its master key; None with a factor.
     """
 
     user: User

@@ -117,7 +117,7 @@ def _is_free(request: HttpRequest, free_pages: Collection[str]) -> bool:
     match = request.resolver_match
     page = (match.url_name if match else None) or ""
     model_admin = getattr(match.func, "model_admin", None) if match else None  # set by Django on each page of a model
-    if page == "password_change":  # asks for the password itself, which is enough for who has nothing else
+    if page == "password_change":  # asks for the password itself, enough for people without a factor
         caller: Any = request.user
         return not methods_of(caller.pk)
     if page.endswith("_changelist"):

@@ -36,7 +36,7 @@ class Command(BaseCommand):
 
 
 def _holder(asked: str) -> uuid.UUID:
-    """Return the person that ``asked`` names: who has the address, else who had it and is being deleted."""
+    """Return the person that ``asked`` names: by the address, else by the one before the account's deletion."""
     found = list(User.objects.filter(email_key=emails.fold(asked)).values_list("pk", flat=True))
     found += [] if found else list(PendingDeletion.objects.filter(email__iexact=asked).values_list("pk", flat=True))
     with suppress(ValueError):

@@ -143,7 +143,7 @@ async def refused(
     await audit.record_later(
         event,
         outcome=Outcome.FAILURE,
-        actor_id=user_id if session_id or event is Event.STEP_UP else None,  # who steps up is signed in
+        actor_id=user_id if session_id or event is Event.STEP_UP else None,  # a step-up is by somebody signed in
         user_id=user_id,
         session_id=session_id,
         details=_logged(cause, user_id, passkey_id),

@@ -42,7 +42,7 @@ class Stored(NamedTuple):
 
 
 class Holder(NamedTuple):
-    """Who is about to add a passkey, and what they have."""
+    """The person who is about to add a passkey, and what they have."""
 
     email: str
     name: str

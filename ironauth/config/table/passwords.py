@@ -184,7 +184,7 @@ THROTTLES = Section(
         "Second factors set up, and sets of recovery codes made, for one account in any hour, {least} to {most}.",
         default=20,
         limit=Limit(
-            1, 1_000, "in an hour", "each fills a mailbox, and may take ten hashes from who signs in at that moment"
+            1, 1_000, "in an hour", "each fills a mailbox, and may take ten hashes, for which sign-ins have to wait"
         ),
     ),
 )

@@ -22,7 +22,7 @@ from ironauth.infrastructure.models import purge_throttles
 FREE_FAILURES: Final = 10  # SP 800-63B-4 §3.2.2: enough for typing errors and a forgotten Caps Lock
 MAX_FAILURES: Final = 100  # SP 800-63B-4 §3.2.2: "no more than 100"
 LONGEST_WAIT_S: Final = 86_400  # a day: beyond it, the owner of the account would suffer more than the guesser
-#: Seconds a count stays after its last failure. Forgetting is forgiving: ten tries a year for who waits for it.
+#: Seconds a count stays after its last failure. Forgetting forgives: somebody who waits has ten tries a year.
 KEEP_S: Final = 365 * 86_400
 #: One in so many admissions deletes a few rows that count no more, so that no timer is needed to bound the tables.
 _PRUNE_ONE_IN: Final = 100

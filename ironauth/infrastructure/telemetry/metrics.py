@@ -79,7 +79,7 @@ class Recorder:
         return self.counts(DURATIONS, method, route, lane, str(status))
 
     def flush(self) -> None:
-        """Write what was counted so far, for other workers to read, and for who takes over."""
+        """Write what was counted so far, for other workers to read, and for the worker that takes over."""
         if self.file is not None:
             self.file.write(self.series)
 

@@ -35,7 +35,7 @@ class Job(Future[Any]):
 
         Args:
             call: what a thread runs.
-            claim: who asks for it.
+            claim: The network and the owner that ask for it.
             withdraw: takes the job out of its queue, and tells whether it was there.
         """
         super().__init__()

@@ -271,7 +271,7 @@ def _database() -> str:
 def _to_open(host: str, port: int) -> str:
     """Return the origin a person should open: the issuer's when it names this very server, else the one bound.
 
-    Cookies and passkeys are kept for one name: who signs in at 127.0.0.1 is nobody at localhost.
+    Cookies and passkeys are kept for one name: a sign-in at 127.0.0.1 does not count at localhost.
     """
     issuer = urlsplit(settings.IRONAUTH_ISSUER)
     name = issuer.hostname or ""

@@ -54,7 +54,7 @@ class TokenView(OAuthEndpoint):
         try:
             answer = await grant(asked)
         except (OAuthError, Throttled):
-            if proof is not None and client.is_public:  # anybody can be one: who gets nothing leaves nothing behind
+            if proof is not None and client.is_public:  # anybody can be one: nothing given, nothing stored
                 await dpop.give_back(proof)
             raise
         return HttpResponse(msgspec.json.encode(answer), content_type="application/json")
