@@ -43,12 +43,12 @@ class Change(NamedTuple):
     done: str
     warning: str
     excluded_note: str
+    permission: str
     carry_out: Callable[[Sequence[uuid.UUID], uuid.UUID], None]
     concerns: Q = Q()
     batch: int = BATCH
     spares_oneself: bool = False
     takes_over: bool = False
-    permission: str = "change"
     step_up: bool = True
 
 

@@ -31,9 +31,7 @@ from ironauth.infrastructure.db.compiled import CompiledSelect, Param
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.http.client_context import client_network, client_site
 from ironauth.infrastructure.ratelimit import window as sliding_window
-from ironauth.infrastructure.ratelimit import window_store
-from ironauth.infrastructure.ratelimit.window import Refusal, Slot
-from ironauth.infrastructure.ratelimit.window_store import RateLimitHit
+from ironauth.infrastructure.ratelimit.window import RateLimitHit, Refusal, Slot
 from ironauth.infrastructure.telemetry.logs import get_logger
 
 type MailKind = Literal["reset", "verification", "sign-up", "sign-in", "change"]  # what is asked for, whatever is sent
@@ -249,7 +247,7 @@ def give_back(windows: Windows) -> None:
     """Give back the places that were taken in the database. A unit of work: a query each."""
     for taken in windows.taken:
         if not taken.in_redis:
-            window_store.give_back(taken.key, taken.slot)
+            sliding_window.give_back_to_database(taken.key, taken.slot)
 
 
 # ------------------------------------------------------------------ keys

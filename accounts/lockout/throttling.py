@@ -30,8 +30,7 @@ from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.http.client_context import ClientContext, client_network
 from ironauth.infrastructure.ratelimit import lockout
 from ironauth.infrastructure.ratelimit.lockout import FREE_FAILURES, Count, Reserved
-from ironauth.infrastructure.ratelimit.window import Refusal
-from ironauth.infrastructure.ratelimit.window_store import RateLimitHit
+from ironauth.infrastructure.ratelimit.window import RateLimitHit, Refusal
 from ironauth.infrastructure.telemetry.logs import get_logger
 
 #: Consecutive failures of one password, by who tries; together ``MAX_FAILURES``. Each share is enough for typing

@@ -17,6 +17,7 @@ from contextvars import ContextVar
 from http import HTTPStatus
 from typing import Final
 
+from asgiref.sync import async_to_sync
 from django.conf import settings
 from django.db import connection as database_connection
 
@@ -76,29 +77,17 @@ async def knows(digest: bytes) -> bool:
     return known
 
 
-def knows_blocking(digest: bytes) -> bool:
-    """Tell the same, blocking the calling thread; within a transaction only what was ``asked_beforehand``."""
+def knows_in_thread(digest: bytes) -> bool:
+    """Tell the same in a thread without event loop; within a transaction only what was ``asked_beforehand``."""
     if database_connection.in_atomic_block:
         return _asked_beforehand.get() == (digest, True)
-    if not _may_ask():
-        return False
-    question = _Question(digest)
-    job = _executor.submit(question.ask)
-    try:
-        known: bool = job.result(settings.IRONAUTH_BREACHED_PASSWORDS_TIMEOUT_S)
-    except Exception as error:  # noqa: BLE001 - as above
-        return _failed(error)
-    finally:
-        job.cancel()
-        question.cut()
-    _breaker.succeeded()
-    return known
+    return async_to_sync(knows)(digest)
 
 
 @contextmanager
 def asked_beforehand(digest: bytes) -> Iterator[None]:
-    """Ask now, blocking, and have ``knows_blocking`` repeat the answer within the transactions of this block."""
-    token = _asked_beforehand.set((digest, knows_blocking(digest)))
+    """Ask now, blocking, and have ``knows_in_thread`` repeat the answer within the transactions of this block."""
+    token = _asked_beforehand.set((digest, knows_in_thread(digest)))
     try:
         yield
     finally:

@@ -72,19 +72,6 @@ async def verify_password(password: str, encoded: str | None) -> Verdict:
     return verdict
 
 
-def verify_blocking(password: str, encoded: str | None) -> Verdict:
-    """Judge ``password`` as ``verify_password`` does, blocking the calling thread; for the admin lane and commands.
-
-    Args:
-        password: What was typed.
-        encoded: The stored hash; None where there is no account, which takes as long.
-    """
-    verdict, missing_s = hash_pool().run_blocking(partial(_judge, password, encoded), movable=movable(encoded))
-    if missing_s:
-        time.sleep(missing_s)
-    return verdict
-
-
 def _judge(password: str, encoded: str | None) -> tuple[Verdict, float]:
     """Return the verdict, and the seconds a cheaper algorithm should still wait; on a pool thread.
 

@@ -120,7 +120,7 @@ class PasswordPolicyValidator:
         if found:
             raise ValidationError([ValidationError(error.message, code=error.code) for error in found])
         digest = breached_passwords.sha1_of(password)
-        if breached_passwords.is_breached(password) or breached_service.knows_blocking(digest):
+        if breached_passwords.is_breached(password) or breached_service.knows_in_thread(digest):
             raise ValidationError(breached_passwords.MESSAGE, code=breached_passwords.CODE)
 
     def get_help_text(self) -> str:

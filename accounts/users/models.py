@@ -4,6 +4,7 @@ import uuid
 from collections.abc import Iterable
 from typing import Any, ClassVar, Final
 
+from asgiref.sync import async_to_sync
 from django.contrib.auth.base_user import AbstractBaseUser, BaseUserManager
 from django.contrib.auth.hashers import make_password
 from django.contrib.auth.models import Group, Permission, PermissionsMixin
@@ -295,7 +296,7 @@ class User(AbstractBaseUser, PermissionsMixin):
         An account that opens to nobody keeps its hash: the time of the upgrade would tell that a password was right.
         Blocks the calling thread; raises ``Overloaded`` when the pool is full and ``RuntimeError`` on an event loop.
         """
-        verdict = passwords.verify_blocking(raw_password or "", self.password)
+        verdict = async_to_sync(passwords.verify_password)(raw_password or "", self.password)
         opens = self.is_active and not emails.is_proof_awaited(self.email_verified_at)
         if raw_password and verdict.needs_rehash and opens:
             self._upgrade_hash(raw_password)

@@ -30,7 +30,7 @@ from accounts.errors import InvalidCredentials
 from accounts.own_account import services as own_account
 from accounts.passwords import breached as breached_passwords
 from accounts.passwords import breached_service
-from accounts.passwords.breached_service import LONGEST_ANSWER, knows, knows_blocking
+from accounts.passwords.breached_service import LONGEST_ANSWER, knows, knows_in_thread
 from accounts.passwords.policy import PasswordPolicyValidator
 from accounts.passwords.tests.range_server import RangeServer, answer
 from accounts.passwords.tests.test_breached_passwords import change, create, sign_up
@@ -94,7 +94,7 @@ async def test_off_nobody_is_asked(service: RangeServer, settings: Settings) -> 
     """Without an address, as it is unless somebody sets one."""
     settings.IRONAUTH_BREACHED_PASSWORDS_URL = ""
     assert not await knows(DIGEST)
-    assert not await sync_to_async(knows_blocking)(DIGEST)
+    assert not await sync_to_async(knows_in_thread)(DIGEST)
     assert service.requests == []
 
 
@@ -133,7 +133,7 @@ async def test_answers(service: RangeServer, breaker: Breaker, body: str, known:
     """Found is a line of this suffix and a count, in either case; a count of 0 is padding."""
     service.says = answer(body.encode())
     assert await knows(DIGEST) == known
-    assert await sync_to_async(knows_blocking)(DIGEST) == known
+    assert await sync_to_async(knows_in_thread)(DIGEST) == known
     assert breaker.failures == 0
 
 
@@ -215,7 +215,7 @@ async def test_a_service_that_is_down_is_left_alone(
         settings.IRONAUTH_BREACHED_PASSWORDS_URL = url
         for _ in range(3):
             assert not await knows(DIGEST)
-            assert not await sync_to_async(knows_blocking)(DIGEST)
+            assert not await sync_to_async(knows_in_thread)(DIGEST)
         assert service.requests == []
         began = time.monotonic()
         monkeypatch.setattr("ironauth.infrastructure.threads.circuit_breaker.time.monotonic", lambda: began + PAUSE_S)
@@ -244,7 +244,7 @@ async def test_a_slow_service_is_not_waited_for(
 
     service.speak = trickle
     began = time.monotonic()
-    assert not await (sync_to_async(knows_blocking)(DIGEST) if blocking else knows(DIGEST))
+    assert not await (sync_to_async(knows_in_thread)(DIGEST) if blocking else knows(DIGEST))
     assert time.monotonic() - began < 2
     assert breaker.failures == 1
     assert await asyncio.to_thread(ended.wait, 5)

@@ -6,6 +6,7 @@ from typing import Any
 
 import bcrypt as bcrypt_library
 import pytest
+from asgiref.sync import async_to_sync
 from django.contrib.auth.hashers import BCryptSHA256PasswordHasher, PBKDF2PasswordHasher, ScryptPasswordHasher
 
 from accounts.passwords import hashing
@@ -64,18 +65,18 @@ def test_recognised_and_judged(kind: str) -> None:
     """A right password is right and its hash to be replaced, a wrong one wrong; the stored form is stable."""
     encoded = stored_form(MADE_ELSEWHERE[kind]())
     assert stored_form(encoded) == encoded
-    assert hashing.verify_blocking(PASSWORD, encoded) == hashing.Verdict(ok=True, needs_rehash=True)
-    assert not hashing.verify_blocking(PASSWORD + "!", encoded).ok
+    assert async_to_sync(hashing.verify_password)(PASSWORD, encoded) == hashing.Verdict(ok=True, needs_rehash=True)
+    assert not async_to_sync(hashing.verify_password)(PASSWORD + "!", encoded).ok
 
 
 def test_firebase_published_vector() -> None:
     """The sample of Firebase's own repository verifies; another password and another project's key do not."""
     encoded = firebase.stored(FIREBASE, FIREBASE_SALT, FIREBASE_HASH)
     assert stored_form(encoded) == encoded
-    assert hashing.verify_blocking("user1password", encoded).ok
-    assert not hashing.verify_blocking("user2password", encoded).ok
+    assert async_to_sync(hashing.verify_password)("user1password", encoded).ok
+    assert not async_to_sync(hashing.verify_password)("user2password", encoded).ok
     other = firebase.stored(FIREBASE._replace(signer_key=bytes(64)), FIREBASE_SALT, FIREBASE_HASH)
-    assert not hashing.verify_blocking("user1password", other).ok
+    assert not async_to_sync(hashing.verify_password)("user1password", other).ok
     supabase = "$fbscrypt$" + encoded.removeprefix("firebase_scrypt$")
     assert stored_form(supabase) == encoded
 
@@ -83,8 +84,8 @@ def test_firebase_published_vector() -> None:
 def test_bcrypt_reads_72_bytes() -> None:
     """What made a bcrypt hash ignored all after 72 bytes, so a longer password still opens it."""
     encoded = stored_form(bcrypt_library.hashpw(b"a" * 72, bcrypt_library.gensalt(4)).decode())
-    assert hashing.verify_blocking("a" * 80, encoded).ok
-    assert not hashing.verify_blocking("a" * 71, encoded).ok
+    assert async_to_sync(hashing.verify_password)("a" * 80, encoded).ok
+    assert not async_to_sync(hashing.verify_password)("a" * 71, encoded).ok
 
 
 def at(cost: Any) -> str:
@@ -135,7 +136,7 @@ def test_salted_sha_only_when_allowed(settings: Any, place: str) -> None:
     salted = b"salt" + PASSWORD.encode() if place == "prefix" else PASSWORD.encode() + b"salt"
     encoded = salted_sha.stored("SHA-256", place, b"salt", hashlib.sha256(salted).digest())
     assert stored_form(encoded) == encoded
-    assert hashing.verify_blocking(PASSWORD, encoded).ok
-    assert not hashing.verify_blocking(PASSWORD + "!", encoded).ok
+    assert async_to_sync(hashing.verify_password)(PASSWORD, encoded).ok
+    assert not async_to_sync(hashing.verify_password)(PASSWORD + "!", encoded).ok
     settings.IRONAUTH_SALTED_SHA_HASHES = False
-    assert not hashing.verify_blocking(PASSWORD, encoded).ok
+    assert not async_to_sync(hashing.verify_password)(PASSWORD, encoded).ok

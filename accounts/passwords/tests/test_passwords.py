@@ -14,7 +14,7 @@ from typing import Any
 
 import argon2
 import pytest
-from asgiref.sync import sync_to_async
+from asgiref.sync import async_to_sync, sync_to_async
 from django.contrib.auth import hashers
 from hypothesis import HealthCheck, given
 from hypothesis import settings as hypothesis_settings
@@ -67,7 +67,7 @@ def test_published_hashes_verify_in_django_form(vector: dict[str, Any]) -> None:
 @pytest.mark.parametrize("phc", BAD)
 def test_malformed_hashes_are_refused_after_one_run(phc: str, argon2_runs: list[str]) -> None:
     """A hash the reference implementation rejects is a refusal, not a crash, and takes as long as any other."""
-    assert passwords.verify_blocking("password", f"argon2{phc}") == WRONG
+    assert async_to_sync(passwords.verify_password)("password", f"argon2{phc}") == WRONG
     assert len(argon2_runs) == 1
 
 
@@ -103,19 +103,19 @@ def test_hashes_of_djangos_own_hashers_verify_and_are_to_be_replaced() -> None:
     """What a Django product brings along works: Argon2 with Django's costs, PBKDF2, scrypt."""
     for hasher in (hashers.Argon2PasswordHasher(), hashers.PBKDF2PasswordHasher(), hashers.ScryptPasswordHasher()):
         encoded = hasher.encode(PASSWORD, "somesaltsomesaltsomesa")
-        assert passwords.verify_blocking(PASSWORD, encoded) == STALE
-        assert passwords.verify_blocking("wrong", encoded) == WRONG
+        assert async_to_sync(passwords.verify_password)(PASSWORD, encoded) == STALE
+        assert async_to_sync(passwords.verify_password)("wrong", encoded) == WRONG
 
 
 def test_changed_costs_ask_for_a_new_hash(settings: Settings) -> None:
     """A hash of other costs, in either direction, verifies and is to be replaced; one of the same costs is not."""
     encoded = hashers.make_password(PASSWORD)
-    assert passwords.verify_blocking(PASSWORD, encoded) == RIGHT
+    assert async_to_sync(passwords.verify_password)(PASSWORD, encoded) == RIGHT
     settings.IRONAUTH_ARGON2_TIME_COST = 2
-    assert passwords.verify_blocking(PASSWORD, encoded) == STALE
+    assert async_to_sync(passwords.verify_password)(PASSWORD, encoded) == STALE
     newer = hashers.make_password(PASSWORD)
     settings.IRONAUTH_ARGON2_TIME_COST = 1
-    assert passwords.verify_blocking(PASSWORD, newer) == STALE
+    assert async_to_sync(passwords.verify_password)(PASSWORD, newer) == STALE
 
 
 @pytest.mark.parametrize(
@@ -140,9 +140,9 @@ def test_pepper_in_every_combination(
     assert argon2_format.read(encoded).pepper_id == next(iter(before), None)  # type: ignore[union-attr]  # well-formed
     settings.IRONAUTH_PASSWORD_PEPPERS = after
     argon2_runs.clear()
-    assert passwords.verify_blocking(PASSWORD, encoded) == verdict
+    assert async_to_sync(passwords.verify_password)(PASSWORD, encoded) == verdict
     assert len(argon2_runs) == 1
-    assert passwords.verify_blocking("wrong", encoded) == WRONG
+    assert async_to_sync(passwords.verify_password)("wrong", encoded) == WRONG
     hasher = hashers.identify_hasher(encoded)
     assert hasher.must_update(encoded) is (verdict != RIGHT)
     assert hasher.safe_summary(encoded)["pepper"] == next(iter(before), "none")
@@ -174,7 +174,7 @@ def test_planted_hashes_cannot_exhaust_the_server(costs: str, argon2_runs: list[
     encoded = hashers.make_password(PASSWORD).replace("m=256,t=1,p=1", costs)
     argon2_runs.clear()
     began = time.thread_time()
-    assert passwords.verify_blocking(PASSWORD, encoded) == WRONG
+    assert async_to_sync(passwords.verify_password)(PASSWORD, encoded) == WRONG
     assert len(argon2_runs) == 1
     assert time.thread_time() - began < 1
 
@@ -210,9 +210,9 @@ def test_nothing_is_cut_off_or_folded(one: str, other: str) -> None:
 def test_any_password_round_trips(text: str) -> None:
     """Any text of at most 1,024 code points verifies, and so do its canonically equal spellings; one more does not."""
     encoded = hashers.make_password(text)
-    assert passwords.verify_blocking(text, encoded).ok
-    assert passwords.verify_blocking(unicodedata.normalize("NFD", text), encoded).ok
-    assert not passwords.verify_blocking(text + "x", encoded).ok
+    assert async_to_sync(passwords.verify_password)(text, encoded).ok
+    assert async_to_sync(passwords.verify_password)(unicodedata.normalize("NFD", text), encoded).ok
+    assert not async_to_sync(passwords.verify_password)(text + "x", encoded).ok
 
 
 def test_1024_code_points_are_hashed_and_1025_are_not(argon2_runs: list[str]) -> None:
@@ -224,7 +224,7 @@ def test_1024_code_points_are_hashed_and_1025_are_not(argon2_runs: list[str]) ->
         hashers.make_password(text + "x")
     argon2_runs.clear()
     began = time.thread_time()
-    assert passwords.verify_blocking(text * 10_000, encoded) == WRONG
+    assert async_to_sync(passwords.verify_password)(text * 10_000, encoded) == WRONG
     assert len(argon2_runs) == 1
     assert time.thread_time() - began < 1
 
@@ -236,7 +236,7 @@ def test_1024_code_points_are_hashed_and_1025_are_not(argon2_runs: list[str]) ->
 )
 def test_any_stored_text_is_an_answer(encoded: str) -> None:
     """Whatever a row holds in place of a hash, the password is wrong and nothing fails."""
-    assert passwords.verify_blocking(PASSWORD, encoded) == WRONG
+    assert async_to_sync(passwords.verify_password)(PASSWORD, encoded) == WRONG
 
 
 @pytest.mark.parametrize("kind", ["unknown", "wrong", "unusable", "garbage", "empty", "other algorithm", "too long"])
@@ -274,7 +274,7 @@ def test_unreadable_migrated_hashes_are_refused(argon2_runs: list[str]) -> None:
     """A broken hash of an old hasher, or one whose library is not installed, is a refusal and not a crash."""
     for encoded in ("pbkdf2_sha256$notanumber$salt$hash", "scrypt$1$2", "bcrypt_sha256$$2b$12$abc"):
         argon2_runs.clear()
-        assert passwords.verify_blocking(PASSWORD, encoded) == WRONG
+        assert async_to_sync(passwords.verify_password)(PASSWORD, encoded) == WRONG
         assert len(argon2_runs) == 1
 
 
@@ -325,10 +325,10 @@ def test_missing_memory_is_not_a_wrong_password(monkeypatch: pytest.MonkeyPatch)
     with monkeypatch.context() as short:
         short.setattr(argon2_raw, "raw_hash", refuse)
         with pytest.raises(Overloaded):
-            passwords.verify_blocking(PASSWORD, encoded)
+            async_to_sync(passwords.verify_password)(PASSWORD, encoded)
         with pytest.raises(Overloaded):
             hashers.make_password(PASSWORD)
-    assert passwords.verify_blocking(PASSWORD, encoded) == RIGHT
+    assert async_to_sync(passwords.verify_password)(PASSWORD, encoded) == RIGHT
 
 
 @pytest.mark.parametrize("version", [16, 19])
@@ -337,8 +337,8 @@ def test_every_variety_and_version_of_the_library_verifies(variety: argon2.low_l
     """What the library writes verifies here, and nobody else's password does; hashes of 1.0 do not name a version."""
     phc = argon2.low_level.hash_secret(PASSWORD.encode(), b"saltsalt" * 2, 1, 64, 2, 24, variety, version).decode()
     for spelled in {phc, phc.replace("v=16$", "")}:
-        assert passwords.verify_blocking(PASSWORD, f"argon2{spelled}").ok
-        assert not passwords.verify_blocking("wrong", f"argon2{spelled}").ok
+        assert async_to_sync(passwords.verify_password)(PASSWORD, f"argon2{spelled}").ok
+        assert not async_to_sync(passwords.verify_password)("wrong", f"argon2{spelled}").ok
 
 
 @pytest.mark.parametrize("version", [-1, 0, 15, 17, 18, 20, 2**32, 2**32 + 19])
@@ -357,9 +357,9 @@ def test_a_hash_has_one_spelling(change: tuple[str, str], argon2_runs: list[str]
     """Costs in another order, zeros in front, signs and spaces are malformed, as they are to the reference."""
     encoded = hashers.make_password(PASSWORD)
     argon2_runs.clear()
-    assert passwords.verify_blocking(PASSWORD, encoded).ok
-    assert passwords.verify_blocking(PASSWORD, encoded.replace(*change)) == WRONG
-    assert passwords.verify_blocking(PASSWORD, encoded + "A") == WRONG
+    assert async_to_sync(passwords.verify_password)(PASSWORD, encoded).ok
+    assert async_to_sync(passwords.verify_password)(PASSWORD, encoded.replace(*change)) == WRONG
+    assert async_to_sync(passwords.verify_password)(PASSWORD, encoded + "A") == WRONG
     assert len(argon2_runs) == 3
 
 
@@ -374,7 +374,7 @@ async def test_full_pool_is_not_a_wrong_password(settings: Settings) -> None:
         with pytest.raises(Overloaded):
             await passwords.verify_password(PASSWORD, encoded)
         with pytest.raises(Overloaded):
-            await asyncio.to_thread(passwords.verify_blocking, PASSWORD, encoded)
+            await asyncio.to_thread(async_to_sync(passwords.verify_password), PASSWORD, encoded)
     finally:
         release.set()
         await busy

@@ -7,6 +7,7 @@ from typing import Any
 
 import bcrypt
 import pytest
+from asgiref.sync import async_to_sync
 from django.core.management import CommandError, call_command
 
 from accounts.audit import recording as audit
@@ -56,7 +57,7 @@ def test_people_keep_what_they_had(run: Import) -> None:
     assert (first.email, first.email_key, first.name) == ("Person1@example.com", "person1@example.com", "Ann")
     assert first.created_at.year == 2020
     assert first.email_verified_at == first.created_at
-    assert hashing.verify_blocking("correct horse", first.password).ok
+    assert async_to_sync(hashing.verify_password)("correct horse", first.password).ok
     factor = TotpFactor.objects.get(user=first)
     assert totp.as_text(totp.unseal(factor.master_key_id, bytes(factor.sealed), first.pk)) == SECRET
     assert (second.is_active, second.email_verified_at, second.has_usable_password()) == (False, None, False)
@@ -176,7 +177,7 @@ def test_out_and_in_again(run: Import, tmp_path: Path) -> None:
     assert "password_hash" not in json.loads(bare.read_text())
     User.objects.all().delete()
     assert run(line) == {"created": [line["external_id"]]}
-    assert hashing.verify_blocking("correct horse", User.objects.get().password).ok
+    assert async_to_sync(hashing.verify_password)("correct horse", User.objects.get().password).ok
     with pytest.raises(CommandError, match="does not exist"):
         call_command("export_users", str(path))
     assert AuditEvent.objects.filter(event=Event.USERS_EXPORTED).count() == 2

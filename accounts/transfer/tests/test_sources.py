@@ -9,6 +9,7 @@ from typing import Any
 
 import bcrypt
 import pytest
+from asgiref.sync import async_to_sync
 
 from accounts.passwords import hashing
 from accounts.passwords.formats.foreign import as_base64
@@ -35,7 +36,7 @@ def only(source: str, path: Path, **options: Any) -> Person:
 
 def opens(person: Person) -> bool:
     """Tell whether the password opens the imported hash."""
-    return hashing.verify_blocking(PASSWORD, person.password_hash).ok
+    return async_to_sync(hashing.verify_password)(PASSWORD, person.password_hash).ok
 
 
 def written(tmp_path: Path, name: str, content: Any) -> Path:
@@ -155,7 +156,7 @@ def test_firebase(tmp_path: Path) -> None:
     }
     path = written(tmp_path, "users.json", {"users": [sample]})
     person = only("firebase", path, hash_config=config)
-    assert hashing.verify_blocking("user1password", person.password_hash).ok
+    assert async_to_sync(hashing.verify_password)("user1password", person.password_hash).ok
     assert person.notes == {Note.IDENTITY}
     (refused,) = read("firebase", path)
     assert refused == Refused("", Reason.MALFORMED)

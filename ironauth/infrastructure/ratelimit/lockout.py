@@ -80,18 +80,6 @@ class _Ended(NamedTuple):
     wait_s: float
 
 
-def wait_after(failures: int, most: int = MAX_FAILURES) -> int | None:
-    """Return how many seconds a try has to wait after so many failures in a row; None: it is never let in.
-
-    Args:
-        failures: Failures in a row.
-        most: The number from which nobody is let in.
-    """
-    if failures >= most:
-        return None
-    return 0 if failures < FREE_FAILURES else min(1 << (failures - FREE_FAILURES), LONGEST_WAIT_S)
-
-
 def register_attempt(count: Count, *, known: Sequence[tuple[str, Count]] = (), forgotten: str = "") -> Reserved | float:
     """Count one more failure; return it, or the seconds to wait, when nothing is counted.
 

@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ironauth.infrastructure.cache.two_level import token_cache
 from ironauth.infrastructure.core import clock
-from ironauth.infrastructure.ratelimit import window_store
-from ironauth.infrastructure.ratelimit.window_store import Counts, RateLimitHit
+from ironauth.infrastructure.db.prepared import CompiledText
 
 if TYPE_CHECKING:
     from ironauth.infrastructure.cache.redis_client import RedisClient
 
 #: One step, so that no two callers see the same count. KEYS: the key. ARGV: slot, weight, limit, life in ms.
-#: As in ``window_store``, a window that another worker's clock has begun already is taken for the present one.
+#: As in the statements below, a window that another worker's clock has begun already is taken for the present one.
 _TAKE: Final = """
 local slot, weight, limit = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local found = redis.call('HMGET', KEYS[1], 'slot', 'count', 'previous')
@@ -43,6 +42,56 @@ local field = at == tonumber(ARGV[1]) and 'count' or at == tonumber(ARGV[1]) + 1
 if field and tonumber(redis.call('HGET', KEYS[1], field)) > 0 then redis.call('HINCRBY', KEYS[1], field, -1) end
 return 1
 """
+
+
+#: A row counts for the present window when it was begun in this one, or in the next by a clock that is ahead.
+_PRESENT: Final = "t.slot IN (excluded.slot, excluded.slot + 1)"
+_JUST_OVER: Final = "t.slot = excluded.slot - 1"
+_TAKE_ROW: Final = CompiledText(f"""
+INSERT INTO infrastructure_throttlewindow AS t ("key", slot, "count", previous, expires_at)
+VALUES (%(key)s, %(slot)s, 1, 0, %(expires_at)s)
+ON CONFLICT ("key") DO UPDATE SET
+  slot = CASE WHEN {_PRESENT} THEN t.slot ELSE excluded.slot END,
+  "count" = CASE WHEN {_PRESENT} THEN t."count" + 1 ELSE 1 END,
+  previous = CASE WHEN {_PRESENT} THEN t.previous WHEN {_JUST_OVER} THEN t."count" ELSE 0 END,
+  expires_at = excluded.expires_at
+WHERE CASE WHEN {_PRESENT} THEN t.previous * %(weight)s + t."count"
+  WHEN {_JUST_OVER} THEN t."count" * %(weight)s ELSE 0 END + 1 <= %(limit)s
+RETURNING slot
+""")  # noqa: S608 - put together from the two constants above
+_COUNTS: Final = CompiledText('SELECT slot, "count", previous FROM infrastructure_throttlewindow WHERE "key" = %(key)s')
+_GIVE_BACK_ROW: Final = CompiledText("""
+UPDATE infrastructure_throttlewindow SET
+  "count" = CASE WHEN slot = %(slot)s THEN "count" - 1 ELSE "count" END,
+  previous = CASE WHEN slot = %(slot)s THEN previous ELSE previous - 1 END
+WHERE "key" = %(key)s AND (slot = %(slot)s AND "count" > 0 OR slot = %(slot)s + 1 AND previous > 0)
+""")
+
+
+class RateLimitHit(NamedTuple):
+    """Whether ``key`` may happen once more, ``limit`` times in any ``window_s`` seconds.
+
+    Asked in the window number ``slot``, of which the share ``elapsed`` is over, from 0 to 1.
+    """
+
+    key: str
+    limit: int
+    window_s: int
+    slot: int
+    elapsed: float
+
+    @property
+    def weight(self) -> float:
+        """How much of the previous window the stretch that ends now still covers, from 0 to 1."""
+        return 1 - self.elapsed
+
+
+class Counts(NamedTuple):
+    """What is stored for a key."""
+
+    slot: int
+    present: int
+    previous: int
 
 
 class Slot(NamedTuple):
@@ -82,10 +131,10 @@ async def take_in_redis(asked: RateLimitHit) -> Slot | Refusal | None:
 
 def take_in_database(asked: RateLimitHit) -> Slot | Refusal:
     """Take a place in the database. A unit of work for ``write``: one query, two for a refusal."""
-    slot = window_store.take(asked)
+    slot = _take_row(asked)
     if slot is not None:
         return Slot(asked.key, slot, in_redis=False)
-    return Refusal(wait_s(asked, window_store.counts(asked.key)))
+    return Refusal(wait_s(asked, _counts(asked.key)))
 
 
 async def give_back_to_redis(taken: Slot) -> None:
@@ -93,6 +142,16 @@ async def give_back_to_redis(taken: Slot) -> None:
     remote = token_cache().remote
     if remote is not None:
         await remote.aattempt(lambda redis: redis.eval(*_giving_back(remote, taken)), None)
+
+
+def give_back_to_database(key: str, slot: int) -> None:
+    """Take back what was counted in ``slot``. One query.
+
+    Args:
+        key: What was counted.
+        slot: The number of the window it was counted in.
+    """
+    _GIVE_BACK_ROW.run(key=key, slot=slot)
 
 
 def wait_s(asked: RateLimitHit, found: Counts | None) -> int:
@@ -141,3 +200,24 @@ def _understood(asked: RateLimitHit, answer: Any) -> Slot | Refusal | None:
     if admitted:
         return Slot(asked.key, slot, in_redis=True)
     return Refusal(wait_s(asked, Counts(slot, count, previous)))
+
+
+def _take_row(asked: RateLimitHit) -> int | None:
+    """Count once more and return the slot it was counted in; None when there is no room, and nothing is counted.
+
+    One query.
+    """
+    rows = _TAKE_ROW.rows(
+        key=asked.key,
+        slot=asked.slot,
+        weight=asked.weight,
+        limit=asked.limit,
+        expires_at=(asked.slot + 2) * asked.window_s,  # the end of the window in which it is the previous one
+    )
+    return int(rows[0][0]) if rows else None
+
+
+def _counts(key: str) -> Counts | None:
+    """Return what is stored for ``key``. One query."""
+    rows = _COUNTS.rows(key=key)
+    return Counts(*rows[0]) if rows else None

@@ -20,7 +20,7 @@ from ironauth.tests.deploy.files import DEPLOY
 from ironauth.urls import urlpatterns
 
 #: Whatever hashes calls one of these; a test below sees that there is no other.
-HASHING: Final = {passwords.hash_password, passwords.verify_password, passwords.verify_blocking}
+HASHING: Final = {passwords.hash_password, passwords.verify_password}
 #: Methods of second factors and of re-authentication that judge what was shown: some of it is hashed.
 JUDGED: Final = {"judge"}
 #: What comes in kinds: which one a method is called on shows only when it runs.

@@ -9,7 +9,7 @@ from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.models import ThrottleFailures, purge_throttles
 from ironauth.infrastructure.ratelimit import lockout
-from ironauth.infrastructure.ratelimit.lockout import KEEP_S, Count, Reserved, wait_after
+from ironauth.infrastructure.ratelimit.lockout import KEEP_S, Count, Reserved
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.storage]
 
@@ -41,8 +41,15 @@ async def failures(key: str = "k") -> int:
     return (await ThrottleFailures.objects.aget(pk=key)).failures
 
 
+def wait_after(failures: int, most: int = 100) -> int | None:
+    """Return how many seconds a try has to wait after so many failures in a row, as documented; None: for good."""
+    if failures >= most:
+        return None
+    return 0 if failures < 10 else min(2 ** (failures - 10), DAY)
+
+
 def test_the_formula() -> None:
-    """Both sides of every bend."""
+    """Both sides of every bend, in the words of the documentation that the next test holds the statement to."""
     found = {n: wait_after(n) for n in (0, 9, 10, 11, 20, 26, 27, 99, 100, 1000)}
     assert found == {0: 0, 9: 0, 10: 1, 11: 2, 20: 1024, 26: 65_536, 27: DAY, 99: DAY, 100: None, 1000: None}
     assert [wait_after(n, most=12) for n in (11, 12)] == [2, None]

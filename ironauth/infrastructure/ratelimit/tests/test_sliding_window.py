@@ -15,7 +15,6 @@ from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.models import ThrottleWindow, purge_throttles
 from ironauth.infrastructure.ratelimit import window as sliding_window
-from ironauth.infrastructure.ratelimit import window_store
 from ironauth.infrastructure.ratelimit.window import Refusal, Slot, hit, take_in_database, take_in_redis
 from ironauth.tests.services import PrivateRedis
 
@@ -92,7 +91,7 @@ async def test_a_place_given_back_is_free(request: pytest.FixtureRequest, take: 
         if one.in_redis:
             await sliding_window.give_back_to_redis(one)
         else:
-            await database().write(window_store.give_back, one.key, one.slot)
+            await database().write(sliding_window.give_back_to_database, one.key, one.slot)
 
     await give_back(taken[0])
     assert isinstance(await take("g"), Slot)
