@@ -7,6 +7,7 @@ from accounts.mfa import urls as mfa_urls
 from accounts.own_account.views import LanguageView, MeView, SignupView
 from accounts.pages import account as account_pages
 from accounts.pages import email as email_pages
+from accounts.pages import own_page, row_page
 from accounts.privacy.views import ExportView
 from accounts.staff.views import AuditExportView, AuditView, MembershipView, RolesView, UsersView, UserView
 from accounts.verdict.views import FailuresView, VerdictView
@@ -31,7 +32,9 @@ page_urlpatterns: list[URLPattern] = [
     path("account/restore", email_pages.RestorePage.as_view(), name="restore"),
     path("account", account_pages.AccountHome.as_view()),
     path("account/", account_pages.AccountHome.as_view()),  # as people type it
-    path("account/security", account_pages.SecurityPage.as_view(), name="security-page"),
+    path("account/security", own_page.OverviewPage.as_view(), name="security-page"),
+    path("account/security/<slug:section>", row_page.RowPage.as_view(), name="account-row"),
+    path("account/security/<slug:section>/<uuid:item>", row_page.RowPage.as_view(), name="account-item"),
     path("account/forgot", account_pages.ForgotPage.as_view(), name="forgot-page"),
     path("account/verify-again", account_pages.VerifyAgainPage.as_view(), name="verify-again-page"),
 ]

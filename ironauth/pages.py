@@ -94,7 +94,7 @@ async def favicon(_request: HttpRequest) -> HttpResponse:
 @read_only
 async def change_password(_: HttpRequest) -> HttpResponse:
     """Lead a password manager to where people change their password (W3C, A Well-Known URL for Changing Passwords)."""
-    return HttpResponseRedirect(f"{reverse('email-pages:security-page')}#password-title")
+    return HttpResponseRedirect(reverse("email-pages:account-row", kwargs={"section": "password"}))
 
 
 @read_only

@@ -1,11 +1,7 @@
-"""Pages for people without a product front end: ask for a message, look after one's own account, or delete it.
-
-They hold nothing of anybody. The page of the account's security asks the API by its script, with the cookie transport.
-"""
+"""Pages for people without a product front end who ask for a message; they hold nothing of anybody."""
 
 from typing import Any, ClassVar
 
-from django.conf import settings
 from django.http import HttpResponse, HttpResponseRedirect
 from django.template.loader import render_to_string
 from django.urls import reverse
@@ -42,31 +38,6 @@ FORM_HEADERS = {
 #: What browsers say of requests that this site's own pages, or a person, have caused.
 FROM_HERE = ("same-origin", "none")
 CROSS_SITE = _("Another site has sent this form: type the address here.")
-
-
-class AccountPage(PageLanguage, OpenView):
-    """A page that is the same for everybody."""
-
-    template: ClassVar[str]
-
-    @extend_schema(exclude=True)
-    async def get(self, request: ApiRequest) -> HttpResponse:
-        """Show the page; nothing is asked of the database."""
-        return HttpResponse(render_to_string(self.template, self.context()), headers=HEADERS)
-
-    def context(self) -> dict[str, Any]:
-        """Return what the page says of this deployment, the same for everybody."""
-        return {}
-
-
-class SecurityPage(AccountPage):
-    """GET /account/security."""
-
-    template = "accounts/pages/security.html"
-
-    def context(self) -> dict[str, Any]:
-        """Say for how many days a deletion can be taken back, and which languages there are, in their own words."""
-        return {"grace_days": settings.IRONAUTH_DELETION_GRACE_DAYS, "languages": settings.LANGUAGES}
 
 
 class AccountHome(OpenView):

@@ -18,6 +18,8 @@ from django.contrib.admin.utils import quote
 from django.contrib.auth.models import Group
 from django.test import Client
 
+from accounts.pages.acts import ROWS
+from accounts.pages.row_page import PROOFS
 from accounts.users.models import User
 from conftest import PASSWORD, ServeProcess
 from ironauth.asgi import application
@@ -51,6 +53,10 @@ PAGE_QUERY: Final = {
     "/password/reset": ["token"],
     "/account/restore": ["token"],
 }  # fmt: skip
+#: Fields of the forms of an account's rows.
+OF_ROWS: Final = sorted(
+    {*PROOFS, *(field for row in ROWS.values() for act in row.acts.values() for field in act.fields)}
+)
 #: Fields of forms that only browsers send.
 PAGE_FORMS: Final = {
     "/oauth/consent": ["request", "decision"],
@@ -58,6 +64,8 @@ PAGE_FORMS: Final = {
     "/oauth/signin/code": ["request", "code", "challenge_token", "credential"],
     "/oauth/signin/passkey": ["request", "challenge_token", "credential"],
     "/oauth/device": ["user_code"],
+    "/account/security": ["form", "act"],
+    "/account/security/password": ["form", "act", *OF_ROWS],
     **{path: PAGE_QUERY[path] for path in ("/oauth/authorize", "/oauth/logout")},
 }
 #: Parameters of the admin's lists, filters and look-ups.
@@ -72,7 +80,7 @@ CSRF: Final = "c" * 32
 #: Parameters of paths; most are ids.
 VALUES: Final = (
     "client_id", "content_type_id", "family", "form", "id", "object_id", "passkey_id", "role", "session_id", "user_id",
-    "identity_id", "slug",
+    "identity_id", "item", "section", "slug",
 )  # fmt: skip
 #: A page of staff costs ten times what a call of the API does: what its one reader of bodies, Django's, may stumble on.
 ADMIN_BODIES: Final = [
@@ -118,6 +126,7 @@ class Sweeper:
             "content_type_id": "1",
             "family": "ed25519",
             "slug": "acme",
+            "section": "password",
         }
 
     async def sign_in(self) -> None:
@@ -216,7 +225,8 @@ def client_forms() -> Iterator[tuple[str, str, list[str], Fields]]:
             yield path, "client", own, fixed
         yield path, "nobody", ["client_assertion"], {**kinds[0], "client_assertion_type": client_assertion.TYPE}
     for path, names in PAGE_FORMS.items():
-        yield path, "nobody", names, {}
+        for caller in ("nobody", "cookie") if path.startswith("/account/") else ("nobody",):
+            yield path, caller, names, {}
 
 
 async def test_no_head_makes_a_server_error(sweeper: Sweeper) -> None:

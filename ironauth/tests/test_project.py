@@ -116,8 +116,8 @@ def test_the_wheel_is_the_product(wheel: Path) -> None:
         "ironauth/openapi.json",
         "ironauth/locale/de/LC_MESSAGES/django.mo",
         "ironauth/project_template/project_name/settings.py-tpl",
-        "accounts/static/accounts/account.js",
-        "accounts/templates/accounts/pages/account.html",
+        "accounts/static/accounts/own_page.js",
+        "accounts/templates/accounts/pages/account/overview.html",
         "tokens/migrations/0001_initial.py",
     } <= set(names)
     assert {name.split("/")[0] for name in names} == {"ironauth", "accounts", "tokens", f"ironauth-{VERSION}.dist-info"}

@@ -23,9 +23,9 @@ from ironauth.infrastructure.admin.filters import KnownValues
 from ironauth.infrastructure.admin.read_only import moment
 from ironauth.infrastructure.admin.selection import CheckedSelection
 from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.core.user_agents import short_name
 from tokens.admin.read_only import ReadOnly, note
 from tokens.sessions import units as sessions
-from tokens.sessions.known_devices import short_name
 from tokens.sessions.models import Session, SessionQuerySet
 
 if TYPE_CHECKING:  # Django's class takes its models in brackets for type checkers only

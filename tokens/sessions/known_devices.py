@@ -5,7 +5,6 @@ only; a lockout knows devices by itself (``accounts.lockout.throttling``).
 """
 
 import ipaddress
-import re
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 from uuid import UUID
@@ -18,6 +17,7 @@ from accounts.outbox.kinds import Kind
 from accounts.users.outputs import Account
 from ironauth.infrastructure.core import clock
 from ironauth.infrastructure.core.ids import new_id
+from ironauth.infrastructure.core.user_agents import family, kind
 from ironauth.infrastructure.db.compiled import CompiledInsert, CompiledSelect, CompiledUpdate, Param, given_row
 from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.sessions.models import KnownDevice
@@ -110,47 +110,3 @@ def _network(address: str) -> str:
     found = ipaddress.ip_address(address)
     found = getattr(found, "ipv4_mapped", None) or found  # else all of IPv4 would be one network on an IPv6 socket
     return str(ipaddress.ip_network(f"{found}/{NETWORK_BITS[found.version]}", strict=False))
-
-
-# ------------------------------------------------------------------ user agents
-#: Product tokens in the order in which they tell: Edge and Opera claim to be Chrome, Chrome claims to be Safari.
-_PRODUCTS = (
-    ("Edg", "Edge"), ("EdgA", "Edge"), ("EdgiOS", "Edge"), ("OPR", "Opera"), ("Firefox", "Firefox"),
-    ("FxiOS", "Firefox"), ("CriOS", "Chrome"), ("Chrome", "Chrome"), ("Version", "Safari"),
-)  # fmt: skip
-#: Systems in the order in which they tell: Android claims to be Linux, the iPhone to be like a Mac.
-_SYSTEMS = (
-    ("Windows", "Windows"), ("iPhone", "iPhone"), ("iPad", "iPad"), ("Android", "Android"), ("CrOS", "ChromeOS"),
-    ("Macintosh", "macOS"), ("Linux", "Linux"), ("X11", "Linux"),
-)  # fmt: skip
-#: As the security page names them; a list of its own, since another kind of a browser is a new device (``family``).
-_LISTED = (("SamsungBrowser", "Samsung Internet"), *_PRODUCTS)
-_SHOWN = 40  # characters of an agent that is none of these
-
-
-def short_name(user_agent: str) -> str:
-    """Return e.g. "Firefox, Windows", or the beginning of what is not a known browser's user agent."""
-    if user_agent.startswith("Mozilla/"):
-        browser = next((name for token, name in _LISTED if re.search(rf"{token}/\d", user_agent)), "")
-        if known := ", ".join(filter(None, (browser, _system(user_agent)))):
-            return known
-    return user_agent if len(user_agent) <= _SHOWN else f"{user_agent[: _SHOWN - 1]}…"
-
-
-def kind(user_agent: str) -> str:
-    """Return e.g. "Firefox on Windows" or "an application": in our words alone, and the same after an update."""
-    browser = ""
-    if user_agent.startswith("Mozilla/"):
-        browser = next((name for token, name in _PRODUCTS if re.search(rf"\b{token}/\d", user_agent)), "a browser")
-    system = _system(user_agent)
-    return f"{browser or 'an application'} on {system}" if system else browser or "an application"
-
-
-def family(user_agent: str) -> str:
-    """Return what tells one kind of client from another, whatever its version: as ``kind``, or a program's own name."""
-    return kind(user_agent) if user_agent.startswith("Mozilla/") else user_agent.partition("/")[0]
-
-
-def _system(user_agent: str) -> str:
-    """Return the system in our words, "" for none that is known."""
-    return next((name for token, name in _SYSTEMS if token in user_agent), "")

@@ -42,6 +42,23 @@ async def start_totp(*, user_id: uuid.UUID) -> TotpSetup:
     return TotpSetup(secret=totp.as_text(secret), otpauth_uri=address, qr_svg=totp.qr_svg(address))
 
 
+async def waiting_totp(*, user_id: uuid.UUID) -> TotpSetup:
+    """Return the secret that waits for its first code, for a page that shows it again.
+
+    Raises:
+        MfaNotStarted: No secret waits.
+        MfaAlreadyEnabled: There is an app.
+    """
+    judged = await database().read(units.pending, user_id)
+    found = await reauthentication.active_user(user_id)
+    try:
+        secret = totp.unseal(judged.master_key_id, judged.sealed, user_id)
+    except (MasterKeyMissingError, SealBrokenError) as error:
+        raise MfaNotStarted from error
+    address = totp.uri(secret, found.email)
+    return TotpSetup(secret=totp.as_text(secret), otpauth_uri=address, qr_svg=totp.qr_svg(address))
+
+
 async def confirm_totp(
     *, user_id: uuid.UUID, code: str, session_id: uuid.UUID | None = None, epoch: int | None = None
 ) -> RecoveryCodes:

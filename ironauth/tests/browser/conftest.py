@@ -64,8 +64,8 @@ async def open_page(chromium: Browser) -> AsyncIterator[OpenPage]:
     """An opener of pages, each in a new profile; the test fails for what was wrong with any."""
     opened: list[Watched] = []
 
-    async def new(site: Site, locale: str = "en-GB") -> Watched:
-        context = await chromium.new_context(locale=locale, timezone_id="UTC")
+    async def new(site: Site, locale: str = "en-GB", *, scripts: bool = True) -> Watched:
+        context = await chromium.new_context(locale=locale, timezone_id="UTC", java_script_enabled=scripts)
         opened.append(Watched(await context.new_page(), site.origin))
         return opened[-1]
 

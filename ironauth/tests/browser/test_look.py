@@ -7,8 +7,11 @@ from typing import Final
 import httpx
 import pytest
 
+from accounts.pages.acts import ROWS
+from conftest import PASSWORD
 from ironauth.tests.browser import watched
 from ironauth.tests.browser.conftest import OpenPage, OpenSite
+from ironauth.tests.browser.watched import Watched
 
 pytestmark = [
     pytest.mark.browser,
@@ -28,16 +31,31 @@ PAGES: Final = {
     "home": "/",
     "device": "/oauth/device",
 }
+#: Those of somebody who is signed in.
+OWN_PAGES: Final = {
+    "account": "/account/security",
+    **{f"account-{slug}": f"/account/security/{slug}" for slug in ROWS},
+}
 #: What pages answer that have nothing to give.
 REFUSED: Final = {"stale-link": 400, "nothing": 404}
 
 
-async def weight(http: httpx.AsyncClient, path: str) -> int:
-    """Return the bytes of a page with its style and scripts."""
-    text = (await http.get(path)).text
+async def weight(http: httpx.AsyncClient, path: str, text: str = "") -> int:
+    """Return the bytes of a page with its style and scripts; ``text`` is the page of somebody who is signed in."""
+    text = text or (await http.get(path)).text
     files = re.findall(r'(?:src|href)="(/(?:static|brand)[^"]+\.(?:css|js)[^"]*)"', text)
     assert files
     return len(text.encode()) + sum([len((await http.get(file)).content) for file in files])
+
+
+async def sign_in(shown: Watched) -> None:
+    """Make an account, and be signed in to it on the pages."""
+    ask = shown.page.context.request
+    person = {"email": "a-rather-long-address-of-somebody@mail.example.com", "password": PASSWORD}
+    made = await ask.post(f"{shown.origin}/api/v1/access/signup", data=person)
+    assert made.ok
+    opened = await ask.post(f"{shown.origin}/api/v1/access/signin", data={**person, "transport": "cookie"})
+    assert opened.ok
 
 
 @pytest.mark.parametrize("language", ["de", "es"])
@@ -60,3 +78,9 @@ async def test_every_page_in_a_language(
             assert await shown.page.get_attribute("html", "lang") == language
             await shown.look(f"{name}-{language}")
             assert await weight(http, path) <= MOST_BYTES
+        await sign_in(shown)
+        for name, path in OWN_PAGES.items():
+            await shown.go(path)
+            assert await shown.page.get_attribute("html", "lang") == language
+            await shown.look(f"{name}-{language}")
+            assert await weight(http, path, await shown.page.content()) <= MOST_BYTES

@@ -1,12 +1,8 @@
 """User agents in a few words."""
 
-import re
-from pathlib import Path
-
 import pytest
-from django.contrib.staticfiles import finders
 
-from tokens.sessions.known_devices import _LISTED, _SYSTEMS, family, kind, short_name
+from ironauth.infrastructure.core.user_agents import family, kind, short_name
 
 WEBKIT = "AppleWebKit/537.36 (KHTML, like Gecko)"
 
@@ -35,7 +31,7 @@ WEBKIT = "AppleWebKit/537.36 (KHTML, like Gecko)"
     ],
 )  # fmt: skip
 def test_short_name(user_agent: str, name: str) -> None:
-    """A browser is named with its system, in the security page's words; anything else by its own beginning."""
+    """A browser is named with its system, in the words of the account page; anything else by its own beginning."""
     assert short_name(user_agent) == name
 
 
@@ -66,11 +62,3 @@ def test_family() -> None:
     assert family("Mozilla/5.0 (X11; Linux x86_64) Firefox/140.0") == "Firefox on Linux"
     assert family("Shop/1.2 (iPhone; iOS 19.0)") == "Shop"
     assert family("") == ""
-
-
-@pytest.mark.parametrize(("names", "ours"), [("BROWSERS", _LISTED), ("SYSTEMS", _SYSTEMS)])
-def test_the_security_page_knows_the_same_names(names: str, ours: tuple[tuple[str, str], ...]) -> None:
-    """Its script names browsers and systems as messages and the admin do: the same tokens in the same order."""
-    script = Path(str(finders.find("accounts/security.js"))).read_text(encoding="utf-8")
-    listed = script.partition(f"const {names} = {{")[2].partition("}")[0]
-    assert re.findall(r'(\w+): "([^"]+)"', listed) == list(ours)

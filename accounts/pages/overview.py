@@ -1,0 +1,69 @@
+"""What the overview of an account says beside each of its rows."""
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from django.conf import settings
+from django.utils.translation import gettext
+from django.utils.translation import gettext_noop as _
+
+from accounts.pages.acts import ROWS
+
+#: What an application may know or do, in words. Other scopes go by their own names, one without a word by none.
+_WORDS: Final = {
+    "openid": "",
+    "profile": _("name"),
+    "email": _("e-mail address"),
+    "roles": _("roles"),
+    "offline_access": _("stays signed in"),
+    "account": _("all of your account"),
+}
+
+
+class Line(NamedTuple):
+    """A row of the overview."""
+
+    slug: str
+    title: str
+    state: str
+
+
+def lines(held: Mapping[str, Any]) -> list[Line]:
+    """Return the rows of somebody's overview.
+
+    Args:
+        held: What the API answered, by the names of its URLs; without the names it had no answer for.
+    """
+    states = _states(held)
+    return [Line(slug, row.title, states[slug]) for slug, row in ROWS.items() if slug in states]
+
+
+def words_of(scope: str) -> list[str]:
+    """Return what an application has been allowed by a scope (RFC 6749 §3.3), in words."""
+    words = [_WORDS.get(one, one) for one in scope.split()]
+    return [gettext(word) for word in words if word]
+
+
+def _states(held: Mapping[str, Any]) -> dict[str, str]:
+    """Return what is said beside each row that there is for this person."""
+    none = gettext("None")
+    me, mfa, identities = held["me"], held["mfa"], held["identities"]
+    states = {
+        "name": me["name"] or none,
+        "email": me["email"],
+        "password": gettext("Set") if mfa["has_password"] else none,
+        "passkeys": str(len(mfa["passkeys"]) or none),
+        "codes": gettext("On") if mfa["totp"] else gettext("Off"),
+    }
+    if mfa["methods"]:
+        states["recovery"] = gettext("{count} left").format(count=mfa["recovery_codes_left"])
+    if identities["identities"] or identities["providers"]:
+        states["identities"] = str(len(identities["identities"]) or none)
+    language = dict(settings.LANGUAGES).get(held["me-language"]["language"], gettext("The browser's"))
+    return states | {
+        "sessions": str(len(held["sessions"])),
+        "applications": str(len(held["consents"]) or none),
+        "language": language,
+        "data": "",
+        "delete": "",
+    }

@@ -1,0 +1,188 @@
+"""The pages on which people look after their account: an overview, and a page of its own for each row of it.
+
+They need no script but for passkeys. What a form does is a call of the API (``accounts.pages.calls``). Forms are good
+from this site alone, by the browser's word, and for the person who has opened them, by a MAC of who that is.
+"""
+
+import asyncio
+from typing import Any, ClassVar, Final
+
+from django.http import Http404, HttpResponse, HttpResponseRedirect
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.utils.http import urlencode
+from django.utils.translation import gettext_noop as _
+from drf_spectacular.utils import extend_schema
+from rest_framework import exceptions
+
+from accounts.errors import StepUpRequired
+from accounts.pages import overview
+from accounts.pages.account import FORM_HEADERS
+from accounts.pages.acts import READS, SIGN_OUT
+from accounts.pages.calls import ApiCalls
+from accounts.pages.refusals import Refusal
+from accounts.users import step_up
+from accounts.users.signed_in import signed_in
+from ironauth.config.cookies import REFRESH
+from ironauth.infrastructure.api.parsers import FormParser
+from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView
+from ironauth.infrastructure.core.errors import DomainError, NotAuthenticated, PermissionDenied, Unavailable
+from ironauth.infrastructure.core.user_agents import short_name
+from ironauth.infrastructure.crypto import stateless_token
+from ironauth.infrastructure.crypto.master_keys import register_purpose
+from ironauth.infrastructure.http.cookies import policy as cookies
+from ironauth.infrastructure.http.language import PageLanguage
+
+FOLDER: Final = "accounts/pages/account/"
+HEADERS: Final = {**FORM_HEADERS, "Referrer-Policy": "same-origin"}  # so that forms say their Origin
+_PURPOSE: Final = register_purpose("ironauth form of an account page")
+#: What a browser says of a request that another site has caused: the session's Strict cookie does not come with it.
+ELSEWHERE: Final = ("cross-site", "same-site")
+CROSS_SITE: Final = _("Another site has sent this form. Open your account here, and try again.")
+EXPIRED: Final = _("This form was opened by somebody else, or too long ago. Look at it, and send it again.")
+
+
+class OwnPage(PageLanguage, AsyncAPIView):
+    """A page for the person whose session the browser has; another one is sent to sign in, and comes back."""
+
+    parser_classes: ClassVar[list[Any]] = [FormParser]
+    api: ApiCalls
+
+    async def initial(self, request: ApiRequest, *args: Any, **kwargs: Any) -> None:
+        """Know the person by the cookies, of which a new access token is got where the one before has expired."""
+        http = request._request  # noqa: SLF001 - Django's request
+        http.META.pop("HTTP_AUTHORIZATION", None)  # browsers bring cookies
+        if request.method == "POST" and not cookies.origin_allowed(http):
+            raise PermissionDenied(CROSS_SITE)
+        self.api = ApiCalls(http)
+        try:
+            await super().initial(request, *args, **kwargs)
+        except (NotAuthenticated, exceptions.NotAuthenticated):
+            if not await self._refreshed(request):
+                raise
+            await super().initial(request, *args, **kwargs)
+
+    async def _refreshed(self, request: ApiRequest) -> bool:
+        """Get new tokens for the browser's refresh token; return False where it brings none that is good."""
+        if not request.COOKIES.get(cookies.name_of(REFRESH)) or is_from_elsewhere(request):
+            return False
+        answer = await self.api.call("POST", "refresh")
+        if answer.is_good:
+            self.api.take_over()
+            return True
+        if answer.status in (400, 401):
+            return False
+        raise Unavailable
+
+    async def async_dispatch(self, request: Any, *args: Any, **kwargs: Any) -> Any:
+        """Answer, with the cookies that calls of the API have given."""
+        response = await super().async_dispatch(request, *args, **kwargs)
+        if hasattr(self, "api"):
+            self.api.give_cookies(response)
+        return response
+
+    def handle_exception(self, exc: Exception) -> HttpResponse:
+        """Send who is not signed in to where that is done, or back here from another site; else say what is wrong."""
+        if isinstance(exc, NotAuthenticated | exceptions.NotAuthenticated):
+            if self.request.method == "GET" and is_from_elsewhere(self.request):
+                return rendered("go_on", {"address": self.request.get_full_path()})
+            there = reverse("email-pages:signin-page")
+            return see_other(f"{there}?{urlencode({'next': self.request.path})}")
+        if isinstance(exc, DomainError):
+            return rendered("problem", {"detail": exc.detail}, status=exc.status, headers=exc.headers)
+        if isinstance(exc, Http404):
+            return rendered("problem", {"detail": _("There is nothing here.")}, status=404)
+        problem = super().handle_exception(exc)
+        headers = {name: problem[name] for name in ("Allow", "Retry-After") if name in problem.headers}
+        detail = _("The request could not be answered.")
+        return rendered("problem", {"detail": detail}, status=problem.status_code, headers=headers)
+
+    async def held(self, names: tuple[str, ...]) -> dict[str, Any]:
+        """Return what the API says of the person, by the names of its URLs."""
+        answers = await asyncio.gather(*(self.api.call("GET", name) for name in names))
+        for answer in answers:
+            if answer.status == 401:  # noqa: PLR2004 - RFC 9110 §15.5.2: ended meanwhile
+                raise NotAuthenticated
+            if not answer.is_good:
+                raise Unavailable
+        held = {name: answer.body for name, answer in zip(names, answers, strict=True)}
+        for session in held.get("sessions", ()):
+            session["device"] = short_name(session["user_agent"]) or "—"
+        for consent in held.get("consents", ()):
+            consent["words"] = overview.words_of(consent["scope"])
+        return held
+
+
+class OverviewPage(OwnPage):
+    """GET, POST /account/security."""
+
+    @extend_schema(exclude=True)
+    async def get(self, request: ApiRequest) -> HttpResponse:
+        """Show every row, and what there is."""
+        return await self._page(request)
+
+    async def _page(self, request: ApiRequest, refusal: Refusal | None = None) -> HttpResponse:
+        held = await self.held(READS)
+        context = {"lines": overview.lines(held), "me": held["me"], "form": form_token(request), "refusal": refusal}
+        return rendered("overview", context, status=refusal.status if refusal else 200)
+
+    @extend_schema(exclude=True)
+    async def post(self, request: ApiRequest) -> HttpResponse:
+        """Sign out, of applications as well."""
+        if not is_own_form(request):
+            return await self._page(request, Refusal("sign_out", 403, EXPIRED))
+        left = await self.api.send_form("oauth:logout", {"confirmation": "account-page"})
+        answer = await self.api.call(SIGN_OUT.method, SIGN_OUT.call) if left.is_good else left
+        if not answer.is_good:
+            return await self._page(
+                request, Refusal("sign_out", answer.status, _("Signing out did not work: try again in a moment."))
+            )
+        return see_other(reverse("email-pages:signin-page"))
+
+
+def is_recent(request: ApiRequest) -> bool:
+    """Tell whether the person has proved who they are within ten minutes."""
+    try:
+        step_up.require_recent(signed_in(request))
+    except StepUpRequired:
+        return False
+    return True
+
+
+def form_token(request: ApiRequest) -> str:
+    """Return what the forms of a page carry: that it was opened by this person."""
+    return stateless_token.mint(_PURPOSE, b"", signed_in(request).id.bytes)
+
+
+def is_own_form(request: ApiRequest) -> bool:
+    """Tell whether a form comes from a page that this person has opened."""
+    given = str(request.data.get("form", ""))
+    return stateless_token.parse(_PURPOSE, given, 0, signed_in(request).id.bytes) is not None
+
+
+def row_address(section: str) -> str:
+    """Return the address of a row's page."""
+    return reverse("email-pages:account-row", kwargs={"section": section})
+
+
+def rendered(template: str, context: dict[str, Any], *, status: int = 200, headers: Any = None) -> HttpResponse:
+    """Return a page of an account.
+
+    Args:
+        template: Its name in the folder of the account's templates.
+        context: What the template sees.
+        status: The HTTP status.
+        headers: Header fields beside those of every such page.
+    """
+    text = render_to_string(f"{FOLDER}{template}.html", context)
+    return HttpResponse(text, status=status, headers={**HEADERS, **(headers or {})})
+
+
+def is_from_elsewhere(request: Any) -> bool:
+    """Tell whether another site has caused the request."""
+    return request.META.get("HTTP_SEC_FETCH_SITE") in ELSEWHERE
+
+
+def see_other(address: str) -> HttpResponse:
+    """Return 303, by which a browser asks for another page after a form."""
+    return HttpResponseRedirect(address, status=303, headers={"Cache-Control": "no-store"})

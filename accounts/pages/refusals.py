@@ -1,0 +1,76 @@
+"""What a page says of an act that was refused, where the fields are that it is about."""
+
+from typing import Final, NamedTuple
+
+from django.utils.translation import gettext, ngettext
+from django.utils.translation import gettext_noop as _
+
+from accounts.pages.acts import Act
+from accounts.pages.calls import Answer
+
+_PROVE: Final = _("Prove once more who you are.")
+
+
+class Refusal(NamedTuple):
+    """What a page says of an act that was refused: which act, what to no field, and what to each field."""
+
+    act: str
+    status: int
+    problem: str = ""
+    errors: dict[str, list[str]] = {}
+    wait_s: str = ""
+
+
+def of_act(name: str, act: Act, answer: Answer) -> Refusal:
+    """Return what the page says of an act that the API has refused.
+
+    Args:
+        name: What the row calls the act.
+        act: The act.
+        answer: What the API answered.
+    """
+    body = answer.body or {}
+    errors: dict[str, list[str]] = {}
+    for one in body.get("errors", ()):
+        errors.setdefault(one["field"], []).append(one["message"])
+    if body.get("code") == "invalid_credentials" and act.password:
+        errors[act.password] = [body["detail"]]
+    elif body.get("code") == "invalid_mfa_code" and "code" in act.fields:
+        errors["code"] = [body["detail"]]
+    if body.get("code") == "step_up_required":
+        return Refusal(name, answer.status, _PROVE)
+    return _refusal(name, answer, errors, set(act.fields) - {"challenge_token", "credential", "provider"})
+
+
+def of_proof(name: str, act: Act, answer: Answer | None) -> Refusal:
+    """Return what the page says of a proof that the API has refused, or that was not there.
+
+    Args:
+        name: What the row calls the act.
+        act: The act that asks for the proof.
+        answer: What the API answered; None where nothing was sent.
+    """
+    if answer is None or answer.status == 400:  # noqa: PLR2004 - RFC 9110 §15.5.1: nothing of use was sent
+        return Refusal(name, 401, _PROVE)
+    body = answer.body or {}
+    place = act.password or "proof_password"
+    where = {"invalid_credentials": place, "invalid_mfa_code": "proof_code"}.get(body.get("code", ""), "")
+    return _refusal(name, answer, {where: [body["detail"]]} if where else {}, {place, "proof_code"})
+
+
+def _refusal(name: str, answer: Answer, errors: dict[str, list[str]], fields: set[str]) -> Refusal:
+    """Return a refusal: at the fields that the form has, the rest at none."""
+    body = answer.body or {}
+    at_fields = {field: reasons for field, reasons in errors.items() if field in fields}
+    others = " ".join(gettext(reason) for field, reasons in errors.items() if field not in fields for reason in reasons)
+    wait_s = answer.response.headers.get("Retry-After", "")
+    if answer.status == 429 and wait_s.isdigit():  # noqa: PLR2004 - RFC 6585 §4
+        minutes = -(-int(wait_s) // 60)
+        text = ngettext(
+            "There were too many attempts. Try again in {count} minute.",
+            "There were too many attempts. Try again in {count} minutes.",
+            minutes,
+        )
+        return Refusal(name, answer.status, text.format(count=minutes), wait_s=wait_s)
+    problem = others or ("" if at_fields else body.get("detail") or _("The request could not be answered."))
+    return Refusal(name, answer.status, problem, at_fields, wait_s)

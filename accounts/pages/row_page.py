@@ -1,0 +1,232 @@
+"""The page of each row of an account: its forms, and what they do."""
+
+from typing import Any, Final
+from urllib.parse import quote
+from uuid import UUID
+
+import msgspec
+from django.conf import settings
+from django.http import Http404, HttpResponse
+from django.utils.http import urlencode
+from django.utils.translation import gettext_noop as _
+from drf_spectacular.utils import extend_schema
+
+from accounts.mfa.outputs import TotpSetup
+from accounts.mfa.totp import services as totp
+from accounts.pages.acts import CONNECT, DELETE, EXPORT, ROWS, SECRET, SET_UP, Act, Recent, Row
+from accounts.pages.calls import Answer
+from accounts.pages.own_page import (
+    EXPIRED,
+    HEADERS,
+    OwnPage,
+    form_token,
+    is_from_elsewhere,
+    is_own_form,
+    is_recent,
+    rendered,
+    row_address,
+    see_other,
+)
+from accounts.pages.refusals import Refusal, of_act, of_proof
+from accounts.users.signed_in import signed_in
+from ironauth.infrastructure.api.views import ApiRequest
+from ironauth.infrastructure.core import strict_json
+from ironauth.infrastructure.core.errors import DomainError, NotAuthenticated
+
+#: The fields of a form that prove again who somebody is, and what they are called in the API.
+PROOFS: Final = {
+    "proof_password": "password",
+    "proof_code": "code",
+    "proof_challenge_token": "challenge_token",
+    "proof_credential": "credential",
+}
+_UNKNOWN: Final = _("There is no such act. Use one of the buttons.")
+
+
+class RowPage(OwnPage):
+    """GET, POST /account/security/<row>, and /account/security/<row>/<id> of one thing in it."""
+
+    @extend_schema(exclude=True)
+    async def get(self, request: ApiRequest, section: str, item: UUID | None = None) -> HttpResponse:
+        """Show the row's forms, and what was done before."""
+        row = _row(section)
+        if item is not None and not row.has_items:
+            return see_other(row_address(section))
+        done = row.acts.get(request.query_params.get("done", ""))
+        context = {"done": done.done} if done is not None and not is_from_elsewhere(request) else {}
+        return await self._page(request, section, item, context=context)
+
+    @extend_schema(exclude=True)
+    async def post(self, request: ApiRequest, section: str, item: UUID | None = None) -> HttpResponse:
+        """Do what the pressed button says, and go back to the row; or show its page again with what is wrong."""
+        row, data = _row(section), request.data
+        name = str(data.get("act", ""))
+        act = row.acts.get(name)
+        if not is_own_form(request):
+            return await self._page(request, section, item, refusal=Refusal(name, 403, EXPIRED))
+        if act is None or bool(act.item) != (item is not None):
+            return await self._page(request, section, item, refusal=Refusal(name, 400, _UNKNOWN))
+        proved = False
+        if await self._wants_proof(request, act.recent):
+            answer = await self._prove(data, act)
+            if answer is None or not answer.is_good:
+                return await self._page(request, section, item, refusal=of_proof(name, act, answer))
+            proved = True
+        path = {act.item: item} if act.item else {}
+        answer = await self.api.call(act.method, act.call, _members(act, data), **path)
+        if answer.status == 401 and answer.body and answer.body["code"] in ("invalid_token", "not_authenticated"):  # noqa: PLR2004 - RFC 9110 §15.5.2
+            raise NotAuthenticated
+        if not answer.is_good:
+            return await self._page(request, section, item, refusal=of_act(name, act, answer), proved=proved)
+        return await self._after(request, section, name, act, answer)
+
+    async def _after(self, request: ApiRequest, section: str, name: str, act: Act, answer: Answer) -> HttpResponse:
+        """Return what follows an act that is done."""
+        if act is EXPORT:
+            file = HttpResponse(
+                msgspec.json.format(answer.response.content, indent=2), content_type="application/json", headers=HEADERS
+            )
+            file["Content-Disposition"] = answer.response["Content-Disposition"]
+            return file
+        if act is CONNECT:
+            return rendered("go_on", {"address": answer.body["url"]})
+        is_codes = act.shows == "recovery_codes"
+        if act.shows and (not is_codes or answer.body.get("recovery_codes")):
+            context: dict[str, Any] = {"slug": section, "form": form_token(request), "typed": _typed(request)}
+            if is_codes:
+                context["file"] = _file_of(answer.body["recovery_codes"])
+            if act is SET_UP:
+                context |= _of_app(answer.body["secret"], answer.body["qr_svg"])
+            if act is DELETE:
+                context["grace_days"] = settings.IRONAUTH_DELETION_GRACE_DAYS
+            if act.shows == "new_passkey":
+                context["options"] = msgspec.json.encode(answer.body).decode()
+            return rendered(act.shows, {**context, "answer": answer.body})
+        return see_other(f"{row_address(section)}?{urlencode({'done': name})}")
+
+    async def _wants_proof(self, request: ApiRequest, recent: Recent) -> bool:
+        """Tell whether a form has to prove again who it is before the API does what it asks for."""
+        if recent is Recent.NO or is_recent(request):
+            return False
+        return recent is Recent.ALWAYS or bool((await self.held(("mfa",)))["mfa"]["methods"])
+
+    async def _prove(self, data: Any, act: Act) -> Answer | None:
+        """Have the session's person prove again who they are, by what the form has; None where it has nothing."""
+        body = {PROOFS[name]: str(data[name]) for name in PROOFS if data.get(name)}
+        if act.password and "password" not in body and data.get(act.password):
+            body["password"] = str(data[act.password])
+        if "credential" in body:
+            body["credential"] = _object(body["credential"])
+        return await self.api.call("POST", "step-up", body) if body else None
+
+    async def _page(
+        self,
+        request: ApiRequest,
+        section: str,
+        item: UUID | None,
+        *,
+        refusal: Refusal | None = None,
+        proved: bool = False,
+        context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        row = _row(section)
+        held = await self.held(row.reads)
+        found: Any = None
+        if item is not None and row.has_items:
+            things = held["mfa"]["passkeys"] if section == "passkeys" else held["identities"]["identities"]
+            found = next((one for one in things if one["id"] == str(item)), None)
+            if found is None:
+                raise Http404
+        proof = {} if proved else await self._proof(request, held.get("mfa"))
+        template = section
+        shown = {
+            **held,
+            **(context or {}),
+            "slug": section,
+            "title": row.title,
+            "item": found,
+            "form": form_token(request),
+            "typed": _typed(request),
+            "proof": proof,
+            "refusal": refusal,
+            "errors": refusal.errors if refusal else {},
+            "languages": settings.LANGUAGES,
+            "own_language": held.get("me-language", {}).get("language", ""),
+            "grace_days": settings.IRONAUTH_DELETION_GRACE_DAYS,
+            "shortest": settings.IRONAUTH_PASSWORD_MIN_LENGTH,
+        }
+        if refusal is not None and row.acts.get(refusal.act) is row.acts.get("confirm", EXPORT) and not proof:
+            waiting = await _waiting_app(request)
+            if waiting is not None:
+                template = SET_UP.shows
+                shown |= {"answer": waiting, **_of_app(waiting.secret, waiting.qr_svg)}
+        headers = {"Retry-After": refusal.wait_s} if refusal and refusal.wait_s else {}
+        return rendered(template, shown, status=refusal.status if refusal else 200, headers=headers)
+
+    async def _proof(self, request: ApiRequest, mfa: Any) -> dict[str, Any]:
+        """Return what the forms ask to prove again who it is; nothing within ten minutes of the last proof."""
+        if mfa is None or is_recent(request):
+            return {}
+        methods = mfa["methods"]
+        proof: dict[str, Any] = {
+            "password": not methods and mfa["has_password"],
+            "code": any(method != "passkey" for method in methods),
+            "passkey": "",
+            "nothing": not methods and not mfa["has_password"],
+        }
+        if "passkey" in methods:
+            answer = await self.api.call("POST", "step-up-options")
+            if answer.is_good:
+                proof["passkey"] = msgspec.json.encode(answer.body).decode()
+        return proof
+
+
+def _row(section: str) -> Row:
+    if section not in ROWS:
+        raise Http404
+    return ROWS[section]
+
+
+def _members(act: Act, data: Any) -> dict[str, Any]:
+    """Return what the act sends of what the form has."""
+    members: dict[str, Any] = {name: str(data[name]) for name in act.fields if name in data}
+    if "credential" in members:
+        members["credential"] = _object(members["credential"])
+    return members
+
+
+def _object(text: str) -> Any:
+    """Return the JSON value of a text; the text itself where it is none, for the API to refuse."""
+    try:
+        return strict_json.loads(text)
+    except strict_json.InvalidJson:
+        return text
+
+
+def _typed(request: ApiRequest) -> dict[str, str]:
+    """Return what was typed, but for secrets."""
+    if request.method != "POST":
+        return {}
+    return {name: str(value) for name, value in request.data.items() if name not in SECRET and name not in PROOFS}
+
+
+def _file_of(codes: list[str]) -> str:
+    """Return the address of a text file with recovery codes, which a browser saves without asking anybody for it."""
+    text = "\n".join([settings.IRONAUTH_BRAND_NAME, settings.IRONAUTH_ISSUER, "", *codes, ""])
+    return f"data:text/plain;charset=utf-8,{quote(text)}"
+
+
+def _of_app(secret: str, qr_svg: str) -> dict[str, str]:
+    """Return what a page shows of the secret of an app: its QR code as an image, and the key in groups of four."""
+    # An image is a document of its own, which has to name its namespace.
+    image = qr_svg.replace("<svg", "<svg xmlns='http://www.w3.org/2000/svg'", 1)
+    groups = [secret[start : start + 4] for start in range(0, len(secret), 4)]
+    return {"qr": f"data:image/svg+xml,{quote(image)}", "key": " ".join(groups)}
+
+
+async def _waiting_app(request: ApiRequest) -> TotpSetup | None:
+    """Return the secret of an app that still waits for its first code, if there is one."""
+    try:
+        return await totp.waiting_totp(user_id=signed_in(request).id)
+    except DomainError:
+        return None
