@@ -50,7 +50,7 @@ def there(settings: Settings) -> Iterator[FakeProvider]:
     settings.DEBUG = True
     settings.IRONAUTH_UPSTREAM_NETWORKS = ["127.0.0.0/8"]
     discovery.forget()
-    with served() as provider:
+    with served(FakeProvider) as provider:
         yield provider
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from pytest_django import Settings
 
-from tokens.upstream import discovery, providers
+from tokens.upstream import discovery, exchange, providers
 from tokens.upstream.tests.provider import FakeProvider, served
 from tokens.upstream.tests.walk import stored
 
@@ -13,13 +13,16 @@ from tokens.upstream.tests.walk import stored
 @pytest.fixture(scope="module")
 def server() -> Iterator[FakeProvider]:
     """One server for all tests of this module."""
-    with served() as provider:
+    with served(FakeProvider) as provider:
         yield provider
 
 
 @pytest.fixture
-def provider(transactional_db: None, server: FakeProvider, settings: Settings) -> Iterator[FakeProvider]:
-    """The server, honest again, and known here as *acme*."""
+def provider(
+    transactional_db: None, server: FakeProvider, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[FakeProvider]:
+    """The server, honest again, and known here as *acme*; it may be slow on a busy machine."""
+    monkeypatch.setattr(exchange, "LIMIT_S", 60.0)
     settings.DEBUG = True  # http on this machine
     settings.IRONAUTH_UPSTREAM_NETWORKS = ["127.0.0.0/8"]
     server.__init__(server.issuer)  # type: ignore[misc] # back to the beginning

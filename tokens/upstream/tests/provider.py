@@ -6,7 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, unquote_plus
@@ -98,8 +98,40 @@ def as_hmac_key(key: Any) -> OctKey:
     return OctKey.import_key(json.dumps(key.as_dict(private=False)))
 
 
+class MeetingProvider(FakeProvider):
+    """One for many people at once: a code says whose it is, and who redeems one waits for the others.
+
+    ``meeting``: for how many; those who are alone after a while go on, for a worker asks a provider twice at once only.
+    """
+
+    PATIENCE_S = 0.5
+
+    def __init__(self, issuer: str) -> None:
+        super().__init__(issuer)
+        self.meeting: threading.Barrier | None = None
+
+    def code(self, asked: dict[str, str], **claims: str) -> str:
+        """Return the code of somebody of whom the provider says this, for the sign-in it was asked for."""
+        told = {"nonce": asked["nonce"], "challenge": asked["code_challenge"], "claims": claims}
+        return base64.urlsafe_b64encode(json.dumps(told).encode()).decode()
+
+    def meet(self) -> None:
+        """Wait for the others."""
+        if self.meeting is not None:
+            with suppress(threading.BrokenBarrierError):
+                self.meeting.wait(self.PATIENCE_S)
+
+    def tokens(self, form: dict[str, str], authorization: str) -> tuple[int, dict[str, Any]]:
+        """Return the answer of the token endpoint."""
+        told = json.loads(base64.urlsafe_b64decode(form["code"]))
+        one = FakeProvider(self.issuer)
+        one.nonce, one.challenge, one.claims = told["nonce"], told["challenge"], told["claims"]
+        self.meet()
+        return one.tokens(form, authorization)
+
+
 @contextmanager
-def served() -> Iterator[FakeProvider]:
+def served[P: FakeProvider](kind: type[P]) -> Iterator[P]:
     """Serve a provider on a free port."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -137,7 +169,7 @@ def served() -> Iterator[FakeProvider]:
             """Say nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    provider = FakeProvider(f"http://127.0.0.1:{server.server_port}")
+    provider = kind(f"http://127.0.0.1:{server.server_port}")
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
