@@ -24,7 +24,7 @@ class Page(HTMLParser):
         given = {name: value or "" for name, value in attrs}
         if tag == "form" and self.action is None:
             self.action = given.get("action", "")
-        elif tag == "input" and given.get("name"):
+        elif tag in ("input", "textarea") and given.get("name"):
             self.fields[given["name"]] = given.get("value", "")
         elif tag == "a" and not self.link:
             self.link = given.get("href", "")

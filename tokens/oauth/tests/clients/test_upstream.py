@@ -1,7 +1,7 @@
-"""Signing in here with providers that others wrote: oidc-provider and oauth2-mock-server."""
+"""Signing in here with providers that others wrote: oidc-provider, oauth2-mock-server and mock-oauth2-server."""
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -13,9 +13,11 @@ from pytest_django import Settings
 from accounts.federation.models import Identity, UpstreamProvider
 from accounts.federation.secrets import seal_into
 from accounts.users.models import User
-from tokens.oauth.tests.clients.elsewhere import Page, walked
+from tokens.oauth.tests.clients.elsewhere import ANN, Page, walked
+from tokens.oauth.tests.clients.mock_oauth2 import mock_oauth2_server
 from tokens.oauth.tests.clients.program import JAVASCRIPT, node, start
 from tokens.oauth.tests.material import make_client
+from tokens.oauth.tests.walk import ISSUER as OURS
 from tokens.oauth.tests.walk import answered, authorize, form_to
 from tokens.upstream import discovery, providers
 
@@ -23,47 +25,78 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("
 
 CLIENT_ID, SECRET = "ironauth", "a secret: of two parts"
 SLUGS = {"oidc-provider": "panva", "oauth2-mock-server": "mock"}
+#: What a person types at mock-oauth2-server, which believes all of it.
+CLAIMS = {"email": "ann@example.com", "email_verified": True, "name": "Ann"}
+TYPED_AT_NAV = {"username": "ann", "claims": json.dumps(CLAIMS)}
+
+
+async def store(slug: str, name: str, issuer: str) -> None:
+    """Store a provider that verifies addresses."""
+    row = UpstreamProvider(slug=slug, name=name, kind="oidc", issuer=issuer, client_id=CLIENT_ID)
+    row.trusts_email = True
+    seal_into(row, SECRET)
+    await row.asave()
 
 
 @pytest.fixture
-async def there(transactional_db: None, settings: Settings) -> AsyncIterator[dict[str, str]]:
-    """Both providers, known here; their issuers by name."""
-    settings.DEBUG = True  # http on this machine
+def ours(transactional_db: None, settings: Settings) -> Iterator[None]:
+    """Providers on this machine may be asked, and nothing is known of them yet."""
+    settings.DEBUG = True  # http
     settings.IRONAUTH_UPSTREAM_NETWORKS = ["127.0.0.0/8"]
+    discovery.forget()
+    yield
+    providers.outdated()
+
+
+@pytest.fixture
+async def there(ours: None, settings: Settings) -> AsyncIterator[dict[str, str]]:
+    """Both providers of JavaScript, known here; their issuers by name."""
     redirects = [f"{settings.IRONAUTH_ISSUER}/oauth/upstream/{slug}" for slug in SLUGS.values()]
     process = await start(node(), JAVASCRIPT / "upstream.mjs", CLIENT_ID, SECRET, *redirects)
     assert process.stdout is not None
     assert process.stdin is not None
     issuers: dict[str, str] = json.loads(await process.stdout.readline())
     for name, issuer in issuers.items():
-        row = UpstreamProvider(slug=SLUGS[name], name=name, kind="oidc", issuer=issuer, client_id=CLIENT_ID)
-        row.trusts_email = True
-        seal_into(row, SECRET)
-        await row.asave()
+        await store(SLUGS[name], name, issuer)
     providers.outdated()
-    discovery.forget()
     yield issuers
     process.stdin.close()
     await process.wait()
-    providers.outdated()
+
+
+@pytest.fixture(scope="module")
+def nav(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """mock-oauth2-server; its issuer."""
+    with mock_oauth2_server(tmp_path_factory.mktemp("mock-oauth2")) as issuer:
+        yield issuer
 
 
 @pytest.mark.parametrize("name", SLUGS)
-async def test_people_come_from_there(
-    api: httpx.AsyncClient, there: dict[str, str], settings: Settings, name: str
-) -> None:
+async def test_people_come_from_there(api: httpx.AsyncClient, there: dict[str, str], name: str) -> None:
     """From a client's link over our page to the provider and back to the client, twice with one account."""
+    await come_twice(api, SLUGS[name], there[name], ANN)
+
+
+async def test_people_come_from_mock_oauth2_server(api: httpx.AsyncClient, ours: None, nav: str) -> None:
+    """The same with a program of Java, whose page lets a person type who they are and what is said of them."""
+    await store("nav", "NAV", nav)
+    providers.outdated()
+    await come_twice(api, "nav", nav, TYPED_AT_NAV)
+
+
+async def come_twice(api: httpx.AsyncClient, slug: str, issuer: str, typed: Mapping[str, str]) -> None:
+    """Walk from a client's link to the provider and back to the client, twice; there is one account afterwards."""
     client, _ = await sync_to_async(make_client)(trusted=True)
     for _ in range(2):
         page = await authorize(api, client)
         form = form_to(page, "/oauth/upstream")
-        leads = await api.post("/oauth/upstream", data={**form.fields, "provider": SLUGS[name]})
+        leads = await api.post("/oauth/upstream", data={**form.fields, "provider": slug})
         assert leads.status_code == 200, leads.text
-        back = await walked(Page(leads.text).link, f"{settings.IRONAUTH_ISSUER}/oauth/upstream/")
+        back = await walked(Page(leads.text).link, f"{OURS}/oauth/upstream/", typed)
         parts: Any = urlsplit(back)
         assert answered(await api.get(f"{parts.path}?{parts.query}"))["code"]
         api.cookies.clear()
     identity = await Identity.objects.aget()
     user = await User.objects.aget()
-    assert (identity.issuer, identity.user_id) == (there[name], user.pk)
+    assert (identity.issuer, identity.user_id) == (issuer, user.pk)
     assert (user.email, user.name) == ("ann@example.com", "Ann")
