@@ -111,7 +111,7 @@ class MeetingProvider(FakeProvider):
         self.meeting: threading.Barrier | None = None
 
     def code(self, asked: dict[str, str], **claims: str) -> str:
-        """Return the code of somebody of whom the provider says this, for the sign-in it was asked for."""
+        """Return a code for the sign-in it was asked for; the provider says this of the person."""
         told = {"nonce": asked["nonce"], "challenge": asked["code_challenge"], "claims": claims}
         return base64.urlsafe_b64encode(json.dumps(told).encode()).decode()
 

@@ -185,7 +185,7 @@ def removal(provider: MeetingProvider, browsers: Browsers, number: int) -> bool:
 
 
 def test_at_the_same_moment(provider: MeetingProvider, browsers: Browsers) -> None:
-    """One row at the end of each round, whoever was first, and every browser has an answer that says what became of it.
+    """One row at the end of each round, in whatever order they come, and every browser has an answer that says what became of it.
 
     One test, because four processes take their time to start.
     """
