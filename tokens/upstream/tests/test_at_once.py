@@ -185,7 +185,7 @@ def removal(provider: MeetingProvider, browsers: Browsers, number: int) -> bool:
 
 
 def test_at_the_same_moment(provider: MeetingProvider, browsers: Browsers) -> None:
-    """One row at the end of each round, in whatever order they come, and every browser has an answer that says what became of it.
+    """In whatever order they come, one row is there at the end, and each browser is told what became of its request.
 
     One test, because four processes take their time to start.
     """
