@@ -17,6 +17,13 @@ def laboratory() -> list[URLResolver]:
     return [path("perf/", include(LABORATORY_URLS))] if settings.IRONAUTH_PERF_ENDPOINTS else []
 
 
+def simplejwt() -> list[URLResolver]:
+    """Return the paths of SimpleJWT, which exist with IRONAUTH_SIMPLEJWT only: else they are as unknown as any."""
+    if settings.IRONAUTH_SIMPLEJWT == "off":
+        return []
+    return [path(settings.IRONAUTH_SIMPLEJWT_PATH.removeprefix("/"), include("tokens.simplejwt.urls"))]
+
+
 def metrics() -> list[URLPattern]:
     """Return the path of the figures, which exists with IRONAUTH_METRICS only: else it is as unknown as any."""
     return [path("metrics", import_string("ironauth.metrics_page.metrics"))] if settings.IRONAUTH_METRICS else []
@@ -40,6 +47,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path(".well-known/", include((tokens_urls.wellknown_urlpatterns, "well-known"))),
     path("oauth/", include((oauth_urls.urlpatterns, "oauth"))),
     path("admin/", admin.site.urls),
+    *simplejwt(),
     *metrics(),
     *laboratory(),
 ]

@@ -1,6 +1,7 @@
 """Every worker hears of a change, in the transaction of the change, whatever route it takes."""
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -51,7 +52,7 @@ ROUTES: dict[str, Callable[[User, Group], Any]] = {
     "superuser": _save(is_superuser=True),
     "deactivated": _save(is_active=False),
     "epoch": _save(session_epoch=7),
-    "verified": _save(email_verified_at=clock.now()),
+    "verified": _save(email_verified_at=datetime(2026, 1, 1, tzinfo=UTC)),
     "one field": lambda user, _: user.save(update_fields=["is_staff"]),
     "queryset": lambda user, _: User.objects.filter(pk=user.pk).update(is_staff=True),
     "related queryset": _rename_through_role,

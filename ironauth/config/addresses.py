@@ -27,6 +27,9 @@ PROXIES = f'list your proxies\' addresses or networks, or the word "{UNIX_SOCKET
 PLAIN_PATH = re.compile(r"(?:/[A-Za-z0-9._~-]+)*")  # RFC 3986 §2.3: what nobody needs to escape, or may misread
 POSTGRES_SCHEMES = ("postgres", "postgresql")
 
+#: Below which IronAuth answers itself.
+OWN_PATHS = ("/account/", "/admin/", "/api/v1/", "/oauth/", "/static/", "/.well-known/")
+
 
 def is_local(host: str) -> bool:
     """Return whether a host name or an entry of ALLOWED_HOSTS can only mean this machine.
@@ -96,6 +99,23 @@ def origins(items: Sequence[str], name: str) -> list[str]:
                 "loopback only): write each like https://app.example.com"
             )
     return list(items)
+
+
+def folder(value: str, name: str) -> str:
+    """Return a path that paths of another kind may stand below.
+
+    Args:
+        value: As the operator wrote it: ``/api/token/``, say.
+        name: Of the setting.
+
+    Raises:
+        ImproperlyConfigured: It does not begin and end with a slash, or it is one that IronAuth has.
+    """
+    if not re.fullmatch(r"/(?:[A-Za-z0-9._~-]+/)+", value) or value.startswith(OWN_PATHS):
+        raise ImproperlyConfigured(
+            f"{name} must begin and end with a slash, and be none of {', '.join(OWN_PATHS)}: write it like /api/token/"
+        )
+    return value
 
 
 def hosts(items: Sequence[str], name: str) -> list[str]:

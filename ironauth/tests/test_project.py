@@ -167,6 +167,7 @@ def test_a_view_of_the_project_knows_who_is_signed_in(served: str) -> None:
         assert "Ordered: tea" in shown  # Django's messages
         assert f"{EMAIL}: tea" in shown
         assert browser.post("/orders", data={"what": "tea"}).status_code == 403  # Django's CSRF check
+        assert browser.get("/api/orders").json() == {"orders": ["tea"]}
         kept = browser.cookies.pop("access_token")
         assert EMAIL in browser.get("/").text  # the refresh token of the session stands in
         browser.cookies.set("access_token", kept[:-4] + "AAAA", domain="localhost.local", path="/")
@@ -179,3 +180,19 @@ def test_a_view_of_the_project_knows_who_is_signed_in(served: str) -> None:
         assert "Sign in" in browser.get("/").text  # the session is over, whatever cookies the browser keeps
         assert browser.get("/orders").status_code == 302
         assert browser.get("/nowhere").status_code == 404
+
+
+def test_an_api_view_of_the_project_takes_access_tokens(served: str) -> None:
+    """The token of a sign-in by the API opens it; none, a changed one, and one that was revoked do not."""
+    person = {"email": "tom@example.com", "password": PASSWORD}
+    with httpx.Client(base_url=served, timeout=30) as program:
+        assert program.post("/api/v1/access/signup", json=person).status_code in (201, 202)
+        token = program.post("/api/v1/access/signin", json=person).json()["access_token"]
+        right = {"Authorization": f"Bearer {token}"}
+        shown = program.get("/api/orders", headers=right)
+        assert (shown.status_code, shown.json()) == (200, {"orders": []})
+        assert program.get("/api/orders").status_code == 401
+        wrong = program.get("/api/orders", headers={"Authorization": f"Bearer {token[:-4]}AAAA"})
+        assert (wrong.status_code, wrong.json()["code"]) == (401, "invalid_token")
+        assert program.post("/api/v1/access/logout", headers=right).status_code == 204
+        assert program.get("/api/orders", headers=right).status_code == 401

@@ -48,6 +48,34 @@ async def refresh(*, token: str, address: str = "") -> TokenPair:
     return token_pair(rotation.opened, key, mark)
 
 
+async def access_for(*, token: str, address: str = "") -> TokenPair:
+    """Return an access token for a refresh token of this service's own API, which stays as it is, like its session.
+
+    Args:
+        token: The refresh token.
+        address: The caller's; "": unknown, not counted.
+
+    Raises:
+        InvalidRefreshToken: (401) It is not good.
+        SigningKeyMissing: (503) No token can be signed.
+        Throttled: (429) Instead of the 401, when too many came from the address.
+    """
+    parsed = refresh_token.parse(token)
+    mark = token_cache().mark()
+    key = await key_store().signing()
+    opened = await database().read(session_rotation.kept, parsed=parsed) if parsed is not None else None
+    if opened is None:
+        await rate_limits.admit(rate_limits.REFRESH, address=address)
+        raise InvalidRefreshToken
+    return token_pair(opened, key, mark)
+
+
+async def is_usable(*, token: str) -> bool:
+    """Return whether a refresh token would be accepted now; it is not used up."""
+    parsed = refresh_token.parse(token)
+    return parsed is not None and await database().read(session_rotation.usable, parsed=parsed) is not None
+
+
 async def sign_out(*, session_id: UUID, user_id: UUID) -> None:
     """End one session of this user; ending one that is over already is no error.
 

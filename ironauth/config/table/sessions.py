@@ -155,6 +155,23 @@ SESSIONS = Section(
         refused="an item that is no such origin",
     ),
     Setting(
+        "IRONAUTH_SIMPLEJWT",
+        "The paths of djangorestframework-simplejwt, for front ends that must not change. keep: a refresh token stays "
+        "good until its session ends, as by SimpleJWT's defaults, so a stolen one is not noticed; rotate: each refresh "
+        "gives a new one, as with ROTATE_REFRESH_TOKENS; off: none of the paths.",
+        default="off",
+        choices=("off", "keep", "rotate"),
+    ),
+    Setting(
+        "IRONAUTH_SIMPLEJWT_PATH",
+        "Where they are: this path, and refresh/, verify/ and blacklist/ below it.",
+        kind="text",
+        default=lambda given: "/api/token/",
+        example="/api/token/",
+        accept=lambda value, _: addresses.folder(value, "IRONAUTH_SIMPLEJWT_PATH"),
+        refused="no path that begins and ends with a slash, or one that IronAuth has",
+    ),
+    Setting(
         "IRONAUTH_TRUSTED_PROXIES",
         "Addresses or networks of the reverse proxies whose X-Forwarded-For/-Proto count, e.g. 10.0.0.0/8; `unix` for "
         "a socket (default: none). Networks wider than 10.0.0.0/8 or fc00::/7 are refused.",

@@ -96,6 +96,17 @@ def usable(*, parsed: ParsedRefreshToken) -> StoredSession | None:
     return session if is_current or _in_grace(session, parsed, clock.now()) else None
 
 
+def kept(*, parsed: ParsedRefreshToken) -> OpenedSession | None:
+    """Return the session of this service's own API that a refresh token is good for, and leave token and session alone.
+
+    None for any other token. 1 query.
+    """
+    session = usable(parsed=parsed)
+    if session is None or session.client_id != FIRST_PARTY_CLIENT or session.dpop_jkt:
+        return None
+    return sessions.opened(session, session.account)
+
+
 def session_of(*, parsed: ParsedRefreshToken) -> StoredSession | None:
     """Return the session a genuine refresh token names, of whatever generation and state. 1 query.
 

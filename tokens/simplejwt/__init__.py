@@ -1,0 +1,1 @@
+"""The paths of djangorestframework-simplejwt, for front ends that must not change."""
