@@ -1,5 +1,6 @@
 """A person's browser at another provider: it reads forms and links, and sends what the person types."""
 
+import ssl
 from collections.abc import Mapping
 from html.parser import HTMLParser
 from typing import Final
@@ -30,15 +31,16 @@ class Page(HTMLParser):
             self.link = given.get("href", "")
 
 
-async def walked(url: str, stop: str, typed: Mapping[str, str] = ANN) -> str:
+async def walked(url: str, stop: str, typed: Mapping[str, str] = ANN, tls: ssl.SSLContext | None = None) -> str:
     """Follow a provider's redirects and forms as a person's browser does, until it leads to ``stop``.
 
     Args:
         url: Where to begin.
         stop: How the address begins that is returned.
         typed: What the person types into fields of these names.
+        tls: Which servers the browser believes, where one has a certificate of its own.
     """
-    async with httpx.AsyncClient(timeout=30) as browser:
+    async with httpx.AsyncClient(timeout=30, verify=tls or True) as browser:
         answer = await browser.get(url)
         for _ in range(12):
             for cookie in browser.cookies.jar:

@@ -1,4 +1,7 @@
-"""Signing in here with a real Keycloak, and moving its people in; it takes a minute to start, so one serves all."""
+"""Signing in here with a real Keycloak, by OpenID Connect and by SAML, and moving its people in.
+
+It takes a minute to start, so one serves all.
+"""
 
 import json
 import threading
@@ -20,8 +23,10 @@ from pytest_django import Settings
 from accounts.federation.models import Identity, UpstreamProvider
 from accounts.federation.secrets import seal_into
 from accounts.users.models import User
+from ironauth.infrastructure.outbound import request
 from tokens.oauth.tests.clients.elsewhere import Page, walked
 from tokens.oauth.tests.clients.keycloak import Keycloak, installed
+from tokens.oauth.tests.clients.satosa import Satosa, trusting
 from tokens.oauth.tests.material import make_client
 from tokens.oauth.tests.walk import answered, authorize, form_to
 from tokens.sessions.models import Session
@@ -99,7 +104,19 @@ def told() -> Iterator[Told]:
 
 
 @pytest.fixture(scope="module")
-def keycloak(tmp_path_factory: pytest.TempPathFactory, told: Told) -> Iterator[Keycloak]:
+def satosa(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Satosa]:
+    """A SAML proxy that knows us, and that Keycloak knows; not running yet."""
+    secret = "ofLettersAndDigits0nly"
+    redirect_uri = f"{ISSUER}/oauth/upstream/company"
+    found = Satosa(tmp_path_factory.mktemp("satosa"), client_id=CLIENT_ID, secret=secret, redirect_uri=redirect_uri)
+    try:
+        yield found
+    finally:
+        found.stop()
+
+
+@pytest.fixture(scope="module")
+def keycloak(tmp_path_factory: pytest.TempPathFactory, told: Told, satosa: Satosa) -> Iterator[Keycloak]:
     """A running Keycloak: a realm of today's hashes that knows us, and two of those that older versions made."""
     client = {
         "clientId": CLIENT_ID,
@@ -116,7 +133,7 @@ def keycloak(tmp_path_factory: pytest.TempPathFactory, told: Told) -> Iterator[K
     found = Keycloak(
         installed(),
         tmp_path_factory.mktemp("keycloak"),
-        realm("today", range(40), clients=[client]),
+        realm("today", range(40), clients=[client, satosa.as_known_to_keycloak()]),
         realm("older", range(40, 70), passwordPolicy=older),
         realm("oldest", range(70, PEOPLE), passwordPolicy=oldest),
     )
@@ -163,6 +180,44 @@ async def test_people_come_from_there(
         form = await sync_to_async(told.forms.get)(timeout=30)
         assert (await api.post("/oauth/upstream/keycloak/logout", data=form)).status_code == 200
         assert await live.acount() == left
+    providers.outdated()
+
+
+async def test_people_come_by_saml(
+    api: httpx.AsyncClient,
+    transactional_db: None,
+    keycloak: Keycloak,
+    satosa: Satosa,
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """From a client's link over our page, SATOSA and Keycloak's form to the client: an account of what SAML says.
+
+    Another sign-in of the same person finds it, somebody else's makes another one.
+    """
+    await sync_to_async(keycloak.start)()
+    await sync_to_async(satosa.start)(f"{keycloak.issuer('today')}/protocol/saml/descriptor")
+    monkeypatch.setenv("SSL_CERT_FILE", str(satosa.trusted))
+    monkeypatch.setattr(request, "_tls", request._tls.__wrapped__)  # read anew
+    settings.IRONAUTH_UPSTREAM_NETWORKS = ["127.0.0.0/8"]
+    row = UpstreamProvider(slug="company", name="Company", kind="oidc", issuer=satosa.issuer, client_id=CLIENT_ID)
+    row.trusts_email = True
+    seal_into(row, satosa.secret)
+    await row.asave()
+    providers.outdated()
+    discovery.forget()
+    client, _ = await sync_to_async(make_client)(trusted=True)
+    for number in (4, 4, 6):
+        page = await authorize(api, client)
+        form = form_to(page, "/oauth/upstream").fields
+        leads = await api.post("/oauth/upstream", data={**form, "provider": "company"})
+        typed = {"username": f"person{number}", "password": password_of(number)}
+        back = await walked(Page(leads.text).link, f"{ISSUER}/oauth/upstream/", typed, trusting(satosa.trusted))
+        parts = urlsplit(back)
+        assert answered(await api.get(f"{parts.path}?{parts.query}"))["code"]
+        api.cookies.clear()
+    found = [one async for one in User.objects.order_by("pk").values_list("email", "name", "identities__issuer")]
+    assert found == [(f"person{number}@example.org", f"Person {number}", satosa.issuer) for number in (4, 6)]
     providers.outdated()
 
 
