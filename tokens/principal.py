@@ -10,10 +10,20 @@ from accounts.users.outputs import UserOut
 class Principal(msgspec.Struct, frozen=True):
     """A signed-in person and the session they act through; stands in for Django's user on the API lane.
 
-    ``exp`` and ``authenticated_at``, when the person last proved who they are, in unix seconds; ``amr``: how, as in RFC
-    8176 §1. ``subject``: who they are to the token's client, which may not know their id. ``digest`` is the SHA-256 of
-    the one token text this was made from. ``jkt``: the key that alone may use it (RFC 9449), "" for none.
-    ``delegated``: a client acts for them with a token it got in exchange (RFC 8693 §4.1).
+    Attributes:
+        user: The person as of the last time the session was confirmed.
+        subject: Who they are to the token's client, which may not know their id.
+        session_id: The session.
+        client_id: The client that the token was given to.
+        scope: What the token allows (RFC 6749 §3.3).
+        jti: The token's id.
+        exp: When the token ends; unix seconds.
+        epoch: The user's session epoch when the session was last confirmed.
+        digest: The SHA-256 of the one token text this was made from.
+        authenticated_at: When the person last proved who they are; unix seconds.
+        amr: How they proved it, as in RFC 8176 §1.
+        jkt: The thumbprint of the key that alone may use the token (RFC 9449); "" for none.
+        delegated: A client acts for them with a token it got in exchange (RFC 8693 §4.1).
     """
 
     user: UserOut

@@ -31,10 +31,21 @@ BATCH: Final = 500  # users in one statement; SQLite as first shipped takes 999 
 class Change(NamedTuple):
     """What an action does to each user, and the words for it, good for one and for many.
 
-    ``carry_out`` gets the ids of at most ``batch`` users and the caller's, inside a transaction, and records its
-    events. ``concerns``: the people to whose accounts anything is to be done. ``takes_over``: it would help anybody who
-    does it into the account, so that people with rights the caller lacks are spared. ``permission`` and ``step_up``: as
-    of ``admin_action``.
+    Attributes:
+        name: The name of the action in forms and in the log.
+        title: On the button of a person's page.
+        choice: In the list of actions.
+        done: What the log and the message say was done.
+        warning: What it entails; "" asks nothing first.
+        excluded_note: Which people are spared, in words.
+        permission: As of ``admin_action``.
+        carry_out: Gets the ids of at most ``batch`` users and the caller's, inside a transaction, and records its
+            events.
+        concerns: The people to whose accounts anything is to be done.
+        batch: Users in one transaction.
+        spares_oneself: It would lock the caller out.
+        takes_over: It would help a caller into the account, so people with rights that the caller lacks are spared.
+        step_up: As of ``admin_action``.
     """
 
     name: str

@@ -56,12 +56,14 @@ class EmailToken(models.Model):
 class OutgoingMail(models.Model):
     """A message to be sent. Its id is its Message-ID at every try.
 
-    ``claimed_until``: another worker may take it from then on. ``failed_at``: given up. ``facts``: what the templates
-    may use in addition, never a secret.
-
     Without a recipient nothing is sent. Such a row is written for an unknown address, so that asking for one costs what
     asking for a known one does. The database deletes a message with its token: a link that opens nothing is not worth
     sending.
+
+    Attributes:
+        claimed_until: From then on another worker may take it.
+        failed_at: When it was given up.
+        facts: What the templates may use in addition, never a secret.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)

@@ -34,9 +34,12 @@ from ironauth.infrastructure.telemetry.logs import get_logger
 
 
 class Verdict(NamedTuple):
-    """Whether a password is right, and whether its hash should be made anew with today's costs and pepper.
+    """What judging a password against a stored hash has found.
 
-    ``breached``: it is right, and in the list of breached ones.
+    Attributes:
+        ok: The password is right.
+        needs_rehash: Its hash should be made anew, with today's costs and pepper.
+        breached: It is right, and in the list of breached ones.
     """
 
     ok: bool

@@ -75,7 +75,12 @@ def request(*, user_id: uuid.UUID, old: str, session_id: uuid.UUID | None) -> No
 class Deleted(NamedTuple):
     """What a link that restores an account is about, for the page that asks.
 
-    ``proved``: somebody has proved the address. ``ways``: the second factors one by one, where nobody has.
+    Attributes:
+        email: The address that the account gets back.
+        made_at: When the account was made.
+        proved: Somebody has proved the address.
+        ways: The second factors one by one, where nobody has proved it.
+        may_disown: The owner of the mailbox may end the account.
     """
 
     email: str
@@ -178,9 +183,12 @@ def disown(*, found: FoundToken) -> None:
 
 
 class PurgedAccounts(NamedTuple):
-    """How many accounts went, and how many had to stay because rows of other applications refer to them.
+    """What became of accounts whose days of grace were over.
 
-    ``passed``: how many were not to go after all: taken back at this moment, or brought back by whatever hand.
+    Attributes:
+        gone: Accounts that were deleted.
+        kept: Accounts that had to stay, because rows of other applications refer to them.
+        passed: Accounts that were not to go after all: restored at this moment, or changed by another program.
     """
 
     gone: int

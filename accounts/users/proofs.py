@@ -23,10 +23,13 @@ class Shown(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """Who is to prove who they are, and for what.
+    """The question to prove who one is: to which account, and for what.
 
-    ``event``: what is left as failed in the trail by a wrong proof. ``address``: the client's, "" when unknown.
-    ``session_id``: the session it is asked for in, if there is one yet.
+    Attributes:
+        user_id: The account.
+        event: What is left as failed in the trail by a wrong proof.
+        address: The client's IP address; "" when unknown.
+        session_id: The session it is asked in; None before one is open.
     """
 
     user_id: uuid.UUID

@@ -42,10 +42,14 @@ __all__ = [
 
 
 class Authenticated(NamedTuple):
-    """Whose password was right, and the epoch it was right under; an account can change while a password is hashed.
+    """The person whose password was right; the account can change while a password is hashed.
 
-    ``methods``: the second factors, one of which has still to be proved. ``attempt``: what
-    ``throttling.reset_counters`` resets in the transaction that lets the person in; None where nothing is to be reset.
+    Attributes:
+        id: The user's id.
+        session_epoch: The epoch that the password was right under.
+        methods: The second factors, one of which has still to be proved.
+        attempt: What ``throttling.reset_counters`` resets in the transaction that lets the person in; None where
+            nothing is to be reset.
     """
 
     id: uuid.UUID

@@ -13,9 +13,12 @@ PREFIX: Final = "__Host-"
 
 
 class Cookie(NamedTuple):
-    """A cookie without its prefix, and which requests of other sites bring it.
+    """A cookie of this product.
 
-    ``signs_in``: it lets its bearer in by itself, so that the end of a session or an account takes it away.
+    Attributes:
+        base: Its name without the prefix.
+        samesite: Which requests of other sites bring it.
+        signs_in: It lets its bearer in by itself, so the end of a session or an account takes it away.
     """
 
     base: str

@@ -38,7 +38,14 @@ class WorkerTls(NamedTuple):
 
 
 class HashWorkerSettings(NamedTuple):
-    """``connections``: of one process to each worker; ``timeout_s``: of each hash, in seconds."""
+    """Where the hash workers are, and how long and by how many connections they are asked.
+
+    Attributes:
+        addresses: One for each worker.
+        tls: The files for addresses with TLS; None where all are Unix sockets.
+        connections: Connections of one process to each worker.
+        timeout_s: Seconds for each hash.
+    """
 
     addresses: tuple[WorkerAddress, ...]
     tls: WorkerTls | None

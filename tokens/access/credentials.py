@@ -25,9 +25,12 @@ def access_name() -> str:
 
 
 class Credential(NamedTuple):
-    """The text of an access token, unverified, and whether the browser sent it on its own.
+    """The access token of a request, not yet judged.
 
-    ``with_proof``: whether it was sent as one that is bound to a key (RFC 9449 §7.1).
+    Attributes:
+        token: Its text.
+        from_cookie: The browser sent it on its own.
+        with_proof: It was sent as one that is bound to a key (RFC 9449 §7.1).
     """
 
     token: str

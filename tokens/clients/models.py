@@ -46,12 +46,16 @@ def default_scopes() -> list[str]:
 class OAuthClient(models.Model):
     """An application that signs its users in here. Its ``client_id`` is the text of ``id``.
 
-    Lists are JSON arrays of strings, validated where they are entered (``clients.rules``). ``access_token_s``,
-    ``session_idle_s``, ``session_absolute_s``: seconds; empty: as the settings say. ``sector``: the host
-    that a pairwise client shares its ``sub`` values with; once people have signed in a change makes them strangers.
-    ``disabled_at`` ends everything the client holds at once.
+    Lists are JSON arrays of strings, validated where they are entered (``clients.rules``). Writing a client publishes
+    it in the same transaction, so that every worker stops using the former one.
 
-    Writing a client publishes it in the same transaction, so that every worker stops using the former one.
+    Attributes:
+        access_token_s: Seconds; empty for the setting's own, as with the other lifetimes.
+        session_idle_s: Seconds.
+        session_absolute_s: Seconds.
+        sector: The host that a pairwise client shares its ``sub`` values with. A change, once people have signed in,
+            makes them strangers.
+        disabled_at: Ends everything the client holds at once.
     """
 
     class AuthMethod(models.TextChoices):
@@ -152,7 +156,9 @@ def _publish_deletion(instance: OAuthClient, **_: Any) -> None:
 class OAuthClientSecret(models.Model):
     """One secret of a confidential client. Two may be in use at once, so that one replaces the other unnoticed.
 
-    ``hint``: its last four characters, to tell two apart. ``expires_at``: empty while it is not being replaced.
+    Attributes:
+        hint: Its last four characters, to tell two apart.
+        expires_at: Empty while it is not being replaced.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)

@@ -63,9 +63,14 @@ class JwkSet(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class KeyRecord:
-    """One stored key as the set needs it; its private part only for an active one, ``not_after`` in unix seconds.
+    """One stored key as the set needs it.
 
-    ``coming``: whether it will sign once the active one has retired.
+    Attributes:
+        jwk: The published half.
+        active: It signs now.
+        seed: The private part; None unless it is active.
+        not_after: Unix seconds from which it is accepted no more; None while that is open.
+        coming: It will sign once the active one has retired.
     """
 
     jwk: PublicJwk
@@ -98,8 +103,14 @@ class ActiveKey:
 class KeySet:
     """Every key this server accepts, those it signs with (if any), and the bytes it publishes.
 
-    ``verifying`` and ``active``: of access tokens, hence Ed25519 only. ``client_verifying`` and ``signers``: of all
-    families. ``algorithms``: what clients' tokens are signed with now, or will be after the next rotation.
+    Attributes:
+        verifying: The keys that access tokens are verified with, hence Ed25519 only.
+        active: The key that signs access tokens.
+        jwks: The published key set as JSON.
+        etag: Of ``jwks``, for If-None-Match.
+        client_verifying: The keys that clients' tokens are verified with, of all families.
+        signers: The keys that sign clients' tokens, by family.
+        algorithms: What clients' tokens are signed with now, or will be after the next rotation.
     """
 
     verifying: Mapping[str, VerifyingKey]

@@ -69,7 +69,12 @@ class Outcome(enum.StrEnum):
 class PresentedCode(NamedTuple):
     """What a client sends to redeem a code; "" for none.
 
-    ``dpop_jkt``: the key it has proved, ``session_jkt``: the one its session is to be bound to.
+    Attributes:
+        code: The code as it was received.
+        redirect_uri: The address it was asked for with.
+        verifier: The PKCE verifier (RFC 7636 §4.1).
+        dpop_jkt: The thumbprint of the key that the client has proved.
+        session_jkt: The thumbprint of the key that its session is to be bound to.
     """
 
     code: str

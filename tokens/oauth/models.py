@@ -83,7 +83,10 @@ class PushedRequest(models.Model):
 class DeviceGrant(models.Model):
     """A device that waits for somebody to allow it on another one (RFC 8628).
 
-    ``user_code``: a MAC of what the person types. ``polled_at`` and ``interval_s`` hold a device that asks too often.
+    Attributes:
+        user_code: A MAC of what the person types.
+        polled_at: When the device asked last.
+        interval_s: Seconds that it has to wait between two questions.
     """
 
     class State(models.TextChoices):

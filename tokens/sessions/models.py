@@ -73,19 +73,19 @@ class SessionQuerySet(models.QuerySet["Session"]):
 class Session(models.Model):
     """One signed-in device. ``idle_expires_at`` never lies after ``absolute_expires_at``.
 
-    ``authenticated_at``: when the person last proved who they are in it, ``amr``: how, as in RFC 8176 §1. A refresh
-    proves nothing and keeps both.
+    The database itself deletes a person's sessions with the person. Other code that ends a session must publish it:
+    ``save()``, ``delete()`` and a queryset's ``delete()`` do; ``update()`` is for units of work that publish
+    themselves.
 
-    ``client_id``: whose it is: an application here, or the text of an OAuth client's id. ``parent_id``: the single
-    SSO session in which a client's session began. ``dpop_jkt``: the thumbprint of the key that alone may use its
-    tokens (RFC 9449 §6), "" where any holder may.
+    No time column is indexed, so that Postgres can refresh a session without touching an index (heap-only updates), and
+    its pages keep room for that (migration 0002); the purge walks the primary key instead.
 
-    The database itself deletes a person's sessions with the person. Whatever else ends a
-    session must publish it: ``save()``, ``delete()`` and a queryset's ``delete()`` do; ``update()`` is for units of
-    work that publish themselves.
-
-    No time column is indexed, so that Postgres can refresh a session without touching an index (heap-only
-    updates), and its pages keep room for that (migration 0002); the purge walks the primary key instead.
+    Attributes:
+        authenticated_at: When the person last proved in it who they are. A refresh proves nothing and keeps it.
+        amr: How they proved it, as in RFC 8176 §1.
+        client_id: Whose it is: an application here, or the text of an OAuth client's id.
+        parent_id: The single SSO session in which a client's session began.
+        dpop_jkt: The thumbprint of the key that alone may use its tokens (RFC 9449 §6); "" where any holder may.
     """
 
     class RevokeReason(models.TextChoices):

@@ -32,7 +32,12 @@ ONCE: Final = "mfa"
 class MfaTicket(NamedTuple):
     """A genuine token that has not expired.
 
-    ``expires_at``: the unix second from which it is refused. ``first``: what was proved first, as in ``amr``.
+    Attributes:
+        id: Names it once it is used up.
+        user_id: The person whose first proof was right.
+        session_epoch: The epoch that it was right under.
+        expires_at: The unix second from which it is refused.
+        first: What was proved first, as in ``amr``.
     """
 
     id: UUID

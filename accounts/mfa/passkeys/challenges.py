@@ -34,9 +34,13 @@ class Purpose(enum.StrEnum):
 
 
 class Challenge(NamedTuple):
-    """A challenge this server made. ``value``: what the authenticator signs. ``user_id``: None before it is known.
+    """A challenge this server made.
 
-    ``expires_at``: the unix second from which it is refused.
+    Attributes:
+        id: Names it once it is used up.
+        user_id: The person who has to answer it; None before that is known.
+        expires_at: The unix second from which it is refused.
+        value: What the authenticator signs.
     """
 
     id: uuid.UUID

@@ -16,9 +16,14 @@ MAX_TRANSPORTS: Final = 64  # characters; all of AuthenticatorTransport (§5.8.4
 class Passkey(models.Model):
     """One credential of a person, on one authenticator or synchronised between several of theirs.
 
-    ``sign_count``: the highest the authenticator has shown, 0 where it does not count. ``transports``: how it is
-    reached, separated by spaces. ``backup_eligible`` never changes, ``backed_up`` may. ``last_used_at`` is written at
-    most once a minute for an authenticator that does not count. The database deletes a person's with the person.
+    The database deletes a person's passkeys with the person.
+
+    Attributes:
+        sign_count: The highest the authenticator has shown; 0 where it does not count.
+        transports: How it is reached, separated by spaces.
+        backup_eligible: Never changes.
+        backed_up: May change.
+        last_used_at: Written at most once a minute for an authenticator that does not count.
     """
 
     id = models.UUIDField(primary_key=True, default=new_id, editable=False)

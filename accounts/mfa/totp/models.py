@@ -9,8 +9,9 @@ from ironauth.infrastructure.core import clock
 class TotpFactor(models.Model):
     """An app that makes one-time codes (RFC 6238). Its secret is sealed, bound to the user's id.
 
-    ``confirmed_at``: when the first code proved that the app has the secret; it counts for nothing before.
-    ``last_step``: the time step of the last code that was used, of which no second one is taken (RFC 6238 §5.2).
+    Attributes:
+        confirmed_at: When the first code proved that the app has the secret; before that it counts for nothing.
+        last_step: The time step of the last code that was used, of which no second one is taken (RFC 6238 §5.2).
     """
 
     user = models.OneToOneField(

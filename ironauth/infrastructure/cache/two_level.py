@@ -24,10 +24,14 @@ MAX_ABSENT = 1_024
 
 @dataclass(frozen=True, slots=True)
 class Loaded[T]:
-    """What a reading found: the value, the tags that end it, and when it ends by itself (unix seconds).
+    """What a reading found.
 
-    ``absent``: The value says that there is nothing. It is kept in a small store apart and not shared, so that a
-    stranger who invents keys drops no entry of somebody else.
+    Attributes:
+        value: What was read.
+        tags: The tags that end it.
+        expires_at: When it ends by itself; unix seconds.
+        absent: The value stands for nothing found. It is kept in a small store apart and not shared, so that a stranger
+            who invents keys drops no entry of somebody else.
     """
 
     value: T

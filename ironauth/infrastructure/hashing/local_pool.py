@@ -55,7 +55,14 @@ class HashPoolStats(msgspec.Struct, frozen=True):
 class HashWorkerStats(msgspec.Struct, frozen=True):
     """What one hash worker does for this process now, and has done since the pool was made.
 
-    ``busy``: refused by the worker for its load; ``failures``: time-outs, lost connections, answers of no worker.
+    Attributes:
+        name: Its address in the setting.
+        available: Whether it is used; False after a failure that no later try has ended.
+        under_way: Hashes that it has been given and not answered.
+        expected_wait_s: Seconds that a hash sent now would wait there.
+        answered: Hashes that it has returned.
+        busy: Hashes that it has refused for its load.
+        failures: Time-outs, lost connections, answers that no worker would give.
     """
 
     name: str

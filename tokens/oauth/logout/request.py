@@ -27,10 +27,14 @@ class Person(msgspec.Struct, frozen=True):
 
 
 class LogoutRequest(msgspec.Struct, frozen=True):
-    """A request whose every part has been checked. Empty texts where nothing was asked.
+    """A request to sign out whose every part has been checked. Empty texts where nothing was asked.
 
-    ``redirect_uri``: one that is registered for the client, character by character. ``person``: None without a hint
-    that can be verified: then only who is signed in can say that they want to go (security-bar 52).
+    Attributes:
+        client: The client that sent the person; None where it is not named.
+        redirect_uri: An address that is registered for the client, character by character.
+        state: Repeated to the client.
+        person: None without a hint that can be verified. Then only the person who is signed in can confirm that they
+            want to sign out (security-bar 52).
     """
 
     client: Client | None

@@ -23,7 +23,11 @@ from tokens.sessions.units import OpenedSession
 class TokenRequest(NamedTuple):
     """A request to the token endpoint whose client has proved who it is.
 
-    ``jkt``: the key it has proved (RFC 9449), "" for none.
+    Attributes:
+        client: The client.
+        parameters: The parameters of the form, without empty ones.
+        context: Where the request comes from.
+        jkt: The thumbprint of the key that the client has proved (RFC 9449); "" for none.
     """
 
     client: Client
