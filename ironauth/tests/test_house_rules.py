@@ -3,6 +3,7 @@
 import ast
 import re
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -124,3 +125,33 @@ def test_the_architecture_page_names_what_there_is() -> None:
     places = {name: ROOT.joinpath(*name.split(".")) for name in named}
     missing = [name for name, at in places.items() if not at.is_dir() and not at.with_suffix(".py").is_file()]
     assert not missing
+
+
+#: What reads a clock when it is called without arguments.
+CLOCKS = {"time", "now", "unix", "monotonic", "today", "utcnow"}
+
+
+def run_at_import(node: ast.AST) -> Iterator[ast.Call]:
+    """Yield the calls that a module makes when it is imported: not those of functions, but of their decorators."""
+    if isinstance(node, ast.Lambda):
+        return
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        within: list[ast.AST] = [*node.decorator_list, *node.args.defaults, *filter(None, node.args.kw_defaults)]
+    else:
+        within = list(ast.iter_child_nodes(node))
+    if isinstance(node, ast.Call):
+        yield node
+    for inner in within:
+        yield from run_at_import(inner)
+
+
+def test_no_test_reads_the_clock_when_it_is_collected() -> None:
+    """It would be compared with the time at which the test runs, which is a quarter of an hour later at times."""
+    found = [
+        f"{path.relative_to(ROOT)}:{call.lineno}"
+        for path in python_files()
+        if "tests" in path.parts
+        for call in run_at_import(ast.parse(path.read_text(encoding="utf-8")))
+        if not call.args and (call.func.attr if isinstance(call.func, ast.Attribute) else "") in CLOCKS
+    ]
+    assert found == []
