@@ -30,12 +30,15 @@ ACCESS: Final = Cookie("access_token", "Lax", signs_in=True)
 REFRESH: Final = Cookie("refresh_token", "Strict", signs_in=True)
 DEVICE: Final = Cookie("device", "Strict")
 SSO: Final = Cookie("sso", "Lax")
+SSO_OTHERS: Final = Cookie("sso_others", "Lax")
 AUTHORIZE: Final = Cookie("authorize", "Lax")
 LANGUAGE: Final = Cookie("language", "Lax")
 OWN_LANGUAGE: Final = Cookie("own_language", "Lax")
 ADMIN_SESSION: Final = Cookie("admin_session", "Lax")
 ADMIN_CSRF: Final = Cookie("csrftoken", "Lax")
-REGISTRY: Final = (ACCESS, REFRESH, DEVICE, SSO, AUTHORIZE, LANGUAGE, OWN_LANGUAGE, ADMIN_SESSION, ADMIN_CSRF)
+REGISTRY: Final = (
+    ACCESS, REFRESH, DEVICE, SSO, SSO_OTHERS, AUTHORIZE, LANGUAGE, OWN_LANGUAGE, ADMIN_SESSION, ADMIN_CSRF,
+)  # fmt: skip
 
 
 def name_of(cookie: Cookie, *, secure: bool) -> str:

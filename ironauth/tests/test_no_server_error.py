@@ -60,7 +60,8 @@ OF_ROWS: Final = sorted(
 #: Fields of forms that only browsers send.
 PAGE_FORMS: Final = {
     "/oauth/consent": ["request", "decision"],
-    "/oauth/signin": ["request", "email", "password"],
+    "/oauth/account": ["request", "confirmation", "account", "sign_out", "other"],
+    "/oauth/signin": ["request", "email", "password", "other"],
     "/oauth/signin/code": ["request", "code", "challenge_token", "credential"],
     "/oauth/signin/passkey": ["request", "challenge_token", "credential"],
     "/oauth/device": ["user_code"],

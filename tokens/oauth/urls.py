@@ -2,6 +2,7 @@
 
 from django.urls import URLPattern, path
 
+from tokens.oauth.accounts import views as account_views
 from tokens.oauth.authorize import pushed_requests, sign_in_views, sign_up_views, upstream_views
 from tokens.oauth.authorize import views as authorize_views
 from tokens.oauth.device import views as device_views
@@ -17,6 +18,7 @@ page_urlpatterns: list[URLPattern] = [
 urlpatterns: list[URLPattern] = [
     path("authorize", authorize_views.AuthorizeView.as_view(), name="authorize"),
     path("par", pushed_requests.PushedRequestView.as_view(), name="par"),
+    path("account", account_views.AccountForm.as_view(), name="account"),
     path("consent", device_views.ClientOrDeviceConsentView.as_view(), name="consent"),
     path("signin", sign_in_views.PasswordForm.as_view(), name="signin"),
     path("signin/code", sign_in_views.SecondFactorForm.as_view(), name="signin-code"),

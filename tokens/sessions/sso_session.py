@@ -1,4 +1,4 @@
-"""Single sign-on: the session in which a person uses this provider's own pages, one for each browser.
+"""Single sign-on: the session in which a person uses this provider's own pages, one for each browser and person.
 
 Units of work on rows of ``Session`` whose client is ``SSO_CLIENT``. Such a session has no refresh token and no access
 token. It answers authorization requests of clients, and ends in all the ways in which any session ends.
@@ -42,6 +42,9 @@ from tokens.sessions.units import OpenedSession
 _PURPOSE: Final = register_purpose("ironauth sign-on")
 ID_BYTES: Final = 16
 CHARACTERS: Final = 64  # 48 bytes * 4 / 3: no padding
+#: SSO sessions that a browser keeps at most, each of another person: the current one, and the others.
+MOST_IN_BROWSER: Final = 5
+SEPARATOR: Final = "."  # between those of the second cookie; of no base64url
 
 log = get_logger()
 
@@ -51,6 +54,11 @@ class SsoCookie(NamedTuple):
 
     session_id: UUID
     mac: bytes
+
+    @property
+    def text(self) -> str:
+        """What the cookie says."""
+        return base64url.encode(self.session_id.bytes + self.mac)
 
 
 def cookie_name() -> str:
@@ -75,6 +83,18 @@ def mint_cookie(*, session_id: UUID, secret: bytes, master_key_id: str) -> str:
 def read_cookie(request: HttpRequest | Request) -> SsoCookie | None:
     """Return the request's cookie, None without one of this form."""
     return parse_cookie(request.COOKIES.get(cookie_name(), ""))
+
+
+def read_others(request: HttpRequest | Request) -> tuple[SsoCookie, ...]:
+    """Return what the request's second cookie names: the other SSO sessions of this browser, the last used first.
+
+    What has another form is left out, and so is what is beyond the bound.
+    """
+    text = request.COOKIES.get(cookies.name_of(cookie_names.SSO_OTHERS), "")
+    if not text or len(text) > MOST_IN_BROWSER * (CHARACTERS + 1):
+        return ()
+    found = [cookie for part in text.split(SEPARATOR) if (cookie := parse_cookie(part)) is not None]
+    return tuple(found[: MOST_IN_BROWSER - 1])
 
 
 def parse_cookie(text: str) -> SsoCookie | None:

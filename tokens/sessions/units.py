@@ -75,6 +75,7 @@ class OpenedSession:
     """All a token pair is made from. ``expires_at``: when the session ends unless it is refreshed.
 
     ``parent_id``: the SSO session it began in, if any. ``stored``: for an SSO session, the row as it will be read.
+    ``others``: what the browser's second cookie says of the other SSO sessions it keeps.
     """
 
     session_id: UUID
@@ -87,6 +88,7 @@ class OpenedSession:
     amr: str
     parent_id: UUID | None = None
     stored: StoredSession | None = None
+    others: tuple[str, ...] = ()
 
 
 def store_first_party(

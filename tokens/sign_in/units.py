@@ -21,7 +21,7 @@ from ironauth.infrastructure.core.errors import NotAuthenticated
 from ironauth.infrastructure.db import single_use
 from ironauth.infrastructure.http.client_context import ClientContext
 from tokens.errors import InvalidMfaToken
-from tokens.sessions import known_devices, sso_session
+from tokens.sessions import known_devices, sso_browser, sso_session
 from tokens.sessions import queries as session_queries
 from tokens.sessions import units as sessions
 from tokens.sessions.models import sid_tag
@@ -39,9 +39,14 @@ class FirstParty:
 
 @dataclass(frozen=True, slots=True)
 class SingleSignOn:
-    """Open the SSO session of a browser that brings ``cookie``, None for none."""
+    """Open the SSO session of a browser that brings ``cookie``, None for none, and ``others``.
+
+    ``keeps``: whether the session of ``cookie`` stays beside it where it is somebody else's.
+    """
 
     cookie: SsoCookie | None = None
+    others: tuple[SsoCookie, ...] = ()
+    keeps: bool = False
 
 
 #: What kind of session a proof opens.
@@ -84,6 +89,16 @@ def open_session(proof: SignInProof, *, context: ClientContext, kind: SessionKin
 
 def _store(proof: SignInProof, account: Account, context: ClientContext, kind: SessionKind) -> OpenedSession:
     match kind:
+        case SingleSignOn(cookie, others, keeps) if others or keeps:
+            return sso_browser.store(
+                account=account,
+                context=context,
+                amr=proof.amr,
+                authenticated_at=proof.proved_at,
+                current=cookie,
+                others=others,
+                keeps=keeps,
+            )
         case SingleSignOn(cookie):
             previous = sso_session.find(cookie) if cookie is not None else None
             return sso_session.store(

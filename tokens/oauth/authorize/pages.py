@@ -11,7 +11,7 @@ registers an address there, for instance its ``post_logout_redirect_uri``.
 """
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
@@ -138,6 +138,35 @@ def consent(state: AuthorizationState, client: Client, browser: str, session: St
         return _page("device_confirm.html", client, state, browser, **asked_of, code=code)
     target = urlsplit(state.request.redirect_uri)
     return _page("consent.html", client, state, browser, **asked_of, host=target.netloc or target.scheme)
+
+
+def accounts(
+    state: AuthorizationState, client: Client, browser: str, sessions: Sequence[StoredSession]
+) -> HttpResponse:
+    """Return the page that asks with which of the accounts of this browser to go on.
+
+    Args:
+        state: What they go on with.
+        client: The client that waits.
+        browser: What this browser's cookie says, or is about to.
+        sessions: Theirs, the current one first.
+    """
+    rows = [(one, "") for one in sessions]
+    return _page("accounts.html", client, state, browser, accounts=rows, signed_out=False)
+
+
+def accounts_here(
+    sessions: Sequence[tuple[StoredSession, str]], *, signed_out: bool = False, chosen: str = ""
+) -> HttpResponse:
+    """Return the page that lists the accounts of this browser, where no client waits.
+
+    Args:
+        sessions: Each with what its form brings back to show that this page was seen.
+        signed_out: Whether the person has just signed out of another one.
+        chosen: The address of the one that has just been chosen, if one has.
+    """
+    context = {"client": None, "state": None, "accounts": sessions, "signed_out": signed_out, "chosen": chosen}
+    return _rendered("accounts.html", context, targets=_HERE)
 
 
 def device(*, user_code: str = "", problem: str = "") -> HttpResponse:

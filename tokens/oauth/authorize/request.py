@@ -38,7 +38,8 @@ from tokens.protocol import SCOPE_TOKEN, GrantType, ResponseMode, scope_set, sco
 MAX_BYTES: Final = 8_000
 NONCE_CHARACTERS: Final = 255  # as of its column
 HINT_CHARACTERS: Final = 254  # the longest address there is; a longer hint names nobody
-PROMPTS: Final = ("none", "login", "consent", "select_account")  # OpenID Connect Core §3.1.2.1
+SELECT_ACCOUNT: Final = "select_account"
+PROMPTS: Final = ("none", "login", "consent", SELECT_ACCOUNT)  # OpenID Connect Core §3.1.2.1
 CREATE: Final = "create"  # Initiating User Registration via OpenID Connect 1.0 §4.1: where people may sign up
 CHALLENGE_METHOD: Final = "S256"
 _SHA256: Final = re.compile(r"[A-Za-z0-9_-]{43}")  # base64url: RFC 7636 §4.2, RFC 9449 §10
@@ -98,6 +99,11 @@ class AuthorizationRequest(msgspec.Struct, frozen=True, array_like=True):
     def silent(self) -> bool:
         """Whether nobody may be asked anything."""
         return "none" in self.prompt
+
+    @property
+    def wants_choice(self) -> bool:
+        """Whether the person is to say which of their accounts it is for."""
+        return SELECT_ACCOUNT in self.prompt and not self.wants_sign_up
 
     @property
     def wants_sign_up(self) -> bool:

@@ -14,7 +14,7 @@ from tokens.clients import subjects
 from tokens.clients.errors import AccessDenied, ConsentRequired, LoginRequired
 from tokens.clients.registry import Client
 from tokens.oauth import codes
-from tokens.oauth.authorize.request import AuthorizationRequest, Refused, Unanswerable
+from tokens.oauth.authorize.request import SELECT_ACCOUNT, AuthorizationRequest, Refused, Unanswerable
 from tokens.oauth.authorize.state import AuthorizationState
 from tokens.oauth.codes import AuthorizationCodeData
 from tokens.oauth.consent import units as consents
@@ -52,6 +52,7 @@ async def sign_in(
     state: AuthorizationState,
     client: Client,
     cookie: SsoCookie | None,
+    others: tuple[SsoCookie, ...],
     context: ClientContext,
 ) -> tuple[OpenedSession, Decision]:
     """Open the browser's SSO session for a proof, and decide what comes next, in one unit of work.
@@ -62,13 +63,14 @@ async def sign_in(
         proof: Who has proved to be who they are.
         state: The request on the way to which they did.
         client: The client that sent it.
-        cookie: What the browser brings: its session is replaced.
+        cookie: What the browser brings: its session is replaced, unless ``state`` keeps it.
+        others: The other sessions that the browser brings.
         context: Where the sign-in comes from.
 
     Raises:
         DomainError: what the proof says where it was used, or the account or client has changed, since it was judged.
     """
-    kind = SingleSignOn(cookie)
+    kind = SingleSignOn(cookie, others, state.keeps)
     async with recorded_refusals(proof, context):
         opened, decision = await database().write(
             _sign_in, proof, state=state, client=client, kind=kind, context=context
@@ -162,7 +164,7 @@ def _decided(*, request: AuthorizationRequest, client: Client, session: StoredSe
     """Return what comes next for who is there; ``signed_in``: whether they have just signed in for this request."""
     if request.hint_sub and subjects.subject_of(client, session.account.id) != request.hint_sub:
         return Decision(Step.SIGN_IN)
-    asked = "consent" in request.prompt or ("select_account" in request.prompt and not signed_in)
+    asked = "consent" in request.prompt or (SELECT_ACCOUNT in request.prompt and not signed_in)
     if asked or (not signed_in and _may_be_another(request, client)) or not _is_allowed(request, client, session):
         return Decision(Step.CONFIRM, session=session)
     return _issue(request, client, session)

@@ -29,7 +29,7 @@ from tokens.oauth.authorize import state as authorization_state
 from tokens.oauth.authorize.inputs import EmailFormInput, PasswordFormInput
 from tokens.oauth.authorize.state import AccountState, AuthorizationState, SignInState
 from tokens.oauth.authorize.views import OAuthPage
-from tokens.sessions import sso_session, transport
+from tokens.sessions import sso_browser, sso_session, transport
 from tokens.sessions.access_tokens import token_pair
 from tokens.sessions.models import BY_UPSTREAM
 from tokens.sign_in import factor_services, passkey_services, services
@@ -62,17 +62,25 @@ class SignInForm(OAuthPage):
             response, session_id = await _to_account(proof, state, context)
             await _note_upstream(request, proof, session_id, state)
             return response
+        others = sso_session.read_others(request)
         opened, decision = await authorizations.sign_in(
-            proof, state=state, client=client, cookie=sso_session.read_cookie(request), context=context
+            proof,
+            state=state,
+            client=client,
+            cookie=sso_session.read_cookie(request),
+            others=others,
+            context=context,
         )
         await _note_upstream(request, proof, opened.session_id, state)
-        known = msgspec.structs.replace(state, mfa_token="", methods=(), upstream_id=None, upstream="")
+        known = msgspec.structs.replace(state, mfa_token="", methods=(), upstream_id=None, upstream="", keeps=False)
         try:
             response = self.shown(request, known, client, authorizations.answer(state, decision))
         except DomainError as error:  # signed in they are, whatever becomes of the rest
             response = self.handle_exception(error)
         age = int((opened.expires_at - opened.authenticated_at).total_seconds())
         sso_session.give_cookie(response, opened.refresh_token, max_age_s=age)
+        if others or opened.others:
+            sso_browser.give_others(response, opened.others)
         transport.set_device(response, context)
         return response
 

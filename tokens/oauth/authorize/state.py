@@ -67,11 +67,13 @@ class AuthorizationState(SignInState, frozen=True, array_like=True, kw_only=True
         request: What the client asked for.
         session_id: The SSO session of the person who is being asked to allow it; None before anybody is.
         device: The code they have typed, where a device waits for them (RFC 8628); "" where a client has sent them.
+        keeps: Whether they have asked to sign in beside those who are signed in in this browser.
     """
 
     request: AuthorizationRequest
     session_id: UUID | None = None
     device: str = ""
+    keeps: bool = False
 
 
 class AccountState(SignInState, frozen=True, array_like=True, kw_only=True, tag="account"):

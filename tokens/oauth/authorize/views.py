@@ -1,6 +1,6 @@
 """/oauth/authorize and the pages behind it: input, one service call, a page or the answer to the client."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import msgspec
@@ -12,6 +12,7 @@ from rest_framework import exceptions
 from ironauth.infrastructure.api.parsers import FormParser
 from ironauth.infrastructure.api.views import ApiRequest, AsyncAPIView
 from ironauth.infrastructure.core.errors import DomainError
+from ironauth.infrastructure.db.unit_of_work import database
 from ironauth.infrastructure.http import client_context
 from ironauth.infrastructure.http.language import PageLanguage
 from tokens.access.credentials import refuse_login_csrf
@@ -30,7 +31,8 @@ from tokens.oauth.authorize.services import Decision, Step
 from tokens.oauth.authorize.state import AccountState, AuthorizationState
 from tokens.oauth.endpoint import unique_parameters
 from tokens.protocol import scope_set
-from tokens.sessions import sso_session
+from tokens.sessions import sso_browser, sso_session
+from tokens.sessions.sso_browser import Held
 from tokens.upstream import providers
 from tokens.upstream.providers import Provider
 
@@ -112,6 +114,16 @@ class OAuthPage(PageLanguage, AsyncAPIView):
         return response
 
     @staticmethod
+    def choice_shown(
+        request: ApiRequest, state: AuthorizationState, client: Client, held: Sequence[Held]
+    ) -> HttpResponse:
+        """Return the page that asks with which of these accounts to go on, and know this browser again."""
+        browser = authorization_state.browser_of(request) or authorization_state.new_browser()
+        response = authorize_pages.accounts(state, client, browser, [one.session for one in held])
+        authorization_state.remember_browser(response, browser)
+        return response
+
+    @staticmethod
     def first_shown(
         request: ApiRequest,
         state: AuthorizationState | AccountState,
@@ -169,13 +181,19 @@ class AuthorizeView(OAuthPage):
             raise Unanswerable(f"The request is longer than {MAX_BYTES} bytes: the application may push it instead.")
         await providers.refresh()
         client, wanted = await _read(request.query_params)
-        decision = await authorizations.decide(request=wanted, client=client, cookie=sso_session.read_cookie(request))
-        begun = authorization_state.begin(wanted)
+        begun, cookie = authorization_state.begin(wanted), sso_session.read_cookie(request)
+        if wanted.wants_choice and (held := await _accounts(request)):
+            return self.choice_shown(request, begun, client, held)
+        decision = await authorizations.decide(request=wanted, client=client, cookie=cookie)
         provider = providers.wanted(request.query_params.get("provider", ""), wanted.login_hint)
         if decision.step is Step.SIGN_IN and provider is not None:
             return await self.sent_on(request, begun, client, provider)
         if decision.step is Step.SIGN_IN and wanted.wants_sign_up:
             return self.first_shown(request, begun, client, authorize_pages.sign_up)
+        if decision.step is Step.SIGN_IN and "login" not in wanted.prompt and sso_session.read_others(request):
+            held = await _accounts(request)
+            if held and held[0].cookie != cookie:  # who was the current one has left, the others have not
+                return self.choice_shown(request, begun, client, held)
         return self.shown(request, begun, client, decision)
 
     @extend_schema(exclude=True)
@@ -204,6 +222,8 @@ class ConsentView(OAuthPage):
             Refused: a no.
         """
         if said == "switch":
+            if sso_session.read_others(request) and (held := await _accounts(request)):
+                return self.choice_shown(request, state, client, held)
             return self.shown(request, state, client, Decision(Step.SIGN_IN))
         if said == "deny":
             raise authorizations.deny(request=state.request, client=client)
@@ -212,6 +232,12 @@ class ConsentView(OAuthPage):
             request=state.request, client=client, cookie=cookie, session_id=state.session_id
         )
         return self.shown(request, state, client, decision)
+
+
+async def _accounts(request: ApiRequest) -> list[Held]:
+    """Return who is signed in in this browser, the current one first. 1 query for each."""
+    named = sso_browser.read_all(request)
+    return await database().read(sso_browser.live, named) if named else []
 
 
 async def _read(query: QueryDict) -> tuple[Client, AuthorizationRequest]:

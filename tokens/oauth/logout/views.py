@@ -8,6 +8,7 @@ its session, and either the client shows an ID token that was issued in this ver
 here or by signing out of our pages. An ID token without the cookie ends none.
 """
 
+from collections.abc import Sequence
 from uuid import UUID
 
 from django.http import HttpResponse, QueryDict
@@ -21,8 +22,10 @@ from tokens.oauth.authorize import pages as authorize_pages
 from tokens.oauth.authorize.views import OAuthPage
 from tokens.oauth.logout import request as logout_request
 from tokens.oauth.logout.request import LogoutRequest, Person
-from tokens.sessions import sso_session
+from tokens.sessions import sso_browser, sso_session
 from tokens.sessions.queries import StoredSession
+from tokens.sessions.sso_browser import Held
+from tokens.sessions.sso_session import SsoCookie
 
 CONFIRMATION = "confirmation"  # the field that says the page's question was answered with yes
 #: Its value from our page of a person's account, where signing out is what was asked for.
@@ -47,7 +50,7 @@ class LogoutView(OAuthPage):
         of one that claims to be the page's own. Answering it here would take the cookie from the signed-in person.
         """
         data = request.data
-        if sso_session.read_cookie(request) is None:
+        if not sso_browser.read_all(request):
             asked = _without_confirmation(data)
             await logout_request.read(asked)  # what is wrong with it can be said at once
             return authorize_pages.repeated(request.path, asked.urlencode())
@@ -67,10 +70,11 @@ async def answered(request: ApiRequest, parameters: QueryDict, *, confirmed: boo
     Raises:
         Unanswerable: What ``logout_request.read`` raises.
     """
-    cookie = sso_session.read_cookie(request)
-    session = await database().read(sso_session.find_to_end, cookie) if cookie is not None else None
+    named = sso_browser.read_all(request)
+    held = await database().read(sso_browser.to_end, named) if named else []
     confirmation = parameters.get(CONFIRMATION, "")
     wanted = await logout_request.read(_without_confirmation(parameters))
+    session = _meant(wanted, held, sso_session.read_cookie(request))
     if session is not None and not confirmed and not _is_agreed(wanted, session, confirmation):
         return authorize_pages.sign_out(
             user=session.account.user if sso_session.signs_in(session) else None,
@@ -81,10 +85,25 @@ async def answered(request: ApiRequest, parameters: QueryDict, *, confirmed: boo
         )
     if session is not None:
         await database().write(end, session_id=session.id, user_id=session.account.id)
-    response = authorize_pages.signed_out(wanted.redirect_uri, wanted.state, by_form=request.method == "POST")
-    if sso_session.cookie_name() in request.COOKIES:
-        sso_session.clear_cookie(response)
+    rest = [one for one in held if one.session is not session and sso_session.signs_in(one.session)]
+    if rest and not wanted.redirect_uri:
+        response = accounts_here(rest, signed_out=session is not None)
+    else:
+        response = authorize_pages.signed_out(wanted.redirect_uri, wanted.state, by_form=request.method == "POST")
+    sso_browser.forget(request, response, rest)
     return response
+
+
+def accounts_here(held: Sequence[Held], *, signed_out: bool = False, chosen: str = "") -> HttpResponse:
+    """Return the page that lists these accounts, where no client waits.
+
+    Args:
+        held: Who is signed in in this browser.
+        signed_out: Whether somebody has just signed out of another account.
+        chosen: The address of the account that has just been chosen, if one has.
+    """
+    seen = [(one.session, logout_request.confirmation(one.session.id)) for one in held]
+    return authorize_pages.accounts_here(seen, signed_out=signed_out, chosen=chosen)
 
 
 def end(*, session_id: UUID, user_id: UUID) -> None:
@@ -96,6 +115,14 @@ def end(*, session_id: UUID, user_id: UUID) -> None:
     """
     if sso_session.end(session_id=session_id, user_id=user_id):
         log.info("signed_out", session_id=str(session_id))
+
+
+def _meant(wanted: LogoutRequest, held: Sequence[Held], current: SsoCookie | None) -> StoredSession | None:
+    """Return the session to end: the one of this browser that the client's ID token names, else the current one."""
+    for _cookie, session in held:
+        if wanted.person == Person(session.account.id, session.id):
+            return session
+    return next((session for cookie, session in held if cookie == current), None)
 
 
 def _is_agreed(wanted: LogoutRequest, session: StoredSession, confirmation: str) -> bool:

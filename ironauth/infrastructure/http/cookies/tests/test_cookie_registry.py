@@ -57,6 +57,11 @@ def through_the_pages(browser: Browser) -> None:
     page = browser.ask("GET", "/oauth/authorize", params={**request_of(client), "ui_locales": "en"})
     fields = {**form_to(page, "/oauth/signin").fields, "email": EMAIL, "password": PASSWORD}
     assert "code=" in browser.ask("POST", "/oauth/signin", data=fields).headers["location"]
+    User.objects.create_user("beside@example.com", PASSWORD)
+    page = browser.ask("GET", "/oauth/authorize", params={**request_of(client), "prompt": "select_account"})
+    page = browser.ask("POST", "/oauth/account", data={**form_to(page, "/oauth/account").fields, "other": "1"})
+    fields = {**form_to(page, "/oauth/signin").fields, "email": "beside@example.com", "password": PASSWORD}
+    assert "code=" in browser.ask("POST", "/oauth/signin", data=fields).headers["location"]
     browser.ask("POST", "/oauth/logout", data={"confirmation": "account-page"})
 
 

@@ -1,0 +1,1 @@
+"""The choice among the accounts that are signed in in one browser."""

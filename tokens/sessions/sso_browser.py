@@ -1,0 +1,157 @@
+"""The SSO sessions of one browser in which several people are signed in: one of them is the current one.
+
+The cookie of ``sso_session`` names the current one, and everything but the choice of an account reads that alone. A
+second cookie names the others, the last used first, each as the first cookie would. A session that is named and is not
+live is left out and forgotten; so is one that is named by a cookie this server did not make.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from rest_framework.request import Request
+
+from accounts.users.outputs import Account
+from ironauth.config import cookies as cookie_names
+from ironauth.infrastructure.core import clock
+from ironauth.infrastructure.http.client_context import ClientContext
+from ironauth.infrastructure.http.cookies import policy as cookies
+from tokens.sessions import sso_session
+from tokens.sessions.queries import StoredSession
+from tokens.sessions.sso_session import MOST_IN_BROWSER, SEPARATOR, SsoCookie
+from tokens.sessions.units import OpenedSession
+
+MOST_OTHERS: Final = MOST_IN_BROWSER - 1
+
+
+class Held(NamedTuple):
+    """A session of the browser, and the cookie that names it."""
+
+    cookie: SsoCookie
+    session: StoredSession
+
+
+def read_all(request: HttpRequest | Request) -> tuple[SsoCookie, ...]:
+    """Return what the browser brings: the current session first, if it names one, then the others."""
+    current = sso_session.read_cookie(request)
+    return (() if current is None else (current,)) + sso_session.read_others(request)
+
+
+def live(named: Sequence[SsoCookie]) -> list[Held]:
+    """Return those of the sessions that sign their person in, in their order. 1 query each, at most 5."""
+    return [held for held in to_end(named) if sso_session.signs_in(held.session)]
+
+
+def to_end(named: Sequence[SsoCookie]) -> list[Held]:
+    """Return those of the sessions that were neither revoked nor have expired, each once. 1 query each, at most 5."""
+    found: dict[UUID, Held] = {}
+    for cookie in dict.fromkeys(named):
+        session = sso_session.find_to_end(cookie)
+        if session is not None:
+            found.setdefault(session.id, Held(cookie, session))
+    return list(found.values())
+
+
+def store(
+    *,
+    account: Account,
+    context: ClientContext,
+    amr: str,
+    authenticated_at: datetime,
+    current: SsoCookie | None,
+    others: Sequence[SsoCookie],
+    keeps: bool,
+) -> OpenedSession:
+    """Store the browser's current SSO session, beside those of other people.
+
+    A person has one: who is signed in here already stays in their session, whether it is the current one or not. The
+    current session of somebody else ends, unless they asked to keep it. The session that was used longest ago ends
+    where there are too many. 1 query for each session that is named, and what ``sso_session.store`` takes.
+
+    Args:
+        account: Whose session it is.
+        context: Where the sign-in comes from.
+        amr: How the person proved who they are (RFC 8176).
+        authenticated_at: When they did.
+        current: The session that the browser's cookie named until now.
+        others: Those that its second cookie names.
+        keeps: Whether the person has asked to sign in beside the one who is signed in.
+
+    Returns:
+        The opened session, with ``others``.
+    """
+    held = live(others if current is None else (current, *others))
+    mine = next((one for one in held if one.session.account.id == account.id), None)
+    beside = [one for one in held if one.session.account.id != account.id]
+    kept = [one for one in beside if keeps or one.cookie != current][:MOST_OTHERS]
+    for surplus in held:
+        if surplus is not mine and surplus not in kept:
+            end(surplus)
+    opened = sso_session.store(
+        account=account,
+        context=context,
+        amr=amr,
+        authenticated_at=authenticated_at,
+        previous=mine.session if mine is not None else None,
+    )
+    return dataclasses.replace(opened, others=tuple(one.cookie.text for one in kept))
+
+
+def give(response: HttpResponse, held: Sequence[Held]) -> None:
+    """Let the browser bring these sessions from now on.
+
+    Args:
+        response: What it is told with.
+        held: The sessions, the current one first; there is at least that.
+    """
+    current, *others = held
+    age = int((current.session.absolute_expires_at - clock.now()).total_seconds())
+    sso_session.give_cookie(response, current.cookie.text, max_age_s=age)
+    give_others(response, [one.cookie.text for one in others])
+
+
+def give_others(response: HttpResponse, texts: Sequence[str]) -> None:
+    """Let the browser bring these sessions beside the current one.
+
+    Args:
+        response: What it is told with.
+        texts: What cookies say of them; none: the browser forgets those it brings.
+    """
+    age = settings.IRONAUTH_SSO_ABSOLUTE_S if texts else 0
+    cookies.give(response, cookie_names.SSO_OTHERS, SEPARATOR.join(texts), max_age_s=age)
+
+
+def end(held: Held) -> None:
+    """Unit of work: end a session of the browser, as somebody there asks. What ``sso_session.end`` takes."""
+    sso_session.end(session_id=held.session.id, user_id=held.session.account.id)
+
+
+def forget(request: HttpRequest | Request, response: HttpResponse, held: Sequence[Held]) -> None:
+    """Let the browser bring these of its sessions alone. No other one becomes the current one by that.
+
+    So nobody goes on as somebody they have not chosen.
+
+    Args:
+        request: What the browser brings.
+        response: What it is told with.
+        held: The sessions that are left.
+    """
+    current = sso_session.read_cookie(request)
+    if sso_session.cookie_name() in request.COOKIES and all(one.cookie != current for one in held):
+        sso_session.clear_cookie(response)
+    if sso_session.read_others(request):
+        give_others(response, [one.cookie.text for one in held if one.cookie != current])
+
+
+def of(held: Sequence[Held], session_id: UUID | None) -> Held | None:
+    """Return a session of the browser, None for any other.
+
+    Args:
+        held: The sessions of the browser.
+        session_id: The id of the one that is meant.
+    """
+    return next((one for one in held if one.session.id == session_id), None)
