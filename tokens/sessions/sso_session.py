@@ -162,8 +162,8 @@ def hold(session: StoredSession) -> bool:
 def find_to_end(cookie: SsoCookie) -> StoredSession | None:
     """Return the session of a genuine cookie unless it was revoked or has expired. 1 query.
 
-    It may sign nobody in any more, since its person has a new password: a client's session that set it still hangs on
-    this one, and ends with it.
+    It may sign nobody in any more, because its person has a new password. But the client's session in which they set it
+    still depends on this one, and ends with it.
     """
     session = session_queries.find(cookie.session_id)
     if session is None or session.client_id != SSO_CLIENT or session.is_over(clock.now()):

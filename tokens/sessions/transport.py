@@ -31,9 +31,9 @@ def context_of_sign_in(request: HttpRequest, transport: str) -> ClientContext:
 
 
 def context_of_return(request: HttpRequest) -> ClientContext:
-    """Return where a sign-in comes from that another site sends back, which has shown that it began in this browser.
+    """Return where a sign-in comes from that another site sends back, and that has shown that it began in this browser.
 
-    On a new device: what a browser brings may have been planted there.
+    It is always on a new device: the device cookie that a browser brings there may have been planted.
     """
     return context_of(request)._replace(new_device=secrets.token_urlsafe(DEVICE_BYTES))
 

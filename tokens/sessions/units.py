@@ -1,8 +1,8 @@
 """Units of work on sessions: open, look up, list, end. Synchronous, run by the database pool.
 
-A person has a limited number of sessions: when another one is opened, the longest unused end. Right passwords are free,
-and every session is a row that lists, counts and purges walk through. Sessions that several requests open at one moment
-may come to a few more than the limit; the next one that is opened ends those.
+A person has a limited number of sessions: opening another one ends the longest unused. Signing in with the right
+password costs nothing, and lists, counts and purges walk through the row of every session. Sessions that several
+requests open at the same moment may exceed the limit by a few; the next one ends those.
 """
 
 from collections import defaultdict
@@ -35,9 +35,9 @@ from tokens.sessions.queries import LiveSession, NewSession, StoredSession
 MOST_LISTED: Final = 1_000
 #: What an SSO session is called, in which people use this server's own pages and are signed in to applications.
 SINGLE_SIGN_ON: Final = "Single sign-on"
-#: What is said of each in the trail.
+#: Stored with each of them in the trail.
 TOO_MANY_DETAILS: Final = {"reason": Session.RevokeReason.TOO_MANY.value}
-#: Sessions that end for one. More come to it when the limit is lowered; then each sign-in ends as many.
+#: Sessions that end for a new one, at most. More are due after the limit was lowered; then each sign-in ends so many.
 MOST_ENDED_AT_ONCE: Final = 100
 
 
@@ -199,7 +199,7 @@ def live_account(*, session_id: UUID, user_id: UUID, epoch: int) -> LiveSession 
 
 
 def sign_out(*, session_id: UUID, user_id: UUID) -> None:
-    """Revoke a session whose user, or holder of its refresh token, has done with it. 4 queries, 1 when it is over.
+    """Revoke a session that its user, or the holder of its refresh token, needs no more. 4 queries, 1 when it is over.
 
     Args:
         session_id: The session.
@@ -306,11 +306,11 @@ def applications_of(found: Iterable[Session]) -> dict[str, str]:
 
 
 def make_room(account: Account, *, keep: UUID | None = None) -> None:
-    """End sessions of the person, so that another one may be opened; the trail says why. 1 query as a rule.
+    """End sessions of the person, so that another one may be opened; the trail tells the reason. 1 query as a rule.
 
-    Where there is no room, 1 query more, 1 to mark what is dead anyway, and what ending a session takes: of the client
-    that has most of them, the one that was not used for longest. So an application that opens sessions without end ends
-    its own. Call it before rows of sessions are locked.
+    Where there is no room: 1 query more, 1 to mark sessions that are dead anyway, and what ending a session takes. It
+    ends the longest unused session of the client that has most of them. So an application that opens sessions without
+    end ends its own. Call it before rows of sessions are locked.
 
     Args:
         account: The person.
